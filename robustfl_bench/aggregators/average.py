@@ -1,0 +1,17 @@
+"""Average: the mean of all updates (FedAvg, McMahan et al., AISTATS 2017, https://arxiv.org/abs/1602.05629)."""
+
+from dataclasses import dataclass
+
+from robustfl_bench.interfaces import ServerView
+from robustfl_bench.updates import Aggregate, Updates
+
+
+@dataclass(frozen=True)
+class Average:
+    """Mean of the updates, each client counting once, or by its samples with ``weighted``. Not robust."""
+
+    weighted: bool = False
+
+    def __call__(self, updates: Updates, server: ServerView) -> Aggregate:
+        weights = updates.counts if self.weighted else updates.counts.new_ones(updates.n)
+        return updates.combine(weights / weights.sum())

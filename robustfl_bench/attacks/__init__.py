@@ -1,0 +1,1 @@
+"""Attacks, one idea per file; ``conf/attack`` holds a YAML of the same name for each."""

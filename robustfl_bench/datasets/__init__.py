@@ -1,0 +1,1 @@
+"""Data sets: real files, checked, as tensors."""

@@ -1,0 +1,199 @@
+"""What varies in an experiment, as protocols; and what the parts are told about a round."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from robustfl_bench.updates import Aggregate, Updates
+
+
+class ConfigError(ValueError):
+    """The configuration asks for something impossible; one line says what, and what to do (exit code 2)."""
+
+
+class DataError(RuntimeError):
+    """Data are missing or damaged; one line says which, and what to do (exit code 3)."""
+
+
+@dataclass(frozen=True)
+class Data:
+    """A data set as tensors: ``train_x`` (N, ...) float32 or token ids, ``train_y`` (N,) int64, the same for test.
+
+    ``source`` says which variant of the files was read (official, rebuilt, subset ...).
+    """
+
+    train_x: Tensor
+    train_y: Tensor
+    test_x: Tensor
+    test_y: Tensor
+    source: str = "official"
+
+    def to(self, device: torch.device) -> "Data":
+        """The same data on ``device``."""
+        tensors = (self.train_x, self.train_y, self.test_x, self.test_y)
+        return Data(*(tensor.to(device) for tensor in tensors), source=self.source)
+
+
+@runtime_checkable
+class Dataset(Protocol):
+    """A data set: what it looks like is known before it is loaded. Frozen, so that equal ones are loaded once."""
+
+    name: str
+    input_shape: tuple[int, ...]
+    num_classes: int
+
+    def load(self, folder: Path) -> Data:
+        """Read the files under ``folder`` (its own sub-folder of it); raises DataError when missing or damaged."""
+
+
+class Partition(Protocol):
+    """Splits samples over clients by their labels."""
+
+    def __call__(self, labels: np.ndarray, num_clients: int, rng: np.random.Generator) -> list[np.ndarray]:
+        """Index arrays, one per client, disjoint; ``labels`` is (N,) int64. Raises ConfigError when impossible."""
+
+
+class Model(Protocol):
+    """Makes the network for inputs of a shape."""
+
+    def __call__(self, input_shape: tuple[int, ...], num_classes: int) -> nn.Module:
+        """A module with PyTorch's default initialisation, drawn from torch's global generator (the caller seeds it)."""
+
+
+@dataclass
+class AttackView:
+    """What omniscient, colluding attackers know in a round.
+
+    ``honest`` are the honest updates of the round; ``num_byzantine`` attackers take part in it. ``own`` (b, d),
+    computed when read, are the updates the attackers get by training honestly on their own (poisoned) data.
+    ``label_counts`` (h, c) are the honest clients' samples per class. ``aggregate`` asks the server's rule what it
+    would do, given crafted rows (b, d). ``rng`` is the attack's random stream of this round.
+    """
+
+    honest: Updates
+    num_byzantine: int
+    round: int
+    lr: float
+    params: Tensor
+    label_counts: Tensor
+    rng: np.random.Generator
+    train_own: Callable[[], Tensor]
+    aggregate: Callable[[Tensor], Aggregate]
+
+    @property
+    def n(self) -> int:
+        """Number of clients in this round, Byzantine included."""
+        return self.honest.n + self.num_byzantine
+
+    @cached_property
+    def own(self) -> Tensor:
+        return self.train_own()
+
+    @cached_property
+    def mean(self) -> Tensor:
+        """Mean honest update, (d,)."""
+        return self.honest.matrix.mean(dim=0)
+
+    @cached_property
+    def std(self) -> Tensor:
+        """Standard deviation of the honest updates in every coordinate, (d,), with n - 1 in the denominator."""
+        if self.honest.n < 2:
+            return torch.zeros_like(self.mean)
+        return self.honest.matrix.std(dim=0)
+
+
+class Attack:
+    """An attack has two halves, each the identity unless overridden: poison data, and craft updates.
+
+    ``present`` is False only for the absence of an attack: then there are no Byzantine clients at all.
+    """
+
+    present = True
+
+    def poison(self, x: Tensor, y: Tensor, num_classes: int, rng: np.random.Generator) -> tuple[Tensor, Tensor]:
+        """The samples on which one Byzantine client trains."""
+        return x, y
+
+    def craft(self, view: AttackView) -> Tensor:
+        """What the Byzantine clients send: (b, d), or (d,) when they all send the same."""
+        return view.own
+
+
+@dataclass
+class ServerView:
+    """What the server knows in a round. Everything that needs server data is computed when it is read.
+
+    ``params`` (d,) is the model sent out, ``step_size`` what multiplies the aggregate, ``previous`` (d,) the last
+    aggregate or None, ``rng`` the rule's random stream of this round.
+    """
+
+    params: Tensor
+    step_size: float
+    round: int
+    rng: np.random.Generator
+    previous: Tensor | None
+    train_per_class: Callable[[], Tensor]
+    train_together: Callable[[], Tensor]
+    loss: Callable[[Tensor], Tensor]
+    gradient: Callable[[Tensor], Tensor]
+    """``loss`` maps models (k, d) to their mean losses (k,) float64 on the server's data; ``gradient`` (d,) to (d,)."""
+
+    @cached_property
+    def class_updates(self) -> Tensor:
+        """One update per class, (c, d), trained as the clients train on the server's samples of that class."""
+        return self.train_per_class()
+
+    @cached_property
+    def update(self) -> Tensor:
+        """The update trained on all of the server's samples, (d,)."""
+        return self.train_together()
+
+
+class Aggregator(Protocol):
+    """A robust rule: a pure function of the updates. It may also define ``check(n)``, raising ConfigError before any
+    data are loaded when n clients are too few for it."""
+
+    def __call__(self, updates: Updates, server: ServerView) -> Aggregate:
+        """The aggregate of one round."""
+
+
+class PreAggregation(Protocol):
+    """Prepares the updates for the rule; every known one is linear in them."""
+
+    def __call__(self, updates: Updates, rng: np.random.Generator) -> Updates:
+        """Most return ``updates.mix(mixing)``."""
+
+
+class Schedule(Protocol):
+    """Learning rate against the round."""
+
+    def __call__(self, lr: float, round: int) -> float:
+        """The rate of ``round`` (from 0), from the initial rate ``lr``."""
+
+
+def check_fields(rule: Any, **bounds: tuple[float, float]) -> None:
+    """Raise ConfigError unless every named field is a number in its closed range; ints where the field holds one.
+
+    >>> check_fields(self, num_byzantine=(0, math.inf), num_selected=(1, math.inf))
+    """
+    for name, (low, high) in bounds.items():
+        value = getattr(rule, name)
+        wanted = type(rule).__annotations__.get(name)
+        whole = wanted in (int, "int")
+        if isinstance(value, bool) or not isinstance(value, int if whole else (int, float)):
+            raise ConfigError(f"{name} must be {'a whole number' if whole else 'a number'}, got {value!r}")
+        if not low <= value <= high:
+            limits = f">= {low:g}" if high == float("inf") else f"in [{low:g}, {high:g}]"
+            raise ConfigError(f"{name} must be {limits}, got {value!r}")
+
+
+def check_choice(name: str, value: Any, choices: tuple[str, ...]) -> None:
+    """Raise ConfigError unless ``value`` is one of ``choices``."""
+    if value not in choices:
+        raise ConfigError(f"{name} must be one of {', '.join(choices)}, got {value!r}")

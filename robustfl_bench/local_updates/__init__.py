@@ -1,0 +1,1 @@
+"""What a client computes between receiving a model and sending an update."""

@@ -1,0 +1,1 @@
+"""Networks, one idea per file; PyTorch's default initialisation unless stated."""

@@ -1,0 +1,1 @@
+"""Partitions of samples over clients, one idea per file."""
