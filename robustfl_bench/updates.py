@@ -122,6 +122,19 @@ class Updates:
         mixed._matrix, mixed._source = None, (self, mixing)
         return mixed
 
+    def append(self, rows: Tensor, counts: Tensor, storage: Tensor) -> "Updates":
+        """The same updates with ``rows`` (b, d) of clients with ``counts`` (b,) samples below them.
+
+        ``storage`` (n + b, d) holds this matrix in its first n rows; ``rows`` are written into the others.
+        """
+        storage[self.n :] = rows
+        joined = Updates(storage, torch.cat([self.counts, counts]))
+        if "gram" in self.__dict__:  # an attack has paid for the honest block already
+            side = self.cross(storage[self.n :])
+            corner = cross_products(storage[self.n :], storage[self.n :])
+            joined.gram = torch.cat([torch.cat([self.gram, side], 1), torch.cat([side.T, corner], 1)])
+        return joined
+
     def by_sorted_column(self, reduce: Callable[[Any], Any]) -> Tensor:
         """Apply ``reduce`` to every coordinate's sorted values; (d,).
 

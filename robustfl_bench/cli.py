@@ -1,0 +1,101 @@
+"""The command ``robustfl-bench``: one run, or a sweep with ``-m``; every error in one line."""
+
+import difflib
+import os
+import re
+import sys
+from collections.abc import Sequence
+
+import hydra
+from hydra.core.config_store import ConfigStore
+from hydra.core.hydra_config import HydraConfig
+from hydra.errors import ConfigCompositionException, HydraException, MissingConfigException
+from hydra.types import RunMode
+from omegaconf import DictConfig, OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+
+from robustfl_bench.experiment import CONF, InfeasibleError, RunFailed, execute, record_infeasible
+from robustfl_bench.interfaces import ConfigError, DataError
+from robustfl_bench.results.store import RunLocked
+from robustfl_bench.settings import Settings
+
+ConfigStore.instance().store(name="settings", node=Settings)
+
+
+@hydra.main(version_base="1.3", config_path=str(CONF), config_name="config")
+def _job(cfg: DictConfig) -> float:
+    """One run; in a sweep, what cannot be run is reported and recorded, and the other runs go on."""
+    runtime = HydraConfig.get()
+    overrides, choices = list(runtime.overrides.task), dict(runtime.runtime.choices)
+    if runtime.mode != RunMode.MULTIRUN:
+        return execute(cfg, overrides, choices)
+    try:
+        return execute(cfg, overrides, choices)
+    except InfeasibleError as error:
+        record_infeasible(cfg, str(error), overrides, choices)
+        print(f"infeasible: {error}  [{' '.join(overrides)}]", file=sys.stderr, flush=True)
+    except RunLocked as error:
+        print(f"skipped: {error}", file=sys.stderr, flush=True)
+    except (ConfigError, DataError, RunFailed, OSError) as error:
+        print(f"failed: {error}  [{' '.join(overrides)}]", file=sys.stderr, flush=True)
+        raise
+    return float("nan")
+
+
+def main() -> None:
+    """Console entry point: exit code 0, 2 for bad configuration, 3 for missing or corrupt data, 1 for anything else."""
+    os.environ["HYDRA_FULL_ERROR"] = "1"  # hydra hands errors over instead of printing tracebacks
+    try:
+        _job()
+    except KeyboardInterrupt:
+        _stop("interrupted; the same command goes on from the last checkpoint", 130)
+    except (HydraException, OmegaConfBaseException, ConfigError) as error:
+        _stop(explain(error), 2)
+    except DataError as error:
+        _stop(str(error), 3)
+    except RunFailed as error:
+        _stop(str(error), 1)
+    except (RunLocked, OSError) as error:
+        _stop(f"{error}" if isinstance(error, RunLocked) else _os_error(error), 1)
+
+
+def _stop(message: str, code: int) -> None:
+    print(f"error: {message}", file=sys.stderr, flush=True)
+    sys.exit(code)
+
+
+def _os_error(error: OSError) -> str:
+    return f"cannot write {error.filename}: {error.strerror}; choose another folder with results_dir=..."
+
+
+def explain(error: Exception) -> str:
+    """One line: what was wrong, what was expected, what to do."""
+    if isinstance(error, MissingConfigException) and error.options is not None and error.missing_cfg_file:
+        group, _, name = error.missing_cfg_file.rpartition("/")
+        return f"unknown {group} {name!r}{_near(name, error.options)}; there are: {', '.join(error.options)}"
+    text = " ".join(str(error).split())
+    if isinstance(error, ConfigCompositionException):
+        if match := re.search(r"Could not override '([^']+)'", text):
+            return f"no setting {match[1]!r}{_near(match[1], _settings())}; robustfl-bench --cfg job shows all"
+        if error.__cause__ is not None and not isinstance(error, MissingConfigException):
+            text = f"{text}: {' '.join(str(error.__cause__).split())}"
+    return text.split(" object_type=")[0].replace(" full_key: ", ", in ")
+
+
+def _near(word: str, known: Sequence[str]) -> str:
+    close = difflib.get_close_matches(word, list(known), n=3)
+    return f" (did you mean {' or '.join(close)}?)" if close else ""
+
+
+def _settings() -> list[str]:
+    """All keys of the default configuration that the command line can set."""
+    keys = [name for name in Settings.__dataclass_fields__]
+    for path in CONF.glob("*/*.yaml"):
+        if path.parent.name in Settings.__dataclass_fields__:
+            content = OmegaConf.load(path)
+            keys += [f"{path.parent.name}.{key}" for key in content if not str(key).startswith("_")]
+    return sorted(set(keys))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,361 @@
+"""From a composed config to a finished run folder: build and check every part, then run, record, resume."""
+
+import hashlib
+import json
+import os
+import platform
+import signal
+import subprocess
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import lru_cache
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from hydra.errors import InstantiationException
+from hydra.utils import instantiate
+from omegaconf import DictConfig, OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+
+from robustfl_bench import __version__
+from robustfl_bench.interfaces import ConfigError, DataError, Dataset
+from robustfl_bench.results import store
+from robustfl_bench.settings import Settings, check
+
+HERE = Path(__file__).resolve().parent
+CONF = HERE / "conf" if (HERE / "conf").is_dir() else HERE.parent / "conf"  # a wheel carries it inside the package
+
+GROUPS = (
+    "dataset",
+    "partition",
+    "model",
+    "attack",
+    "aggregator",
+    "local_update",
+    "pre_aggregation",
+    "server_data",
+    "schedule",
+)
+DEFINING = (
+    "seed",
+    "rounds",
+    "lr",
+    "batch_size",
+    "num_clients",
+    "num_byzantine",
+    "byzantine_placement",
+    "participation",
+    "eval_every",
+    "precision",
+    *GROUPS,
+)  # num_byzantine_declared counts where a part uses it
+SMALL = 2e9  # samples x parameters of a round up to which a second thread costs more than it brings
+LAST = 10  # evaluated rounds of `last_10`
+
+
+class InfeasibleError(ConfigError):
+    """The rule cannot work with this many clients: a fact to record in a table, not a mistake in the config."""
+
+
+class RunFailed(RuntimeError):
+    """A run ended in an unexpected error; the traceback is in its folder (exit code 1)."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A checked configuration: the built parts, and the resolved config that identifies the run."""
+
+    settings: Settings
+    dataset: Dataset
+    parts: dict[str, Any]
+    identity: dict[str, Any]
+
+    @property
+    def run_id(self) -> str:
+        """Eight hex digits that stand for everything that defines the experiment."""
+        return identify(self.identity)
+
+    @property
+    def reference(self) -> dict[str, Any]:
+        """The identity of the run that recalls are compared with: Average without Byzantine clients, all else equal."""
+        return self.identity | {
+            "num_byzantine": 0,
+            "attack": _option("attack", "none"),
+            "aggregator": _option("aggregator", "average"),
+            "pre_aggregation": _option("pre_aggregation", "none"),
+        }
+
+
+def identify(identity: Mapping[str, Any]) -> str:
+    """Hash of a resolved, key-sorted config."""
+    return hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()[:8]
+
+
+def _option(group: str, name: str) -> dict[str, Any]:
+    content = OmegaConf.to_container(OmegaConf.load(CONF / group / f"{name}.yaml"))
+    assert isinstance(content, dict)
+    return {str(key): value for key, value in content.items()}
+
+
+def plan(cfg: DictConfig) -> Plan:
+    """Build and check every part before any data are loaded; raises one ConfigError with all that is wrong."""
+    try:
+        config: dict[str, Any] = OmegaConf.to_container(cfg, resolve=True, throw_on_missing=True)  # type: ignore[assignment]
+    except OmegaConfBaseException as error:
+        raise ConfigError(" ".join(str(error).split())) from None
+    settings = Settings(**config)
+    check(settings)
+    parts: dict[str, Any] = {}
+    errors = []
+    for group in GROUPS:
+        try:
+            parts[group] = instantiate(config[group], _convert_="all") if config[group] else None
+        except InstantiationException as error:
+            errors.append(f"{group}: {_reason(error)}")
+    if errors:
+        raise ConfigError("; ".join(errors))
+    if not parts["attack"].present or settings.num_byzantine == 0:
+        settings.num_byzantine = config["num_byzantine"] = 0
+        config["attack"] = _option("attack", "none")
+    _check_model(parts["model"], parts["dataset"])
+    if hasattr(parts["aggregator"], "check") and parts["pre_aggregation"] is None:
+        try:
+            parts["aggregator"].check(settings.clients_per_round)
+        except ConfigError as error:
+            raise InfeasibleError(str(error)) from None
+    return Plan(settings, parts["dataset"], parts, {key: config[key] for key in DEFINING})
+
+
+def _reason(error: InstantiationException) -> str:
+    cause = error.__cause__
+    text = str(cause if cause is not None else error).split("\nfull_key")[0]
+    if isinstance(cause, TypeError) and "unexpected keyword argument" in text:
+        text = f"no option {text.rsplit(' ', 1)[-1]}"
+    return " ".join(text.split())
+
+
+def _check_model(model: Any, dataset: Dataset) -> None:
+    import torch
+
+    with torch.device("meta"):  # shapes only
+        model(dataset.input_shape, dataset.num_classes)
+
+
+def execute(cfg: DictConfig, overrides: Sequence[str] = (), choices: Mapping[str, str] | None = None) -> float:
+    """Run the experiment, or go on with it, or print its stored result; returns the final test accuracy.
+
+    Raises ConfigError, DataError, RunLocked, OSError (results folder) with nothing written, or RunFailed.
+    """
+    planned = plan(cfg)
+    names = dict(choices or {})
+    folder = _folder(planned, names)
+    summary = folder.summary()
+    if summary is not None and summary["status"] == store.FINISHED:
+        print(_line(folder, summary, "stored result"), flush=True)
+        return float(summary["final"]["test_accuracy"])
+    data = _load(planned)  # bad data are an error of the call, not a failure of the run
+    folder.open(planned.identity)
+    try:
+        folder.reopen()
+        outcome: dict[str, Any] = {"status": store.FAILED, "error": None}
+        trace = None
+        try:
+            with _threads(_num_threads(planned, len(data.train_y))) as threads:
+                outcome |= {"num_threads": threads, "device": str(data.train_x.device)}
+                _train(planned, data, folder)
+            outcome |= {"status": store.FINISHED} | _results(folder)
+        except ConfigError:
+            raise
+        except Exception as error:
+            outcome["error"] = f"{type(error).__name__}: {' '.join(str(error).split())}"
+            trace = traceback.format_exc()
+        summary = _summary(planned, folder, names, overrides) | outcome
+        folder.finish(summary, trace)
+    finally:
+        folder.close()
+    if summary["status"] == store.FAILED:
+        raise RunFailed(f"{summary['error']} (traceback in {folder.path / 'error.txt'})")
+    print(_line(folder, summary, "result"), flush=True)
+    return float(summary["final"]["test_accuracy"])
+
+
+def record_infeasible(
+    cfg: DictConfig, reason: str, overrides: Sequence[str] = (), choices: Mapping[str, str] | None = None
+) -> None:
+    """Leave a run folder that says why this cell of a sweep cannot be run."""
+    config: dict[str, Any] = OmegaConf.to_container(cfg, resolve=True)  # type: ignore[assignment]
+    if not instantiate(config["attack"]).present:
+        config |= {"num_byzantine": 0, "attack": _option("attack", "none")}
+    planned = Plan(Settings(**config), instantiate(config["dataset"]), {}, {key: config[key] for key in DEFINING})
+    names = dict(choices or {})
+    folder = _folder(planned, names)
+    folder.open(planned.identity)
+    try:
+        outcome = {"status": store.INFEASIBLE, "error": reason}
+        folder.finish(_summary(planned, folder, names, overrides) | outcome)
+    finally:
+        folder.close()
+
+
+def _folder(planned: Plan, choices: Mapping[str, str]) -> store.RunFolder:
+    s = planned.settings
+    attack = f"{choices.get('attack', 'attack')}{s.num_byzantine}" if s.num_byzantine else "none"
+    name = store.slug(planned.dataset.name, choices.get("partition", ""), attack, choices.get("aggregator", ""), f"s{s.seed}")
+    return store.RunFolder(s.results_dir, name, planned.run_id)
+
+
+def _load(planned: Plan) -> Any:
+    import torch
+
+    from robustfl_bench import datasets
+
+    s = planned.settings
+    device = ("cuda" if torch.cuda.is_available() else "cpu") if s.device == "auto" else s.device
+    if device.startswith("cuda") and not torch.cuda.is_available():
+        raise ConfigError(f"device={s.device} but no CUDA device is visible; use device=cpu or device=auto")
+    return datasets.load(planned.dataset, s.data_dir, torch.device(device))
+
+
+def _train(planned: Plan, data: Any, folder: store.RunFolder) -> None:
+    import torch
+    from tqdm import tqdm
+
+    from robustfl_bench.run import Experiment, Federation, State, initial_state, run
+
+    s = planned.settings
+    torch.set_float32_matmul_precision(s.precision)
+    parts = {name: part for name, part in planned.parts.items() if name != "dataset"}
+    federation = Federation(Experiment(settings=s, **parts), data, planned.dataset.num_classes)
+    saved = folder.checkpoint()
+    state = initial_state(federation)
+    if saved is not None:
+        state = State(**{key: _on(value, data.train_x.device) for key, value in saved["state"].items()})
+    written, began = time.monotonic(), time.monotonic()
+    with tqdm(total=s.rounds, initial=state.round, desc=folder.path.name, unit="round", disable=None) as progress:
+        try:
+            for state, record in run(federation, state):  # noqa: B020
+                if record is not None:
+                    folder.append("metrics.csv", record)
+                    folder.append("timings.csv", {"round": state.round, "seconds": time.monotonic() - began})
+                    began = time.monotonic()
+                    progress.set_postfix(accuracy=f"{record['test_accuracy']:.1%}")
+                progress.update()
+                if time.monotonic() - written >= s.checkpoint_seconds and state.round < s.rounds:
+                    folder.save_checkpoint({"state": vars(state)})
+                    written = time.monotonic()
+        except (KeyboardInterrupt, SystemExit):
+            folder.save_checkpoint({"state": vars(state)})
+            raise
+
+
+def _on(value: Any, device: Any) -> Any:
+    return value.to(device) if hasattr(value, "to") else value
+
+
+def _num_threads(planned: Plan, samples: int) -> int:
+    s = planned.settings
+    if s.num_threads is not None:
+        return s.num_threads
+    import torch
+
+    with torch.device("meta"):
+        module = planned.parts["model"](planned.dataset.input_shape, planned.dataset.num_classes)
+    dim = sum(parameter.numel() for parameter in module.parameters())
+    per_round = samples if s.batch_size is None else min(samples, s.batch_size * s.clients_per_round)
+    if per_round * dim < SMALL:
+        return 1
+    given = os.environ.get("SLURM_CPUS_PER_TASK") or os.environ.get("OMP_NUM_THREADS")
+    return int(given) if given and given.isdigit() else len(os.sched_getaffinity(0))
+
+
+@contextmanager
+def _threads(number: int) -> Iterator[int]:
+    """Threads of PyTorch and of NumPy's BLAS; SIGTERM ends the run as Ctrl-C does, after a checkpoint."""
+    import torch
+    from threadpoolctl import threadpool_limits
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(number)
+    main = threading.current_thread() is threading.main_thread()
+    handler = signal.signal(signal.SIGTERM, lambda *_: sys.exit(143)) if main else None
+    try:
+        with threadpool_limits(number, user_api="blas"):
+            yield number
+    finally:
+        torch.set_num_threads(before)
+        if main:
+            signal.signal(signal.SIGTERM, handler)
+
+
+def _results(folder: store.RunFolder) -> dict[str, Any]:
+    rows = folder.rows()
+    last, best = rows[-1], max(rows, key=lambda row: row["test_accuracy"])
+    recall = [last[key] for key in last if key.startswith("recall_")]
+    accuracies = [row["test_accuracy"] for row in rows[-LAST:]]
+    return {
+        "final": {key: last[key] for key in ("round", "test_accuracy", "test_loss")} | {"recall": recall},
+        "best": {key: best[key] for key in ("round", "test_accuracy")},
+        f"last_{LAST}": {"test_accuracy": float(np.mean(accuracies))},
+    }
+
+
+def _summary(
+    planned: Plan, folder: store.RunFolder, choices: Mapping[str, str], overrides: Sequence[str]
+) -> dict[str, Any]:
+    import torch
+
+    plain = [item for item in overrides if item.split("=")[0].split(".")[0] not in ("attack", "aggregator", "num_byzantine")]
+    seconds = folder.path / "timings.csv"
+    rows = seconds.read_text().split()[1:] if seconds.exists() else []
+    return {
+        "run_id": folder.run_id,
+        "name": folder.path.name,
+        "choices": {group: choices[group] for group in GROUPS if group in choices},
+        "scale": planned.settings.scale,
+        "command": " ".join(["robustfl-bench", *overrides]),
+        "reference_id": identify(planned.reference),
+        "reference_command": " ".join(["robustfl-bench", *plain, "attack=none", "aggregator=average"]),
+        "seconds": round(sum(float(row.split(",")[1]) for row in rows), 3),
+        "versions": {
+            "robustfl-bench": __version__,
+            "python": platform.python_version(),
+            "torch": torch.__version__,
+            "numpy": np.__version__,
+            "hydra-core": version("hydra-core"),
+        },
+        "commit": _commit(),
+        "host": platform.node(),
+        "processor": platform.processor() or platform.machine(),
+    }
+
+
+@lru_cache(maxsize=1)
+def _commit() -> str | None:
+    """The commit of a source checkout, with ``+changes`` when files differ from it."""
+    if not (HERE.parent / ".git").exists():
+        return None
+    try:
+        git = ["git", "-C", str(HERE.parent)]
+        commit = subprocess.run([*git, "rev-parse", "HEAD"], capture_output=True, text=True, timeout=10).stdout.strip()
+        changed = subprocess.run([*git, "status", "--porcelain", "-uno"], capture_output=True, text=True, timeout=10).stdout
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return commit + ("+changes" if changed else "") or None
+
+
+def _line(folder: store.RunFolder, summary: Mapping[str, Any], what: str) -> str:
+    final, best = summary["final"], summary["best"]
+    return (
+        f"{what}: accuracy {100 * final['test_accuracy']:.2f}% after {final['round']:.0f} rounds "
+        f"(best {100 * best['test_accuracy']:.2f}% at {best['round']:.0f})  {folder.path}"
+    )
+
+
+__all__ = ["ConfigError", "DataError", "InfeasibleError", "Plan", "RunFailed", "execute", "plan", "record_infeasible"]

@@ -1,0 +1,46 @@
+"""The 5-layer convolutional network of the TensorFlow CNN tutorial, used by BOBA and ARFL for CIFAR-10."""
+
+from dataclasses import dataclass
+
+import torch
+from torch import nn
+
+from robustfl_bench.interfaces import ConfigError
+
+
+@dataclass(frozen=True)
+class Cnn:
+    """3x3 convolutions without padding and ReLU, 2x2 max-pooling after all but the last, then two dense layers.
+
+    ``channels`` are the convolutions' outputs, ``dense`` the width of the hidden dense layer. With the default and
+    3 x 32 x 32 inputs: 32, 64, 64 channels, dense 64, 122,570 parameters.
+    """
+
+    channels: tuple[int, ...] = (32, 64, 64)
+    dense: int = 64
+
+    def __post_init__(self) -> None:
+        if not self.channels or not all(isinstance(width, int) and width >= 1 for width in (*self.channels, self.dense)):
+            raise ConfigError(
+                f"model.channels and model.dense must be positive whole numbers, got {list(self.channels)}, {self.dense}"
+            )
+
+    def __call__(self, input_shape: tuple[int, ...], num_classes: int) -> nn.Module:
+        if len(input_shape) != 3:
+            raise ConfigError(f"model cnn needs images (channels, height, width), got inputs of shape {input_shape}")
+        layers: list[nn.Module] = []
+        channels, height, width = input_shape
+        for i, filters in enumerate(self.channels):
+            layers += [nn.Conv2d(channels, filters, kernel_size=3), nn.ReLU()]
+            channels, height, width = filters, height - 2, width - 2
+            if i < len(self.channels) - 1:
+                layers.append(nn.MaxPool2d(2))
+                height, width = height // 2, width // 2
+            if min(height, width) < 1:
+                raise ConfigError(
+                    f"model cnn with {len(self.channels)} convolutions needs larger images than {input_shape[1:]}; "
+                    "take fewer channels (model.channels) or model=mlp"
+                )
+        size = torch.Size([channels, height, width]).numel()
+        layers += [nn.Flatten(), nn.Linear(size, self.dense), nn.ReLU(), nn.Linear(self.dense, num_classes)]
+        return nn.Sequential(*layers)

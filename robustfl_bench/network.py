@@ -1,0 +1,182 @@
+"""A network as a function of one flat parameter vector, and the gradients of many clients at once."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.func import functional_call, vmap
+from torch.nn import functional
+
+from robustfl_bench import seeding
+from robustfl_bench.interfaces import Model
+from robustfl_bench.population import Batch
+
+CHUNK = {"cpu": 1024, "cuda": 1 << 16}  # samples that go through the network together: what stays in the cache
+STACK_BYTES = 1 << 30  # memory for the activations of a stack of models
+
+
+class Network:
+    """A module with its parameters in one vector (d,), in the order of ``module.parameters()``.
+
+    Cross-entropy loss; ``num_classes`` outputs. The module must treat every sample by itself.
+    """
+
+    def __init__(self, model: Model, input_shape: tuple[int, ...], num_classes: int, seed: int) -> None:
+        # Modules initialise themselves from the global generator: lend it to them, seeded by name, and restore it.
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seeding.integer(seed, "initial model"))
+            self.module = model(input_shape, num_classes)
+        self.num_classes = num_classes
+        self.initial = torch.cat([p.detach().reshape(-1) for p in self.module.parameters()])
+        self.dim = len(self.initial)
+        self._slots: dict[str, tuple[int, torch.Size]] = {}
+        start = 0
+        for name, parameter in self.module.named_parameters():
+            self._slots[name] = (start, parameter.shape)
+            start += parameter.numel()
+        self._layers = _layers_with_simple_gradients(self.module)
+        self._tape: list[tuple[str, nn.Module, Tensor, Tensor]] | None = None
+        for name, layer in (self._layers or {}).items():
+            layer.register_forward_hook(self._recorder(name))
+
+    def to(self, device: torch.device) -> "Network":
+        """Move buffers and the initial vector to ``device``; returns self."""
+        self.module.to(device)
+        self.initial = self.initial.to(device)
+        return self
+
+    def views(self, params: Tensor) -> dict[str, Tensor]:
+        """The named parameters as views of the flat vector(s) ``params`` (..., d)."""
+        return {
+            name: params[..., start : start + shape.numel()].view(*params.shape[:-1], *shape)
+            for name, (start, shape) in self._slots.items()
+        }
+
+    def logits(self, params: Tensor, x: Tensor) -> Tensor:
+        """Outputs (N, c) of the model ``params`` (d,)."""
+        out: Tensor = functional_call(self.module, self.views(params), (x,))
+        return out
+
+    @torch.no_grad()
+    def evaluate(self, params: Tensor, x: Tensor, y: Tensor) -> tuple[float, np.ndarray]:
+        """Mean loss and confusion counts (c, c), true classes in rows, of the model ``params`` (d,)."""
+        total = torch.zeros((), dtype=torch.float64, device=x.device)
+        cells = []
+        for xs, ys in zip(x.split(CHUNK[x.device.type]), y.split(CHUNK[x.device.type]), strict=True):
+            logits = self.logits(params, xs)
+            total += functional.cross_entropy(logits, ys, reduction="sum").double()
+            cells.append(ys * self.num_classes + logits.argmax(dim=1))
+        counts = torch.bincount(torch.cat(cells), minlength=self.num_classes**2)
+        return float(total) / len(y), counts.view(self.num_classes, self.num_classes).cpu().numpy()
+
+    @torch.no_grad()
+    def losses(self, params: Tensor, x: Tensor, y: Tensor) -> Tensor:
+        """Mean losses (k,) float64 of k models ``params`` (k, d) on the same samples."""
+        per_model = 4 * len(x) * sum(shape.numel() // shape[-1] if len(shape) else 1 for _, shape in self._slots.values())
+        chunk = max(1, STACK_BYTES // max(per_model, 1))
+
+        def one(views: dict[str, Tensor]) -> Tensor:
+            return functional.cross_entropy(functional_call(self.module, views, (x,)), y)
+
+        return torch.cat([vmap(one)(self.views(part)).double() for part in params.split(chunk)])
+
+    def gradients(self, params: Tensor, batch: Batch, out: Tensor) -> Tensor:
+        """Write each client's gradient of its mean loss at ``params`` (d,) into its row of ``out`` (n, d).
+
+        Returns the clients' mean losses (n,) float64. All clients share the parameters, so the samples of many of
+        them go through the network in one batch, and only the weight gradients are taken client by client.
+        """
+        losses = [
+            self._together(params, part, rows) if self._layers is not None else self._one_by_one(params, part, rows)
+            for part, rows in _chunks(batch, out)
+        ]
+        return torch.cat(losses)
+
+    def gradient(self, params: Tensor, x: Tensor, y: Tensor) -> Tensor:
+        """Gradient (d,) of the mean loss on the samples at ``params`` (d,)."""
+        out = torch.empty(1, self.dim, device=x.device)
+        self.gradients(params, Batch(x, y, (len(y),)), out)
+        return out[0]
+
+    def _one_by_one(self, params: Tensor, batch: Batch, out: Tensor) -> Tensor:
+        losses = []
+        leaves = {name: view.detach().requires_grad_() for name, view in self.views(params).items()}
+        for row, x, y in zip(out, batch.x.split(batch.sizes), batch.y.split(batch.sizes), strict=True):
+            loss = functional.cross_entropy(functional_call(self.module, leaves, (x,)), y)
+            grads = torch.autograd.grad(loss, list(leaves.values()))
+            for grad, (start, shape) in zip(grads, self._slots.values(), strict=True):
+                row[start : start + shape.numel()].copy_(grad.reshape(-1))
+            losses.append(loss.detach().double())
+        return torch.stack(losses)
+
+    def _together(self, params: Tensor, batch: Batch, out: Tensor) -> Tensor:
+        self._tape = []
+        try:
+            logits = functional_call(self.module, self.views(params), (batch.x,))
+            tape = self._tape
+        finally:
+            self._tape = None
+        sizes = torch.tensor(batch.sizes, device=batch.x.device)
+        share = torch.repeat_interleave(1.0 / sizes, sizes, output_size=len(batch.y))
+        losses = functional.cross_entropy(logits, batch.y, reduction="none") * share
+        deltas = torch.autograd.grad(losses.sum(), [output for _, _, _, output in tape])
+        for (name, layer, inputs, _), delta in zip(tape, deltas, strict=True):
+            self._weight_gradients(name, layer, inputs, delta, batch.sizes, out)
+        return torch.segment_reduce(losses.detach().double(), "sum", lengths=sizes)
+
+    def _weight_gradients(
+        self, name: str, layer: nn.Module, inputs: Tensor, delta: Tensor, sizes: tuple[int, ...], out: Tensor
+    ) -> None:
+        for parameter, _ in layer.named_parameters():
+            start, shape = self._slots[f"{name}.{parameter}" if name else parameter]
+            target = out[:, start : start + shape.numel()]
+            if parameter == "bias":
+                everywhere = [0, 2, 3] if isinstance(layer, nn.Conv2d) else list(range(delta.dim() - 1))
+                for row, part in zip(target, delta.split(sizes), strict=True):
+                    torch.sum(part, dim=everywhere, out=row)
+            elif isinstance(layer, nn.Conv2d):
+                for row, a, g in zip(target, inputs.split(sizes), delta.split(sizes), strict=True):
+                    grad = nn.grad.conv2d_weight(
+                        a, shape, g, layer.stride, layer.padding, layer.dilation, layer.groups  # type: ignore[arg-type]
+                    )
+                    row.copy_(grad.reshape(-1))
+            else:
+                for row, a, g in zip(target, inputs.split(sizes), delta.split(sizes), strict=True):
+                    torch.mm(g.flatten(0, -2).T, a.flatten(0, -2), out=row.view(shape))
+
+    def _recorder(self, name: str) -> Any:
+        def record(layer: nn.Module, args: tuple[Tensor, ...], output: Tensor) -> Tensor | None:
+            if self._tape is None:
+                return None
+            if not output.requires_grad:  # the first layer: its inputs and weights need no gradient
+                output = output.detach().requires_grad_()
+            self._tape.append((name, layer, args[0].detach(), output))
+            return output
+
+        return record
+
+
+def _layers_with_simple_gradients(module: nn.Module) -> dict[str, nn.Module] | None:
+    """The parametrised layers by name when each is a Linear or Conv2d that owns its weights alone; else None."""
+    owners = {name: layer for name, layer in module.named_modules() if list(layer.parameters(recurse=False))}
+    simple = all(
+        type(layer) is nn.Linear or (type(layer) is nn.Conv2d and not isinstance(layer.padding, str))
+        for layer in owners.values()
+    )
+    shared = sum(1 for _ in module.parameters()) != sum(len(list(o.parameters(recurse=False))) for o in owners.values())
+    stateful = any(isinstance(layer, nn.Dropout) for layer in module.modules()) or any(True for _ in module.buffers())
+    return owners if simple and not shared and not stateful else None
+
+
+def _chunks(batch: Batch, out: Tensor) -> Iterator[tuple[Batch, Tensor]]:
+    """Whole clients at a time, about as many samples as stay in the cache."""
+    limit, first, begin = CHUNK[batch.x.device.type], 0, 0
+    while first < len(batch.sizes):
+        last, end = first, begin
+        while last < len(batch.sizes) and (last == first or end - begin + batch.sizes[last] <= limit):
+            end += batch.sizes[last]
+            last += 1
+        yield Batch(batch.x[begin:end], batch.y[begin:end], batch.sizes[first:last]), out[first:last]
+        first, begin = last, end

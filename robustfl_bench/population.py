@@ -1,0 +1,94 @@
+"""Samples arranged client by client, and the batches drawn from them."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from robustfl_bench import seeding
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Samples of several clients, one client after the other: ``sizes[i]`` rows of ``x`` and ``y`` are client i's."""
+
+    x: Tensor
+    y: Tensor
+    sizes: tuple[int, ...]
+
+
+class Population:
+    """Clients and their samples: one tensor per quantity, indexed once, on the device.
+
+    ``indices`` are the clients' sample indices; ``x`` (N, ...) and ``y`` (N,) hold only those, client by client.
+    """
+
+    def __init__(self, x: Tensor, y: Tensor, indices: Sequence[np.ndarray]) -> None:
+        order = torch.from_numpy(np.concatenate(indices)).to(x.device)
+        self.x, self.y = x[order], y[order]
+        self.sizes = np.array([len(part) for part in indices])
+        self.starts = np.concatenate([[0], np.cumsum(self.sizes)])[:-1]
+
+    def __len__(self) -> int:
+        return len(self.sizes)
+
+    def label_counts(self, num_classes: int) -> Tensor:
+        """Samples per client and class, (n, c) int64 on the CPU."""
+        owner = np.repeat(np.arange(len(self)), self.sizes)
+        flat = owner * num_classes + self.y.cpu().numpy()
+        return torch.from_numpy(np.bincount(flat, minlength=len(self) * num_classes).reshape(len(self), num_classes))
+
+    def slice(self, client: int) -> slice:
+        """Rows of one client."""
+        return slice(int(self.starts[client]), int(self.starts[client] + self.sizes[client]))
+
+
+@dataclass(frozen=True)
+class Samples:
+    """What the chosen clients of a population draw in one round.
+
+    ``ids`` are the clients' positions in the whole federation: a client draws the same batches whoever else takes
+    part. ``batch_size`` None means the whole local set.
+    """
+
+    population: Population
+    clients: Sequence[int]
+    ids: Sequence[int]
+    seed: int
+    stream: str
+    round: int
+    batch_size: int | None = None
+
+    @property
+    def sizes(self) -> np.ndarray:
+        """The clients' sample counts, (n,)."""
+        return self.population.sizes[list(self.clients)]
+
+    def full(self) -> Batch:
+        """All samples of all chosen clients."""
+        population = self.population
+        if list(self.clients) == list(range(len(population))):
+            return Batch(population.x, population.y, tuple(population.sizes.tolist()))
+        rows = np.concatenate([np.arange(part.start, part.stop) for part in map(population.slice, self.clients)])
+        return self._take(rows, self.sizes)
+
+    def batch(self, step: int) -> Batch:
+        """The batch of local step ``step``: ``batch_size`` samples per client without replacement, or all."""
+        if self.batch_size is None:
+            return self.full()
+        rows, sizes = [], []
+        for client, identity in zip(self.clients, self.ids, strict=True):
+            start, size = self.population.starts[client], int(self.population.sizes[client])
+            if size > self.batch_size:
+                rng = seeding.generator(self.seed, self.stream, self.round, step, identity)
+                rows.append(start + rng.choice(size, self.batch_size, replace=False, shuffle=False))
+            else:
+                rows.append(np.arange(start, start + size))
+            sizes.append(min(size, self.batch_size))
+        return self._take(np.concatenate(rows), np.array(sizes))
+
+    def _take(self, rows: np.ndarray, sizes: np.ndarray) -> Batch:
+        index = torch.from_numpy(rows).to(self.population.x.device)
+        return Batch(self.population.x[index], self.population.y[index], tuple(sizes.tolist()))

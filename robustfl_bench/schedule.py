@@ -1,0 +1,38 @@
+"""Learning rate against the round."""
+
+import math
+from dataclasses import dataclass
+
+from robustfl_bench.interfaces import check_choice, check_fields
+
+
+@dataclass(frozen=True)
+class Constant:
+    """The initial rate in every round."""
+
+    def __call__(self, lr: float, round: int) -> float:
+        return lr
+
+
+@dataclass(frozen=True)
+class Step:
+    """Constant until round ``start`` (counted from 0), then multiplied by ``factor`` once per ``interval`` rounds.
+
+    BOBA, Table 6. The paper leaves open whether the first decay is at ``start`` (``first_decay=start``, the default)
+    or one interval later (``first_decay=late``).
+    """
+
+    start: int
+    interval: int
+    factor: float
+    first_decay: str = "start"
+
+    def __post_init__(self) -> None:
+        check_fields(self, start=(0, math.inf), interval=(1, math.inf), factor=(0, 1))
+        check_choice("first_decay", self.first_decay, ("start", "late"))
+
+    def __call__(self, lr: float, round: int) -> float:
+        if round < self.start:
+            return lr
+        decays = (round - self.start) // self.interval + (1 if self.first_decay == "start" else 0)
+        return lr * self.factor**decays

@@ -1,0 +1,97 @@
+"""The scalars of a run, typed and range-checked before anything is loaded."""
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+from robustfl_bench.interfaces import ConfigError
+
+PRECISIONS = ("highest", "high", "medium")
+PLACEMENTS = ("add", "replace")
+DEVICES = ("auto", "cpu", "cuda")
+SCALES = ("quick", "paper")
+
+
+@dataclass
+class Settings:
+    """Every scalar at the root of the configuration; ``conf/config.yaml`` has the defaults and explains each."""
+
+    seed: int
+    rounds: int
+    lr: float
+    batch_size: int | None
+    num_clients: int
+    num_byzantine: int
+    num_byzantine_declared: int
+    byzantine_placement: str
+    participation: float
+    eval_every: int
+    precision: str
+    device: str
+    num_threads: int | None
+    data_dir: str | None
+    results_dir: str
+    scale: str | None
+    checkpoint_seconds: float
+    dataset: Any
+    partition: Any
+    model: Any
+    attack: Any
+    aggregator: Any
+    local_update: Any
+    pre_aggregation: Any
+    server_data: Any
+    schedule: Any
+
+    def errors(self) -> list[str]:
+        """What is out of range, one phrase each."""
+        found = [
+            f"{name} must be {text}, got {value!r}"
+            for name, value, low, high, text in (
+                ("seed", self.seed, 0, math.inf, ">= 0"),
+                ("rounds", self.rounds, 1, math.inf, ">= 1"),
+                ("batch_size", self.batch_size, 1, math.inf, "null (the whole local set) or >= 1"),
+                ("num_clients", self.num_clients, 1, math.inf, ">= 1"),
+                ("num_byzantine", self.num_byzantine, 0, math.inf, ">= 0"),
+                ("num_byzantine_declared", self.num_byzantine_declared, 0, math.inf, ">= 0"),
+                ("eval_every", self.eval_every, 1, math.inf, ">= 1"),
+                ("num_threads", self.num_threads, 1, math.inf, "null (chosen for the machine) or >= 1"),
+                ("checkpoint_seconds", self.checkpoint_seconds, 0, math.inf, ">= 0"),
+            )
+            if value is not None and not low <= value <= high
+        ]
+        if not 0 < self.lr < math.inf:
+            found.append(f"lr must be > 0, got {self.lr!r}")
+        if not 0 < self.participation <= 1:
+            found.append(f"participation must be in (0, 1], got {self.participation!r}")
+        for name, value, choices in (
+            ("precision", self.precision, PRECISIONS),
+            ("byzantine_placement", self.byzantine_placement, PLACEMENTS),
+            ("scale", self.scale, SCALES),
+        ):
+            if value is not None and value not in choices:
+                found.append(f"{name} must be one of {', '.join(choices)}, got {value!r}")
+        if self.device.split(":")[0] not in DEVICES:
+            found.append(f"device must be one of {', '.join(DEVICES)} or cuda:N, got {self.device!r}")
+        if self.byzantine_placement == "replace" and self.num_byzantine >= self.num_clients:
+            found.append(
+                f"num_byzantine={self.num_byzantine} leaves no honest client of num_clients={self.num_clients} "
+                "with byzantine_placement=replace"
+            )
+        return found
+
+    @property
+    def total_clients(self) -> int:
+        """All clients, Byzantine included."""
+        return self.num_clients + (self.num_byzantine if self.byzantine_placement == "add" else 0)
+
+    @property
+    def clients_per_round(self) -> int:
+        """Clients that take part in a round, Byzantine included."""
+        return max(1, round(self.participation * self.total_clients))
+
+
+def check(settings: Settings) -> None:
+    """Raise one ConfigError that names everything that is out of range."""
+    if errors := settings.errors():
+        raise ConfigError("; ".join(errors))
