@@ -1,0 +1,32 @@
+"""Gauss: noise instead of updates (Blanchard et al., NeurIPS 2017, https://arxiv.org/abs/1703.02757)."""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from robustfl_bench.interfaces import Attack, AttackView, check_fields
+
+
+@dataclass(frozen=True)
+class Gauss(Attack):
+    """Every attacker sends its own draw of N(0, variance I), whatever the honest clients send.
+
+    ``variance`` 200 is BOBA's setting (Bao et al., AISTATS 2024, appendix C.1: covariance 200 I). ``std``, when
+    given, replaces sqrt(variance): Blanchard et al. use a standard deviation of 200.
+    """
+
+    variance: float = 200
+    std: float | None = None
+
+    def __post_init__(self) -> None:
+        check_fields(self, variance=(0, math.inf))
+        if self.std is not None:
+            check_fields(self, std=(0, math.inf))
+
+    def craft(self, view: AttackView) -> Tensor:
+        rows = view.rng.standard_normal((view.num_byzantine, view.honest.d), dtype=np.float32)
+        rows *= math.sqrt(self.variance) if self.std is None else self.std
+        return torch.from_numpy(rows).to(view.honest.device)

@@ -1,0 +1,25 @@
+"""IPM, inner product manipulation (Xie et al., UAI 2019, https://arxiv.org/abs/1903.03936)."""
+
+import math
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from robustfl_bench.interfaces import Attack, AttackView, check_fields
+
+
+@dataclass(frozen=True)
+class InnerProductManipulation(Attack):
+    """All attackers send ``-scale`` times the mean honest update, so that the average may point uphill.
+
+    BOBA uses 10, strong enough to turn the average around: (100 - 15 * 10) / 115 < 0. A small scale such as 0.1
+    hides among the honest updates instead; -1 sends the honest mean itself.
+    """
+
+    scale: float = 10
+
+    def __post_init__(self) -> None:
+        check_fields(self, scale=(-math.inf, math.inf))
+
+    def craft(self, view: AttackView) -> Tensor:
+        return -self.scale * view.mean

@@ -1,0 +1,16 @@
+"""IID: every client is a random sample of the same data."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from robustfl_bench.partitions.dealing import check_clients
+
+
+@dataclass(frozen=True)
+class IID:
+    """Shuffle all samples and cut them into parts of equal size (some have one sample more)."""
+
+    def __call__(self, labels: np.ndarray, num_clients: int, rng: np.random.Generator) -> list[np.ndarray]:
+        check_clients(labels, num_clients)
+        return np.array_split(rng.permutation(len(labels)), num_clients)

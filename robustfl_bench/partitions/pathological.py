@@ -1,0 +1,36 @@
+"""Pathological label skew: a few one-class shards per client (McMahan et al., AISTATS 2017, section 3)."""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from robustfl_bench.interfaces import ConfigError, check_fields
+from robustfl_bench.partitions.dealing import check_clients, deal, share
+from robustfl_bench.partitions.shards import deal_shards
+
+
+@dataclass(frozen=True)
+class Pathological:
+    """Cut every class into nearly equal shards and deal each client ``shards_per_client`` of them at random.
+
+    As BOBA states it (Bao et al., AISTATS 2024, appendix C.1): no shard straddles two classes, so a client has at
+    most ``shards_per_client`` classes; fewer when chance gives it two shards of one class.
+    """
+
+    shards_per_client: int = 2
+
+    def __post_init__(self) -> None:
+        check_fields(self, shards_per_client=(1, math.inf))
+
+    def __call__(self, labels: np.ndarray, num_clients: int, rng: np.random.Generator) -> list[np.ndarray]:
+        check_clients(labels, num_clients)
+        classes, sizes = np.unique(labels, return_counts=True)
+        held = deal_shards(sizes, num_clients, self.shards_per_client, rng)
+        for label, size, shards in zip(classes, sizes, held.sum(axis=0), strict=True):
+            if shards > size:
+                raise ConfigError(
+                    f"class {label} has {size} samples for {shards} shards;"
+                    " lower num_clients or partition.shards_per_client"
+                )
+        return deal(labels, share(sizes, held, rng), rng)

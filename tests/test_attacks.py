@@ -1,0 +1,171 @@
+"""Attacks against slow references, their defining properties, and every file in conf/attack."""
+
+import dataclasses
+from pathlib import Path
+
+import hydra.utils
+import numpy as np
+import pytest
+import reference_attacks as reference
+import torch
+import yaml
+
+from robustfl_bench import seeding
+from robustfl_bench.attacks.gauss import Gauss
+from robustfl_bench.attacks.ipm import InnerProductManipulation
+from robustfl_bench.attacks.lie import LittleIsEnough, lie_z
+from robustfl_bench.attacks.none import NoAttack
+from robustfl_bench.interfaces import Attack, AttackView, ConfigError
+from robustfl_bench.updates import Updates
+
+ATTACK_FILES = sorted((Path(__file__).parents[1] / "conf" / "attack").glob("*.yaml"))
+ATTACKS = [hydra.utils.instantiate(yaml.safe_load(file.read_text())) for file in ATTACK_FILES]
+IDS = [file.stem for file in ATTACK_FILES]
+
+
+def honest_updates(h=7, d=23, seed=0):
+    """Updates whose mean is not zero and whose coordinates differ in scale."""
+    rng = seeding.generator(seed, "test", "honest")
+    return (rng.normal(size=(h, d)) * rng.uniform(0.1, 3, size=d) + rng.normal(size=d)).astype(np.float32)
+
+
+def make_view(honest, num_byzantine=3, seed=0, label_counts=None):
+    matrix = torch.from_numpy(honest)
+    h, d = matrix.shape
+
+    def unused(*_):
+        raise AssertionError("this attack needs neither training of its own nor the server's rule")
+
+    return AttackView(
+        honest=Updates(matrix),
+        num_byzantine=num_byzantine,
+        round=0,
+        lr=0.1,
+        params=torch.zeros(d),
+        label_counts=torch.ones(h, 3, dtype=torch.int64) if label_counts is None else torch.tensor(label_counts),
+        rng=seeding.generator(seed, "attack", 0),
+        train_own=unused,
+        aggregate=unused,
+    )
+
+
+def test_files_are_complete():
+    assert len(ATTACK_FILES) == 4
+    for file, attack in zip(ATTACK_FILES, ATTACKS, strict=True):
+        keys = set(yaml.safe_load(file.read_text())) - {"_target_"}
+        assert keys == {field.name for field in dataclasses.fields(attack)}, file
+        assert isinstance(attack, Attack)
+        assert file.read_text().startswith(f"# robustfl-bench attack={file.stem}")
+
+
+@pytest.mark.parametrize("attack", [a for a in ATTACKS if a.present], ids=[i for i in IDS if i != "none"])
+@pytest.mark.parametrize(("h", "b"), [(7, 3), (1, 2), (2, 5), (6, 0), (1, 0)])
+def test_contract(attack, h, b):
+    honest = honest_updates(h)
+    crafted = attack.craft(make_view(honest, b))
+    assert crafted.shape in ((b, 23), (23,))
+    assert crafted.dtype == torch.float32
+    assert torch.isfinite(crafted).all()
+    np.testing.assert_array_equal(honest, honest_updates(h))
+    assert torch.equal(crafted, attack.craft(make_view(honest, b)))
+
+
+@pytest.mark.parametrize("attack", ATTACKS, ids=IDS)
+def test_is_frozen_and_leaves_data_alone(attack):
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        attack.scale = 1
+    x, y = torch.rand(4, 2), torch.arange(4)
+    poisoned_x, poisoned_y = attack.poison(x, y, 4, seeding.generator(0))
+    assert torch.equal(poisoned_x, x)
+    assert torch.equal(poisoned_y, y)
+
+
+def test_none_has_no_byzantine_clients():
+    assert not NoAttack().present
+    assert all(attack.present for attack in ATTACKS if not isinstance(attack, NoAttack))
+
+
+@pytest.mark.parametrize(("attack", "std"), [(Gauss(), 200**0.5), (Gauss(std=200), 200), (Gauss(variance=90), 90**0.5)])
+def test_gauss_is_independent_noise_of_the_given_spread(attack, std):
+    rows = attack.craft(make_view(np.zeros((2, 50_000), dtype=np.float32), 4)).double() / std
+    assert rows.mean().abs() < 0.01
+    assert abs(rows.std() - 1) < 0.01
+    assert abs((rows**4).mean() - 3) < 0.1
+    correlation = np.corrcoef(rows.numpy()) - np.eye(4)
+    assert np.abs(correlation).max() < 0.03
+    assert not torch.equal(rows, attack.craft(make_view(np.zeros((2, 50_000), dtype=np.float32), 4, seed=1)) / std)
+
+
+@pytest.mark.parametrize("scale", [10, 0.1, -1])
+def test_ipm(scale):
+    honest = honest_updates()
+    crafted = InnerProductManipulation(scale).craft(make_view(honest))
+    np.testing.assert_allclose(crafted.numpy(), reference.ipm(honest.astype(float), scale), rtol=1e-5, atol=1e-5)
+
+
+def test_ipm_turns_the_average_around_in_boba_s_setting():
+    honest = honest_updates(100)
+    crafted = InnerProductManipulation().craft(make_view(honest, 15)).numpy()
+    average = (honest.sum(axis=0) + 15 * crafted) / 115
+    assert average @ honest.mean(axis=0) < 0
+
+
+@pytest.mark.parametrize(
+    ("n", "b", "z"),
+    [(115, 15, 0.1764), (214, 54, 0.4193), (18, 2, 0.0), (100, 20, 0.286), (50, 5, 0.084), (50, 20, 0.842)],
+)
+def test_lie_z_of_the_papers(n, b, z):
+    assert lie_z(n, b) == pytest.approx(z, abs=6e-4 if z in (0.286, 0.084, 0.842) else 5e-5)
+
+
+@pytest.mark.parametrize("sign", ["minus", "plus"])
+@pytest.mark.parametrize("ddof", [0, 1])
+def test_lie(sign, ddof):
+    honest = honest_updates(9)
+    crafted = LittleIsEnough(sign=sign, ddof=ddof).craft(make_view(honest, 4)).numpy()
+    expected = reference.lie(honest.astype(float), 4, -1 if sign == "minus" else 1, ddof)
+    np.testing.assert_allclose(crafted, expected, rtol=1e-5, atol=1e-5)
+    assert np.abs(crafted - reference.mean_and_std(honest)[0]).max() > 0.1
+
+
+def test_lie_with_fixed_z():
+    honest = honest_updates(9)
+    mean, std = reference.mean_and_std(honest.astype(float))
+    crafted = LittleIsEnough(z=0.7, sign="plus").craft(make_view(honest, 4)).numpy()
+    np.testing.assert_allclose(crafted, mean + 0.7 * std, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("attack", [a for a in ATTACKS if not isinstance(a, NoAttack | Gauss)], ids=str)
+def test_order_of_honest_clients_and_scale_do_not_matter(attack):
+    honest = honest_updates()
+    counts = np.array([[3, 3, 3], [0, 2, 9], [5, 4, 1], [9, 0, 2], [0, 11, 0], [4, 4, 5], [6, 1, 1]])
+    order = np.array([4, 0, 6, 2, 5, 1, 3])
+    crafted = attack.craft(make_view(honest, label_counts=counts))
+    permuted = attack.craft(make_view(honest[order], label_counts=counts[order]))
+    torch.testing.assert_close(permuted, crafted, rtol=1e-4, atol=1e-4)
+    doubled = attack.craft(make_view(2 * honest, label_counts=counts))
+    torch.testing.assert_close(doubled, 2 * crafted, rtol=1e-4, atol=1e-4)
+
+
+def test_lie_moves_with_the_honest_updates():
+    honest, shift = honest_updates(), honest_updates(1, seed=1)
+    moved = LittleIsEnough(z=1).craft(make_view(honest + shift)) - torch.from_numpy(shift[0])
+    torch.testing.assert_close(moved, LittleIsEnough(z=1).craft(make_view(honest)), rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: Gauss(variance=-1), "variance must be >= 0, got -1"),
+        (lambda: Gauss(std="wide"), "std must be a number, got 'wide'"),
+        (lambda: InnerProductManipulation(scale="ten"), "scale must be a number, got 'ten'"),
+        (lambda: InnerProductManipulation(scale=float("nan")), "scale must be"),
+        (lambda: LittleIsEnough(sign="down"), "sign must be one of minus, plus, got 'down'"),
+        (lambda: LittleIsEnough(ddof=2), r"ddof must be in \[0, 1\], got 2"),
+        (lambda: LittleIsEnough(z=True), "z must be a number, got True"),
+    ],
+)
+def test_bad_input_is_one_clear_line(make, message):
+    with pytest.raises(ConfigError, match=message) as error:
+        make()
+    assert "\n" not in str(error.value)

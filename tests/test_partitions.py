@@ -1,0 +1,161 @@
+"""Partitions: what each promises, on random label lists, and every file in conf/partition."""
+
+import dataclasses
+from pathlib import Path
+
+import hydra.utils
+import numpy as np
+import pytest
+import yaml
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from robustfl_bench import seeding
+from robustfl_bench.interfaces import ConfigError
+from robustfl_bench.partitions.dealing import label_counts, share
+from robustfl_bench.partitions.iid import IID
+from robustfl_bench.partitions.pathological import Pathological
+from robustfl_bench.partitions.shards import deal_shards, shards_per_class
+
+PARTITION_FILES = sorted((Path(__file__).parents[1] / "conf" / "partition").glob("*.yaml"))
+PARTITIONS = [hydra.utils.instantiate(yaml.safe_load(file.read_text())) for file in PARTITION_FILES]
+IDS = [file.stem for file in PARTITION_FILES]
+quick = settings(derandomize=True, max_examples=40, deadline=None)
+class_sizes = st.lists(st.integers(30, 90), min_size=2, max_size=6)
+
+
+def rng(seed=0):
+    return seeding.generator(seed, "partition")
+
+
+def labels_of(sizes, seed=0):
+    """Labels with the given class sizes, in random order."""
+    return rng(seed).permutation(np.repeat(np.arange(len(sizes)), sizes))
+
+
+def test_files_are_complete():
+    assert len(PARTITION_FILES) == 2
+    for file, partition in zip(PARTITION_FILES, PARTITIONS, strict=True):
+        keys = set(yaml.safe_load(file.read_text())) - {"_target_"}
+        assert keys == {field.name for field in dataclasses.fields(partition)}, file
+        assert file.read_text().startswith(f"# robustfl-bench partition={file.stem}")
+
+
+@pytest.mark.parametrize("partition", PARTITIONS, ids=IDS)
+@given(sizes=class_sizes, num_clients=st.integers(3, 12), seed=st.integers(0, 5))
+@quick
+def test_every_sample_goes_to_exactly_one_client(partition, sizes, num_clients, seed):
+    labels = labels_of(sizes, seed)
+    parts = partition(labels, num_clients, rng(seed))
+    assert len(parts) == num_clients
+    assert all(len(part) for part in parts)
+    assert all(np.issubdtype(part.dtype, np.integer) for part in parts)
+    np.testing.assert_array_equal(np.sort(np.concatenate(parts)), np.arange(len(labels)))
+    counts = label_counts(labels, parts, len(sizes))
+    assert counts.shape == (num_clients, len(sizes))
+    np.testing.assert_array_equal(counts.sum(axis=0), sizes)
+    np.testing.assert_array_equal(counts.sum(axis=1), [len(part) for part in parts])
+
+
+@pytest.mark.parametrize("partition", PARTITIONS, ids=IDS)
+def test_same_stream_same_parts(partition):
+    labels = labels_of([200] * 4)
+    first, again, other = (partition(labels, 10, rng(seed)) for seed in (1, 1, 2))
+    assert all(np.array_equal(a, b) for a, b in zip(first, again, strict=True))
+    assert not all(np.array_equal(a, b) for a, b in zip(first, other, strict=True))
+
+
+@pytest.mark.parametrize("partition", PARTITIONS, ids=IDS)
+def test_labels_need_not_start_at_zero_nor_be_all_there(partition):
+    labels = labels_of([100, 100, 100]) * 3 + 4
+    parts = partition(labels, 6, rng())
+    np.testing.assert_array_equal(np.sort(np.concatenate(parts)), np.arange(300))
+
+
+@pytest.mark.parametrize("partition", PARTITIONS, ids=IDS)
+@pytest.mark.parametrize(
+    ("num_clients", "message"), [(11, "10 samples cannot be split over 11 clients"), (0, "num_clients must be >= 1")]
+)
+def test_too_many_clients(partition, num_clients, message):
+    with pytest.raises(ConfigError, match=message):
+        partition(labels_of([5, 5]), num_clients, rng())
+
+
+def test_iid_sizes_and_statistics():
+    labels = labels_of([6000] * 10)
+    parts = IID()(labels, 7, rng())
+    assert {len(part) for part in parts} == {60000 // 7, 60000 // 7 + 1}
+    counts = label_counts(labels, parts, 10)
+    expected = 6000 / 7
+    chi_squared = ((counts - expected) ** 2 / expected).sum()  # about 54 degrees of freedom
+    assert 20 < chi_squared < 100
+
+
+@given(sizes=class_sizes, num_clients=st.integers(3, 12), per_client=st.integers(2, 3), seed=st.integers(0, 5))
+@quick
+def test_pathological_clients_hold_few_classes(sizes, num_clients, per_client, seed):
+    labels = labels_of(sizes, seed)
+    counts = label_counts(labels, Pathological(per_client)(labels, num_clients, rng(seed)), len(sizes))
+    held = deal_shards(np.array(sizes), num_clients, per_client, rng(seed))
+    assert (held.sum(axis=1) == per_client).all()
+    np.testing.assert_array_equal(counts > 0, held > 0)
+    exact = held * np.array(sizes) / held.sum(axis=0)
+    assert (np.abs(counts - exact) < 1).all()
+
+
+def test_pathological_in_boba_s_mnist_setting():
+    sizes = [5923, 6742, 5958, 6131, 5842, 5421, 5918, 6265, 5851, 5949]
+    labels = labels_of(sizes)
+    counts = label_counts(labels, Pathological()(labels, 100, rng()), 10)
+    assert ((counts > 0).sum(axis=0) <= 20).all()
+    assert ((counts > 0).sum(axis=1) <= 2).all()
+    assert ((counts > 0).sum(axis=1) == 1).sum() in range(2, 20)  # 100 * 19 / 199, about 9.5 on average
+    assert counts.sum(axis=1).min() >= 2 * (5421 // 20)
+    assert counts.sum(axis=1).max() <= 2 * (6742 // 20 + 1)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "num_shards", "expected"),
+    [
+        ([50, 70, 60], 6, [2, 2, 2]),
+        ([50, 30, 20], 10, [5, 3, 2]),
+        ([55, 30, 15], 7, [4, 2, 1]),
+        ([1000, 5, 5], 10, [8, 1, 1]),
+        ([10, 10, 10], 4, [2, 1, 1]),
+    ],
+)
+def test_shards_per_class(sizes, num_shards, expected):
+    np.testing.assert_array_equal(shards_per_class(np.array(sizes), num_shards), expected)
+
+
+@given(sizes=st.lists(st.integers(1, 500), min_size=1, max_size=8), extra=st.integers(0, 60))
+@quick
+def test_shards_add_up_and_every_class_has_one(sizes, extra):
+    shards = shards_per_class(np.array(sizes), len(sizes) + extra)
+    assert shards.sum() == len(sizes) + extra
+    assert shards.min() >= 1
+
+
+@given(sizes=st.lists(st.integers(0, 50), min_size=1, max_size=5), seed=st.integers(0, 20))
+@quick
+def test_share_is_within_one_of_proportion(sizes, seed):
+    weights = rng(seed).exponential(size=(7, len(sizes)))
+    counts = share(np.array(sizes), weights, rng(seed))
+    np.testing.assert_array_equal(counts.sum(axis=0), sizes)
+    assert (np.abs(counts - weights / weights.sum(axis=0) * sizes) <= 1).all()
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: Pathological(0), "shards_per_client must be >= 1, got 0"),
+        (lambda: Pathological(1.5), "shards_per_client must be a whole number, got 1.5"),
+        (lambda: Pathological()(labels_of([9] * 5), 2, rng()), "4 shards are fewer than the 5 classes"),
+        (lambda: Pathological()(labels_of([20, 20]), 30, rng()), "class 0 has 20 samples for 30 shards"),
+        (lambda: Pathological()(labels_of([2, 90]), 10, rng()), "class 0 has 2 samples for 10 shards"),
+    ],
+)
+def test_bad_input_is_one_clear_line(make, message):
+    with pytest.raises(ConfigError, match=message) as error:
+        make()
+    assert "\n" not in str(error.value)
