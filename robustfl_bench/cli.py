@@ -4,7 +4,8 @@ import difflib
 import os
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 import hydra
 from hydra.core.config_store import ConfigStore
@@ -15,7 +16,7 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from robustfl_bench.experiment import CONF, InfeasibleError, RunFailed, execute, record_infeasible
-from robustfl_bench.interfaces import ConfigError, DataError
+from robustfl_bench.errors import ConfigError, DataError
 from robustfl_bench.results.store import RunLocked
 from robustfl_bench.settings import Settings
 
@@ -28,44 +29,44 @@ def _job(cfg: DictConfig) -> float:
     runtime = HydraConfig.get()
     overrides, choices = list(runtime.overrides.task), dict(runtime.runtime.choices)
     if runtime.mode != RunMode.MULTIRUN:
-        return execute(cfg, overrides, choices)
+        with _one_line_errors():
+            return execute(cfg, overrides, choices)
     try:
         return execute(cfg, overrides, choices)
     except InfeasibleError as error:
         record_infeasible(cfg, str(error), overrides, choices)
-        print(f"infeasible: {error}  [{' '.join(overrides)}]", file=sys.stderr, flush=True)
+        _say(f"infeasible: {error}  [{' '.join(overrides)}]")
     except RunLocked as error:
-        print(f"skipped: {error}", file=sys.stderr, flush=True)
-    except (ConfigError, DataError, RunFailed, OSError) as error:
-        print(f"failed: {error}  [{' '.join(overrides)}]", file=sys.stderr, flush=True)
-        raise
+        _say(f"skipped: {error}")
+    except Exception as error:
+        _say(f"failed: {explain(error)}  [{' '.join(overrides)}]")
+        raise  # to hydra, which keeps it while the other runs go on
     return float("nan")
 
 
 def main() -> None:
     """Console entry point: exit code 0, 2 for bad configuration, 3 for missing or corrupt data, 1 for anything else."""
     os.environ["HYDRA_FULL_ERROR"] = "1"  # hydra hands errors over instead of printing tracebacks
-    try:
+    with _one_line_errors():
         _job()
+
+
+@contextmanager
+def _one_line_errors() -> Iterator[None]:
+    """Turn an expected error into its line on stderr and its exit code; let any other show its traceback."""
+    try:
+        yield
     except KeyboardInterrupt:
-        _stop("interrupted; the same command goes on from the last checkpoint", 130)
-    except (HydraException, OmegaConfBaseException, ConfigError) as error:
-        _stop(explain(error), 2)
-    except DataError as error:
-        _stop(str(error), 3)
-    except RunFailed as error:
-        _stop(str(error), 1)
-    except (RunLocked, OSError) as error:
-        _stop(f"{error}" if isinstance(error, RunLocked) else _os_error(error), 1)
+        _say("interrupted; the same command goes on from the last checkpoint")
+        sys.exit(130)
+    except (HydraException, OmegaConfBaseException, ConfigError, DataError, RunFailed, RunLocked, OSError) as error:
+        _say(f"error: {explain(error)}")
+        bad_config = isinstance(error, HydraException | OmegaConfBaseException | ConfigError)
+        sys.exit(2 if bad_config else 3 if isinstance(error, DataError) else 1)
 
 
-def _stop(message: str, code: int) -> None:
-    print(f"error: {message}", file=sys.stderr, flush=True)
-    sys.exit(code)
-
-
-def _os_error(error: OSError) -> str:
-    return f"cannot write {error.filename}: {error.strerror}; choose another folder with results_dir=..."
+def _say(message: str) -> None:
+    print(message, file=sys.stderr, flush=True)
 
 
 def explain(error: Exception) -> str:
@@ -73,13 +74,15 @@ def explain(error: Exception) -> str:
     if isinstance(error, MissingConfigException) and error.options is not None and error.missing_cfg_file:
         group, _, name = error.missing_cfg_file.rpartition("/")
         return f"unknown {group} {name!r}{_near(name, error.options)}; there are: {', '.join(error.options)}"
+    if type(error) is not MissingConfigException and isinstance(error, OSError):
+        return f"cannot write {error.filename}: {error.strerror}; choose another folder with results_dir=..."
     text = " ".join(str(error).split())
     if isinstance(error, ConfigCompositionException):
         if match := re.search(r"Could not override '([^']+)'", text):
             return f"no setting {match[1]!r}{_near(match[1], _settings())}; robustfl-bench --cfg job shows all"
         if error.__cause__ is not None and not isinstance(error, MissingConfigException):
             text = f"{text}: {' '.join(str(error.__cause__).split())}"
-    return text.split(" object_type=")[0].replace(" full_key: ", ", in ")
+    return text.split(" object_type=")[0].split(" full_key: ")[0].removeprefix("Error merging override ")
 
 
 def _near(word: str, known: Sequence[str]) -> str:

@@ -25,7 +25,8 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from robustfl_bench import __version__
-from robustfl_bench.interfaces import ConfigError, DataError, Dataset
+from robustfl_bench.errors import ConfigError
+from robustfl_bench.interfaces import Dataset
 from robustfl_bench.results import store
 from robustfl_bench.settings import Settings, check
 
@@ -110,6 +111,8 @@ def plan(cfg: DictConfig) -> Plan:
         config: dict[str, Any] = OmegaConf.to_container(cfg, resolve=True, throw_on_missing=True)  # type: ignore[assignment]
     except OmegaConfBaseException as error:
         raise ConfigError(" ".join(str(error).split())) from None
+    if unknown := sorted(set(config) - set(Settings.__dataclass_fields__)):
+        raise ConfigError(f"no setting {', '.join(unknown)}; robustfl-bench --cfg job shows all")
     settings = Settings(**config)
     check(settings)
     parts: dict[str, Any] = {}
@@ -160,7 +163,9 @@ def execute(cfg: DictConfig, overrides: Sequence[str] = (), choices: Mapping[str
     if summary is not None and summary["status"] == store.FINISHED:
         print(_line(folder, summary, "stored result"), flush=True)
         return float(summary["final"]["test_accuracy"])
-    data = _load(planned)  # bad data are an error of the call, not a failure of the run
+    # Missing data and impossible partitions are errors of the call, not failures of a run: nothing is written yet.
+    data = _load(planned)
+    federation = _federation(planned, data)
     folder.open(planned.identity)
     try:
         folder.reopen()
@@ -169,9 +174,10 @@ def execute(cfg: DictConfig, overrides: Sequence[str] = (), choices: Mapping[str
         try:
             with _threads(_num_threads(planned, len(data.train_y))) as threads:
                 outcome |= {"num_threads": threads, "device": str(data.train_x.device)}
-                _train(planned, data, folder)
+                _train(planned, federation, folder)
             outcome |= {"status": store.FINISHED} | _results(folder)
-        except ConfigError:
+        except ConfigError:  # found when a part was first used
+            folder.discard()
             raise
         except Exception as error:
             outcome["error"] = f"{type(error).__name__}: {' '.join(str(error).split())}"
@@ -223,20 +229,25 @@ def _load(planned: Plan) -> Any:
     return datasets.load(planned.dataset, s.data_dir, torch.device(device))
 
 
-def _train(planned: Plan, data: Any, folder: store.RunFolder) -> None:
+def _federation(planned: Plan, data: Any) -> Any:
+    from robustfl_bench.run import Experiment, Federation
+
+    parts = {name: part for name, part in planned.parts.items() if name != "dataset"}
+    return Federation(Experiment(settings=planned.settings, **parts), data, planned.dataset.num_classes)
+
+
+def _train(planned: Plan, federation: Any, folder: store.RunFolder) -> None:
     import torch
     from tqdm import tqdm
 
-    from robustfl_bench.run import Experiment, Federation, State, initial_state, run
+    from robustfl_bench.run import State, initial_state, run
 
     s = planned.settings
     torch.set_float32_matmul_precision(s.precision)
-    parts = {name: part for name, part in planned.parts.items() if name != "dataset"}
-    federation = Federation(Experiment(settings=s, **parts), data, planned.dataset.num_classes)
-    saved = folder.checkpoint()
     state = initial_state(federation)
+    saved = folder.checkpoint()
     if saved is not None:
-        state = State(**{key: _on(value, data.train_x.device) for key, value in saved["state"].items()})
+        state = State(**{key: _on(value, state.params.device) for key, value in saved["state"].items()})
     written, began = time.monotonic(), time.monotonic()
     with tqdm(total=s.rounds, initial=state.round, desc=folder.path.name, unit="round", disable=None) as progress:
         try:
@@ -300,8 +311,13 @@ def _results(folder: store.RunFolder) -> dict[str, Any]:
     recall = [last[key] for key in last if key.startswith("recall_")]
     accuracies = [row["test_accuracy"] for row in rows[-LAST:]]
     return {
-        "final": {key: last[key] for key in ("round", "test_accuracy", "test_loss")} | {"recall": recall},
-        "best": {key: best[key] for key in ("round", "test_accuracy")},
+        "final": {
+            "round": int(last["round"]),
+            "test_accuracy": last["test_accuracy"],
+            "test_loss": last["test_loss"],
+            "recall": recall,
+        },
+        "best": {"round": int(best["round"]), "test_accuracy": best["test_accuracy"]},
         f"last_{LAST}": {"test_accuracy": float(np.mean(accuracies))},
     }
 
@@ -353,9 +369,6 @@ def _commit() -> str | None:
 def _line(folder: store.RunFolder, summary: Mapping[str, Any], what: str) -> str:
     final, best = summary["final"], summary["best"]
     return (
-        f"{what}: accuracy {100 * final['test_accuracy']:.2f}% after {final['round']:.0f} rounds "
-        f"(best {100 * best['test_accuracy']:.2f}% at {best['round']:.0f})  {folder.path}"
+        f"{what}: accuracy {100 * final['test_accuracy']:.2f}% after {final['round']} rounds "
+        f"(best {100 * best['test_accuracy']:.2f}% at {best['round']})  {folder.path}"
     )
-
-
-__all__ = ["ConfigError", "DataError", "InfeasibleError", "Plan", "RunFailed", "execute", "plan", "record_infeasible"]

@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-from robustfl_bench.interfaces import ConfigError
+from robustfl_bench.errors import ConfigError
 
 PRECISIONS = ("highest", "high", "medium")
 PLACEMENTS = ("add", "replace")

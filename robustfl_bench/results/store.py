@@ -5,6 +5,7 @@ import io
 import json
 import os
 import re
+import shutil
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -130,6 +131,12 @@ class RunFolder:
         write_atomically(self.path / "summary.json", json.dumps(summary, indent=1) + "\n")
         if summary["status"] == FINISHED:
             self._remove(["checkpoint.pt", "error.txt"])
+
+    def discard(self) -> None:
+        """Remove the folder of a run that turned out to be impossible, unless it has results of some rounds."""
+        self.close()
+        if not (self.path / "metrics.csv").exists():
+            shutil.rmtree(self.path)
 
     def reopen(self) -> None:
         """Forget how an earlier attempt ended."""
