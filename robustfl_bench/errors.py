@@ -19,7 +19,7 @@ def check_fields(rule: Any, **bounds: tuple[float, float]) -> None:
     for name, (low, high) in bounds.items():
         value = getattr(rule, name)
         wanted = type(rule).__annotations__.get(name)
-        whole = wanted in (int, "int")
+        whole = wanted in (int, "int", int | None)
         if isinstance(value, bool) or not isinstance(value, int if whole else (int, float)):
             raise ConfigError(f"{name} must be {'a whole number' if whole else 'a number'}, got {value!r}")
         if not low <= value <= high:

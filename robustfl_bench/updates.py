@@ -19,11 +19,13 @@ class Aggregate:
     """What a rule returns.
 
     ``vector`` (d,) is the aggregated update. ``weights`` (n,) float64 are the clients' coefficients where the
-    vector is a combination of their updates, else None.
+    vector is a combination of their updates, else None. ``accepted`` (n,) bool says whom the rule let in, where
+    that is not simply whose weight is not zero (BOBA averages projections of the accepted onto a subspace of others).
     """
 
     vector: Tensor
     weights: Tensor | None = None
+    accepted: Tensor | None = None
 
 
 def cross_products(left: Tensor, right: Tensor) -> Tensor:
@@ -45,6 +47,26 @@ def cross_products(left: Tensor, right: Tensor) -> Tensor:
     for start in range(0, left.shape[1], GRAM_BLOCK):
         block = left[:, start : start + GRAM_BLOCK].double()
         out.addmm_(block, (block if same else right[:, start : start + GRAM_BLOCK].double()).T)
+    return out
+
+
+def stacked_gram(upper: Tensor, lower: Tensor) -> Tensor:
+    """Inner products (a + b, a + b), float64, of all pairs among the rows of ``upper`` (a, d) and ``lower`` (b, d)."""
+    a, width = len(upper), upper.shape[1]
+    size = a + len(lower)
+    if upper.device.type == "cpu":
+        first, second = upper.detach().numpy(), lower.detach().numpy()
+        total, buffer = np.zeros((size, size)), np.empty((size, min(GRAM_BLOCK, width)))
+        for start in range(0, width, GRAM_BLOCK):
+            block = buffer[:, : min(GRAM_BLOCK, width - start)]
+            block[:a], block[a:] = first[:, start : start + GRAM_BLOCK], second[:, start : start + GRAM_BLOCK]
+            total += block @ block.T
+        return torch.from_numpy(total)
+    out = torch.zeros(size, size, dtype=torch.float64, device=upper.device)
+    for start in range(0, width, GRAM_BLOCK):
+        columns = slice(start, start + GRAM_BLOCK)
+        stacked = torch.cat([upper[:, columns], lower[:, columns]]).double()
+        out.addmm_(stacked, stacked.T)
     return out
 
 
@@ -98,17 +120,30 @@ class Updates:
             return mixing @ source.cross(vectors)
         return cross_products(self.matrix, vectors)
 
-    def combine(self, weights: Tensor) -> Aggregate:
+    def joint_gram(self, vectors: Tensor) -> Tensor:
+        """Inner products of all pairs among the updates followed by ``vectors`` (k, d): (n + k, n + k) float64.
+
+        One pass over the matrix, hardly dearer than the Gram matrix alone, which is kept as well.
+        """
+        if self._source is None and "gram" not in self.__dict__:
+            joint = stacked_gram(self.matrix, vectors)
+            self.__dict__["gram"] = joint[: self.n, : self.n]
+            return joint
+        cross = self.cross(vectors)
+        own = cross_products(vectors, vectors)
+        return torch.cat([torch.cat([self.gram, cross], dim=1), torch.cat([cross.T, own], dim=1)])
+
+    def combine(self, weights: Tensor, accepted: Tensor | None = None) -> Aggregate:
         """The aggregate ``weights @ matrix`` for (n,) weights; zero weights leave a client out altogether."""
         if self._source is not None:
             source, mixing = self._source
-            return source.combine(weights @ mixing)
+            return source.combine(weights @ mixing, None if accepted is None else mixing[accepted].any(dim=0))
         used = weights.nonzero().squeeze(1)
         if 2 * len(used) < self.n:  # reading a few rows beats one product over all of them
             vector = weights[used].to(self.matrix.dtype) @ self.matrix[used]
         else:
             vector = weights.to(self.matrix.dtype) @ self.matrix
-        return Aggregate(vector, weights)
+        return Aggregate(vector, weights, accepted)
 
     def mix(self, mixing: Tensor) -> "Updates":
         """The n' updates ``mixing @ matrix`` for a (n', n) float64 matrix: what every pre-aggregation makes.

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from robustfl_bench.interfaces import ServerView
+from robustfl_bench.interfaces import ConfigError, ServerView
 from robustfl_bench.updates import Aggregate, Updates
 
 
@@ -11,6 +11,10 @@ class Average:
     """Mean of the updates, each client counting once, or by its samples with ``weighted``. Not robust."""
 
     weighted: bool = False
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.weighted, bool):
+            raise ConfigError(f"weighted must be true or false, got {self.weighted!r}")
 
     def __call__(self, updates: Updates, server: ServerView) -> Aggregate:
         weights = updates.counts if self.weighted else updates.counts.new_ones(updates.n)

@@ -1,0 +1,111 @@
+"""BOBA: robust under label skew, as honest updates lie near a simplex with one corner per class.
+
+Bao, Wu, He, AISTATS 2024, https://arxiv.org/abs/2208.12932.
+"""
+
+import math
+from dataclasses import dataclass
+from itertools import combinations
+
+import numpy as np
+import torch
+
+from robustfl_bench.gram_space import Array, Subspace, fit_subspace
+from robustfl_bench.interfaces import ConfigError, ServerView, check_choice, check_fields
+from robustfl_bench.selection import num_kept
+from robustfl_bench.updates import Aggregate, Updates
+
+MAX_SUBSETS = 100_000
+
+
+@dataclass(frozen=True)
+class Boba:
+    """Mean of the accepted updates' projections onto a (c - 1)-dimensional affine subspace, c being the classes.
+
+    Stage 1 finds the subspace near n - f clients. ``fit`` says how: ``alternating`` between the n - f nearest clients
+    and the best subspace for them, from that of the server's class updates, until the same clients come again or
+    ``max_iter`` fits were made; ``exhaustive`` (BOBA-ES) over all subsets of n - f clients; ``server`` keeps the
+    server's own subspace (no stage 1). Stage 2 (``stage2``) writes every client's projection as an affine combination
+    of the projected class updates and accepts those whose smallest coefficient is at least ``p_min``, or the n - f of
+    largest such coefficient where fewer pass. All n clients are candidates, also those whom stage 1 left out.
+
+    ``es_subspace``: BOBA-ES means the ``best`` subset; the authors' code goes on with the ``last`` it has tried.
+    ``weights`` are the coefficients over the clients that span the subspace (none for ``fit=server``), ``accepted``
+    the clients who passed stage 2. Everything is computed from inner products, in float64.
+    """
+
+    num_byzantine: int
+    p_min: float = -0.5
+    fit: str = "alternating"
+    max_iter: int = 10
+    es_subspace: str = "best"
+    stage2: bool = True
+
+    def __post_init__(self) -> None:
+        check_fields(self, num_byzantine=(0, math.inf), p_min=(-math.inf, 0), max_iter=(1, math.inf))
+        check_choice("fit", self.fit, ("alternating", "exhaustive", "server"))
+        check_choice("es_subspace", self.es_subspace, ("best", "last"))
+        if not isinstance(self.stage2, bool):
+            raise ConfigError(f"stage2 must be true or false, got {self.stage2!r}")
+
+    def check(self, n: int) -> None:
+        """Raise ConfigError when f leaves no client, or an exhaustive search would not end."""
+        subsets = math.comb(n, num_kept("BOBA", n, self.num_byzantine))
+        if self.fit == "exhaustive" and subsets > MAX_SUBSETS:
+            raise ConfigError(
+                f"BOBA-ES would fit {subsets:.3g} subspaces a round (limit {MAX_SUBSETS}), got n={n}, "
+                f"f={self.num_byzantine}; use aggregator=boba or fewer clients"
+            )
+
+    def __call__(self, updates: Updates, server: ServerView) -> Aggregate:
+        self.check(updates.n)
+        n = updates.n
+        gram = updates.joint_gram(server.class_updates).cpu().numpy()
+        subspace = self._subspace(gram, n)
+        coordinates = subspace.coordinates(gram)
+        clients, classes = coordinates[:n], coordinates[n:]
+        accepted = self._accepted(clients, classes) if self.stage2 else np.ones(n, dtype=bool)
+        coefficients = torch.from_numpy(subspace.origin + subspace.axes @ clients[accepted].mean(axis=0))
+        coefficients, passed = coefficients.to(updates.device), torch.from_numpy(accepted).to(updates.device)
+        if self.fit == "server":
+            vector = coefficients[n:].to(server.class_updates.dtype) @ server.class_updates
+            return Aggregate(vector, accepted=passed)
+        return updates.combine(coefficients[:n], passed)
+
+    def trimmed_loss(self, updates: Updates, server: ServerView) -> float:
+        """What stage 1 minimises: the sum of the n - f least squared distances of clients to the subspace."""
+        gram = updates.joint_gram(server.class_updates).cpu().numpy()
+        return self._trimmed_loss(self._subspace(gram, updates.n), gram, updates.n)
+
+    def _trimmed_loss(self, subspace: Subspace, gram: Array, n: int) -> float:
+        return float(np.sort(subspace.sq_residuals(gram)[:n])[: n - self.num_byzantine].sum())
+
+    def _subspace(self, gram: Array, n: int) -> Subspace:
+        """Stage 1; ``gram`` holds the n clients, then the classes."""
+        kept, dim = n - self.num_byzantine, len(gram) - n - 1
+        if self.fit == "exhaustive":
+            if self.es_subspace == "last":
+                return fit_subspace(gram, np.arange(self.num_byzantine, n), dim)
+            fits = (fit_subspace(gram, np.array(subset), dim) for subset in combinations(range(n), kept))
+            return min(fits, key=lambda subspace: self._trimmed_loss(subspace, gram, n))
+        subspace = fit_subspace(gram, np.arange(n, len(gram)), dim)
+        nearest = np.empty(0, dtype=np.intp)
+        for _ in range(self.max_iter if self.fit == "alternating" else 0):
+            previous, nearest = nearest, np.sort(subspace.sq_residuals(gram)[:n].argsort(kind="stable")[:kept])
+            if np.array_equal(nearest, previous):
+                break
+            subspace = fit_subspace(gram, nearest, dim)
+        return subspace
+
+    def _accepted(self, clients: Array, classes: Array) -> np.ndarray:
+        """Stage 2: which clients (n,) could be honest by their label distributions; coordinates (n, r) and (c, r)."""
+        scale = np.abs(classes).max(initial=0) or 1.0  # makes the cut-off of the pseudo-inverse independent of units
+        corners = np.column_stack([classes / scale, np.ones(len(classes))])
+        points = np.column_stack([clients / scale, np.ones(len(clients))])
+        # The paper inverts; classes whose projections coincide make that singular, and the pseudo-inverse shares alike.
+        lowest = (points @ np.linalg.pinv(corners, rcond=1e-10)).min(axis=1)
+        best = (-lowest).argsort(kind="stable")[: len(clients) - self.num_byzantine]
+        passes: np.ndarray = lowest >= self.p_min
+        if lowest[best[-1]] <= self.p_min:
+            passes = np.isin(np.arange(len(clients)), best)
+        return passes

@@ -1,0 +1,27 @@
+"""Coordinate-wise median (Yin et al., ICML 2018, https://arxiv.org/abs/1803.01498)."""
+
+from dataclasses import dataclass
+
+from robustfl_bench.interfaces import ServerView, check_choice
+from robustfl_bench.updates import Aggregate, Updates
+
+
+@dataclass(frozen=True)
+class CooMed:
+    """Median of every coordinate; robust while fewer than half of the clients are Byzantine.
+
+    For an even number of clients ``even`` says which median: the mean of the two middle values, or the lower one, as
+    ``torch.median`` and codes built on it return.
+    """
+
+    even: str = "mean"
+
+    def __post_init__(self) -> None:
+        check_choice("even", self.even, ("mean", "lower"))
+
+    def __call__(self, updates: Updates, server: ServerView) -> Aggregate:
+        lower, upper = (updates.n - 1) // 2, updates.n // 2
+        if lower == upper or self.even == "lower":
+            return Aggregate(updates.by_sorted_column(lambda values: values[:, lower]))
+        # Halved before they are added, as the sum of two large floats could overflow.
+        return Aggregate(updates.by_sorted_column(lambda values: values[:, lower] * 0.5 + values[:, upper] * 0.5))

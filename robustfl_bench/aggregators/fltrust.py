@@ -1,0 +1,23 @@
+"""FLTrust: trust clients as far as they point where the server's own update does (Cao et al., NDSS 2021)."""
+
+from dataclasses import dataclass
+
+from robustfl_bench.interfaces import ServerView
+from robustfl_bench.updates import Aggregate, Updates
+
+
+@dataclass(frozen=True)
+class FLTrust:
+    """Mean of the updates scaled to the server update's length, weighted by their cosine with it where positive.
+
+    Without a client of positive cosine the aggregate is zero; it is never longer than the server's update.
+    """
+
+    def __call__(self, updates: Updates, server: ServerView) -> Aggregate:
+        gram = updates.joint_gram(server.update[None])
+        lengths = gram.diagonal().clamp(min=0).sqrt()
+        norms, server_norm = lengths[:-1], lengths[-1]
+        # A zero update, of a client or of the server, has no direction: 0 / 0 means no trust.
+        trust = (gram[:-1, -1] / (norms * server_norm)).nan_to_num(nan=0.0).clamp(min=0)
+        weights = (trust / trust.sum()) * (server_norm / norms)
+        return updates.combine(weights.where(trust > 0, 0))

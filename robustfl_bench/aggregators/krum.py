@@ -1,0 +1,41 @@
+"""Krum and Multi-Krum: updates close to their neighbours (Blanchard et al., NeurIPS 2017)."""
+
+import math
+from dataclasses import dataclass
+
+from robustfl_bench.interfaces import ConfigError, ServerView, check_fields
+from robustfl_bench.selection import mean_of_lowest
+from robustfl_bench.updates import Aggregate, Updates
+
+
+@dataclass(frozen=True)
+class Krum:
+    """The update with the least sum of squared distances to its n - f - 2 nearest others.
+
+    With ``num_selected`` > 1 the mean of that many best-scored updates (Multi-Krum), None meaning n - f as in BOBA.
+    The theory needs n > 2f + 2, which ``check`` enforces; the rule itself only needs a neighbour to compare with, so
+    that it also runs on the few means which bucketing makes. Distances are squared and exclude the update itself.
+    """
+
+    num_byzantine: int
+    num_selected: int | None = 1
+
+    def __post_init__(self) -> None:
+        check_fields(self, num_byzantine=(0, math.inf))
+        if self.num_selected is not None:
+            check_fields(self, num_selected=(1, math.inf))
+
+    def check(self, n: int) -> None:
+        """Raise ConfigError when n clients are too few for Krum's guarantee."""
+        if n <= 2 * self.num_byzantine + 2:
+            raise ConfigError(f"Krum needs n > 2f + 2, got n={n}, f={self.num_byzantine}; lower num_byzantine_declared")
+        if self.num_selected is not None and self.num_selected > n:
+            raise ConfigError(f"num_selected must be <= n, got num_selected={self.num_selected}, n={n}")
+
+    def __call__(self, updates: Updates, server: ServerView) -> Aggregate:
+        n, f = updates.n, self.num_byzantine
+        if n < f + 3:
+            raise ConfigError(f"Krum cannot compare updates unless n > f + 2, got n={n}, f={f}")
+        others = updates.sq_dists.clone().fill_diagonal_(math.inf)
+        scores = others.sort(dim=1).values[:, : n - f - 2].sum(dim=1)
+        return mean_of_lowest(updates, scores, n - f if self.num_selected is None else self.num_selected)

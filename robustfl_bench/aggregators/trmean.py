@@ -1,0 +1,28 @@
+"""Coordinate-wise trimmed mean (Yin et al., ICML 2018, https://arxiv.org/abs/1803.01498)."""
+
+import math
+from dataclasses import dataclass
+
+from robustfl_bench.interfaces import ConfigError, ServerView, check_fields
+from robustfl_bench.updates import Aggregate, Updates
+
+
+@dataclass(frozen=True)
+class TrMean:
+    """Mean of every coordinate without its f largest and f smallest values; needs n > 2f. f = 0 is the mean."""
+
+    num_byzantine: int
+
+    def __post_init__(self) -> None:
+        check_fields(self, num_byzantine=(0, math.inf))
+
+    def check(self, n: int) -> None:
+        """Raise ConfigError when trimming leaves nothing of n clients."""
+        if n <= 2 * self.num_byzantine:
+            raise ConfigError(f"TrMean needs n > 2f, got n={n}, f={self.num_byzantine}; lower num_byzantine_declared")
+
+    def __call__(self, updates: Updates, server: ServerView) -> Aggregate:
+        self.check(updates.n)
+        kept = slice(self.num_byzantine, updates.n - self.num_byzantine)
+        # Trimmed by position: subtracting the extremes from a sum would leave their rounding errors behind.
+        return Aggregate(updates.by_sorted_column(lambda values: values[:, kept].mean(1)))

@@ -1,0 +1,22 @@
+"""Rules that rank the clients and average the best of them."""
+
+import torch
+from torch import Tensor
+
+from robustfl_bench.interfaces import ConfigError
+from robustfl_bench.updates import Aggregate, Updates
+
+
+def num_kept(rule: str, n: int, num_byzantine: int) -> int:
+    """``n - f``, the number of clients that a rule tolerating f keeps; ConfigError unless that leaves one."""
+    if n <= num_byzantine:
+        raise ConfigError(f"{rule} needs n > f, got n={n}, f={num_byzantine}; lower num_byzantine_declared")
+    return n - num_byzantine
+
+
+def mean_of_lowest(updates: Updates, scores: Tensor, count: int) -> Aggregate:
+    """Mean of the ``count`` updates of lowest score (n,); equal scores go by client order."""
+    chosen = scores.argsort(stable=True)[:count]
+    weights = torch.zeros(updates.n, dtype=torch.float64, device=updates.device)
+    weights[chosen] = 1 / len(chosen)
+    return updates.combine(weights)
