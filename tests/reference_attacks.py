@@ -38,3 +38,49 @@ def lie(honest, num_byzantine, sign=-1, ddof=1):
     z = normal_quantile((n - num_byzantine - supporters) / (n - num_byzantine))
     mean, std = mean_and_std(honest, ddof)
     return mean + sign * z * std
+
+
+def mimic(honest, label_counts):
+    def distance_from_uniform(row):
+        return math.sqrt(sum((count / sum(row) - 1 / len(row)) ** 2 for count in row))
+
+    distances = [round(distance_from_uniform(list(row)), 12) for row in label_counts]
+    return honest[distances.index(max(distances))]
+
+
+def direction(honest, kind):
+    mean, std = mean_and_std(honest)
+    return {"std": std, "unit": mean / math.sqrt(math.fsum(mean**2)), "sign": np.sign(mean)}[kind]
+
+
+def sq_dist(a, b):
+    return math.fsum((a - b) ** 2)
+
+
+def search(allowed, gamma_init, tau):
+    """The notebooks' loop, kept as they have it."""
+    gamma, step, success = gamma_init, gamma_init, 0
+    while abs(success - gamma) > tau:
+        if allowed(gamma):
+            success = gamma
+            gamma = gamma + step / 2
+        else:
+            gamma = gamma - step / 2
+        step = step / 2
+    return success
+
+
+def minmax_allows(honest, crafted):
+    farthest = max(sq_dist(a, b) for a in honest for b in honest)
+    return max(sq_dist(crafted, a) for a in honest) <= farthest
+
+
+def minsum_allows(honest, crafted, reference=max):
+    limit = reference(sum(sq_dist(a, b) for b in honest) for a in honest)
+    return sum(sq_dist(crafted, a) for a in honest) <= limit
+
+
+def moved_mean(honest, kind, allows, gamma_init=10.0, tau=1e-5):
+    mean, p = mean_and_std(honest)[0], direction(honest, kind)
+    gamma = search(lambda g: allows(honest, mean - g * p), gamma_init, tau)
+    return mean - gamma * p, gamma

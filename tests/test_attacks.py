@@ -14,7 +14,11 @@ from robustfl_bench import seeding
 from robustfl_bench.attacks.gauss import Gauss
 from robustfl_bench.attacks.ipm import InnerProductManipulation
 from robustfl_bench.attacks.lie import LittleIsEnough, lie_z
+from robustfl_bench.attacks.mimic import Mimic, most_skewed
+from robustfl_bench.attacks.minmax import MinMax
+from robustfl_bench.attacks.minsum import MinSum
 from robustfl_bench.attacks.none import NoAttack
+from robustfl_bench.attacks.perturbation import largest_gamma
 from robustfl_bench.interfaces import Attack, AttackView, ConfigError
 from robustfl_bench.updates import Updates
 
@@ -50,7 +54,7 @@ def make_view(honest, num_byzantine=3, seed=0, label_counts=None):
 
 
 def test_files_are_complete():
-    assert len(ATTACK_FILES) == 4
+    assert len(ATTACK_FILES) == 7
     for file, attack in zip(ATTACK_FILES, ATTACKS, strict=True):
         keys = set(yaml.safe_load(file.read_text())) - {"_target_"}
         assert keys == {field.name for field in dataclasses.fields(attack)}, file
@@ -147,10 +151,99 @@ def test_order_of_honest_clients_and_scale_do_not_matter(attack):
     torch.testing.assert_close(doubled, 2 * crafted, rtol=1e-4, atol=1e-4)
 
 
-def test_lie_moves_with_the_honest_updates():
+@pytest.mark.parametrize("attack", [LittleIsEnough(z=1), MinMax(), MinSum(), Mimic(2)], ids=str)
+def test_crafted_updates_move_with_the_honest_ones(attack):
     honest, shift = honest_updates(), honest_updates(1, seed=1)
-    moved = LittleIsEnough(z=1).craft(make_view(honest + shift)) - torch.from_numpy(shift[0])
-    torch.testing.assert_close(moved, LittleIsEnough(z=1).craft(make_view(honest)), rtol=1e-4, atol=1e-4)
+    moved = attack.craft(make_view(honest + shift)) - torch.from_numpy(shift[0])
+    torch.testing.assert_close(moved, attack.craft(make_view(honest)), rtol=1e-4, atol=1e-4)
+
+
+def test_std_of_the_view():
+    honest = honest_updates(5, 9000)
+    np.testing.assert_allclose(make_view(honest).std.numpy(), honest.astype(float).std(axis=0, ddof=1), rtol=1e-5)
+    assert not make_view(honest_updates(1)).std.any()
+
+
+def test_mimic_copies_the_most_skewed_honest_client():
+    honest = honest_updates(5)
+    counts = np.array([[4, 4, 4], [6, 2, 0], [0, 5, 0], [70, 0, 0], [0, 0, 8]])
+    crafted = Mimic().craft(make_view(honest, label_counts=counts)).numpy()
+    np.testing.assert_array_equal(crafted, honest[2])
+    np.testing.assert_array_equal(crafted, reference.mimic(honest, counts))
+    np.testing.assert_array_equal(Mimic(client=1).craft(make_view(honest, label_counts=counts)).numpy(), honest[1])
+    with pytest.raises(ConfigError, match=r"attack\.client is 5, but the honest clients are 0 to 4"):
+        Mimic(client=5).craft(make_view(honest))
+
+
+def test_most_skewed_takes_the_first_of_equals():
+    counts = np.array([[0, 0, 0], [1, 2, 3], [300, 100, 200], [7, 21, 14]])
+    assert most_skewed(torch.tensor(counts)) == 1
+    assert most_skewed(torch.tensor(counts[:1])) == 0
+
+
+MOVED = [
+    (MinMax, {}, reference.minmax_allows),
+    (MinSum, {}, reference.minsum_allows),
+    (MinSum, {"reference": "min"}, lambda honest, crafted: reference.minsum_allows(honest, crafted, min)),
+]
+
+
+@pytest.mark.parametrize("kind", ["std", "unit", "sign"])
+@pytest.mark.parametrize(("attack", "options", "allows"), MOVED, ids=["minmax", "minsum", "minsum-min"])
+def test_minmax_and_minsum(attack, options, allows, kind):
+    for seed in range(3):
+        honest = honest_updates(6, 17, seed)
+        exact = honest.astype(float)
+        crafted = attack(perturbation=kind, **options).craft(make_view(honest)).numpy()
+        expected, gamma = reference.moved_mean(exact, kind, allows)
+        assert gamma < 20
+        np.testing.assert_allclose(crafted, expected, rtol=1e-4, atol=1e-4)
+        # As far as allowed: a little less is within the constraint, a little more is not.
+        mean, p = reference.mean_and_std(exact)[0], reference.direction(exact, kind)
+        reached = (mean - crafted) @ p / (p @ p)
+        assert reached == pytest.approx(gamma, abs=3e-5)
+        assert gamma == 0 or allows(exact, mean - (reached - 3e-5) * p)
+        assert not allows(exact, mean - (reached + 3e-5) * p)
+
+
+def test_minmax_and_minsum_differ():
+    honest = honest_updates(6, 17)
+    view = make_view(honest)
+    gammas = [(attack(**options).craft(view) - view.mean).norm() for attack, options, _ in MOVED]
+    assert gammas[0] > gammas[1] * 1.01 > gammas[2] * 1.01**2
+
+
+@pytest.mark.parametrize("attack", [MinMax(), MinSum(), MinMax(gamma_init=3), MinSum(perturbation="unit")], ids=str)
+def test_minmax_and_minsum_stay_right_when_updates_nearly_agree(attack):
+    honest = (1 + 1e-4 * honest_updates(6, 400)).astype(np.float32)
+    allows = reference.minmax_allows if isinstance(attack, MinMax) else reference.minsum_allows
+    expected, _ = reference.moved_mean(honest.astype(float), attack.perturbation, allows, attack.gamma_init)
+    np.testing.assert_allclose(attack.craft(make_view(honest)).numpy(), expected, rtol=1e-6, atol=0)
+
+
+@pytest.mark.parametrize("gamma_init", [10, 3, 0.5])
+@pytest.mark.parametrize("largest", [0.0, 1e-7, 0.3, 2.718, 9.99, 15, 19.9999, 50])
+def test_search_finds_the_largest_allowed_gamma_below_twice_its_start(gamma_init, largest):
+    tried = []
+
+    def allowed(gamma):
+        tried.append(gamma)
+        return gamma <= largest
+
+    found = largest_gamma(allowed, gamma_init, 1e-5)
+    assert found == reference.search(lambda gamma: gamma <= largest, gamma_init, 1e-5)
+    assert found <= min(largest, 2 * gamma_init)
+    assert found == pytest.approx(min(largest, 2 * gamma_init), abs=2e-5)
+    assert tried[0] == gamma_init
+    assert len(tried) < 25
+
+
+def test_minmax_search_reads_the_updates_once(monkeypatch):
+    view, calls = make_view(honest_updates(20, 500)), []
+    cross = Updates.cross
+    monkeypatch.setattr(Updates, "cross", lambda self, vectors: calls.append(vectors.shape) or cross(self, vectors))
+    MinMax().craft(view)
+    assert calls == [(1, 500)]
 
 
 @pytest.mark.parametrize(
@@ -162,6 +255,12 @@ def test_lie_moves_with_the_honest_updates():
         (lambda: InnerProductManipulation(scale=float("nan")), "scale must be"),
         (lambda: LittleIsEnough(sign="down"), "sign must be one of minus, plus, got 'down'"),
         (lambda: LittleIsEnough(ddof=2), r"ddof must be in \[0, 1\], got 2"),
+        (lambda: Mimic(-1), "client must be >= 0, got -1"),
+        (lambda: Mimic(0.5), "client must be a whole number or null, got 0.5"),
+        (lambda: MinMax("down"), "perturbation must be one of std, unit, sign, got 'down'"),
+        (lambda: MinMax(tau=0), "tau must be >= 1e-12, got 0"),
+        (lambda: MinSum(gamma_init="far"), "gamma_init must be a number, got 'far'"),
+        (lambda: MinSum(reference="mean"), "reference must be one of max, min, got 'mean'"),
         (lambda: LittleIsEnough(z=True), "z must be a number, got True"),
     ],
 )

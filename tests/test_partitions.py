@@ -13,9 +13,11 @@ from hypothesis import strategies as st
 from robustfl_bench import seeding
 from robustfl_bench.interfaces import ConfigError
 from robustfl_bench.partitions.dealing import label_counts, share
+from robustfl_bench.partitions.dirichlet import Dirichlet
 from robustfl_bench.partitions.iid import IID
 from robustfl_bench.partitions.pathological import Pathological
 from robustfl_bench.partitions.shards import deal_shards, shards_per_class
+from robustfl_bench.partitions.step import Step
 
 PARTITION_FILES = sorted((Path(__file__).parents[1] / "conf" / "partition").glob("*.yaml"))
 PARTITIONS = [hydra.utils.instantiate(yaml.safe_load(file.read_text())) for file in PARTITION_FILES]
@@ -34,7 +36,7 @@ def labels_of(sizes, seed=0):
 
 
 def test_files_are_complete():
-    assert len(PARTITION_FILES) == 2
+    assert len(PARTITION_FILES) == 4
     for file, partition in zip(PARTITION_FILES, PARTITIONS, strict=True):
         keys = set(yaml.safe_load(file.read_text())) - {"_target_"}
         assert keys == {field.name for field in dataclasses.fields(partition)}, file
@@ -145,6 +147,69 @@ def test_share_is_within_one_of_proportion(sizes, seed):
     assert (np.abs(counts - weights / weights.sum(axis=0) * sizes) <= 1).all()
 
 
+@given(sizes=class_sizes, num_clients=st.integers(3, 12), seed=st.integers(0, 5))
+@quick
+def test_step_with_infinite_alpha_is_the_pathological_partition(sizes, num_clients, seed):
+    labels = labels_of(sizes, seed)
+    step = Step(float("inf"))(labels, num_clients, rng(seed))
+    pathological = Pathological()(labels, num_clients, rng(seed))
+    assert all(np.array_equal(a, b) for a, b in zip(step, pathological, strict=True))
+
+
+def test_step_with_alpha_1_makes_clients_alike():
+    labels = labels_of([600] * 10)
+    counts = label_counts(labels, Step(1)(labels, 20, rng()), 10)
+    assert (counts == 30).all()
+
+
+@pytest.mark.parametrize("alpha", [2, 8])
+def test_step_gives_major_classes_alpha_times_as_much(alpha):
+    sizes, num_clients = np.full(10, 6000), 50
+    labels = labels_of(sizes)
+    counts = label_counts(labels, Step(alpha)(labels, num_clients, rng()), 10)
+    major = deal_shards(sizes, num_clients, 2, rng())
+    assert (major.sum(axis=0) == 10).all()
+    once, twice, minor = counts[major == 1], counts[major == 2], counts[major == 0]
+    np.testing.assert_allclose(once / minor.mean(), alpha, rtol=0.05)
+    np.testing.assert_allclose(twice / minor.mean(), 2 * alpha - 1, rtol=0.05)
+
+
+@pytest.mark.parametrize("per", ["client", "class"])
+def test_dirichlet_with_large_alpha_is_near_uniform(per):
+    labels = labels_of([600, 300, 900])
+    counts = label_counts(labels, Dirichlet(1e6, per)(labels, 10, rng()), 3)
+    np.testing.assert_allclose(counts, np.tile([60, 30, 90], (10, 1)), atol=2)
+
+
+def test_dirichlet_with_small_alpha_gives_about_one_class_per_client():
+    labels = labels_of([6000] * 10)
+    counts = label_counts(labels, Dirichlet(0.01)(labels, 100, rng()), 10)
+    assert (counts.max(axis=1) / counts.sum(axis=1) > 0.95).mean() > 0.9
+    assert counts.sum(axis=1).min() > 100
+
+
+@pytest.mark.parametrize("alpha", [0.1, 1, 10])
+def test_dirichlet_per_class_has_the_spread_of_its_distribution(alpha):
+    """The variance of a Dir(alpha, ..., alpha) coordinate is (1/m)(1 - 1/m) / (m alpha + 1) for m clients."""
+    labels, num_clients = labels_of([1000] * 100), 10
+    shares = label_counts(labels, Dirichlet(alpha, "class")(labels, num_clients, rng()), 100) / 1000
+    expected = 0.1 * 0.9 / (num_clients * alpha + 1)
+    assert shares.var() == pytest.approx(expected, rel=0.15)
+
+
+def test_dirichlet_skew_falls_with_alpha():
+    labels = labels_of([600] * 10)
+    skew = [label_counts(labels, Dirichlet(alpha)(labels, 20, rng()), 10).std() for alpha in (0.01, 1, 10, 100, 1e4)]
+    assert skew == sorted(skew, reverse=True)
+
+
+def test_dirichlet_redraws_until_everyone_has_enough():
+    labels = labels_of([100] * 5)
+    free = Dirichlet(0.3, "class")(labels, 10, rng(3))
+    enough = Dirichlet(0.3, "class", min_size=20)(labels, 10, rng(3))
+    assert min(map(len, free)) < 20 <= min(map(len, enough))
+
+
 @pytest.mark.parametrize(
     ("make", "message"),
     [
@@ -152,6 +217,12 @@ def test_share_is_within_one_of_proportion(sizes, seed):
         (lambda: Pathological(1.5), "shards_per_client must be a whole number, got 1.5"),
         (lambda: Pathological()(labels_of([9] * 5), 2, rng()), "4 shards are fewer than the 5 classes"),
         (lambda: Pathological()(labels_of([20, 20]), 30, rng()), "class 0 has 20 samples for 30 shards"),
+        (lambda: Step(0.5), "alpha must be >= 1, got 0.5"),
+        (lambda: Step(2, 0), "major_classes must be >= 1, got 0"),
+        (lambda: Step()(labels_of([9] * 5), 2, rng()), "4 shards are fewer than the 5 classes"),
+        (lambda: Dirichlet(0), r"alpha must be in \[1e-06, 1e\+06\], got 0"),
+        (lambda: Dirichlet(per="sample"), "per must be one of client, class, got 'sample'"),
+        (lambda: Dirichlet(0.01, "class")(labels_of([50] * 3), 20, rng()), "none of 1000 Dirichlet draws"),
         (lambda: Pathological()(labels_of([2, 90]), 10, rng()), "class 0 has 2 samples for 10 shards"),
     ],
 )

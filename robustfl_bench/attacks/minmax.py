@@ -1,0 +1,32 @@
+"""Min-Max (Shejwalkar and Houmansadr, NDSS 2021, "Manipulating the Byzantine", section IV)."""
+
+import math
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from robustfl_bench.attacks.perturbation import PERTURBATIONS, largest_gamma, perturbation, sq_dists_along
+from robustfl_bench.interfaces import Attack, AttackView, check_choice, check_fields
+
+
+@dataclass(frozen=True)
+class MinMax(Attack):
+    """All attackers send mean - gamma * p, no farther from any honest update than the two farthest of those are apart.
+
+    ``perturbation`` p is ``std``, ``unit`` or ``sign``; gamma comes from the original halving search, starting at
+    ``gamma_init`` with tolerance ``tau``, and stays below 2 * ``gamma_init``. BOBA uses std, 10 and 1e-5.
+    """
+
+    perturbation: str = "std"
+    gamma_init: float = 10
+    tau: float = 1e-5
+
+    def __post_init__(self) -> None:
+        check_choice("perturbation", self.perturbation, PERTURBATIONS)
+        check_fields(self, gamma_init=(1e-12, math.inf), tau=(1e-12, math.inf))
+
+    def craft(self, view: AttackView) -> Tensor:
+        direction = perturbation(view, self.perturbation)
+        sq_dists = sq_dists_along(view, direction)
+        limit = float(view.honest.sq_dists.max())
+        return view.mean - largest_gamma(lambda g: sq_dists(g).max() <= limit, self.gamma_init, self.tau) * direction

@@ -1,0 +1,48 @@
+"""Dirichlet label skew: label distributions drawn at random, the more unequal the smaller alpha."""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from robustfl_bench.interfaces import ConfigError, check_choice, check_fields
+from robustfl_bench.partitions.dealing import check_clients, deal, share
+
+MAX_DRAWS = 1000
+EPSILON = 1e-5  # keeps every class available to every client, in case nobody draws it
+
+
+@dataclass(frozen=True)
+class Dirichlet:
+    """Draw label distributions from a Dirichlet distribution and split every class by them.
+
+    ``per: client`` draws each client's distribution over classes from Dir(alpha * shares of the classes), as Hsu et al.
+    (arXiv 1909.06335) and BOBA's first author do; a class is then split in proportion to the clients' shares of it, so
+    a small ``alpha`` gives about one class per client. ``per: class`` draws each class's distribution over clients from
+    Dir(alpha, ..., alpha), as Yurochkin et al. (ICML 2019) do; a small ``alpha`` leaves clients empty. A large one
+    makes clients alike in both. Redrawn until every client has ``min_size`` samples.
+    """
+
+    alpha: float = 0.01
+    per: str = "client"
+    min_size: int = 1
+
+    def __post_init__(self) -> None:
+        check_fields(self, alpha=(1e-6, 1e6), min_size=(1, math.inf))
+        check_choice("per", self.per, ("client", "class"))
+
+    def __call__(self, labels: np.ndarray, num_clients: int, rng: np.random.Generator) -> list[np.ndarray]:
+        check_clients(labels, num_clients)
+        sizes = np.unique(labels, return_counts=True)[1]
+        for _ in range(MAX_DRAWS):
+            if self.per == "client":
+                weights = EPSILON + rng.dirichlet(self.alpha * sizes / sizes.sum() + EPSILON, size=num_clients)
+            else:
+                weights = rng.dirichlet(np.full(num_clients, self.alpha), size=len(sizes)).T
+            counts = share(sizes, weights, rng)
+            if counts.sum(axis=1).min() >= self.min_size:
+                return deal(labels, counts, rng)
+        raise ConfigError(
+            f"none of {MAX_DRAWS} Dirichlet draws (alpha={self.alpha:g}, per={self.per}) gave each of {num_clients}"
+            f" clients {self.min_size} samples; raise partition.alpha, lower num_clients or min_size, or use per=client"
+        )

@@ -1,0 +1,33 @@
+"""Step label skew: every client has a few major classes and less of all others (Chen and Chao, ICLR 2021)."""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from robustfl_bench.interfaces import check_fields
+from robustfl_bench.partitions.dealing import check_clients, deal, share
+from robustfl_bench.partitions.shards import deal_shards
+
+
+@dataclass(frozen=True)
+class Step:
+    """Split every class over the clients by weight: ``alpha`` where the class is major for the client, 1 elsewhere.
+
+    Major classes are dealt like the shards of the pathological partition (BOBA, Bao et al., AISTATS 2024, appendix
+    C.5.1), so every class is major for the same number of clients. A client dealt one class k times has weight
+    1 + k (alpha - 1) for it. ``alpha`` 1 makes all clients alike; infinity (``.inf``) gives the pathological partition.
+    """
+
+    alpha: float = 8
+    major_classes: int = 2
+
+    def __post_init__(self) -> None:
+        check_fields(self, alpha=(1, math.inf), major_classes=(1, math.inf))
+
+    def __call__(self, labels: np.ndarray, num_clients: int, rng: np.random.Generator) -> list[np.ndarray]:
+        check_clients(labels, num_clients)
+        sizes = np.unique(labels, return_counts=True)[1]
+        major = deal_shards(sizes, num_clients, self.major_classes, rng)
+        weights = major if math.isinf(self.alpha) else 1 + major * (self.alpha - 1)
+        return deal(labels, share(sizes, weights, rng), rng)
