@@ -263,13 +263,13 @@ def _test_metrics(federation: Federation, params: Tensor) -> Record:
 
 
 def _weight_metrics(aggregate: Aggregate, num_honest: int) -> Record:
-    """The weight on Byzantine clients, how many of them have any, and how many honest clients have none."""
-    if aggregate.weights is None:
-        return {}
-    weights = aggregate.weights.cpu()
-    used = weights != 0
-    return {
-        "byzantine_weight": float(weights[num_honest:].sum()),
-        "byzantine_accepted": int(used[num_honest:].sum()),
-        "honest_dropped": int((~used[:num_honest]).sum()),
-    }
+    """The weight on Byzantine clients, how many of them were let in, and how many honest clients were not."""
+    record: Record = {}
+    accepted = aggregate.accepted
+    if aggregate.weights is not None:
+        record["byzantine_weight"] = float(aggregate.weights[num_honest:].sum())
+        accepted = aggregate.weights != 0 if accepted is None else accepted
+    if accepted is not None:
+        record["byzantine_accepted"] = int(accepted[num_honest:].sum())
+        record["honest_dropped"] = int((~accepted[:num_honest]).sum())
+    return record

@@ -1,0 +1,67 @@
+"""The command as a user calls it, in this process (fast) or in one of its own (to be killed)."""
+
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+import yaml
+
+from robustfl_bench import cli
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """Exit code and what was printed."""
+
+    code: int
+    out: str
+    err: str
+
+
+Bench = Callable[..., Outcome]
+
+
+@pytest.fixture
+def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Bench:
+    """Call ``robustfl-bench`` with overrides in an empty working directory, ``tmp_path``."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("ROBUSTFL_DATA", raising=False)
+
+    def call(*overrides: str) -> Outcome:
+        monkeypatch.setattr(sys, "argv", ["robustfl-bench", *overrides])
+        code = 0
+        try:
+            cli.main()
+        except SystemExit as stop:
+            code = int(stop.code or 0)
+        printed = capfd.readouterr()
+        return Outcome(code, printed.out, printed.err)
+
+    return call
+
+
+def start(folder: Path, *overrides: str) -> subprocess.Popen[str]:
+    """Start ``python -m robustfl_bench`` in ``folder``."""
+    command = [sys.executable, "-m", "robustfl_bench", *overrides]
+    return subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def run_folders(folder: Path) -> dict[str, Path]:
+    """Run folders by name."""
+    return {path.name: path for path in sorted((folder / "runs").glob("*")) if path.is_dir()}
+
+
+def contents(folder: Path, *names: str) -> dict[str, bytes]:
+    """Bytes of the deterministic files of every run, by run and file."""
+    names = names or ("metrics.csv", "config.yaml")
+    return {f"{run}/{name}": (path / name).read_bytes() for run, path in run_folders(folder).items() for name in names}
+
+
+def config_of(path: Path) -> dict[str, object]:
+    """The resolved config of a run folder."""
+    loaded = yaml.safe_load((path / "config.yaml").read_text())
+    assert isinstance(loaded, dict)
+    return loaded

@@ -1,0 +1,192 @@
+"""What a user of the command sees: results, stored results, sweeps, and one clear line for every mistake."""
+
+import json
+import os
+import signal
+import stat
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import Bench, config_of, contents, run_folders, start
+
+SMALL = ("rounds=3", "num_clients=10")
+
+MISTAKES = [
+    (["aggregator=krumm"], 2, ["unknown aggregator 'krumm' (did you mean krum", "there are:"]),
+    (["attack=ippm"], 2, ["unknown attack 'ippm' (did you mean ipm"]),
+    (["sed=1"], 2, ["no setting 'sed' (did you mean seed?)"]),
+    (["aggregator=krum", "aggregator.num_selectd=2"], 2, ["did you mean aggregator.num_selected"]),
+    (["+bogus=1"], 2, ["no setting bogus"]),
+    (["+aggregator.bogus=1"], 2, ["aggregator: no option 'bogus'"]),
+    (["rounds=ten"], 2, ["rounds=ten", "could not be converted to Integer"]),
+    (["aggregator=mkrum", "aggregator.num_selected=ten"], 2, ["aggregator: num_selected must be a whole number, got 'ten'"]),
+    (["aggregator=krum", "num_byzantine_declared=11"], 2, ["Krum needs n > 2f + 2, got n=10, f=11"]),
+    (["num_clients=1000", "partition=pathological"], 2, ["samples for 200 shards; lower num_clients"]),
+    (["lr=-0.1"], 2, ["lr must be > 0, got -0.1"]),
+    (["lr=nan"], 2, ["lr must be > 0, got nan"]),
+    (["rounds=0"], 2, ["rounds must be >= 1, got 0"]),
+    (["rounds=0", "lr=-1"], 2, ["rounds must be >= 1, got 0; lr must be > 0, got -1.0"]),
+    (["participation=1.5"], 2, ["participation must be in (0, 1], got 1.5"]),
+    (["byzantine_placement=replace", "num_byzantine=10", "attack=ipm"], 2, ["leaves no honest client"]),
+    (["model=cnn"], 2, ["needs larger images than (8, 8)"]),
+    (["model.hidden=[0]"], 2, ["model.hidden must be a list of positive whole numbers"]),
+    (["server_data.samples_per_class=9999", "aggregator=boba"], 2, ["server_data.samples_per_class=9999 but class 0 has"]),
+    (["aggregator._target_=nowhere.Nothing"], 2, ["aggregator:", "nowhere"]),
+    (["dataset=mnist", "data_dir=absent"], 3, ["mnist", "robustfl-data prepare mnist"]),
+    (["results_dir=/proc/nowhere"], 1, ["cannot write", "results_dir"]),
+]
+
+
+@pytest.mark.parametrize(("overrides", "code", "phrases"), MISTAKES, ids=[" ".join(case[0]) for case in MISTAKES])
+def test_a_mistake_is_one_line_and_leaves_nothing(
+    bench: Bench, tmp_path: Path, overrides: list[str], code: int, phrases: list[str]
+) -> None:
+    outcome = bench(*SMALL, *overrides)
+    assert outcome.code == code
+    assert outcome.out == ""
+    assert len(outcome.err.strip().splitlines()) == 1, outcome.err
+    for phrase in phrases:
+        assert phrase in outcome.err
+    assert not run_folders(tmp_path / "results")
+
+
+def test_a_read_only_results_folder_is_one_line(bench: Bench, tmp_path: Path) -> None:
+    if os.geteuid() == 0:
+        pytest.skip("root writes into read-only folders")
+    (tmp_path / "results").mkdir()
+    (tmp_path / "results").chmod(stat.S_IRUSR | stat.S_IXUSR)
+    outcome = bench(*SMALL)
+    assert outcome.code == 1
+    assert "cannot write" in outcome.err and "results_dir" in outcome.err
+
+
+def test_the_same_command_again_prints_the_stored_result_and_changes_no_file(bench: Bench, tmp_path: Path) -> None:
+    def seen() -> dict[str, tuple[int, int]]:
+        return {str(p): (p.stat().st_mtime_ns, p.stat().st_size) for p in tmp_path.rglob("*") if p.is_file()}
+
+    first = bench(*SMALL, "attack=ipm")
+    before = seen()
+    second = bench(*SMALL, "attack=ipm")
+    assert first.code == second.code == 0
+    assert first.out.replace("result:", "stored result:") == second.out
+    assert seen() == before
+
+
+def test_where_a_run_is_executed_is_no_part_of_its_identity(bench: Bench, tmp_path: Path) -> None:
+    bench(*SMALL)
+    outcome = bench(*SMALL, "num_threads=2", "device=cpu", "scale=quick", f"data_dir={tmp_path}", "checkpoint_seconds=1")
+    assert outcome.out.startswith("stored result")
+    assert len(run_folders(tmp_path / "results")) == 1
+
+
+def test_aliases_and_absent_attackers_are_the_same_run(bench: Bench, tmp_path: Path) -> None:
+    bench(*SMALL, "aggregator=coomed")
+    assert bench(*SMALL, "aggregator=median", "num_byzantine=2").out.startswith("stored result")
+    assert bench(*SMALL, "aggregator=median", "attack=ipm", "num_byzantine=0").out.startswith("stored result")
+    assert len(run_folders(tmp_path / "results")) == 1
+
+
+def test_a_run_folder_holds_what_the_design_promises(bench: Bench, tmp_path: Path) -> None:
+    bench(*SMALL, "attack=ipm", "aggregator=krum", "num_byzantine=2", "num_clients=12", "eval_every=2")
+    ((name, folder),) = run_folders(tmp_path / "results").items()
+    summary = json.loads((folder / "summary.json").read_text())
+    assert {path.name for path in folder.iterdir()} == {".lock", "config.yaml", "metrics.csv", "timings.csv", "summary.json"}
+    header, *rows = (folder / "metrics.csv").read_text().splitlines()
+    assert header.split(",")[:5] == ["round", "lr", "train_loss", "test_loss", "test_accuracy"]
+    assert header.endswith("recall_9,byzantine_weight,byzantine_accepted,honest_dropped,non_finite_updates")
+    assert [row.split(",")[0] for row in rows] == ["2", "3"]
+    assert summary["status"] == "finished" and summary["name"] == name and name.endswith(summary["run_id"])
+    assert summary["choices"]["aggregator"] == "krum"
+    assert len(summary["final"]["recall"]) == 10
+    assert config_of(folder)["aggregator"] == {
+        "_target_": "robustfl_bench.aggregators.krum.Krum",
+        "num_byzantine": 2,
+        "num_selected": 1,
+    }
+
+
+def test_the_reference_of_max_recall_drop_is_the_run_of_its_command(bench: Bench, tmp_path: Path) -> None:
+    bench(*SMALL, "attack=ipm", "aggregator=coomed", "num_byzantine=2", "attack.scale=3")
+    ((_, folder),) = run_folders(tmp_path / "results").items()
+    summary = json.loads((folder / "summary.json").read_text())
+    assert summary["reference_id"] != summary["run_id"]
+    command = summary["reference_command"].split()
+    assert command[0] == "robustfl-bench"
+    bench(*command[1:])
+    assert any(name.endswith(summary["reference_id"]) for name in run_folders(tmp_path / "results"))
+
+
+SWEEP = ("-m", *SMALL[:1], "num_clients=12", "num_byzantine=2", "aggregator=average,krum,boba", "attack=none,ipm", "seed=0,1")
+
+
+def test_a_sweep_has_the_same_bytes_in_one_process_and_with_joblib(bench: Bench, tmp_path: Path) -> None:
+    assert bench(*SWEEP, "results_dir=basic").code == 0
+    assert bench(*SWEEP, "results_dir=joblib", "hydra/launcher=joblib", "hydra.launcher.n_jobs=2").code == 0
+    assert len(run_folders(tmp_path / "basic")) == 12
+    assert contents(tmp_path / "basic") == contents(tmp_path / "joblib")
+
+
+def test_an_interrupted_sweep_finishes_only_what_is_missing(bench: Bench, tmp_path: Path) -> None:
+    assert bench(*SWEEP, "results_dir=whole").code == 0
+    process = start(tmp_path, *SWEEP, "results_dir=cut", "rounds=3")
+    deadline = time.monotonic() + 60
+    while len(list((tmp_path / "cut").glob("runs/*/summary.json"))) < 3 and time.monotonic() < deadline:
+        time.sleep(0.005)
+    process.send_signal(signal.SIGKILL)
+    process.communicate()
+    done = {path: path.stat().st_mtime_ns for path in (tmp_path / "cut").glob("runs/*/summary.json")}
+    assert 3 <= len(done) < 12
+    outcome = bench(*SWEEP, "results_dir=cut")
+    assert outcome.code == 0
+    assert outcome.out.count("stored result:") == len(done)
+    assert all(path.stat().st_mtime_ns == made for path, made in done.items())
+    assert contents(tmp_path / "cut") == contents(tmp_path / "whole")
+
+
+def test_a_failed_run_does_not_stop_a_sweep_and_is_run_again(
+    bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from robustfl_bench.aggregators.coomed import CooMed
+
+    def broken(*_: object) -> None:
+        raise ZeroDivisionError("seventh\nseal")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(CooMed, "__call__", broken)
+        outcome = bench("-m", *SMALL, "aggregator=coomed,average")
+    assert outcome.code == 1
+    assert outcome.err.count("ZeroDivisionError: seventh seal") == 2  # when it happens, and as the sweep ends
+    summaries = [json.loads((path / "summary.json").read_text()) for path in run_folders(tmp_path / "results").values()]
+    assert sorted(summary["status"] for summary in summaries) == ["failed", "finished"]
+    (error,) = (tmp_path / "results").glob("runs/*/error.txt")
+    assert "Traceback" in error.read_text()
+    assert bench("-m", *SMALL, "aggregator=coomed,average").code == 0
+    assert not list((tmp_path / "results").glob("runs/*/error.txt"))
+
+
+def test_an_infeasible_cell_of_a_sweep_is_recorded_and_is_no_failure(bench: Bench, tmp_path: Path) -> None:
+    outcome = bench("-m", *SMALL, "attack=ipm", "num_byzantine=9", "aggregator=krum,average")
+    assert outcome.code == 0
+    assert "infeasible: Krum needs n > 2f + 2, got n=19, f=9" in outcome.err
+    summaries = [json.loads((path / "summary.json").read_text()) for path in run_folders(tmp_path / "results").values()]
+    assert sorted(summary["status"] for summary in summaries) == ["finished", "infeasible"]
+
+
+def test_a_run_that_another_process_writes_is_left_alone(bench: Bench, tmp_path: Path) -> None:
+    from filelock import FileLock
+
+    bench(*SMALL)
+    ((_, folder),) = run_folders(tmp_path / "results").items()
+    (folder / "summary.json").unlink()
+    with FileLock(folder / ".lock"):
+        outcome = bench(*SMALL)
+    assert outcome.code == 1
+    assert "is being written by another process" in outcome.err
+    assert len(outcome.err.splitlines()) == 1
+
+
+def test_help_and_config_are_shown(bench: Bench) -> None:
+    assert "aggregator" in bench("--help").out
+    assert "num_byzantine_declared" in bench("--cfg", "job").out

@@ -1,0 +1,92 @@
+"""Nothing is lost: a run killed at any moment ends with the bytes of an undisturbed one."""
+
+import random
+import shutil
+import signal
+import time
+from pathlib import Path
+
+import pytest
+import torch
+
+from robustfl_bench.results.store import RunFolder
+from tests.conftest import Bench, contents, run_folders, start
+
+RUN = (
+    "rounds=400",
+    "num_clients=12",
+    "num_byzantine=2",
+    "attack=gauss",
+    "aggregator=krum",
+    "batch_size=16",
+    "participation=0.8",
+    "eval_every=3",
+    "model.hidden=[16]",
+    "checkpoint_seconds=0",
+)
+KILLS = 10
+
+
+def _checkpoint_time(folder: Path) -> int | None:
+    for path in (folder / "cut").glob("runs/*/checkpoint.pt"):
+        return path.stat().st_mtime_ns
+    return None
+
+
+def test_ten_kills_at_random_rounds_change_no_byte(bench: Bench, tmp_path: Path) -> None:
+    assert bench(*RUN, "results_dir=whole").code == 0
+    rng, kills, resumed_from = random.Random(0), 0, set()
+    while kills < KILLS:
+        before = _checkpoint_time(tmp_path)
+        process = start(tmp_path, *RUN, "results_dir=cut")
+        while _checkpoint_time(tmp_path) == before and process.poll() is None:
+            time.sleep(0.001)
+        time.sleep(rng.uniform(0.0, 0.15))
+        process.send_signal(signal.SIGKILL)
+        process.communicate()
+        if process.returncode == 0:  # it had come to its end: begin again
+            shutil.rmtree(tmp_path / "cut")
+            continue
+        kills += 1
+        (checkpoint,) = (tmp_path / "cut").glob("runs/*/checkpoint.pt")
+        resumed_from.add(torch.load(checkpoint, weights_only=True)["state"]["round"])
+    assert len(resumed_from) >= 3, "the kills should hit different rounds"
+    assert bench(*RUN, "results_dir=cut").code == 0
+    assert contents(tmp_path / "cut") == contents(tmp_path / "whole")
+
+
+@pytest.mark.parametrize("damage", ["truncated", "garbage", "metrics lost"])
+def test_a_damaged_checkpoint_starts_the_run_again(bench: Bench, tmp_path: Path, damage: str) -> None:
+    small = (*RUN[1:], "rounds=9")
+    assert bench(*small, "results_dir=whole").code == 0
+    assert bench(*small, "results_dir=cut").code == 0
+    ((_, folder),) = run_folders(tmp_path / "cut").items()
+    (folder / "summary.json").unlink()
+    store = RunFolder(tmp_path / "cut", "any", folder.name[-8:])
+    store.save_checkpoint({"state": {"round": 3, "params": torch.zeros(5), "previous": None}})
+    checkpoint = folder / "checkpoint.pt"
+    if damage == "truncated":
+        checkpoint.write_bytes(checkpoint.read_bytes()[:100])
+    elif damage == "garbage":
+        checkpoint.write_bytes(b"\x80\x04garbage")
+    else:
+        (folder / "metrics.csv").unlink()
+    assert bench(*small, "results_dir=cut").code == 0
+    assert contents(tmp_path / "cut") == contents(tmp_path / "whole")
+
+
+def test_sigterm_leaves_a_checkpoint_to_go_on_from(bench: Bench, tmp_path: Path) -> None:
+    long = (*RUN[1:-1], "rounds=100000", "checkpoint_seconds=1000")
+    process = start(tmp_path, *long)
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline:
+        found = list((tmp_path / "results").glob("runs/*/metrics.csv"))
+        if found and found[0].read_text().count("\n") > 5:
+            break
+        time.sleep(0.01)
+    process.send_signal(signal.SIGTERM)
+    process.communicate(timeout=30)
+    assert process.returncode == 143
+    ((_, folder),) = run_folders(tmp_path / "results").items()
+    assert torch.load(folder / "checkpoint.pt", weights_only=True)["state"]["round"] >= 15
+    assert not (folder / "summary.json").exists()
