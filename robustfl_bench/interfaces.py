@@ -4,21 +4,17 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
+from robustfl_bench.errors import ConfigError as ConfigError
+from robustfl_bench.errors import DataError as DataError
+from robustfl_bench.errors import check_choice as check_choice
+from robustfl_bench.errors import check_fields as check_fields
 from robustfl_bench.updates import Aggregate, Updates
-
-
-class ConfigError(ValueError):
-    """The configuration asks for something impossible; one line says what, and what to do (exit code 2)."""
-
-
-class DataError(RuntimeError):
-    """Data are missing or damaged; one line says which, and what to do (exit code 3)."""
 
 
 @dataclass(frozen=True)
@@ -175,25 +171,3 @@ class Schedule(Protocol):
 
     def __call__(self, lr: float, round: int) -> float:
         """The rate of ``round`` (from 0), from the initial rate ``lr``."""
-
-
-def check_fields(rule: Any, **bounds: tuple[float, float]) -> None:
-    """Raise ConfigError unless every named field is a number in its closed range; ints where the field holds one.
-
-    >>> check_fields(self, num_byzantine=(0, math.inf), num_selected=(1, math.inf))
-    """
-    for name, (low, high) in bounds.items():
-        value = getattr(rule, name)
-        wanted = type(rule).__annotations__.get(name)
-        whole = wanted in (int, "int")
-        if isinstance(value, bool) or not isinstance(value, int if whole else (int, float)):
-            raise ConfigError(f"{name} must be {'a whole number' if whole else 'a number'}, got {value!r}")
-        if not low <= value <= high:
-            limits = f">= {low:g}" if high == float("inf") else f"in [{low:g}, {high:g}]"
-            raise ConfigError(f"{name} must be {limits}, got {value!r}")
-
-
-def check_choice(name: str, value: Any, choices: tuple[str, ...]) -> None:
-    """Raise ConfigError unless ``value`` is one of ``choices``."""
-    if value not in choices:
-        raise ConfigError(f"{name} must be one of {', '.join(choices)}, got {value!r}")

@@ -1,0 +1,33 @@
+"""The two errors that a user can mend, and the checks of fields that raise them; imports nothing heavy."""
+
+from typing import Any
+
+
+class ConfigError(ValueError):
+    """The configuration asks for something impossible; one line says what, and what to do (exit code 2)."""
+
+
+class DataError(RuntimeError):
+    """Data are missing or damaged; one line says which, and what to do (exit code 3)."""
+
+
+def check_fields(rule: Any, **bounds: tuple[float, float]) -> None:
+    """Raise ConfigError unless every named field is a number in its closed range; ints where the field holds one.
+
+    >>> check_fields(self, num_byzantine=(0, math.inf), num_selected=(1, math.inf))
+    """
+    for name, (low, high) in bounds.items():
+        value = getattr(rule, name)
+        wanted = type(rule).__annotations__.get(name)
+        whole = wanted in (int, "int")
+        if isinstance(value, bool) or not isinstance(value, int if whole else (int, float)):
+            raise ConfigError(f"{name} must be {'a whole number' if whole else 'a number'}, got {value!r}")
+        if not low <= value <= high:
+            limits = f">= {low:g}" if high == float("inf") else f"in [{low:g}, {high:g}]"
+            raise ConfigError(f"{name} must be {limits}, got {value!r}")
+
+
+def check_choice(name: str, value: Any, choices: tuple[str, ...]) -> None:
+    """Raise ConfigError unless ``value`` is one of ``choices``."""
+    if value not in choices:
+        raise ConfigError(f"{name} must be one of {', '.join(choices)}, got {value!r}")
