@@ -51,6 +51,9 @@ class Dataset(Protocol):
     def load(self, folder: Path) -> Data:
         """Read the files under ``folder`` (its own sub-folder of it); raises DataError when missing or damaged."""
 
+    def __hash__(self) -> int:
+        """Frozen data sets have one; it is the key under which their tensors are kept."""
+
 
 class Partition(Protocol):
     """Splits samples over clients by their labels."""

@@ -1,0 +1,167 @@
+"""The files of a data set: where they may lie, how to unpack them, and how to know that they are right."""
+
+import gzip
+import hashlib
+import lzma
+import shlex
+import tarfile
+import zlib
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+
+from robustfl_bench.datasets.download import Download
+from robustfl_bench.errors import DataError
+
+UNPACK: dict[str, Callable[[bytes], bytes]] = {".gz": gzip.decompress, "": bytes, ".xz": lzma.decompress}
+UNPACK_ERRORS = (OSError, EOFError, zlib.error, lzma.LZMAError, tarfile.TarError)
+
+
+@dataclass(frozen=True)
+class File:
+    """A file of a data set, known by its unpacked content; on disk it may be plain, ``.gz`` or ``.xz``.
+
+    ``known`` maps checksums, such as ``md5:<hex>``, to the variant that has them, the official one first.
+    ``size`` in bytes, where all variants agree on it, tells a truncated file from another one.
+    """
+
+    name: str
+    known: Mapping[str, str]
+    size: int | None = None
+
+    def variant(self, content: bytes) -> str:
+        """Which variant ``content`` is; raises DataError, saying what was expected, when it is none."""
+        if self.size not in (None, len(content)):
+            raise DataError(f"holds {len(content)} bytes, expected {self.size}: truncated, or another file")
+        for checksum, variant in self.known.items():
+            algorithm, _, digest = checksum.partition(":")
+            if hashlib.new(algorithm, content, usedforsecurity=False).hexdigest() == digest:
+                return variant
+        expected = next(iter(self.known))
+        raise DataError(f"content of {len(content)} bytes is not the expected {expected}: damaged, or another file")
+
+
+@dataclass(frozen=True)
+class Layout:
+    """One way in which the files may lie in a data folder: inside ``path``, a sub-folder or a ``.tar.gz``."""
+
+    path: str
+    files: tuple[File, ...]
+
+    @property
+    def is_archive(self) -> bool:
+        return self.path.endswith(".tar.gz")
+
+
+@dataclass(frozen=True)
+class Source:
+    """All that is known about a data set's files before any is read.
+
+    ``layouts`` are in order of preference; the first is what ``downloads`` (into the sub-folder ``name``) make.
+    """
+
+    name: str
+    layouts: tuple[Layout, ...]
+    downloads: tuple[Download, ...]
+    num_train: int
+    num_test: int
+    licence: str
+
+    def remedy(self, root: Path) -> str:
+        """What to do about a missing or damaged file."""
+        if not self.downloads:
+            return "reinstall scikit-learn, which carries it"
+        return f"run `robustfl-data prepare {self.name} --data-dir {shlex.quote(str(root))}`"
+
+
+@dataclass(frozen=True)
+class Checked:
+    """A file that was looked at: its place, content and variant, or else the ``problem`` with it."""
+
+    path: str
+    name: str
+    content: bytes = b""
+    variant: str = ""
+    problem: str = ""
+
+
+def find(source: Source, root: Path) -> Layout | None:
+    """The first layout that is complete under ``root``, else the first that is there in part, else None."""
+
+    def share(layout: Layout) -> float:
+        if layout.is_archive:
+            return float((root / layout.path).is_file())
+        return sum(_path(root / layout.path, file) is not None for file in layout.files) / len(layout.files)
+
+    shares = [share(layout) for layout in source.layouts]
+    if 1.0 in shares:
+        return source.layouts[shares.index(1.0)]
+    return next((layout for layout, share in zip(source.layouts, shares, strict=True) if share > 0), None)
+
+
+def check(source: Source, root: Path) -> list[Checked]:
+    """Read and check every file of the data set, in the order of its layout; raises DataError when none is there."""
+    layout = find(source, root)
+    if layout is None:
+        places = ", ".join(layout.path for layout in source.layouts)
+        hint = " or point data_dir (or ROBUSTFL_DATA) to its files" if source.downloads else ""
+        raise DataError(f"no {source.name} in {root} (looked for {places}); {source.remedy(root)}{hint}")
+    if layout.is_archive:
+        return _check_archive(root / layout.path, layout.files)
+    with ThreadPoolExecutor() as pool:  # unpacking and hashing run outside of Python's lock
+        return list(pool.map(lambda file: _check_file(root / layout.path, file), layout.files))
+
+
+def read(source: Source, root: Path) -> tuple[list[Checked], str]:
+    """The checked files, and the variant found ("official", ...); raises DataError for the first bad file."""
+    checked = check(source, root)
+    for file in checked:
+        if file.problem:
+            raise DataError(f"{file.path}: {file.problem}; {source.remedy(root)}")
+    return checked, " and ".join(dict.fromkeys(file.variant for file in checked))
+
+
+def _path(folder: Path, file: File) -> Path | None:
+    candidates = (folder / (file.name + suffix) for suffix in UNPACK)
+    return next((path for path in candidates if path.is_file()), None)
+
+
+def _check_file(folder: Path, file: File) -> Checked:
+    path = _path(folder, file)
+    if path is None:
+        return Checked(str(folder / file.name), file.name, problem="is missing, also as .gz and .xz")
+    try:
+        content = UNPACK[path.name.removeprefix(file.name)](path.read_bytes())
+        return Checked(str(path), file.name, content, file.variant(content))
+    except UNPACK_ERRORS as error:
+        return Checked(str(path), file.name, problem=f"cannot be read: truncated or damaged? ({error})")
+    except DataError as error:
+        return Checked(str(path), file.name, problem=str(error))
+
+
+def _check_archive(path: Path, files: tuple[File, ...]) -> list[Checked]:
+    """Members are found by their last name and read in memory in one pass: nothing is written to disk."""
+    names = {file.name for file in files}
+    contents = {}
+    problem = "is not in the archive"
+    try:
+        with tarfile.open(path, "r:gz") as archive:
+            for member in archive:
+                name = PurePosixPath(member.name).name
+                stream = archive.extractfile(member) if name in names else None
+                if stream is not None:
+                    contents[name] = stream.read()
+    except UNPACK_ERRORS as error:
+        problem = f"cannot be read from the archive: truncated or damaged? ({error})"
+
+    def checked(file: File) -> Checked:
+        place = f"{path}, {file.name}"
+        if file.name not in contents:
+            return Checked(place, file.name, problem=problem)
+        try:
+            return Checked(place, file.name, contents[file.name], file.variant(contents[file.name]))
+        except DataError as error:
+            return Checked(place, file.name, problem=str(error))
+
+    return [checked(file) for file in files]

@@ -1,0 +1,60 @@
+"""The idx format of MNIST and its relatives (http://yann.lecun.com/exdb/mnist/): a small header, then one array."""
+
+import math
+import struct
+
+import numpy as np
+
+from robustfl_bench.datasets.download import Download
+from robustfl_bench.datasets.files import File, Layout, Source
+from robustfl_bench.errors import DataError
+
+DTYPES = {0x08: "u1", 0x09: "i1", 0x0B: ">i2", 0x0C: ">i4", 0x0D: ">f4", 0x0E: ">f8"}
+PARTS = (  # in this order everywhere: name, size in bytes
+    ("train-images-idx3-ubyte", 47_040_016),
+    ("train-labels-idx1-ubyte", 60_008),
+    ("t10k-images-idx3-ubyte", 7_840_016),
+    ("t10k-labels-idx1-ubyte", 10_008),
+)
+
+
+def parse(content: bytes, path: str) -> np.ndarray:
+    """The array in an unpacked idx file; ``path`` is for the message of the DataError that anything odd raises.
+
+    Header: two zero bytes, one byte for the type, one for the number of dimensions, then the dimensions as
+    big-endian 32-bit integers; the values follow, row-major and big-endian, to the last byte of the file.
+    """
+    if len(content) < 4:
+        raise DataError(f"{path}: {len(content)} bytes are too few for an idx file")
+    zeros, code, ndim = struct.unpack_from(">HBB", content)
+    if zeros != 0 or code not in DTYPES or ndim == 0:
+        raise DataError(f"{path}: not an idx file, begins with {content[:4].hex()}, expected 0000, a type and a rank")
+    start = 4 + 4 * ndim
+    if len(content) < start:
+        raise DataError(f"{path}: ends inside its idx header, at byte {len(content)} of {start}")
+    shape = struct.unpack_from(f">{ndim}I", content, 4)
+    dtype = np.dtype(DTYPES[code])
+    expected = start + math.prod(shape) * dtype.itemsize
+    if len(content) != expected:
+        raise DataError(f"{path}: holds {len(content)} bytes, its idx header of shape {shape} asks for {expected}")
+    return np.frombuffer(content, dtype, offset=start).reshape(shape)
+
+
+def source(
+    name: str,
+    folders: tuple[str, ...],
+    sha256: tuple[str, ...],
+    md5: tuple[str, ...],
+    mirrors: tuple[str, ...],
+    licence: str,
+) -> Source:
+    """The source of a data set in MNIST's four files, kept in any of ``folders`` and published as ``.gz``.
+
+    ``sha256`` are the checksums of the unpacked files, ``md5`` of the published ones, both in the order of PARTS.
+    """
+    files = tuple(
+        File(part, {f"sha256:{digest}": "official"}, size) for (part, size), digest in zip(PARTS, sha256, strict=True)
+    )
+    downloads = tuple(Download(f"{part}.gz", digest, mirrors) for (part, _), digest in zip(PARTS, md5, strict=True))
+    layouts = tuple(Layout(folder, files) for folder in folders)
+    return Source(name, layouts, downloads, num_train=60_000, num_test=10_000, licence=licence)

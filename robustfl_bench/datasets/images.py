@@ -1,0 +1,43 @@
+"""From pixels to tensors: what the image data sets share."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:  # importing torch takes over a second, and `robustfl-data` does without it
+    from torch import Tensor
+
+    from robustfl_bench.interfaces import Data
+
+Part = tuple[np.ndarray, np.ndarray]  # pixels and labels
+SCALINGS = ("standardize", "unit", "symmetric")
+
+
+def scale(pixels: np.ndarray, scaling: str, mean: Sequence[float], sd: Sequence[float], top: int) -> "Tensor":
+    """Integers 0 .. ``top`` of shape (N, C, H, W) as contiguous float32.
+
+    "unit" divides by ``top``, giving [0, 1]; "symmetric" stretches that to [-1, 1]; "standardize" instead subtracts
+    the ``mean`` and divides by the ``sd`` of each channel, both on the unit scale.
+    """
+    import torch
+
+    x = torch.from_numpy(pixels.astype(np.float32, order="C")).div_(top)
+    if scaling == "symmetric":
+        x.mul_(2).sub_(1)
+    elif scaling == "standardize":
+        x.sub_(torch.tensor(mean).view(-1, 1, 1)).div_(torch.tensor(sd).view(-1, 1, 1))
+    return x
+
+
+def to_data(
+    train: Part, test: Part, source: str, scaling: str, mean: Sequence[float], sd: Sequence[float], top: int = 255
+) -> "Data":
+    """Pixels (N, C, H, W) and class numbers (N,), of any integer type, as scaled tensors (see ``scale``)."""
+    import torch
+
+    from robustfl_bench.interfaces import Data
+
+    train_x, test_x = (scale(pixels, scaling, mean, sd, top) for pixels, _ in (train, test))
+    train_y, test_y = (torch.from_numpy(labels.astype(np.int64)) for _, labels in (train, test))
+    return Data(train_x, train_y, test_x, test_y, source)

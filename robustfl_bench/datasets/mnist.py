@@ -1,0 +1,57 @@
+"""MNIST: handwritten digits (LeCun, Bottou, Bengio and Haffner, Proc. IEEE 1998)."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from robustfl_bench.datasets import idx
+from robustfl_bench.datasets.files import read
+from robustfl_bench.datasets.images import SCALINGS, to_data
+from robustfl_bench.errors import check_choice
+
+if TYPE_CHECKING:
+    from robustfl_bench.interfaces import Data
+
+MEAN, SD = (0.1307,), (0.3081,)  # of the training pixels
+
+
+@dataclass(frozen=True)
+class Mnist:
+    """60,000 training and 10,000 test images, (N, 1, 28, 28), of the digits 0 .. 9; ``scaling`` as in images.py."""
+
+    scaling: str = "standardize"
+
+    name = "mnist"
+    input_shape = (1, 28, 28)
+    num_classes = 10
+    source = idx.source(
+        name,
+        folders=("mnist", "MNIST/raw", "."),  # the second is torchvision's
+        sha256=(
+            "ba891046e6505d7aadcbbe25680a0738ad16aec93bde7f9b65e87a2fc25776db",
+            "65a50cbbf4e906d70832878ad85ccda5333a97f0f4c3dd2ef09a8a9eef7101c5",
+            "0fa7898d509279e482958e8ce81c8e77db3f2f8254e26661ceb7762c4d494ce7",
+            "ff7bcfd416de33731a308c3f266cc351222c34898ecbeaf847f06e48f7ec33f2",
+        ),
+        md5=(
+            "f68b3c2dcbeaaa9fbdd348bbdeb94873",
+            "d53e105ee54ea40749a09fcbcd1e9432",
+            "9fb629c4189551a2d022fa330f9573f3",
+            "ec29112dd5afa0611ce80d1b7f02629c",
+        ),
+        mirrors=(
+            "https://ossci-datasets.s3.amazonaws.com/mnist/",
+            "https://storage.googleapis.com/cvdf-datasets/mnist/",
+            "http://yann.lecun.com/exdb/mnist/",
+        ),
+        licence="CC BY-SA 3.0",
+    )
+
+    def __post_init__(self) -> None:
+        check_choice("scaling", self.scaling, SCALINGS)
+
+    def load(self, folder: Path) -> "Data":
+        files, variant = read(self.source, folder)
+        train_x, train_y, test_x, test_y = (idx.parse(file.content, file.path) for file in files)
+        train, test = (train_x[:, None], train_y), (test_x[:, None], test_y)
+        return to_data(train, test, variant, self.scaling, MEAN, SD)
