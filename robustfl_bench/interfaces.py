@@ -62,6 +62,13 @@ class Partition(Protocol):
         """Index arrays, one per client, disjoint; ``labels`` is (N,) int64. Raises ConfigError when impossible."""
 
 
+class Corruption(Protocol):
+    """Feature skew: changes the images of one client, before the data are standardised."""
+
+    def __call__(self, images: Tensor, rng: np.random.Generator) -> Tensor:
+        """Images (N, C, H, W) in [0, 1], corrupted; the input is left as it is. ``rng`` is the client's own stream."""
+
+
 class Model(Protocol):
     """Makes the network for inputs of a shape."""
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import hydra.utils
 import numpy as np
 import pytest
-import reference_attacks as reference
+from tests import reference_attacks as reference
 import torch
 import yaml
 

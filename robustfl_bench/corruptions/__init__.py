@@ -1,0 +1,1 @@
+"""Image corruptions, one per client: feature skew; ``conf/corruption`` holds a YAML for each choice."""

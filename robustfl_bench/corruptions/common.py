@@ -1,0 +1,65 @@
+"""The 15 common image corruptions (Hendrycks and Dietterich, ICLR 2019, https://arxiv.org/abs/1903.12261)."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from robustfl_bench.corruptions import blur, digital, noise, weather
+from robustfl_bench.interfaces import ConfigError, check_choice, check_fields
+
+CORRUPTIONS: dict[str, Callable[[np.ndarray, int, np.random.Generator], np.ndarray]] = {
+    "gaussian_noise": noise.gaussian_noise,
+    "shot_noise": noise.shot_noise,
+    "impulse_noise": noise.impulse_noise,
+    "defocus_blur": blur.defocus_blur,
+    "glass_blur": blur.glass_blur,
+    "motion_blur": blur.motion_blur,
+    "zoom_blur": blur.zoom_blur,
+    "snow": weather.snow,
+    "frost": weather.frost,
+    "fog": weather.fog,
+    "brightness": digital.brightness,
+    "contrast": digital.contrast,
+    "elastic_transform": digital.elastic_transform,
+    "pixelate": digital.pixelate,
+    "jpeg_compression": digital.jpeg_compression,
+    "speckle_noise": noise.speckle_noise,  # not one of the 15; BOBA's study of noisy server data uses it
+}
+COMMON = tuple(CORRUPTIONS)[:15]
+
+
+@dataclass(frozen=True)
+class CommonCorruption:
+    """Draw one kind of corruption and apply it to all the images: those of one client (BOBA, appendices C.1 and C.6).
+
+    ``severity`` runs from 1 to 5, with the constants of CIFAR-10-C; ``kinds`` null draws from the 15 common ones.
+    Constants are made for 32 x 32 images; those that are lengths in pixels stay so for other sizes, elastic_transform's
+    follow the size. Frost uses a procedural texture, as the original's photographs are not distributed here. Results
+    are not rounded to 8 bits.
+    """
+
+    severity: int = 3
+    kinds: Sequence[str] | None = None
+
+    def __post_init__(self) -> None:
+        check_fields(self, severity=(1, 5))
+        if self.kinds is not None:
+            if isinstance(self.kinds, str) or not len(self.kinds):
+                raise ConfigError(f"kinds must be null or a list of corruptions, got {self.kinds!r}")
+            for kind in self.kinds:
+                check_choice("kinds", kind, tuple(CORRUPTIONS))
+
+    def __call__(self, images: Tensor, rng: np.random.Generator) -> Tensor:
+        """Corrupted copies, clipped to [0, 1], of ``images`` (N, C, H, W) float32 in [0, 1]."""
+        if images.ndim != 4 or images.shape[1] not in (1, 3) or min(images.shape[2:]) < 8:
+            raise ConfigError(
+                "image corruptions need images (N, 1 or 3, H, W) of at least 8 x 8 pixels,"
+                f" got shape {tuple(images.shape)}; use corruption=none"
+            )
+        kinds = COMMON if self.kinds is None else self.kinds
+        corrupt = CORRUPTIONS[kinds[int(rng.integers(len(kinds)))]]
+        result = corrupt(images.cpu().numpy(), self.severity, rng).astype(np.float32, copy=False)
+        return torch.from_numpy(result.clip(0, 1)).to(images.device)
