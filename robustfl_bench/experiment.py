@@ -61,6 +61,14 @@ SMALL = 2e9  # samples x parameters of a round up to which a second thread costs
 LAST = 10  # evaluated rounds of `last_10`
 
 
+def _at_scale(paper: Any, quick: Any, *, _root_: DictConfig) -> Any:
+    """``${at_scale:200,40}`` in a preset: 200 with scale=paper, 40 with scale=quick."""
+    return quick if _root_.scale == "quick" else paper
+
+
+OmegaConf.register_new_resolver("at_scale", _at_scale, replace=True)
+
+
 class InfeasibleError(ConfigError):
     """The rule cannot work with this many clients: a fact to record in a table, not a mistake in the config."""
 

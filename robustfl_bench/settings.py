@@ -31,7 +31,7 @@ class Settings:
     num_threads: int | None
     data_dir: str | None
     results_dir: str
-    scale: str | None
+    scale: str
     checkpoint_seconds: float
     dataset: Any
     partition: Any
