@@ -1,0 +1,220 @@
+"""Figures of runs: accuracy against the round, and recall per class. matplotlib is imported when one is drawn."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from robustfl_bench.results import records
+from robustfl_bench.results.records import NoRuns, text
+from robustfl_bench.results.selection import SelectionError, check_name, keys, require_comparable, where
+from robustfl_bench.results.styles import styles
+from robustfl_bench.results.tables import order
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+SUFFIXES = (".png", ".pdf", ".svg")
+BANDS = {"minmax": "the band spans lowest to highest", "sd": "the band is one sample sd to each side"}
+_PANEL = (3.4, 2.6)  # inches
+_MAX_ACROSS = 4
+_ANNOTATED = 20  # classes: with more, numbers would not be legible
+
+
+def accuracy(
+    runs: pd.DataFrame,
+    lines: str = "aggregator",
+    panels: str = "attack",
+    conditions: Sequence[str] = (),
+    band: str = "minmax",
+) -> Figure:
+    """Test accuracy [%] against the round: one line per value of ``lines``, its mean over seeds with a band.
+
+    Draws the finished runs of ``records.load`` that meet the conditions. Raises SelectionError when they differ in
+    anything else, NoRuns when there are none.
+    """
+    chosen = _select(runs, lines, panels, conditions)
+    curves = records.all_metrics(chosen)
+    chosen = chosen[chosen["folder"].isin(curves)]
+    if not len(chosen):
+        raise NoRuns("none of these runs has a readable metrics.csv")
+    panel_names, line_names = _labels(chosen)
+    drawn = styles(line_names)
+    figure, axes = _panels(panel_names, legend=line_names)
+    for axis, panel in zip(axes, panel_names, strict=True):
+        here = chosen[chosen["panel"] == panel]
+        for number, name in enumerate(line_names):
+            group = here[here["line"] == name]
+            if len(group):
+                _draw_curve(axis, name, _curve(curves[folder] for folder in group["folder"]), band, drawn[name], number)
+        axis.set_title(_title(panels, panel))
+        axis.set_ylim(0, 100)
+        axis.grid(color="#dddddd", linewidth=0.6)
+    figure.supxlabel("Round")
+    figure.supylabel("Test accuracy [%]")
+    figure.suptitle(_over_seeds(chosen, BANDS[band]), fontsize=9)
+    _legend(figure, axes, title=lines)
+    return figure
+
+
+def recall(
+    runs: pd.DataFrame, lines: str = "aggregator", panels: str = "attack", conditions: Sequence[str] = ()
+) -> Figure:
+    """Recall per class [%] after the last round, mean over seeds: one row per value of ``lines``, classes across.
+
+    Grey: the class has no test sample. Raises as ``accuracy`` does.
+    """
+    import numpy as np
+
+    chosen = _select(runs, lines, panels, conditions)
+    chosen = chosen[chosen["recall"].map(lambda values: isinstance(values, list))]
+    if not len(chosen):
+        raise NoRuns("none of these runs records a recall per class")
+    panel_names, line_names = _labels(chosen)
+    classes = max(map(len, chosen["recall"]))
+    figure, axes = _panels(panel_names, height=0.9 + 0.24 * len(line_names), width=1.6 + 0.3 * min(classes, 20))
+    for axis, panel in zip(axes, panel_names, strict=True):
+        here = chosen[chosen["panel"] == panel]
+        shares = np.full((len(line_names), classes), np.nan)
+        for row, name in enumerate(line_names):
+            values = here.loc[here["line"] == name, "recall"]
+            if len(values):
+                shares[row] = 100 * np.mean(np.asarray(list(values), dtype=float), axis=0)
+        image = _draw_shares(axis, shares)
+        axis.set_yticks(range(len(line_names)), line_names)
+        axis.set_title(_title(panels, panel))
+        axis.label_outer()
+    figure.supxlabel("Class")
+    figure.supylabel(lines)
+    figure.suptitle(_over_seeds(chosen), fontsize=9)
+    figure.colorbar(image, ax=axes, label="Recall [%]", shrink=0.9, aspect=30)
+    return figure
+
+
+def save(figure: Figure, output: str | Path) -> Path:
+    """Write the figure in the format of the name's suffix. Raises SelectionError when that cannot be done."""
+    path = Path(output)
+    if path.suffix not in SUFFIXES:
+        raise SelectionError(f"--output must end in {', '.join(SUFFIXES)}, got {str(output)!r}")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        figure.savefig(path, dpi=200)
+    except OSError as error:
+        raise SelectionError(f"cannot write {path}: {error.strerror or error}") from error
+    return path
+
+
+def _select(runs: pd.DataFrame, lines: str, panels: str, conditions: Sequence[str]) -> pd.DataFrame:
+    """The finished runs, comparable, with their ``line`` and ``panel`` labels."""
+    for name in (lines, panels):
+        check_name(name, keys(runs), "key")
+    chosen = where(runs, conditions)
+    chosen = chosen[chosen["state"] == "finished"]
+    if not len(chosen):
+        raise NoRuns("none of these runs is finished; robustfl-results status shows how far they are")
+    require_comparable(chosen, (lines, panels))
+    return chosen.assign(line=chosen[lines].map(text), panel=chosen[panels].map(text))
+
+
+def _labels(chosen: pd.DataFrame) -> tuple[list[str], list[str]]:
+    """Panels and lines, in order."""
+    return sorted(set(chosen["panel"]), key=order), sorted(set(chosen["line"]), key=order)
+
+
+def _curve(tables: Iterable[pd.DataFrame]) -> pd.DataFrame:
+    """Mean, lowest, highest and sd of the accuracy [%] over runs, by round."""
+    import pandas as pd
+
+    both = pd.concat(list(tables)).assign(percent=lambda table: 100 * table["test_accuracy"])
+    return both.groupby("round")["percent"].agg(["mean", "min", "max", "std"])
+
+
+def _draw_curve(
+    axis: Axes, name: str, curve: pd.DataFrame, band: str, style: tuple[str, str, str], number: int
+) -> None:
+    colour, marker, line = style
+    every = max(1, len(curve) // 6)
+    axis.plot(
+        curve.index, curve["mean"], color=colour, marker=marker, linestyle=line, label=name, linewidth=1.4,
+        markersize=5, markevery=(number % every, every),  # shifted, so that lines that agree still show all markers
+    )  # fmt: skip
+    if curve["std"].notna().any():
+        spread = curve["std"].fillna(0)
+        low = curve["min"] if band == "minmax" else curve["mean"] - spread
+        high = curve["max"] if band == "minmax" else curve["mean"] + spread
+        axis.fill_between(curve.index, low, high, color=colour, alpha=0.18, linewidth=0)
+
+
+def _draw_shares(axis: Axes, shares: Any) -> Any:
+    """A heat map of percents with its numbers; in cividis lightness grows with the value, in colour as in grey."""
+    from matplotlib import colormaps
+
+    image = axis.imshow(shares, cmap=colormaps["cividis"].with_extremes(bad="#bbbbbb"), vmin=0, vmax=100, aspect="auto")
+    classes = shares.shape[1]
+    if classes <= _ANNOTATED:
+        axis.set_xticks(range(classes))
+        for (row, column), share in ((place, shares[place]) for place in _places(shares)):
+            if not math.isnan(share):
+                ink = "black" if share > 55 else "white"
+                axis.text(column, row, f"{share:.0f}", ha="center", va="center", fontsize=7, color=ink)
+    return image
+
+
+def _places(shares: Any) -> Iterable[tuple[int, int]]:
+    return ((row, column) for row in range(shares.shape[0]) for column in range(shares.shape[1]))
+
+
+def _panels(
+    names: Sequence[str], legend: Sequence[str] = (), width: float = _PANEL[0], height: float = _PANEL[1]
+) -> tuple[Figure, list[Axes]]:
+    """A figure with one panel per name, up to four across, with room for a legend below."""
+    from matplotlib.figure import Figure
+
+    across = min(_MAX_ACROSS, len(names))
+    down = math.ceil(len(names) / across)
+    legend_rows = math.ceil(len(legend) / _legend_columns(width * across)) + 1 if legend else 0
+    figure = Figure(figsize=(width * across + 0.4, height * down + 0.6 + 0.2 * legend_rows), layout="constrained")
+    grid = figure.subplots(down, across, sharex=True, sharey=True, squeeze=False).ravel()
+    for unused in grid[len(names) :]:
+        unused.remove()
+    return figure, list(grid[: len(names)])
+
+
+def _legend_columns(width: float) -> int:
+    return max(2, int(width / 1.4))
+
+
+def _legend(figure: Figure, axes: Sequence[Axes], title: str) -> None:
+    """One legend for all panels, outside of them, so that nothing is covered or cut off."""
+    entries: dict[str, Any] = {}
+    for axis in axes:
+        handles, labels = axis.get_legend_handles_labels()
+        entries |= {label: handle for label, handle in zip(labels, handles, strict=True) if label not in entries}
+    names = sorted(entries, key=order)
+    columns = _legend_columns(float(figure.get_size_inches()[0]) - 0.4)
+    figure.legend(
+        [entries[name] for name in names], names, loc="outside lower center", ncols=columns, title=title,
+        frameon=False, fontsize=8, title_fontsize=8,
+    )  # fmt: skip
+
+
+def _title(key: str, label: str) -> str:
+    return f"{key}: {label}"
+
+
+def _over_seeds(chosen: pd.DataFrame, spread: str = "") -> str:
+    """What is drawn over how many seeds, and of which data."""
+    counts = sorted(set(chosen.groupby(["panel", "line"])["seed"].nunique()))
+    number = f"{counts[0]}" if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
+    seeds = f"{number} seed{'s' * (counts[-1] > 1)}"
+    data = [f"{key}={text(chosen[key].iloc[0])}" for key in ("dataset", "scale") if _constant(chosen, key)]
+    mean = f"mean over {seeds}" + (f", {spread}" if spread else "") if counts[-1] > 1 else seeds
+    return "; ".join([*data, mean])
+
+
+def _constant(chosen: pd.DataFrame, key: str) -> bool:
+    return key in chosen and bool(chosen[key].notna().all()) and chosen[key].map(text).nunique() == 1

@@ -1,0 +1,282 @@
+"""Run folders as a table of runs: one row per run, with its settings and what came of it.
+
+Only reads. pandas is imported when it is needed: the commands' ``--help`` must not wait for it.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+import warnings
+from collections.abc import Iterator
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import yaml
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+ENDED = ("finished", "failed", "infeasible")
+STATES = (*ENDED, "running", "unfinished", "damaged")
+FACTS = (
+    "run", "folder", "run_id", "state", "error", "rounds_done", "final_accuracy", "best_accuracy", "last_accuracy",
+    "test_loss", "recall", "reference_id", "reference_command", "command", "scale", "experiment", "seconds", "commit",
+    "device", "num_threads",
+)  # fmt: skip
+"""The columns that tell about a run; all others are its settings."""
+
+_TOP_LEVEL_KEY = re.compile(r"^(?=[A-Za-z_]\w*:)", re.MULTILINE)
+_YAML_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # libyaml is ten times faster, where there is one
+
+
+class NoRuns(LookupError):
+    """There is nothing to show; one line says where was looked and what to do (exit code 3)."""
+
+
+class Damaged(ValueError):
+    """A file of a run folder cannot be read; one line says which and why."""
+
+
+def load(results_dir: str | Path) -> pd.DataFrame:
+    """All runs under ``results_dir/runs``, one row each, ordered by folder name.
+
+    Columns: FACTS (accuracies and recalls are fractions of the test set; ``state`` is one of STATES), then the
+    settings: scalars and dotted keys of ``config.yaml`` (``lr``, ``aggregator.num_selected``), and for each config
+    group the name chosen (``aggregator``). A YAML null is the text "null", so that it differs from an absent key.
+    A damaged folder is a row whose ``error`` says what is wrong. Raises NoRuns when there is no folder.
+    """
+    import pandas as pd
+
+    runs = Path(results_dir) / "runs"
+    folders = sorted(path for path in runs.iterdir() if _is_run(path)) if runs.is_dir() else []
+    if not folders:
+        raise NoRuns(f"no runs in {runs}; make one with robustfl-bench, or name another folder with --results-dir")
+    rows, blocks = zip(*map(_read, folders), strict=True)
+    _name_choices(rows, blocks)
+    table = pd.DataFrame(list(rows))
+    names = {"seed", "rounds", *table.columns} - set(FACTS)
+    return table.reindex(columns=[*FACTS, *sorted(names)])
+
+
+def settings(runs: pd.DataFrame) -> list[str]:
+    """The columns of ``load`` that are settings."""
+    return [name for name in runs.columns if name not in FACTS]
+
+
+def metrics(folder: str | Path) -> pd.DataFrame:
+    """``metrics.csv`` of a run, one row per evaluated round; a half-written last line is left out. Raises Damaged."""
+    import pandas as pd
+
+    lines = _metrics_lines(Path(folder))
+    try:
+        return pd.read_csv(io.StringIO("\n".join(lines)), dtype=float).astype({"round": int})
+    except (ValueError, KeyError) as error:
+        raise Damaged(f"metrics.csv is damaged: {one_line(error)}") from error
+
+
+def all_metrics(runs: pd.DataFrame) -> dict[str, pd.DataFrame]:
+    """``metrics`` of each of the runs, by folder; one that cannot be read is left out with a warning that names it."""
+    tables = {}
+    for folder, run in zip(runs["folder"], runs["run"], strict=True):
+        try:
+            tables[folder] = metrics(folder)
+        except Damaged as error:
+            warnings.warn(f"left out {run}: {error}", stacklevel=2)
+    return tables
+
+
+def last_metrics(folder: str | Path) -> dict[str, float]:
+    """The last evaluated round of a run, by column; faster than ``metrics``. Raises Damaged."""
+    lines = _metrics_lines(Path(folder))
+    names, values = lines[0].split(","), lines[-1].split(",")
+    if len(lines) < 2 or len(names) != len(values):
+        raise Damaged("metrics.csv holds no whole round")
+    try:
+        return {name: float(value or "nan") for name, value in zip(names, values, strict=True)}
+    except ValueError as error:
+        raise Damaged(f"metrics.csv is damaged: {one_line(error)}") from error
+
+
+def is_locked(folder: Path) -> bool:
+    """Whether a process is working on this run. Makes no file; a lock that we may not open counts as not held."""
+    from filelock import FileLock, Timeout
+
+    lock = folder / ".lock"
+    if not lock.exists():
+        return False
+    try:
+        with FileLock(lock, timeout=0):
+            return False
+    except Timeout:
+        return True
+    except OSError:
+        return False
+
+
+def text(value: object) -> str:
+    """A setting as it is written on a command line: ``true``, ``0.1``, ``null``; ``absent`` where there is none."""
+    if isinstance(value, float):
+        return "absent" if value != value else f"{value:.12g}"
+    written = str(value)
+    return written.lower() if written in ("True", "False") else written
+
+
+def one_line(error: object) -> str:
+    """The words of a message without its line breaks."""
+    return " ".join(str(error).split())
+
+
+def _is_run(path: Path) -> bool:
+    return path.is_dir() and not path.name.startswith(".")
+
+
+def _read(folder: Path) -> tuple[dict[str, Any], dict[str, str]]:
+    """One row of ``load``, and the YAML text of each config group of the run."""
+    row: dict[str, Any] = {"run": folder.name, "folder": str(folder), "run_id": folder.name.rpartition("-")[2]}
+    row |= {"error": "", "command": "", "reference_command": ""}
+    blocks: dict[str, str] = {}
+    try:
+        blocks, values = _read_config(folder)
+        row |= values
+        row |= _read_summary(folder)
+    except (OSError, ValueError, yaml.YAMLError) as error:
+        row |= {"state": "damaged", "error": one_line(error)}
+    if not (folder / "summary.json").exists() and is_locked(folder):
+        row |= {"state": "running", "error": ""}  # whatever is missing is being written
+    return row, blocks
+
+
+def _read_config(folder: Path) -> tuple[dict[str, str], dict[str, Any]]:
+    """Text by group, and flat settings.
+
+    The runs of a sweep share most of their groups, so each different text is parsed once: 5,000 configs cost a few.
+    """
+    whole = _read_text(folder / "config.yaml")
+    blocks = [block for block in _TOP_LEVEL_KEY.split(whole) if block.strip()]
+    try:
+        parsed = [_parse(block) for block in blocks]
+    except (yaml.YAMLError, Damaged):
+        parsed = [_parse(whole)]  # a text which only makes sense as a whole, or a damaged one: the error says which
+    if not parsed:
+        raise Damaged("config.yaml is empty")
+    groups = {block.split(":", 1)[0]: block for block in blocks}
+    return groups, {name: value for pairs in parsed for name, value in pairs}
+
+
+@lru_cache(maxsize=10_000)
+def _parse(block: str) -> tuple[tuple[str, Any], ...]:
+    try:
+        tree = yaml.load(block, Loader=_YAML_LOADER)  # a safe loader, in C or not
+    except yaml.YAMLError as error:
+        raise Damaged(f"config.yaml is damaged: {one_line(error)}") from error
+    if not isinstance(tree, dict):
+        raise Damaged("config.yaml is damaged: it must hold `key: value` lines")
+    return tuple(_flatten(tree))
+
+
+def _flatten(tree: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    for key, value in tree.items():
+        if isinstance(value, dict):
+            yield from _flatten(value, f"{prefix}{key}.")
+        else:
+            yield f"{prefix}{key}", _leaf(value)
+
+
+def _leaf(value: Any) -> Any:
+    if value is None:
+        return "null"
+    if isinstance(value, list):
+        return f"[{','.join(json.dumps(v) if isinstance(v, dict) else text(_leaf(v)) for v in value)}]"
+    return value
+
+
+def _read_summary(folder: Path) -> dict[str, Any]:
+    """Facts of a run that ended, or how far one without a summary came."""
+    path = folder / "summary.json"
+    if not path.exists():
+        return {"state": "unfinished", "rounds_done": _rounds_done(folder)}
+    try:
+        summary = json.loads(_read_text(path))
+    except ValueError as error:
+        raise Damaged(f"summary.json is damaged: {one_line(error)}") from error
+    if not isinstance(summary, dict) or summary.get("status") not in ENDED:
+        raise Damaged(f"summary.json is damaged: its status must be one of {', '.join(ENDED)}")
+    final, best, last = (_part(summary, name) for name in ("final", "best", "last_10"))
+    facts: dict[str, Any] = {name: summary.get(name) for name in FACTS if name in summary}
+    for name in ("error", "command", "reference_command"):
+        facts[name] = one_line(summary.get(name) or "")
+    facts |= {
+        "state": summary["status"],
+        "rounds_done": _number(final, "round"),
+        "final_accuracy": _number(final, "test_accuracy"),
+        "best_accuracy": _number(best, "test_accuracy"),
+        "last_accuracy": _number(last, "test_accuracy"),
+        "test_loss": _number(final, "test_loss"),
+        "recall": _recall(final),
+    }
+    choices = _part(summary, "choices")
+    return facts | {name: _leaf(value) for name, value in choices.items() if not name.startswith("hydra/")}
+
+
+def _part(summary: dict[str, Any], name: str) -> dict[str, Any]:
+    part = summary.get(name) or {}
+    if not isinstance(part, dict):
+        raise Damaged(f"summary.json is damaged: {name} must be a mapping, got {part!r}")
+    return part
+
+
+def _number(part: dict[str, Any], name: str) -> float:
+    value = part.get(name)
+    if value is None:
+        return float("nan")
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise Damaged(f"summary.json is damaged: {name} must be a number, got {value!r}")
+    return value
+
+
+def _recall(final: dict[str, Any]) -> list[float] | None:
+    """A class without test samples has recall nan, which JSON may hold as null."""
+    values = final.get("recall")
+    if values is None:
+        return None
+    if not isinstance(values, list):
+        raise Damaged(f"summary.json is damaged: recall must be a list, got {values!r}")
+    return [_number({"recall": value}, "recall") for value in values]
+
+
+def _name_choices(rows: tuple[dict[str, Any], ...], blocks: tuple[dict[str, str], ...]) -> None:
+    """Give a run without a summary the names of its groups: of a run with the same text, else from ``_target_``."""
+    known = {(group, text): row[group] for row, groups in zip(rows, blocks, strict=True) if row["state"] in ENDED
+             for group, text in groups.items() if group in row}  # fmt: skip
+    for row, groups in zip(rows, blocks, strict=True):
+        for group, block in groups.items():
+            if group not in row:
+                name = known.get((group, block)) or str(row.get(f"{group}._target_", "")).split(".")[-2:][0]
+                row |= {group: name} if name else {}
+
+
+def _rounds_done(folder: Path) -> int:
+    try:
+        return int(last_metrics(folder)["round"])
+    except (Damaged, KeyError, ValueError):
+        return 0
+
+
+def _metrics_lines(folder: Path) -> list[str]:
+    """Header and whole lines; a line that does not end yet is being written."""
+    lines = _read_text(folder / "metrics.csv").replace("\r\n", "\n").split("\n")[:-1]
+    if not lines:
+        raise Damaged("metrics.csv is empty")
+    return lines
+
+
+def _read_text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except FileNotFoundError as error:
+        raise Damaged(f"{path.name} is missing") from error
+    except (OSError, UnicodeDecodeError) as error:
+        raise Damaged(f"{path.name} cannot be read: {one_line(error)}") from error

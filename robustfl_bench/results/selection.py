@@ -1,0 +1,133 @@
+"""Which runs belong in a table or a figure: ``--where``, and the refusal to mix runs that differ in something else."""
+
+from __future__ import annotations
+
+import difflib
+import shlex
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from robustfl_bench.results.records import NoRuns, settings, text
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_SELECTABLE_FACTS = ("scale", "experiment", "state", "run_id")
+
+
+class SelectionError(ValueError):
+    """What was asked for does not exist or would mislead; one line says what to ask instead (exit code 2)."""
+
+
+def keys(runs: pd.DataFrame) -> list[str]:
+    """What ``--where``, ``--rows`` ... may name: settings, and a few facts."""
+    return [*settings(runs), *_SELECTABLE_FACTS]
+
+
+def check_name(name: str, known: Iterable[str], what: str) -> None:
+    """Raise SelectionError, with near matches, unless ``name`` is known."""
+    names = sorted(known)
+    if name not in names:
+        near = difflib.get_close_matches(name, names, n=3, cutoff=0.5)
+        hint = f"did you mean {' or '.join(near)}?" if near else f"known: {', '.join(names)}"
+        raise SelectionError(f"unknown {what} {name!r}; {hint}")
+
+
+def where(runs: pd.DataFrame, conditions: Sequence[str]) -> pd.DataFrame:
+    """The runs that meet every ``key=value``; ``key=a,b`` means either.
+
+    Values are compared as text (``true``, ``null``, ``0.1``) or as numbers (``1e-1``). Raises SelectionError for an
+    unknown key, NoRuns when nothing is left.
+    """
+    for condition in conditions:
+        key, equals, wanted = condition.partition("=")
+        if not equals:
+            raise SelectionError(f"--where takes key=value, got {condition!r}")
+        check_name(key, keys(runs), "key")
+        held = runs[key].map(text)
+        values = [wanted] if wanted in set(held) else [_canonical(value) for value in wanted.split(",")]
+        for value in values:
+            if value not in set(held):
+                raise NoRuns(f"no run has {key}={value}; {key} is {_listing(held)}")
+        runs = runs[held.isin(values)]
+    return runs
+
+
+def require_comparable(runs: pd.DataFrame, axes: Sequence[str]) -> None:
+    """Raise SelectionError when runs differ in more than the axes, the seed, and what an axis brings along.
+
+    A setting may vary along one axis (``attack.factor``, or ``num_byzantine`` = 0 without attack); it may not take two
+    values within a cell, nor depend on both axes at once. The message holds the conditions that leave one table.
+    """
+    found = mixed(runs, axes)
+    if not found:
+        return
+    values = [f"{key} ({_listing(runs[key].map(text))})" for key in found[:4]]
+    more = f" and {len(found) - 4} more" if len(found) > 4 else ""
+    advice = " ".join(f"--where {shlex.quote(condition)}" for condition in _separating(runs, axes))
+    raise SelectionError(
+        f"these runs also differ in {', '.join(values)}{more}, which would be averaged; add for example {advice}"
+    )
+
+
+def mixed(runs: pd.DataFrame, axes: Sequence[str]) -> list[str]:
+    """The settings that make runs incomparable in a table with these axes, config groups first."""
+    axes = list(dict.fromkeys(axes))
+    names = [name for name in settings(runs) if name not in (*axes, "seed")]
+    written = runs[[*axes, *names]].map(text)
+    # In a cell, having a setting and not having it are two values; across cells, rules need not share their settings.
+    within = written.groupby(axes)[names].nunique().max() > 1
+    present = written[[*axes, *names]].where(written != "absent")
+    along = [present.groupby(written[axis])[names].nunique().max() <= 1 for axis in axes]
+    found = [name for name in names if within[name] or not any(single[name] for single in along)]
+    groups = [name for name in found if _is_group(name, names)]
+    return groups + [name for name in found if name not in groups and name.split(".")[0] not in groups]
+
+
+def brought_along(runs: pd.DataFrame, axes: Sequence[str]) -> list[str]:
+    """One line for each scalar that varies with an axis: ``num_byzantine: 0 (none), 15 (ipm, lie)``."""
+    names = [name for name in settings(runs) if "." not in name and name not in (*axes, "seed")]
+    lines = []
+    for name in names:
+        if runs[name].map(text).nunique() > 1:
+            axis = next((a for a in axes if runs[name].map(text).groupby(runs[a].map(text)).nunique().max() == 1), None)
+            if axis is not None:
+                groups = runs.groupby(runs[name].map(text), sort=True)[axis]
+                parts = [f"{value} ({', '.join(sorted(set(group.map(text))))})" for value, group in groups]
+                lines.append(f"{name}: {', '.join(parts)}")
+    return lines
+
+
+def _separating(runs: pd.DataFrame, axes: Sequence[str]) -> list[str]:
+    """Conditions, as few as they come, under which the remaining runs are comparable: the commonest value of each."""
+    conditions = []
+    while found := mixed(runs, axes):
+        held = runs[found[0]].map(text)
+        value = held.value_counts().idxmax()
+        conditions.append(f"{found[0]}={value}")
+        runs = runs[held == value]
+    return conditions
+
+
+def _is_group(name: str, names: Sequence[str]) -> bool:
+    return any(other.startswith(f"{name}.") for other in names)
+
+
+def _canonical(value: str) -> str:
+    try:
+        return text(float(value))
+    except ValueError:
+        return value
+
+
+def _listing(held: pd.Series[str]) -> str:
+    values = sorted(set(held), key=natural)
+    return ", ".join(values[:6]) + (" ..." if len(values) > 6 else "")
+
+
+def natural(value: str) -> tuple[float, str]:
+    """Sort key: numbers by size, then words."""
+    try:
+        return float(value), value
+    except ValueError:
+        return float("inf"), value

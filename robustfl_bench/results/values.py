@@ -1,0 +1,135 @@
+"""The numbers a table may show of a run: what each is called, its unit, and how it is got."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from robustfl_bench.results.records import Damaged, last_metrics
+from robustfl_bench.results.selection import check_name
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_LAST = "last evaluated round"
+
+
+@dataclass(frozen=True)
+class Value:
+    """One number per run. ``better`` is 1 when higher is better, -1 when lower is, 0 when neither.
+
+    What is stored is multiplied by ``factor`` to be in ``unit``, and printed with ``digits`` decimals.
+    """
+
+    name: str
+    title: str
+    unit: str = ""
+    factor: float = 1
+    digits: int = 3
+    better: int = 0
+
+    @property
+    def heading(self) -> str:
+        """The unit in brackets, or nothing."""
+        return f"[{self.unit}]" if self.unit else ""
+
+
+_FROM_SUMMARY = {
+    value.name: value
+    for value in (
+        Value("final_accuracy", "Test accuracy, last round", "%", 100, 1, better=1),
+        Value("best_accuracy", "Test accuracy, best evaluated round (chosen on the test set)", "%", 100, 1, better=1),
+        Value("last_accuracy", "Test accuracy, mean of the last 10 evaluated rounds", "%", 100, 1, better=1),
+        Value("test_loss", "Test loss, last round", better=-1),
+        Value("seconds", "Run time", "s", digits=1),
+    )
+}
+_MRD = Value("mrd", "Max recall drop against Average without attack, last round", "points", 100, 1, better=-1)
+_FROM_METRICS = {
+    value.name: value
+    for value in (
+        Value("test_accuracy", f"Test accuracy, {_LAST}", "%", 100, 1, better=1),
+        Value("train_loss", f"Training loss, {_LAST}", better=-1),
+        Value("byzantine_weight", f"Weight given to Byzantine clients, {_LAST}", "fraction", better=-1),
+        Value("byzantine_accepted", f"Byzantine clients accepted, {_LAST}", "clients", digits=1, better=-1),
+        Value("honest_dropped", f"Honest clients dropped, {_LAST}", "clients", digits=1, better=-1),
+        Value("non_finite_updates", f"Non-finite updates, {_LAST}", "clients", digits=1),
+        Value("attack_success_rate", f"Attack success rate, {_LAST}", "%", 100, 1, better=-1),
+    )
+}
+KNOWN = (*_FROM_SUMMARY, _MRD.name, *_FROM_METRICS)
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A run's number in the value's unit (nan is a result: the model diverged), or why there is none.
+
+    ``command`` makes what is lacking, where a command can.
+    """
+
+    number: float = math.nan
+    reason: str = ""
+    command: str = ""
+
+
+def describe(name: str, runs: pd.DataFrame) -> Value:
+    """The value of this name: a known one, or any column of the runs' ``metrics.csv``. Raises SelectionError."""
+    for known in (_FROM_SUMMARY, {_MRD.name: _MRD}, _FROM_METRICS):
+        if name in known:
+            return known[name]
+    columns = _metrics_columns(runs)
+    check_name(name, [*KNOWN, *columns], "value")
+    if name.startswith("recall_"):
+        return Value(name, f"Recall of class {name.removeprefix('recall_')}, {_LAST}", "%", 100, 1, better=1)
+    return Value(name, f"{name}, {_LAST}")
+
+
+def measure(value: Value, runs: pd.DataFrame, everything: pd.DataFrame) -> dict[str, Measured]:
+    """The number of each of the finished ``runs``, by folder; MRD looks for its references in ``everything``."""
+    if value.name in _FROM_SUMMARY:
+        stored = zip(runs["folder"], runs[value.name], strict=True)
+        return {folder: Measured(float(number) * value.factor) for folder, number in stored}
+    if value.name == _MRD.name:
+        return _max_recall_drops(runs, everything)
+    return {folder: _from_metrics(value, folder) for folder in runs["folder"]}
+
+
+def _max_recall_drops(runs: pd.DataFrame, everything: pd.DataFrame) -> dict[str, Measured]:
+    from robustfl_bench.metrics import max_recall_drop
+
+    finished = everything[everything["state"] == "finished"]
+    references = dict(zip(finished["run_id"], finished["recall"], strict=True))
+    measured = {}
+    for run in runs.to_dict("records"):
+        reference = references.get(run["reference_id"])
+        if not isinstance(run["recall"], list):
+            found = Measured(reason="the run records no recall per class")
+        elif isinstance(reference, list) and len(reference) == len(run["recall"]):
+            found = Measured(_MRD.factor * max_recall_drop(reference, run["recall"]))
+        elif isinstance(run["reference_id"], str):
+            found = Measured(reason="no reference run yet", command=run["reference_command"])
+        else:
+            found = Measured(reason="no reference run is defined")
+        measured[run["folder"]] = found
+    return measured
+
+
+def _from_metrics(value: Value, folder: str) -> Measured:
+    try:
+        last = last_metrics(folder)
+    except Damaged as error:
+        return Measured(reason=str(error))
+    if value.name not in last:
+        return Measured(reason=f"metrics.csv has no {value.name}: it does not apply")
+    return Measured(last[value.name] * value.factor)
+
+
+def _metrics_columns(runs: pd.DataFrame) -> list[str]:
+    columns: dict[str, None] = {}
+    for folder in runs.loc[runs["state"] == "finished", "folder"]:
+        try:
+            columns |= dict.fromkeys(last_metrics(folder))
+        except Damaged:
+            continue
+    return list(columns)

@@ -1,0 +1,657 @@
+"""The commands that read run folders, on folders made by hand."""
+
+import hashlib
+import json
+import os
+import subprocess
+import sys
+from html.parser import HTMLParser
+from io import StringIO
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+import yaml
+from filelock import FileLock
+
+from robustfl_bench.results import cli, plots, records, tables
+from robustfl_bench.results.commands import join_commands
+from robustfl_bench.results.formats import render
+from robustfl_bench.results.selection import SelectionError
+from robustfl_bench.results.styles import styles
+
+ROUNDS = 4
+
+
+def settings(aggregator: str, attack: str, seed: int) -> dict[str, Any]:
+    rules: dict[str, dict[str, Any]] = {
+        "krum": {"_target_": "robustfl_bench.aggregators.krum.Krum", "num_byzantine": 2, "num_selected": 1},
+        "mkrum": {"_target_": "robustfl_bench.aggregators.krum.Krum", "num_byzantine": 2, "num_selected": 5},
+    }
+    attacks: dict[str, dict[str, Any]] = {
+        "none": {"_target_": "robustfl_bench.attacks.none.NoAttack"},
+        "ipm": {"_target_": "robustfl_bench.attacks.ipm.InnerProduct", "factor": 10.0},
+    }
+    return {
+        "seed": seed,
+        "rounds": ROUNDS,
+        "lr": 0.1,
+        "batch_size": None,
+        "num_clients": 10,
+        "num_byzantine": 0 if attack == "none" else 2,
+        "dataset": {"_target_": "robustfl_bench.datasets.digits.Digits"},
+        "model": {"_target_": "robustfl_bench.models.mlp.MLP", "hidden": [20, 20], "bias": True},
+        "attack": attacks.get(attack, {"_target_": f"robustfl_bench.attacks.{attack}.Attack"}),
+        "aggregator": rules.get(aggregator, {"_target_": f"robustfl_bench.aggregators.{aggregator}.Rule"}),
+        "pre_aggregation": None,
+    }
+
+
+def run_id(config: dict[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(config, sort_keys=True).encode()).hexdigest()[:8]
+
+
+def make_run(
+    results: Path,
+    aggregator: str = "krum",
+    attack: str = "ipm",
+    seed: int = 0,
+    accuracy: float = 0.9,
+    *,
+    status: str | None = "finished",
+    error: str | None = None,
+    recall: list[float | None] | None = None,
+    rounds: int = ROUNDS,
+    metrics: dict[str, float] | None = None,
+    **changed: Any,
+) -> Path:
+    """A run folder as the engine leaves it: accuracy rises linearly to ``accuracy``; no summary with status None."""
+    config = settings(aggregator, attack, seed) | changed
+    reference = settings("average", "none", seed) | changed
+    folder = results / "runs" / f"digits-{aggregator}-{attack}-s{seed}-{run_id(config)}"
+    folder.mkdir(parents=True)
+    (folder / "config.yaml").write_text(yaml.safe_dump(config, sort_keys=False))
+    recall = recall or [accuracy, accuracy - 0.1]
+    lines = [",".join(["round", "lr", "test_loss", "test_accuracy", *(metrics or {})])]
+    for done in range(1, rounds + 1):
+        extra = [repr(value) for value in (metrics or {}).values()]
+        lines.append(",".join([str(done), "0.1", "0.5", repr(accuracy * done / ROUNDS), *extra]))
+    (folder / "metrics.csv").write_text("\n".join(lines) + "\n")
+    if status is None:
+        return folder
+    summary = {
+        "status": status,
+        "run_id": run_id(config),
+        "name": folder.name,
+        "choices": {"aggregator": aggregator, "attack": attack, "dataset": "digits", "model": "mlp",
+                    "pre_aggregation": None, "hydra/launcher": "basic"},
+        "scale": None,
+        "reference_id": run_id(reference),
+        "reference_command": f"robustfl-bench aggregator=average attack=none num_byzantine=0 seed={seed}",
+        "command": f"robustfl-bench aggregator={aggregator} attack={attack} seed={seed}",
+        "error": error,
+        "seconds": 1.5,
+    }  # fmt: skip
+    if status == "finished":
+        summary["final"] = {"round": rounds, "test_accuracy": accuracy, "test_loss": 0.5, "recall": recall}
+        summary["best"] = {"round": rounds, "test_accuracy": accuracy + 0.01}
+        summary["last_10"] = {"test_accuracy": accuracy - 0.01}
+    (folder / "summary.json").write_text(json.dumps(summary))
+    return folder
+
+
+@pytest.fixture
+def results(tmp_path: Path) -> Path:
+    """Three rules, no attack and two attacks, two seeds; something of everything that can go wrong."""
+    root = tmp_path / "results"
+    for seed in (0, 1):
+        make_run(root, "average", "none", seed, 0.95 + 0.01 * seed, recall=[1.0, 0.8])
+        make_run(root, "average", "ipm", seed, 0.1 + 0.02 * seed, recall=[0.9 - 0.1 * seed, 0.0])
+        make_run(root, "boba", "none", seed, 0.94)
+        make_run(root, "boba", "ipm", seed, 0.90 + 0.02 * seed, recall=[1.0, 0.7 + 0.1 * seed])
+        make_run(root, "krum", "ipm", seed, status="infeasible", error="Krum needs n > 2f + 2, got n=4, f=2")
+    make_run(root, "boba", "lie", 0, 0.92)
+    make_run(root, "boba", "lie", 1, status="failed", error="RuntimeError: out\nof memory")
+    make_run(root, "krum", "lie", 0, status="failed", error="killed")
+    make_run(root, "average", "lie", 1, status=None, rounds=2)
+    return root
+
+
+def run_cli(capsys: pytest.CaptureFixture[str], *arguments: str | Path) -> tuple[int, str, str]:
+    try:
+        code = cli.main([str(argument) for argument in arguments])
+    except SystemExit as left:
+        code = int(str(left.code))
+    captured = capsys.readouterr()
+    return code, captured.out, captured.err
+
+
+def cell(table: tables.Table, row: str, column: str) -> str:
+    return table.cells[row, column].text(table.value.digits)
+
+
+# --- reading -------------------------------------------------------------------------------------------------------
+
+
+def test_load_gives_settings_choices_and_facts(results: Path) -> None:
+    runs = records.load(results)
+    assert len(runs) == 14
+    run = runs[(runs["aggregator"] == "boba") & (runs["attack"] == "lie") & (runs["seed"] == 0)].iloc[0]
+    assert (run["lr"], run["batch_size"], run["model.hidden"], run["state"]) == (0.1, "null", "[20,20]", "finished")
+    assert (run["final_accuracy"], run["best_accuracy"], run["last_accuracy"]) == (0.92, 0.93, 0.91)
+    assert run["recall"] == [0.92, 0.92 - 0.1]
+    failed = runs[(runs["state"] == "failed") & (runs["aggregator"] == "boba")].iloc[0]
+    assert failed["error"] == "RuntimeError: out of memory"
+    assert "hydra/launcher" not in runs
+
+
+def test_yaml_is_read_the_same_in_blocks_and_as_a_whole(tmp_path: Path) -> None:
+    config = {
+        "seed": 3,
+        "text": "two\nlines: of it",
+        "list": [{"_target_": "a.B", "s": 2}, "x"],
+        "nested": {"deep": {"empty": {}, "flag": False, "small": 1e-5}, "none": None},
+        "long": "word " * 60,
+        "unset": None,
+    }
+    folder = make_run(tmp_path, **config)
+    row = records.load(tmp_path).iloc[0]
+    assert row["text"] == config["text"] and row["long"] == config["long"]
+    assert (row["nested.deep.flag"], row["nested.deep.small"], row["nested.none"]) == (False, 1e-5, "null")
+    assert row["list"] == '[{"_target_": "a.B", "s": 2},x]'
+    shared = "a: &one {x: 1}\nb: *one\nseed: 0\n"  # makes sense only as a whole
+    (folder / "config.yaml").write_text(shared)
+    assert records.load(tmp_path).iloc[0]["b.x"] == 1
+
+
+def test_state_of_a_run_without_summary_is_told_by_its_lock(tmp_path: Path) -> None:
+    folder = make_run(tmp_path, status=None, rounds=3)
+    with (folder / "metrics.csv").open("a") as file:
+        file.write("4,0.1,0.5")  # being written
+    before = sorted(path.name for path in folder.iterdir())
+    run = records.load(tmp_path).iloc[0]
+    assert (run["state"], run["rounds_done"], run["aggregator"], run["attack"]) == ("unfinished", 3, "krum", "ipm")
+    assert sorted(path.name for path in folder.iterdir()) == before, "reading must not make files"
+    with FileLock(folder / ".lock"):
+        assert records.is_locked(folder)
+        assert records.load(tmp_path).iloc[0]["state"] == "running"
+        (folder / "config.yaml").unlink()  # the first moment of a run
+        assert records.load(tmp_path).iloc[0]["state"] == "running"
+    assert not records.is_locked(folder)
+
+
+def test_an_unfinished_run_takes_the_name_of_a_run_with_the_same_rule(tmp_path: Path) -> None:
+    make_run(tmp_path, "mkrum", seed=0)
+    make_run(tmp_path, "mkrum", seed=1, status=None)
+    assert list(records.load(tmp_path)["aggregator"]) == ["mkrum", "mkrum"]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "told"),
+    [
+        ("summary.json", '{"status": "finis', "summary.json is damaged"),
+        ("summary.json", "[1, 2]", "its status must be one of"),
+        ("summary.json", '{"status": "great"}', "its status must be one of"),
+        ("summary.json", '{"status": "finished", "final": [1]}', "final must be a mapping"),
+        ("summary.json", '{"status": "finished", "final": {"test_accuracy": "high"}}', "must be a number"),
+        ("summary.json", "", "summary.json is damaged"),
+        ("config.yaml", "seed: 0\nlr: [0.1\n", "config.yaml is damaged"),
+        ("config.yaml", "just words", "must hold `key: value`"),
+        ("config.yaml", "", "config.yaml is empty"),
+        ("config.yaml", None, "config.yaml is missing"),
+        ("config.yaml", b"\xff\xfe\x00", "config.yaml cannot be read"),
+    ],
+)
+def test_damaged_files_are_reported_and_the_others_still_shown(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str, content: str | bytes | None, told: str
+) -> None:
+    make_run(tmp_path, "average", accuracy=0.5)
+    bad = make_run(tmp_path, "krum") / name
+    bad.unlink()
+    if content is not None:
+        bad.write_bytes(content if isinstance(content, bytes) else content.encode())
+    code, out, err = run_cli(capsys, "status", "--results-dir", tmp_path)
+    assert (code, err) == (0, "")
+    assert "2 runs" in out and "1 finished, 1 damaged" in out and told in out
+    assert len(out.splitlines()) == 2, "one line for each damaged run"
+    code, out, err = run_cli(capsys, "table", "--results-dir", tmp_path)
+    assert (code, err) == (0, "") and "50.0" in out
+    assert "1 damaged or just begun runs left out" in out
+
+
+def test_status(results: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = run_cli(capsys, "status", "--results-dir", results)
+    lines = out.splitlines()
+    assert code == 0
+    assert lines[0] == f"14 runs in {results}: 9 finished, 2 failed, 2 infeasible, 1 unfinished"
+    assert len(lines) == 6
+    assert sum("RuntimeError: out of memory" in line for line in lines) == 1
+    assert any("average-lie-s1" in line and line.endswith("2/4 rounds") for line in lines)
+    _, out, _ = run_cli(capsys, "status", "--all", "--results-dir", results)
+    assert len(out.splitlines()) == 15 and "accuracy 95.0%" in out
+
+
+# --- tables --------------------------------------------------------------------------------------------------------
+
+GOLDEN = """\
+Test accuracy, last round [%]; mean (sample sd) over 1 to 2 seeds
+dataset=digits, model=mlp, rounds=4, num_clients=10
+differs with the aggregator or attack: num_byzantine: 0 (none), 2 (ipm, lie)
+
+aggregator / attack [%]  none        ipm         lie             Wst
+----------------------------------------------------------------------
+average                  95.5 (0.7)  11.0 (1.4)  unfinished 2/4  11.0*
+krum                     missing     n/a [1]     failed          -
+boba                     94.0 (0.0)  91.0 (1.4)  92.0*           91.0*
+[1] Krum needs n > 2f + 2, got n=4, f=2
+* not complete: fewer seeds than elsewhere, or for Wst an attack without a full result
+
+unfinished average / lie, seed 1: 2/4 rounds
+missing    average / lie, seed 0
+           robustfl-bench attack=lie aggregator=average seed=0
+missing    krum / none, seeds 0, 1
+           robustfl-bench -m attack=none aggregator=krum seed=0,1
+failed     krum / lie, seed 0: killed
+           robustfl-bench aggregator=krum attack=lie seed=0
+missing    krum / lie, seed 1
+           robustfl-bench attack=lie aggregator=krum seed=1
+failed     boba / lie, seed 1: RuntimeError: out of memory
+           robustfl-bench aggregator=boba attack=lie seed=1
+"""
+
+
+def test_golden_table(results: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, err = run_cli(capsys, "table", "--results-dir", results)
+    assert (code, err) == (0, "")
+    assert out == GOLDEN
+
+
+def test_mean_sample_sd_and_worst_by_hand(tmp_path: Path) -> None:
+    for seed, accuracy in enumerate((0.80, 0.84, 0.91)):
+        make_run(tmp_path, "boba", "ipm", seed, accuracy)
+        make_run(tmp_path, "boba", "lie", seed, 0.7)
+        make_run(tmp_path, "boba", "none", seed, 0.2)
+    table = tables.pivot(records.load(tmp_path))
+    found = table.cells["boba", "ipm"]
+    assert found.mean == pytest.approx(85.0)
+    assert found.sd == pytest.approx(31**0.5)  # ((5^2 + 1^2 + 6^2) / 2)^0.5
+    assert (found.seeds, table.columns) == (3, ["none", "ipm", "lie", "Wst"])
+    assert cell(table, "boba", "Wst") == "70.0", "no attack does not count, and a minimum has no sd"
+    assert table.caption.endswith("over 3 seeds") and not table.todos
+
+
+def test_one_seed_prints_no_spread(tmp_path: Path) -> None:
+    make_run(tmp_path, accuracy=0.8)
+    table = tables.pivot(records.load(tmp_path))
+    assert cell(table, "krum", "ipm") == "80.0"
+    assert table.caption == "Test accuracy, last round [%]; value over 1 seed"
+
+
+def test_worst_follows_the_direction_of_the_value(tmp_path: Path) -> None:
+    for attack, weight in (("none", 0.9), ("ipm", 0.1), ("lie", 0.4)):
+        make_run(tmp_path, "boba", attack, metrics={"byzantine_weight": weight, "bits": 7.0})
+    table = tables.pivot(records.load(tmp_path), value="byzantine_weight")
+    assert [cell(table, "boba", column) for column in table.columns] == ["0.900", "0.100", "0.400", "0.400"]
+    assert "[fraction]" in table.corner
+    assert tables.pivot(records.load(tmp_path), value="bits").columns == ["none", "ipm", "lie"]
+
+
+def test_a_diverged_run_stays_visible(tmp_path: Path) -> None:
+    for seed, loss in ((0, 1.0), (1, float("nan"))):
+        make_run(tmp_path, "boba", "ipm", seed, metrics={"train_loss": loss})
+    make_run(tmp_path, "krum", "ipm", 0, metrics={"train_loss": 3.0})
+    table = tables.pivot(records.load(tmp_path), value="train_loss")
+    assert cell(table, "boba", "ipm") == "nan (nan)"
+    assert cell(table, "boba", "Wst") == "nan"
+    assert table.best("ipm") == set(), "a cell with fewer seeds cannot be the best"
+
+
+def test_order_of_rows_and_columns(tmp_path: Path) -> None:
+    for name in ("boba", "zeno", "coomed", "server", "boba_es", "average", "fedavg"):
+        make_run(tmp_path, name)
+    runs = records.load(tmp_path)
+    assert tables.pivot(runs).rows == ["average", "fedavg", "server", "coomed", "zeno", "boba_es", "boba"]
+    for clients in (5, 100, 20):
+        make_run(tmp_path / "b", num_clients=clients)
+    table = tables.pivot(records.load(tmp_path / "b"), "num_clients", "aggregator")
+    assert (table.rows, table.columns) == (["5", "20", "100"], ["krum"])
+
+
+def test_mrd_by_hand(results: Path) -> None:
+    table = tables.pivot(records.load(results), value="mrd", conditions=["attack=none,ipm"])
+    # average under ipm: seed 0 max(1.0 - 0.9, 0.8 - 0.0), seed 1 max(1.0 - 0.8, 0.8 - 0.0)
+    assert cell(table, "average", "ipm") == "80.0 (0.0)"
+    # boba under ipm: seed 0 max(0, 0.8 - 0.7) = 10, seed 1 max(0, 0.8 - 0.8) = 0
+    assert cell(table, "boba", "ipm") == "5.0 (7.1)"
+    assert cell(table, "average", "none") == "0.0 (0.0)"
+    assert table.best("ipm") == {"boba"}
+
+
+def test_mrd_finds_its_reference_outside_of_the_selection(results: Path) -> None:
+    table = tables.pivot(records.load(results), value="mrd", conditions=["attack=ipm", "aggregator=boba"])
+    assert cell(table, "boba", "ipm") == "5.0 (7.1)"
+
+
+def test_mrd_without_reference_says_so_and_how_to_make_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for name in ("krum", "boba"):
+        for attack in ("ipm", "lie"):
+            make_run(tmp_path, name, attack, seed=4)
+    code, out, _ = run_cli(capsys, "table", "--value", "final_accuracy", "--value", "mrd", "--results-dir", tmp_path)
+    assert code == 0
+    assert out.count("- [1]") == 4 and "[1] no reference run yet" in out
+    command = "robustfl-bench aggregator=average attack=none num_byzantine=0 seed=4"
+    assert out.count(command) == 1 and "reference  for the mrd of 4 runs" in out
+    make_run(tmp_path, "average", "none", seed=4, status="failed")
+    _, out, _ = run_cli(capsys, "table", "--value", "mrd", "--where", "attack=ipm", "--results-dir", tmp_path)
+    assert command in out, "a failed run is no reference"
+
+
+def test_metrics_columns_are_values_and_absent_ones_are_footnotes(tmp_path: Path) -> None:
+    make_run(tmp_path, "krum", metrics={"byzantine_weight": 0.25, "recall_3": 0.5})
+    make_run(tmp_path, "coomed")
+    runs = records.load(tmp_path)
+    table = tables.pivot(runs, value="byzantine_weight")
+    assert (cell(table, "krum", "ipm"), cell(table, "coomed", "ipm")) == ("0.250", "-")
+    assert table.notes == ["metrics.csv has no byzantine_weight: it does not apply"]
+    assert cell(tables.pivot(runs, value="recall_3"), "krum", "ipm") == "50.0"
+    (Path(runs.iloc[0]["folder"]) / "metrics.csv").write_text("round,test_ac")
+    assert "metrics.csv is empty" in tables.pivot(runs, value="byzantine_weight").notes
+
+
+# --- runs that may not be mixed ----------------------------------------------------------------------------------
+
+
+def test_runs_that_differ_in_a_hidden_setting_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    make_run(tmp_path, "krum", "ipm", seed=0)
+    make_run(tmp_path, "krum", "ipm", seed=1, lr=0.05)
+    make_run(tmp_path, "boba", "ipm", seed=0)
+    code, out, err = run_cli(capsys, "table", "--results-dir", tmp_path)
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert "lr (0.05, 0.1)" in err and "--where lr=0.1" in err
+    for value in ("0.1", "1e-1"):
+        code, out, _ = run_cli(capsys, "table", "--results-dir", tmp_path, "--where", f"lr={value}")
+        assert code == 0 and "90.0" in out
+    assert run_cli(capsys, "table", "--results-dir", tmp_path, "--columns", "lr")[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "name"),
+    [
+        ({}, {"model": {"_target_": "m", "hidden": [20, 20], "bias": False}}, "model._target_"),
+        ({"batch_size": None}, {"batch_size": 64}, "batch_size"),
+        ({}, {"extra": 1}, "extra"),
+        ({}, {"pre_aggregation": {"_target_": "robustfl_bench.x.Y", "s": 2}}, "pre_aggregation._target_"),
+        ({"local": {"steps": 1}}, {"local": {"steps": 2}}, "local.steps"),
+    ],
+)
+def test_settings_that_differ_within_a_cell(
+    tmp_path: Path, first: dict[str, Any], second: dict[str, Any], name: str
+) -> None:
+    make_run(tmp_path, seed=0, **first)
+    make_run(tmp_path, seed=1, **second)
+    with pytest.raises(SelectionError, match=name):
+        tables.pivot(records.load(tmp_path))
+
+
+def test_a_setting_that_differs_only_across_cells_is_found(tmp_path: Path) -> None:
+    for rule, attack, rounds in (("krum", "ipm", 4), ("krum", "lie", 4), ("boba", "ipm", 4), ("boba", "lie", 8)):
+        make_run(tmp_path, rule, attack, steps=rounds)
+    with pytest.raises(SelectionError, match=r"steps \(4, 8\)"):
+        tables.pivot(records.load(tmp_path))
+
+
+def test_what_an_axis_brings_along_is_allowed_and_told(tmp_path: Path) -> None:
+    for rule in ("krum", "mkrum", "boba"):
+        for attack in ("none", "ipm"):
+            make_run(tmp_path, rule, attack, local={"steps": 3} if rule == "boba" else {"steps": 1})
+    table = tables.pivot(records.load(tmp_path))
+    assert "differs with the aggregator or attack: num_byzantine: 0 (none), 2 (ipm)" in table.remarks
+
+
+def test_the_advice_leads_to_a_table(tmp_path: Path) -> None:
+    for dataset, lr in (("a", 0.1), ("a", 0.2), ("b", 0.3), ("b", 0.4)):
+        make_run(tmp_path, lr=lr, data={"_target_": dataset, "size": len(dataset)})
+    runs = records.load(tmp_path)
+    with pytest.raises(SelectionError) as caught:
+        tables.pivot(runs)
+    words = str(caught.value).split()
+    conditions = [after for word, after in pairwise(words) if word == "--where"]
+    assert tables.pivot(runs, conditions=conditions).rows == ["krum"]
+
+
+def test_one_run_in_two_folders_is_refused(tmp_path: Path) -> None:
+    folder = make_run(tmp_path)
+    twin = folder.with_name("copy-" + folder.name)
+    twin.mkdir()
+    for file in folder.iterdir():
+        (twin / file.name).write_bytes(file.read_bytes())
+    with pytest.raises(SelectionError, match="one run lies in two folders"):
+        tables.pivot(records.load(tmp_path))
+
+
+# --- formats -------------------------------------------------------------------------------------------------------
+
+
+def test_latex_is_balanced_booktabs(results: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    _, out, _ = run_cli(capsys, "table", "--format", "latex", "--value", "final_accuracy", "--value", "mrd",
+                        "--results-dir", results)  # fmt: skip
+    code = [line for line in out.splitlines() if not line.startswith("%")]
+    for rule in (r"\toprule", r"\midrule", r"\bottomrule", r"\begin{tabular}{lrrrr}", r"\end{tabular}"):
+        assert sum(rule in line for line in code) == 2
+    body = [line for line in code if line.endswith(r"\\")]
+    assert len(body) == 8 and {line.count("&") for line in body} == {4}
+    joined = "\n".join(code)
+    assert joined.count("{") - joined.count(r"\{") == joined.count("}") - joined.count(r"\}")
+    assert r"[\%]" in joined and r"\textbf{91.0 (1.4)}" in joined and r"n/a\textsuperscript{[1]}" in joined
+    assert r"\textgreater{} 2f" in joined
+    assert not any("_" in line.replace(r"\_", "") for line in code)
+
+
+def test_csv_reads_back(results: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    _, out, _ = run_cli(capsys, "table", "--format", "csv", "--value", "final_accuracy", "--value", "mrd",
+                        "--results-dir", results)  # fmt: skip
+    table = pd.read_csv(StringIO(out), keep_default_na=False, na_values=[""]).set_index(
+        ["value", "aggregator", "attack"]
+    )
+    assert table.loc[("final_accuracy", "boba", "ipm"), "mean"] == pytest.approx(91.0)
+    assert table.loc[("final_accuracy", "boba", "ipm"), "sd"] == pytest.approx(2**0.5)
+    assert table.loc[("mrd", "average", "ipm"), "mean"] == pytest.approx(80.0)
+    assert table.loc[("final_accuracy", "krum", "ipm"), "reason"] == "Krum needs n > 2f + 2, got n=4, f=2"
+    assert table.loc[("final_accuracy", "krum", "none"), "state"] == "missing"
+    assert set(table["unit"]) == {"%", "points"}
+
+
+def test_markdown_is_a_table(results: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    _, out, _ = run_cli(capsys, "table", "--format", "markdown", "--results-dir", results)
+    rows = [line for line in out.splitlines() if line.startswith("|")]
+    assert len(rows) == 5 and {line.count("|") for line in rows} == {6}
+    assert "**91.0 (1.4)**" in out and r"92.0\*" in out and "n/a <sup>[1]</sup>" in out
+
+
+def test_html_is_well_formed(results: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    _, out, _ = run_cli(capsys, "table", "--format", "html", "--results-dir", results)
+    opened: list[str] = []
+
+    class Check(HTMLParser):
+        def handle_starttag(self, tag: str, attrs: Any) -> None:
+            opened.extend([tag] if tag not in ("meta", "br") else [])
+
+        def handle_endtag(self, tag: str) -> None:
+            assert opened.pop() == tag
+
+    Check().feed(out)
+    assert not opened
+    assert "<b>91.0 (1.4)</b>" in out and "n &gt; 2f + 2" in out
+    frame = pd.read_html(StringIO(out))[0] if _has_lxml() else None
+    assert frame is None or frame.shape == (3, 5)
+
+
+def _has_lxml() -> bool:
+    try:
+        import lxml  # noqa: F401
+    except ImportError:
+        return False
+    return True
+
+
+def test_commands_are_joined_from_both_neighbours() -> None:
+    commands = {
+        "aggregator": "robustfl-bench model=a aggregator=krum aggregator.num_selected=3 attack=ipm attack.factor=2",
+        "attack": "robustfl-bench model=a aggregator=boba aggregator.p_min=0.5 attack=none num_byzantine=0 seed=0",
+    }
+    labels = {"aggregator": "krum", "attack": "none"}
+    assert join_commands(commands, labels, ["0", "1"]) == (
+        "robustfl-bench -m model=a attack=none num_byzantine=0 aggregator=krum aggregator.num_selected=3 seed=0,1"
+    )
+    implicit = {"aggregator": "robustfl-bench attack=ipm", "attack": "robustfl-bench aggregator=boba"}
+    assert join_commands(implicit, labels, ["0"]) == "robustfl-bench aggregator=krum attack=none seed=0"
+    assert join_commands({"aggregator": "", "attack": "robustfl-bench"}, labels, ["0"]) == ""
+    nested = {
+        "aggregator": "robustfl-bench aggregator=krum aggregator.f=1",
+        "aggregator.f": "robustfl-bench 'aggregator=b_krum' aggregator.f=2 '+x=[1, 2]'",
+    }
+    assert join_commands(nested, {"aggregator": "krum", "aggregator.f": "2"}, ["0"]) == (
+        "robustfl-bench aggregator.f=2 '+x=[1, 2]' aggregator=krum seed=0"
+    )
+
+
+# --- plots and export ----------------------------------------------------------------------------------------------
+
+
+def test_accuracy_plot_holds_the_data(results: Path) -> None:
+    figure = plots.accuracy(records.load(results))
+    panels = {axis.get_title(): axis for axis in figure.axes}
+    assert list(panels) == ["attack: none", "attack: ipm", "attack: lie"]
+    lines = {line.get_label(): line for line in panels["attack: ipm"].get_lines()}
+    assert list(lines) == ["average", "boba"]
+    assert list(lines["boba"].get_xdata()) == [1, 2, 3, 4]
+    assert list(lines["boba"].get_ydata()) == pytest.approx([22.75, 45.5, 68.25, 91.0])
+    band = panels["attack: ipm"].collections[1].get_paths()[0].vertices
+    assert band[:, 1].max() == pytest.approx(92.0) and band[band[:, 0] == 4][:, 1].min() == pytest.approx(90.0)
+    assert figure.get_supylabel() == "Test accuracy [%]" and figure.get_supxlabel() == "Round"
+    assert "lowest to highest" in figure.get_suptitle() and "1 to 2 seeds" in figure.get_suptitle()
+    assert [text.get_text() for text in figure.legends[0].get_texts()] == ["average", "boba"]
+
+
+def test_band_of_one_sd(results: Path) -> None:
+    figure = plots.accuracy(records.load(results), conditions=["attack=ipm"], band="sd")
+    band = figure.axes[0].collections[1].get_paths()[0].vertices
+    assert band[:, 1].max() == pytest.approx(91.0 + 2**0.5) and "sample sd" in figure.get_suptitle()
+
+
+def test_recall_plot_holds_the_data(results: Path) -> None:
+    figure = plots.recall(records.load(results), conditions=["attack=ipm"])
+    shares = figure.axes[0].images[0].get_array()
+    assert shares.ravel().tolist() == pytest.approx([85.0, 0.0, 100.0, 75.0])
+    assert [label.get_text() for label in figure.axes[0].get_yticklabels()] == ["average", "boba"]
+
+
+def test_a_class_without_samples_is_left_grey(tmp_path: Path) -> None:
+    make_run(tmp_path, recall=[0.5, None])
+    shares = plots.recall(records.load(tmp_path)).axes[0].images[0].get_array()
+    assert shares.mask.tolist() == [[False, True]]
+
+
+@pytest.mark.parametrize("kind", ["accuracy", "recall"])
+def test_plot_files(results: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], kind: str) -> None:
+    starts = {"png": b"\x89PNG\r\n\x1a\n", "pdf": b"%PDF-", "svg": b"<?xml"}
+    for suffix, start in starts.items():
+        output = tmp_path / "plots" / f"{kind}.{suffix}"
+        code, out, err = run_cli(capsys, "plot", kind, "--results-dir", results, "--output", output)
+        assert (code, out) == (0, f"{output}\n")
+        assert err == "robustfl-results: not drawn: 2 failed, 2 infeasible, 1 unfinished\n"
+        assert output.read_bytes().startswith(start)
+    header = (tmp_path / "plots" / f"{kind}.png").read_bytes()[16:24]
+    width, height = int.from_bytes(header[:4], "big"), int.from_bytes(header[4:], "big")
+    assert 1000 < width < 3000 and 300 < height < 1500
+
+
+def test_damaged_metrics_do_not_stop_a_plot(results: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = next((results / "runs").glob("*average-ipm-s0*"))
+    (folder / "metrics.csv").write_text("round,test_accuracy\n1,0.1\n2,oops\n")
+    output = tmp_path / "a.png"
+    code, _, err = run_cli(capsys, "plot", "accuracy", "--results-dir", results, "--output", output)
+    assert code == 0 and output.exists()
+    assert f"left out {folder.name}: metrics.csv is damaged" in err
+
+
+def test_styles_are_stable_and_tell_methods_apart() -> None:
+    alone = styles(["krum"])["krum"]
+    together = styles(["average", "mine", "krum", "boba"])
+    assert together["krum"] == alone and together["mine"] == styles(["mine"])["mine"]
+    published = ["average", "server", "coomed", "trmean", "krum", "mkrum", "geomed", "selfrej", "avgrej", "zeno",
+                 "fltrust", "bygars", "b_krum", "b_mkrum", "rage", "boba"]  # fmt: skip
+    chosen = styles(published)
+    assert len({style[:2] for style in chosen.values()}) == len(published), "colour and marker suffice"
+    assert len(set(styles([f"rule{i}" for i in range(60)]).values())) == 60
+
+
+def test_export(results: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    output = tmp_path / "runs.csv"
+    code, out, _ = run_cli(capsys, "export", "--results-dir", results, "--output", output, "--where", "attack=ipm")
+    assert (code, out) == (0, f"{output}: 24 rows\n")
+    table = pd.read_csv(output)
+    assert len(table) == 24 and {"aggregator", "attack.factor", "lr", "lr_config", "round", "state"} <= set(table)
+    last = table[(table["aggregator"] == "boba") & (table["seed"] == 1) & (table["round"] == 4)]
+    assert list(last["test_accuracy"]) == pytest.approx([0.92])
+
+
+# --- bad arguments -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "told"),
+    [
+        (["table", "--rows", "agregator"], 2, "unknown key 'agregator'; did you mean aggregator"),
+        (["table", "--value", "final_acuracy"], 2, "did you mean final_accuracy"),
+        (["table", "--where", "atack=ipm"], 2, "did you mean attack"),
+        (["table", "--where", "attack"], 2, "--where takes key=value"),
+        (["table", "--where", "attack=imp"], 3, "no run has attack=imp; attack is ipm, lie, none"),
+        (["table", "--where", "attack=ipm,imp"], 3, "no run has attack=imp"),
+        (["table", "--where", "attack=none", "--where", "seed=7"], 3, "no run has seed=7; seed is 0, 1"),
+        (["table", "--rows", "attack"], 2, "rows and columns must differ"),
+        (["table", "--format", "word"], 2, "invalid choice"),
+        (["plot", "accuracy", "--output", "x.gif"], 2, "must end in .png, .pdf, .svg"),
+        (["plot", "accuracy", "--lines", "rule", "--output", "x.png"], 2, "unknown key 'rule'"),
+        (["plot", "accuracy", "--where", "aggregator=krum", "--output", "x.png"], 3, "none of these runs is finished"),
+        (["plot", "accuracy"], 2, "--output"),
+        (["export", "--output", "runs.xlsx"], 2, "must end in .csv"),
+        (["export", "--output", "missing/folder/runs.csv"], 2, "cannot write missing/folder/runs.csv"),
+        (["stats"], 2, "invalid choice"),
+        ([], 2, "required"),
+    ],
+)
+def test_bad_arguments(
+    results: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], code: int, told: str
+) -> None:
+    results_dir = ["--results-dir", str(results)] if arguments and arguments[0] != "stats" else []
+    found, out, err = run_cli(capsys, *arguments, *results_dir)
+    assert (found, out, err.count("\n")) == (code, "", 1), err
+    assert told in err
+
+
+def test_no_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for command in (["status"], ["table"], ["plot", "recall", "--output", "x.png"], ["export", "--output", "x.csv"]):
+        code, out, err = run_cli(capsys, *command, "--results-dir", tmp_path)
+        assert (code, out, err.count("\n")) == (3, "", 1)
+        assert f"no runs in {tmp_path / 'runs'}" in err
+
+
+def test_help_imports_nothing_heavy() -> None:
+    code = (
+        "import sys, robustfl_bench.results.cli as cli\n"
+        "try: cli.main(['--help'])\n"
+        "except SystemExit: pass\n"
+        "print(sorted({'torch', 'pandas', 'matplotlib', 'numpy', 'hydra', 'omegaconf'} & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=os.environ)
+    assert done.stdout.splitlines()[-1] == "[]"
+
+
+def test_all_formats_print_every_label(results: Path) -> None:
+    table = tables.pivot(records.load(results))
+    for form in ("text", "markdown", "latex", "csv", "html"):
+        written = render([table], form)
+        assert all(label in written for label in (*table.rows, *table.columns)) and written.endswith("\n")
