@@ -4,6 +4,7 @@ A vector is given by its coefficients over the points, so n points cost O(n^2) a
 in float64 NumPy on the CPU, where such small matrices are fastest.
 """
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,15 +19,15 @@ def recentred(gram: Array) -> Array:
     Points that differ little from each other then keep their digits, and no outlier can become the origin.
     """
     squares = gram.diagonal()
-    dists: Array = np.sqrt((squares[:, None] + squares - 2 * gram).clip(min=0))
-    medoid = dists.sum(axis=1).argmin()
+    sq_dists: Array = squares[:, None] + squares - 2 * gram
+    medoid = np.sqrt(sq_dists.clip(min=0)).sum(axis=1).argmin()
     relative: Array = gram - gram[medoid] - gram[:, [medoid]] + gram[medoid, medoid]
     return relative
 
 
 def length(gram: Array, coefficients: Array) -> float:
     """Euclidean norm of the combination of the points with these coefficients (n,)."""
-    return float(np.sqrt(max(coefficients @ gram @ coefficients, 0.0)))
+    return math.sqrt(max(float(coefficients @ gram @ coefficients), 0.0))
 
 
 def sq_dists_to(gram: Array, weights: Array) -> Array:
@@ -70,9 +71,13 @@ class Subspace:
         return products
 
     def sq_residuals(self, gram: Array) -> Array:
-        """Squared distances (p,) of the points to the subspace."""
+        """Squared distances (p,) of the points to the subspace.
+
+        At least the rounding error of the difference they are, lest a subspace through wild points look perfect.
+        """
+        sq_dists = sq_dists_to(gram, self.origin)
         along: Array = np.square(self.coordinates(gram)).sum(axis=1)
-        return (sq_dists_to(gram, self.origin) - along).clip(min=0)
+        return np.maximum(sq_dists - along, np.finfo(np.float64).eps * sq_dists)
 
 
 def fit_subspace(gram: Array, members: NDArray[np.intp], dim: int) -> Subspace:

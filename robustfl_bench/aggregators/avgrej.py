@@ -1,0 +1,34 @@
+"""AvgRej: reject the clients who harm the averaged model most (Fang et al., USENIX Security 2020)."""
+
+import math
+from dataclasses import dataclass
+
+import torch
+
+from robustfl_bench.interfaces import ServerView, check_fields
+from robustfl_bench.selection import mean_of_lowest, num_kept
+from robustfl_bench.server_scores import stepped_losses
+from robustfl_bench.updates import Aggregate, Updates
+
+
+@dataclass(frozen=True)
+class AvgRej:
+    """Mean of the n - f updates without which the step along the mean of all others has most loss on the server's data.
+
+    The score is the loss without the client minus the loss with all, which is the same for every client and left out.
+    """
+
+    num_byzantine: int
+
+    def __post_init__(self) -> None:
+        check_fields(self, num_byzantine=(0, math.inf))
+
+    def check(self, n: int) -> None:
+        """Raise ConfigError when f leaves no client."""
+        num_kept("AvgRej", n, self.num_byzantine)
+
+    def __call__(self, updates: Updates, server: ServerView) -> Aggregate:
+        n, kept = updates.n, num_kept("AvgRej", updates.n, self.num_byzantine)
+        # Means of the others are formed directly: taking one client out of the sum of all leaves its rounding errors.
+        others = 1 - torch.eye(n, dtype=torch.float64, device=updates.device)
+        return mean_of_lowest(updates, -stepped_losses(updates, server, others / max(n - 1, 1)), kept)

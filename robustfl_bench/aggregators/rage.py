@@ -1,0 +1,46 @@
+"""RAGE: spectral filtering (Data and Diggavi, ICML 2021, after Steinhardt et al., ITCS 2018), as BOBA runs it."""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from robustfl_bench.interfaces import ServerView, check_fields
+from robustfl_bench.updates import Aggregate, Updates
+
+
+@dataclass(frozen=True)
+class Rage:
+    """Mean of the updates, weighted by a trust that f passes reduce for outliers in the direction of most variance.
+
+    In each pass a client's trust is multiplied by ``1 - t_i / max t``, with t_i its squared deviation from the weighted
+    mean along the top eigenvector of the weighted covariance, the maximum being over clients of some trust left. So
+    every pass removes at least one client. Passes end early when nobody, or everybody alike, is an outlier.
+    The original stops when the variance is small; BOBA, not knowing what is small, makes exactly f passes.
+    """
+
+    num_byzantine: int
+
+    def __post_init__(self) -> None:
+        check_fields(self, num_byzantine=(0, math.inf))
+
+    def __call__(self, updates: Updates, server: ServerView) -> Aggregate:
+        gram = updates.gram.cpu().numpy()
+        trust = np.ones(updates.n)
+        for _ in range(self.num_byzantine):
+            active = np.flatnonzero(trust)
+            weights = trust[active] / trust.sum()
+            inner = gram[np.ix_(active, active)]
+            means = inner @ weights
+            centred = inner - means - means[:, None] + weights @ means
+            roots = np.sqrt(weights)
+            values, vectors = np.linalg.eigh(roots[:, None] * centred * roots)
+            if values[-1] <= len(active) * np.finfo(np.float64).eps * inner.diagonal().max():
+                break
+            deviations = np.square(centred @ (roots * vectors[:, -1]))
+            reduced = trust[active] * (1 - deviations / deviations.max())
+            if reduced.sum() < 1e-9:
+                break
+            trust[active] = reduced
+        return updates.combine(torch.from_numpy(trust / trust.sum()).to(updates.device))

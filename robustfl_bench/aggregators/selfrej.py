@@ -1,0 +1,27 @@
+"""SelfRej: reject the clients whose own step harms the model most (BOBA's form of Fang et al., USENIX Sec. 2020)."""
+
+import math
+from dataclasses import dataclass
+
+from robustfl_bench.interfaces import ServerView, check_fields
+from robustfl_bench.selection import mean_of_lowest, num_kept
+from robustfl_bench.server_scores import stepped_losses
+from robustfl_bench.updates import Aggregate, Updates
+
+
+@dataclass(frozen=True)
+class SelfRej:
+    """Mean of the n - f updates after whose step alone the model has the least loss on the server's data."""
+
+    num_byzantine: int
+
+    def __post_init__(self) -> None:
+        check_fields(self, num_byzantine=(0, math.inf))
+
+    def check(self, n: int) -> None:
+        """Raise ConfigError when f leaves no client."""
+        num_kept("SelfRej", n, self.num_byzantine)
+
+    def __call__(self, updates: Updates, server: ServerView) -> Aggregate:
+        kept = num_kept("SelfRej", updates.n, self.num_byzantine)
+        return mean_of_lowest(updates, stepped_losses(updates, server), kept)

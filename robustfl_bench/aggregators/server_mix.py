@@ -1,0 +1,33 @@
+"""Any rule mixed with the server's own update (BOBA, Bao et al., AISTATS 2024, appendix C.2)."""
+
+from dataclasses import dataclass, replace
+
+from robustfl_bench.interfaces import Aggregator, ServerView, check_fields
+from robustfl_bench.updates import Aggregate, Updates
+
+
+@dataclass(frozen=True)
+class ServerMix:
+    """``(1 - server_weight) * rule + server_weight * mean of the server's updates per class``. 0 is the rule itself.
+
+    ``weights`` are the clients' share: they sum to ``1 - server_weight`` where the rule's sum to 1.
+    """
+
+    rule: Aggregator
+    server_weight: float
+
+    def __post_init__(self) -> None:
+        check_fields(self, server_weight=(0, 1))
+
+    def check(self, n: int) -> None:
+        """What the mixed rule requires of n."""
+        if hasattr(self.rule, "check"):
+            self.rule.check(n)
+
+    def __call__(self, updates: Updates, server: ServerView) -> Aggregate:
+        aggregate, share = self.rule(updates, server), 1 - self.server_weight
+        return replace(
+            aggregate,
+            vector=share * aggregate.vector + self.server_weight * server.class_updates.mean(dim=0),
+            weights=None if aggregate.weights is None else share * aggregate.weights,
+        )

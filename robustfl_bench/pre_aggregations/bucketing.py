@@ -1,0 +1,31 @@
+"""Bucketing: means of small random groups are more alike than clients (Karimireddy, He, Jaggi, ICLR 2022)."""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from robustfl_bench.interfaces import check_fields
+from robustfl_bench.updates import Updates
+
+
+@dataclass(frozen=True)
+class Bucketing:
+    """Means of ceil(n / bucket_size) groups, drawn anew every round; the last group may be smaller. 1 only permutes.
+
+    f Byzantine clients spoil up to f groups, so their share grows by up to ``bucket_size``.
+    """
+
+    bucket_size: int = 2
+
+    def __post_init__(self) -> None:
+        check_fields(self, bucket_size=(1, math.inf))
+
+    def __call__(self, updates: Updates, rng: np.random.Generator) -> Updates:
+        order = rng.permutation(updates.n)
+        buckets = [order[start : start + self.bucket_size] for start in range(0, updates.n, self.bucket_size)]
+        mixing = torch.zeros(len(buckets), updates.n, dtype=torch.float64)
+        for row, members in zip(mixing, buckets, strict=True):
+            row[members] = 1 / len(members)
+        return updates.mix(mixing.to(updates.device))

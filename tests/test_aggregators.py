@@ -1,0 +1,469 @@
+"""The rules: what each promises, and agreement with its slow version."""
+
+import math
+from functools import cache
+from itertools import pairwise
+
+import numpy as np
+import pytest
+import reference
+import torch
+from rounds import build, make_server, names, skewed_round
+
+from robustfl_bench.aggregators.boba import Boba
+from robustfl_bench.aggregators.bygars import ByGars
+from robustfl_bench.aggregators.coomed import CooMed
+from robustfl_bench.aggregators.geomed import GeoMed
+from robustfl_bench.aggregators.krum import Krum
+from robustfl_bench.aggregators.rage import Rage
+from robustfl_bench.aggregators.server_mix import ServerMix
+from robustfl_bench.aggregators.trmean import TrMean
+from robustfl_bench.aggregators.zeno import Zeno
+from robustfl_bench.interfaces import ConfigError
+from robustfl_bench.pre_aggregations.bucketing import Bucketing
+from robustfl_bench.updates import Updates
+
+AGGREGATORS = names("aggregator")
+F = 3
+
+# What a rule does not promise, and why.
+NOT_UNANIMOUS = {
+    "server": "it ignores the clients",
+    "server_mix": "part of it is the server's update",
+    "fltrust": "it gives every update the server update's length",
+    "bygars": "its weights do not sum to 1",
+    "boba_wo_stage1": "it projects onto the server's subspace",
+}
+NOT_TRANSLATED = {
+    "fltrust": "cosines depend on the origin",
+    "bygars": "inner products depend on the origin",
+    "selfrej": "losses depend on the origin",
+    "avgrej": "losses depend on the origin",
+    "zeno": "losses and lengths depend on the origin",
+}
+NOT_ORDER_FREE = {
+    "b_krum": "buckets are drawn by position in the matrix",
+    "b_mkrum": "buckets are drawn by position in the matrix",
+}
+NOT_ROBUST = {
+    "average": "one client moves the mean at will",
+    "fedavg": "one client moves the mean at will",
+    "rar": "one client moves the mean at will",
+    "avgrej": "with two wild clients every mean that leaves one out is still wild",
+    "boba_wo_stage2": "projections of wild clients are averaged",
+    "bygars": "its weights have any sum, so neither has its length a bound",
+}
+
+
+@cache
+def rule(name):
+    return build("aggregator", name, num_byzantine=F)
+
+
+def copies(updates):
+    return Updates(updates.matrix.clone(), updates.counts)
+
+
+def permitted(excluded):
+    assert set(excluded) <= set(AGGREGATORS)
+    return [name for name in AGGREGATORS if name not in excluded]
+
+
+def test_every_config_is_seen():
+    assert len(AGGREGATORS) == 24
+    assert names("pre_aggregation") == ["bucketing", "none"]
+
+
+@pytest.mark.parametrize("name", AGGREGATORS)
+def test_contract(name):
+    updates, server = skewed_round(seed=1)
+    before = updates.matrix.clone()
+    first = rule(name)(updates, server)
+    again = rule(name)(copies(updates), skewed_round(seed=1)[1])
+    assert first.vector.shape == (updates.d,)
+    assert first.vector.dtype == torch.float32
+    assert first.vector.isfinite().all()
+    assert torch.equal(updates.matrix, before)
+    assert torch.equal(first.vector, again.vector)
+    if first.weights is not None:
+        assert first.weights.shape == (updates.n,)
+        assert first.weights.dtype == torch.float64
+        share = rule(name).server_weight if name == "server_mix" else 1.0 if name == "server" else 0.0
+        from_clients = first.weights @ before.double() + share * server.class_updates.double().mean(dim=0)
+        torch.testing.assert_close(first.vector.double(), from_clients, rtol=1e-4, atol=1e-4)
+    if first.accepted is not None:
+        assert first.accepted.shape == (updates.n,)
+        assert first.accepted.dtype == torch.bool
+
+
+@pytest.mark.parametrize("name", permitted(NOT_ORDER_FREE))
+def test_client_order_is_irrelevant(name):
+    updates, server = skewed_round(seed=2)
+    order = torch.from_numpy(np.random.default_rng(0).permutation(updates.n))
+    updates.counts.copy_(torch.arange(1, updates.n + 1))
+    first = rule(name)(updates, server)
+    second = rule(name)(Updates(updates.matrix[order], updates.counts[order]), server)
+    torch.testing.assert_close(second.vector, first.vector, rtol=1e-4, atol=1e-4)
+    if first.weights is not None:
+        torch.testing.assert_close(second.weights, first.weights[order], rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("name", permitted(NOT_UNANIMOUS))
+@pytest.mark.parametrize("scale", [1.0, 1e30])
+def test_unanimous_clients_are_followed(name, scale):
+    _, server = skewed_round(seed=3)
+    vector = torch.linspace(-1, 1, 50) * scale
+    result = rule(name)(Updates(vector.repeat(20, 1)), server).vector
+    torch.testing.assert_close(result, vector, rtol=1e-5, atol=1e-5 * scale)
+
+
+@pytest.mark.parametrize("name", permitted(NOT_TRANSLATED))
+def test_translation_moves_the_aggregate_along(name):
+    updates, server = skewed_round(seed=4)
+    shift = torch.linspace(-3, 5, updates.d)
+    first = rule(name)(updates, server).vector
+    moved = rule(name)(Updates(updates.matrix + shift), make_server(server.class_updates + shift, seed=4)).vector
+    if name in ("b_krum", "b_mkrum"):
+        first = rule(name)(copies(updates), make_server(server.class_updates, seed=4)).vector
+    torch.testing.assert_close(moved, first + shift, rtol=1e-3, atol=1e-3)
+
+
+def wild_rounds():
+    updates, server = skewed_round(seed=5)
+    signs = torch.from_numpy(np.random.default_rng(0).choice([-1.0, 1.0], size=(F, updates.d)))
+    for wild in (torch.full((F, updates.d), 1e30), 1e30 * signs):
+        matrix = updates.matrix.clone()
+        matrix[:F] = wild
+        yield Updates(matrix), server
+
+
+def moved_beyond(name, updates, server):
+    """Whether the aggregate is farther from the honest mean than any rule should be moved.
+
+    The radius is the bound for the geometric median, ``2 (n - f) / (n - 2 f)`` times the honest updates' spread.
+    """
+    honest = updates.matrix[F:].double()
+    mean = honest.mean(dim=0)
+    n = updates.n
+    radius = 2 * (n - F) / (n - 2 * F) * (honest - mean).norm(dim=1).max()
+    return bool((rule(name)(updates, server).vector.double() - mean).norm() > radius)
+
+
+@pytest.mark.parametrize("name", permitted(NOT_ROBUST))
+def test_wild_clients_are_contained(name):
+    for updates, server in wild_rounds():
+        assert not moved_beyond(name, updates, server)
+
+
+def test_the_mean_is_not_robust():
+    """The wild rounds tell robust rules from others: the mean leaves the honest range."""
+    for updates, server in wild_rounds():
+        assert moved_beyond("average", updates, server)
+
+
+@pytest.mark.parametrize("name", AGGREGATORS)
+def test_one_client_alone(name):
+    """A rule for which one client is too few says so in one line; the others return a finite vector."""
+    _, server = skewed_round(seed=6)
+    alone = Updates(torch.linspace(-1, 1, 50)[None])
+    lone = build("aggregator", name, num_byzantine=0)
+    if name in ("krum", "mkrum", "b_krum", "b_mkrum"):
+        with pytest.raises(ConfigError, match=r"n > f \+ 2, got n=1, f=0$"):
+            lone(alone, server)
+    else:
+        assert lone(alone, server).vector.isfinite().all()
+
+
+# --- against the slow versions -------------------------------------------------------------------------------------
+
+
+def instances(count=5, **shape):
+    for seed in range(count):
+        updates, server = skewed_round(seed, **shape)
+        yield updates, server, updates.matrix.double().numpy(), server.class_updates.double().numpy()
+
+
+def agree(aggregate, expected, tolerance=1e-5):
+    vector = aggregate.vector.double().numpy()
+    assert np.linalg.norm(vector - expected) <= tolerance * max(np.linalg.norm(expected), 1e-12)
+
+
+def test_the_inputs_tell_rules_apart():
+    for _, _, rows, _ in instances():
+        results = [rows.mean(axis=0), reference.coomed(rows), reference.trmean(rows, F), reference.krum(rows, F)]
+        results += [reference.krum(rows, F, len(rows) - F), reference.geomed(rows), reference.rage(rows, F)]
+        results.sort(key=lambda vector: vector[0])
+        assert min(np.linalg.norm(a - b) for a, b in pairwise(results)) > 0.05
+
+
+@pytest.mark.parametrize("honest", [17, 16])
+def test_coordinate_wise_rules(honest):
+    for updates, server, rows, _ in instances(honest=honest):
+        agree(CooMed()(updates, server), reference.coomed(rows))
+        agree(TrMean(F)(updates, server), reference.trmean(rows, F))
+
+
+def test_lower_median():
+    updates, server = skewed_round(0)
+    expected = updates.matrix.median(dim=0).values
+    assert torch.equal(CooMed(even="lower")(updates, server).vector, expected)
+    assert not torch.equal(CooMed()(updates, server).vector, expected)
+
+
+@pytest.mark.parametrize("selected", [1, 5, None])
+def test_krum(selected):
+    for updates, server, rows, _ in instances():
+        agree(Krum(F, selected)(updates, server), reference.krum(rows, F, selected or len(rows) - F))
+
+
+def test_krum_ties_go_to_the_first():
+    matrix = torch.tensor([[1.0, 0.0], [0.0, 1.0], [-1.0, 0.0], [0.0, -1.0]])
+    aggregate = Krum(0)(Updates(matrix), skewed_round(0)[1])
+    assert aggregate.weights.tolist() == [1.0, 0.0, 0.0, 0.0]
+
+
+def test_geomed():
+    for updates, server, rows, _ in instances():
+        agree(GeoMed()(updates, server), reference.geomed(rows))
+
+
+def test_geomed_at_a_client():
+    """The median may be one of the clients, and the iteration may start on a client that is not the median."""
+    server = skewed_round(0)[1]
+    crowd = torch.tensor([[3.0, 4.0]] * 4 + [[0.0, 0.0], [1.0, 9.0], [-5.0, 2.0]])
+    torch.testing.assert_close(GeoMed()(Updates(crowd), server).vector, crowd[0])
+    start = torch.tensor([[0.0, 0.0], [4.0, 0.0], [-1.0, 0.1], [-1.0, -0.1], [-1.0, 0.2], [-1.0, -0.2]])
+    assert start.mean(dim=0).norm() == 0
+    agree(GeoMed()(Updates(start), server), reference.geomed(start.double().numpy()), 1e-4)
+
+
+def test_geomed_of_nearly_equal_clients():
+    """Updates that agree to one part in a hundred thousand; float32 distances would be noise."""
+    rng = np.random.default_rng(0)
+    matrix = torch.from_numpy(100 + 1e-3 * rng.standard_cauchy(size=(15, 40))).float()
+    rows = matrix.double().numpy()
+    vector = GeoMed()(Updates(matrix), skewed_round(0)[1]).weights.numpy() @ rows
+    assert np.linalg.norm(vector - reference.geomed(rows)) < 1e-4 * np.linalg.norm(rows - rows.mean(axis=0))
+
+
+def test_fltrust():
+    for updates, server, rows, _ in instances():
+        agree(build("aggregator", "fltrust")(updates, server), reference.fltrust(rows, server.update.double().numpy()))
+
+
+def test_fltrust_without_trust_returns_zero():
+    updates, server = skewed_round(0)
+    against = Updates(torch.stack([-server.update, torch.zeros(updates.d)]))
+    assert build("aggregator", "fltrust")(against, server).vector.norm() == 0
+
+
+def attacked(seed):
+    """A round whose attack goes by the seed: noise, label distributions no client can have, opposite, copies, none."""
+    kind = seed % 5
+    updates, server = skewed_round(seed, honest=21, wild=5, scale=(0.0, 0.0, 10.0, 0.0, -1.0)[kind])
+    rng, matrix = np.random.default_rng(seed), updates.matrix.clone()
+    if kind == 0:
+        matrix[:5] = torch.from_numpy(rng.normal(size=(5, updates.d)) * math.sqrt(200)).float()
+    if kind == 1:
+        mean = matrix[5:].mean(dim=0)
+        matrix[:5] = mean + 5 * (matrix[5:10] - mean)
+    if kind == 3:
+        matrix[:5] = matrix[5]
+    return Updates(matrix), server
+
+
+def test_boba_is_the_direct_svd():
+    """Same accepted clients and aggregate as the d-dimensional SVD, on 100 rounds with attackers."""
+    rejections = 0
+    for seed in range(100):
+        updates, server = attacked(seed)
+        rows, classes = updates.matrix.double().numpy(), server.class_updates.double().numpy()
+        expected, accepted = reference.boba_stage2(rows, classes, 5, *reference.boba_stage1(rows, classes, 5))
+        aggregate = Boba(5)(updates, server)
+        assert set(aggregate.accepted.nonzero().flatten().tolist()) == accepted
+        agree(aggregate, expected, 1e-4)
+        rejections += updates.n - len(accepted)
+    assert 150 < rejections < 500
+
+
+@pytest.mark.parametrize("p_min", [-1.0, -0.2, 0.0])
+def test_boba_thresholds(p_min):
+    for seed in range(10):
+        updates, server = attacked(seed)
+        rows, classes = updates.matrix.double().numpy(), server.class_updates.double().numpy()
+        expected, _ = reference.boba_stage2(rows, classes, 5, *reference.boba_stage1(rows, classes, 5), p_min)
+        agree(Boba(5, p_min=p_min)(updates, server), expected, 1e-4)
+
+
+def test_boba_ablations():
+    for updates, server, rows, classes in instances():
+        fits = reference.svd_fit(classes, len(classes) - 1)
+        agree(Boba(F, fit="server")(updates, server), reference.boba_stage2(rows, classes, F, *fits)[0], 1e-4)
+        mean, axes = reference.boba_stage1(rows, classes, F)
+        everyone = mean + axes.T @ (axes @ (rows.mean(axis=0) - mean))
+        agree(Boba(F, stage2=False)(updates, server), everyone, 1e-4)
+        last = reference.svd_fit(rows[F:], len(classes) - 1)
+        expected = reference.boba_stage2(rows, classes, F, *last)[0]
+        agree(Boba(F, fit="exhaustive", es_subspace="last")(updates, server), expected, 1e-4)
+
+
+def test_boba_and_the_exhaustive_search():
+    """Alternation is seldom far from the best subset (Fig. 5 of the paper): loss ratio at least 1, rarely above 1.2."""
+    ratios = []
+    for seed in range(40):
+        kind = seed % 4
+        updates, server = skewed_round(seed, honest=9, wild=2, scale=(10.0, 1.0, 0.3, -1.0)[kind])
+        rows, classes = updates.matrix.double().numpy(), server.class_updates.double().numpy()
+        best = Boba(2, fit="exhaustive")
+        ratios.append(Boba(2).trimmed_loss(updates, server) / best.trimmed_loss(updates, server))
+        expected = reference.boba_stage2(rows, classes, 2, *reference.boba_exhaustive(rows, classes, 2))[0]
+        agree(best(updates, server), expected, 1e-4)
+    assert min(ratios) >= 1 - 1e-9
+    assert max(ratios) > 1 + 1e-6
+    assert sum(ratio > 1.2 for ratio in ratios) <= 4
+
+
+def test_boba_with_coinciding_classes():
+    """Classes that cannot be told apart make the paper's linear system singular; they share their clients' weight."""
+    updates, server = skewed_round(0)
+    classes = server.class_updates.clone()
+    classes[1] = classes[0]
+    aggregate = Boba(F)(updates, make_server(classes))
+    assert aggregate.vector.isfinite().all()
+    assert not aggregate.accepted[:F].any()
+
+
+def test_boba_does_not_depend_on_units():
+    updates, server = skewed_round(0)
+    small = Boba(F)(Updates(updates.matrix * 1e-12), make_server(server.class_updates * 1e-12)).vector
+    torch.testing.assert_close(small * 1e12, Boba(F)(updates, server).vector, rtol=1e-4, atol=1e-4)
+
+
+def model(server):
+    """The server's functions and numbers, in NumPy."""
+    update = server.update.double().numpy()
+    return (lambda w: float(np.sum((w + update) ** 2) / 2)), (lambda w: w + update), np.zeros(len(update))
+
+
+@pytest.mark.parametrize("step_size", [0.1, 0.9])
+def test_loss_based_rules(step_size):
+    results = set()
+    for updates, server, rows, classes in instances(scale=0.2):
+        server = make_server(torch.from_numpy(classes).float(), step_size)
+        loss, _, params = model(server)
+        agree(build("aggregator", "selfrej")(updates, server), reference.selfrej(rows, F, loss, params, step_size))
+        agree(build("aggregator", "avgrej")(updates, server), reference.avgrej(rows, F, loss, params, step_size))
+        expected = reference.zeno(rows, F, loss, params, step_size, 0.3)
+        agree(Zeno(F, rho=0.3)(updates, server), expected)
+        expected = reference.zeno(rows, F, loss, params, step_size, 3.0, mean=True)
+        agree(Zeno(F, rho=3.0, penalty="mean")(updates, server), expected)
+        rules = (build("aggregator", "selfrej"), build("aggregator", "avgrej"), Zeno(F, rho=0.3))
+        results |= {rule(updates, server).vector.sum().item() for rule in rules}
+    assert len(results) > 5  # the rules choose differently
+
+
+def test_losses_in_blocks(monkeypatch):
+    """Blocks of models change nothing but the memory needed."""
+    updates, server = skewed_round(0)
+    whole = [build("aggregator", name)(updates, server).vector for name in ("selfrej", "avgrej")]
+    monkeypatch.setattr("robustfl_bench.server_scores.MODEL_BLOCK", 3 * updates.d)
+    parts = [build("aggregator", name)(updates, server).vector for name in ("selfrej", "avgrej")]
+    assert all(torch.equal(a, b) for a, b in zip(whole, parts, strict=True))
+
+
+@pytest.mark.parametrize("normalize", [True, False])
+@pytest.mark.parametrize("start", ["zero", "uniform"])
+def test_bygars(normalize, start):
+    for updates, server, rows, _ in instances():
+        _, gradient, params = model(server)
+        first = 0.0 if start == "zero" else 1 / len(rows)
+        expected = reference.bygars(rows, gradient, params, server.step_size, 3, 1e-3, first, normalize)
+        agree(ByGars(inner_lr=1e-3, start=start, normalize=normalize)(updates, server), expected)
+
+
+def test_rage():
+    for updates, server, rows, _ in instances():
+        agree(Rage(F)(updates, server), reference.rage(rows, F), 1e-4)
+
+
+def test_rage_when_nobody_is_an_outlier():
+    """Two camps of equal size: every pass would reject everybody, so none is made."""
+    camps = torch.tensor([[1.0, 0.0], [1.0, 0.0], [-1.0, 0.0], [-1.0, 0.0]])
+    assert Rage(3)(Updates(camps), skewed_round(0)[1]).weights.tolist() == [0.25] * 4
+
+
+def test_bucketing():
+    updates, server = skewed_round(0)
+    rows = updates.matrix.double().numpy()
+    for size in (1, 2, 3):
+        order = np.random.default_rng(7).permutation(updates.n)
+        means = reference.bucket_means(rows, order, size)
+        mixed = Bucketing(size)(updates, np.random.default_rng(7))
+        np.testing.assert_allclose(mixed.matrix.numpy(), means, rtol=1e-4, atol=1e-5)
+        expected = Updates(torch.from_numpy(means).float())
+        torch.testing.assert_close(mixed.sq_dists, expected.sq_dists, rtol=1e-4, atol=1e-4)
+        for inner in (CooMed(), Krum(1, None), GeoMed(), Boba(1)):
+            torch.testing.assert_close(inner(mixed, server).vector, inner(expected, server).vector)
+    weights = Krum(1)(Bucketing(2)(updates, np.random.default_rng(7)), server).weights
+    assert sorted(weights.tolist())[-3:] == [0.0, 0.5, 0.5]
+    accepted = Boba(1)(Bucketing(2)(updates, np.random.default_rng(7)), server).accepted
+    assert accepted.shape == (20,)
+
+
+def test_bucketed_krum_runs_where_krum_alone_is_refused():
+    """80 buckets and f = 60, the published setting of AG-News without attackers."""
+    rng = np.random.default_rng(0)
+    updates = Updates(torch.from_numpy(rng.normal(size=(160, 5))).float())
+    bucketed = build("aggregator", "b_mkrum", num_byzantine=60)
+    assert not hasattr(bucketed, "check")
+    chosen = bucketed(updates, skewed_round(0)[1]).weights
+    assert (chosen > 0).sum() == 2 * 20
+    with pytest.raises(ConfigError, match=r"n > f \+ 2, got n=80, f=79"):
+        build("aggregator", "b_mkrum", num_byzantine=79)(updates, skewed_round(0)[1])
+
+
+@pytest.mark.parametrize("inner", ["krum", "trmean", "geomed", "boba"])
+def test_server_mix(inner):
+    updates, server = skewed_round(0)
+    mixed = build("aggregator", "server_mix", f"aggregator@aggregator.rule={inner}", "aggregator.server_weight=0.75")
+    expected = 0.25 * rule(inner)(updates, server).vector + 0.75 * server.class_updates.mean(dim=0)
+    torch.testing.assert_close(mixed(updates, server).vector, expected)
+
+
+# --- bad settings ---------------------------------------------------------------------------------------------------
+
+
+def test_too_few_clients_are_refused_before_the_run():
+    refusals = {"krum": 8, "mkrum": 8, "trmean": 6, "boba": 3, "selfrej": 3, "avgrej": 3, "zeno": 3, "server_mix": 6}
+    for name, n in refusals.items():
+        with pytest.raises(ConfigError, match=rf"needs n > .*, got n={n}, f=3"):
+            rule(name).check(n)
+        rule(name).check(n + 1)
+    with pytest.raises(ConfigError, match=r"Krum needs n > 2f \+ 2, got n=8, f=3"):
+        rule("krum").check(8)
+    with pytest.raises(ConfigError, match=r"would fit .* subspaces a round"):
+        Boba(16, fit="exhaustive").check(115)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: Krum(-1), "num_byzantine must be >= 0"),
+        (lambda: Krum(2, 0), "num_selected must be >= 1"),
+        (lambda: Krum(2, 1.5), "num_selected must be a whole number"),
+        (lambda: Krum("3"), "num_byzantine must be a whole number"),
+        (lambda: CooMed("upper"), "even must be one of mean, lower"),
+        (lambda: TrMean(0.5), "num_byzantine must be a whole number"),
+        (lambda: GeoMed(eps=math.nan), "eps must be >= 0"),
+        (lambda: Boba(1, p_min=0.5), "p_min must be in"),
+        (lambda: Boba(1, fit="greedy"), "fit must be one of"),
+        (lambda: Boba(1, stage2="no"), "stage2 must be true or false"),
+        (lambda: Zeno(1, penalty="l1"), "penalty must be one of"),
+        (lambda: ByGars(start="one"), "start must be one of"),
+        (lambda: ServerMix(CooMed(), 1.5), "server_weight must be in"),
+        (lambda: Bucketing(0), "bucket_size must be >= 1"),
+    ],
+)
+def test_bad_settings_are_refused(make, message):
+    with pytest.raises(ConfigError, match=message):
+        make()
