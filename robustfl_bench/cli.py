@@ -15,8 +15,8 @@ from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from robustfl_bench.experiment import CONF, InfeasibleError, RunFailed, execute, record_infeasible
 from robustfl_bench.errors import ConfigError, DataError
+from robustfl_bench.experiment import CONF, InfeasibleError, RunFailed, execute, record_infeasible
 from robustfl_bench.results.store import RunLocked
 from robustfl_bench.settings import Settings
 
@@ -75,7 +75,7 @@ def explain(error: Exception) -> str:
         group, _, name = error.missing_cfg_file.rpartition("/")
         return f"unknown {group} {name!r}{_near(name, error.options)}; there are: {', '.join(error.options)}"
     if type(error) is not MissingConfigException and isinstance(error, OSError):
-        return f"cannot write {error.filename}: {error.strerror}; choose another folder with results_dir=..."
+        return f"cannot write {error.filename!s}: {error.strerror}; choose another folder with results_dir=..."
     text = " ".join(str(error).split())
     if isinstance(error, ConfigCompositionException):
         if match := re.search(r"Could not override '([^']+)'", text):
@@ -92,11 +92,11 @@ def _near(word: str, known: Sequence[str]) -> str:
 
 def _settings() -> list[str]:
     """All keys of the default configuration that the command line can set."""
-    keys = [name for name in Settings.__dataclass_fields__]
+    keys = list(Settings.__dataclass_fields__)
     for path in CONF.glob("*/*.yaml"):
         if path.parent.name in Settings.__dataclass_fields__:
             content = OmegaConf.load(path)
-            keys += [f"{path.parent.name}.{key}" for key in content if not str(key).startswith("_")]
+            keys += [f"{path.parent.name}.{key!s}" for key in content if not str(key).startswith("_")]
     return sorted(set(keys))
 
 

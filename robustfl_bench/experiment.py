@@ -221,7 +221,8 @@ def record_infeasible(
 def _folder(planned: Plan, choices: Mapping[str, str]) -> store.RunFolder:
     s = planned.settings
     attack = f"{choices.get('attack', 'attack')}{s.num_byzantine}" if s.num_byzantine else "none"
-    name = store.slug(planned.dataset.name, choices.get("partition", ""), attack, choices.get("aggregator", ""), f"s{s.seed}")
+    groups = (choices.get("partition", ""), attack, choices.get("aggregator", ""))
+    name = store.slug(planned.dataset.name, *groups, f"s{s.seed}")
     return store.RunFolder(s.results_dir, name, planned.run_id)
 
 
@@ -335,7 +336,8 @@ def _summary(
 ) -> dict[str, Any]:
     import torch
 
-    plain = [item for item in overrides if item.split("=")[0].split(".")[0] not in ("attack", "aggregator", "num_byzantine")]
+    replaced = ("attack", "aggregator", "pre_aggregation", "num_byzantine")
+    plain = [item for item in overrides if item.split("=")[0].split(".")[0] not in replaced]
     seconds = folder.path / "timings.csv"
     rows = seconds.read_text().split()[1:] if seconds.exists() else []
     return {
@@ -366,9 +368,10 @@ def _commit() -> str | None:
     if not (HERE.parent / ".git").exists():
         return None
     try:
-        git = ["git", "-C", str(HERE.parent)]
-        commit = subprocess.run([*git, "rev-parse", "HEAD"], capture_output=True, text=True, timeout=10).stdout.strip()
-        changed = subprocess.run([*git, "status", "--porcelain", "-uno"], capture_output=True, text=True, timeout=10).stdout
+        commit, changed = (
+            subprocess.run(["git", *words], cwd=HERE.parent, capture_output=True, text=True, timeout=10).stdout.strip()
+            for words in (["rev-parse", "HEAD"], ["status", "--porcelain", "-uno"])
+        )
     except (OSError, subprocess.TimeoutExpired):
         return None
     return commit + ("+changes" if changed else "") or None

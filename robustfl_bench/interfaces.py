@@ -36,8 +36,10 @@ class Data:
 
     def to(self, device: torch.device) -> "Data":
         """The same data on ``device``."""
-        tensors = (self.train_x, self.train_y, self.test_x, self.test_y)
-        return Data(*(tensor.to(device) for tensor in tensors), source=self.source)
+        train_x, train_y, test_x, test_y = (
+            tensor.to(device) for tensor in (self.train_x, self.train_y, self.test_x, self.test_y)
+        )
+        return Data(train_x, train_y, test_x, test_y, self.source)
 
 
 @runtime_checkable

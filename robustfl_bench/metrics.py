@@ -11,7 +11,9 @@ def recall_per_class(confusion: ArrayLike) -> np.ndarray:
     """
     confusion = np.asarray(confusion, dtype=np.float64)
     totals = confusion.sum(axis=1)
-    return np.divide(confusion.diagonal(), totals, out=np.full(len(totals), np.nan), where=totals > 0)
+    recall = np.full(len(totals), np.nan)
+    np.divide(confusion.diagonal(), totals, out=recall, where=totals > 0)
+    return recall
 
 
 def max_recall_drop(reference: ArrayLike, recall: ArrayLike, absolute: bool = False) -> float:

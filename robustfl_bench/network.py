@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call, vmap
 from torch.nn import functional
+from torch.nn.grad import conv2d_weight
 
 from robustfl_bench import seeding
 from robustfl_bench.interfaces import Model
@@ -74,8 +75,8 @@ class Network:
     @torch.no_grad()
     def losses(self, params: Tensor, x: Tensor, y: Tensor) -> Tensor:
         """Mean losses (k,) float64 of k models ``params`` (k, d) on the same samples."""
-        per_model = 4 * len(x) * sum(shape.numel() // shape[-1] if len(shape) else 1 for _, shape in self._slots.values())
-        chunk = max(1, STACK_BYTES // max(per_model, 1))
+        outputs = sum(shape.numel() // shape[-1] for _, shape in self._slots.values() if len(shape))
+        chunk = max(1, STACK_BYTES // (4 * len(x) * max(outputs, 1)))
 
         def one(views: dict[str, Tensor]) -> Tensor:
             return functional.cross_entropy(functional_call(self.module, views, (x,)), y)
@@ -138,10 +139,8 @@ class Network:
                     torch.sum(part, dim=everywhere, out=row)
             elif isinstance(layer, nn.Conv2d):
                 for row, a, g in zip(target, inputs.split(sizes), delta.split(sizes), strict=True):
-                    grad = nn.grad.conv2d_weight(
-                        a, shape, g, layer.stride, layer.padding, layer.dilation, layer.groups  # type: ignore[arg-type]
-                    )
-                    row.copy_(grad.reshape(-1))
+                    how = (layer.stride, layer.padding, layer.dilation, layer.groups)
+                    row.copy_(conv2d_weight(a, shape, g, *how).reshape(-1))
             else:
                 for row, a, g in zip(target, inputs.split(sizes), delta.split(sizes), strict=True):
                     torch.mm(g.flatten(0, -2).T, a.flatten(0, -2), out=row.view(shape))

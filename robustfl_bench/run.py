@@ -6,6 +6,7 @@ It names no rule, attack or data set, and knows no configuration, disk or clock.
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 
 import numpy as np
 import torch
@@ -91,7 +92,7 @@ class Federation:
         s, attack = self.experiment.settings, self.experiment.attack
         if s.byzantine_placement == "add":
             raise ConfigError(
-                f"attack {type(attack).__name__} trains on the Byzantine clients' own data, but added Byzantine clients "
+                f"attack {type(attack).__name__} trains on the Byzantine clients' own data, but added clients "
                 "hold none: set byzantine_placement=replace"
             )
         xs, ys = [], []
@@ -102,7 +103,7 @@ class Federation:
             xs.append(x)
             ys.append(y)
         ends = np.cumsum([0] + [len(y) for y in ys])
-        return Population(torch.cat(xs), torch.cat(ys), [np.arange(a, b) for a, b in zip(ends, ends[1:], strict=False)])
+        return Population(torch.cat(xs), torch.cat(ys), [np.arange(a, b) for a, b in pairwise(ends)])
 
     @cached_property
     def server(self) -> Population:
@@ -145,7 +146,8 @@ class Federation:
         if s.clients_per_round >= s.total_clients:
             return list(range(len(self.honest_ids))), list(range(len(self.byzantine_ids)))
         draws = seeding.generator(s.seed, "participation", round).random(s.num_clients)
-        extra = seeding.generator(s.seed, "participation of added clients", round).random(s.total_clients - s.num_clients)
+        added = s.total_clients - s.num_clients
+        extra = seeding.generator(s.seed, "participation of added clients", round).random(added)
         chosen = np.argsort(np.concatenate([draws, extra]), kind="stable")[: s.clients_per_round]
         return np.flatnonzero(np.isin(self.honest_ids, chosen)).tolist(), np.flatnonzero(
             np.isin(self.byzantine_ids, chosen)
@@ -158,7 +160,7 @@ def initial_state(federation: Federation) -> State:
 
 
 def run(federation: Federation, state: State) -> Iterator[tuple[State, Record | None]]:
-    """Go on from ``state`` to the last round; after every round yield the new state, and a record if it is evaluated."""
+    """Go on from ``state`` to the last round; yield every round's new state, with a record if it is evaluated."""
     s, schedule = federation.experiment.settings, federation.experiment.schedule
     while state.round < s.rounds:
         lr = schedule(s.lr, state.round)
@@ -249,7 +251,7 @@ def _aggregate(federation: Federation, updates: Updates, state: State, lr: float
 
 def _zero_non_finite(matrix: Tensor) -> int:
     """Replace rows with a non-finite entry by zeros, in place: a rule never sees them. Returns how many there were."""
-    # The sum of a row is finite unless an entry is not (or it overflows: look closer); it reads the matrix only once.
+    # The sum of a row is finite unless an entry is not (or it overflows: look closer); it reads the matrix once.
     suspects = (~matrix.sum(dim=1).isfinite()).nonzero().squeeze(1)
     rows = suspects[(~matrix[suspects].isfinite()).any(dim=1)]
     matrix[rows] = 0

@@ -45,8 +45,8 @@ def cross_products(left: Tensor, right: Tensor) -> Tensor:
         return torch.from_numpy(total)
     out = torch.zeros(len(left), len(right), dtype=torch.float64, device=left.device)
     for start in range(0, left.shape[1], GRAM_BLOCK):
-        block = left[:, start : start + GRAM_BLOCK].double()
-        out.addmm_(block, (block if same else right[:, start : start + GRAM_BLOCK].double()).T)
+        columns = left[:, start : start + GRAM_BLOCK].double()
+        out.addmm_(columns, (columns if same else right[:, start : start + GRAM_BLOCK].double()).T)
     return out
 
 

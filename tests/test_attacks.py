@@ -6,7 +6,6 @@ from pathlib import Path
 import hydra.utils
 import numpy as np
 import pytest
-from tests import reference_attacks as reference
 import torch
 import yaml
 
@@ -21,6 +20,7 @@ from robustfl_bench.attacks.none import NoAttack
 from robustfl_bench.attacks.perturbation import largest_gamma
 from robustfl_bench.interfaces import Attack, AttackView, ConfigError
 from robustfl_bench.updates import Updates
+from tests import reference_attacks as reference
 
 ATTACK_FILES = sorted((Path(__file__).parents[1] / "conf" / "attack").glob("*.yaml"))
 ATTACKS = [hydra.utils.instantiate(yaml.safe_load(file.read_text())) for file in ATTACK_FILES]

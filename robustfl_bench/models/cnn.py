@@ -20,10 +20,9 @@ class Cnn:
     dense: int = 64
 
     def __post_init__(self) -> None:
-        if not self.channels or not all(isinstance(width, int) and width >= 1 for width in (*self.channels, self.dense)):
-            raise ConfigError(
-                f"model.channels and model.dense must be positive whole numbers, got {list(self.channels)}, {self.dense}"
-            )
+        widths = [*self.channels, self.dense]
+        if not self.channels or not all(isinstance(width, int) and width >= 1 for width in widths):
+            raise ConfigError(f"model.channels and model.dense must be positive whole numbers, got {widths}")
 
     def __call__(self, input_shape: tuple[int, ...], num_classes: int) -> nn.Module:
         if len(input_shape) != 3:
