@@ -286,7 +286,14 @@ def test_one_seed_prints_no_spread(tmp_path: Path) -> None:
     make_run(tmp_path, accuracy=0.8)
     table = tables.pivot(records.load(tmp_path))
     assert cell(table, "krum", "ipm") == "80.0"
-    assert table.caption == "Test accuracy, last round [%]; value over 1 seed"
+    assert table.caption == "Test accuracy, last round [%]; 1 seed"
+
+
+def test_a_table_of_runs_of_which_none_is_finished(tmp_path: Path) -> None:
+    make_run(tmp_path, status="failed", error="killed")
+    table = tables.pivot(records.load(tmp_path))
+    assert (cell(table, "krum", "ipm"), cell(table, "krum", "Wst")) == ("failed", "-")
+    assert table.caption.endswith("no finished run")
 
 
 def test_worst_follows_the_direction_of_the_value(tmp_path: Path) -> None:
@@ -530,15 +537,16 @@ def test_accuracy_plot_holds_the_data(results: Path) -> None:
     assert list(lines["boba"].get_ydata()) == pytest.approx([22.75, 45.5, 68.25, 91.0])
     band = panels["attack: ipm"].collections[1].get_paths()[0].vertices
     assert band[:, 1].max() == pytest.approx(92.0) and band[band[:, 0] == 4][:, 1].min() == pytest.approx(90.0)
-    assert figure.get_supylabel() == "Test accuracy [%]" and figure.get_supxlabel() == "Round"
-    assert "lowest to highest" in figure.get_suptitle() and "1 to 2 seeds" in figure.get_suptitle()
+    assert figure.get_supylabel() == "Test accuracy [%]" and panels["attack: lie"].get_xlabel() == "Round"
+    heading = " ".join(figure.get_suptitle().split())
+    assert heading == "dataset=digits; mean over 1 to 2 seeds, the band spans lowest to highest"
     assert [text.get_text() for text in figure.legends[0].get_texts()] == ["average", "boba"]
 
 
 def test_band_of_one_sd(results: Path) -> None:
     figure = plots.accuracy(records.load(results), conditions=["attack=ipm"], band="sd")
     band = figure.axes[0].collections[1].get_paths()[0].vertices
-    assert band[:, 1].max() == pytest.approx(91.0 + 2**0.5) and "sample sd" in figure.get_suptitle()
+    assert band[:, 1].max() == pytest.approx(91.0 + 2**0.5) and "one sample sd" in figure.get_suptitle()
 
 
 def test_recall_plot_holds_the_data(results: Path) -> None:
@@ -575,6 +583,23 @@ def test_damaged_metrics_do_not_stop_a_plot(results: Path, tmp_path: Path, capsy
     code, _, err = run_cli(capsys, "plot", "accuracy", "--results-dir", results, "--output", output)
     assert code == 0 and output.exists()
     assert f"left out {folder.name}: metrics.csv is damaged" in err
+
+
+def test_nothing_is_cut_off_or_covers_something_else(tmp_path: Path) -> None:
+    for name in ("average", "server", "coomed", "trmean", "krum", "mkrum", "geomed", "boba_wo_stage1", "boba"):
+        for attack in ("none", "ipm", "lie", "mimic", "minmax"):
+            make_run(tmp_path, name, attack)
+    runs = records.load(tmp_path)
+    for conditions in ([], ["attack=ipm"]):
+        figure = plots.accuracy(runs, conditions=conditions)
+        plots.save(figure, tmp_path / "a.png")
+        inside = figure.bbox
+        legend = figure.legends[0].get_window_extent()
+        others = [axis.get_tightbbox() for axis in figure.axes]
+        heading = figure._suptitle.get_window_extent()
+        for box in (legend, heading, *others):
+            assert inside.x0 <= box.x0 and box.x1 <= inside.x1 and inside.y0 <= box.y0 and box.y1 <= inside.y1
+        assert not any(legend.overlaps(box) for box in (*others, heading))
 
 
 def test_styles_are_stable_and_tell_methods_apart() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import textwrap
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from robustfl_bench.results import records
 from robustfl_bench.results.records import NoRuns, text
 from robustfl_bench.results.selection import SelectionError, check_name, keys, require_comparable, where
-from robustfl_bench.results.styles import styles
+from robustfl_bench.results.styles import Style, styles
 from robustfl_bench.results.tables import order
 
 if TYPE_CHECKING:
@@ -20,8 +21,9 @@ if TYPE_CHECKING:
 
 SUFFIXES = (".png", ".pdf", ".svg")
 BANDS = {"minmax": "the band spans lowest to highest", "sd": "the band is one sample sd to each side"}
-_PANEL = (3.4, 2.6)  # inches
+_PANEL, _SINGLE_PANEL = (3.4, 2.6), (5.0, 3.4)  # inches
 _MAX_ACROSS = 4
+_MANY = 6  # lines: with more, their bands are drawn fainter
 _ANNOTATED = 20  # classes: with more, numbers would not be legible
 
 
@@ -44,19 +46,21 @@ def accuracy(
         raise NoRuns("none of these runs has a readable metrics.csv")
     panel_names, line_names = _labels(chosen)
     drawn = styles(line_names)
-    figure, axes = _panels(panel_names, legend=line_names)
+    size = _PANEL if len(panel_names) > 1 else _SINGLE_PANEL
+    figure, axes = _panels(panel_names, *size, x_label="Round", legend=line_names)
+    shade = 0.18 if len(line_names) <= _MANY else 0.08
     for axis, panel in zip(axes, panel_names, strict=True):
         here = chosen[chosen["panel"] == panel]
         for number, name in enumerate(line_names):
             group = here[here["line"] == name]
             if len(group):
-                _draw_curve(axis, name, _curve(curves[folder] for folder in group["folder"]), band, drawn[name], number)
+                curve = _curve(curves[folder] for folder in group["folder"])
+                _draw_curve(axis, name, curve, band, shade, drawn[name], number)
         axis.set_title(_title(panels, panel))
         axis.set_ylim(0, 100)
         axis.grid(color="#dddddd", linewidth=0.6)
-    figure.supxlabel("Round")
-    figure.supylabel("Test accuracy [%]")
-    figure.suptitle(_over_seeds(chosen, BANDS[band]), fontsize=9)
+    figure.supylabel("Test accuracy [%]", fontsize=10)
+    _heading(figure, _over_seeds(chosen, BANDS[band]))
     _legend(figure, axes, title=lines)
     return figure
 
@@ -76,7 +80,8 @@ def recall(
         raise NoRuns("none of these runs records a recall per class")
     panel_names, line_names = _labels(chosen)
     classes = max(map(len, chosen["recall"]))
-    figure, axes = _panels(panel_names, height=0.9 + 0.24 * len(line_names), width=1.6 + 0.3 * min(classes, 20))
+    width, height = 1.6 + 0.3 * min(classes, _ANNOTATED), 0.9 + 0.24 * len(line_names)
+    figure, axes = _panels(panel_names, width, height, x_label="Class")
     for axis, panel in zip(axes, panel_names, strict=True):
         here = chosen[chosen["panel"] == panel]
         shares = np.full((len(line_names), classes), np.nan)
@@ -87,11 +92,9 @@ def recall(
         image = _draw_shares(axis, shares)
         axis.set_yticks(range(len(line_names)), line_names)
         axis.set_title(_title(panels, panel))
-        axis.label_outer()
-    figure.supxlabel("Class")
-    figure.supylabel(lines)
-    figure.suptitle(_over_seeds(chosen), fontsize=9)
-    figure.colorbar(image, ax=axes, label="Recall [%]", shrink=0.9, aspect=30)
+    figure.supylabel(lines, fontsize=10)
+    _heading(figure, _over_seeds(chosen))
+    figure.colorbar(image, ax=axes, label="Recall [%]", aspect=30, pad=0.01)
     return figure
 
 
@@ -133,9 +136,7 @@ def _curve(tables: Iterable[pd.DataFrame]) -> pd.DataFrame:
     return both.groupby("round")["percent"].agg(["mean", "min", "max", "std"])
 
 
-def _draw_curve(
-    axis: Axes, name: str, curve: pd.DataFrame, band: str, style: tuple[str, str, str], number: int
-) -> None:
+def _draw_curve(axis: Axes, name: str, curve: pd.DataFrame, band: str, shade: float, style: Style, number: int) -> None:
     colour, marker, line = style
     every = max(1, len(curve) // 6)
     axis.plot(
@@ -146,7 +147,7 @@ def _draw_curve(
         spread = curve["std"].fillna(0)
         low = curve["min"] if band == "minmax" else curve["mean"] - spread
         high = curve["max"] if band == "minmax" else curve["mean"] + spread
-        axis.fill_between(curve.index, low, high, color=colour, alpha=0.18, linewidth=0)
+        axis.fill_between(curve.index, low, high, color=colour, alpha=shade, linewidth=0)
 
 
 def _draw_shares(axis: Axes, shares: Any) -> Any:
@@ -169,9 +170,9 @@ def _places(shares: Any) -> Iterable[tuple[int, int]]:
 
 
 def _panels(
-    names: Sequence[str], legend: Sequence[str] = (), width: float = _PANEL[0], height: float = _PANEL[1]
+    names: Sequence[str], width: float, height: float, x_label: str, legend: Sequence[str] = ()
 ) -> tuple[Figure, list[Axes]]:
-    """A figure with one panel per name, up to four across, with room for a legend below."""
+    """A figure with one panel per name, up to four across, with room for a legend below; sizes in inches."""
     from matplotlib.figure import Figure
 
     across = min(_MAX_ACROSS, len(names))
@@ -179,9 +180,19 @@ def _panels(
     legend_rows = math.ceil(len(legend) / _legend_columns(width * across)) + 1 if legend else 0
     figure = Figure(figsize=(width * across + 0.4, height * down + 0.6 + 0.2 * legend_rows), layout="constrained")
     grid = figure.subplots(down, across, sharex=True, sharey=True, squeeze=False).ravel()
-    for unused in grid[len(names) :]:
-        unused.remove()
+    for number, axis in enumerate(grid):
+        if number >= len(names):
+            axis.remove()
+        elif number + across >= len(names):  # nothing below it
+            axis.set_xlabel(x_label)
+            axis.tick_params(labelbottom=True)
     return figure, list(grid[: len(names)])
+
+
+def _heading(figure: Figure, words: str) -> None:
+    """A heading broken into lines that fit the figure."""
+    letters = int(13 * figure.get_size_inches()[0])
+    figure.suptitle("\n".join(textwrap.wrap(words, letters)), fontsize=9)
 
 
 def _legend_columns(width: float) -> int:

@@ -81,7 +81,8 @@ def mixed(runs: pd.DataFrame, axes: Sequence[str]) -> list[str]:
     along = [present.groupby(written[axis])[names].nunique().max() <= 1 for axis in axes]
     found = [name for name in names if within[name] or not any(single[name] for single in along)]
     groups = [name for name in found if _is_group(name, names)]
-    return groups + [name for name in found if name not in groups and name.split(".")[0] not in groups]
+    others = [name for name in found if name not in groups and name.split(".")[0] not in groups]
+    return groups + sorted(others, key=lambda name: name.endswith("._target_"))  # last: a value says more to a user
 
 
 def brought_along(runs: pd.DataFrame, axes: Sequence[str]) -> list[str]:

@@ -82,11 +82,13 @@ class Table:
     def caption(self) -> str:
         """What a number is, its unit, and over how many seeds."""
         counts = sorted({cell.seeds for (_, column), cell in self.cells.items() if cell.seeds and column != WORST})
-        number = "no finished run" if not counts else f"{counts[0]} seed{'s' * (counts[0] > 1)}"
-        if len(counts) > 1:
-            number = f"{counts[0]} to {counts[-1]} seeds"
-        shown = "mean (sample sd)" if counts and counts[-1] > 1 else "value"
-        return " ".join(f"{self.value.title} {self.value.heading}".split()) + f"; {shown} over {number}"
+        if not counts:
+            over = "no finished run"
+        elif counts[-1] == 1:
+            over = "1 seed"
+        else:
+            over = f"mean (sample sd) over {' to '.join(map(str, dict.fromkeys((counts[0], counts[-1]))))} seeds"
+        return f"{self.value.title} {self.value.heading}".strip() + f"; {over}"
 
     @property
     def corner(self) -> str:
