@@ -64,7 +64,7 @@ class RunFolder:
         self.path.mkdir(parents=True, exist_ok=True)
         self._lock = FileLock(self.path / ".lock")
         try:
-            self._lock.acquire(timeout=0)
+            self._lock.acquire(timeout=1)  # `robustfl-results status` holds it for an instant
         except Timeout:
             raise RunLocked(f"{self.path} is being written by another process") from None
         write_atomically(self.path / "config.yaml", yaml.safe_dump(dict(config), sort_keys=True))

@@ -1,0 +1,78 @@
+"""Every YAML of conf/ makes the object it names, and its keys are the fields of that object."""
+
+import dataclasses
+from importlib import import_module
+from typing import Any
+
+import pytest
+from hydra import compose, initialize_config_dir
+from omegaconf import OmegaConf
+
+from robustfl_bench import cli
+from robustfl_bench.experiment import CONF, GROUPS, plan
+from robustfl_bench.settings import Settings
+
+assert cli  # registers the typed settings with hydra
+
+OPTIONS = sorted(f"{path.parent.name}={path.stem}" for group in GROUPS for path in (CONF / group).glob("*.yaml"))
+NEEDS = {"model=cnn": ["dataset=cifar10"]}
+ROOM = ["num_clients=40", "num_byzantine=2", "attack=ipm"]
+
+
+def composed(*overrides: str) -> Any:
+    with initialize_config_dir(str(CONF), version_base="1.3"):
+        return compose("config", overrides=list(overrides))
+
+
+def test_all_files_are_seen() -> None:
+    assert len(OPTIONS) >= 48
+    assert {option.split("=")[0] for option in OPTIONS} == set(GROUPS)
+
+
+@pytest.mark.parametrize("option", OPTIONS)
+def test_every_option_builds(option: str) -> None:
+    room = [override for override in ROOM if override.split("=")[0] != option.split("=")[0]]
+    planned = plan(composed(*room, *NEEDS.get(option, []), option))
+    assert len(planned.run_id) == 8
+
+
+@pytest.mark.parametrize("option", OPTIONS)
+def test_the_keys_of_an_option_are_the_fields_of_what_it_makes(option: str) -> None:
+    group, _, name = option.partition("=")
+    node = OmegaConf.to_container(composed(*ROOM, *NEEDS.get(option, []), option)[group], resolve=True)
+    assert isinstance(node, dict)
+    _check_keys(node)
+    first = (CONF / group / f"{name}.yaml").read_text().splitlines()[0]
+    assert first.startswith("# robustfl-bench "), "an option begins with a command that uses it"
+
+
+def _check_keys(node: dict[Any, Any]) -> None:
+    if "_target_" not in node:
+        assert node == {}
+        return
+    module, _, name = node["_target_"].rpartition(".")
+    made = getattr(import_module(module), name)
+    fields = {field.name for field in dataclasses.fields(made) if field.init}
+    keys = {key for key in node if not str(key).startswith("_")}
+    # An alias may fix only the keys that make it one: the rest is as in the option it stands for.
+    assert keys <= fields
+    missing = {f.name for f in dataclasses.fields(made) if f.default is f.default_factory is dataclasses.MISSING} - keys
+    assert not missing
+    for value in node.values():
+        if isinstance(value, dict):
+            _check_keys(value)
+
+
+def test_every_scalar_is_explained_where_it_is_defined() -> None:
+    lines = (CONF / "config.yaml").read_text().splitlines()
+    defined = {line.split(":")[0]: line for line in lines if line and line[0].isalpha() and ":" in line}
+    scalars = set(Settings.__dataclass_fields__) - set(GROUPS)
+    assert scalars <= set(defined)
+    assert all("#" in defined[name] for name in scalars)
+
+
+def test_options_are_spelt_as_in_the_papers_tables() -> None:
+    rules, attacks = ({path.stem for path in (CONF / group).glob("*.yaml")} for group in ("aggregator", "attack"))
+    boba = {"average", "server", "coomed", "trmean", "krum", "mkrum", "geomed", "selfrej", "avgrej", "zeno", "fltrust"}
+    assert boba | {"bygars", "b_krum", "b_mkrum", "rage", "boba", "median", "trimmed_mean", "fedavg", "rar"} <= rules
+    assert {"none", "gauss", "ipm", "lie", "mimic", "minmax", "minsum"} <= attacks

@@ -1,0 +1,82 @@
+"""Imports go one way, as the design says, and never in a circle; and nothing heavy is imported early."""
+
+import ast
+import subprocess
+import sys
+from graphlib import TopologicalSorter
+from pathlib import Path
+
+import robustfl_bench
+
+PACKAGE = Path(robustfl_bench.__file__).parent
+RULES = ("aggregators", "attacks", "partitions", "pre_aggregations", "corruptions", "models")
+
+
+def modules() -> dict[str, Path]:
+    names = {}
+    for path in sorted(PACKAGE.rglob("*.py")):
+        parts = path.relative_to(PACKAGE.parent).with_suffix("").parts
+        names[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
+    return names
+
+
+def imported(path: Path, known: set[str], everywhere: bool) -> set[str]:
+    """Modules of the package that a file imports, with or without those inside functions; outside ones by top name."""
+    tree = ast.parse(path.read_text())
+    nodes: list[ast.AST] = list(ast.walk(tree)) if everywhere else list(tree.body)
+    found = set()
+    for node in nodes:
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            for name in (f"{node.module}.{alias.name}" for alias in node.names):
+                found.add(name if name in known else node.module)
+    return {name if name in known else name.split(".")[0] for name in found}
+
+
+def graph(everywhere: bool = False) -> dict[str, set[str]]:
+    names = modules()
+    return {name: imported(path, set(names), everywhere) - {name} for name, path in names.items()}
+
+
+def test_the_import_graph_has_no_cycle() -> None:
+    known = set(modules())
+    assert len(known) > 60
+    inside = {name: {target for target in targets if target in known} for name, targets in graph().items()}
+    list(TopologicalSorter(inside).static_order())
+
+
+def test_only_cli_and_experiment_know_hydra() -> None:
+    users = {name for name, targets in graph(everywhere=True).items() if targets & {"hydra", "omegaconf"}}
+    assert users == {"robustfl_bench.cli", "robustfl_bench.experiment"}
+
+
+def room(name: str) -> str:
+    parts = name.split(".")
+    return parts[1] if len(parts) > 1 else ""
+
+
+def test_rules_do_not_know_the_engine_nor_each_others_rooms() -> None:
+    forbidden = {"run", "experiment", "cli", "settings", "results", "datasets", "seeding", "population", "network"}
+    for name, targets in graph(everywhere=True).items():
+        if room(name) not in RULES:
+            continue
+        others = {room(target) for target in targets if target.startswith("robustfl_bench.")} - {room(name)}
+        assert not others & (forbidden | set(RULES)), (name, others)
+
+
+def test_the_engine_names_no_rule_and_results_know_no_engine() -> None:
+    everything = graph(everywhere=True)
+    rooms = {name: {room(target) for target in targets if "." in target} for name, targets in everything.items()}
+    assert not rooms["robustfl_bench.run"] & {*RULES, "results", "datasets", "experiment", "cli"}
+    for name, targets in rooms.items():
+        if room(name) == "results":
+            assert targets <= {"results", "metrics", "errors"}, (name, targets)
+
+
+def test_looking_at_results_and_data_needs_no_torch() -> None:
+    code = (
+        "import sys, robustfl_bench.results.cli, robustfl_bench.datasets.cli;"
+        "sys.exit(any(name in sys.modules for name in ('torch', 'hydra', 'pandas', 'matplotlib')))"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
