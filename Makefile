@@ -1,0 +1,35 @@
+# make run: the demo sweep, its table and its picture.   make test: all tests.   Both set up .venv first.
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+DEMO := results/demo
+
+.PHONY: run test lint bench clean
+
+$(VENV)/.installed: pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[dev]'
+	touch $@
+
+run: $(VENV)/.installed
+	$(BIN)/robustfl-bench -m +experiment=demo hydra/launcher=joblib results_dir=$(DEMO)
+	$(BIN)/robustfl-results table --results-dir $(DEMO) --value final_accuracy --format csv > $(DEMO)/accuracy.csv
+	$(BIN)/robustfl-results table --results-dir $(DEMO) --value mrd --format csv > $(DEMO)/mrd.csv
+	$(BIN)/robustfl-results plot accuracy --results-dir $(DEMO) --output $(DEMO)/accuracy.png
+	@echo
+	$(BIN)/robustfl-results table --results-dir $(DEMO) --value final_accuracy --value mrd
+	@echo; echo "written: $(DEMO)/accuracy.csv $(DEMO)/mrd.csv $(DEMO)/accuracy.png $(DEMO)/runs/*/metrics.csv"
+
+test: $(VENV)/.installed
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto
+
+lint: $(VENV)/.installed
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+
+bench: $(VENV)/.installed
+	$(BIN)/python scripts/bench_aggregators.py
+	$(BIN)/python scripts/bench_rounds.py
+
+clean:
+	rm -rf $(VENV) $(DEMO) build dist
