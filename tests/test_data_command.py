@@ -188,7 +188,10 @@ def test_prepare_verify_list(tmp_path: Path, tiny_mnist: Server, capsys: pytest.
 
     tiny_mnist.allowances = [CHUNK]  # one drop on the way
     assert main(["prepare", "mnist", *folder]) == 0
-    assert capsys.readouterr().out == f"mnist: ready in {tmp_path / 'mnist'} (official)\n"
+    assert capsys.readouterr().out.splitlines() == [
+        f"mnist: downloading into {tmp_path / 'mnist'}",
+        f"mnist: ready in {tmp_path / 'mnist'} (official)",
+    ]
     requests = len(tiny_mnist.ranges)
     assert main(["prepare", "mnist", "digits", *folder]) == 0
     assert len(tiny_mnist.ranges) == requests == 5

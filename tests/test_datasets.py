@@ -241,6 +241,10 @@ def test_malicious_pickle_runs_nothing(tmp_path: Path, protocol: int) -> None:
             with pytest.raises(DataError, match=r"^some/file: not a CIFAR batch, .* asks for .*no CIFAR") as caught:
                 cifar.parse_python(content, "some/file")
             one_line(caught.value)
+    odd_name = pickle.dumps(Exploit(os.system, "x"), 4).replace(b"\x06system", b"\x06sys\nem")
+    with pytest.raises(DataError, match="which no CIFAR") as caught:
+        cifar.parse_python(odd_name, "some/file")
+    one_line(caught.value)
     dotted = pickled(protocol=4).replace(b"\x8c\x07ndarray", b"\x8c\x0endarray.tofile")
     with pytest.raises(DataError, match=r"asks for numpy\.ndarray\.tofile"):
         cifar.parse_python(dotted, "some/file")
@@ -379,6 +383,13 @@ def test_digits_are_scikit_learns(tmp_path: Path) -> None:
     assert together.shape == (1797, 1, 8, 8) and len(data.test_y) == 360
     np.testing.assert_array_equal(together.reshape(-1, 64).numpy() * 16, x)
     assert torch.cat([data.train_y, data.test_y]).tolist() == y.tolist()
+
+
+def test_missing_digits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    layouts = (replace(Digits.source.layouts[0], path="nowhere"),)
+    monkeypatch.setattr(Digits, "source", replace(Digits.source, layouts=layouts))
+    with pytest.raises(DataError, match=r"no digits in .*; reinstall scikit-learn, which carries it$"):
+        Digits().load(tmp_path)
 
 
 def test_digits_standardised(tmp_path: Path) -> None:

@@ -49,7 +49,8 @@ def parse_python(content: bytes, path: str) -> tuple[np.ndarray, np.ndarray]:
         # bytes: Python 2 wrote the official files, whose strings are the pixels too
         batch = RecordingUnpickler(io.BytesIO(content), encoding="bytes").load()
     except Exception as error:  # a damaged pickle can raise anything
-        raise DataError(f"{path}: not a CIFAR batch, cannot be unpickled: {error}") from error
+        reason = " ".join(str(error).split())
+        raise DataError(f"{path}: not a CIFAR batch, cannot be unpickled: {reason}") from error
     if not isinstance(batch, dict):
         raise DataError(f"{path}: not a CIFAR batch, expected a pickled dict, got {type(batch).__name__}")
     fields = {key.decode("latin1") if isinstance(key, bytes) else key: value for key, value in batch.items()}
