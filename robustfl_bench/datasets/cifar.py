@@ -10,44 +10,69 @@ from robustfl_bench.errors import DataError
 
 PIXELS = 3 * 32 * 32
 
-# All that the pickles name, in the spelling of either NumPy: how an array is rebuilt, its class, and its type's class.
-ALLOWED = {
-    ("numpy.core.multiarray", "_reconstruct"): np.empty(0).__reduce__()[0],
-    ("numpy._core.multiarray", "_reconstruct"): np.empty(0).__reduce__()[0],
-    ("numpy", "ndarray"): np.ndarray,
-    ("numpy", "dtype"): np.dtype,
+# All that the files name, in the spelling of either NumPy, to have one array built.
+ARRAY_PARTS = {
+    ("numpy.core.multiarray", "_reconstruct"),
+    ("numpy._core.multiarray", "_reconstruct"),
+    ("numpy", "ndarray"),
+    ("numpy", "dtype"),
 }
 
 
-class ArrayUnpickler(pickle.Unpickler):
-    """Unpickles containers, strings, numbers and NumPy arrays, and refuses to look up anything else."""
+class Recorded:
+    """What a pickle asks to have built: its arguments and state are kept, nothing is done with them."""
+
+    def __init__(self, *arguments: object) -> None:
+        self.arguments = arguments
+        self.state: object = None
+
+    def __setstate__(self, state: object) -> None:
+        self.state = state
+
+
+class RecordingUnpickler(pickle.Unpickler):
+    """A pickle is a program. This one can make containers, strings and numbers, and calls no function but
+    ``Recorded``, in place of the parts of an array; whatever else it names is an error.
+    """
 
     def find_class(self, module: str, name: str) -> Any:
-        if (module, name) not in ALLOWED:
+        if (module, name) not in ARRAY_PARTS:
             raise pickle.UnpicklingError(f"it asks for {module}.{name}, which no CIFAR batch needs")
-        return ALLOWED[module, name]
+        return lambda *arguments: Recorded(*arguments)  # a new function each time: the program could change it
 
 
 def parse_python(content: bytes, path: str) -> tuple[np.ndarray, np.ndarray]:
-    """Pixels (N, 3, 32, 32) uint8 and labels (N,) uint8 of a batch of the python version.
-
-    A batch is a pickled dictionary with ``data`` (N, 3072) uint8 and a list ``labels``. A pickle is a program: this
-    one may only build arrays, lists, strings and numbers. Raises DataError, beginning with ``path``, for all else.
+    """Pixels (N, 3, 32, 32) uint8 and labels (N,) uint8 of a batch of the python version: a pickled dictionary with
+    an array ``data`` (N, 3072) and a list ``labels``. Raises DataError, beginning with ``path``, for all else.
     """
     try:
-        # bytes: Python 2 wrote the official files, and their text is not all ASCII
-        batch = ArrayUnpickler(io.BytesIO(content), encoding="bytes").load()
+        # bytes: Python 2 wrote the official files, whose strings are the pixels too
+        batch = RecordingUnpickler(io.BytesIO(content), encoding="bytes").load()
     except Exception as error:  # a damaged pickle can raise anything
-        raise DataError(f"{path}: not a CIFAR batch, cannot be unpickled: {error}") from error
+        reason = " ".join(str(error).split())
+        raise DataError(f"{path}: not a CIFAR batch, cannot be unpickled: {reason}") from error
     if not isinstance(batch, dict):
         raise DataError(f"{path}: not a CIFAR batch, expected a pickled dict, got {type(batch).__name__}")
     fields = {key.decode("latin1") if isinstance(key, bytes) else key: value for key, value in batch.items()}
-    pixels, labels = fields.get("data"), fields.get("labels")
-    if not isinstance(pixels, np.ndarray) or pixels.dtype != np.uint8 or pixels.shape[1:] != (PIXELS,):
+    pixels, labels = _pixels(fields.get("data")), fields.get("labels")
+    if pixels is None:
         raise DataError(f"{path}: not a CIFAR batch, expected data of shape (N, {PIXELS}) and type uint8")
-    if not isinstance(labels, list) or len(labels) != len(pixels) or not set(labels) <= set(range(10)):
+    if not isinstance(labels, list) or len(labels) != len(pixels) or not all(map(_is_label, labels)):
         raise DataError(f"{path}: not a CIFAR-10 batch, expected a list of {len(pixels)} labels from 0 to 9")
     return pixels.reshape(-1, 3, 32, 32), np.array(labels, dtype=np.uint8)
+
+
+def _pixels(data: object) -> np.ndarray | None:
+    """The array (N, 3072) uint8 from the state that NumPy pickles: version, shape, type, column order, bytes."""
+    match data:
+        case Recorded(state=(_, (int(n), int(width)), Recorded(arguments=("u1" | b"u1", *_)), False | 0, bytes(raw))):
+            if width == PIXELS and len(raw) == n * width:
+                return np.frombuffer(raw, dtype=np.uint8).reshape(n, width)
+    return None
+
+
+def _is_label(value: object) -> bool:
+    return isinstance(value, int) and 0 <= value <= 9
 
 
 def parse_binary(content: bytes, path: str) -> tuple[np.ndarray, np.ndarray]:

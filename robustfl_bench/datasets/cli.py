@@ -80,6 +80,8 @@ def prepare(dataset: Known, root: Path) -> None:
     try:
         _, variant = read(dataset.source, root)
     except DataError:
+        if dataset.source.downloads:
+            print(f"{dataset.name}: downloading into {root / dataset.name}")
         for download in dataset.source.downloads:
             fetch(download, root / dataset.name)
         _, variant = read(dataset.source, root)

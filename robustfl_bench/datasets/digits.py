@@ -55,6 +55,7 @@ class Digits:
         num_train=NUM_TRAIN,
         num_test=NUM_TEST,
         licence="CC BY 4.0",
+        package="scikit-learn",
     )
 
     def __post_init__(self) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 from robustfl_bench.errors import DataError
 
 TIMEOUT = 30  # seconds without a byte
-CHUNK = 1 << 16
+CHUNK = 1 << 13  # bytes: what a dropped connection can cost at most
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 import gzip
 import hashlib
 import lzma
+import os
 import shlex
 import tarfile
 import zlib
@@ -59,6 +60,7 @@ class Source:
     """All that is known about a data set's files before any is read.
 
     ``layouts`` are in order of preference; the first is what ``downloads`` (into the sub-folder ``name``) make.
+    ``package`` is the Python package that carries the files, where there is one and nothing to download.
     """
 
     name: str
@@ -67,11 +69,12 @@ class Source:
     num_train: int
     num_test: int
     licence: str
+    package: str | None = None
 
     def remedy(self, root: Path) -> str:
         """What to do about a missing or damaged file."""
-        if not self.downloads:
-            return "reinstall scikit-learn, which carries it"
+        if self.package:
+            return f"reinstall {self.package}, which carries it"
         return f"run `robustfl-data prepare {self.name} --data-dir {shlex.quote(str(root))}`"
 
 
@@ -91,7 +94,7 @@ def find(source: Source, root: Path) -> Layout | None:
 
     def share(layout: Layout) -> float:
         if layout.is_archive:
-            return float((root / layout.path).is_file())
+            return float(os.path.isfile(root / layout.path))
         return sum(_path(root / layout.path, file) is not None for file in layout.files) / len(layout.files)
 
     shares = [share(layout) for layout in source.layouts]
@@ -105,7 +108,7 @@ def check(source: Source, root: Path) -> list[Checked]:
     layout = find(source, root)
     if layout is None:
         places = ", ".join(layout.path for layout in source.layouts)
-        hint = " or point data_dir (or ROBUSTFL_DATA) to its files" if source.downloads else ""
+        hint = " or point data_dir (or ROBUSTFL_DATA) to its files" if source.package is None else ""
         raise DataError(f"no {source.name} in {root} (looked for {places}); {source.remedy(root)}{hint}")
     if layout.is_archive:
         return _check_archive(root / layout.path, layout.files)
@@ -124,7 +127,7 @@ def read(source: Source, root: Path) -> tuple[list[Checked], str]:
 
 def _path(folder: Path, file: File) -> Path | None:
     candidates = (folder / (file.name + suffix) for suffix in UNPACK)
-    return next((path for path in candidates if path.is_file()), None)
+    return next((path for path in candidates if os.path.isfile(path)), None)  # False where we may not look
 
 
 def _check_file(folder: Path, file: File) -> Checked:
