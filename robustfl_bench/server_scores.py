@@ -21,6 +21,9 @@ def stepped_losses(updates: Updates, server: ServerView, mixing: Tensor | None =
     losses = []
     for start in range(0, updates.n if mixing is None else len(mixing), rows):
         part = slice(start, start + rows)
-        steps = matrix[part] if mixing is None else mixing[part].to(matrix.dtype) @ matrix
-        losses.append(server.loss(server.params - server.step_size * steps))
+        if mixing is None:
+            models = torch.sub(server.params, matrix[part], alpha=server.step_size)
+        else:
+            models = torch.addmm(server.params, mixing[part].to(matrix.dtype), matrix, alpha=-server.step_size)
+        losses.append(server.loss(models))
     return torch.cat(losses).nan_to_num(nan=math.inf, posinf=math.inf)

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
+from scipy.linalg import eigh
 
 from robustfl_bench.interfaces import ServerView, check_fields
 from robustfl_bench.updates import Aggregate, Updates
@@ -35,10 +36,11 @@ class Rage:
             means = inner @ weights
             centred = inner - means - means[:, None] + weights @ means
             roots = np.sqrt(weights)
-            values, vectors = np.linalg.eigh(roots[:, None] * centred * roots)
-            if values[-1] <= len(active) * np.finfo(np.float64).eps * inner.diagonal().max():
+            top = len(active) - 1
+            values, vectors = eigh(roots[:, None] * centred * roots, subset_by_index=[top, top])
+            if values[0] <= len(active) * np.finfo(np.float64).eps * inner.diagonal().max():
                 break
-            deviations = np.square(centred @ (roots * vectors[:, -1]))
+            deviations = np.square(centred @ (roots * vectors[:, 0]))
             reduced = trust[active] * (1 - deviations / deviations.max())
             if reduced.sum() < 1e-9:
                 break

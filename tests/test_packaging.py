@@ -1,0 +1,53 @@
+"""The command finds its configuration from a wheel, from a module, and from any working directory."""
+
+import os
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from robustfl_bench.experiment import CONF
+
+ROOT = Path(__file__).resolve().parent.parent
+TINY = ("rounds=1", "num_clients=10", "model.hidden=[4]")
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    builder = pytest.importorskip("hatchling.build", reason="hatchling, which builds the wheel, is not installed")
+    target = tmp_path_factory.mktemp("wheel")
+    code = f"import hatchling.build as b; print(b.build_wheel({str(target)!r}))"
+    assert builder
+    name = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    return target / name.strip().splitlines()[-1]
+
+
+def test_a_wheel_carries_every_yaml_and_nothing_of_the_tests(wheel: Path) -> None:
+    names = zipfile.ZipFile(wheel).namelist()
+    wanted = {f"robustfl_bench/conf/{path.relative_to(CONF)}" for path in CONF.rglob("*.yaml")}
+    assert wanted <= set(names)
+    assert not [name for name in names if name.startswith(("tests/", "scripts/", "results/"))]
+
+
+def test_the_command_runs_from_an_unpacked_wheel_in_any_folder(wheel: Path, tmp_path: Path) -> None:
+    site, elsewhere = tmp_path / "site", tmp_path / "elsewhere"
+    zipfile.ZipFile(wheel).extractall(site)
+    elsewhere.mkdir()
+    command = [sys.executable, "-m", "robustfl_bench", *TINY]
+    environment = os.environ | {"PYTHONPATH": str(site)}
+    done = subprocess.run(command, cwd=elsewhere, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("result: accuracy")
+    assert (elsewhere / "results" / "runs").is_dir()
+
+
+def test_the_console_scripts_answer(tmp_path: Path) -> None:
+    folder = Path(sys.executable).parent
+    if not (folder / "robustfl-bench").exists():
+        pytest.skip("the package is not installed in this environment")
+    for script in ("robustfl-bench", "robustfl-results", "robustfl-data"):
+        done = subprocess.run([folder / script, "--help"], cwd=tmp_path, capture_output=True, text=True, check=False)
+        assert done.returncode == 0
+        assert "robustfl" in done.stdout
