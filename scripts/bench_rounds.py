@@ -2,11 +2,11 @@
 
     python scripts/bench_rounds.py [--clients 100] [--samples 600 64] [--repeats 7] [--threads 2] [--csv PATH]
 
-The shape is BOBA's MNIST setting: a 784-200-200-10 MLP and 100 clients, all their 600 samples or batches of 64. The bound
-is the matrix products that any implementation must do (forward, backward to the hidden layers, one weight gradient per
-client and layer), with nothing around them. Beside it: the gradients by plain autograd, one client after the other, the
-way a loop over clients with one model would do it, and a whole round with aggregation by the mean. All figures are
-medians of one run, taken in turn; compare ratios, not seconds.
+The shape is BOBA's MNIST setting: a 784-200-200-10 MLP and 100 clients, all their 600 samples or batches of 64. The
+bound is the matrix products that any implementation must do (forward, backward to the hidden layers, one weight
+gradient per client and layer), with nothing around them. Beside it: the gradients by plain autograd, one client after
+the other, the way a loop over clients with one model would do it, and a whole round with aggregation by the mean. All
+figures are medians of one run, taken in turn; compare ratios, not seconds.
 """
 
 import argparse
@@ -118,7 +118,8 @@ def main() -> None:
             {"samples": samples, "what": name, "seconds": f"{value:.4f}", "x products": f"{value / bound:.2f}"}
             for name, value in seconds.items()
         ]
-    print(f"{args.clients} clients, MLP {'-'.join(map(str, WIDTHS))}, {args.threads} threads, PyTorch {torch.__version__}")
+    widths = "-".join(map(str, WIDTHS))
+    print(f"{args.clients} clients, MLP {widths}, {args.threads} threads, PyTorch {torch.__version__}")
     print(f"{'samples':>8}  {'what':<16}  {'seconds':>8}  {'x products':>10}")
     for row in rows:
         print(f"{row['samples']:>8}  {row['what']:<16}  {row['seconds']:>8}  {row['x products']:>10}")
