@@ -6,9 +6,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-import reference
 import torch
-from rounds import build, make_server, names, skewed_round
 
 from robustfl_bench.aggregators.boba import Boba
 from robustfl_bench.aggregators.bygars import ByGars
@@ -22,6 +20,8 @@ from robustfl_bench.aggregators.zeno import Zeno
 from robustfl_bench.interfaces import ConfigError
 from robustfl_bench.pre_aggregations.bucketing import Bucketing
 from robustfl_bench.updates import Updates
+from tests import reference
+from tests.rounds import build, make_server, names, skewed_round
 
 AGGREGATORS = names("aggregator")
 F = 3
