@@ -38,7 +38,7 @@ def _job(cfg: DictConfig) -> float:
             sys.exit(_report(error))  # past hydra, which would print a line of its own
         where = f"[{' '.join(overrides)}]"
         if isinstance(error, InfeasibleError):
-            record_infeasible(cfg, str(error), overrides, choices)
+            record_infeasible(error, overrides, choices)
             _say(f"infeasible: {error}  {where}")
         elif isinstance(error, RunLocked):
             _say(f"skipped: {error}")

@@ -69,10 +69,6 @@ def _at_scale(paper: Any, quick: Any, *, _root_: DictConfig) -> Any:
 OmegaConf.register_new_resolver("at_scale", _at_scale, replace=True)
 
 
-class InfeasibleError(ConfigError):
-    """The rule cannot work with this many clients: a fact to record in a table, not a mistake in the config."""
-
-
 class RunFailed(RuntimeError):
     """A run ended in an unexpected error; the traceback is in its folder (exit code 1)."""
 
@@ -100,6 +96,14 @@ class Plan:
             "aggregator": _option("aggregator", "average"),
             "pre_aggregation": _option("pre_aggregation", "none"),
         }
+
+
+class InfeasibleError(ConfigError):
+    """The rule cannot work with this many clients: a fact to record in a table, not a mistake in the config."""
+
+    def __init__(self, reason: str, plan: Plan) -> None:
+        super().__init__(reason)
+        self.plan = plan
 
 
 def identify(identity: Mapping[str, Any]) -> str:
@@ -136,12 +140,13 @@ def plan(cfg: DictConfig) -> Plan:
         settings.num_byzantine = config["num_byzantine"] = 0
         config["attack"] = _option("attack", "none")
     _check_model(parts["model"], parts["dataset"])
+    planned = Plan(settings, parts["dataset"], parts, {key: config[key] for key in DEFINING})
     if hasattr(parts["aggregator"], "check") and parts["pre_aggregation"] is None:
         try:
             parts["aggregator"].check(settings.clients_per_round)
         except ConfigError as error:
-            raise InfeasibleError(str(error)) from None
-    return Plan(settings, parts["dataset"], parts, {key: config[key] for key in DEFINING})
+            raise InfeasibleError(str(error), planned) from None
+    return planned
 
 
 def _reason(error: InstantiationException) -> str:
@@ -167,15 +172,15 @@ def execute(cfg: DictConfig, overrides: Sequence[str] = (), choices: Mapping[str
     planned = plan(cfg)
     names = dict(choices or {})
     folder = _folder(planned, names)
-    summary = folder.summary()
-    if summary is not None and summary["status"] == store.FINISHED:
-        print(_line(folder, summary, "stored result"), flush=True)
-        return float(summary["final"]["test_accuracy"])
+    if (stored := _stored(folder)) is not None:
+        return stored
     # Missing data and impossible partitions are errors of the call, not failures of a run: nothing is written yet.
     data = _load(planned)
     federation = _federation(planned, data)
     folder.open(planned.identity)
     try:
+        if (stored := _stored(folder)) is not None:  # by another process, while this one loaded its data
+            return stored
         folder.reopen()
         outcome: dict[str, Any] = {"status": store.FAILED, "error": None}
         trace = None
@@ -200,20 +205,25 @@ def execute(cfg: DictConfig, overrides: Sequence[str] = (), choices: Mapping[str
     return float(summary["final"]["test_accuracy"])
 
 
+def _stored(folder: store.RunFolder) -> float | None:
+    """Print and return the result of a finished run, else None."""
+    summary = folder.summary()
+    if summary is None or summary["status"] != store.FINISHED:
+        return None
+    print(_line(folder, summary, "stored result"), flush=True)
+    return float(summary["final"]["test_accuracy"])
+
+
 def record_infeasible(
-    cfg: DictConfig, reason: str, overrides: Sequence[str] = (), choices: Mapping[str, str] | None = None
+    error: InfeasibleError, overrides: Sequence[str] = (), choices: Mapping[str, str] | None = None
 ) -> None:
     """Leave a run folder that says why this cell of a sweep cannot be run."""
-    config: dict[str, Any] = OmegaConf.to_container(cfg, resolve=True)  # type: ignore[assignment]
-    if not instantiate(config["attack"]).present:
-        config |= {"num_byzantine": 0, "attack": _option("attack", "none")}
-    planned = Plan(Settings(**config), instantiate(config["dataset"]), {}, {key: config[key] for key in DEFINING})
     names = dict(choices or {})
-    folder = _folder(planned, names)
-    folder.open(planned.identity)
+    folder = _folder(error.plan, names)
+    folder.open(error.plan.identity)
     try:
-        outcome = {"status": store.INFEASIBLE, "error": reason}
-        folder.finish(_summary(planned, folder, names, overrides) | outcome)
+        outcome = {"status": store.INFEASIBLE, "error": str(error)}
+        folder.finish(_summary(error.plan, folder, names, overrides) | outcome)
     finally:
         folder.close()
 
