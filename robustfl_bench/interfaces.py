@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import torch
@@ -15,10 +15,6 @@ from robustfl_bench.errors import DataError as DataError
 from robustfl_bench.errors import check_choice as check_choice
 from robustfl_bench.errors import check_fields as check_fields
 from robustfl_bench.updates import Aggregate, Updates
-
-if TYPE_CHECKING:
-    from robustfl_bench.network import Network
-    from robustfl_bench.population import Samples
 
 
 @dataclass(frozen=True)
@@ -193,17 +189,6 @@ class PreAggregation(Protocol):
 
     def __call__(self, updates: Updates, rng: np.random.Generator) -> Updates:
         """Most return ``updates.mix(mixing)``."""
-
-
-class LocalUpdate(Protocol):
-    """What a client computes between receiving a model and sending its update."""
-
-    def __call__(self, network: "Network", params: Tensor, samples: "Samples", lr: float, out: Tensor) -> Tensor:
-        """Fill the rows of ``out`` (n, d) with the updates of the clients of ``samples``, who start from ``params``
-        (d,); returns their mean training losses (n,) float64 at ``params``."""
-
-    def step_size(self, lr: float) -> float:
-        """What the server multiplies the aggregate with before it subtracts it."""
 
 
 class Schedule(Protocol):

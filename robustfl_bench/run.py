@@ -19,13 +19,13 @@ from robustfl_bench.interfaces import (
     AttackView,
     ConfigError,
     Data,
-    LocalUpdate,
     Model,
     Partition,
     PreAggregation,
     Schedule,
     ServerView,
 )
+from robustfl_bench.local_updates import LocalUpdate
 from robustfl_bench.metrics import recall_per_class
 from robustfl_bench.network import Network
 from robustfl_bench.population import Population, Samples

@@ -250,7 +250,7 @@ def test_minmax_search_reads_the_updates_once(monkeypatch):
     ("make", "message"),
     [
         (lambda: Gauss(variance=-1), "variance must be >= 0, got -1"),
-        (lambda: Gauss(std="wide"), "std must be a number, got 'wide'"),
+        (lambda: Gauss(std="wide"), "std must be a number or null, got 'wide'"),
         (lambda: InnerProductManipulation(scale="ten"), "scale must be a number, got 'ten'"),
         (lambda: InnerProductManipulation(scale=float("nan")), "scale must be"),
         (lambda: LittleIsEnough(sign="down"), "sign must be one of minus, plus, got 'down'"),
@@ -261,7 +261,7 @@ def test_minmax_search_reads_the_updates_once(monkeypatch):
         (lambda: MinMax(tau=0), "tau must be >= 1e-12, got 0"),
         (lambda: MinSum(gamma_init="far"), "gamma_init must be a number, got 'far'"),
         (lambda: MinSum(reference="mean"), "reference must be one of max, min, got 'mean'"),
-        (lambda: LittleIsEnough(z=True), "z must be a number, got True"),
+        (lambda: LittleIsEnough(z=True), "z must be a number or null, got True"),
     ],
 )
 def test_bad_input_is_one_clear_line(make, message):
