@@ -158,10 +158,21 @@ def _reason(error: InstantiationException) -> str:
 
 
 def _check_model(model: Any, dataset: Dataset) -> None:
+    reads_text, is_text = getattr(model, "reads_text", False), hasattr(dataset, "embedding_dim")
+    if reads_text != is_text:
+        mismatch = "has texts: take model=gru" if is_text else "has no texts: take another model, or dataset=ag_news"
+        raise ConfigError(f"model {type(model).__name__} cannot read {dataset.name}, which {mismatch}")
+    _num_params(model, dataset)
+
+
+def _num_params(model: Any, dataset: Dataset) -> int:
+    """Parameters of the model, from shapes only (a vocabulary, known when its texts are read, counts one word)."""
     import torch
 
-    with torch.device("meta"):  # shapes only
-        model(dataset.input_shape, dataset.num_classes)
+    with torch.device("meta"):
+        vectors = [torch.empty(1, dataset.embedding_dim)] if hasattr(dataset, "embedding_dim") else []
+        module = model(dataset.input_shape, dataset.num_classes, *vectors)
+    return sum(parameter.numel() for parameter in module.parameters())
 
 
 def execute(cfg: DictConfig, overrides: Sequence[str] = (), choices: Mapping[str, str] | None = None) -> float:
@@ -293,11 +304,7 @@ def _num_threads(planned: Plan, samples: int) -> int:
     s = planned.settings
     if s.num_threads is not None:
         return s.num_threads
-    import torch
-
-    with torch.device("meta"):
-        module = planned.parts["model"](planned.dataset.input_shape, planned.dataset.num_classes)
-    dim = sum(parameter.numel() for parameter in module.parameters())
+    dim = _num_params(planned.parts["model"], planned.dataset)
     per_round = samples if s.batch_size is None else min(samples, s.batch_size * s.clients_per_round)
     if per_round * dim < SMALL:
         return 1

@@ -66,7 +66,7 @@ class Federation:
     def __init__(self, experiment: Experiment, data: Data, num_classes: int) -> None:
         s = experiment.settings
         self.experiment, self.data, self.num_classes = experiment, data, num_classes
-        self.network = Network(experiment.model, tuple(data.train_x.shape[1:]), num_classes, s.seed)
+        self.network = Network(experiment.model, tuple(data.train_x.shape[1:]), num_classes, s.seed, data.vectors)
         self.network.to(data.train_x.device)
         parts = experiment.partition(self.labels, s.num_clients, seeding.generator(s.seed, "partition"))
         byzantine = np.arange(s.num_clients, s.total_clients)
