@@ -309,7 +309,9 @@ def _num_threads(planned: Plan, samples: int) -> int:
     if per_round * dim < SMALL:
         return 1
     given = os.environ.get("SLURM_CPUS_PER_TASK") or os.environ.get("OMP_NUM_THREADS")
-    return int(given) if given and given.isdigit() else len(os.sched_getaffinity(0))
+    if given and given.isdigit():
+        return int(given)
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1  # macOS has none
 
 
 @contextmanager
