@@ -12,16 +12,20 @@ class DataError(RuntimeError):
 
 
 def check_fields(rule: Any, **bounds: tuple[float, float]) -> None:
-    """Raise ConfigError unless every named field is a number in its closed range; ints where the field holds one.
+    """Raise ConfigError unless every named field is a number in its closed range; ints where the
+    field holds one, and None where it may.
 
     >>> check_fields(self, num_byzantine=(0, math.inf), num_selected=(1, math.inf))
     """
     for name, (low, high) in bounds.items():
         value = getattr(rule, name)
         wanted = type(rule).__annotations__.get(name)
-        whole = wanted in (int, "int", int | None)
+        whole, optional = wanted in (int, int | None), wanted in (int | None, float | None)
+        if value is None and optional:
+            continue
         if isinstance(value, bool) or not isinstance(value, int if whole else (int, float)):
-            raise ConfigError(f"{name} must be {'a whole number' if whole else 'a number'}, got {value!r}")
+            kind = ("a whole number" if whole else "a number") + (" or null" if optional else "")
+            raise ConfigError(f"{name} must be {kind}, got {value!r}")
         if not low <= value <= high:
             limits = f">= {low:g}" if high == float("inf") else f"in [{low:g}, {high:g}]"
             raise ConfigError(f"{name} must be {limits}, got {value!r}")

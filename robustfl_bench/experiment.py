@@ -79,10 +79,6 @@ OmegaConf.register_new_resolver("in_variant", _in_variant, replace=True)
 OmegaConf.register_new_resolver("times", lambda a, b: a * b, replace=True)  # 40 clients per cluster: ${times:40,${k}}
 
 
-class InfeasibleError(ConfigError):
-    """The rule cannot work with this many clients: a fact to record in a table, not a mistake in the config."""
-
-
 class RunFailed(RuntimeError):
     """A run ended in an unexpected error; the traceback is in its folder (exit code 1)."""
 
@@ -110,6 +106,14 @@ class Plan:
             "aggregator": _option("aggregator", "average"),
             "pre_aggregation": _option("pre_aggregation", "none"),
         }
+
+
+class InfeasibleError(ConfigError):
+    """The rule cannot work with this many clients: a fact to record in a table, not a mistake in the config."""
+
+    def __init__(self, reason: str, plan: Plan) -> None:
+        super().__init__(reason)
+        self.plan = plan
 
 
 def identify(identity: Mapping[str, Any]) -> str:
@@ -146,12 +150,13 @@ def plan(cfg: DictConfig) -> Plan:
         settings.num_byzantine = config["num_byzantine"] = 0
         config["attack"] = _option("attack", "none")
     _check_model(parts["model"], parts["dataset"])
+    planned = Plan(settings, parts["dataset"], parts, _identity(config))
     if hasattr(parts["aggregator"], "check") and parts["pre_aggregation"] is None:
         try:
             parts["aggregator"].check(settings.clients_per_round)
         except ConfigError as error:
-            raise InfeasibleError(str(error)) from None
-    return Plan(settings, parts["dataset"], parts, _identity(config))
+            raise InfeasibleError(str(error), planned) from None
+    return planned
 
 
 def _identity(config: Mapping[str, Any]) -> dict[str, Any]:
@@ -168,10 +173,21 @@ def _reason(error: InstantiationException) -> str:
 
 
 def _check_model(model: Any, dataset: Dataset) -> None:
+    reads_text, is_text = getattr(model, "reads_text", False), hasattr(dataset, "embedding_dim")
+    if reads_text != is_text:
+        mismatch = "has texts: take model=gru" if is_text else "has no texts: take another model, or dataset=ag_news"
+        raise ConfigError(f"model {type(model).__name__} cannot read {dataset.name}, which {mismatch}")
+    _num_params(model, dataset)
+
+
+def _num_params(model: Any, dataset: Dataset) -> int:
+    """Parameters of the model, from shapes only (a vocabulary, known when its texts are read, counts one word)."""
     import torch
 
-    with torch.device("meta"):  # shapes only
-        model(dataset.input_shape, dataset.num_classes)
+    with torch.device("meta"):
+        vectors = [torch.empty(1, dataset.embedding_dim)] if hasattr(dataset, "embedding_dim") else []
+        module = model(dataset.input_shape, dataset.num_classes, *vectors)
+    return sum(parameter.numel() for parameter in module.parameters())
 
 
 def execute(cfg: DictConfig, overrides: Sequence[str] = (), choices: Mapping[str, str] | None = None) -> float:
@@ -184,15 +200,15 @@ def execute(cfg: DictConfig, overrides: Sequence[str] = (), choices: Mapping[str
     planned = plan(cfg)
     names = dict(choices or {})
     folder = _folder(planned, names)
-    summary = folder.summary()
-    if summary is not None and summary["status"] == store.FINISHED:
-        print(_line(folder, summary, "stored result"), flush=True)
-        return float(summary["final"][_score(summary["final"])])
+    if (stored := _stored(folder)) is not None:
+        return stored
     # Missing data and impossible partitions are errors of the call, not failures of a run: nothing is written yet.
     data = _load(planned)
     federation = _federation(planned, data)
     folder.open(planned.identity)
     try:
+        if (stored := _stored(folder)) is not None:  # by another process, while this one loaded its data
+            return stored
         folder.reopen()
         outcome: dict[str, Any] = {"status": store.FAILED, "error": None}
         trace = None
@@ -217,20 +233,25 @@ def execute(cfg: DictConfig, overrides: Sequence[str] = (), choices: Mapping[str
     return float(summary["final"][_score(summary["final"])])
 
 
+def _stored(folder: store.RunFolder) -> float | None:
+    """Print and return the result of a finished run, else None."""
+    summary = folder.summary()
+    if summary is None or summary["status"] != store.FINISHED:
+        return None
+    print(_line(folder, summary, "stored result"), flush=True)
+    return float(summary["final"][_score(summary["final"])])
+
+
 def record_infeasible(
-    cfg: DictConfig, reason: str, overrides: Sequence[str] = (), choices: Mapping[str, str] | None = None
+    error: InfeasibleError, overrides: Sequence[str] = (), choices: Mapping[str, str] | None = None
 ) -> None:
     """Leave a run folder that says why this cell of a sweep cannot be run."""
-    config: dict[str, Any] = OmegaConf.to_container(cfg, resolve=True)  # type: ignore[assignment]
-    if not instantiate(config["attack"]).present:
-        config |= {"num_byzantine": 0, "attack": _option("attack", "none")}
-    planned = Plan(Settings(**config), instantiate(config["dataset"]), {}, _identity(config))
     names = dict(choices or {})
-    folder = _folder(planned, names)
-    folder.open(planned.identity)
+    folder = _folder(error.plan, names)
+    folder.open(error.plan.identity)
     try:
-        outcome = {"status": store.INFEASIBLE, "error": reason}
-        folder.finish(_summary(planned, folder, names, overrides) | outcome)
+        outcome = {"status": store.INFEASIBLE, "error": str(error)}
+        folder.finish(_summary(error.plan, folder, names, overrides) | outcome)
     finally:
         folder.close()
 
@@ -302,16 +323,14 @@ def _num_threads(planned: Plan, samples: int) -> int:
     s = planned.settings
     if s.num_threads is not None:
         return s.num_threads
-    import torch
-
-    with torch.device("meta"):
-        module = planned.parts["model"](planned.dataset.input_shape, planned.dataset.num_classes)
-    dim = sum(parameter.numel() for parameter in module.parameters())
+    dim = _num_params(planned.parts["model"], planned.dataset)
     per_round = samples if s.batch_size is None else min(samples, s.batch_size * s.clients_per_round)
     if per_round * dim < SMALL:
         return 1
     given = os.environ.get("SLURM_CPUS_PER_TASK") or os.environ.get("OMP_NUM_THREADS")
-    return int(given) if given and given.isdigit() else len(os.sched_getaffinity(0))
+    if given and given.isdigit():
+        return int(given)
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1  # macOS has none
 
 
 @contextmanager

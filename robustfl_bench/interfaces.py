@@ -1,10 +1,10 @@
 """What varies in an experiment, as protocols; and what the parts are told about a round."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import torch
@@ -16,19 +16,16 @@ from robustfl_bench.errors import check_choice as check_choice
 from robustfl_bench.errors import check_fields as check_fields
 from robustfl_bench.updates import Aggregate, Updates
 
-if TYPE_CHECKING:
-    from robustfl_bench.network import Network
-    from robustfl_bench.population import Samples
-
 
 @dataclass(frozen=True)
 class Data:
     """A data set as tensors: ``train_x`` (N, ...) float32 or token ids, ``train_y`` (N,) int64, the same for test.
 
-    Where there are numbers to predict instead of classes, ``train_y`` is float32, (N,) or (N, t). ``source`` says which
-    variant of the files was read (official, rebuilt, subset ...). A data set may know the clients that its training
-    samples come from, ``owners`` (N,), and which of K clusters every sample belongs to, ``clusters`` (N,) and
-    ``test_clusters``; and a drawn one the true parameters of the clusters, ``truth`` (K, d) float64.
+    Texts, as token ids with 0 for padding, come with the ``vectors`` (V, e) of their words. Where there are numbers to
+    predict instead of classes, ``train_y`` is float32, (N,) or (N, t). ``source`` says which variant of the files was
+    read (official, rebuilt, subset ...). A data set may know which client each training sample comes from, ``owners``
+    (N,), and in which of K clusters each sample is, ``clusters`` (N,) and ``test_clusters``; and one that is drawn
+    knows the true parameters of the clusters, ``truth`` (K, d) float64.
     """
 
     train_x: Tensor
@@ -36,6 +33,7 @@ class Data:
     test_x: Tensor
     test_y: Tensor
     source: str = "official"
+    vectors: Tensor | None = None
     owners: Tensor | None = None
     clusters: Tensor | None = None
     test_clusters: Tensor | None = None
@@ -43,26 +41,29 @@ class Data:
 
     def to(self, device: torch.device) -> "Data":
         """The same data on ``device``."""
-
-        def moved(value: Any) -> Any:
-            return value.to(device) if isinstance(value, Tensor) else value
-
-        return Data(**{field.name: moved(getattr(self, field.name)) for field in fields(self)})
+        values: dict[str, Any] = vars(self)
+        return Data(**{name: value.to(device) if hasattr(value, "to") else value for name, value in values.items()})
 
 
 @runtime_checkable
 class Dataset(Protocol):
     """A data set: what it looks like is known before it is loaded. Frozen, so that equal ones are loaded once.
 
-    ``num_classes`` are the outputs that a model needs: the classes, or as many numbers as there are to predict.
+    ``num_classes`` are the outputs that a model needs: the classes, or as many numbers as there are to predict. One of
+    texts also has ``embedding_dim``, the length of its words' vectors.
     """
 
     @property
-    def name(self) -> str: ...
+    def name(self) -> str:
+        """As in ``dataset=name``."""
+
     @property
-    def input_shape(self) -> tuple[int, ...]: ...
+    def num_classes(self) -> int:
+        """Classes, or numbers to predict."""
+
     @property
-    def num_classes(self) -> int: ...
+    def input_shape(self) -> tuple[int, ...]:
+        """Shape of one sample."""
 
     def load(self, folder: Path) -> Data:
         """Read the files under ``folder`` (its own sub-folder of it); raises DataError when missing or damaged."""
@@ -86,9 +87,12 @@ class Corruption(Protocol):
 
 
 class Model(Protocol):
-    """Makes the network for inputs of a shape."""
+    """Makes the network for inputs of a shape.
 
-    def __call__(self, input_shape: tuple[int, ...], num_classes: int) -> nn.Module:
+    A model of texts has an attribute ``reads_text = True`` and is called with its words' ``vectors`` (V, e) as well.
+    """
+
+    def __call__(self, input_shape: tuple[int, ...], num_classes: int, *vectors: Tensor) -> nn.Module:
         """A module with PyTorch's default initialisation, drawn from torch's global generator (the caller seeds it)."""
 
 
@@ -230,17 +234,6 @@ class PreAggregation(Protocol):
         """Most return ``updates.mix(mixing)``."""
 
 
-class LocalUpdate(Protocol):
-    """What a client computes between receiving a model and sending its update."""
-
-    def __call__(self, network: "Network", params: Tensor, samples: "Samples", lr: float, out: Tensor) -> Tensor:
-        """Fill the rows of ``out`` (n, d) with the updates of the clients of ``samples``, who start from ``params``
-        (d,); returns their mean training losses (n,) float64 at ``params``."""
-
-    def step_size(self, lr: float) -> float:
-        """What the server multiplies the aggregate with before it subtracts it."""
-
-
 @dataclass
 class StartView:
     """What is known before the first of several models is trained.
@@ -276,7 +269,7 @@ class Clustering(Protocol):
         """The choices (n,) int64 of all clients of a round, after looking at models that nobody chose."""
 
     def step(self, params: Tensor, vector: Tensor, step_size: float, share: float) -> Tensor:
-        """The next parameters (d,) of a model at ``params``; ``vector`` is the aggregate of a ``share`` of the clients."""
+        """The next parameters (d,) of a model at ``params``, from the aggregate of its ``share`` of the clients."""
 
 
 class Schedule(Protocol):

@@ -29,13 +29,20 @@ class Network:
     """A module with its parameters in one vector (d,), in the order of ``module.parameters()``.
 
     ``num_classes`` outputs under cross-entropy, or with ``regression`` as many numbers under squared error. The module
-    must treat every sample by itself.
+    must treat every sample by itself. A model of texts is given its word ``vectors`` (V, e).
     """
 
     def __init__(
-        self, model: Model, input_shape: tuple[int, ...], num_classes: int, seed: int, regression: bool = False
+        self,
+        model: Model,
+        input_shape: tuple[int, ...],
+        num_classes: int,
+        seed: int,
+        vectors: Tensor | None = None,
+        regression: bool = False,
     ) -> None:
-        self._make, self._seed = partial(model, input_shape, num_classes), seed
+        words = [] if vectors is None else [vectors.cpu()]
+        self._make, self._seed = partial(model, input_shape, num_classes, *words), seed
         self.module = self._made("initial model")
         self.num_classes, self.regression = num_classes, regression
         self.criterion: Callable[..., Tensor] = squared_error if regression else functional.cross_entropy

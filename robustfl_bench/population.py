@@ -1,6 +1,6 @@
 """Samples arranged client by client, and the batches drawn from them."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -57,6 +57,10 @@ class Population:
     def __len__(self) -> int:
         return len(self.sizes)
 
+    def slice(self, client: int) -> slice:
+        """Rows of one client."""
+        return slice(int(self.starts[client]), int(self.starts[client] + self.sizes[client]))
+
     def batch(self, clients: Sequence[int]) -> Batch:
         """All samples of the clients at these positions."""
         starts = None if list(clients) == list(range(len(self))) else self.starts[list(clients)]
@@ -108,6 +112,22 @@ class Samples:
                 rows.append(np.arange(start, start + size))
             sizes.append(min(size, self.batch_size))
         return self._take(np.concatenate(rows), np.array(sizes))
+
+    def epochs(self, position: int, number: int) -> Iterator[tuple[Tensor, Tensor]]:
+        """The batches of ``number`` passes of one of the chosen clients over its samples: in an order drawn for each
+        pass, ``batch_size`` at a time with what is left over as the last, or all at once."""
+        population = self.population
+        own = population.slice(self.clients[position])
+        size = own.stop - own.start
+        if self.batch_size is None or size <= self.batch_size:
+            for _ in range(number):
+                yield population.x[own], population.y[own]
+            return
+        for epoch in range(number):
+            rng = seeding.generator(self.seed, self.stream, self.round, "epoch", epoch, self.ids[position])
+            order = torch.from_numpy(own.start + rng.permutation(size)).to(population.x.device)
+            for index in torch.split(order, self.batch_size):
+                yield population.x[index], population.y[index]
 
     def _take(self, rows: np.ndarray, sizes: np.ndarray) -> Batch:
         index = torch.from_numpy(rows).to(self.population.x.device)

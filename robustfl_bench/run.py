@@ -22,7 +22,6 @@ from robustfl_bench.interfaces import (
     Clustering,
     ConfigError,
     Data,
-    LocalUpdate,
     Model,
     Partition,
     PreAggregation,
@@ -30,6 +29,7 @@ from robustfl_bench.interfaces import (
     ServerView,
     StartView,
 )
+from robustfl_bench.local_updates import LocalUpdate
 from robustfl_bench.metrics import cluster_recovery, matched_distance, nearest_distance, recall_per_class
 from robustfl_bench.network import Network
 from robustfl_bench.population import Population, Samples
@@ -106,7 +106,8 @@ class Federation:
         s = experiment.settings
         self.experiment, self.data, self.num_classes = experiment, data, num_classes
         shape, regression = tuple(data.train_x.shape[1:]), data.train_y.is_floating_point()
-        self.network = Network(experiment.model, shape, num_classes, s.seed, regression).to(data.train_x.device)
+        self.network = Network(experiment.model, shape, num_classes, s.seed, data.vectors, regression)
+        self.network.to(data.train_x.device)
         by = self.owners if getattr(experiment.partition, "by_owner", False) else self.labels
         parts = experiment.partition(by, s.num_clients, seeding.generator(s.seed, "partition"))
         self.parts = parts
@@ -440,7 +441,10 @@ def _aggregate(federation: Federation, updates: Updates, state: State, lr: float
 def _zero_non_finite(matrix: Tensor) -> int:
     """Replace rows with a non-finite entry by zeros, in place: a rule never sees them. Returns how many there were."""
     # The sum of a row is finite unless an entry is not (or it overflows: look closer); it reads the matrix once.
-    suspects = (~matrix.sum(dim=1).isfinite()).nonzero().squeeze(1)
+    fine = matrix.sum(dim=1).isfinite()
+    if fine.all():
+        return 0
+    suspects = (~fine).nonzero().squeeze(1)
     rows = suspects[(~matrix[suspects].isfinite()).any(dim=1)]
     matrix[rows] = 0
     return len(rows)

@@ -129,13 +129,14 @@ def zeno(rows, f, loss, params, step, rho, mean=False):
     return rows[sorted(range(len(rows)), key=lambda i: -scores[i])[: len(rows) - f]].mean(axis=0)
 
 
-def bygars(rows, gradient, params, step, inner_steps=3, inner_lr=0.05, start=0.0, normalize=True):
-    if normalize:
-        rows = np.array([row / np.linalg.norm(row) for row in rows])
+def bygars(rows, gradient, params, step, inner_steps, inner_lr, start, normalize):
+    units = rows if normalize == "none" else np.array([row / np.linalg.norm(row) for row in rows])
+    if normalize == "updates":
+        rows = units
     q = np.full(len(rows), start)
     for _ in range(inner_steps):
         slope = gradient(params - step * sum(q[i] * rows[i] for i in range(len(rows))))
-        q = np.array([q[i] + inner_lr * float(rows[i] @ slope) for i in range(len(rows))])
+        q = np.array([q[i] + inner_lr * float(units[i] @ slope) for i in range(len(rows))])
     return sum(q[i] * rows[i] for i in range(len(rows)))
 
 

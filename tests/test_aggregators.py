@@ -6,9 +6,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-import reference
 import torch
-from rounds import build, make_server, names, skewed_round
 
 from robustfl_bench.aggregators.boba import Boba
 from robustfl_bench.aggregators.bygars import ByGars
@@ -22,6 +20,8 @@ from robustfl_bench.aggregators.zeno import Zeno
 from robustfl_bench.interfaces import ConfigError
 from robustfl_bench.pre_aggregations.bucketing import Bucketing
 from robustfl_bench.updates import Updates
+from tests import reference
+from tests.rounds import build, make_server, names, skewed_round
 
 AGGREGATORS = names("aggregator")
 F = 3
@@ -49,6 +49,7 @@ NOT_ROBUST = {
     "average": "one client moves the mean at will",
     "fedavg": "one client moves the mean at will",
     "rar": "one client moves the mean at will",
+    "beta_trmean": "5% of 20 clients is one at each end, and three are wild",
     "avgrej": "with two wild clients every mean that leaves one out is still wild",
     "boba_wo_stage2": "projections of wild clients are averaged",
     "bygars": "its weights have any sum, so neither has its length a bound",
@@ -70,7 +71,7 @@ def permitted(excluded):
 
 
 def test_every_config_is_seen():
-    assert len(AGGREGATORS) == 24
+    assert len(AGGREGATORS) == 25
     assert names("pre_aggregation") == ["bucketing", "none"]
 
 
@@ -371,14 +372,15 @@ def test_losses_in_blocks(monkeypatch):
     assert all(torch.equal(a, b) for a, b in zip(whole, parts, strict=True))
 
 
-@pytest.mark.parametrize("normalize", [True, False])
-@pytest.mark.parametrize("start", ["zero", "uniform"])
-def test_bygars(normalize, start):
+@pytest.mark.parametrize("normalize", ["updates", "products", "none"])
+@pytest.mark.parametrize(("start", "chain_rule"), [("zero", True), ("uniform", False)])
+def test_bygars(normalize, start, chain_rule):
     for updates, server, rows, _ in instances():
         _, gradient, params = model(server)
         first = 0.0 if start == "zero" else 1 / len(rows)
-        expected = reference.bygars(rows, gradient, params, server.step_size, 3, 1e-3, first, normalize)
-        agree(ByGars(inner_lr=1e-3, start=start, normalize=normalize)(updates, server), expected)
+        rate = 1e-3 * server.step_size if chain_rule else 1e-3
+        expected = reference.bygars(rows, gradient, params, server.step_size, 3, rate, first, normalize)
+        agree(ByGars(3, 1e-3, start, normalize, chain_rule)(updates, server), expected)
 
 
 def test_rage():
@@ -460,6 +462,7 @@ def test_too_few_clients_are_refused_before_the_run():
         (lambda: Boba(1, stage2="no"), "stage2 must be true or false"),
         (lambda: Zeno(1, penalty="l1"), "penalty must be one of"),
         (lambda: ByGars(start="one"), "start must be one of"),
+        (lambda: ByGars(normalize=True), "normalize must be one of"),
         (lambda: ServerMix(CooMed(), 1.5), "server_weight must be in"),
         (lambda: Bucketing(0), "bucket_size must be >= 1"),
     ],

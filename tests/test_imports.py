@@ -20,12 +20,10 @@ def modules() -> dict[str, Path]:
     return names
 
 
-def imported(path: Path, known: set[str], everywhere: bool) -> set[str]:
-    """Modules of the package that a file imports, with or without those inside functions; outside ones by top name."""
-    tree = ast.parse(path.read_text())
-    nodes: list[ast.AST] = list(ast.walk(tree)) if everywhere else list(tree.body)
+def imported(path: Path, known: set[str]) -> set[str]:
+    """Modules of the package that a file imports, also inside functions; those outside by their first name."""
     found = set()
-    for node in nodes:
+    for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module:
@@ -34,9 +32,9 @@ def imported(path: Path, known: set[str], everywhere: bool) -> set[str]:
     return {name if name in known else name.split(".")[0] for name in found}
 
 
-def graph(everywhere: bool = False) -> dict[str, set[str]]:
+def graph() -> dict[str, set[str]]:
     names = modules()
-    return {name: imported(path, set(names), everywhere) - {name} for name, path in names.items()}
+    return {name: imported(path, set(names)) - {name} for name, path in names.items()}
 
 
 def test_the_import_graph_has_no_cycle() -> None:
@@ -47,7 +45,7 @@ def test_the_import_graph_has_no_cycle() -> None:
 
 
 def test_only_cli_and_experiment_know_hydra() -> None:
-    users = {name for name, targets in graph(everywhere=True).items() if targets & {"hydra", "omegaconf"}}
+    users = {name for name, targets in graph().items() if targets & {"hydra", "omegaconf"}}
     assert users == {"robustfl_bench.cli", "robustfl_bench.experiment"}
 
 
@@ -58,7 +56,7 @@ def room(name: str) -> str:
 
 def test_rules_do_not_know_the_engine_nor_each_others_rooms() -> None:
     forbidden = {"run", "experiment", "cli", "settings", "results", "datasets", "seeding", "population", "network"}
-    for name, targets in graph(everywhere=True).items():
+    for name, targets in graph().items():
         if room(name) not in RULES:
             continue
         others = {room(target) for target in targets if target.startswith("robustfl_bench.")} - {room(name)}
@@ -66,7 +64,7 @@ def test_rules_do_not_know_the_engine_nor_each_others_rooms() -> None:
 
 
 def test_the_engine_names_no_rule_and_results_know_no_engine() -> None:
-    everything = graph(everywhere=True)
+    everything = graph()
     rooms = {name: {room(target) for target in targets if "." in target} for name, targets in everything.items()}
     assert not rooms["robustfl_bench.run"] & {*RULES, "results", "datasets", "experiment", "cli"}
     for name, targets in rooms.items():

@@ -21,9 +21,7 @@ class Krum:
     num_selected: int | None = 1
 
     def __post_init__(self) -> None:
-        check_fields(self, num_byzantine=(0, math.inf))
-        if self.num_selected is not None:
-            check_fields(self, num_selected=(1, math.inf))
+        check_fields(self, num_byzantine=(0, math.inf), num_selected=(1, math.inf))
 
     def check(self, n: int) -> None:
         """Raise ConfigError when n clients are too few for Krum's guarantee."""

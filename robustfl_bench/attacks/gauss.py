@@ -23,8 +23,7 @@ class Gauss(Attack):
 
     def __post_init__(self) -> None:
         check_fields(self, variance=(0, math.inf))
-        if self.std is not None:
-            check_fields(self, std=(0, math.inf))
+        check_fields(self, std=(0, math.inf))
 
     def craft(self, view: AttackView) -> Tensor:
         rows = view.rng.standard_normal((view.num_byzantine, view.honest.d), dtype=np.float32)

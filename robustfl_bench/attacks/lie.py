@@ -35,8 +35,7 @@ class LittleIsEnough(Attack):
     ddof: int = 1
 
     def __post_init__(self) -> None:
-        if self.z is not None:
-            check_fields(self, z=(-math.inf, math.inf))
+        check_fields(self, z=(-math.inf, math.inf))
         check_choice("sign", self.sign, ("minus", "plus"))
         check_fields(self, ddof=(0, 1))
 
