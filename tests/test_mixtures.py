@@ -97,7 +97,8 @@ def test_rotated_images_are_those_of_the_base_turned_by_the_clients_cluster() ->
         turned = base.train_x[i].rot90(int(data.clusters[i]), (1, 2))
         assert torch.equal(data.train_x[i], turned)
     assert torch.equal(data.train_y, base.train_y)
-    assert {(int(o), int(c)) for o, c in zip(data.owners, data.clusters, strict=True)} == {(i, i // 2) for i in range(8)}
+    pairs = {(int(owner), int(cluster)) for owner, cluster in zip(data.owners, data.clusters, strict=True)}
+    assert pairs == {(i, i // 2) for i in range(8)}
     assert np.ptp(data.owners.bincount().numpy()) <= 1
     assert data.test_clusters.bincount().tolist() == [len(base.test_y)] * 4
     assert torch.equal(data.test_x[data.test_clusters == 3], base.test_x.rot90(3, (2, 3)))
@@ -166,7 +167,8 @@ def test_losses_of_every_client_under_several_classifiers() -> None:
 
 
 def test_a_batch_of_some_clients_is_gathered_only_when_read() -> None:
-    population = Population(torch.arange(10.0)[:, None], torch.arange(10), [np.array([4, 5]), np.arange(3), np.array([9])])
+    owned = [np.array([4, 5]), np.arange(3), np.array([9])]
+    population = Population(torch.arange(10.0)[:, None], torch.arange(10), owned)
     batch = population.batch([2, 0])
     assert [own.squeeze(1).tolist() for own, _ in batch.clients()] == [[9], [4, 5]]
     assert "x" not in vars(batch)
