@@ -1,0 +1,287 @@
+"""Figure 1 of BRIFCA (Tao, Yang, Kulkarni, arXiv 2306.00638): run it, and compare it with what the paper says of it.
+
+    python scripts/brifca_figure1.py run --runs DIR [--variant fair] [--variant published] [--ablation]
+    python scripts/brifca_figure1.py report --runs DIR --output results/brifca
+
+`run` goes through all cells, the cheap ones first; what is finished is not repeated, so start it again after an
+interruption, and start it twice to use two cores. `report` writes tables (CSV), the figure (PNG) and README.md from
+whatever is finished, and says what is not.
+"""
+
+import argparse
+import subprocess
+import sys
+from collections.abc import Sequence
+from itertools import pairwise
+from pathlib import Path
+
+import pandas as pd
+from matplotlib.figure import Figure
+
+from robustfl_bench.results import records
+from robustfl_bench.results.styles import BLACK, BLUE, ORANGE, RED
+
+VARIANTS = {"fair": "distance", "published": "distance_nearest"}  # and what each reports, as the authors' code does
+TRIALS, DIMS, CLUSTERS = 50, (20, 50, 100, 200, 500), (2, 5, 10, 15)
+METHODS = {  # clustering and rule: name, colour, marker
+    ("ifca", "coomed"): ("Algorithm 1, median", ORANGE, "^"),
+    ("ifca", "beta_trmean"): ("Algorithm 1, trimmed mean", RED, "v"),
+    ("ifca", "average"): ("IFCA, average", BLACK, "o"),
+    ("three_stage", "beta_trmean"): ("Three-Stage", BLUE, "s"),
+}
+NAMES = [name for name, _, _ in METHODS.values()]
+MEDIAN, TRIMMED, IFCA, THREE = NAMES
+SWEEPS = (("fig1a",), ("fig1b",), ("fig1c", "dataset.num_clusters=2"), ("fig1c", "dataset.num_clusters=15"))
+
+# What decides the figure: from the fair variant (5 clusters, 20 trials) one thing is changed at a time.
+ABLATION_TRIALS, ABLATION_DIMS = 20, (20, 100, 500)
+IFCA_METHODS, BASELINE = "+method=brifca/median,brifca/trimmed_mean,brifca/ifca", "+method=brifca/three_stage"
+ABLATIONS = {
+    "as in the fair variant": (IFCA_METHODS,),
+    "start near the truth (1/4 of the least distance)": (IFCA_METHODS, "clustering.init=warm"),
+    "start as published, the same in all trials": (IFCA_METHODS, "clustering.init=fixed_seed0"),
+    "empty model trained by a random client": (IFCA_METHODS, "clustering.empty=random"),
+    "attackers choose by the loss at 3 theta": (IFCA_METHODS, "attack.loss_at_3theta=true"),
+    "step divided by all clients": (IFCA_METHODS, "clustering.scale_by_share=true"),
+    "step divided by all clients, 3000 rounds": (IFCA_METHODS, "clustering.scale_by_share=true", "rounds=3000"),
+    "step 0.1": (IFCA_METHODS, "lr=0.1"),
+    "no attackers": (IFCA_METHODS, "attack=none"),
+    "as in the fair variant, Three-Stage": (BASELINE,),
+    "k-means from the true clusters": (BASELINE, "clustering.kmeans_init=oracle"),
+    "k-means from random clients, once": (BASELINE, "clustering.kmeans_init=random"),
+    "k-means with 200 restarts": (BASELINE, "clustering.restarts=200"),
+    "float32 determinant": (BASELINE, "clustering.erm=float32_det"),
+    "float32 determinant, k-means from the true clusters": (
+        BASELINE, "clustering.erm=float32_det", "clustering.kmeans_init=oracle",
+    ),
+    "unit norm": (BASELINE, "clustering.unit_norm=true"),
+}  # fmt: skip
+
+
+def main() -> None:
+    """Run or report."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    commands = parser.add_subparsers(dest="command", required=True)
+    running = commands.add_parser("run")
+    running.add_argument("--variant", choices=VARIANTS, action="append", help="default: both")
+    running.add_argument("--ablation", action="store_true", help="what decides the figure, instead of the figure")
+    reporting = commands.add_parser("report")
+    reporting.add_argument("--output", type=Path, default=Path("results/brifca"))
+    for command in (running, reporting):
+        command.add_argument("--runs", type=Path, required=True, help="folder with fair/, published/ and ablation/")
+    arguments = parser.parse_args()
+    if arguments.command == "report":
+        report(arguments.runs, arguments.output)
+    elif arguments.ablation:
+        run_ablation(arguments.runs)
+    else:
+        run(arguments.runs, arguments.variant or list(VARIANTS))
+
+
+def run(runs: Path, variants: Sequence[str]) -> None:
+    """All cells of the figure."""
+    for variant in variants:
+        for panel, *overrides in SWEEPS:
+            sweep(f"+experiment=brifca/{panel}", *overrides, f"variant={variant}", f"results_dir={runs / variant}")
+
+
+def run_ablation(runs: Path) -> None:
+    """All rows of the table of what decides the figure."""
+    for dim in ABLATION_DIMS:
+        for number, overrides in enumerate(ABLATIONS.values()):
+            common = ("+experiment=brifca/fig1a", f"dataset.dim={dim}", f"seed=range({ABLATION_TRIALS})")
+            sweep(*common, *overrides, f"results_dir={runs / 'ablation' / str(number)}")
+
+
+def sweep(*overrides: str) -> None:
+    """One call of the command; a failed run does not keep the others from being made."""
+    # Hydra composes every job of a batch before it starts the first.
+    command = [sys.executable, "-m", "robustfl_bench", "-m", "hydra.sweeper.max_batch_size=20", "num_threads=1"]
+    subprocess.run([*command, *overrides], check=False)
+
+
+def load(folder: Path) -> pd.DataFrame:
+    """One row per finished run: k, d, seed, method, distances, share of clients in the right cluster, seconds."""
+    try:
+        found = records.load(folder)
+    except records.NoRuns:
+        return pd.DataFrame()
+    found = found[found["state"] == "finished"]
+    last = pd.DataFrame([records.last_metrics(path) for path in found["folder"]], index=found.index)
+    pairs = zip(found["clustering"], found["aggregator"], strict=True)
+    return pd.DataFrame(
+        {
+            "k": found["dataset.num_clusters"].astype(int),
+            "d": found["dataset.dim"].astype(int),
+            "seed": found["seed"].astype(int),
+            "method": [METHODS[pair][0] for pair in pairs],
+            "seconds": found["seconds"].astype(float),
+            **{name: last[name] for name in ("distance", "distance_nearest", "cluster_recovery")},
+        }
+    )
+
+
+def summarise(runs: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
+    """Mean and standard error over trials, cell by cell."""
+    grouped = runs.groupby(list(by), sort=False)
+    table = pd.DataFrame({"trials": grouped.size()})
+    for name in VARIANTS.values():
+        table[name] = grouped[name].mean()
+        table[f"{name}_se"] = grouped[name].sem()
+    table["all_clusters_found"] = grouped["cluster_recovery"].agg(lambda share: float((share > 0.99).mean()))
+    table["seconds_per_trial"] = grouped["seconds"].mean()
+    return table.reset_index()
+
+
+def draw(cells: pd.DataFrame, path: Path) -> None:
+    """Both variants, one below the other; the panels of the paper beside each other; bars are standard errors."""
+    panels = [("k = 5, m = 200", "k", 5, "d"), ("k = 10, m = 400", "k", 10, "d"), ("d = 500", "d", 500, "k")]
+    figure = Figure(figsize=(11, 6.4), layout="constrained")
+    axes = figure.subplots(2, 3, sharey="row")
+    for row, (variant, measure) in zip(axes, VARIANTS.items(), strict=True):
+        for axis, (title, fixed, value, along) in zip(row, panels, strict=True):
+            for name, colour, marker in METHODS.values():
+                chosen = (cells["variant"] == variant) & (cells["method"] == name) & (cells[fixed] == value)
+                line = cells[chosen].sort_values(along)
+                positions = [(DIMS if along == "d" else CLUSTERS).index(x) for x in line[along]]
+                axis.errorbar(
+                    positions, line[measure], line[f"{measure}_se"], color=colour, marker=marker, label=name,
+                    capsize=3, linewidth=1.3, markersize=5,
+                )  # fmt: skip
+            ticks = DIMS if along == "d" else CLUSTERS
+            axis.set_xticks(range(len(ticks)), [str(tick) for tick in ticks])
+            axis.set_xlabel("dimension d" if along == "d" else "clusters k")
+            axis.set_title(f"{variant}: {title}", fontsize=10)
+            axis.set_ylim(bottom=0)
+            axis.grid(alpha=0.3)
+        row[0].set_ylabel("distance, matched" if measure == "distance" else "distance to the nearest truth")
+    handles, labels = axes[0, 0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=4, frameon=False)
+    figure.savefig(path, dpi=130)
+
+
+def differences(runs: pd.DataFrame, k: int, d: int, first: str, second: str, measure: str) -> pd.Series:
+    """First minus second, trial by trial; only trials that both have finished."""
+    cell = runs[(runs["k"] == k) & (runs["d"] == d)].pivot(index="seed", columns="method", values=measure)
+    return (cell.reindex(columns=[first])[first] - cell.reindex(columns=[second])[second]).dropna()
+
+
+def growth(runs: pd.DataFrame, method: str, measure: str) -> list[str]:
+    """A method's mean distance at d = 500 for every k, and whether each step up is one."""
+    chosen = runs[(runs["d"] == 500) & (runs["method"] == method)].groupby("k")[measure].agg(["mean", "sem"])
+    parts = [f"{row['mean']:.3f} ({row['sem']:.3f})" for _, row in chosen.iterrows()]
+    rises = all(a < b for a, b in pairwise(chosen["mean"]))
+    whole = tuple(chosen.index) == CLUSTERS
+    shown = [parts[list(chosen.index).index(k)] if k in chosen.index else "" for k in CLUSTERS]
+    return [method, *shown, ("yes" if rises else "no") if whole else "not run yet"]
+
+
+def comparison(runs: pd.DataFrame, first: str, others: Sequence[str], places: Sequence[tuple[int, int]],
+               measure: str, sign: int) -> list[list[str]]:  # fmt: skip
+    """In each (k, d): by how much the first method's distance is above each other one's, and whether the sign is right.
+
+    Differences of less than two standard errors count as not clear.
+    """
+    lines = []
+    for k, d in places:
+        gaps = [differences(runs, k, d, first, other, measure) for other in others]
+        trials = min(map(len, gaps))
+        if trials < 2:
+            lines.append([f"k = {k}, d = {d}", *[""] * len(others), "not run yet"])
+            continue
+        # The claim stands if it does against everyone, and falls if it does against anyone.
+        right = [sign * gap.mean() > 0 for gap in gaps]
+        clear = [abs(gap.mean()) > 2 * gap.sem() for gap in gaps]
+        decided = all(clear) if all(right) else any(c for r, c in zip(right, clear, strict=True) if not r)
+        verdict = ("yes" if all(right) else "no") + ("" if decided else ", not clearly")
+        verdict += "" if trials == TRIALS else f" ({trials} trials)"
+        lines.append([f"k = {k}, d = {d}", *[f"{gap.mean():+.3f} ({gap.sem():.3f})" for gap in gaps], verdict])
+    return lines
+
+
+def table(heading: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
+    """A Markdown table."""
+    rows = [heading, ["---", *["---:"] * (len(heading) - 1)], *lines]
+    return "\n".join(f"| {' | '.join(row)} |" for row in rows)
+
+
+def findings(runs: pd.DataFrame, variant: str) -> str:
+    """The paper's claims about its figure, one by one."""
+    measure = VARIANTS[variant]
+    cells = [(k, d) for k in (5, 10) for d in DIMS]
+    robust = (MEDIAN, TRIMMED)
+    parts = [
+        f"### {variant}: {'matched distance' if variant == 'fair' else 'distance to the nearest truth'}",
+        "**Three-Stage is best at d = 20 and 50.** Its distance minus each other's (standard error):",
+        table(["", MEDIAN, TRIMMED, IFCA, "best?"],
+              comparison(runs, THREE, (MEDIAN, TRIMMED, IFCA), [c for c in cells if c[1] <= 50], measure, -1)),
+        "**Three-Stage is worst at large d.** The same differences:",
+        table(["", MEDIAN, TRIMMED, IFCA, "worst?"],
+              comparison(runs, THREE, (MEDIAN, TRIMMED, IFCA), [c for c in cells if c[1] >= 100], measure, +1)),
+        "**Every method gets worse as k grows, at d = 500.** Distance (standard error):",
+        table(["", *[f"k = {k}" for k in CLUSTERS], "rises?"], [growth(runs, name, measure) for name in NAMES]),
+        "**IFCA with the average is worse than Algorithm 1.** Its distance minus that of Algorithm 1 with:",
+        table(["", "median", "trimmed mean", "worse?"],
+              comparison(runs, IFCA, robust, [*cells, (2, 500), (15, 500)], measure, +1)),
+    ]  # fmt: skip
+    return "\n\n".join(parts)
+
+
+def ablation(runs: Path) -> pd.DataFrame:
+    """Mean distances of every row of the table of what decides the figure."""
+    found = []
+    for number, name in enumerate(ABLATIONS):
+        rows = load(runs / "ablation" / str(number))
+        if len(rows):
+            found.append(summarise(rows, ("d", "method")).assign(change=name))
+    return pd.concat(found, ignore_index=True) if found else pd.DataFrame()
+
+
+def ablation_table(cells: pd.DataFrame) -> str:
+    """The same as Markdown: one line per change and method, one column per dimension."""
+    lines = []
+    for (change, method), rows in cells.groupby(["change", "method"], sort=False):
+        at = rows.set_index("d")
+        numbers = [f"{at.distance[d]:.3f} ({at.distance_se[d]:.3f}), {100 * at.all_clusters_found[d]:.0f}%"
+                   if d in at.index else "" for d in ABLATION_DIMS]  # fmt: skip
+        lines.append([str(change), str(method), *numbers])
+    return table(["changed", "method", *[f"d = {d}" for d in ABLATION_DIMS]], lines)
+
+
+def report(runs: Path, output: Path) -> None:
+    """Write the CSVs, the figure and README.md."""
+    output.mkdir(parents=True, exist_ok=True)
+    loaded = {variant: load(runs / variant) for variant in VARIANTS}
+    loaded = {variant: rows for variant, rows in loaded.items() if len(rows)}
+    cells = pd.concat([summarise(rows, ("k", "d", "method")).assign(variant=v) for v, rows in loaded.items()])
+    order = {name: number for number, name in enumerate(NAMES)}
+    cells = cells.sort_values(["variant", "k", "d", "method"], key=lambda c: c.map(order) if c.name == "method" else c)
+    columns = ["variant", *[name for name in cells.columns if name != "variant"]]
+    cells[columns].to_csv(output / "figure1.csv", index=False, float_format="%.6g")
+    draw(cells, output / "figure1.png")
+    decided = ablation(runs)
+    if len(decided):
+        decided.to_csv(output / "ablation.csv", index=False, float_format="%.6g")
+    hours = {variant: rows["seconds"].sum() / 3600 for variant, rows in loaded.items()}
+    expected = TRIALS * len(METHODS) * (2 * len(DIMS) + len(CLUSTERS) - 2)
+    done = [f"{v}: {len(rows)} of {expected} runs, {hours[v]:.2f} hours of one core" for v, rows in loaded.items()]
+    text = [
+        (output / "NOTES.md").read_text().rstrip() if (output / "NOTES.md").exists() else "# BRIFCA, figure 1",
+        "![Distance against dimension and number of clusters, both variants](figure1.png)",
+        "Finished: " + "; ".join(done) + ".",
+        "## The paper's claims",
+        *[findings(rows, variant) for variant, rows in loaded.items()],
+    ]
+    if len(decided):
+        text += [
+            "## What decides the figure",
+            f"From the fair variant one thing is changed at a time: matched distance (standard error) over "
+            f"{ABLATION_TRIALS} trials with 5 clusters, and in how many of them all clients found their clusters.",
+            ablation_table(decided),
+        ]
+    (output / "README.md").write_text("\n\n".join(text) + "\n")
+    print(f"{output}: {'; '.join(done)}")
+
+
+if __name__ == "__main__":
+    main()
