@@ -4,11 +4,13 @@
 of clients, who replace honest ones.
 """
 
+from typing import Any
+
 from robustfl_bench.papers.tables import Column, PaperTable, Part
 
 _RULES = ("raga", "fedavg", "median", "byrd_saga", "rfa", "mca")
 _CLIENTS = 50
-_ATTACKS = {
+_ATTACKS: dict[str, dict[str, Any]] = {
     "gaussian": {"attack": "gaussian", "attack.variance": 90},
     "sign_flip": {"attack": "sign_flip"},
     "lie": {"attack": "lie", "attack.z": 0.7, "attack.sign": "plus"},
@@ -31,7 +33,7 @@ def _phi(phi: str) -> Part:
     return Part(f"phi={phi}", {"setting": f"phi={phi}"}, {"partition.alpha": float(phi)})
 
 
-def _table(number: int, roman: str, dataset: str, title: str, blocks: tuple[Part, ...], **runs: object) -> PaperTable:
+def _table(number: int, roman: str, dataset: str, title: str, blocks: tuple[Part, ...], **runs: Any) -> PaperTable:
     return PaperTable(
         name=f"raga/table{number}",
         title=f"RAGA, Table {roman}: {title}",

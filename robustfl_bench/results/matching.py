@@ -24,37 +24,43 @@ SIZES = ("rounds", "lr", "batch_size", "num_clients", "num_byzantine", "num_byza
 """What a small version of an experiment may change, with all of schedule and server_data."""
 
 _SIZE_GROUPS = ("schedule", "server_data")
-_EVERY_RUN = ("seed", "eval_every")
+_ANY = ("seed", "eval_every")
 _UNRECORDED = ("num_byzantine_declared",)  # a run records it in the parts that use it
+_NEAR = 3  # settings in which a run may differ to be told of as not quite one of the table's
 _INDEX = ("dataset", "attack", "aggregator")
 
 
 @dataclass(frozen=True)
 class Wanted:
     """The config that a run must have: ``settings`` by flat key, as text. ``named`` are the keys and groups the table
-    names; ``free`` tells which keys may have any value.
+    names; keys in ``free``, or under a group in it, may have any value.
     """
 
     settings: Mapping[str, str]
     named: frozenset[str]
-    quick: bool
+    free: frozenset[str]
 
-    def free(self, key: str) -> bool:
+    def is_free(self, key: str) -> bool:
         """Whether the key may have any value."""
-        sized = key in SIZES or key.split(".")[0] in _SIZE_GROUPS
-        return key in _EVERY_RUN or (self.quick and sized)
+        return key in self.free or key.split(".")[0] in self.free
 
 
 @dataclass
 class Matches:
-    """The rows of a table of runs that belong to each set of conditions, and those that are not quite like any.
+    """The rows of a table of runs that belong to each place, in which the settings ``free`` (and groups) may differ.
 
-    ``unlike`` counts the settings that keep runs of the same data set, attack and rule out, as those runs have them.
+    ``unlike`` counts the few settings that keep runs of the same data set, attack and rule out, as those have them;
+    ``other_scale`` the runs that are left out because they were made at another scale.
     """
 
     places: dict[str, list[int]]
+    free: frozenset[str]
     unlike: Counter[str] = field(default_factory=Counter)
     other_scale: int = 0
+
+    def at(self, cell: PaperCell) -> list[int]:
+        """The rows that belong to a cell."""
+        return self.places.get(_place(cell), [])
 
 
 def missing_option(runs: Mapping[str, Any]) -> str:
@@ -73,13 +79,14 @@ def wanted(runs: Mapping[str, Any], quick: bool = False) -> Wanted:
     values = dict(options.flatten(tree)) | named
     resolved = {key: _resolve(value, values) for key, value in values.items()}
     settings_ = {key: canonical(text(leaf(value))) for key, value in resolved.items() if key not in _UNRECORDED}
-    return Wanted(settings_, frozenset({*runs} - {*_UNRECORDED}), quick)
+    following = {key for key, value in values.items() if options.interpolated(value) in SIZES}
+    free = {*_ANY, *SIZES, *_SIZE_GROUPS, *following} if quick else {*_ANY}
+    return Wanted(settings_, frozenset({*runs} - {*_UNRECORDED}), frozenset(free))
 
 
 def _resolve(value: Any, values: Mapping[str, Any]) -> Any:
-    while (key := options.interpolated(value)) is not None:
-        value = values[key]
-    return value
+    key = options.interpolated(value)
+    return value if key is None or key not in values else _resolve(values[key], values)
 
 
 def differences(held: Mapping[str, str], target: Wanted) -> list[str]:
@@ -87,13 +94,13 @@ def differences(held: Mapping[str, str], target: Wanted) -> list[str]:
     there = {key.split(".")[0] for key in held}
     found = []
     for key, value in target.settings.items():
-        if target.free(key):
+        if target.is_free(key):
             continue
         if key in held:
             found += [f"{key}={held[key]}"] if held[key] != value else []
         elif key in target.named or (key.endswith("_target_") and key.split(".")[0] in {*target.named, *there}):
             found.append(f"{key}=absent")
-    return found + [f"{key}={held[key]}" for key in held if key not in target.settings and not target.free(key)]
+    return found + [f"{key}={held[key]}" for key in held if key not in target.settings and not target.is_free(key)]
 
 
 def held(runs: pd.DataFrame) -> list[dict[str, str]]:
@@ -105,7 +112,7 @@ def held(runs: pd.DataFrame) -> list[dict[str, str]]:
             for row in rows]  # fmt: skip
 
 
-def place(cell: PaperCell) -> str:
+def _place(cell: PaperCell) -> str:
     """Equal for cells of the same runs, such as accuracy and max recall drop without attack; empty without runs."""
     return repr(sorted(cell.runs.items())) if cell.runs is not None else ""
 
@@ -118,12 +125,13 @@ def match(
     A run made at scale=quick belongs in no table at scale=paper, and the other way round.
     """
     quick = scale == "quick"
-    targets = {place(cell): wanted(cell.runs, quick) for cell in cells
+    targets = {_place(cell): wanted(cell.runs, quick) for cell in cells
                if cell.runs is not None and not missing_option(cell.runs)}  # fmt: skip
     by_kind: dict[tuple[str | None, ...], list[str]] = {}
     for name, target in targets.items():
         by_kind.setdefault(_kind(target.settings), []).append(name)
-    found = Matches({name: [] for name in targets})
+    free = frozenset[str]().union(*(target.free for target in targets.values()))
+    found = Matches({name: [] for name in targets}, free)
     for index, config in enumerate(configs):
         names = by_kind.get(_kind(config), [])
         if (scales[index] == "quick") != quick:
@@ -134,7 +142,8 @@ def match(
         for name in fitting:
             found.places[name].append(index)
         if names and not fitting:
-            found.unlike.update([", ".join(min(unlike.values(), key=len)[:3])])
+            closest = min(unlike.values(), key=len)
+            found.unlike.update([", ".join(closest)] if len(closest) <= _NEAR else [])
     return found
 
 

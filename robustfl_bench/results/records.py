@@ -25,9 +25,9 @@ STATES = (*ENDED, "running", "unfinished", "damaged")
 FACTS = (
     "run", "folder", "run_id", "state", "error", "rounds_done", "final_accuracy", "best_accuracy", "last_accuracy",
     "test_loss", "recall", "reference_id", "reference_command", "command", "scale", "experiment", "seconds", "commit",
-    "device", "num_threads", "processor", "versions",
+    "device", "num_threads", "processor", "versions", "last",
 )  # fmt: skip
-"""The columns that tell about a run; all others are its settings."""
+"""The columns that tell about a run; all others are its settings. ``last``: its last metrics, if not in its folder."""
 
 _TOP_LEVEL_KEY = re.compile(r"^(?=[A-Za-z_]\w*:)", re.MULTILINE)
 _YAML_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # libyaml is ten times faster, where there is one
@@ -64,6 +64,13 @@ def arrange(runs: pd.DataFrame) -> pd.DataFrame:
     """The columns in the order that ``load`` promises; what is absent is added empty."""
     names = {"seed", "rounds", *runs.columns} - set(FACTS)
     return runs.reindex(columns=[*FACTS, *sorted(names)])
+
+
+def nothing() -> pd.DataFrame:
+    """A table like that of ``load`` without a run."""
+    import pandas as pd
+
+    return arrange(pd.DataFrame({name: pd.Series(dtype=object) for name in FACTS}))
 
 
 def settings(runs: pd.DataFrame) -> list[str]:

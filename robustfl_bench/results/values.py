@@ -96,7 +96,8 @@ def measure(value: Value, runs: pd.DataFrame, everything: pd.DataFrame) -> dict[
         return {folder: Measured(1 - float(accuracy)) for folder, accuracy in accuracies}
     if value.name == _MRD.name:
         return _max_recall_drops(runs, everything)
-    return {folder: _from_metrics(value, folder) for folder in runs["folder"]}
+    found = zip(runs["folder"], runs["last"], strict=True)
+    return {folder: _from_metrics(value, folder, last) for folder, last in found}
 
 
 def _max_recall_drops(runs: pd.DataFrame, everything: pd.DataFrame) -> dict[str, Measured]:
@@ -119,9 +120,9 @@ def _max_recall_drops(runs: pd.DataFrame, everything: pd.DataFrame) -> dict[str,
     return measured
 
 
-def _from_metrics(value: Value, folder: str) -> Measured:
+def _from_metrics(value: Value, folder: str, stored: object) -> Measured:
     try:
-        last = last_metrics(folder)
+        last = stored if isinstance(stored, dict) else last_metrics(folder)
     except Damaged as error:
         return Measured(reason=str(error))
     if value.name not in last:
@@ -131,9 +132,10 @@ def _from_metrics(value: Value, folder: str) -> Measured:
 
 def _metrics_columns(runs: pd.DataFrame) -> list[str]:
     columns: dict[str, None] = {}
-    for folder in runs.loc[runs["state"] == "finished", "folder"]:
+    finished = runs[runs["state"] == "finished"]
+    for folder, last in zip(finished["folder"], finished["last"], strict=True):
         try:
-            columns |= dict.fromkeys(last_metrics(folder))
+            columns |= dict.fromkeys(last if isinstance(last, dict) else last_metrics(folder))
         except Damaged:
             continue
     return list(columns)
