@@ -342,7 +342,7 @@ def test_text(results: Path, capsys: pytest.CaptureFixture[str]) -> None:
     code, out, err = run_cli(capsys, "table", "boba/table2_mnist", "--results-dir", results)
     assert (code, err) == (0, "")
     lines = out.splitlines()
-    assert lines[0].startswith("BOBA, Table 2: under attack, MNIST: measured, mean (sample sd) [seeds], and published")
+    assert lines[0].startswith("BOBA, Table 2: under attack, MNIST: measured, mean (sample sd) [n=seeds], and pub")
     row = next(i for i, line in enumerate(lines) if line.startswith("boba "))
     assert [" ".join(line.split()) for line in lines[row : row + 3]] == [
         "boba measured 92.1 (0.1) [n=2] 91.7 (0.1) [n=2] 93.1 (0.1) [n=2] 70.1 (0.1) [n=2] 92.1 (0.1) [n=2] "
@@ -353,7 +353,8 @@ def test_text(results: Path, capsys: pytest.CaptureFixture[str]) -> None:
     krum = next(line for line in lines if line.startswith("krum "))
     assert krum.split()[2:8] == ["missing", "n/a", "[1]", "failed", "missing", "missing"]
     assert "[1] Krum needs n > 2f + 2, got n=30, f=16" in lines
-    assert "unfinished 1/" not in out and "unfinished 3/200" in out
+    assert "[2] selfrej / Wst is printed as 71.5" in out and "71.5 [2]" in out
+    assert "unfinished 3/200" in out
     assert any(line.startswith("failed") and "RuntimeError: out of memory" in line for line in lines)
     assert "81 of 90 cells have no number, 2 have fewer seeds than others" in out
 

@@ -194,19 +194,26 @@ def relevant(runs: Mapping[str, Any], scale: str) -> frozenset[tuple[str, str]]:
 
 
 def cells_of_preset(table: PaperTable, scale: str, folder: Path | None = None) -> set[frozenset[tuple[str, str]]]:
-    """The runs that the preset's sweep makes, told by the settings that the table names."""
-    cfg = composed(f"+experiment={table.name}", f"scale={scale}", preset_folder=folder)
-    sweep = OmegaConf.to_container(cfg.hydra.sweeper.params, resolve=True)
+    """The runs that the preset's sweep makes, told by the settings that the table names.
+
+    Rules and attacks change no other setting, so that the configuration is composed once for all of them.
+    """
+    preset = (f"+experiment={table.name}", f"scale={scale}")
+    sweep = OmegaConf.to_container(composed(*preset, preset_folder=folder).hydra.sweeper.params, resolve=True)
     assert isinstance(sweep, dict)
     swept = {str(key): choices(str(key), str(values)) for key, values in sweep.items() if key != "seed"}
-    base = dict(options.flatten(OmegaConf.to_container(without_hydra(cfg), resolve=True)))  # type: ignore[arg-type]
-    base |= {group: name for group, name in cfg.hydra.runtime.choices.items() if options.is_group(group)}
+    rules, attacks = swept.pop("aggregator"), swept.pop("attack")
     keys = {key for cell in table.cells for key in cell.runs or {}}
     found = set()
-    for combination in product(*swept.values()):
-        run = base | dict(zip(swept, combination, strict=True))
-        run |= {"num_byzantine": 0} if run["attack"] == "none" else {}
-        found.add(relevant({key: run[key] for key in keys if key in run}, scale))
+    for others in product(*swept.values()):
+        one = [f"{key}={value}" for key, value in zip(swept, others, strict=True)]
+        cfg = composed(*preset, *one, preset_folder=folder)
+        base = dict(options.flatten(OmegaConf.to_container(without_hydra(cfg), resolve=True)))  # type: ignore[arg-type]
+        base |= {group: name for group, name in cfg.hydra.runtime.choices.items() if options.is_group(group)}
+        for rule, attack in product(rules, attacks):
+            run = base | {"aggregator": rule, "attack": attack}
+            run |= {"num_byzantine": 0} if attack == "none" else {}
+            found.add(relevant({key: run[key] for key in keys if key in run}, scale))
     return found
 
 
@@ -224,8 +231,8 @@ def check_preset(table: PaperTable, folder: Path | None = None) -> None:
     assert cells_of_preset(table, "paper", folder) == cells_of_table(table, "paper")
     quick = cells_of_preset(table, "quick", folder)
     assert quick and quick <= cells_of_table(table, "quick")
-    cells = [cell for cell in table.cells if cell.runs is not None]
-    for scale, cell in product(("paper", "quick"), (cells[0], cells[-1])):
+    last = {cell.block: cell for cell in table.cells if cell.runs is not None}  # the paper's own rule, under attack
+    for scale, cell in product(("paper", "quick"), last.values()):
         runs = cell.runs or {}
         axes = {**cell.column.runs, "aggregator": cell.method}
         axes |= next(block.runs for block in table.blocks if block.label == cell.block)

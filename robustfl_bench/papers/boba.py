@@ -66,6 +66,7 @@ def _table(
         methods=methods,
         columns=columns,
         blocks=blocks,
+        repeats="mean (sd) over 5 seeds" if int(number) <= 4 else "mean (sd) over seeds whose number is not given",
     )
 
 
@@ -84,8 +85,12 @@ def _tables() -> list[PaperTable]:
     corrupted = {"corruption": "common", "corruption.severity": 3}
     ablation = {"num_clients": 16, "num_byzantine_declared": 2}
     parts = ("average", "boba_es", "boba", "boba_wo_stage1", "boba_wo_stage2")
-    shares = tuple(
-        Part(f"participation={share}", {"setting": f"participation={share}"}, {"participation": float(share)})
+    shares = tuple(  # what the server then declares is not printed: as many of those that take part as of all
+        Part(
+            f"participation={share}",
+            {"setting": f"participation={share}"},
+            {"participation": float(share), "num_byzantine_declared": round(60 * float(share))},
+        )
         for share in ("0.25", "0.50", "0.75", "1.00")
     )
     return [

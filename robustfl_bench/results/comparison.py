@@ -40,7 +40,8 @@ class Compared:
     """A cell: what was measured, what was published, and what of it is compared.
 
     ``reference`` is the published number, or for a worst case the least of the published numbers under attack, which
-    may differ from the printed one. ``difference`` is measured less published, None where there is nothing to compare.
+    may differ from the printed one; then ``note`` is the number of the footnote that says so. ``difference`` is the
+    measured number less the reference, None where there is nothing to compare.
     """
 
     cell: PaperCell
@@ -48,6 +49,7 @@ class Compared:
     reference: float
     tolerance: float
     difference: float | None = None
+    note: int | None = None
 
     @property
     def inside(self) -> bool | None:
@@ -99,7 +101,7 @@ class Comparison:
 
     @property
     def gaps(self) -> list[Compared]:
-        """The largest differences, largest first, in units of their tolerance where columns differ in unit."""
+        """The differences, largest first, all counted in percentage points."""
         apart = [cell for cell in self.judged if cell.difference]
         return sorted(apart, key=lambda cell: -abs(cell.difference or 0) / points(self.values[cell.cell.column.label]))
 
@@ -235,18 +237,20 @@ def _worst(comparison: Comparison, cell: PaperCell) -> Compared:
            if (other.cell.row, other.cell.column.metric) == (cell.row, cell.column.metric)
            and other.cell.column.published["attack"] != "none"]  # fmt: skip
     least = min(row, key=lambda other: other.reference)
+    note = None
     if least.reference != cell.published.number:
-        comparison.notes.append(
+        note = add_note(
+            comparison.notes,
             f"{_name(cell)} is printed as {cell.published.mean}; compared is the least of its printed numbers under "
-            f"attack, {least.cell.published.mean} ({least.cell.column.label})"
+            f"attack, {least.cell.published.mean} ({least.cell.column.label})",
         )
     value = comparison.values[cell.column.label]
     means = [other.measured.mean for other in row if other.measured.seeds]
-    if not means:
-        return _judge(cell, Cell(state="-"), least.reference, value)
-    lowest = math.nan if any(map(math.isnan, means)) else min(means)
-    made = Cell(lowest, seeds=1, partial=len(means) < len(row))  # a minimum of means has no sd
-    return _judge(cell, made, least.reference, value)
+    made = Cell(state="-")
+    if means:
+        lowest = math.nan if any(map(math.isnan, means)) else min(means)
+        made = Cell(lowest, seeds=1, partial=len(means) < len(row))  # a minimum of means has no sd
+    return replace(_judge(cell, made, least.reference, value), note=note)
 
 
 def _spearman(measured: Sequence[float], published: Sequence[float]) -> float:

@@ -32,7 +32,7 @@ def _sheet(comparison: Comparison) -> Sheet:
         for method in table.methods:
             rows += _lines(comparison, block.label, method)
     return Sheet(
-        above=[f"{table.title}: measured, mean (sample sd) [seeds], and published, {table.repeats}",
+        above=[f"{table.title}: measured, mean (sample sd) [n=seeds], and published, {table.repeats}",
                _measures(comparison), *comparison.remarks],
         heading=heading,
         rows=rows,
@@ -65,7 +65,7 @@ def _lines(comparison: Comparison, block: str, method: str) -> list[list[Printed
             digits = comparison.values[column.label].digits
             line = [
                 Printed(_number(cell, digits), _is_best(comparison, cell, measured=True), cell.measured.note),
-                Printed(cell.cell.published.text, _is_best(comparison, cell, measured=False)),
+                Printed(cell.cell.published.text, _is_best(comparison, cell, measured=False), cell.note),
                 Printed(_apart(cell, digits)),
             ]
         measured.append(line[0])
@@ -169,7 +169,7 @@ def _csv(comparison: Comparison) -> str:
             "tolerance": cell.tolerance,
             "inside": "" if cell.inside is None else str(cell.inside).lower(),
             "state": state,
-            "reason": comparison.notes[cell.measured.note - 1] if cell.measured.note else "",
+            "reason": "; ".join(comparison.notes[note - 1] for note in (cell.measured.note, cell.note) if note),
         }
         writer.writerow(row)
     return out.getvalue()
