@@ -35,6 +35,7 @@ CONF = HERE / "conf" if (HERE / "conf").is_dir() else HERE.parent / "conf"  # a 
 
 GROUPS = (
     "dataset",
+    "corruption",
     "partition",
     "model",
     "attack",
@@ -57,6 +58,7 @@ DEFINING = (
     "precision",
     *GROUPS,
 )  # num_byzantine_declared counts where a part uses it
+OPTIONAL = ("corruption",)  # count where they are used: runs made before there was such a group keep their identity
 SMALL = 2e9  # samples x parameters of a round up to which a second thread costs more than it brings
 LAST = 10  # evaluated rounds of `last_10`
 
@@ -141,7 +143,11 @@ def plan(cfg: DictConfig) -> Plan:
             parts["aggregator"].check(settings.clients_per_round)
         except ConfigError as error:
             raise InfeasibleError(str(error)) from None
-    return Plan(settings, parts["dataset"], parts, {key: config[key] for key in DEFINING})
+    return Plan(settings, parts["dataset"], parts, _identity(config))
+
+
+def _identity(config: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: config[key] for key in DEFINING if config[key] or key not in OPTIONAL}
 
 
 def _reason(error: InstantiationException) -> str:
@@ -218,7 +224,7 @@ def record_infeasible(
     config: dict[str, Any] = OmegaConf.to_container(cfg, resolve=True)  # type: ignore[assignment]
     if not instantiate(config["attack"]).present:
         config |= {"num_byzantine": 0, "attack": _option("attack", "none")}
-    planned = Plan(Settings(**config), instantiate(config["dataset"]), {}, {key: config[key] for key in DEFINING})
+    planned = Plan(Settings(**config), instantiate(config["dataset"]), {}, _identity(config))
     names = dict(choices or {})
     folder = _folder(planned, names)
     folder.open(planned.identity)
