@@ -35,6 +35,7 @@ CONF = HERE / "conf" if (HERE / "conf").is_dir() else HERE.parent / "conf"  # a 
 
 GROUPS = (
     "dataset",
+    "corruption",
     "partition",
     "model",
     "attack",
@@ -57,6 +58,7 @@ DEFINING = (
     "precision",
     *GROUPS,
 )  # num_byzantine_declared counts where a part uses it
+OPTIONAL = ("corruption",)  # count where they are used: runs made before there was such a group keep their identity
 SMALL = 2e9  # samples x parameters of a round up to which a second thread costs more than it brings
 LAST = 10  # evaluated rounds of `last_10`
 
@@ -66,7 +68,13 @@ def _at_scale(paper: Any, quick: Any, *, _root_: DictConfig) -> Any:
     return quick if _root_.scale == "quick" else paper
 
 
+def _share(part: float, whole: int) -> int:
+    """``${share:${participation},60}`` in a preset: 15 with participation=0.25."""
+    return round(part * whole)
+
+
 OmegaConf.register_new_resolver("at_scale", _at_scale, replace=True)
+OmegaConf.register_new_resolver("share", _share, replace=True)
 
 
 class RunFailed(RuntimeError):
@@ -140,13 +148,17 @@ def plan(cfg: DictConfig) -> Plan:
         settings.num_byzantine = config["num_byzantine"] = 0
         config["attack"] = _option("attack", "none")
     _check_model(parts["model"], parts["dataset"])
-    planned = Plan(settings, parts["dataset"], parts, {key: config[key] for key in DEFINING})
+    planned = Plan(settings, parts["dataset"], parts, _identity(config))
     if hasattr(parts["aggregator"], "check") and parts["pre_aggregation"] is None:
         try:
             parts["aggregator"].check(settings.clients_per_round)
         except ConfigError as error:
             raise InfeasibleError(str(error), planned) from None
     return planned
+
+
+def _identity(config: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: config[key] for key in DEFINING if config[key] or key not in OPTIONAL}
 
 
 def _reason(error: InstantiationException) -> str:

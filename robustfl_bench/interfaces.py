@@ -18,11 +18,31 @@ from robustfl_bench.updates import Aggregate, Updates
 
 
 @dataclass(frozen=True)
+class Scaling:
+    """How images became inputs: ``(pixels - mean) / sd``, pixels in [0, 1], ``mean`` and ``sd`` (C, 1, 1)."""
+
+    mean: Tensor
+    sd: Tensor
+
+    def pixels(self, inputs: Tensor) -> Tensor:
+        """The images (N, C, H, W) in [0, 1] behind ``inputs``."""
+        return (inputs * self.sd).add_(self.mean).clamp_(0, 1)
+
+    def inputs(self, pixels: Tensor) -> Tensor:
+        """What a network is given for the images."""
+        return (pixels - self.mean).div_(self.sd)
+
+    def to(self, device: torch.device) -> "Scaling":
+        """The same on ``device``."""
+        return Scaling(self.mean.to(device), self.sd.to(device))
+
+
+@dataclass(frozen=True)
 class Data:
     """A data set as tensors: ``train_x`` (N, ...) float32 or token ids, ``train_y`` (N,) int64, the same for test.
 
     ``source`` says which variant of the files was read (official, rebuilt, subset ...). Texts, as token ids with 0 for
-    padding, come with the ``vectors`` (V, e) of their words.
+    padding, come with the ``vectors`` (V, e) of their words; images with their ``scaling``.
     """
 
     train_x: Tensor
@@ -31,6 +51,7 @@ class Data:
     test_y: Tensor
     source: str = "official"
     vectors: Tensor | None = None
+    scaling: Scaling | None = None
 
     def to(self, device: torch.device) -> "Data":
         """The same data on ``device``."""
