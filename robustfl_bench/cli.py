@@ -4,8 +4,7 @@ import difflib
 import os
 import re
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 
 import hydra
 from hydra.core.config_store import ConfigStore
@@ -21,6 +20,10 @@ from robustfl_bench.options import CONF
 from robustfl_bench.results.store import RunLocked
 from robustfl_bench.settings import Settings
 
+_EXPECTED = (HydraException, OmegaConfBaseException, ConfigError, DataError, RunFailed, RunLocked, OSError)
+
+_TRACEBACKS = os.environ.get("HYDRA_FULL_ERROR") == "1"  # what the user set, before main sets it for hydra
+
 ConfigStore.instance().store(name="settings", node=Settings)
 
 
@@ -29,41 +32,48 @@ def _job(cfg: DictConfig) -> float:
     """One run; in a sweep, what cannot be run is reported and recorded, and the other runs go on."""
     runtime = HydraConfig.get()
     overrides, choices = list(runtime.overrides.task), dict(runtime.runtime.choices)
-    if runtime.mode != RunMode.MULTIRUN:
-        with _one_line_errors():
-            return execute(cfg, overrides, choices)
     try:
         return execute(cfg, overrides, choices)
-    except InfeasibleError as error:
-        record_infeasible(cfg, str(error), overrides, choices)
-        _say(f"infeasible: {error}  [{' '.join(overrides)}]")
-    except RunLocked as error:
-        _say(f"skipped: {error}")
-    except Exception as error:
-        _say(f"failed: {explain(error)}  [{' '.join(overrides)}]")
-        raise  # to hydra, which keeps it while the other runs go on
+    except _EXPECTED as error:
+        if runtime.mode != RunMode.MULTIRUN:
+            sys.exit(_report(error))  # past hydra, which would print a line of its own
+        where = f"[{' '.join(overrides)}]"
+        if isinstance(error, InfeasibleError):
+            record_infeasible(error, overrides, choices)
+            _say(f"infeasible: {error}  {where}")
+        elif isinstance(error, RunLocked):
+            _say(f"skipped: {error}")
+        else:
+            _say(f"failed: {explain(error)}  {where}")
+            raise  # to hydra, which keeps it while the other runs go on
     return float("nan")
 
 
 def main() -> None:
-    """Console entry point: exit code 0, 2 for bad configuration, 3 for missing or corrupt data, 1 for anything else."""
-    os.environ["HYDRA_FULL_ERROR"] = "1"  # hydra hands errors over instead of printing tracebacks
-    with _one_line_errors():
-        _job()
+    """Console entry point: exit code 0, 2 for bad configuration, 3 for missing or corrupt data, 1 for anything else.
 
-
-@contextmanager
-def _one_line_errors() -> Iterator[None]:
-    """Turn an expected error into its line on stderr and its exit code; let any other show its traceback."""
+    With HYDRA_FULL_ERROR=1 in the environment errors show their tracebacks.
+    """
+    os.environ["HYDRA_FULL_ERROR"] = "1"  # hydra hands errors over instead of printing them
     try:
-        yield
+        _job()
+    except BrokenPipeError:  # the reader of our output has gone, as in `robustfl-bench --help | head`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(1)
     except KeyboardInterrupt:
         _say("interrupted; the same command goes on from the last checkpoint")
         sys.exit(130)
-    except (HydraException, OmegaConfBaseException, ConfigError, DataError, RunFailed, RunLocked, OSError) as error:
-        _say(f"error: {explain(error)}")
-        bad_config = isinstance(error, HydraException | OmegaConfBaseException | ConfigError)
-        sys.exit(2 if bad_config else 3 if isinstance(error, DataError) else 1)
+    except Exception as error:
+        if _TRACEBACKS:
+            raise
+        sys.exit(_report(error))
+
+
+def _report(error: Exception) -> int:
+    """Print the error as one line; returns its exit code."""
+    _say(f"error: {explain(error)}")
+    bad_config = isinstance(error, HydraException | OmegaConfBaseException | ConfigError)
+    return 2 if bad_config else 3 if isinstance(error, DataError) else 1
 
 
 def _say(message: str) -> None:
@@ -75,7 +85,10 @@ def explain(error: Exception) -> str:
     if isinstance(error, MissingConfigException) and error.options is not None and error.missing_cfg_file:
         group, _, name = error.missing_cfg_file.rpartition("/")
         return f"unknown {group} {name!r}{_near(name, error.options)}; there are: {', '.join(error.options)}"
-    if type(error) is not MissingConfigException and isinstance(error, OSError):
+    if not isinstance(error, _EXPECTED):
+        line = " ".join(str(error).split())
+        return f"{type(error).__name__}: {line} (HYDRA_FULL_ERROR=1 shows where)"
+    if isinstance(error, OSError) and error.filename is not None:
         return f"cannot write {error.filename!s}: {error.strerror}; choose another folder with results_dir=..."
     text = " ".join(str(error).split())
     if isinstance(error, ConfigCompositionException):

@@ -35,6 +35,7 @@ HERE = Path(__file__).resolve().parent
 
 GROUPS = (
     "dataset",
+    "corruption",
     "partition",
     "model",
     "attack",
@@ -57,6 +58,7 @@ DEFINING = (
     "precision",
     *GROUPS,
 )  # num_byzantine_declared counts where a part uses it
+OPTIONAL = ("corruption",)  # count where they are used: runs made before there was such a group keep their identity
 SMALL = 2e9  # samples x parameters of a round up to which a second thread costs more than it brings
 LAST = 10  # evaluated rounds of `last_10`
 
@@ -66,11 +68,13 @@ def _at_scale(paper: Any, quick: Any, *, _root_: DictConfig) -> Any:
     return quick if _root_.scale == "quick" else paper
 
 
+def _share(part: float, whole: int) -> int:
+    """``${share:${participation},60}`` in a preset: 15 with participation=0.25."""
+    return round(part * whole)
+
+
 OmegaConf.register_new_resolver("at_scale", _at_scale, replace=True)
-
-
-class InfeasibleError(ConfigError):
-    """The rule cannot work with this many clients: a fact to record in a table, not a mistake in the config."""
+OmegaConf.register_new_resolver("share", _share, replace=True)
 
 
 class RunFailed(RuntimeError):
@@ -100,6 +104,14 @@ class Plan:
             "aggregator": _option("aggregator", "average"),
             "pre_aggregation": _option("pre_aggregation", "none"),
         }
+
+
+class InfeasibleError(ConfigError):
+    """The rule cannot work with this many clients: a fact to record in a table, not a mistake in the config."""
+
+    def __init__(self, reason: str, plan: Plan) -> None:
+        super().__init__(reason)
+        self.plan = plan
 
 
 def identify(identity: Mapping[str, Any]) -> str:
@@ -136,12 +148,17 @@ def plan(cfg: DictConfig) -> Plan:
         settings.num_byzantine = config["num_byzantine"] = 0
         config["attack"] = _option("attack", "none")
     _check_model(parts["model"], parts["dataset"])
+    planned = Plan(settings, parts["dataset"], parts, _identity(config))
     if hasattr(parts["aggregator"], "check") and parts["pre_aggregation"] is None:
         try:
             parts["aggregator"].check(settings.clients_per_round)
         except ConfigError as error:
-            raise InfeasibleError(str(error)) from None
-    return Plan(settings, parts["dataset"], parts, {key: config[key] for key in DEFINING})
+            raise InfeasibleError(str(error), planned) from None
+    return planned
+
+
+def _identity(config: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: config[key] for key in DEFINING if config[key] or key not in OPTIONAL}
 
 
 def _reason(error: InstantiationException) -> str:
@@ -153,10 +170,21 @@ def _reason(error: InstantiationException) -> str:
 
 
 def _check_model(model: Any, dataset: Dataset) -> None:
+    reads_text, is_text = getattr(model, "reads_text", False), hasattr(dataset, "embedding_dim")
+    if reads_text != is_text:
+        mismatch = "has texts: take model=gru" if is_text else "has no texts: take another model, or dataset=ag_news"
+        raise ConfigError(f"model {type(model).__name__} cannot read {dataset.name}, which {mismatch}")
+    _num_params(model, dataset)
+
+
+def _num_params(model: Any, dataset: Dataset) -> int:
+    """Parameters of the model, from shapes only (a vocabulary, known when its texts are read, counts one word)."""
     import torch
 
-    with torch.device("meta"):  # shapes only
-        model(dataset.input_shape, dataset.num_classes)
+    with torch.device("meta"):
+        vectors = [torch.empty(1, dataset.embedding_dim)] if hasattr(dataset, "embedding_dim") else []
+        module = model(dataset.input_shape, dataset.num_classes, *vectors)
+    return sum(parameter.numel() for parameter in module.parameters())
 
 
 def execute(cfg: DictConfig, overrides: Sequence[str] = (), choices: Mapping[str, str] | None = None) -> float:
@@ -167,15 +195,15 @@ def execute(cfg: DictConfig, overrides: Sequence[str] = (), choices: Mapping[str
     planned = plan(cfg)
     names = dict(choices or {})
     folder = _folder(planned, names)
-    summary = folder.summary()
-    if summary is not None and summary["status"] == store.FINISHED:
-        print(_line(folder, summary, "stored result"), flush=True)
-        return float(summary["final"]["test_accuracy"])
+    if (stored := _stored(folder)) is not None:
+        return stored
     # Missing data and impossible partitions are errors of the call, not failures of a run: nothing is written yet.
     data = _load(planned)
     federation = _federation(planned, data)
     folder.open(planned.identity)
     try:
+        if (stored := _stored(folder)) is not None:  # by another process, while this one loaded its data
+            return stored
         folder.reopen()
         outcome: dict[str, Any] = {"status": store.FAILED, "error": None}
         trace = None
@@ -200,20 +228,25 @@ def execute(cfg: DictConfig, overrides: Sequence[str] = (), choices: Mapping[str
     return float(summary["final"]["test_accuracy"])
 
 
+def _stored(folder: store.RunFolder) -> float | None:
+    """Print and return the result of a finished run, else None."""
+    summary = folder.summary()
+    if summary is None or summary["status"] != store.FINISHED:
+        return None
+    print(_line(folder, summary, "stored result"), flush=True)
+    return float(summary["final"]["test_accuracy"])
+
+
 def record_infeasible(
-    cfg: DictConfig, reason: str, overrides: Sequence[str] = (), choices: Mapping[str, str] | None = None
+    error: InfeasibleError, overrides: Sequence[str] = (), choices: Mapping[str, str] | None = None
 ) -> None:
     """Leave a run folder that says why this cell of a sweep cannot be run."""
-    config: dict[str, Any] = OmegaConf.to_container(cfg, resolve=True)  # type: ignore[assignment]
-    if not instantiate(config["attack"]).present:
-        config |= {"num_byzantine": 0, "attack": _option("attack", "none")}
-    planned = Plan(Settings(**config), instantiate(config["dataset"]), {}, {key: config[key] for key in DEFINING})
     names = dict(choices or {})
-    folder = _folder(planned, names)
-    folder.open(planned.identity)
+    folder = _folder(error.plan, names)
+    folder.open(error.plan.identity)
     try:
-        outcome = {"status": store.INFEASIBLE, "error": reason}
-        folder.finish(_summary(planned, folder, names, overrides) | outcome)
+        outcome = {"status": store.INFEASIBLE, "error": str(error)}
+        folder.finish(_summary(error.plan, folder, names, overrides) | outcome)
     finally:
         folder.close()
 
@@ -283,16 +316,14 @@ def _num_threads(planned: Plan, samples: int) -> int:
     s = planned.settings
     if s.num_threads is not None:
         return s.num_threads
-    import torch
-
-    with torch.device("meta"):
-        module = planned.parts["model"](planned.dataset.input_shape, planned.dataset.num_classes)
-    dim = sum(parameter.numel() for parameter in module.parameters())
+    dim = _num_params(planned.parts["model"], planned.dataset)
     per_round = samples if s.batch_size is None else min(samples, s.batch_size * s.clients_per_round)
     if per_round * dim < SMALL:
         return 1
     given = os.environ.get("SLURM_CPUS_PER_TASK") or os.environ.get("OMP_NUM_THREADS")
-    return int(given) if given and given.isdigit() else len(os.sched_getaffinity(0))
+    if given and given.isdigit():
+        return int(given)
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1  # macOS has none
 
 
 @contextmanager

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import torch
@@ -18,10 +18,31 @@ from robustfl_bench.updates import Aggregate, Updates
 
 
 @dataclass(frozen=True)
+class Scaling:
+    """How images became inputs: ``(pixels - mean) / sd``, pixels in [0, 1], ``mean`` and ``sd`` (C, 1, 1)."""
+
+    mean: Tensor
+    sd: Tensor
+
+    def pixels(self, inputs: Tensor) -> Tensor:
+        """The images (N, C, H, W) in [0, 1] behind ``inputs``."""
+        return (inputs * self.sd).add_(self.mean).clamp_(0, 1)
+
+    def inputs(self, pixels: Tensor) -> Tensor:
+        """What a network is given for the images."""
+        return (pixels - self.mean).div_(self.sd)
+
+    def to(self, device: torch.device) -> "Scaling":
+        """The same on ``device``."""
+        return Scaling(self.mean.to(device), self.sd.to(device))
+
+
+@dataclass(frozen=True)
 class Data:
     """A data set as tensors: ``train_x`` (N, ...) float32 or token ids, ``train_y`` (N,) int64, the same for test.
 
-    ``source`` says which variant of the files was read (official, rebuilt, subset ...).
+    ``source`` says which variant of the files was read (official, rebuilt, subset ...). Texts, as token ids with 0 for
+    padding, come with the ``vectors`` (V, e) of their words; images with their ``scaling``.
     """
 
     train_x: Tensor
@@ -29,22 +50,28 @@ class Data:
     test_x: Tensor
     test_y: Tensor
     source: str = "official"
+    vectors: Tensor | None = None
+    scaling: Scaling | None = None
 
     def to(self, device: torch.device) -> "Data":
         """The same data on ``device``."""
-        train_x, train_y, test_x, test_y = (
-            tensor.to(device) for tensor in (self.train_x, self.train_y, self.test_x, self.test_y)
-        )
-        return Data(train_x, train_y, test_x, test_y, self.source)
+        values: dict[str, Any] = vars(self)
+        return Data(**{name: value.to(device) if hasattr(value, "to") else value for name, value in values.items()})
 
 
 @runtime_checkable
 class Dataset(Protocol):
-    """A data set: what it looks like is known before it is loaded. Frozen, so that equal ones are loaded once."""
+    """A data set: what it looks like is known before it is loaded. Frozen, so that equal ones are loaded once.
+
+    One of texts also has ``embedding_dim``, the length of its words' vectors.
+    """
 
     name: str
-    input_shape: tuple[int, ...]
     num_classes: int
+
+    @property
+    def input_shape(self) -> tuple[int, ...]:
+        """Shape of one sample."""
 
     def load(self, folder: Path) -> Data:
         """Read the files under ``folder`` (its own sub-folder of it); raises DataError when missing or damaged."""
@@ -68,9 +95,12 @@ class Corruption(Protocol):
 
 
 class Model(Protocol):
-    """Makes the network for inputs of a shape."""
+    """Makes the network for inputs of a shape.
 
-    def __call__(self, input_shape: tuple[int, ...], num_classes: int) -> nn.Module:
+    A model of texts has an attribute ``reads_text = True`` and is called with its words' ``vectors`` (V, e) as well.
+    """
+
+    def __call__(self, input_shape: tuple[int, ...], num_classes: int, *vectors: Tensor) -> nn.Module:
         """A module with PyTorch's default initialisation, drawn from torch's global generator (the caller seeds it)."""
 
 

@@ -21,14 +21,17 @@ STACK_BYTES = 1 << 30  # memory for the activations of a stack of models
 class Network:
     """A module with its parameters in one vector (d,), in the order of ``module.parameters()``.
 
-    Cross-entropy loss; ``num_classes`` outputs. The module must treat every sample by itself.
+    Cross-entropy loss; ``num_classes`` outputs. The module must treat every sample by itself. A model of texts is
+    given its word ``vectors`` (V, e).
     """
 
-    def __init__(self, model: Model, input_shape: tuple[int, ...], num_classes: int, seed: int) -> None:
+    def __init__(
+        self, model: Model, input_shape: tuple[int, ...], num_classes: int, seed: int, vectors: Tensor | None = None
+    ) -> None:
         # Modules initialise themselves from the global generator: lend it to them, seeded by name, and restore it.
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seeding.integer(seed, "initial model"))
-            self.module = model(input_shape, num_classes)
+            self.module = model(input_shape, num_classes, *([] if vectors is None else [vectors.cpu()]))
         self.num_classes = num_classes
         self.initial = torch.cat([p.detach().reshape(-1) for p in self.module.parameters()])
         self.dim = len(self.initial)

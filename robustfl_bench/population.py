@@ -1,6 +1,6 @@
 """Samples arranged client by client, and the batches drawn from them."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -88,6 +88,22 @@ class Samples:
                 rows.append(np.arange(start, start + size))
             sizes.append(min(size, self.batch_size))
         return self._take(np.concatenate(rows), np.array(sizes))
+
+    def epochs(self, position: int, number: int) -> Iterator[tuple[Tensor, Tensor]]:
+        """The batches of ``number`` passes of one of the chosen clients over its samples: in an order drawn for each
+        pass, ``batch_size`` at a time with what is left over as the last, or all at once."""
+        population = self.population
+        own = population.slice(self.clients[position])
+        size = own.stop - own.start
+        if self.batch_size is None or size <= self.batch_size:
+            for _ in range(number):
+                yield population.x[own], population.y[own]
+            return
+        for epoch in range(number):
+            rng = seeding.generator(self.seed, self.stream, self.round, "epoch", epoch, self.ids[position])
+            order = torch.from_numpy(own.start + rng.permutation(size)).to(population.x.device)
+            for index in torch.split(order, self.batch_size):
+                yield population.x[index], population.y[index]
 
     def _take(self, rows: np.ndarray, sizes: np.ndarray) -> Batch:
         index = torch.from_numpy(rows).to(self.population.x.device)

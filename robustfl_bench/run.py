@@ -18,6 +18,7 @@ from robustfl_bench.interfaces import (
     Attack,
     AttackView,
     ConfigError,
+    Corruption,
     Data,
     Model,
     Partition,
@@ -41,6 +42,7 @@ class Experiment:
     """Everything a run is made of, except the data."""
 
     settings: Settings
+    corruption: Corruption | None
     partition: Partition
     model: Model
     attack: Attack
@@ -66,7 +68,7 @@ class Federation:
     def __init__(self, experiment: Experiment, data: Data, num_classes: int) -> None:
         s = experiment.settings
         self.experiment, self.data, self.num_classes = experiment, data, num_classes
-        self.network = Network(experiment.model, tuple(data.train_x.shape[1:]), num_classes, s.seed)
+        self.network = Network(experiment.model, tuple(data.train_x.shape[1:]), num_classes, s.seed, data.vectors)
         self.network.to(data.train_x.device)
         parts = experiment.partition(self.labels, s.num_clients, seeding.generator(s.seed, "partition"))
         byzantine = np.arange(s.num_clients, s.total_clients)
@@ -76,7 +78,27 @@ class Federation:
         self.honest_ids = np.setdiff1d(np.arange(s.num_clients), byzantine)
         self.byzantine_ids = byzantine
         self.parts = parts
-        self.honest = Population(data.train_x, data.train_y, [parts[i] for i in self.honest_ids])
+        self.honest = self.clients(self.honest_ids)
+
+    def clients(self, ids: np.ndarray) -> Population:
+        """The chosen clients with their own samples: feature skew changes them, poison has not yet."""
+        population = Population(self.data.train_x, self.data.train_y, [self.parts[i] for i in ids])
+        return self.corrupted(population, self.experiment.corruption, "corruption", ids.tolist())
+
+    def corrupted(
+        self, population: Population, corruption: Corruption | None, stream: str, ids: list[int]
+    ) -> Population:
+        """The population after each of its clients' images went through ``corruption``; their own stream is named by
+        their id."""
+        if corruption is None:
+            return population
+        scaling = self.data.scaling
+        if scaling is None:
+            raise ConfigError("corruptions change images and this data set has none; use corruption=none")
+        for position, i in enumerate(ids):
+            own, rng = population.slice(position), seeding.generator(self.experiment.settings.seed, stream, i)
+            population.x[own] = scaling.inputs(corruption(scaling.pixels(population.x[own]), rng))
+        return population
 
     @cached_property
     def labels(self) -> np.ndarray:
@@ -95,11 +117,11 @@ class Federation:
                 f"attack {type(attack).__name__} trains on the Byzantine clients' own data, but added clients "
                 "hold none: set byzantine_placement=replace"
             )
+        own = self.clients(self.byzantine_ids)
         xs, ys = [], []
-        for i in self.byzantine_ids:
-            index = torch.from_numpy(self.parts[i]).to(self.data.train_x.device)
-            x, y = self.data.train_x[index], self.data.train_y[index]
-            x, y = attack.poison(x, y, self.num_classes, seeding.generator(s.seed, "poison", int(i)))
+        for position, i in enumerate(self.byzantine_ids.tolist()):
+            x, y = own.x[own.slice(position)], own.y[own.slice(position)]
+            x, y = attack.poison(x, y, self.num_classes, seeding.generator(s.seed, "poison", i))
             xs.append(x)
             ys.append(y)
         ends = np.cumsum([0] + [len(y) for y in ys])
@@ -110,8 +132,11 @@ class Federation:
         """The server's samples, one "client" per class."""
         s = self.experiment.settings
         rng = seeding.generator(s.seed, "server data")
-        chosen = self.experiment.server_data(self.labels, self.num_classes, rng)
-        return Population(self.data.train_x, self.data.train_y, chosen)
+        server_data = self.experiment.server_data
+        chosen = server_data(self.labels, self.num_classes, rng)
+        classes = list(range(self.num_classes))
+        population = Population(self.data.train_x, self.data.train_y, chosen)
+        return self.corrupted(population, server_data.corruption, "server corruption", classes)
 
     @cached_property
     def server_together(self) -> Population:

@@ -34,6 +34,7 @@ class Settings:
     scale: str
     checkpoint_seconds: float
     dataset: Any
+    corruption: Any
     partition: Any
     model: Any
     attack: Any

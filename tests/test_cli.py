@@ -21,7 +21,7 @@ MISTAKES = [
     (["+bogus=1"], 2, ["no setting bogus"]),
     (["+aggregator.bogus=1"], 2, ["aggregator: no option 'bogus'"]),
     (["rounds=ten"], 2, ["rounds=ten", "could not be converted to Integer"]),
-    (["aggregator=mkrum", "aggregator.num_selected=ten"], 2, ["num_selected must be a whole number, got 'ten'"]),
+    (["aggregator=mkrum", "aggregator.num_selected=ten"], 2, ["must be a whole number or null, got 'ten'"]),
     (["aggregator=krum", "num_byzantine_declared=11"], 2, ["Krum needs n > 2f + 2, got n=10, f=11"]),
     (["num_clients=1000", "partition=pathological"], 2, ["samples for 200 shards; lower num_clients"]),
     (["lr=-0.1"], 2, ["lr must be > 0, got -0.1"]),

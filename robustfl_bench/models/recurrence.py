@@ -1,0 +1,95 @@
+"""The recurrence of a GRU (Cho et al., EMNLP 2014) over packed sequences, with its gradient written out.
+
+PyTorch's own, on a CPU, records some fifteen operations a step and goes back through each: on AG News it takes 2.5
+times as long as this, and 4 times when the padding is not left out.
+"""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.autograd import Function
+from torch.autograd.function import once_differentiable
+
+Results = tuple[Tensor, Tensor, Tensor, Tensor]  # states, and what their gradient needs: gates, memory, candidates
+
+
+class Recurrence(Function):
+    """``apply(inputs, weight, bias, sizes)[0]`` are the states of a GRU, which starts from zeros, after every step.
+
+    ``inputs`` (T, 3h) are the inputs' contributions to reset gate, update gate and candidate, packed: step by step,
+    the first ``sizes[t]`` sequences each, ``sizes`` falling. ``weight`` (3h, h) and ``bias`` (3h,) act on the state, as
+    PyTorch's ``weight_hh`` and ``bias_hh``. States are packed alike, (T, h); the other results are for the gradient.
+    """
+
+    @staticmethod
+    def forward(inputs: Tensor, weight: Tensor, bias: Tensor, sizes: list[int]) -> Results:
+        width = weight.shape[1]
+        gates, memory = inputs.new_empty(len(inputs), 2 * width), inputs.new_empty(len(inputs), width)
+        candidates, states = torch.empty_like(memory), torch.empty_like(memory)
+        gate_weight, gate_bias = weight[: 2 * width].T, bias[: 2 * width]
+        memory_weight, memory_bias = weight[2 * width :].T, bias[2 * width :]
+        start, before = 0, inputs.new_zeros(sizes[0], width)
+        for size in sizes:
+            step, before = slice(start, start + size), before[:size]
+            gate = torch.addmm(inputs[step, : 2 * width], before, gate_weight, out=gates[step])
+            gate.add_(gate_bias).sigmoid_()
+            torch.addmm(memory_bias, before, memory_weight, out=memory[step])
+            torch.addcmul(inputs[step, 2 * width :], gate[:, :width], memory[step], out=candidates[step]).tanh_()
+            before = torch.lerp(candidates[step], before, gate[:, width:], out=states[step])
+            start += size
+        return states, gates, memory, candidates
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
+        _, weight, _, ctx.sizes = inputs
+        ctx.mark_non_differentiable(*output[1:])
+        ctx.save_for_backward(weight, *output)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, wanted: Tensor, *_: Any) -> tuple[Tensor, Tensor, Tensor, None]:
+        weight, states, gates, memory, candidates = ctx.saved_tensors
+        width, sizes = weight.shape[1], ctx.sizes
+        reset, update = gates[:, :width], gates[:, width:]
+        blocks = zip(torch.split(states, sizes), sizes[1:], strict=False)
+        before = torch.cat([states.new_zeros(sizes[0], width), *(block[:size] for block, size in blocks)])
+        # What a gradient at a state is multiplied with on its way to the three contributions; the last one, the
+        # candidate's, differs between the contribution of the input (here kept apart) and that of the state before.
+        to_candidate = (1 - update).mul_(1 - candidates.square())
+        factors = states.new_empty(len(states), 3, width)
+        torch.mul(to_candidate, reset, out=factors[:, 2])
+        torch.mul(factors[:, 2], memory, out=factors[:, 0]).mul_(1 - reset)
+        torch.mul(before - candidates, update, out=factors[:, 1]).mul_(1 - update)
+        deltas = factors.flatten(1)
+        at_states = wanted.clone()
+        later = states.new_zeros(0, width)
+        end = len(states)
+        for size in reversed(sizes):
+            step = slice(end - size, end)
+            at_state = at_states[step]
+            at_state[: len(later)] += later
+            factors[step] *= at_state[:, None]
+            later = torch.addmm(at_state * update[step], deltas[step], weight)
+            end -= size
+        weight_grad, bias_grad = deltas.T @ before, deltas.sum(dim=0)
+        torch.mul(at_states, to_candidate, out=factors[:, 2])
+        return deltas, weight_grad, bias_grad, None
+
+    @staticmethod
+    def vmap(info: Any, in_dims: tuple[Any, ...], *args: Any) -> tuple[tuple[Tensor, ...], tuple[int, ...]]:
+        """One model of a stack after the other: the steps of one fill the machine."""
+        *tensors, sizes = args
+        outputs = []
+        for i in range(info.batch_size):
+            inputs, weight, bias = (
+                x if dim is None else x.select(dim, i) for x, dim in zip(tensors, in_dims[:3], strict=True)
+            )
+            outputs.append(recur(inputs, weight, bias, sizes))
+        return tuple(map(torch.stack, zip(*outputs, strict=True))), (0, 0, 0, 0)
+
+
+def recur(inputs: Tensor, weight: Tensor, bias: Tensor, sizes: list[int]) -> Results:
+    """``Recurrence.apply``, typed."""
+    results: Results = Recurrence.apply(inputs, weight, bias, sizes)  # type: ignore[no-untyped-call]
+    return results
