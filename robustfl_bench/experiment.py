@@ -44,6 +44,7 @@ GROUPS = (
     "pre_aggregation",
     "server_data",
     "schedule",
+    "clustering",
 )
 DEFINING = (
     "seed",
@@ -58,9 +59,10 @@ DEFINING = (
     "precision",
     *GROUPS,
 )  # num_byzantine_declared counts where a part uses it
-OPTIONAL = ("corruption",)  # count where they are used: runs made before there was such a group keep their identity
+OPTIONAL = ("corruption", "clustering")  # count where there is one: older runs keep their identity
 SMALL = 2e9  # samples x parameters of a round up to which a second thread costs more than it brings
 LAST = 10  # evaluated rounds of `last_10`
+CLUSTERED = ("distance", "distance_nearest", "cluster_recovery")  # columns of metrics.csv that the summary has too
 
 
 def _at_scale(paper: Any, quick: Any, *, _root_: DictConfig) -> Any:
@@ -73,7 +75,14 @@ def _share(part: float, whole: int) -> int:
     return round(part * whole)
 
 
+def _in_variant(fair: Any, published: Any, *, _root_: DictConfig) -> Any:
+    """``${in_variant:keep,random}`` in a preset: keep with variant=fair, random with variant=published."""
+    return published if _root_.variant == "published" else fair
+
+
 OmegaConf.register_new_resolver("at_scale", _at_scale, replace=True)
+OmegaConf.register_new_resolver("in_variant", _in_variant, replace=True)
+OmegaConf.register_new_resolver("times", lambda a, b: a * b, replace=True)  # 40 clients per cluster: ${times:40,${k}}
 OmegaConf.register_new_resolver("share", _share, replace=True)
 
 
@@ -158,6 +167,7 @@ def plan(cfg: DictConfig) -> Plan:
 
 
 def _identity(config: Mapping[str, Any]) -> dict[str, Any]:
+    """What defines the experiment, of a resolved config."""
     return {key: config[key] for key in DEFINING if config[key] or key not in OPTIONAL}
 
 
@@ -188,7 +198,9 @@ def _num_params(model: Any, dataset: Dataset) -> int:
 
 
 def execute(cfg: DictConfig, overrides: Sequence[str] = (), choices: Mapping[str, str] | None = None) -> float:
-    """Run the experiment, or go on with it, or print its stored result; returns the final test accuracy.
+    """Run the experiment, or go on with it, or print its stored result.
+
+    Returns the final test accuracy, or where there are no classes the distance from the true parameters.
 
     Raises ConfigError, DataError, RunLocked, OSError (results folder) with nothing written, or RunFailed.
     """
@@ -225,7 +237,7 @@ def execute(cfg: DictConfig, overrides: Sequence[str] = (), choices: Mapping[str
     if summary["status"] == store.FAILED:
         raise RunFailed(f"{summary['error']} (traceback in {folder.path / 'error.txt'})")
     print(_line(folder, summary, "result"), flush=True)
-    return float(summary["final"]["test_accuracy"])
+    return float(summary["final"][_score(summary["final"])])
 
 
 def _stored(folder: store.RunFolder) -> float | None:
@@ -234,7 +246,7 @@ def _stored(folder: store.RunFolder) -> float | None:
     if summary is None or summary["status"] != store.FINISHED:
         return None
     print(_line(folder, summary, "stored result"), flush=True)
-    return float(summary["final"]["test_accuracy"])
+    return float(summary["final"][_score(summary["final"])])
 
 
 def record_infeasible(
@@ -254,7 +266,9 @@ def record_infeasible(
 def _folder(planned: Plan, choices: Mapping[str, str]) -> store.RunFolder:
     s = planned.settings
     attack = f"{choices.get('attack', 'attack')}{s.num_byzantine}" if s.num_byzantine else "none"
-    groups = (choices.get("partition", ""), attack, choices.get("aggregator", ""))
+    groups = [choices.get("partition", ""), attack, choices.get("aggregator", "")]
+    if planned.identity.get("clustering"):
+        groups.append(choices.get("clustering", ""))
     name = store.slug(planned.dataset.name, *groups, f"s{s.seed}")
     return store.RunFolder(s.results_dir, name, planned.run_id)
 
@@ -298,7 +312,7 @@ def _train(planned: Plan, federation: Any, folder: store.RunFolder) -> None:
                     folder.append("metrics.csv", record)
                     folder.append("timings.csv", {"round": state.round, "seconds": time.monotonic() - began})
                     began = time.monotonic()
-                    progress.set_postfix(accuracy=f"{record['test_accuracy']:.1%}")
+                    progress.set_postfix_str(_shown(record))
                 progress.update()
                 if time.monotonic() - written >= s.checkpoint_seconds and state.round < s.rounds:
                     folder.save_checkpoint({"state": vars(state)})
@@ -345,20 +359,29 @@ def _threads(number: int) -> Iterator[int]:
             signal.signal(signal.SIGTERM, handler)
 
 
+def _score(record: Mapping[str, Any]) -> str:
+    """What a run is judged by: accuracy; where there are no classes, distance from the true parameters, else loss."""
+    return next(key for key in ("test_accuracy", "distance", "test_loss") if key in record)
+
+
+def _shown(record: Mapping[str, Any]) -> str:
+    key = _score(record)
+    return f"accuracy {record[key]:.2%}" if key == "test_accuracy" else f"{key.removeprefix('test_')} {record[key]:.4f}"
+
+
 def _results(folder: store.RunFolder) -> dict[str, Any]:
+    """The last evaluated round, the best one, and the mean of the last few."""
     rows = folder.rows()
-    last, best = rows[-1], max(rows, key=lambda row: row["test_accuracy"])
-    recall = [last[key] for key in last if key.startswith("recall_")]
-    accuracies = [row["test_accuracy"] for row in rows[-LAST:]]
+    last, score = rows[-1], _score(rows[-1])
+    best = max(rows, key=lambda row: row[score] if score == "test_accuracy" else -row[score])
+    clustered = [key for key in last if key in CLUSTERED or key.startswith("accuracy_cluster_")]
+    final: dict[str, Any] = {key: last[key] for key in dict.fromkeys([score, "test_loss", *clustered])}
+    if recall := [last[key] for key in last if key.startswith("recall_")]:
+        final |= {"recall": recall}
     return {
-        "final": {
-            "round": int(last["round"]),
-            "test_accuracy": last["test_accuracy"],
-            "test_loss": last["test_loss"],
-            "recall": recall,
-        },
-        "best": {"round": int(best["round"]), "test_accuracy": best["test_accuracy"]},
-        f"last_{LAST}": {"test_accuracy": float(np.mean(accuracies))},
+        "final": {"round": int(last["round"])} | final,
+        "best": {"round": int(best["round"]), score: best[score]},
+        f"last_{LAST}": {score: float(np.mean([row[score] for row in rows[-LAST:]]))},
     }
 
 
@@ -376,6 +399,7 @@ def _summary(
         "name": folder.path.name,
         "choices": {group: choices[group] for group in GROUPS if group in choices},
         "scale": planned.settings.scale,
+        "variant": planned.settings.variant,
         "command": " ".join(["robustfl-bench", *overrides]),
         "reference_id": identify(planned.reference),
         "reference_command": " ".join(["robustfl-bench", *plain, "attack=none", "aggregator=average"]),
@@ -411,6 +435,5 @@ def _commit() -> str | None:
 def _line(folder: store.RunFolder, summary: Mapping[str, Any], what: str) -> str:
     final, best = summary["final"], summary["best"]
     return (
-        f"{what}: accuracy {100 * final['test_accuracy']:.2f}% after {final['round']} rounds "
-        f"(best {100 * best['test_accuracy']:.2f}% at {best['round']})  {folder.path}"
+        f"{what}: {_shown(final)} after {final['round']} rounds (best {_shown(best)} at {best['round']})  {folder.path}"
     )

@@ -42,7 +42,10 @@ class Data:
     """A data set as tensors: ``train_x`` (N, ...) float32 or token ids, ``train_y`` (N,) int64, the same for test.
 
     ``source`` says which variant of the files was read (official, rebuilt, subset ...). Texts, as token ids with 0 for
-    padding, come with the ``vectors`` (V, e) of their words; images with their ``scaling``.
+    padding, come with the ``vectors`` (V, e) of their words; images with their ``scaling``. Where there are numbers to
+    predict instead of classes, ``train_y`` is float32, (N,) or (N, t). A data set may know which client each training
+    sample comes from, ``owners`` (N,), and in which of K clusters each sample is, ``clusters`` (N,) and
+    ``test_clusters``; and one that is drawn knows the true parameters of the clusters, ``truth`` (K, d) float64.
     """
 
     train_x: Tensor
@@ -52,6 +55,10 @@ class Data:
     source: str = "official"
     vectors: Tensor | None = None
     scaling: Scaling | None = None
+    owners: Tensor | None = None
+    clusters: Tensor | None = None
+    test_clusters: Tensor | None = None
+    truth: Tensor | None = None
 
     def to(self, device: torch.device) -> "Data":
         """The same data on ``device``."""
@@ -63,11 +70,17 @@ class Data:
 class Dataset(Protocol):
     """A data set: what it looks like is known before it is loaded. Frozen, so that equal ones are loaded once.
 
-    One of texts also has ``embedding_dim``, the length of its words' vectors.
+    ``num_classes`` are the outputs that a model needs: the classes, or as many numbers as there are to predict. One of
+    texts also has ``embedding_dim``, the length of its words' vectors.
     """
 
-    name: str
-    num_classes: int
+    @property
+    def name(self) -> str:
+        """As in ``dataset=name``."""
+
+    @property
+    def num_classes(self) -> int:
+        """Classes, or numbers to predict."""
 
     @property
     def input_shape(self) -> tuple[int, ...]:
@@ -81,7 +94,7 @@ class Dataset(Protocol):
 
 
 class Partition(Protocol):
-    """Splits samples over clients by their labels."""
+    """Splits samples over clients by their labels; or, with an attribute ``by_owner`` that is true, by their owners."""
 
     def __call__(self, labels: np.ndarray, num_clients: int, rng: np.random.Generator) -> list[np.ndarray]:
         """Index arrays, one per client, disjoint; ``labels`` is (N,) int64. Raises ConfigError when impossible."""
@@ -109,9 +122,10 @@ class AttackView:
     """What omniscient, colluding attackers know in a round.
 
     ``honest`` are the honest updates of the round; ``num_byzantine`` attackers take part in it. ``own`` (b, d),
-    computed when read, are the updates the attackers get by training honestly on their own (poisoned) data.
-    ``label_counts`` (h, c) are the honest clients' samples per class. ``aggregate`` asks the server's rule what it
-    would do, given crafted rows (b, d). ``rng`` is the attack's random stream of this round.
+    computed when read, are the updates the attackers get by training honestly on their own (poisoned) data from
+    ``params`` (d,); ``train_own`` those from any parameters. ``label_counts`` (h, c) are the honest clients' samples
+    per class. ``aggregate`` asks the server's rule what it would do, given crafted rows (b, d). ``rng`` is the attack's
+    random stream of this round. Where there are several models, all is about one of them and those who train it.
     """
 
     honest: Updates
@@ -121,7 +135,7 @@ class AttackView:
     params: Tensor
     label_counts: Tensor
     rng: np.random.Generator
-    train_own: Callable[[], Tensor]
+    train_own: Callable[[Tensor], Tensor]
     aggregate: Callable[[Tensor], Aggregate]
 
     @property
@@ -131,7 +145,7 @@ class AttackView:
 
     @cached_property
     def own(self) -> Tensor:
-        return self.train_own()
+        return self.train_own(self.params)
 
     @cached_property
     def mean(self) -> Tensor:
@@ -150,13 +164,29 @@ class AttackView:
         return (total / (self.honest.n - 1)).sqrt_()
 
 
+@dataclass
+class ChoiceView:
+    """What attackers know when they choose which of several models to attack.
+
+    ``params`` (k, d) are the models, ``honest`` (h,) the honest clients' choices. ``own_losses`` maps models (k, d) to
+    the losses (b, k) on the attackers' own (poisoned) data; None where they hold none.
+    """
+
+    params: Tensor
+    honest: Tensor
+    num_byzantine: int
+    own_losses: Callable[[Tensor], Tensor] | None
+
+
 class Attack:
     """An attack has two halves, each the identity unless overridden: poison data, and craft updates.
 
-    ``present`` is False only for the absence of an attack: then there are no Byzantine clients at all.
+    ``present`` is False only for the absence of an attack: then there are no Byzantine clients at all. ``alone`` says
+    that ``craft`` needs no honest updates, so that attackers who are all that trains a model can use it too.
     """
 
     present = True
+    alone = False
 
     def poison(self, x: Tensor, y: Tensor, num_classes: int, rng: np.random.Generator) -> tuple[Tensor, Tensor]:
         """The samples on which one Byzantine client trains."""
@@ -165,6 +195,19 @@ class Attack:
     def craft(self, view: AttackView) -> Tensor:
         """What the Byzantine clients send: (b, d), or (d,) when they all send the same."""
         return view.own
+
+    def choose(self, view: ChoiceView) -> Tensor:
+        """Which model each Byzantine client attacks, (b,), where clients choose among several.
+
+        Among those that honest clients train: the one of least loss on the attacker's own data, as if it were honest;
+        without data, each of them in turn.
+        """
+        used: Tensor = torch.unique(view.honest)
+        if view.own_losses is None:
+            chosen = torch.arange(view.num_byzantine, device=used.device) % len(used)
+        else:
+            chosen = view.own_losses(view.params[used]).argmin(dim=1)
+        return used[chosen]
 
 
 @dataclass
@@ -210,6 +253,44 @@ class PreAggregation(Protocol):
 
     def __call__(self, updates: Updates, rng: np.random.Generator) -> Updates:
         """Most return ``updates.mix(mixing)``."""
+
+
+@dataclass
+class StartView:
+    """What is known before the first of several models is trained.
+
+    ``seed`` is the run's; ``rng`` gives the stream of a seed and a name. ``initial`` gives the model's own initial
+    parameters (d,), drawn independently for each number. ``truth`` (K, d) float64 are the true parameters where the
+    data have them. ``clients`` gathers the samples (x, y) of every client, in the order of the clients, those of
+    Byzantine clients poisoned; ``clusters`` (clients,) are their true clusters, -1 for Byzantine clients, or None.
+    ``module`` is the network.
+    """
+
+    seed: int
+    rng: Callable[..., np.random.Generator]
+    initial: Callable[[int], Tensor]
+    truth: Tensor | None
+    clients: Callable[[], list[tuple[Tensor, Tensor]]]
+    clusters: np.ndarray | None
+    module: nn.Module
+
+
+class Clustering(Protocol):
+    """Trains several models at once, each by a group of the clients."""
+
+    @property
+    def num_clusters(self) -> int:
+        """k, the number of models."""
+
+    def start(self, view: StartView) -> tuple[Tensor, Tensor | None]:
+        """Initial models (k, d), and every client's model for good, (clients,) int64; None for groups that change:
+        then a client trains, in every round, the model of least loss on its own data."""
+
+    def fill(self, choice: Tensor, rng: np.random.Generator) -> Tensor:
+        """The choices (n,) int64 of all clients of a round, after looking at models that nobody chose."""
+
+    def step(self, params: Tensor, vector: Tensor, step_size: float, share: float) -> Tensor:
+        """The next parameters (d,) of a model at ``params``, from the aggregate of its ``share`` of the clients."""
 
 
 class Schedule(Protocol):

@@ -1,6 +1,7 @@
 """A network as a function of one flat parameter vector, and the gradients of many clients at once."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ from torch.func import functional_call, vmap
 from torch.nn import functional
 from torch.nn.grad import conv2d_weight
 
-from robustfl_bench import seeding
+from robustfl_bench import least_squares, seeding
 from robustfl_bench.interfaces import Model
 from robustfl_bench.population import Batch
 
@@ -18,22 +19,35 @@ CHUNK = {"cpu": 1024, "cuda": 1 << 16}  # samples that go through the network to
 STACK_BYTES = 1 << 30  # memory for the activations of a stack of models
 
 
+def squared_error(outputs: Tensor, targets: Tensor, reduction: str = "mean") -> Tensor:
+    """Squared Euclidean distances of outputs (N, t) from targets (N, t), or (N,) for t = 1; reduced as in PyTorch."""
+    losses = (outputs - targets.view_as(outputs)).square().sum(dim=1)
+    return losses if reduction == "none" else losses.sum() if reduction == "sum" else losses.mean()
+
+
 class Network:
     """A module with its parameters in one vector (d,), in the order of ``module.parameters()``.
 
-    Cross-entropy loss; ``num_classes`` outputs. The module must treat every sample by itself. A model of texts is
-    given its word ``vectors`` (V, e).
+    ``num_classes`` outputs under cross-entropy, or with ``regression`` as many numbers under squared error. The module
+    must treat every sample by itself. A model of texts is given its word ``vectors`` (V, e).
     """
 
     def __init__(
-        self, model: Model, input_shape: tuple[int, ...], num_classes: int, seed: int, vectors: Tensor | None = None
+        self,
+        model: Model,
+        input_shape: tuple[int, ...],
+        num_classes: int,
+        seed: int,
+        vectors: Tensor | None = None,
+        regression: bool = False,
     ) -> None:
-        # Modules initialise themselves from the global generator: lend it to them, seeded by name, and restore it.
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(seeding.integer(seed, "initial model"))
-            self.module = model(input_shape, num_classes, *([] if vectors is None else [vectors.cpu()]))
-        self.num_classes = num_classes
-        self.initial = torch.cat([p.detach().reshape(-1) for p in self.module.parameters()])
+        words = [] if vectors is None else [vectors.cpu()]
+        self._make, self._seed = partial(model, input_shape, num_classes, *words), seed
+        self.module = self._made("initial model")
+        self.num_classes, self.regression = num_classes, regression
+        self.criterion: Callable[..., Tensor] = squared_error if regression else functional.cross_entropy
+        self._least_squares = regression and least_squares.is_linear_regression(self.module)
+        self.initial = _flat(self.module)
         self.dim = len(self.initial)
         self._slots: dict[str, tuple[int, torch.Size]] = {}
         start = 0
@@ -44,6 +58,16 @@ class Network:
         self._tape: list[tuple[str, nn.Module, Tensor, Tensor]] | None = None
         for name, layer in (self._layers or {}).items():
             layer.register_forward_hook(self._recorder(name))
+
+    def _made(self, *name: str | int) -> nn.Module:
+        # Modules initialise themselves from the global generator: lend it to them, seeded by name, and restore it.
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seeding.integer(self._seed, *name))
+            return self._make()
+
+    def another_initial(self, number: int) -> Tensor:
+        """Initial parameters (d,), drawn independently for every ``number``; number 0 has ``initial``."""
+        return _flat(self._made("initial model", number)).to(self.initial.device) if number else self.initial
 
     def to(self, device: torch.device) -> "Network":
         """Move buffers and the initial vector to ``device``; returns self."""
@@ -64,14 +88,17 @@ class Network:
         return out
 
     @torch.no_grad()
-    def evaluate(self, params: Tensor, x: Tensor, y: Tensor) -> tuple[float, np.ndarray]:
-        """Mean loss and confusion counts (c, c), true classes in rows, of the model ``params`` (d,)."""
+    def evaluate(self, params: Tensor, x: Tensor, y: Tensor) -> tuple[float, np.ndarray | None]:
+        """Mean loss of the model ``params`` (d,), and confusion counts (c, c), true classes in rows (no regression)."""
         total = torch.zeros((), dtype=torch.float64, device=x.device)
         cells = []
         for xs, ys in zip(x.split(CHUNK[x.device.type]), y.split(CHUNK[x.device.type]), strict=True):
-            logits = self.logits(params, xs)
-            total += functional.cross_entropy(logits, ys, reduction="sum").double()
-            cells.append(ys * self.num_classes + logits.argmax(dim=1))
+            outputs = self.logits(params, xs)
+            total += self.criterion(outputs, ys, reduction="sum").double()
+            if not self.regression:
+                cells.append(ys * self.num_classes + outputs.argmax(dim=1))
+        if self.regression:
+            return float(total) / len(y), None
         counts = torch.bincount(torch.cat(cells), minlength=self.num_classes**2)
         return float(total) / len(y), counts.view(self.num_classes, self.num_classes).cpu().numpy()
 
@@ -82,9 +109,23 @@ class Network:
         chunk = max(1, STACK_BYTES // (4 * len(x) * max(outputs, 1)))
 
         def one(views: dict[str, Tensor]) -> Tensor:
-            return functional.cross_entropy(functional_call(self.module, views, (x,)), y)
+            return self.criterion(functional_call(self.module, views, (x,)), y)
 
         return torch.cat([vmap(one)(self.views(part)).double() for part in params.split(chunk)])
+
+    @torch.no_grad()
+    def client_losses(self, params: Tensor, batch: Batch) -> Tensor:
+        """Mean losses (n, k) float64 of k models ``params`` (k, d) on the samples of each of n clients."""
+        if self._least_squares:
+            return least_squares.client_losses(params, batch)
+        chunk = CHUNK[batch.x.device.type]
+        chunks = list(zip(batch.x.split(chunk), batch.y.split(chunk), strict=True))
+        sizes = torch.tensor(batch.sizes, device=batch.x.device)
+        columns = []
+        for one in params:
+            losses = torch.cat([self.criterion(self.logits(one, x), y, reduction="none") for x, y in chunks])
+            columns.append(torch.segment_reduce(losses.double(), "mean", lengths=sizes))
+        return torch.stack(columns, dim=1)
 
     def gradients(self, params: Tensor, batch: Batch, out: Tensor) -> Tensor:
         """Write each client's gradient of its mean loss at ``params`` (d,) into its row of ``out`` (n, d).
@@ -92,6 +133,8 @@ class Network:
         Returns the clients' mean losses (n,) float64. All clients share the parameters, so the samples of many of
         them go through the network in one batch, and only the weight gradients are taken client by client.
         """
+        if self._least_squares and out.device.type == "cpu":
+            return least_squares.gradients(params, batch, out)
         losses = [
             self._together(params, part, rows) if self._layers is not None else self._one_by_one(params, part, rows)
             for part, rows in _chunks(batch, out)
@@ -108,7 +151,7 @@ class Network:
         losses = []
         leaves = {name: view.detach().requires_grad_() for name, view in self.views(params).items()}
         for row, x, y in zip(out, batch.x.split(batch.sizes), batch.y.split(batch.sizes), strict=True):
-            loss = functional.cross_entropy(functional_call(self.module, leaves, (x,)), y)
+            loss = self.criterion(functional_call(self.module, leaves, (x,)), y)
             grads = torch.autograd.grad(loss, list(leaves.values()))
             for grad, (start, shape) in zip(grads, self._slots.values(), strict=True):
                 row[start : start + shape.numel()].copy_(grad.reshape(-1))
@@ -124,7 +167,7 @@ class Network:
             self._tape = None
         sizes = torch.tensor(batch.sizes, device=batch.x.device)
         share = torch.repeat_interleave(1.0 / sizes, sizes, output_size=len(batch.y))
-        losses = functional.cross_entropy(logits, batch.y, reduction="none") * share
+        losses = self.criterion(logits, batch.y, reduction="none") * share
         deltas = torch.autograd.grad(losses.sum(), [output for _, _, _, output in tape])
         for (name, layer, inputs, _), delta in zip(tape, deltas, strict=True):
             self._weight_gradients(name, layer, inputs, delta, batch.sizes, out)
@@ -158,6 +201,10 @@ class Network:
             return output
 
         return record
+
+
+def _flat(module: nn.Module) -> Tensor:
+    return torch.cat([p.detach().reshape(-1) for p in module.parameters()])
 
 
 def _layers_with_simple_gradients(module: nn.Module) -> dict[str, nn.Module] | None:

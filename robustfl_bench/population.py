@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import torch
@@ -10,13 +11,35 @@ from torch import Tensor
 from robustfl_bench import seeding
 
 
-@dataclass(frozen=True)
 class Batch:
-    """Samples of several clients, one client after the other: ``sizes[i]`` rows of ``x`` and ``y`` are client i's."""
+    """Samples of several clients, one client after the other: ``sizes[i]`` rows of ``x`` and ``y`` are client i's.
 
-    x: Tensor
-    y: Tensor
-    sizes: tuple[int, ...]
+    With ``starts`` client i's samples are the rows of ``all_x`` and ``all_y`` from ``starts[i]`` on, and ``x`` and
+    ``y`` are gathered from there only when they are read: who goes through the clients one by one copies nothing.
+    """
+
+    def __init__(self, x: Tensor, y: Tensor, sizes: tuple[int, ...], starts: np.ndarray | None = None) -> None:
+        self.all_x, self.all_y, self.sizes = x, y, sizes
+        self.gathered = starts is None
+        self.starts = np.cumsum((0, *sizes))[:-1] if starts is None else starts
+
+    @cached_property
+    def x(self) -> Tensor:
+        return self.all_x if self.gathered else self.all_x[self._rows]
+
+    @cached_property
+    def y(self) -> Tensor:
+        return self.all_y if self.gathered else self.all_y[self._rows]
+
+    def clients(self) -> list[tuple[Tensor, Tensor]]:
+        """Every client's own ``x`` and ``y``, as views."""
+        parts = [slice(start, start + size) for start, size in zip(self.starts.tolist(), self.sizes, strict=True)]
+        return [(self.all_x[part], self.all_y[part]) for part in parts]
+
+    @cached_property
+    def _rows(self) -> Tensor:
+        rows = [np.arange(start, start + size) for start, size in zip(self.starts, self.sizes, strict=True)]
+        return torch.from_numpy(np.concatenate(rows)).to(self.all_x.device)
 
 
 class Population:
@@ -34,15 +57,20 @@ class Population:
     def __len__(self) -> int:
         return len(self.sizes)
 
+    def slice(self, client: int) -> slice:
+        """Rows of one client."""
+        return slice(int(self.starts[client]), int(self.starts[client] + self.sizes[client]))
+
+    def batch(self, clients: Sequence[int]) -> Batch:
+        """All samples of the clients at these positions."""
+        starts = None if list(clients) == list(range(len(self))) else self.starts[list(clients)]
+        return Batch(self.x, self.y, tuple(self.sizes[list(clients)].tolist()), starts)
+
     def label_counts(self, num_classes: int) -> Tensor:
         """Samples per client and class, (n, c) int64 on the CPU."""
         owner = np.repeat(np.arange(len(self)), self.sizes)
         flat = owner * num_classes + self.y.cpu().numpy()
         return torch.from_numpy(np.bincount(flat, minlength=len(self) * num_classes).reshape(len(self), num_classes))
-
-    def slice(self, client: int) -> slice:
-        """Rows of one client."""
-        return slice(int(self.starts[client]), int(self.starts[client] + self.sizes[client]))
 
 
 @dataclass(frozen=True)
@@ -68,11 +96,7 @@ class Samples:
 
     def full(self) -> Batch:
         """All samples of all chosen clients."""
-        population = self.population
-        if list(self.clients) == list(range(len(population))):
-            return Batch(population.x, population.y, tuple(population.sizes.tolist()))
-        rows = np.concatenate([np.arange(part.start, part.stop) for part in map(population.slice, self.clients)])
-        return self._take(rows, self.sizes)
+        return self.population.batch(self.clients)
 
     def batch(self, step: int) -> Batch:
         """The batch of local step ``step``: ``batch_size`` samples per client without replacement, or all."""

@@ -1,10 +1,11 @@
-"""The one loop: local updates, attack, pre-aggregation, aggregation, server step, evaluation.
+"""The one loop: for every model local updates, attack, pre-aggregation, aggregation, server step; then evaluation.
 
 It names no rule, attack or data set, and knows no configuration, disk or clock.
 """
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
 
@@ -17,6 +18,8 @@ from robustfl_bench.interfaces import (
     Aggregator,
     Attack,
     AttackView,
+    ChoiceView,
+    Clustering,
     ConfigError,
     Corruption,
     Data,
@@ -25,9 +28,10 @@ from robustfl_bench.interfaces import (
     PreAggregation,
     Schedule,
     ServerView,
+    StartView,
 )
 from robustfl_bench.local_updates import LocalUpdate
-from robustfl_bench.metrics import recall_per_class
+from robustfl_bench.metrics import cluster_recovery, matched_distance, nearest_distance, recall_per_class
 from robustfl_bench.network import Network
 from robustfl_bench.population import Population, Samples
 from robustfl_bench.server_data import ServerData
@@ -42,7 +46,6 @@ class Experiment:
     """Everything a run is made of, except the data."""
 
     settings: Settings
-    corruption: Corruption | None
     partition: Partition
     model: Model
     attack: Attack
@@ -51,15 +54,51 @@ class Experiment:
     pre_aggregation: PreAggregation | None
     server_data: ServerData
     schedule: Schedule
+    clustering: Clustering | None = None
+    corruption: Corruption | None = None
 
 
 @dataclass(frozen=True)
 class State:
-    """All that a run carries from one round to the next: it is the checkpoint."""
+    """All that a run carries from one round to the next: it is the checkpoint.
+
+    ``params`` (k, d) are the models, one unless there is a clustering, and ``previous`` (k, d) their last aggregates.
+    ``groups`` (clients,) says who trains which of them, where that is fixed.
+    """
 
     round: int
     params: Tensor
     previous: Tensor | None = None
+    groups: Tensor | None = None
+
+    def of(self, model: int) -> "State":
+        """What concerns one model: ``params`` and ``previous`` are vectors (d,)."""
+        return State(self.round, self.params[model], None if self.previous is None else self.previous[model])
+
+
+@dataclass(frozen=True)
+class Group:
+    """Who trains a model in a round: positions among the honest and among the Byzantine clients."""
+
+    honest: list[int]
+    attackers: list[int]
+
+    def __len__(self) -> int:
+        return len(self.honest) + len(self.attackers)
+
+
+@dataclass(frozen=True)
+class Trained:
+    """A model (d,) after a round, with the honest clients' losses and what the rule made of the group's updates.
+
+    ``aggregate`` is None for a model that stayed as it was, as its group was empty or too small for the rule.
+    """
+
+    params: Tensor
+    losses: Tensor | None
+    aggregate: Aggregate | None
+    num_honest: int
+    non_finite: int
 
 
 class Federation:
@@ -68,16 +107,19 @@ class Federation:
     def __init__(self, experiment: Experiment, data: Data, num_classes: int) -> None:
         s = experiment.settings
         self.experiment, self.data, self.num_classes = experiment, data, num_classes
-        self.network = Network(experiment.model, tuple(data.train_x.shape[1:]), num_classes, s.seed, data.vectors)
+        shape, regression = tuple(data.train_x.shape[1:]), data.train_y.is_floating_point()
+        self.network = Network(experiment.model, shape, num_classes, s.seed, data.vectors, regression)
         self.network.to(data.train_x.device)
-        parts = experiment.partition(self.labels, s.num_clients, seeding.generator(s.seed, "partition"))
+        by = self.owners if getattr(experiment.partition, "by_owner", False) else self.labels
+        parts = experiment.partition(by, s.num_clients, seeding.generator(s.seed, "partition"))
+        self.parts = parts
         byzantine = np.arange(s.num_clients, s.total_clients)
         if s.byzantine_placement == "replace" and s.num_byzantine:
             # One order of the clients: with more attackers, the earlier ones stay Byzantine.
-            byzantine = np.sort(seeding.generator(s.seed, "byzantine").permutation(s.num_clients)[: s.num_byzantine])
+            order = seeding.generator(s.seed, "byzantine").permutation(s.num_clients)
+            byzantine = np.sort(_in_turn(order, self.clusters)[: s.num_byzantine])
         self.honest_ids = np.setdiff1d(np.arange(s.num_clients), byzantine)
         self.byzantine_ids = byzantine
-        self.parts = parts
         self.honest = self.clients(self.honest_ids)
 
     def clients(self, ids: np.ndarray) -> Population:
@@ -102,10 +144,34 @@ class Federation:
 
     @cached_property
     def labels(self) -> np.ndarray:
+        """The class of every training sample, (N,)."""
+        if self.network.regression:
+            raise ConfigError(
+                "this data set has numbers to predict, no classes: set partition=natural, and take rules and attacks "
+                "that need neither labels nor server data"
+            )
         return self.data.train_y.cpu().numpy()
 
     @cached_property
+    def owners(self) -> np.ndarray:
+        """The data set's own client of every training sample, (N,)."""
+        if self.data.owners is None:
+            raise ConfigError("this data set has no clients of its own: take another partition than natural")
+        return self.data.owners.cpu().numpy()
+
+    @cached_property
+    def clusters(self) -> np.ndarray | None:
+        """The true cluster of every client with data, (num_clients,): the one of most of its samples."""
+        if self.data.clusters is None:
+            return None
+        clusters = self.data.clusters.cpu().numpy()
+        return np.array([np.bincount(clusters[part]).argmax() for part in self.parts])
+
+    @cached_property
     def label_counts(self) -> Tensor:
+        """The honest clients' samples per class, (h, c); no columns where there are no classes."""
+        if self.network.regression:
+            return torch.zeros(len(self.honest), 0, dtype=torch.int64)
         return self.honest.label_counts(self.num_classes)
 
     @cached_property
@@ -149,7 +215,8 @@ class Federation:
         s = self.experiment.settings
         samples = Samples(population, clients, ids, s.seed, stream, state.round, s.batch_size)
         lr = self.experiment.schedule(s.lr, state.round)
-        losses = self.experiment.local_update(self.network, state.params, samples, lr, out)
+        train = self.experiment.local_update
+        losses = train(self.network, state.params, samples, lr, out) if clients else out.new_zeros(0).double()
         return Updates(out, torch.from_numpy(samples.sizes).to(out.device, torch.float64), losses)
 
     @cached_property
@@ -178,10 +245,92 @@ class Federation:
             np.isin(self.byzantine_ids, chosen)
         ).tolist()
 
+    def groups(self, state: State) -> list[Group]:
+        """Who trains which model in this round."""
+        present, attackers = self.participants(state.round)
+        clustering, seed = self.experiment.clustering, self.experiment.settings.seed
+        if clustering is None:
+            return [Group(present, attackers)]
+        if state.groups is not None:
+            choice = state.groups.cpu()[np.concatenate([self.honest_ids[present], self.byzantine_ids[attackers]])]
+        else:
+            rng = seeding.generator(seed, "models that nobody chose", state.round)
+            choice = clustering.fill(self._choice(present, attackers, state.params).cpu(), rng)
+        who = np.array([*present, *attackers])
+        honest = np.arange(len(who)) < len(present)
+        mine = [choice.numpy() == model for model in range(len(state.params))]
+        return [Group(who[m & honest].tolist(), who[m & ~honest].tolist()) for m in mine]
+
+    def _choice(self, present: list[int], attackers: list[int], params: Tensor) -> Tensor:
+        """The models (n,) that the round's clients choose among ``params`` (k, d), honest clients first."""
+        honest = self._client_losses(self.honest, present, params).argmin(dim=1)
+        if not attackers:
+            return honest
+        holding = self.experiment.settings.byzantine_placement == "replace"
+        view = ChoiceView(
+            params=params,
+            honest=honest,
+            num_byzantine=len(attackers),
+            own_losses=(lambda models: self._client_losses(self.byzantine, attackers, models)) if holding else None,
+        )
+        return torch.cat([honest, self.experiment.attack.choose(view)])
+
+    def _client_losses(self, population: Population, clients: Sequence[int], params: Tensor) -> Tensor:
+        losses = self.network.client_losses(params, population.batch(clients))
+        return losses.nan_to_num(nan=math.inf, posinf=math.inf)  # nobody chooses a model that diverged
+
+    def samples(self) -> list[tuple[Tensor, Tensor]]:
+        """The samples of every client, those of Byzantine clients poisoned."""
+        own = dict(zip(self.honest_ids, self.honest.batch(range(len(self.honest))).clients(), strict=True))
+        if len(self.byzantine_ids):
+            poisoned = self.byzantine.batch(range(len(self.byzantine))).clients()
+            own |= dict(zip(self.byzantine_ids, poisoned, strict=True))
+        return [own[i] for i in sorted(own)]
+
+    @cached_property
+    def test_parts(self) -> list[tuple[Tensor, Tensor]]:
+        """The test samples of every true cluster; all together where there are none."""
+        data = self.data
+        if data.test_clusters is None:
+            return [(data.test_x, data.test_y)]
+        members = [data.test_clusters == cluster for cluster in data.test_clusters.unique()]
+        return [(data.test_x[rows], data.test_y[rows]) for rows in members]
+
+    def users(self, groups: Sequence[Group]) -> np.ndarray:
+        """How many honest clients of each true cluster train each model, (K, k); K = 1 where there are no clusters."""
+        counts = np.zeros((len(self.test_parts), len(groups)), dtype=np.int64)
+        for model, group in enumerate(groups):
+            ids = self.honest_ids[group.honest]
+            np.add.at(counts[:, model], np.zeros_like(ids) if self.clusters is None else self.clusters[ids], 1)
+        return counts
+
+
+def _in_turn(order: np.ndarray, clusters: np.ndarray | None) -> np.ndarray:
+    """The clients in this order, but going round the true clusters: the first few are as even a sample as can be."""
+    if clusters is None:
+        return order
+    earlier = [np.count_nonzero(clusters[order[:i]] == clusters[client]) for i, client in enumerate(order)]
+    return order[np.argsort(earlier, kind="stable")]
+
 
 def initial_state(federation: Federation) -> State:
     """The state before the first round."""
-    return State(0, federation.network.initial)
+    clustering, clusters = federation.experiment.clustering, federation.clusters
+    if clustering is None:
+        return State(0, federation.network.initial[None])
+    if clusters is not None:
+        clusters = np.where(np.isin(np.arange(len(clusters)), federation.honest_ids), clusters, -1)
+    view = StartView(
+        seed=federation.experiment.settings.seed,
+        rng=seeding.generator,
+        initial=federation.network.another_initial,
+        truth=federation.data.truth,
+        clients=federation.samples,
+        clusters=clusters,
+        module=federation.network.module,
+    )
+    params, groups = clustering.start(view)
+    return State(0, params, groups=groups)
 
 
 def run(federation: Federation, state: State) -> Iterator[tuple[State, Record | None]]:
@@ -189,23 +338,61 @@ def run(federation: Federation, state: State) -> Iterator[tuple[State, Record | 
     s, schedule = federation.experiment.settings, federation.experiment.schedule
     while state.round < s.rounds:
         lr = schedule(s.lr, state.round)
-        present, attackers = federation.participants(state.round)
-        honest = _honest_updates(federation, present, state)
-        non_finite = _zero_non_finite(honest.matrix)
-        updates = _attacked(federation, honest, present, attackers, state, lr)
-        non_finite += _zero_non_finite(updates.matrix[honest.n :])
-        aggregate = _aggregate(federation, updates, state, lr)
-        step = federation.experiment.local_update.step_size(lr)
-        state = State(state.round + 1, state.params - step * aggregate.vector, aggregate.vector)
+        groups = federation.groups(state)
+        models = [_trained(federation, state.of(model), group, lr) for model, group in enumerate(groups)]
+        params, previous = torch.stack([model.params for model in models]), _last_aggregates(state, models)
+        state = replace(state, round=state.round + 1, params=params, previous=previous)
         record = None
         if state.round % s.eval_every == 0 or state.round == s.rounds:
             record = {"round": state.round, "lr": lr}
-            if honest.losses is not None:
-                record["train_loss"] = float(honest.losses.mean())
-            record |= _test_metrics(federation, state.params)
-            record |= _weight_metrics(aggregate, honest.n)
-            record["non_finite_updates"] = non_finite
+            losses = [model.losses for model in models if model.losses is not None]
+            if losses:
+                record["train_loss"] = float(torch.cat(losses).mean())
+            record |= _test_metrics(federation, state.params, groups)
+            record |= _weight_metrics(models)
+            record["non_finite_updates"] = sum(model.non_finite for model in models)
+            if len(models) > 1:
+                record["empty_clusters"] = sum(not len(group) for group in groups)
+                record["untrained_clusters"] = sum(model.aggregate is None for model in models)
         yield state, record
+
+
+def _trained(federation: Federation, state: State, group: Group, lr: float) -> Trained:
+    """One round of one model, by those who train it."""
+    clustering, step_size = federation.experiment.clustering, federation.experiment.local_update.step_size(lr)
+    honest = _honest_updates(federation, group.honest, state)
+    non_finite = _zero_non_finite(honest.matrix)
+    if clustering is not None and not _enough(federation, len(group)):
+        return Trained(state.params, honest.losses, None, honest.n, non_finite)
+    updates = _attacked(federation, honest, group.honest, group.attackers, state, lr)
+    non_finite += _zero_non_finite(updates.matrix[honest.n :])
+    aggregate = _aggregate(federation, updates, state, lr)
+    if clustering is None:
+        params = state.params - step_size * aggregate.vector
+    else:
+        share = len(group) / federation.experiment.settings.clients_per_round
+        params = clustering.step(state.params, aggregate.vector, step_size, share)
+    return Trained(params, honest.losses, aggregate, honest.n, non_finite)
+
+
+def _enough(federation: Federation, n: int) -> bool:
+    """Whether the rule can work with a group of n clients: one that cannot leaves the model as it is."""
+    rule = federation.experiment.aggregator
+    if n and federation.experiment.pre_aggregation is None and hasattr(rule, "check"):
+        try:
+            rule.check(n)
+        except ConfigError:
+            return False
+    return n > 0
+
+
+def _last_aggregates(state: State, models: Sequence[Trained]) -> Tensor:
+    """The aggregates (k, d) of this round; of a model that was not trained, the one before, or zero."""
+    before = torch.zeros_like(state.params) if state.previous is None else state.previous
+    pairs = list(zip(models, before, strict=True))
+    if all(model.aggregate is None for model in models):
+        raise ConfigError("every group of clients is too small for the rule; take fewer clusters, or a lower f")
+    return torch.stack([old if model.aggregate is None else model.aggregate.vector for model, old in pairs])
 
 
 def _honest_updates(federation: Federation, present: list[int], state: State) -> Updates:
@@ -229,9 +416,9 @@ def _attacked(
     def joined(crafted: Tensor) -> Updates:
         return honest.append(crafted.expand(len(attackers), -1), counts, storage)
 
-    def train_own() -> Tensor:
-        rows = federation.rows(len(attackers))
-        return federation.train(federation.byzantine, attackers, ids, "batches", state, rows).matrix
+    def train_own(start: Tensor) -> Tensor:
+        rows, population = federation.rows(len(attackers)), federation.byzantine
+        return federation.train(population, attackers, ids, "batches", replace(state, params=start), rows).matrix
 
     view = AttackView(
         honest=honest,
@@ -244,7 +431,8 @@ def _attacked(
         train_own=train_own,
         aggregate=lambda crafted: _aggregate(federation, joined(crafted), state, lr),
     )
-    return joined(federation.experiment.attack.craft(view))
+    attack = federation.experiment.attack
+    return joined(attack.craft(view) if honest.n or attack.alone else view.own)
 
 
 def _aggregate(federation: Federation, updates: Updates, state: State, lr: float) -> Aggregate:
@@ -277,26 +465,53 @@ def _aggregate(federation: Federation, updates: Updates, state: State, lr: float
 def _zero_non_finite(matrix: Tensor) -> int:
     """Replace rows with a non-finite entry by zeros, in place: a rule never sees them. Returns how many there were."""
     # The sum of a row is finite unless an entry is not (or it overflows: look closer); it reads the matrix once.
-    suspects = (~matrix.sum(dim=1).isfinite()).nonzero().squeeze(1)
+    fine = matrix.sum(dim=1).isfinite()
+    if fine.all():
+        return 0
+    suspects = (~fine).nonzero().squeeze(1)
     rows = suspects[(~matrix[suspects].isfinite()).any(dim=1)]
     matrix[rows] = 0
     return len(rows)
 
 
-def _test_metrics(federation: Federation, params: Tensor) -> Record:
-    loss, confusion = federation.network.evaluate(params, federation.data.test_x, federation.data.test_y)
-    record = {"test_loss": loss, "test_accuracy": float(confusion.diagonal().sum() / confusion.sum())}
-    return record | {f"recall_{i}": float(recall) for i, recall in enumerate(recall_per_class(confusion))}
-
-
-def _weight_metrics(aggregate: Aggregate, num_honest: int) -> Record:
-    """The weight on Byzantine clients, how many of them were let in, and how many honest clients were not."""
-    record: Record = {}
-    accepted = aggregate.accepted
-    if aggregate.weights is not None:
-        record["byzantine_weight"] = float(aggregate.weights[num_honest:].sum())
-        accepted = aggregate.weights != 0 if accepted is None else accepted
-    if accepted is not None:
-        record["byzantine_accepted"] = int(accepted[num_honest:].sum())
-        record["honest_dropped"] = int((~accepted[:num_honest]).sum())
+def _test_metrics(federation: Federation, params: Tensor, groups: Sequence[Group]) -> Record:
+    """Each true cluster is tested with the model that most of its honest clients trained in this round."""
+    users, parts, truth = federation.users(groups), federation.test_parts, federation.data.truth
+    serving = np.where(users.any(axis=1), users.argmax(axis=1), users.sum(axis=0).argmax())
+    results = [federation.network.evaluate(params[j], *part) for j, part in zip(serving, parts, strict=True)]
+    sizes = np.array([len(y) for _, y in parts])
+    record = {"test_loss": float(np.dot(sizes / sizes.sum(), [loss for loss, _ in results]))}
+    confusions = [confusion for _, confusion in results if confusion is not None]
+    if confusions:
+        confusion = np.sum(confusions, axis=0)
+        record["test_accuracy"] = float(confusion.diagonal().sum() / confusion.sum())
+        record |= {f"recall_{i}": float(recall) for i, recall in enumerate(recall_per_class(confusion))}
+        if len(parts) > 1:
+            record |= {f"accuracy_cluster_{i}": float(c.trace() / c.sum()) for i, c in enumerate(confusions)}
+    if len(parts) > 1 and len(groups) > 1:
+        record["cluster_recovery"] = cluster_recovery(users)
+    if truth is not None and truth.shape[1] == params.shape[1]:
+        record["distance"] = matched_distance(params.cpu(), truth.cpu())
+        record["distance_nearest"] = nearest_distance(params.cpu(), truth.cpu())
     return record
+
+
+def _weight_metrics(models: Sequence[Trained]) -> Record:
+    """The weight on Byzantine clients (mean over models), how many were let in, and how many honest ones were not."""
+    record: Record = {}
+    aggregates = [(model.aggregate, model.num_honest) for model in models if model.aggregate is not None]
+    weights = [float(a.weights[honest:].sum()) for a, honest in aggregates if a.weights is not None]
+    if weights:
+        record["byzantine_weight"] = sum(weights) / len(weights)
+    accepted = [(mask, honest) for a, honest in aggregates if (mask := _accepted(a)) is not None]
+    if accepted:
+        record["byzantine_accepted"] = sum(int(mask[honest:].sum()) for mask, honest in accepted)
+        record["honest_dropped"] = sum(int((~mask[:honest]).sum()) for mask, honest in accepted)
+    return record
+
+
+def _accepted(aggregate: Aggregate) -> Tensor | None:
+    """Whom the rule let in, (n,) bool; None where it does not tell."""
+    if aggregate.accepted is None and aggregate.weights is not None:
+        return aggregate.weights != 0
+    return aggregate.accepted

@@ -10,6 +10,7 @@ PRECISIONS = ("highest", "high", "medium")
 PLACEMENTS = ("add", "replace")
 DEVICES = ("auto", "cpu", "cuda")
 SCALES = ("quick", "paper")
+VARIANTS = ("fair", "published")
 
 
 @dataclass
@@ -32,6 +33,7 @@ class Settings:
     data_dir: str | None
     results_dir: str
     scale: str
+    variant: str
     checkpoint_seconds: float
     dataset: Any
     corruption: Any
@@ -43,6 +45,7 @@ class Settings:
     pre_aggregation: Any
     server_data: Any
     schedule: Any
+    clustering: Any
 
     def errors(self) -> list[str]:
         """What is out of range, one phrase each."""
@@ -69,6 +72,7 @@ class Settings:
             ("precision", self.precision, PRECISIONS),
             ("byzantine_placement", self.byzantine_placement, PLACEMENTS),
             ("scale", self.scale, SCALES),
+            ("variant", self.variant, VARIANTS),
         ):
             if value is not None and value not in choices:
                 found.append(f"{name} must be one of {', '.join(choices)}, got {value!r}")

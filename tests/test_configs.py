@@ -16,7 +16,13 @@ from robustfl_bench.settings import Settings
 assert cli  # registers the typed settings with hydra
 
 OPTIONS = sorted(f"{path.parent.name}={path.stem}" for group in GROUPS for path in (CONF / group).glob("*.yaml"))
-NEEDS = {"model=cnn": ["dataset=cifar10"], "model=gru": ["dataset=ag_news"], "dataset=ag_news": ["model=gru"]}
+NEEDS = {
+    "model=linear_regression": ["dataset=linear_mixture"],
+    "model=mean": ["dataset=mean_mixture"],
+    "model=cnn": ["dataset=cifar10"],
+    "model=gru": ["dataset=ag_news"],
+    "dataset=ag_news": ["model=gru"],
+}
 ROOM = ["num_clients=40", "num_byzantine=2", "attack=ipm"]
 
 

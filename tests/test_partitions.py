@@ -21,7 +21,7 @@ from robustfl_bench.partitions.step import Step
 
 PARTITION_FILES = sorted((Path(__file__).parents[1] / "conf" / "partition").glob("*.yaml"))
 PARTITIONS = [hydra.utils.instantiate(yaml.safe_load(file.read_text())) for file in PARTITION_FILES]
-IDS = [file.stem for file in PARTITION_FILES]
+BY_LABEL = [partition for partition in PARTITIONS if not getattr(partition, "by_owner", False)]
 quick = settings(derandomize=True, max_examples=40, deadline=None)
 class_sizes = st.lists(st.integers(30, 90), min_size=2, max_size=6)
 
@@ -36,14 +36,14 @@ def labels_of(sizes, seed=0):
 
 
 def test_files_are_complete():
-    assert len(PARTITION_FILES) == 4
+    assert len(PARTITION_FILES) == 5
     for file, partition in zip(PARTITION_FILES, PARTITIONS, strict=True):
         keys = set(yaml.safe_load(file.read_text())) - {"_target_"}
         assert keys == {field.name for field in dataclasses.fields(partition)}, file
         assert file.read_text().startswith(f"# robustfl-bench partition={file.stem}")
 
 
-@pytest.mark.parametrize("partition", PARTITIONS, ids=IDS)
+@pytest.mark.parametrize("partition", BY_LABEL, ids=str)
 @given(sizes=class_sizes, num_clients=st.integers(3, 12), seed=st.integers(0, 5))
 @quick
 def test_every_sample_goes_to_exactly_one_client(partition, sizes, num_clients, seed):
@@ -59,7 +59,7 @@ def test_every_sample_goes_to_exactly_one_client(partition, sizes, num_clients, 
     np.testing.assert_array_equal(counts.sum(axis=1), [len(part) for part in parts])
 
 
-@pytest.mark.parametrize("partition", PARTITIONS, ids=IDS)
+@pytest.mark.parametrize("partition", BY_LABEL, ids=str)
 def test_same_stream_same_parts(partition):
     labels = labels_of([200] * 4)
     first, again, other = (partition(labels, 10, rng(seed)) for seed in (1, 1, 2))
@@ -67,14 +67,14 @@ def test_same_stream_same_parts(partition):
     assert not all(np.array_equal(a, b) for a, b in zip(first, other, strict=True))
 
 
-@pytest.mark.parametrize("partition", PARTITIONS, ids=IDS)
+@pytest.mark.parametrize("partition", BY_LABEL, ids=str)
 def test_labels_need_not_start_at_zero_nor_be_all_there(partition):
     labels = labels_of([100, 100, 100]) * 3 + 4
     parts = partition(labels, 6, rng())
     np.testing.assert_array_equal(np.sort(np.concatenate(parts)), np.arange(300))
 
 
-@pytest.mark.parametrize("partition", PARTITIONS, ids=IDS)
+@pytest.mark.parametrize("partition", BY_LABEL, ids=str)
 @pytest.mark.parametrize(
     ("num_clients", "message"), [(11, "10 samples cannot be split over 11 clients"), (0, "num_clients must be >= 1")]
 )

@@ -24,7 +24,19 @@ RUN = (
     "model.hidden=[16]",
     "checkpoint_seconds=0",
 )
-KILLS = 10
+CLUSTERED = (
+    "dataset=linear_mixture",
+    "model=linear_regression",
+    "partition=natural",
+    "byzantine_placement=replace",
+    "attack=brifca_outlier",
+    "num_clients=12",
+    "num_byzantine=2",
+    "dataset.num_clusters=3",
+    "rounds=300",
+    "participation=0.8",
+    "checkpoint_seconds=0",
+)
 
 
 def _checkpoint_time(folder: Path) -> int | None:
@@ -33,12 +45,21 @@ def _checkpoint_time(folder: Path) -> int | None:
     return None
 
 
-def test_ten_kills_at_random_rounds_change_no_byte(bench: Bench, tmp_path: Path) -> None:
-    assert bench(*RUN, "results_dir=whole").code == 0
+@pytest.mark.parametrize(
+    ("run", "wanted"),
+    [
+        (RUN, 10),
+        ((*CLUSTERED, "clustering=ifca", "clustering.empty=random", "aggregator=coomed"), 3),
+        ((*CLUSTERED, "clustering=three_stage", "aggregator=beta_trmean"), 2),
+    ],
+    ids=["one model", "ifca", "three_stage"],
+)
+def test_kills_at_random_rounds_change_no_byte(bench: Bench, tmp_path: Path, run: tuple[str, ...], wanted: int) -> None:
+    assert bench(*run, "results_dir=whole").code == 0
     rng, kills, resumed_from = random.Random(0), 0, set()
-    while kills < KILLS:
+    while kills < wanted:
         before = _checkpoint_time(tmp_path)
-        process = start(tmp_path, *RUN, "results_dir=cut")
+        process = start(tmp_path, *run, "results_dir=cut")
         while _checkpoint_time(tmp_path) == before and process.poll() is None:
             time.sleep(0.001)
         time.sleep(rng.uniform(0.0, 0.15))
@@ -50,8 +71,8 @@ def test_ten_kills_at_random_rounds_change_no_byte(bench: Bench, tmp_path: Path)
         kills += 1
         (checkpoint,) = (tmp_path / "cut").glob("runs/*/checkpoint.pt")
         resumed_from.add(torch.load(checkpoint, weights_only=True)["state"]["round"])
-    assert len(resumed_from) >= 3, "the kills should hit different rounds"
-    assert bench(*RUN, "results_dir=cut").code == 0
+    assert len(resumed_from) >= min(3, wanted - 1), "the kills should hit different rounds"
+    assert bench(*run, "results_dir=cut").code == 0
     assert contents(tmp_path / "cut") == contents(tmp_path / "whole")
 
 

@@ -1,0 +1,27 @@
+"""Coordinate-wise trimmed mean by share (Yin et al., ICML 2018, definition 2, https://arxiv.org/abs/1803.01498)."""
+
+import math
+from dataclasses import dataclass
+
+from robustfl_bench.interfaces import ConfigError, ServerView, check_fields
+from robustfl_bench.updates import Aggregate, Updates
+
+
+@dataclass(frozen=True)
+class BetaTrMean:
+    """Mean of every coordinate without its largest and smallest ``fraction`` of values, each rounded down.
+
+    0 is the mean. Unlike ``trmean`` it suits groups of any size, as in BRIFCA (Tao et al., arXiv 2306.00638).
+    """
+
+    fraction: float
+
+    def __post_init__(self) -> None:
+        check_fields(self, fraction=(0, 0.5))
+        if self.fraction == 0.5:
+            raise ConfigError("fraction must be < 0.5: trimming a half at each end leaves nothing")
+
+    def __call__(self, updates: Updates, server: ServerView) -> Aggregate:
+        trimmed = math.floor(self.fraction * updates.n + 1e-9)  # 0.29 * 100 is 28.999999999999996
+        kept = slice(trimmed, updates.n - trimmed)
+        return Aggregate(updates.by_sorted_column(lambda values: values[:, kept].mean(1)))

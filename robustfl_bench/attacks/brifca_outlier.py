@@ -1,0 +1,49 @@
+"""The Byzantine machines of BRIFCA's experiments (Tao, Yang, Kulkarni, arXiv 2306.00638, section 6)."""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from robustfl_bench.bernoulli import bernoulli_vectors
+from robustfl_bench.interfaces import Attack, AttackView, ChoiceView, ConfigError, check_fields
+
+
+@dataclass(frozen=True)
+class BrifcaOutlier(Attack):
+    """Every attacker has data from a parameter of its own, and sends what training them from 3 x theta gives.
+
+    That parameter has coordinates Bernoulli(0.5), scaled to length ``norm``; the attacker keeps its inputs, the numbers
+    to predict are ``<x, own>`` plus N(0, ``noise_variance``). It attacks the model of least loss on these data, like an
+    honest client, but computes its update at ``scale`` times the model. ``loss_at_3theta``: it also chooses by the loss
+    at ``scale`` times the models, as the authors' code does. Needs linear regression.
+    """
+
+    norm: float = 3
+    scale: float = 3
+    noise_variance: float = 0.2
+    loss_at_3theta: bool = False
+
+    alone = True
+
+    def __post_init__(self) -> None:
+        check_fields(self, norm=(0, math.inf), scale=(-math.inf, math.inf), noise_variance=(0, math.inf))
+        if not isinstance(self.loss_at_3theta, bool):
+            raise ConfigError(f"loss_at_3theta must be true or false, got {self.loss_at_3theta!r}")
+
+    def poison(self, x: Tensor, y: Tensor, num_classes: int, rng: np.random.Generator) -> tuple[Tensor, Tensor]:
+        if x.dim() != 2 or y.dim() != 1 or not y.is_floating_point():
+            raise ConfigError("attack brifca_outlier needs vectors and one number each to predict (linear_mixture)")
+        own = torch.from_numpy(bernoulli_vectors(1, x.shape[1], self.norm, rng)[0]).to(x)
+        noise = torch.from_numpy(math.sqrt(self.noise_variance) * rng.standard_normal(len(x))).to(x)
+        return x, x @ own + noise
+
+    def choose(self, view: ChoiceView) -> Tensor:
+        if view.own_losses is None:
+            return super().choose(view)
+        return view.own_losses(self.scale * view.params if self.loss_at_3theta else view.params).argmin(dim=1)
+
+    def craft(self, view: AttackView) -> Tensor:
+        return view.train_own(self.scale * view.params)

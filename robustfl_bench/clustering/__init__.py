@@ -1,0 +1,1 @@
+"""Several models trained at once, each by the clients it suits: one idea per file."""

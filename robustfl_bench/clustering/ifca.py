@@ -1,0 +1,61 @@
+"""IFCA: clients pick the model that suits them, and train it (Ghosh, Chung, Yin, Ramchandran, NeurIPS 2020).
+
+With a robust rule it is Algorithm 1 of Byzantine-Robust Clustered Federated Learning (BRIFCA; Tao, Yang, Kulkarni,
+arXiv 2306.00638): its option I is the coordinate-wise median, its option II the trimmed mean by share.
+"""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from torch import Tensor
+
+from robustfl_bench.clustering.start import INITS, initial_models, onto_ball
+from robustfl_bench.interfaces import ConfigError, StartView, check_choice, check_fields
+
+
+@dataclass(frozen=True)
+class Ifca:
+    """``num_clusters`` models; every round each client trains the one of least loss on its own data.
+
+    ``init`` and ``warm_radius`` say where they start (see start.py). A model that nobody chose stays as it is
+    (``empty: keep``) or is trained by one client at random, which then trains no other (``random``, the authors'
+    code). ``radius``, when given, is that of the ball onto which models are projected after every step (line 13 of
+    Algorithm 1). ``scale_by_share`` multiplies each model's step by its share of the clients: with ``average`` the
+    gradients of a group are then divided by the number of all clients, as in the published code of IFCA and BRIFCA.
+    """
+
+    num_clusters: int
+    init: str = "model"
+    warm_radius: float = 0.25
+    empty: str = "keep"
+    radius: float | None = None
+    scale_by_share: bool = False
+
+    def __post_init__(self) -> None:
+        check_fields(self, num_clusters=(1, math.inf), warm_radius=(0, math.inf))
+        check_choice("init", self.init, INITS)
+        check_choice("empty", self.empty, ("keep", "random"))
+        if self.radius is not None:
+            check_fields(self, radius=(0, math.inf))
+        if not isinstance(self.scale_by_share, bool):
+            raise ConfigError(f"scale_by_share must be true or false, got {self.scale_by_share!r}")
+
+    def start(self, view: StartView) -> tuple[Tensor, Tensor | None]:
+        """Initial models (k, d); the groups change from round to round."""
+        return initial_models(view, self.num_clusters, self.init, self.warm_radius), None
+
+    def fill(self, choice: Tensor, rng: np.random.Generator) -> Tensor:
+        """The choices (n,) of all clients of the round, with a random client for every model that nobody chose."""
+        if self.empty == "keep":
+            return choice
+        filled = choice.clone()
+        unused = set(range(self.num_clusters)) - set(choice.unique().tolist())
+        for model, client in zip(sorted(unused), rng.integers(len(choice), size=len(unused)), strict=True):
+            filled[client] = model
+        return filled
+
+    def step(self, params: Tensor, vector: Tensor, step_size: float, share: float) -> Tensor:
+        """A step against the aggregate of the model's group, then the projection."""
+        scale = step_size * share if self.scale_by_share else step_size
+        return onto_ball(params - scale * vector, self.radius)

@@ -1,0 +1,45 @@
+"""Empirical risk minimisers of single clients, in closed form: stage 1 of the Three-Stage algorithm."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from robustfl_bench.interfaces import ConfigError
+from robustfl_bench.least_squares import is_linear_regression
+from robustfl_bench.models.mean import Constant
+
+ERMS = ("lstsq", "float32_det")
+
+
+def local_minimisers(module: nn.Module, clients: Sequence[tuple[Tensor, Tensor]], erm: str) -> np.ndarray:
+    """The parameters (clients, d), float64, of least squared error on each client's samples (x, y).
+
+    For linear regression ``erm`` says how: ``lstsq`` is least squares in float64, of least norm where the samples do
+    not determine the parameters; ``float32_det`` is what the authors' code does. Raises ConfigError for other networks.
+    """
+    if isinstance(module, Constant):
+        return np.stack([y.double().mean(dim=0).cpu().numpy() for _, y in clients])
+    if not is_linear_regression(module):
+        raise ConfigError("clustering three_stage needs model=linear_regression or model=mean: it solves them exactly")
+    solve = _least_norm if erm == "lstsq" else _by_float32_determinant
+    return np.stack([solve(x.cpu(), y.cpu()) for x, y in clients])
+
+
+def _least_norm(x: Tensor, y: Tensor) -> np.ndarray:
+    solution: np.ndarray = np.linalg.lstsq(x.double().numpy(), y.double().numpy(), rcond=None)[0]
+    return solution
+
+
+def _by_float32_determinant(x: Tensor, y: Tensor) -> np.ndarray:
+    """``inv(X^T X) X^T y`` where the determinant is positive, else ``pinv(X^T X) X^T y``, all in float32.
+
+    With more inputs than samples the determinant is 0, but what comes out of the LU decomposition is rounding, large
+    enough to overflow to plus or minus infinity: about every second client then inverts a singular matrix.
+    """
+    gram = x.T @ x
+    if torch.linalg.det(gram) > 0:
+        inverted: np.ndarray = (torch.linalg.inv(gram) @ (x.T @ y)).double().numpy()
+        return inverted
+    return _least_norm(x, y)  # what the pseudo-inverse gives, without a decomposition of a d x d matrix

@@ -1,0 +1,74 @@
+"""Rotated images: clusters of clients that hold their pictures differently (IFCA, Ghosh et al., NeurIPS 2020, 6.2)."""
+
+import math
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from robustfl_bench import seeding
+from robustfl_bench.datasets.mixtures import clusters_of
+from robustfl_bench.errors import ConfigError, check_fields
+
+if TYPE_CHECKING:
+    from robustfl_bench.interfaces import Data, Dataset
+
+
+@dataclass(frozen=True)
+class Rotated:
+    """The images of ``base`` dealt evenly to clients, whose cluster says how they are turned.
+
+    4 clusters: by 0, 90, 180, 270 degrees; 2: by 0 and 180. Every training image is used once (the paper uses each
+    under every angle), the test images are there under every angle.
+    """
+
+    base: "Dataset"
+    num_clients: int
+    seed: int
+    num_clusters: int = 4
+
+    def __post_init__(self) -> None:
+        check_fields(self, num_clients=(1, math.inf), seed=(0, math.inf), num_clusters=(1, 4))
+        if self.num_clusters == 3:
+            raise ConfigError("num_clusters must be 1, 2 or 4, as images are turned by quarters, got 3")
+        if len(self.input_shape) != 3 or self.input_shape[1] != self.input_shape[2]:
+            raise ConfigError(f"only square images can be turned, got inputs of shape {self.input_shape}")
+        clusters_of(self.num_clients, self.num_clusters)
+
+    @property
+    def name(self) -> str:
+        """``rotated_`` and the name of the base."""
+        return f"rotated_{self.base.name}"
+
+    @property
+    def input_shape(self) -> tuple[int, ...]:
+        """That of the base."""
+        return self.base.input_shape
+
+    @property
+    def num_classes(self) -> int:
+        """Those of the base."""
+        return self.base.num_classes
+
+    def load(self, folder: Path) -> "Data":
+        """Read the base and turn it; raises DataError as the base does."""
+        import numpy as np
+        import torch
+
+        data = self.base.load(folder)
+        order = seeding.generator(self.seed, "owners").permutation(len(data.train_y))
+        owners = np.empty(len(order), dtype=np.int64)
+        owners[order] = np.arange(len(order)) * self.num_clients // len(order)
+        clusters = torch.from_numpy(clusters_of(self.num_clients, self.num_clusters)[owners])
+        train_x, quarters = torch.empty_like(data.train_x), 4 // self.num_clusters
+        for cluster in range(self.num_clusters):
+            train_x[clusters == cluster] = data.train_x[clusters == cluster].rot90(cluster * quarters, (2, 3))
+        turned = [data.test_x.rot90(cluster * quarters, (2, 3)) for cluster in range(self.num_clusters)]
+        return replace(
+            data,
+            train_x=train_x,
+            test_x=torch.cat(turned),
+            test_y=data.test_y.repeat(self.num_clusters),
+            owners=torch.from_numpy(owners),
+            clusters=clusters,
+            test_clusters=torch.arange(self.num_clusters).repeat_interleave(len(data.test_y)),
+        )

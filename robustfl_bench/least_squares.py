@@ -1,0 +1,45 @@
+"""Linear regression for many clients: losses of several models, and gradients, straight from the data.
+
+The loss is the mean of ``(y - <x, theta>)^2``, so the gradient is ``2/n X^T (X theta - y)``. Autograd on the same model
+takes four to six times as long for clients with 100 samples each.
+"""
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from robustfl_bench.population import Batch
+
+BLOCK = 1024  # samples: with 500 inputs they fill a level-2 cache
+
+
+def is_linear_regression(module: nn.Module) -> bool:
+    """Whether the module is nothing but one output that is linear in the inputs."""
+    return type(module) is nn.Linear and module.bias is None and module.out_features == 1
+
+
+def client_losses(params: Tensor, batch: Batch) -> Tensor:
+    """Mean squared errors (n, k) float64 of the models ``params`` (k, d) on the samples of every client."""
+    # (k, samples) rather than (samples, k): up to twice as fast, as the short side is not the contiguous one.
+    errors = torch.cat([params @ x.T for x in batch.x.split(BLOCK)], dim=1).sub_(batch.y).square_()
+    sizes = torch.tensor(batch.sizes, device=errors.device)
+    if len(set(batch.sizes)) == 1:
+        return errors.view(len(params), len(sizes), -1).mean(dim=2).T.double()
+    return torch.segment_reduce(errors.T.double().contiguous(), "mean", lengths=sizes)
+
+
+def gradients(params: Tensor, batch: Batch, out: Tensor) -> Tensor:
+    """Write each client's gradient at ``params`` (d,) into its row of ``out`` (n, d), on the CPU.
+
+    Returns the clients' mean losses (n,) float64. A client's samples are read twice while they are in the cache.
+    """
+    x, y, theta, rows = batch.all_x.numpy(), batch.all_y.numpy(), params.numpy(), out.numpy()
+    losses = np.empty(len(rows))
+    for i, (start, size) in enumerate(zip(batch.starts.tolist(), batch.sizes, strict=True)):
+        own = x[start : start + size]
+        error = own @ theta
+        error -= y[start : start + size]
+        losses[i] = error @ error / size
+        error *= 2 / size
+        np.dot(error, own, out=rows[i])
+    return torch.from_numpy(losses)

@@ -1,0 +1,22 @@
+"""Natural partition: the clients are those of the data set (writers, roles, machines)."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from robustfl_bench.interfaces import ConfigError
+
+
+@dataclass(frozen=True)
+class Natural:
+    """Every client has the samples that the data set says are its own; nothing is random."""
+
+    by_owner: ClassVar[bool] = True
+
+    def __call__(self, labels: np.ndarray, num_clients: int, rng: np.random.Generator) -> list[np.ndarray]:
+        """``labels`` (N,) name the owners here; client i is the i-th of them in increasing order."""
+        sizes = np.unique(labels, return_counts=True)[1]
+        if len(sizes) != num_clients:
+            raise ConfigError(f"the data set has {len(sizes)} clients of its own; set num_clients={len(sizes)}")
+        return np.split(np.argsort(labels, kind="stable"), np.cumsum(sizes)[:-1])
