@@ -27,14 +27,15 @@ from omegaconf.errors import OmegaConfBaseException
 from robustfl_bench import __version__
 from robustfl_bench.errors import ConfigError
 from robustfl_bench.interfaces import Dataset
+from robustfl_bench.options import CONF
 from robustfl_bench.results import store
 from robustfl_bench.settings import Settings, check
 
 HERE = Path(__file__).resolve().parent
-CONF = HERE / "conf" if (HERE / "conf").is_dir() else HERE.parent / "conf"  # a wheel carries it inside the package
 
 GROUPS = (
     "dataset",
+    "corruption",
     "partition",
     "model",
     "attack",
@@ -58,7 +59,7 @@ DEFINING = (
     "precision",
     *GROUPS,
 )  # num_byzantine_declared counts where a part uses it
-LATER = ("clustering",)  # left out of the identity where there is none: older runs keep theirs
+OPTIONAL = ("corruption", "clustering")  # count where there is one: older runs keep their identity
 SMALL = 2e9  # samples x parameters of a round up to which a second thread costs more than it brings
 LAST = 10  # evaluated rounds of `last_10`
 CLUSTERED = ("distance", "distance_nearest", "cluster_recovery")  # columns of metrics.csv that the summary has too
@@ -69,6 +70,11 @@ def _at_scale(paper: Any, quick: Any, *, _root_: DictConfig) -> Any:
     return quick if _root_.scale == "quick" else paper
 
 
+def _share(part: float, whole: int) -> int:
+    """``${share:${participation},60}`` in a preset: 15 with participation=0.25."""
+    return round(part * whole)
+
+
 def _in_variant(fair: Any, published: Any, *, _root_: DictConfig) -> Any:
     """``${in_variant:keep,random}`` in a preset: keep with variant=fair, random with variant=published."""
     return published if _root_.variant == "published" else fair
@@ -77,6 +83,7 @@ def _in_variant(fair: Any, published: Any, *, _root_: DictConfig) -> Any:
 OmegaConf.register_new_resolver("at_scale", _at_scale, replace=True)
 OmegaConf.register_new_resolver("in_variant", _in_variant, replace=True)
 OmegaConf.register_new_resolver("times", lambda a, b: a * b, replace=True)  # 40 clients per cluster: ${times:40,${k}}
+OmegaConf.register_new_resolver("share", _share, replace=True)
 
 
 class RunFailed(RuntimeError):
@@ -161,7 +168,7 @@ def plan(cfg: DictConfig) -> Plan:
 
 def _identity(config: Mapping[str, Any]) -> dict[str, Any]:
     """What defines the experiment, of a resolved config."""
-    return {key: config[key] for key in DEFINING if config[key] or key not in LATER}
+    return {key: config[key] for key in DEFINING if config[key] or key not in OPTIONAL}
 
 
 def _reason(error: InstantiationException) -> str:

@@ -18,14 +18,34 @@ from robustfl_bench.updates import Aggregate, Updates
 
 
 @dataclass(frozen=True)
+class Scaling:
+    """How images became inputs: ``(pixels - mean) / sd``, pixels in [0, 1], ``mean`` and ``sd`` (C, 1, 1)."""
+
+    mean: Tensor
+    sd: Tensor
+
+    def pixels(self, inputs: Tensor) -> Tensor:
+        """The images (N, C, H, W) in [0, 1] behind ``inputs``."""
+        return (inputs * self.sd).add_(self.mean).clamp_(0, 1)
+
+    def inputs(self, pixels: Tensor) -> Tensor:
+        """What a network is given for the images."""
+        return (pixels - self.mean).div_(self.sd)
+
+    def to(self, device: torch.device) -> "Scaling":
+        """The same on ``device``."""
+        return Scaling(self.mean.to(device), self.sd.to(device))
+
+
+@dataclass(frozen=True)
 class Data:
     """A data set as tensors: ``train_x`` (N, ...) float32 or token ids, ``train_y`` (N,) int64, the same for test.
 
-    Texts, as token ids with 0 for padding, come with the ``vectors`` (V, e) of their words. Where there are numbers to
-    predict instead of classes, ``train_y`` is float32, (N,) or (N, t). ``source`` says which variant of the files was
-    read (official, rebuilt, subset ...). A data set may know which client each training sample comes from, ``owners``
-    (N,), and in which of K clusters each sample is, ``clusters`` (N,) and ``test_clusters``; and one that is drawn
-    knows the true parameters of the clusters, ``truth`` (K, d) float64.
+    ``source`` says which variant of the files was read (official, rebuilt, subset ...). Texts, as token ids with 0 for
+    padding, come with the ``vectors`` (V, e) of their words; images with their ``scaling``. Where there are numbers to
+    predict instead of classes, ``train_y`` is float32, (N,) or (N, t). A data set may know which client each training
+    sample comes from, ``owners`` (N,), and in which of K clusters each sample is, ``clusters`` (N,) and
+    ``test_clusters``; and one that is drawn knows the true parameters of the clusters, ``truth`` (K, d) float64.
     """
 
     train_x: Tensor
@@ -34,6 +54,7 @@ class Data:
     test_y: Tensor
     source: str = "official"
     vectors: Tensor | None = None
+    scaling: Scaling | None = None
     owners: Tensor | None = None
     clusters: Tensor | None = None
     test_clusters: Tensor | None = None

@@ -21,6 +21,7 @@ from robustfl_bench.interfaces import (
     ChoiceView,
     Clustering,
     ConfigError,
+    Corruption,
     Data,
     Model,
     Partition,
@@ -54,6 +55,7 @@ class Experiment:
     server_data: ServerData
     schedule: Schedule
     clustering: Clustering | None = None
+    corruption: Corruption | None = None
 
 
 @dataclass(frozen=True)
@@ -118,7 +120,27 @@ class Federation:
             byzantine = np.sort(_in_turn(order, self.clusters)[: s.num_byzantine])
         self.honest_ids = np.setdiff1d(np.arange(s.num_clients), byzantine)
         self.byzantine_ids = byzantine
-        self.honest = Population(data.train_x, data.train_y, [parts[i] for i in self.honest_ids])
+        self.honest = self.clients(self.honest_ids)
+
+    def clients(self, ids: np.ndarray) -> Population:
+        """The chosen clients with their own samples: feature skew changes them, poison has not yet."""
+        population = Population(self.data.train_x, self.data.train_y, [self.parts[i] for i in ids])
+        return self.corrupted(population, self.experiment.corruption, "corruption", ids.tolist())
+
+    def corrupted(
+        self, population: Population, corruption: Corruption | None, stream: str, ids: list[int]
+    ) -> Population:
+        """The population after each of its clients' images went through ``corruption``; their own stream is named by
+        their id."""
+        if corruption is None:
+            return population
+        scaling = self.data.scaling
+        if scaling is None:
+            raise ConfigError("corruptions change images and this data set has none; use corruption=none")
+        for position, i in enumerate(ids):
+            own, rng = population.slice(position), seeding.generator(self.experiment.settings.seed, stream, i)
+            population.x[own] = scaling.inputs(corruption(scaling.pixels(population.x[own]), rng))
+        return population
 
     @cached_property
     def labels(self) -> np.ndarray:
@@ -161,11 +183,11 @@ class Federation:
                 f"attack {type(attack).__name__} trains on the Byzantine clients' own data, but added clients "
                 "hold none: set byzantine_placement=replace"
             )
+        own = self.clients(self.byzantine_ids)
         xs, ys = [], []
-        for i in self.byzantine_ids:
-            index = torch.from_numpy(self.parts[i]).to(self.data.train_x.device)
-            x, y = self.data.train_x[index], self.data.train_y[index]
-            x, y = attack.poison(x, y, self.num_classes, seeding.generator(s.seed, "poison", int(i)))
+        for position, i in enumerate(self.byzantine_ids.tolist()):
+            x, y = own.x[own.slice(position)], own.y[own.slice(position)]
+            x, y = attack.poison(x, y, self.num_classes, seeding.generator(s.seed, "poison", i))
             xs.append(x)
             ys.append(y)
         ends = np.cumsum([0] + [len(y) for y in ys])
@@ -176,8 +198,11 @@ class Federation:
         """The server's samples, one "client" per class."""
         s = self.experiment.settings
         rng = seeding.generator(s.seed, "server data")
-        chosen = self.experiment.server_data(self.labels, self.num_classes, rng)
-        return Population(self.data.train_x, self.data.train_y, chosen)
+        server_data = self.experiment.server_data
+        chosen = server_data(self.labels, self.num_classes, rng)
+        classes = list(range(self.num_classes))
+        population = Population(self.data.train_x, self.data.train_y, chosen)
+        return self.corrupted(population, server_data.corruption, "server corruption", classes)
 
     @cached_property
     def server_together(self) -> Population:
@@ -219,7 +244,6 @@ class Federation:
         return np.flatnonzero(np.isin(self.honest_ids, chosen)).tolist(), np.flatnonzero(
             np.isin(self.byzantine_ids, chosen)
         ).tolist()
-
 
     def groups(self, state: State) -> list[Group]:
         """Who trains which model in this round."""

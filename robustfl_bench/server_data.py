@@ -1,33 +1,42 @@
 """The server's own labelled samples."""
 
-import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from robustfl_bench.interfaces import ConfigError, check_fields
+from robustfl_bench.interfaces import ConfigError, Corruption
 
 
 @dataclass(frozen=True)
 class ServerData:
     """``samples_per_class`` samples of every class, drawn from the training set and also left with the clients.
 
+    A list gives each class its own number, and ``corruption`` changes the images (BOBA, appendices C.3.1 and C.3.2).
     BOBA, section 6: 20 per class for MNIST and CIFAR-10, 30 for AG-News; where they come from is not stated.
     """
 
-    samples_per_class: int = 20
+    samples_per_class: int | Sequence[int] = 20
+    corruption: Corruption | None = None
 
     def __post_init__(self) -> None:
-        check_fields(self, samples_per_class=(1, math.inf))
+        given = self.samples_per_class
+        numbers = list(given) if isinstance(given, Sequence) else [given]
+        if not numbers or any(isinstance(number, bool) or not isinstance(number, int) for number in numbers):
+            raise ConfigError(f"samples_per_class must be a whole number or a list of them, got {given!r}")
+        if min(numbers) < 1:
+            raise ConfigError(f"samples_per_class must be >= 1, got {given!r}")
 
     def __call__(self, labels: np.ndarray, num_classes: int, rng: np.random.Generator) -> list[np.ndarray]:
         """Sample indices, one array per class; ``labels`` is (N,) int64."""
+        given = self.samples_per_class
+        numbers = [given] * num_classes if isinstance(given, int) else list(given)
+        if len(numbers) != num_classes:
+            raise ConfigError(f"server_data.samples_per_class={given} needs one number per class, {num_classes}")
         chosen = []
-        for label in range(num_classes):
+        for label, number in enumerate(numbers):
             own = np.flatnonzero(labels == label)
-            if len(own) < self.samples_per_class:
-                raise ConfigError(
-                    f"server_data.samples_per_class={self.samples_per_class} but class {label} has {len(own)} samples"
-                )
-            chosen.append(rng.permutation(own)[: self.samples_per_class])
+            if len(own) < number:
+                raise ConfigError(f"server_data.samples_per_class={given} but class {label} has {len(own)} samples")
+            chosen.append(rng.permutation(own)[:number])
         return chosen

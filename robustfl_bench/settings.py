@@ -36,6 +36,7 @@ class Settings:
     variant: str
     checkpoint_seconds: float
     dataset: Any
+    corruption: Any
     partition: Any
     model: Any
     attack: Any

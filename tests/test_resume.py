@@ -54,9 +54,7 @@ def _checkpoint_time(folder: Path) -> int | None:
     ],
     ids=["one model", "ifca", "three_stage"],
 )
-def test_kills_at_random_rounds_change_no_byte(
-    bench: Bench, tmp_path: Path, run: tuple[str, ...], wanted: int
-) -> None:
+def test_kills_at_random_rounds_change_no_byte(bench: Bench, tmp_path: Path, run: tuple[str, ...], wanted: int) -> None:
     assert bench(*run, "results_dir=whole").code == 0
     rng, kills, resumed_from = random.Random(0), 0, set()
     while kills < wanted:

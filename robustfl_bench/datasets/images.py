@@ -36,8 +36,10 @@ def to_data(
     """Pixels (N, C, H, W) and class numbers (N,), of any integer type, as scaled tensors (see ``scale``)."""
     import torch
 
-    from robustfl_bench.interfaces import Data
+    from robustfl_bench.interfaces import Data, Scaling
 
     train_x, test_x = (scale(pixels, scaling, mean, sd, top) for pixels, _ in (train, test))
     train_y, test_y = (torch.from_numpy(labels.astype(np.int64)) for _, labels in (train, test))
-    return Data(train_x, train_y, test_x, test_y, source)
+    centre, unit = {"standardize": (mean, sd), "symmetric": ((0.5,), (0.5,)), "unit": ((0.0,), (1.0,))}[scaling]
+    affine = Scaling(torch.tensor(centre).view(-1, 1, 1), torch.tensor(unit).view(-1, 1, 1))
+    return Data(train_x, train_y, test_x, test_y, source, scaling=affine)

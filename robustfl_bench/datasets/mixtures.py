@@ -35,8 +35,7 @@ def mixture(seed: int, num_clients: int, points: int, test_points: int, truth: n
     train = [draw(seeding.generator(seed, "client data", i), truth[c], points) for i, c in enumerate(clusters)]
     test = [draw(seeding.generator(seed, "test data", int(c)), truth[c], test_points) for c in every]
     train_x, train_y, test_x, test_y = (
-        torch.from_numpy(np.concatenate(parts))
-        for parts in (*zip(*train, strict=True), *zip(*test, strict=True))
+        torch.from_numpy(np.concatenate(parts)) for parts in (*zip(*train, strict=True), *zip(*test, strict=True))
     )
     return Data(
         train_x,
