@@ -152,8 +152,8 @@ def draw(cells: pd.DataFrame, path: Path) -> None:
             axis.set_xticks(range(len(ticks)), [str(tick) for tick in ticks])
             axis.set_xlabel("dimension d" if along == "d" else "clusters k")
             axis.set_title(f"{variant}: {title}", fontsize=10)
-            axis.set_ylim(bottom=0)
             axis.grid(alpha=0.3)
+        row[0].set_ylim(bottom=0)  # last: it ends the automatic choice of the top, which the row shares
         row[0].set_ylabel("distance, matched" if measure == "distance" else "distance to the nearest truth")
     handles, labels = axes[0, 0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=4, frameon=False)
