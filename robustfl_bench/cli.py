@@ -15,7 +15,8 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from robustfl_bench.errors import ConfigError, DataError
-from robustfl_bench.experiment import CONF, InfeasibleError, RunFailed, execute, record_infeasible
+from robustfl_bench.experiment import InfeasibleError, RunFailed, execute, record_infeasible
+from robustfl_bench.options import CONF
 from robustfl_bench.results.store import RunLocked
 from robustfl_bench.settings import Settings
 

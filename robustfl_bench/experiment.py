@@ -27,11 +27,11 @@ from omegaconf.errors import OmegaConfBaseException
 from robustfl_bench import __version__
 from robustfl_bench.errors import ConfigError
 from robustfl_bench.interfaces import Dataset
+from robustfl_bench.options import CONF
 from robustfl_bench.results import store
 from robustfl_bench.settings import Settings, check
 
 HERE = Path(__file__).resolve().parent
-CONF = HERE / "conf" if (HERE / "conf").is_dir() else HERE.parent / "conf"  # a wheel carries it inside the package
 
 GROUPS = (
     "dataset",

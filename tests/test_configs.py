@@ -9,7 +9,8 @@ from hydra import compose, initialize_config_dir
 from omegaconf import OmegaConf
 
 from robustfl_bench import cli
-from robustfl_bench.experiment import CONF, GROUPS, plan
+from robustfl_bench.experiment import GROUPS, plan
+from robustfl_bench.options import CONF
 from robustfl_bench.settings import Settings
 
 assert cli  # registers the typed settings with hydra

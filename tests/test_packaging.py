@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from robustfl_bench.experiment import CONF
+from robustfl_bench.options import CONF
 
 ROOT = Path(__file__).resolve().parent.parent
 TINY = ("rounds=1", "num_clients=10", "model.hidden=[4]")
@@ -24,9 +24,11 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return target / name.strip().splitlines()[-1]
 
 
-def test_a_wheel_carries_every_yaml_and_nothing_of_the_tests(wheel: Path) -> None:
+def test_a_wheel_carries_options_and_published_numbers_and_nothing_of_the_tests(wheel: Path) -> None:
     names = zipfile.ZipFile(wheel).namelist()
     wanted = {f"robustfl_bench/conf/{path.relative_to(CONF)}" for path in CONF.rglob("*.yaml")}
+    papers = ("boba.csv", "raga.csv", "brace.csv", "arfl.csv", "README.md")
+    wanted |= {f"robustfl_bench/papers/{name}" for name in papers}
     assert wanted <= set(names)
     assert not [name for name in names if name.startswith(("tests/", "scripts/", "results/"))]
 

@@ -1,4 +1,4 @@
-"""The command ``robustfl-results``: state of the runs, tables, plots and an export, all read from the run folders."""
+"""The command ``robustfl-results``: state of the runs, tables, plots and exports, all read from the run folders."""
 
 from __future__ import annotations
 
@@ -9,15 +9,21 @@ import warnings
 from collections.abc import Hashable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from robustfl_bench.results import plots, records, tables
+from robustfl_bench.papers.known import TABLES
+from robustfl_bench.results import archive, comparison_formats, plots, records, tables
+from robustfl_bench.results.comparison import compare
 from robustfl_bench.results.export import tidy
 from robustfl_bench.results.formats import FORMATS, render
+from robustfl_bench.results.matching import held
 from robustfl_bench.results.records import STATES, NoRuns
-from robustfl_bench.results.selection import SelectionError, where
+from robustfl_bench.results.selection import SelectionError, check_name, where
 from robustfl_bench.results.values import KNOWN
 
 if TYPE_CHECKING:
     import pandas as pd
+
+
+_RESULTS = "results"
 
 
 class _Parser(argparse.ArgumentParser):
@@ -48,19 +54,24 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = _Parser(prog="robustfl-results", description="Tables and figures from the run folders of robustfl-bench.")
-    commands = parser.add_subparsers(required=True, metavar="status|table|plot|export", parser_class=_Parser)
+    commands = parser.add_subparsers(required=True, metavar="status|list|table|plot|export", parser_class=_Parser)
 
     status = commands.add_parser("status", help="how many runs are in which state, and what went wrong")
     status.add_argument("--all", action="store_true", help="list the finished runs too")
     status.set_defaults(run=_status)
 
-    table = commands.add_parser("table", help="pivot any sweep: mean (sd) over seeds")
-    table.add_argument("--rows", default="aggregator", metavar="KEY", help="setting down the side (%(default)s)")
-    table.add_argument("--columns", default="attack", metavar="KEY", help="setting across the top (%(default)s)")
+    listing = commands.add_parser("list", help="the papers' tables that are known, and how much of each is measured")
+    listing.set_defaults(run=_list)
+
+    table = commands.add_parser("table", help="a paper's table beside its published numbers, or a pivot of any sweep")
+    table.add_argument("name", nargs="?", metavar="PAPER/TABLE", help="such as boba/table2_mnist; see list")
+    table.add_argument("--rows", metavar="KEY", help="of a sweep: setting down the side (aggregator)")
+    table.add_argument("--columns", metavar="KEY", help="of a sweep: setting across the top (attack)")
     table.add_argument(
         "--value", action="append", metavar="NAME",
-        help=f"what to show, repeatable (final_accuracy): {', '.join(KNOWN)}, or any column of metrics.csv",
+        help=f"of a sweep: what to show, repeatable (final_accuracy): {', '.join(KNOWN)}, or any column of metrics.csv",
     )  # fmt: skip
+    table.add_argument("--scale", choices=("paper", "quick"), help="of a paper's table: which runs to show (paper)")
     table.add_argument("--format", choices=FORMATS, default="text")
     table.set_defaults(run=_table)
 
@@ -72,8 +83,10 @@ def _parser() -> argparse.ArgumentParser:
     plot.add_argument("--output", required=True, metavar="FILE", help="ends in .png, .pdf or .svg")
     plot.set_defaults(run=_plot)
 
-    export = commands.add_parser("export", help="all runs x rounds, with their settings, as one tidy CSV")
-    export.add_argument("--output", required=True, metavar="FILE.csv")
+    export = commands.add_parser("export", help="runs with their settings as one CSV: every round, or a line each")
+    output = export.add_mutually_exclusive_group(required=True)
+    output.add_argument("--output", metavar="FILE.csv", help="every evaluated round of every run")
+    output.add_argument("--summary", metavar="FILE.csv", help="a line for each finished run, to keep: see --from")
     export.set_defaults(run=_export)
 
     for command in (table, plot, export):
@@ -81,15 +94,39 @@ def _parser() -> argparse.ArgumentParser:
             "--where", action="append", default=[], metavar="KEY=VALUE",
             help="only these runs; repeatable; dataset=mnist, aggregator.num_selected=3, attack=none,ipm",
         )  # fmt: skip
-    for command in (status, table, plot, export):
-        command.add_argument("--results-dir", default="results", metavar="DIR", help="holds runs/ (%(default)s)")
+    for command in (listing, table, export):
+        command.add_argument(
+            "--from", action="append", default=[], metavar="FILE.csv", dest="archives",
+            help="runs kept by export --summary, repeatable; with --results-dir beside those of the folder, else alone",
+        )  # fmt: skip
+    for command in (status, listing, table, plot, export):
+        command.add_argument("--results-dir", metavar="DIR", help=f"holds runs/ ({_RESULTS})")
     return parser
 
 
+def _load(arguments: argparse.Namespace) -> pd.DataFrame:
+    """The runs of the folder and the files that were named, or of the usual folder."""
+    kept = [archive.read(path) for path in getattr(arguments, "archives", [])]
+    if kept and arguments.results_dir is None:
+        return archive.join(kept)
+    folder = records.load(arguments.results_dir or _RESULTS)
+    return archive.join([folder, *kept]) if kept else folder
+
+
+def _load_any(arguments: argparse.Namespace) -> pd.DataFrame:
+    """As ``_load``, but that there is no usual folder yet is no mistake: a paper's table can be shown without runs."""
+    try:
+        return _load(arguments)
+    except NoRuns:
+        if arguments.results_dir is not None or arguments.archives:
+            raise
+        return records.nothing()
+
+
 def _status(arguments: argparse.Namespace) -> None:
-    runs = records.load(arguments.results_dir)
+    runs = _load(arguments)
     counts = [f"{count} {state}" for state in STATES if (count := int((runs["state"] == state).sum()))]
-    print(f"{len(runs)} runs in {arguments.results_dir}: {', '.join(counts)}")
+    print(f"{len(runs)} runs in {arguments.results_dir or _RESULTS}: {', '.join(counts)}")
     width = max(map(len, runs["run"]))
     for state in STATES:
         if state == "finished" and not arguments.all:
@@ -107,15 +144,45 @@ def _told(run: Mapping[Hashable, Any]) -> str:
     return str(run["error"])
 
 
+def _list(arguments: argparse.Namespace) -> None:
+    runs = _load_any(arguments)
+    configs = held(runs)
+    width = max(map(len, TABLES))
+    print(f"{'table':<{width}}  compared  cells  title")
+    for name, table in TABLES.items():
+        found = compare(table, runs, configs=configs)
+        print(f"{name:<{width}}  {len(found.judged):>8}  {len(found.cells):>5}  {table.title}")
+
+
 def _table(arguments: argparse.Namespace) -> None:
-    runs = records.load(arguments.results_dir)
+    if arguments.name is not None:
+        _paper_table(arguments)
+        return
+    if arguments.scale:
+        raise SelectionError("--scale is for a paper's table; of a sweep, take --where scale=quick")
+    runs = _load(arguments)
     names = arguments.value or ["final_accuracy"]
-    made = [tables.pivot(runs, arguments.rows, arguments.columns, name, arguments.where) for name in names]
+    axes = (arguments.rows or "aggregator", arguments.columns or "attack")
+    made = [tables.pivot(runs, *axes, name, arguments.where) for name in names]
     print(render(made, arguments.format), end="")
 
 
+def _paper_table(arguments: argparse.Namespace) -> None:
+    check_name(arguments.name, TABLES, "table")
+    if arguments.rows or arguments.columns or arguments.value:
+        raise SelectionError(f"{arguments.name} has its rows, columns and values; leave out --rows, --columns, --value")
+    found = compare(
+        TABLES[arguments.name],
+        _load_any(arguments),
+        arguments.where,
+        arguments.scale or "paper",
+        results_dir=arguments.results_dir or _RESULTS,
+    )
+    print(comparison_formats.render(found, arguments.format), end="")
+
+
 def _plot(arguments: argparse.Namespace) -> None:
-    runs = records.load(arguments.results_dir)
+    runs = _load(arguments)
     asked = {"lines": arguments.lines, "panels": arguments.panels, "conditions": arguments.where}
     if arguments.kind == "accuracy":
         figure = plots.accuracy(runs, **asked, band=arguments.band)
@@ -132,12 +199,18 @@ def _warn_of_others(runs: pd.DataFrame) -> None:
 
 
 def _export(arguments: argparse.Namespace) -> None:
-    runs = where(records.load(arguments.results_dir), arguments.where)
-    if not arguments.output.endswith(".csv"):
-        raise SelectionError(f"--output must end in .csv, got {arguments.output!r}")
+    option, path = ("--output", arguments.output) if arguments.output else ("--summary", arguments.summary)
+    if not path.endswith(".csv"):
+        raise SelectionError(f"{option} must end in .csv, got {path!r}")
+    if arguments.output and arguments.archives:
+        raise SelectionError("--from holds no rounds; with --output, name a folder with --results-dir")
+    runs = where(_load(arguments), arguments.where)
+    if arguments.summary:
+        print(f"{path}: {archive.write(runs, path)} runs")
+        return
     table = tidy(runs)
     try:
-        table.to_csv(arguments.output, index=False)
+        table.to_csv(path, index=False)
     except OSError as error:
-        raise SelectionError(f"cannot write {arguments.output}: {error.strerror or error}") from error
-    print(f"{arguments.output}: {len(table)} rows")
+        raise SelectionError(f"cannot write {path}: {error.strerror or error}") from error
+    print(f"{path}: {len(table)} rows")

@@ -9,12 +9,13 @@ import io
 import json
 import re
 import warnings
-from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import yaml
+
+from robustfl_bench.options import flatten
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -24,9 +25,9 @@ STATES = (*ENDED, "running", "unfinished", "damaged")
 FACTS = (
     "run", "folder", "run_id", "state", "error", "rounds_done", "final_accuracy", "best_accuracy", "last_accuracy",
     "test_loss", "recall", "reference_id", "reference_command", "command", "scale", "experiment", "seconds", "commit",
-    "device", "num_threads",
+    "device", "num_threads", "processor", "versions", "last",
 )  # fmt: skip
-"""The columns that tell about a run; all others are its settings."""
+"""The columns that tell about a run; all others are its settings. ``last``: its last metrics, if not in its folder."""
 
 _TOP_LEVEL_KEY = re.compile(r"^(?=[A-Za-z_]\w*:)", re.MULTILINE)
 _YAML_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # libyaml is ten times faster, where there is one
@@ -56,9 +57,20 @@ def load(results_dir: str | Path) -> pd.DataFrame:
         raise NoRuns(f"no runs in {runs}; make one with robustfl-bench, or name another folder with --results-dir")
     rows, blocks = zip(*map(_read, folders), strict=True)
     _name_choices(rows, blocks)
-    table = pd.DataFrame(list(rows))
-    names = {"seed", "rounds", *table.columns} - set(FACTS)
-    return table.reindex(columns=[*FACTS, *sorted(names)])
+    return arrange(pd.DataFrame(list(rows)))
+
+
+def arrange(runs: pd.DataFrame) -> pd.DataFrame:
+    """The columns in the order that ``load`` promises; what is absent is added empty."""
+    names = {"seed", "rounds", *runs.columns} - set(FACTS)
+    return runs.reindex(columns=[*FACTS, *sorted(names)])
+
+
+def nothing() -> pd.DataFrame:
+    """A table like that of ``load`` without a run."""
+    import pandas as pd
+
+    return arrange(pd.DataFrame({name: pd.Series(dtype=object) for name in FACTS}))
 
 
 def settings(runs: pd.DataFrame) -> list[str]:
@@ -174,22 +186,15 @@ def _parse(block: str) -> tuple[tuple[str, Any], ...]:
         raise Damaged(f"config.yaml is damaged: {one_line(error)}") from error
     if not isinstance(tree, dict):
         raise Damaged("config.yaml is damaged: it must hold `key: value` lines")
-    return tuple(_flatten(tree))
+    return tuple((key, leaf(value)) for key, value in flatten(tree))
 
 
-def _flatten(tree: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    for key, value in tree.items():
-        if isinstance(value, dict):
-            yield from _flatten(value, f"{prefix}{key}.")
-        else:
-            yield f"{prefix}{key}", _leaf(value)
-
-
-def _leaf(value: Any) -> Any:
+def leaf(value: Any) -> Any:
+    """A value of a config as a table of runs holds it: null and lists are text."""
     if value is None:
         return "null"
     if isinstance(value, list):
-        return f"[{','.join(json.dumps(v) if isinstance(v, dict) else text(_leaf(v)) for v in value)}]"
+        return f"[{','.join(json.dumps(v) if isinstance(v, dict) else text(leaf(v)) for v in value)}]"
     return value
 
 
@@ -216,9 +221,10 @@ def _read_summary(folder: Path) -> dict[str, Any]:
         "last_accuracy": _number(last, "test_accuracy"),
         "test_loss": _number(final, "test_loss"),
         "recall": _recall(final),
+        "versions": ", ".join(f"{name} {number}" for name, number in _part(summary, "versions").items()),
     }
     choices = _part(summary, "choices")
-    return facts | {name: _leaf(value) for name, value in choices.items() if not name.startswith("hydra/")}
+    return facts | {name: leaf(value) for name, value in choices.items() if not name.startswith("hydra/")}
 
 
 def _part(summary: dict[str, Any], name: str) -> dict[str, Any]:

@@ -45,7 +45,7 @@ def where(runs: pd.DataFrame, conditions: Sequence[str]) -> pd.DataFrame:
             raise SelectionError(f"--where takes key=value, got {condition!r}")
         check_name(key, keys(runs), "key")
         held = runs[key].map(text)
-        values = [wanted] if wanted in set(held) else [_canonical(value) for value in wanted.split(",")]
+        values = [wanted] if wanted in set(held) else [canonical(value) for value in wanted.split(",")]
         for value in values:
             if value not in set(held):
                 raise NoRuns(f"no run has {key}={value}; {key} is {_listing(held)}")
@@ -114,7 +114,8 @@ def _is_group(name: str, names: Sequence[str]) -> bool:
     return any(other.startswith(f"{name}.") for other in names)
 
 
-def _canonical(value: str) -> str:
+def canonical(value: str) -> str:
+    """A number as ``text`` writes it (``1e-1`` is ``0.1``); other words as they are."""
     try:
         return text(float(value))
     except ValueError:

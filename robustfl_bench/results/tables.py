@@ -20,6 +20,7 @@ from robustfl_bench.results.selection import (
     require_comparable,
     where,
 )
+from robustfl_bench.results.sheets import Todo
 from robustfl_bench.results.values import Measured, Value, describe, measure
 
 if TYPE_CHECKING:
@@ -52,15 +53,6 @@ class Cell:
             return self.state
         spread = f" ({self.sd:.{digits}f})" if self.seeds > 1 else ""
         return f"{self.mean:.{digits}f}{spread}"
-
-
-@dataclass(frozen=True)
-class Todo:
-    """Something that a table lacks, and the command that makes it, empty where none is known."""
-
-    kind: str
-    what: str
-    command: str = ""
 
 
 @dataclass
@@ -157,7 +149,7 @@ def _fill(table: Table, runs: pd.DataFrame, measured: dict[str, Measured]) -> No
         for column in table.columns:
             here = by_cell.get((row, column), runs.iloc[:0])
             wanted = sorted(set(here["seed_text"])) if "seed" in (table.row_key, table.column_key) else seeds
-            table.cells[row, column] = _cell(table, here, wanted, measured)
+            table.cells[row, column] = make_cell(table.notes, here, wanted, measured)
             table.todos += _todos(table, runs, here, (row, column), wanted)
     wanting = Counter(found.command for found in measured.values() if found.command)
     for command, users in wanting.items():
@@ -165,14 +157,15 @@ def _fill(table: Table, runs: pd.DataFrame, measured: dict[str, Measured]) -> No
         table.todos.append(Todo("reference", f"for the {table.value.name} of {users} run{plural}", command))
 
 
-def _cell(table: Table, here: pd.DataFrame, wanted: Sequence[str], measured: dict[str, Measured]) -> Cell:
+def make_cell(notes: list[str], here: pd.DataFrame, wanted: Sequence[str], measured: dict[str, Measured]) -> Cell:
+    """What the runs ``here`` give; ``wanted`` are the seeds of a full cell, a reason joins the ``notes``."""
     finished = here[here["state"] == "finished"]
     _refuse_duplicates(finished)
     found = [measured[folder] for folder in finished["folder"]]
     numbers = [one.number for one in found if not one.reason]
     infeasible = here[here["state"] == "infeasible"]
     reasons = [one.reason for one in found if one.reason] + [error or "infeasible" for error in infeasible["error"]]
-    note = _note(table, reasons[0]) if reasons else None
+    note = add_note(notes, reasons[0]) if reasons else None
     if numbers:
         mean, spread = _mean_and_sd(numbers)
         return Cell(mean, spread, len(numbers), partial=len(numbers) < len(wanted), note=note)
@@ -205,11 +198,11 @@ def _progress(runs: pd.DataFrame) -> str:
     return f"{text(run['rounds_done'])}/{text(run['rounds'])}"
 
 
-def _note(table: Table, reason: str) -> int:
+def add_note(notes: list[str], reason: str) -> int:
     """The number, from 1, of the footnote with this text."""
-    if reason not in table.notes:
-        table.notes.append(reason)
-    return table.notes.index(reason) + 1
+    if reason not in notes:
+        notes.append(reason)
+    return notes.index(reason) + 1
 
 
 def _todos(

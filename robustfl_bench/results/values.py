@@ -45,6 +45,7 @@ _FROM_SUMMARY = {
         Value("seconds", "Run time", "s", digits=1),
     )
 }
+_ERROR = Value("test_error", "Test error, last round", "fraction", better=-1)
 _MRD = Value("mrd", "Max recall drop against Average without attack, last round", "points", 100, 1, better=-1)
 _FROM_METRICS = {
     value.name: value
@@ -55,10 +56,10 @@ _FROM_METRICS = {
         Value("byzantine_accepted", f"Byzantine clients accepted, {_LAST}", "clients", digits=1, better=-1),
         Value("honest_dropped", f"Honest clients dropped, {_LAST}", "clients", digits=1, better=-1),
         Value("non_finite_updates", f"Non-finite updates, {_LAST}", "clients", digits=1),
-        Value("attack_success_rate", f"Attack success rate, {_LAST}", "%", 100, 1, better=-1),
+        Value("attack_success_rate", f"Attack success rate, {_LAST}", "fraction", better=-1),
     )
 }
-KNOWN = (*_FROM_SUMMARY, _MRD.name, *_FROM_METRICS)
+KNOWN = (*_FROM_SUMMARY, _ERROR.name, _MRD.name, *_FROM_METRICS)
 
 
 @dataclass(frozen=True)
@@ -75,7 +76,7 @@ class Measured:
 
 def describe(name: str, runs: pd.DataFrame) -> Value:
     """The value of this name: a known one, or any column of the runs' ``metrics.csv``. Raises SelectionError."""
-    for known in (_FROM_SUMMARY, {_MRD.name: _MRD}, _FROM_METRICS):
+    for known in (_FROM_SUMMARY, {_ERROR.name: _ERROR, _MRD.name: _MRD}, _FROM_METRICS):
         if name in known:
             return known[name]
     columns = _metrics_columns(runs)
@@ -90,9 +91,13 @@ def measure(value: Value, runs: pd.DataFrame, everything: pd.DataFrame) -> dict[
     if value.name in _FROM_SUMMARY:
         stored = zip(runs["folder"], runs[value.name], strict=True)
         return {folder: Measured(float(number) * value.factor) for folder, number in stored}
+    if value.name == _ERROR.name:
+        accuracies = zip(runs["folder"], runs["final_accuracy"], strict=True)
+        return {folder: Measured(1 - float(accuracy)) for folder, accuracy in accuracies}
     if value.name == _MRD.name:
         return _max_recall_drops(runs, everything)
-    return {folder: _from_metrics(value, folder) for folder in runs["folder"]}
+    found = zip(runs["folder"], runs["last"], strict=True)
+    return {folder: _from_metrics(value, folder, last) for folder, last in found}
 
 
 def _max_recall_drops(runs: pd.DataFrame, everything: pd.DataFrame) -> dict[str, Measured]:
@@ -115,9 +120,9 @@ def _max_recall_drops(runs: pd.DataFrame, everything: pd.DataFrame) -> dict[str,
     return measured
 
 
-def _from_metrics(value: Value, folder: str) -> Measured:
+def _from_metrics(value: Value, folder: str, stored: object) -> Measured:
     try:
-        last = last_metrics(folder)
+        last = stored if isinstance(stored, dict) else last_metrics(folder)
     except Damaged as error:
         return Measured(reason=str(error))
     if value.name not in last:
@@ -127,9 +132,10 @@ def _from_metrics(value: Value, folder: str) -> Measured:
 
 def _metrics_columns(runs: pd.DataFrame) -> list[str]:
     columns: dict[str, None] = {}
-    for folder in runs.loc[runs["state"] == "finished", "folder"]:
+    finished = runs[runs["state"] == "finished"]
+    for folder, last in zip(finished["folder"], finished["last"], strict=True):
         try:
-            columns |= dict.fromkeys(last_metrics(folder))
+            columns |= dict.fromkeys(last if isinstance(last, dict) else last_metrics(folder))
         except Damaged:
             continue
     return list(columns)

@@ -1,0 +1,156 @@
+"""Finished runs in one small CSV, to be kept where run folders are not: every table can be made from it again."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Hashable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from robustfl_bench.results.records import Damaged, NoRuns, arrange, last_metrics, settings, text
+from robustfl_bench.results.selection import SelectionError
+from robustfl_bench.results.store import write_atomically
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+KEPT = ("finished", "infeasible")  # what is a result
+_NUMBERS = ("rounds_done", "final_accuracy", "best_accuracy", "last_accuracy", "test_loss", "seconds", "num_threads")
+_WORDS = ("run", "run_id", "state", "error", "scale", "reference_id", "commit", "device", "processor", "versions")
+_FACTS = ("run", "run_id", "state", "scale", *_NUMBERS, "recall", "reference_id", "error", "commit", "device",
+          "processor", "versions")  # fmt: skip
+_LAST = "last."  # begins the columns that hold the last line of metrics.csv
+_ELSEWHERE = ("round", "lr", "test_accuracy", "test_loss", "recall_")  # what of it the facts hold already
+
+
+def write(runs: pd.DataFrame, path: str) -> int:
+    """Write the finished and the infeasible runs of ``records.load``, one line each; their number.
+
+    Facts first (accuracies as fractions, ``recall`` of all classes with blanks between), then the other numbers of the
+    last evaluated round, then every setting. Lines are ordered by run, so that a version control shows what came in.
+    Raises NoRuns, or SelectionError for a file that cannot be written or that holds runs which would be lost.
+    """
+    import pandas as pd
+
+    kept = runs[runs["state"].isin(KEPT)].sort_values(["run", "run_id"])
+    if not len(kept):
+        raise NoRuns("none of these runs is finished")
+    _refuse_loss(path, set(kept["run_id"]))
+    names = [name for name in settings(kept) if kept[name].notna().any()]
+    facts = {name: kept[name].map(_fact) for name in _FACTS}
+    lasts = [_last(run) for run in kept.to_dict("records")]
+    columns = dict.fromkeys(name for last in lasts for name in last)
+    others = {f"{_LAST}{name}": [_fact(last.get(name)) for last in lasts] for name in columns}
+    table = facts | others | {name: kept[name].map(_setting) for name in names}
+    try:
+        write_atomically(Path(path), pd.DataFrame(table).to_csv(index=False, lineterminator="\n"))
+    except OSError as error:
+        raise SelectionError(f"cannot write {path}: {error.strerror or error}") from error
+    return len(kept)
+
+
+def read(path: str) -> pd.DataFrame:
+    """The runs of a file made by ``write``, as ``records.load`` gives them, but without commands and run folders."""
+    import pandas as pd
+
+    try:
+        table = pd.read_csv(path, dtype=str, keep_default_na=False)
+    except FileNotFoundError as error:
+        raise NoRuns(f"no file {path}; robustfl-results export --summary {path} makes it from run folders") from error
+    except (OSError, ValueError) as error:
+        raise SelectionError(f"cannot read {path}: {' '.join(str(error).split())}") from error
+    if absent := [name for name in _FACTS if name not in table]:
+        raise SelectionError(f"{path} has no column {absent[0]}: it was not made by robustfl-results export --summary")
+    try:
+        return _typed(table, path)
+    except ValueError as error:
+        raise SelectionError(f"{path} is damaged: {error}") from error
+
+
+def _typed(table: pd.DataFrame, path: str) -> pd.DataFrame:
+    """The columns of the file, all of words, as what they are."""
+    import pandas as pd
+
+    facts: dict[str, Any] = {name: [_number(value) for value in table[name]] for name in _NUMBERS}
+    facts |= {name: [value or None for value in table[name]] for name in _WORDS}
+    facts |= {"error": list(table["error"]), "command": "", "reference_command": ""}
+    facts["recall"] = [[float(part) for part in value.split()] or None for value in table["recall"]]
+    facts["folder"] = [f"{path}/{run_id}" for run_id in table["run_id"]]
+    names = [str(name) for name in table]
+    lasts = [name for name in names if name.startswith(_LAST)]
+    rows = zip(*(table[name] for name in lasts), strict=True) if lasts else iter([()] * len(table))
+    facts["last"] = [{name.removeprefix(_LAST): float(value) for name, value in zip(lasts, row, strict=True) if value}
+                     for row in rows]  # fmt: skip
+    values = {name: [_parsed(value) for value in table[name]] for name in names if name not in (*_FACTS, *lasts)}
+    return arrange(pd.DataFrame(facts | values))
+
+
+def join(tables: Sequence[pd.DataFrame]) -> pd.DataFrame:
+    """Runs from several places as one table; of a run that is in more than one the first is taken."""
+    import pandas as pd
+
+    seen: set[str] = set()
+    new = []
+    for table in tables:
+        new.append(table[~table["run_id"].isin(seen)])
+        seen |= set(table["run_id"])
+    return arrange(pd.concat(new, ignore_index=True))
+
+
+def _refuse_loss(path: str, run_ids: set[str]) -> None:
+    """The runs of a file are often all that is left of them: it is not overwritten by fewer."""
+    if not Path(path).exists():
+        return
+    lost = [run for run, run_id in zip(*(read(path)[name] for name in ("run", "run_id")), strict=True)
+            if run_id not in run_ids]  # fmt: skip
+    if lost:
+        plural = "s" if len(lost) > 1 else ""
+        raise SelectionError(
+            f"{path} holds {len(lost)} run{plural} that would be lost ({lost[0]}{' ...' if plural else ''}); "
+            f"add --from {path} to keep them, or remove the file"
+        )
+
+
+def _last(run: Mapping[Hashable, Any]) -> dict[str, float]:
+    """What ``metrics.csv`` says of the last evaluated round and the facts do not."""
+    if isinstance(run["last"], dict):
+        return run["last"]
+    if run["state"] != "finished":
+        return {}
+    try:
+        last = last_metrics(run["folder"])
+    except Damaged as error:
+        warnings.warn(f"{run['run']} is kept without its other numbers: {error}", stacklevel=2)
+        return {}
+    return {name: value for name, value in last.items() if not name.startswith(_ELSEWHERE)}
+
+
+def _fact(value: Any) -> str:
+    if isinstance(value, list):
+        return " ".join(repr(float(part)) for part in value)
+    if value is None or value != value:
+        return ""
+    if isinstance(value, float):
+        return str(int(value)) if value.is_integer() else repr(value)
+    return str(value)
+
+
+def _setting(value: Any) -> str:
+    return "" if (written := text(value)) == "absent" else written
+
+
+def _number(value: str) -> float:
+    return float(value) if value else math.nan
+
+
+def _parsed(value: str) -> Any:
+    """A setting as YAML would have given it: absent, a number, or words."""
+    if not value:
+        return math.nan
+    for kind in (int, float):
+        try:
+            return kind(value)
+        except ValueError:
+            continue
+    return value

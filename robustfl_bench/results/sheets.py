@@ -1,0 +1,157 @@
+"""Printed tables as text, Markdown, LaTeX (booktabs) and HTML. Each only lays out what a sheet already says."""
+
+import html
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+_LATEX = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "<": r"\textless{}",
+          ">": r"\textgreater{}", **{character: f"\\{character}" for character in "&%$#_{}"}}  # fmt: skip
+_STYLE = """body { font-family: sans-serif; margin: 2em; color-scheme: light dark }
+table { border-collapse: collapse; margin-top: 2em }
+caption { text-align: left; padding-bottom: .5em }
+th, td { padding: .2em .8em; text-align: right }
+th:first-child { text-align: left }
+tr:first-child th { border-bottom: 1px solid }"""
+
+
+@dataclass(frozen=True)
+class Printed:
+    """The words of a cell, whether they are the best of their column, and the number of their footnote."""
+
+    text: str
+    best: bool = False
+    note: int | None = None
+
+
+@dataclass(frozen=True)
+class Todo:
+    """Something that a table lacks, and the command that makes it, empty where none is known."""
+
+    kind: str
+    what: str
+    command: str = ""
+
+
+@dataclass(frozen=True)
+class Sheet:
+    """A table to print: lines ``above`` it, the first being its title; rows, which begin with ``labels`` label cells;
+    ``footnotes`` that belong to it wherever it goes; a ``report`` on it and what it lacks, for who reads it here.
+    """
+
+    above: Sequence[str]
+    heading: Sequence[str]
+    rows: Sequence[Sequence[Printed]]
+    labels: int = 1
+    footnotes: Sequence[str] = ()
+    report: Sequence[str] = ()
+    todos: Sequence[Todo] = field(default_factory=tuple)
+
+
+def text(sheets: Sequence[Sheet]) -> str:
+    """In columns, for a terminal."""
+    parts = []
+    for sheet in sheets:
+        grid = _grid(sheet)
+        widths = [max(map(len, column)) for column in zip(*grid, strict=True)]
+        lines = ["  ".join(map(str.ljust, line, widths)).rstrip() for line in grid]
+        lines.insert(1, "-" * max(map(len, lines)))
+        parts.append("\n".join([*sheet.above, "", *lines, *sheet.footnotes]))
+        parts += ["\n".join(sheet.report)] if sheet.report else []
+    return "\n\n".join([*parts, "\n".join(_todo_lines(sheets))]).rstrip("\n") + "\n"
+
+
+def markdown(sheets: Sequence[Sheet]) -> str:
+    """To paste into a page."""
+    parts = []
+    for sheet in sheets:
+        heading, *rows = _grid(sheet, _markdown_escape, "**{}**".format, " <sup>[{}]</sup>".format)
+        numbers = len(heading) - sheet.labels
+        lines = [heading, ["---"] * sheet.labels + ["---:"] * numbers, *rows]
+        parts.append("  \n".join(map(_markdown_escape, sheet.above)))
+        parts.append("\n".join(f"| {' | '.join(line)} |" for line in lines))
+        parts.append("  \n".join(map(_markdown_escape, sheet.footnotes)))
+        parts.append("\n".join(f"- {_markdown_escape(line)}" for line in sheet.report))
+    for todo in _todos(sheets):
+        parts.append(f"- {todo.kind}: {_markdown_escape(todo.what)}")
+        parts += [f"      {todo.command}"] if todo.command else []
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def latex(sheets: Sequence[Sheet]) -> str:
+    """To paste into a paper; what is not part of the table stands in comments."""
+    parts = [r"% needs \usepackage{booktabs}"]
+    for sheet in sheets:
+        heading, *rows = _grid(sheet, _latex_escape, r"\textbf{{{}}}".format, r"\textsuperscript{{[{}]}}".format)
+        numbers = len(heading) - sheet.labels
+        parts.append(r"\begin{table}" + "\n  \\centering")
+        parts.append(f"  \\caption{{{'; '.join(map(_latex_escape, sheet.above))}.}}")
+        parts.append(f"  \\begin{{tabular}}{{{'l' * sheet.labels}{'r' * numbers}}}\n    \\toprule")
+        parts.append(rf"    {' & '.join(heading)} \\" + "\n    \\midrule")
+        parts += [rf"    {' & '.join(row)} \\" for row in rows]
+        parts.append("    \\bottomrule\n  \\end{tabular}")
+        parts += [rf"  \par\footnotesize {_latex_escape(line)}" for line in sheet.footnotes]
+        parts.append(r"\end{table}")
+        parts += [f"% {line}" for line in sheet.report]
+        parts.append("")
+    return "\n".join([*parts, *(f"% {line}" for line in _todo_lines(sheets))]).rstrip("\n") + "\n"
+
+
+def page(sheets: Sequence[Sheet]) -> str:
+    """An HTML page of its own, without scripts."""
+    title = html.escape(sheets[0].above[0])
+    parts = [f'<!doctype html>\n<html lang="en">\n<head><meta charset="utf-8"><title>{title}</title>']
+    parts.append(f"<style>\n{_STYLE}\n</style></head>\n<body>")
+    for sheet in sheets:
+        heading, *rows = _grid(sheet, html.escape, "<b>{}</b>".format, "<sup>[{}]</sup>".format)
+        parts.append(f"<table>\n<caption>{'<br>'.join(map(html.escape, sheet.above))}</caption>")
+        parts.append("<tr>" + "".join(f'<th scope="col">{label}</th>' for label in heading) + "</tr>")
+        for row in rows:
+            labels = "".join(f'<th scope="row">{label}</th>' for label in row[: sheet.labels])
+            parts.append(f"<tr>{labels}{''.join(f'<td>{cell}</td>' for cell in row[sheet.labels :])}</tr>")
+        parts.append("</table>")
+        parts += [f"<p>{html.escape(line)}</p>" for line in (*sheet.footnotes, *sheet.report)]
+    for todo in _todos(sheets):
+        command = f"<br><code>{html.escape(todo.command)}</code>" if todo.command else ""
+        parts.append(f"<p>{html.escape(f'{todo.kind}: {todo.what}')}{command}</p>")
+    return "\n".join([*parts, "</body>\n</html>\n"])
+
+
+FORMATS: dict[str, Callable[[Sequence[Sheet]], str]] = {
+    "text": text, "markdown": markdown, "latex": latex, "html": page,
+}  # fmt: skip
+
+
+def _grid(
+    sheet: Sheet,
+    escape: Callable[[str], str] = str,
+    bold: Callable[[str], str] = str,
+    note: Callable[[int], str] = " [{}]".format,
+) -> list[list[str]]:
+    """Heading and rows of printed cells: escaped, then with the marks as the format writes them."""
+    grid = [[escape(label) for label in sheet.heading]]
+    for row in sheet.rows:
+        written = [bold(escape(cell.text)) if cell.best else escape(cell.text) for cell in row]
+        grid.append([words + (note(cell.note) if cell.note else "") for words, cell in zip(written, row, strict=True)])
+    return grid
+
+
+def _todos(sheets: Sequence[Sheet]) -> list[Todo]:
+    """What the tables lack, each thing once."""
+    return list(dict.fromkeys(todo for sheet in sheets for todo in sheet.todos))
+
+
+def _todo_lines(sheets: Sequence[Sheet]) -> list[str]:
+    lines = []
+    for todo in _todos(sheets):
+        lines.append(f"{todo.kind:<10} {todo.what}")
+        lines += [f"{'':<10} {todo.command}"] if todo.command else []
+    return lines
+
+
+def _markdown_escape(words: str) -> str:
+    return re.sub(r"([|\\`*_<\[\]])", r"\\\1", words)
+
+
+def _latex_escape(words: str) -> str:
+    return "".join(_LATEX.get(character, character) for character in words)

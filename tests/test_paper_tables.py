@@ -1,0 +1,561 @@
+"""Published numbers beside measured ones: which runs count, what is compared, how it is printed, what survives."""
+
+import csv
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+import yaml
+
+from robustfl_bench.experiment import DEFINING
+from robustfl_bench.papers.known import TABLES
+from robustfl_bench.papers.tables import PaperCell
+from robustfl_bench.results import archive, cli, comparison_formats, matching, records
+from robustfl_bench.results.comparison import Comparison, compare
+from robustfl_bench.results.records import NoRuns
+from robustfl_bench.results.selection import SelectionError
+
+ONE, TWO = TABLES["boba/table1_mnist"], TABLES["boba/table2_mnist"]
+ATTACKS = ("gauss", "ipm", "lie", "mimic", "minmax", "minsum")
+
+
+def cell_of(name: str, method: str, column: str, block: str = "") -> PaperCell:
+    return next(c for c in TABLES[name].cells if (c.block, c.method, c.column.label) == (block, method, column))
+
+
+def config_of(cell: PaperCell, seed: int, changed: dict[str, Any]) -> dict[str, Any]:
+    """The config of a run of this cell, as the engine writes it."""
+    flat = matching.wanted(cell.runs or {}).settings | {"seed": str(seed)}
+    tree: dict[str, Any] = {}
+    for key, value in (flat | {key: json.dumps(value) for key, value in changed.items()}).items():
+        *groups, last = key.split(".")
+        if (groups or [last])[0] not in {*DEFINING, "corruption", *changed}:
+            continue
+        node = tree
+        for group in groups:
+            node = node.setdefault(group, {})
+        node[last] = yaml.safe_load(value)
+    return tree
+
+
+def make_run(
+    results: Path,
+    method: str = "boba",
+    column: str = "ipm",
+    seed: int = 0,
+    accuracy: float = 0.9,
+    *,
+    table: str = "boba/table2_mnist",
+    block: str = "",
+    status: str | None = "finished",
+    error: str | None = None,
+    scale: str | None = "paper",
+    recall: Sequence[float] = (0.9, 0.8),
+    reference: str = "",
+    best: float | None = None,
+    last: dict[str, float] | None = None,
+    choice: str = "",
+    **changed: Any,
+) -> str:
+    """A run folder of one cell of a paper's table; its run id."""
+    cell = cell_of(table, method, column, block)
+    config = config_of(cell, seed, {key.replace("__", "."): value for key, value in changed.items()})
+    run_id = hashlib.sha256(json.dumps(config, sort_keys=True).encode()).hexdigest()[:8]
+    folder = results / "runs" / f"{method}-{config['attack']['_target_'].split('.')[-2]}-s{seed}-{run_id}"
+    folder.mkdir(parents=True)
+    (folder / "config.yaml").write_text(yaml.safe_dump(config))
+    metrics = {"round": 3, "test_accuracy": accuracy} | (last or {})
+    (folder / "metrics.csv").write_text(f"{','.join(metrics)}\n{','.join(map(str, metrics.values()))}\n")
+    if status is None:
+        return run_id
+    runs = cell.runs or {}
+    summary = {
+        "status": status,
+        "run_id": run_id,
+        "choices": {"aggregator": choice or method, "attack": runs["attack"], "dataset": runs["dataset"],
+                    "partition": runs["partition"], "model": runs["model"]},
+        "scale": scale,
+        "reference_id": reference or run_id,
+        "error": error,
+        "command": f"robustfl-bench aggregator={method}",
+        "seconds": 12.5,
+        "commit": "abc",
+        "versions": {"torch": "2.9", "numpy": "2.4"},
+    }  # fmt: skip
+    if status == "finished":
+        summary |= {"final": {"round": 3, "test_accuracy": accuracy, "test_loss": 0.5, "recall": list(recall)},
+                    "best": {"round": 2, "test_accuracy": accuracy if best is None else best},
+                    "last_10": {"test_accuracy": accuracy}}  # fmt: skip
+    (folder / "summary.json").write_text(json.dumps(summary))
+    return run_id
+
+
+@pytest.fixture
+def eight(monkeypatch: pytest.MonkeyPatch) -> str:
+    """Table 8, which has blocks, on a data set that is quick to name: MNIST."""
+    monkeypatch.setitem(TABLES, "boba/table8", replace(TABLES["boba/table8"], runs=TWO.runs))
+    return "boba/table8"
+
+
+def made(results: Path, name: str = "boba/table2_mnist", **asked: Any) -> Comparison:
+    return compare(TABLES[name], records.load(results), **asked)
+
+
+def run_cli(capsys: pytest.CaptureFixture[str], *arguments: str | Path) -> tuple[int, str, str]:
+    try:
+        code = cli.main([str(argument) for argument in arguments])
+    except SystemExit as left:
+        code = int(str(left.code))
+    captured = capsys.readouterr()
+    return code, captured.out, captured.err
+
+
+@pytest.fixture
+def results(tmp_path: Path) -> Path:
+    """BOBA under all attacks with two seeds, two other rules under one, and something of what can go wrong."""
+    root = tmp_path / "results"
+    for attack, accuracy in zip(ATTACKS, (0.92, 0.916, 0.93, 0.70, 0.92, 0.91), strict=True):
+        for seed in (0, 1):
+            make_run(root, "boba", attack, seed, accuracy + 0.002 * seed)
+    make_run(root, "average", "ipm", 0, 0.098)
+    make_run(root, "selfrej", "ipm", 0, 0.70)
+    make_run(root, "krum", "ipm", status="infeasible", error="Krum needs n > 2f + 2, got n=30, f=16")
+    make_run(root, "krum", "lie", status="failed", error="RuntimeError: out\nof memory")
+    make_run(root, "trmean", "lie", status=None)
+    return root
+
+
+# --- what is compared ------------------------------------------------------------------------------------------------
+
+
+def test_cells_by_hand(results: Path) -> None:
+    found = made(results)
+    ipm = found.cells["", "boba", "ipm"]  # published 91.6 (0.2); measured 91.6 and 91.8
+    assert (ipm.measured.mean, ipm.measured.seeds) == (pytest.approx(91.7), 2)
+    assert ipm.measured.sd == pytest.approx(0.2 / 2**0.5)
+    assert (ipm.difference, ipm.tolerance, ipm.inside) == (pytest.approx(0.1), 2, True)
+    mimic = found.cells["", "boba", "mimic"]  # published 91.7 (0.4)
+    assert (mimic.difference, mimic.inside) == (pytest.approx(-21.6), False)
+    selfrej = found.cells["", "selfrej", "ipm"]  # published 71.1 (2.5): two sd are more than two points
+    assert (selfrej.tolerance, selfrej.difference, selfrej.inside) == (5, pytest.approx(-1.1), True)
+    assert len(found.cells) == 105 and len(found.judged) == 9
+    assert found.lacking == {"missing": 79, "without all attacks": 14, "infeasible": 1, "failed": 1, "unfinished": 1}
+
+
+def test_the_tolerance_is_met_by_a_difference_of_exactly_two_points(tmp_path: Path) -> None:
+    make_run(tmp_path, "boba", "ipm", accuracy=0.936)
+    make_run(tmp_path, "boba", "lie", accuracy=0.904)
+    found = made(tmp_path)
+    assert found.cells["", "boba", "ipm"].inside is True
+    assert found.cells["", "boba", "lie"].inside is False  # 92.5 (0.2): 2.1 below
+
+
+def test_worst_is_the_least_of_both_sides_and_only_of_all_attacks(results: Path) -> None:
+    found = made(results)
+    worst = found.cells["", "boba", "Wst"]
+    assert (worst.measured.mean, worst.reference, worst.difference) == (
+        pytest.approx(70.1), 91.6, pytest.approx(-21.5))  # fmt: skip
+    alone = found.cells["", "average", "Wst"]
+    assert alone.measured.mean == pytest.approx(9.8) and alone.difference is None
+    assert found.cells["", "coomed", "Wst"].measured.state == "-"
+
+
+def test_a_printed_worst_that_is_not_the_least_is_told(results: Path) -> None:
+    found = made(results)
+    selfrej = found.cells["", "selfrej", "Wst"]
+    assert (selfrej.cell.published.mean, selfrej.reference) == ("71.5", 71.1)
+    told = [note for note in found.notes if "is printed as" in note]
+    assert told == ["selfrej / Wst is printed as 71.5; compared is the least of its printed numbers under attack, "
+                    "71.1 (ipm)"]  # fmt: skip
+    nothing = records.nothing()
+    misprints = {table.name: compare(table, nothing).notes for table in TABLES.values() if table.paper == "boba"}
+    assert sum("is printed as" in note for notes in misprints.values() for note in notes) == 3
+    assert "average / Wst is printed as 34.0" in misprints["boba/table7_cifar10"][0]
+
+
+def test_mrd_is_against_the_paired_reference(tmp_path: Path) -> None:
+    table = "boba/table1_mnist"
+    for seed in (0, 1):
+        recall = (1.0, 0.8 + 0.1 * seed)
+        paired = make_run(tmp_path, "average", "none accuracy", seed, 0.925, table=table, recall=recall)
+        make_run(tmp_path, "boba", "none accuracy", seed, 0.92, table=table, recall=(0.9, 0.75), reference=paired)
+    make_run(tmp_path, "krum", "none accuracy", 0, 0.4, table=table, reference="00000000")
+    found = made(tmp_path, table)
+    drop = found.cells["", "boba", "none mrd"]  # max(0.1, 0.05) and max(0.1, 0.15)
+    assert (drop.measured.mean, drop.measured.seeds) == (pytest.approx(12.5), 2)
+    assert drop.difference == pytest.approx(12.5 - 1.3)
+    assert ("", "average", "none mrd") not in found.cells
+    krum = found.cells["", "krum", "none mrd"]
+    assert krum.measured.state == "-" and found.notes == ["no reference run yet"]
+    assert found.lacking["without reference run"] == 1
+    printed = comparison_formats.render(found, "text").split("\naverage")[1].splitlines()
+    assert [line.split()[-1] for line in printed[:3]] == ["-", "-", "-"], "the paper prints a dash"
+
+
+def test_error_and_best_accuracy_are_what_other_papers_print(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("robustfl_bench.results.comparison.missing_option", lambda runs: "")
+    monkeypatch.setattr(matching, "missing_option", lambda runs: "" if runs["aggregator"] in ("median", "fedavg")
+                        and runs["attack"] == "none" and runs["model"] in ("mlp", "cnn")
+                        and runs["partition"] != "fang" else "x")  # fmt: skip
+    make_run(tmp_path, "median", "none", 0, 0.80, best=0.91, table="raga/table3", block="phi=0.6")
+    found = made(tmp_path, "raga/table3")
+    median = found.cells["phi=0.6", "median", "none"]  # the best round counts; published 91.48
+    assert median.measured.mean == pytest.approx(91.0) and median.tolerance == 2
+    assert found.cells["phi=0.2", "median", "none"].measured.seeds == 0
+    assert found.values["none"].digits == 2
+    brace = compare(TABLES["brace/table2a"], records.nothing())
+    assert {brace.values[c.label].name for c in brace.table.columns} == {"test_error", "attack_success_rate"}
+    assert brace.cells["", "krum", "none"].tolerance == 0.02
+
+
+def test_test_error_is_one_less_accuracy(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    make_run(tmp_path, accuracy=0.75)
+    code, out, _ = run_cli(capsys, "table", "--value", "test_error", "--results-dir", tmp_path)
+    assert code == 0 and "0.250" in out.split("boba")[1] and "[fraction]" in out
+
+
+def test_agreement(results: Path) -> None:
+    found = made(results)
+    assert sum(bool(cell.inside) for cell in found.judged) == 7
+    ranks = {(rank.block, rank.column): rank for rank in found.correlations()}
+    assert set(ranks) == {("", "ipm")} and (ranks["", "ipm"].methods, ranks["", "ipm"].rho) == (3, 1)
+    assert [(gap.cell.method, gap.cell.column.label) for gap in found.gaps[:3]] == [
+        ("boba", "mimic"), ("boba", "Wst"), ("selfrej", "ipm")]  # fmt: skip
+    lines = comparison_formats.agreement(found)
+    assert lines[0] == (
+        "agreement: 7 of 9 compared cells are within the larger of 2 points and 2 published sd; 9 of 105 cells are "
+        "compared (79 missing, 14 without all attacks, 1 failed, 1 infeasible, 1 unfinished)"
+    )
+    assert lines[1].endswith("ipm 1.00 (3)") and "boba / mimic -21.6 (70.1, published 91.7)" in lines[2]
+
+
+def test_rank_correlation_by_hand(tmp_path: Path) -> None:
+    # published under ipm: average 9.8, krum 42.6, coomed 42.0, boba 91.6
+    for method, accuracy in (("average", 0.1), ("krum", 0.3), ("coomed", 0.5), ("boba", 0.9)):
+        make_run(tmp_path, method, "ipm", accuracy=accuracy)
+    (rank,) = made(tmp_path).correlations()
+    assert rank.rho == pytest.approx(1 - 6 * (0 + 1 + 1 + 0) / (4 * 15))
+    for method in ("average", "krum", "boba"):
+        make_run(tmp_path, method, "lie", accuracy=0.5)
+    assert [r.rho == r.rho for r in made(tmp_path).correlations()] == [True, False], "no order among equals"
+
+
+# --- which runs count ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [{"rounds": 100}, {"num_clients": 50}, {"lr": 0.2}, {"aggregator__p_min": -0.2}, {"attack__scale": 0.1},
+     {"partition__shards_per_client": 1}, {"aggregator__num_byzantine": 15}, {"schedule__start": 50},
+     {"batch_size": 64}, {"something_new": 1}],
+)  # fmt: skip
+def test_a_run_with_another_setting_is_not_the_papers_and_is_told(tmp_path: Path, changed: dict[str, Any]) -> None:
+    make_run(tmp_path, **changed)
+    found = made(tmp_path)
+    assert not found.judged
+    ((key, value),) = changed.items()
+    assert f"not shown: 1 run with {key.replace('__', '.')}={value}" in found.remarks
+
+
+def test_runs_that_are_quite_different_are_not_told(tmp_path: Path) -> None:
+    make_run(tmp_path, rounds=1, num_clients=2, lr=0.3, batch_size=5)
+    make_run(tmp_path, "boba", "ipm", table="boba/table2_cifar10")
+    assert not [line for line in made(tmp_path).remarks if line.startswith("not shown")]
+
+
+def test_a_rule_under_another_name_is_the_same_run(tmp_path: Path) -> None:
+    make_run(tmp_path, "coomed", "ipm", choice="median")
+    assert made(tmp_path).cells["", "coomed", "ipm"].measured.seeds == 1
+    make_run(tmp_path / "b", "krum", "ipm", aggregator__num_selected=None)  # that is mkrum
+    found = made(tmp_path / "b")
+    assert found.cells["", "mkrum", "ipm"].measured.seeds == 1 and not found.cells["", "krum", "ipm"].measured.seeds
+
+
+def test_a_quick_run_is_never_shown_as_the_papers(tmp_path: Path) -> None:
+    make_run(tmp_path, scale="quick")  # even with all settings of the paper
+    make_run(tmp_path, scale="quick", seed=1, rounds=5, num_clients=20, aggregator__num_byzantine=4)
+    found = made(tmp_path)
+    assert not found.judged and "not shown: 2 runs made at scale=quick; --scale quick shows them" in found.remarks
+
+
+def test_quick_runs_on_demand_say_what_they_are(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    small = {"rounds": 5, "num_clients": 20, "num_byzantine": 3, "schedule__start": 2}
+    make_run(tmp_path, scale="quick", **small, aggregator__num_byzantine=4)
+    make_run(tmp_path, "average", "lie", scale="quick", **small)
+    make_run(tmp_path, "average", "ipm", scale="quick", **small, partition__shards_per_client=1)
+    make_run(tmp_path, "average", "ipm", accuracy=0.5)
+    found = made(tmp_path, scale="quick")
+    assert [(c.cell.method, c.cell.column.label) for c in found.judged] == [("average", "lie"), ("boba", "ipm")]
+    code, out, _ = run_cli(capsys, "table", "boba/table2_mnist", "--scale", "quick", "--results-dir", tmp_path)
+    assert code == 0
+    assert "MADE AT scale=quick (rounds=5, lr=0.1, batch_size=null, num_clients=20, num_byzantine=3)" in out
+    assert "not the paper's experiment" in out and "not shown: 1 run made at scale=paper" in out
+    assert "not shown: 1 run with partition.shards_per_client=1" in out
+
+
+def test_quick_runs_of_two_sizes_are_not_mixed(tmp_path: Path) -> None:
+    make_run(tmp_path, "average", "ipm", scale="quick", rounds=5)
+    make_run(tmp_path, "average", "ipm", 1, scale="quick", rounds=6)
+    with pytest.raises(SelectionError, match=r"rounds \(5, 6\).*--where rounds="):
+        made(tmp_path, scale="quick")
+    assert made(tmp_path, scale="quick", conditions=["rounds=5"]).cells["", "average", "ipm"].measured.seeds == 1
+
+
+def test_one_seed_twice_is_refused(tmp_path: Path) -> None:
+    make_run(tmp_path)
+    make_run(tmp_path, eval_every=10)
+    with pytest.raises(SelectionError, match=r"seed 0 of boba / ipm has two runs, .* in eval_every; add .*where"):
+        made(tmp_path)
+    found = made(tmp_path, conditions=["eval_every=10"])
+    assert found.cells["", "boba", "ipm"].measured.seeds == 1 and "where eval_every=10" in found.remarks
+
+
+def test_how_often_a_run_is_evaluated_matters_only_where_the_best_round_counts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_run(tmp_path)
+    make_run(tmp_path, seed=1, eval_every=10)
+    assert made(tmp_path).cells["", "boba", "ipm"].measured.seeds == 2
+    monkeypatch.setitem(TWO.values, "accuracy", "best_accuracy")  # type: ignore[attr-defined]
+    with pytest.raises(SelectionError, match=r"eval_every \(1, 10\)"):
+        made(tmp_path)
+
+
+def test_participation_blocks_do_not_mix(tmp_path: Path, eight: str) -> None:
+    for share in ("0.25", "1.00"):
+        make_run(tmp_path, "boba", "ipm", accuracy=float(share), table=eight, block=f"participation={share}")
+    found = made(tmp_path, eight)
+    measured = {block: cell.measured.mean for (block, _, _), cell in found.cells.items() if cell.difference is not None}
+    assert measured == {"participation=0.25": 25, "participation=1.00": 100} and len(found.judged) == 2
+
+
+# --- what is printed -------------------------------------------------------------------------------------------------
+
+
+def test_text(results: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, err = run_cli(capsys, "table", "boba/table2_mnist", "--results-dir", results)
+    assert (code, err) == (0, "")
+    lines = out.splitlines()
+    assert lines[0].startswith("BOBA, Table 2: under attack, MNIST: measured, mean (sample sd) [n=seeds], and pub")
+    row = next(i for i, line in enumerate(lines) if line.startswith("boba "))
+    assert [" ".join(line.split()) for line in lines[row : row + 3]] == [
+        "boba measured 92.1 (0.1) [n=2] 91.7 (0.1) [n=2] 93.1 (0.1) [n=2] 70.1 (0.1) [n=2] 92.1 (0.1) [n=2] "
+        "91.1 (0.1) [n=2] 70.1",
+        "published 92.5 (0.1) 91.6 (0.2) 92.5 (0.2) 91.7 (0.4) 92.0 (0.3) 92.0 (0.6) 91.6",
+        "difference -0.4 in +0.1 in +0.6 in -21.6 OUT +0.1 in -0.9 in -21.5 OUT",
+    ]
+    krum = next(line for line in lines if line.startswith("krum "))
+    assert krum.split()[2:8] == ["missing", "n/a", "[1]", "failed", "missing", "missing"]
+    assert "[1] Krum needs n > 2f + 2, got n=30, f=16" in lines
+    assert "[2] selfrej / Wst is printed as 71.5" in out and "71.5 [2]" in out
+    assert "unfinished 3/200" in out
+    assert any(line.startswith("failed") and "RuntimeError: out of memory" in line for line in lines)
+    assert "81 of 90 cells have no number, 2 have fewer seeds than others" in out
+
+
+def test_the_command_for_what_is_missing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("robustfl_bench.options.exists", lambda group, name: True)
+    make_run(tmp_path / "my results")
+    folder = tmp_path / "my results"
+    _, out, _ = run_cli(capsys, "table", "boba/table2_mnist", "--results-dir", folder)
+    assert f"robustfl-bench -m +experiment=boba/table2_mnist 'results_dir={folder}'" in out
+    _, out, _ = run_cli(capsys, "table", "boba/table2_mnist", "--scale", "quick", "--results-dir", folder)
+    assert "robustfl-bench -m +experiment=boba/table2_mnist scale=quick" in out
+    monkeypatch.chdir(tmp_path)
+    code, out, _ = run_cli(capsys, "table", "boba/table2_mnist")
+    assert code == 0 and out.rstrip().endswith("robustfl-bench -m +experiment=boba/table2_mnist")
+    assert "90 of 90 cells have no number; this runs only what is missing" in out
+    monkeypatch.setattr("robustfl_bench.options.exists", lambda group, name: group != "experiment")
+    _, out, _ = run_cli(capsys, "table", "boba/table2_mnist")
+    assert "there is no preset experiment=boba/table2_mnist yet" in out and "robustfl-bench -m" not in out
+
+
+def test_a_full_table_lacks_nothing(tmp_path: Path) -> None:
+    for cell in ONE.cells:
+        if cell.column.metric == "accuracy":
+            make_run(tmp_path, cell.method, "none accuracy", accuracy=cell.published.number / 100, table=ONE.name)
+    found = compare(ONE, records.load(tmp_path))
+    assert (len(found.judged), found.todos, found.lacking) == (31, [], {})
+    assert all(cell.inside for cell in found.judged if cell.cell.column.metric == "accuracy")
+    assert {rank.column: rank.methods for rank in found.correlations()} == {"none accuracy": 16, "none mrd": 15}
+
+
+def test_options_that_are_not_there_yet_are_told(tmp_path: Path) -> None:
+    table = TABLES["brace/table2a"]
+    found = compare(table, records.nothing())
+    assert {cell.measured.state for cell in found.cells.values()} == {"not yet"}
+    assert found.notes[0] == "this version has no partition=fang" and not found.todos
+    assert found.lacking == {"not possible in this version": 70}
+
+
+def test_csv_is_tidy(results: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    _, out, _ = run_cli(capsys, "table", "boba/table2_mnist", "--format", "csv", "--results-dir", results)
+    rows = {(row["aggregator"], row["attack"]): row for row in csv.DictReader(StringIO(out))}
+    assert len(rows) == 105
+    ipm = rows["boba", "ipm"]
+    assert (ipm["paper"], ipm["table"], ipm["dataset"], ipm["metric"], ipm["scale"]) == (
+        "boba", "2", "mnist", "accuracy", "paper")  # fmt: skip
+    assert [float(ipm[name]) for name in ("mean", "sd", "seeds")] == pytest.approx([91.7, 0.02**0.5, 2])
+    assert (ipm["published_mean"], ipm["published_sd"], ipm["inside"]) == ("91.6", "0.2", "true")
+    assert float(ipm["difference"]) == pytest.approx(0.1)
+    worst = rows["selfrej", "worst"]
+    assert (worst["published_mean"], worst["printed_mean"], worst["difference"], worst["state"]) == (
+        "71.1", "71.5", "", "incomplete")  # fmt: skip
+    assert rows["boba", "mimic"]["inside"] == "false" and rows["krum", "lie"]["state"] == "failed"
+    assert rows["krum", "ipm"]["reason"].startswith("Krum needs") and rows["krum", "gauss"]["inside"] == ""
+
+
+def test_latex_markdown_and_html(results: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    _, latex, _ = run_cli(capsys, "table", "boba/table2_mnist", "--format", "latex", "--results-dir", results)
+    body = [line for line in latex.splitlines() if line.endswith(r"\\")]
+    assert {line.count("&") for line in body} == {8} and r"\begin{tabular}{llrrrrrrr}" in latex
+    assert r"\textbf{91.7 (0.1) [n=2]}" in latex and r"\textbf{92.5 (0.1)}" in latex and "% agreement: 7 of 9" in latex
+    code = [line for line in latex.splitlines() if not line.startswith("%")]
+    assert "\n".join(code).count("{") == "\n".join(code).count("}")
+    assert not any("_" in line.replace(r"\_", "") for line in code)
+    _, markdown, _ = run_cli(capsys, "table", "boba/table2_mnist", "--format", "markdown", "--results-dir", results)
+    rows = [line for line in markdown.splitlines() if line.startswith("|")]
+    assert {line.count("|") for line in rows} == {10} and "- agreement: 7 of 9" in markdown
+    _, page, _ = run_cli(capsys, "table", "boba/table2_mnist", "--format", "html", "--results-dir", results)
+    assert page.count("<tr>") == page.count("</tr>") == len(rows) - 1
+    assert "<b>91.7 (0.1) [n=2]</b>" in page
+
+
+def test_blocks_have_a_heading(tmp_path: Path, eight: str) -> None:
+    make_run(tmp_path, "boba", "ipm", table=eight, block="participation=0.25")
+    out = comparison_formats.render(made(tmp_path, eight), "text")
+    headings = [line for line in out.splitlines() if line.startswith("participation=")]
+    assert headings == ["participation=0.25", "participation=0.50", "participation=0.75", "participation=1.00"]
+    assert "participation=0.25 / boba / ipm" in out
+
+
+def test_list(results: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    code, out, _ = run_cli(capsys, "list", "--results-dir", results)
+    lines = {line.split()[0]: line.split()[1:3] for line in out.splitlines()[1:]}
+    assert code == 0 and set(lines) == set(TABLES)
+    assert lines["boba/table2_mnist"] == ["9", "105"] and lines["boba/table9"] == ["0", "134"]
+    monkeypatch.chdir(results.parent.parent)
+    assert run_cli(capsys, "list")[0] == 0, "without any runs too"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "told"),
+    [
+        (["table", "boba/table2_mnits"], 2, "unknown table 'boba/table2_mnits'; did you mean boba/table2_mnist"),
+        (["table", "boba/table2_mnist", "--rows", "attack"], 2, "leave out --rows"),
+        (["table", "boba/table2_mnist", "--value", "mrd"], 2, "leave out --rows, --columns, --value"),
+        (["table", "--scale", "quick"], 2, "--scale is for a paper's table"),
+        (["table", "boba/table2_mnist", "--scale", "small"], 2, "invalid choice"),
+        (["table", "boba/table2_mnist", "--where", "atack=ipm"], 2, "did you mean attack"),
+        (["table", "boba/table2_mnist", "--from", "nowhere.csv"], 3, "no file nowhere.csv"),
+        (["export"], 2, "one of the arguments --output --summary is required"),
+        (["export", "--summary", "runs.txt"], 2, "--summary must end in .csv"),
+        (["export", "--summary", "a.csv", "--output", "b.csv"], 2, "not allowed with"),
+    ],
+)
+def test_bad_arguments(
+    results: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], code: int, told: str
+) -> None:
+    found, out, err = run_cli(capsys, *arguments, "--results-dir", results)
+    assert (found, out, err.count("\n")) == (code, "", 1), err
+    assert told in err
+
+
+def test_a_results_folder_that_is_named_must_hold_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, err = run_cli(capsys, "table", "boba/table2_mnist", "--results-dir", tmp_path / "typo")
+    assert (code, out) == (3, "") and "no runs in" in err
+
+
+# --- what survives ---------------------------------------------------------------------------------------------------
+
+
+def test_every_table_can_be_made_of_the_summary_file(
+    results: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for folder in list((results / "runs").iterdir()):  # what is no result is not kept
+        if not (folder / "summary.json").exists() or '"failed"' in (folder / "summary.json").read_text():
+            for file in folder.iterdir():
+                file.unlink()
+            folder.rmdir()
+    make_run(results, "average", "none accuracy", table=ONE.name, recall=(1.0, 0.30000000000000004))
+    path = tmp_path / "runs.csv"
+    code, out, err = run_cli(capsys, "export", "--summary", path, "--results-dir", results)
+    assert (code, out, err) == (0, f"{path}: 16 runs\n", "")
+    for name in (TWO.name, ONE.name):
+        for form in ("text", "csv", "latex"):
+            _, direct, _ = run_cli(capsys, "table", name, "--format", form, "--results-dir", results)
+            _, kept, _ = run_cli(capsys, "table", name, "--format", form, "--from", path)
+            told = [line for line in direct.splitlines() if "results_dir=" not in line]
+            assert told == [line for line in kept.splitlines() if "robustfl-bench -m" not in line]
+    _, pivot, _ = run_cli(capsys, "table", "--where", "attack=ipm", "--from", path)
+    assert "91.7 (0.1)" in next(line for line in pivot.splitlines() if line.startswith("boba"))
+
+
+def test_the_summary_file_is_the_same_whatever_made_it(results: Path, tmp_path: Path) -> None:
+    first, second = tmp_path / "a.csv", tmp_path / "b.csv"
+    archive.write(records.load(results), str(first))
+    archive.write(archive.read(str(first)), str(second))
+    assert first.read_bytes() == second.read_bytes()
+    table = pd.read_csv(first)
+    assert {"run_id", "aggregator", "aggregator.p_min", "lr", "final_accuracy", "best_accuracy", "recall", "versions",
+            "commit", "seconds"} <= set(table) and len(table) == 15  # fmt: skip
+    assert set(table["state"]) == {"finished", "infeasible"} and "command" not in table and "host" not in table
+
+
+def test_the_last_numbers_of_a_run_are_kept(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    make_run(tmp_path, last={"byzantine_weight": 0.25, "lr": 0.1})
+    path = tmp_path / "runs.csv"
+    archive.write(records.load(tmp_path), str(path))
+    _, out, _ = run_cli(capsys, "table", "--value", "byzantine_weight", "--from", path)
+    assert "0.250" in out
+    assert "last.lr" not in path.read_text()
+
+
+def test_a_summary_file_is_not_overwritten_by_less(
+    results: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path, later = tmp_path / "runs.csv", tmp_path / "later"
+    archive.write(records.load(results), str(path))
+    before = path.read_bytes()
+    make_run(later, "rage", "ipm")
+    code, _, err = run_cli(capsys, "export", "--summary", path, "--results-dir", later)
+    assert (code, err.count("\n")) == (2, 1) and "holds 15 runs that would be lost" in err and f"--from {path}" in err
+    assert path.read_bytes() == before
+    code, out, _ = run_cli(capsys, "export", "--summary", path, "--from", path, "--results-dir", later)
+    assert (code, out) == (0, f"{path}: 16 runs\n")
+    _, out, _ = run_cli(capsys, "table", TWO.name, "--from", path, "--results-dir", results)
+    assert "agreement: 7 of 10 compared" in out, "a run that is in both counts once"
+
+
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [
+        ("a,b\n1,2\n", "has no column run"),
+        ("", "cannot read"),
+        (None, "no file"),
+    ],
+)
+def test_damaged_summary_files(tmp_path: Path, content: str | None, told: str) -> None:
+    path = tmp_path / "runs.csv"
+    if content is not None:
+        path.write_text(content)
+    with pytest.raises((SelectionError, NoRuns), match=told):
+        archive.read(str(path))
+
+
+def test_a_number_that_is_none_is_told(results: Path, tmp_path: Path) -> None:
+    path = tmp_path / "runs.csv"
+    archive.write(records.load(results), str(path))
+    table = pd.read_csv(path, dtype=str, keep_default_na=False)
+    table.loc[0, "final_accuracy"] = "high"
+    table.to_csv(path, index=False)
+    with pytest.raises(SelectionError, match=r"runs.csv is damaged: could not convert string to float: 'high'"):
+        archive.read(str(path))
