@@ -29,7 +29,7 @@ from robustfl_bench.aggregators.boba import Boba
 from robustfl_bench.experiment import CONF, plan
 from robustfl_bench.geometry import principal_axes, principal_variances
 from robustfl_bench.interfaces import ServerView
-from robustfl_bench.results.styles import BLUE, RED, styles
+from robustfl_bench.results.styles import BLACK, BLUE, GREEN, ORANGE, PURPLE, RED, SKY, styles
 from robustfl_bench.run import Experiment, Federation, initial_state, run
 from robustfl_bench.updates import Aggregate, Updates
 
@@ -134,7 +134,7 @@ class Compared:
 def trimmed_loss(name: str, overrides: list[str], axes: Any) -> Rows:
     """Fig. 5."""
     rows: Rows = []
-    looks = styles(ATTACKS)
+    colours = dict(zip(ATTACKS, (BLACK, ORANGE, SKY, GREEN, BLUE, RED, PURPLE), strict=True))
     for job, federation in cells(name, overrides):
         rule = federation.experiment.aggregator
         assert isinstance(rule, Boba)
@@ -142,8 +142,9 @@ def trimmed_loss(name: str, overrides: list[str], axes: Any) -> Rows:
         federation.experiment = replace(federation.experiment, aggregator=compared)
         for _ in run(federation, initial_state(federation)):
             pass
-        colour, _, line = looks[job["attack"]]
-        axes.plot(range(1, len(compared.ratios) + 1), compared.ratios, line, color=colour, label=job["attack"])
+        width = 5 - 0.6 * list(colours).index(job["attack"])  # lines that coincide stay visible below each other
+        rounds = range(1, len(compared.ratios) + 1)
+        axes.plot(rounds, compared.ratios, color=colours[job["attack"]], lw=width, label=job["attack"])
         rows += [{"attack": job["attack"], "round": i + 1, "ratio": ratio} for i, ratio in enumerate(compared.ratios)]
     axes.set(xlabel="round", ylabel="trimmed loss, BOBA / BOBA-ES")
     return rows
