@@ -64,7 +64,7 @@ def first_updates(federation: Federation) -> Updates:
     """The honest clients' updates of the first round."""
     ids = federation.honest_ids.tolist()
     clients = list(range(len(ids)))
-    state = initial_state(federation)
+    state = initial_state(federation).of(0)
     return federation.train(federation.honest, clients, ids, "batches", state, federation.rows(len(ids)))
 
 
@@ -103,7 +103,7 @@ def plane(name: str, overrides: list[str], axes: Any) -> Rows:
         honest, directions = known[job["seed"]]
         state, _ = next(run(federation, initial_state(federation)))
         assert state.previous is not None
-        x, y = (directions @ (state.previous - honest.matrix.mean(dim=0))).tolist()
+        x, y = (directions @ (state.previous[0] - honest.matrix.mean(dim=0))).tolist()
         rows.append({"seed": job["seed"], "aggregator": job["aggregator"], "attack": job["attack"], "x": x, "y": y})
     clients = torch.cat([(h.matrix - h.matrix.mean(dim=0)) @ d.T for h, d in known.values()]).numpy()
     axes.scatter(*clients.T, s=6, color="lightgrey", label="honest updates")
