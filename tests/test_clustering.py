@@ -30,7 +30,7 @@ from robustfl_bench.models.mean import Constant
 from robustfl_bench.run import initial_state, run
 from robustfl_bench.updates import Updates
 from tests import reference_brifca as reference
-from tests.rounds import make_server
+from tests.rounds import make_server, names
 
 assert cli  # registers the typed settings with hydra
 
@@ -514,3 +514,15 @@ def test_impossible_options_are_refused(make: Any, message: str) -> None:
 def test_what_cannot_start_says_why(overrides: tuple[str, ...], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         initial_state(federation(*overrides))
+
+
+PAIRS = [(rule, "ipm") for rule in names("aggregator")] + [("coomed", a) for a in ("lie", "minmax", "mimic", "gauss")]
+
+
+@pytest.mark.parametrize(("rule", "attack"), PAIRS)
+def test_every_rule_and_attack_works_within_groups(rule: str, attack: str) -> None:
+    f = federation(*DIGITS, "num_clients=40", "clustering=ifca", "clustering.num_clusters=2", f"aggregator={rule}",
+                   f"attack={attack}", "num_byzantine=2", "byzantine_placement=replace", "rounds=2")  # fmt: skip
+    state, records = results(f)
+    assert state.params.isfinite().all() and not torch.equal(state.params, initial_state(f).params)
+    assert records[-1]["non_finite_updates"] == 0
