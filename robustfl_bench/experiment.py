@@ -286,7 +286,7 @@ def _load(planned: Plan) -> Any:
 
 
 def _federation(planned: Plan, data: Any) -> Any:
-    from robustfl_bench.run import Experiment, Federation
+    from robustfl_bench.federation import Experiment, Federation
 
     parts = {name: part for name, part in planned.parts.items() if name != "dataset"}
     return Federation(Experiment(settings=planned.settings, **parts), data, planned.dataset.num_classes)
@@ -296,7 +296,8 @@ def _train(planned: Plan, federation: Any, folder: store.RunFolder) -> None:
     import torch
     from tqdm import tqdm
 
-    from robustfl_bench.run import State, initial_state, run
+    from robustfl_bench.federation import State
+    from robustfl_bench.run import initial_state, run
 
     s = planned.settings
     torch.set_float32_matmul_precision(s.precision)

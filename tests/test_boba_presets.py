@@ -230,7 +230,7 @@ def test_quick_scale_is_the_same_grid_on_a_laptop(name: str) -> None:
         assert [run for run in paper if run["seed"] == "0"] == quick
     settings = planned(name, "quick", quick[-1]).settings
     assert settings.scale == "quick" and settings.rounds <= 60 and settings.batch_size in (32, 64)
-    assert settings.num_clients <= 32 and settings.num_byzantine < settings.num_clients / 2
+    assert settings.num_clients <= 48 and settings.num_byzantine < settings.num_clients / 2
     assert settings.num_byzantine_declared >= settings.num_byzantine
 
 

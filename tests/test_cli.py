@@ -31,6 +31,8 @@ MISTAKES = [
     (["participation=1.5"], 2, ["participation must be in (0, 1], got 1.5"]),
     (["byzantine_placement=replace", "num_byzantine=10", "attack=ipm"], 2, ["leaves no honest client"]),
     (["model=cnn"], 2, ["needs larger images than (8, 8)"]),
+    (["model=gru"], 2, ["model Gru cannot read digits, which has no texts: take another model, or dataset=ag_news"]),
+    (["dataset=ag_news"], 2, ["model Mlp cannot read ag_news, which has texts: take model=gru"]),
     (["model.hidden=[0]"], 2, ["model.hidden must be a list of positive whole numbers"]),
     (["server_data.samples_per_class=9999", "aggregator=boba"], 2, ["samples_per_class=9999 but class 0 has"]),
     (["aggregator._target_=nowhere.Nothing"], 2, ["aggregator:", "nowhere"]),

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from robustfl_bench import cli, seeding
 from robustfl_bench.experiment import plan
+from robustfl_bench.federation import Experiment, Federation
 from robustfl_bench.interfaces import Attack, AttackView, ConfigError, Data
 from robustfl_bench.metrics import max_recall_drop, recall_per_class
 from robustfl_bench.models.cnn import Cnn
@@ -18,7 +19,7 @@ from robustfl_bench.models.mlp import Mlp
 from robustfl_bench.network import Network
 from robustfl_bench.options import CONF
 from robustfl_bench.population import Batch, Population, Samples
-from robustfl_bench.run import Experiment, Federation, initial_state, run
+from robustfl_bench.run import initial_state, run
 from robustfl_bench.schedule import Constant, Step
 from robustfl_bench.updates import Updates
 

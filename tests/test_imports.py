@@ -55,7 +55,8 @@ def room(name: str) -> str:
 
 
 def test_rules_do_not_know_the_engine_nor_each_others_rooms() -> None:
-    forbidden = {"run", "experiment", "cli", "settings", "results", "datasets", "seeding", "population", "network"}
+    engine = {"run", "federation", "evaluation", "population", "network"}
+    forbidden = engine | {"experiment", "cli", "settings", "results", "datasets", "seeding"}
     for name, targets in graph().items():
         if room(name) not in RULES:
             continue
@@ -66,7 +67,9 @@ def test_rules_do_not_know_the_engine_nor_each_others_rooms() -> None:
 def test_the_engine_names_no_rule_and_results_know_no_engine() -> None:
     everything = graph()
     rooms = {name: {room(target) for target in targets if "." in target} for name, targets in everything.items()}
-    assert not rooms["robustfl_bench.run"] & {*RULES, "results", "datasets", "experiment", "cli"}
+    others = {*RULES, "clustering", "results", "datasets", "experiment", "cli"}
+    for engine in ("run", "federation", "evaluation"):
+        assert not rooms[f"robustfl_bench.{engine}"] & others
     for name, targets in rooms.items():
         if room(name) == "results":
             assert targets <= {"results", "papers", "options", "metrics", "errors"}, (name, targets)

@@ -68,8 +68,12 @@ class TextClassifier(nn.Module):
         present = torch.arange(int(lengths[0]), device=tokens.device)[:, None] < lengths  # (time, N)
         words = tokens[order].T[: len(present)][present]
         weights: dict[str, Tensor] = dict(self.gru.named_parameters())
+        words, positions = words.unique(
+            return_inverse=True
+        )  # a word's part in the gates is the same wherever it stands
         vectors = functional.embedding(words, self.table, padding_idx=PADDING)
         inputs = functional.linear(vectors, weights["weight_ih_l0"], weights["bias_ih_l0"])
+        inputs = functional.embedding(positions, inputs)
         sizes = present.sum(dim=1).tolist()
         states, *_ = recur(inputs, weights["weight_hh_l0"], weights["bias_hh_l0"], sizes)
         filler = 0.0 if self.pooling == "mean" else -math.inf

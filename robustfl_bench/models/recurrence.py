@@ -1,7 +1,7 @@
 """The recurrence of a GRU (Cho et al., EMNLP 2014) over packed sequences, with its gradient written out.
 
-PyTorch's own, on a CPU, records some fifteen operations a step and goes back through each: on AG News it takes 2.5
-times as long as this, and 4 times when the padding is not left out.
+PyTorch's own, on a CPU, records some fifteen operations a step and goes back through each: for clients of 750 texts
+of AG News it takes 1.9 times as long as this with the padding, and 2.6 times without, packed.
 """
 
 from typing import Any
@@ -56,11 +56,15 @@ class Recurrence(Function):
         before = torch.cat([states.new_zeros(sizes[0], width), *(block[:size] for block, size in blocks)])
         # What a gradient at a state is multiplied with on its way to the three contributions; the last one, the
         # candidate's, differs between the contribution of the input (here kept apart) and that of the state before.
-        to_candidate = (1 - update).mul_(1 - candidates.square())
+        # x - x y stands for x (1 - y): in place, as new memory of this size costs more than the arithmetic.
+        to_candidate = candidates.square().neg_().add_(1)
+        to_candidate.addcmul_(to_candidate, update, value=-1)
         factors = states.new_empty(len(states), 3, width)
         torch.mul(to_candidate, reset, out=factors[:, 2])
-        torch.mul(factors[:, 2], memory, out=factors[:, 0]).mul_(1 - reset)
-        torch.mul(before - candidates, update, out=factors[:, 1]).mul_(1 - update)
+        at_reset = torch.mul(factors[:, 2], memory, out=factors[:, 0])
+        at_reset.addcmul_(at_reset, reset, value=-1)
+        at_update = torch.sub(before, candidates, out=factors[:, 1]).mul_(update)
+        at_update.addcmul_(at_update, update, value=-1)
         deltas = factors.flatten(1)
         at_states = wanted.clone()
         later = states.new_zeros(0, width)

@@ -1,0 +1,70 @@
+"""What a round is measured by: the models on the test set, and what the rule made of the clients."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from torch import Tensor
+
+from robustfl_bench.federation import Federation, Group
+from robustfl_bench.metrics import cluster_recovery, matched_distance, nearest_distance, recall_per_class
+from robustfl_bench.updates import Aggregate
+
+Record = dict[str, float]
+
+
+@dataclass(frozen=True)
+class Trained:
+    """A model (d,) after a round, with the honest clients' losses and what the rule made of the group's updates.
+
+    ``aggregate`` is None for a model that stayed as it was, as its group was empty or too small for the rule.
+    """
+
+    params: Tensor
+    losses: Tensor | None
+    aggregate: Aggregate | None
+    num_honest: int
+    non_finite: int
+
+
+def model_metrics(federation: Federation, params: Tensor, groups: Sequence[Group]) -> Record:
+    """Each true cluster is tested with the model that most of its honest clients trained in this round."""
+    users, parts, truth = federation.users(groups), federation.test_parts, federation.data.truth
+    serving = np.where(users.any(axis=1), users.argmax(axis=1), users.sum(axis=0).argmax())
+    results = [federation.network.evaluate(params[j], *part) for j, part in zip(serving, parts, strict=True)]
+    sizes = np.array([len(y) for _, y in parts])
+    record = {"test_loss": float(np.dot(sizes / sizes.sum(), [loss for loss, _ in results]))}
+    confusions = [confusion for _, confusion in results if confusion is not None]
+    if confusions:
+        confusion = np.sum(confusions, axis=0)
+        record["test_accuracy"] = float(confusion.diagonal().sum() / confusion.sum())
+        record |= {f"recall_{i}": float(recall) for i, recall in enumerate(recall_per_class(confusion))}
+        if len(parts) > 1:
+            record |= {f"accuracy_cluster_{i}": float(c.trace() / c.sum()) for i, c in enumerate(confusions)}
+    if len(parts) > 1 and len(groups) > 1:
+        record["cluster_recovery"] = cluster_recovery(users)
+    if truth is not None and truth.shape[1] == params.shape[1]:
+        record["distance"] = matched_distance(params.cpu(), truth.cpu())
+        record["distance_nearest"] = nearest_distance(params.cpu(), truth.cpu())
+    return record
+
+
+def weight_metrics(models: Sequence[Trained]) -> Record:
+    """The weight on Byzantine clients (mean over models), how many were let in, and how many honest ones were not."""
+    record: Record = {}
+    aggregates = [(model.aggregate, model.num_honest) for model in models if model.aggregate is not None]
+    weights = [float(a.weights[honest:].sum()) for a, honest in aggregates if a.weights is not None]
+    if weights:
+        record["byzantine_weight"] = sum(weights) / len(weights)
+    accepted = [(mask, honest) for a, honest in aggregates if (mask := _accepted(a)) is not None]
+    if accepted:
+        record["byzantine_accepted"] = sum(int(mask[honest:].sum()) for mask, honest in accepted)
+        record["honest_dropped"] = sum(int((~mask[:honest]).sum()) for mask, honest in accepted)
+    return record
+
+
+def _accepted(aggregate: Aggregate) -> Tensor | None:
+    """Whom the rule let in, (n,) bool; None where it does not tell."""
+    if aggregate.accepted is None and aggregate.weights is not None:
+        return aggregate.weights != 0
+    return aggregate.accepted
