@@ -402,6 +402,13 @@ def test_settings_that_differ_within_a_cell(
         tables.pivot(records.load(tmp_path))
 
 
+def test_the_seed_of_generated_data_is_no_other_setting(tmp_path: Path) -> None:
+    for seed in (0, 1):
+        make_run(tmp_path, seed=seed, dataset={"dim": 5, "seed": seed})
+    (cell,) = (cell for (_, column), cell in tables.pivot(records.load(tmp_path)).cells.items() if column == "ipm")
+    assert cell.seeds == 2
+
+
 def test_a_setting_that_differs_only_across_cells_is_found(tmp_path: Path) -> None:
     for rule, attack, rounds in (("krum", "ipm", 4), ("krum", "lie", 4), ("boba", "ipm", 4), ("boba", "lie", 8)):
         make_run(tmp_path, rule, attack, steps=rounds)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import math
 import os
 import sys
 import warnings
@@ -138,6 +139,8 @@ def _status(arguments: argparse.Namespace) -> None:
 def _told(run: Mapping[Hashable, Any]) -> str:
     """What to say about a run after its name."""
     if run["state"] == "finished":
+        if math.isnan(run["final_accuracy"]):  # numbers were predicted, not classes
+            return f"test loss {run['test_loss']:.4g}"
         return f"accuracy {100 * run['final_accuracy']:.1f}%"
     if run["state"] in ("running", "unfinished"):
         return f"{records.text(run['rounds_done'])}/{records.text(run['rounds'])} rounds"

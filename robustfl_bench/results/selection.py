@@ -73,7 +73,7 @@ def require_comparable(runs: pd.DataFrame, axes: Sequence[str]) -> None:
 def mixed(runs: pd.DataFrame, axes: Sequence[str]) -> list[str]:
     """The settings that make runs incomparable in a table with these axes, config groups first."""
     axes = list(dict.fromkeys(axes))
-    names = [name for name in settings(runs) if name not in (*axes, "seed")]
+    names = [name for name in settings(runs) if name not in axes and not _is_seed(name)]
     written = runs[[*axes, *names]].map(text)
     # In a cell, having a setting and not having it are two values; across cells, rules need not share their settings.
     within = written.groupby(axes)[names].nunique().max() > 1
@@ -85,9 +85,14 @@ def mixed(runs: pd.DataFrame, axes: Sequence[str]) -> list[str]:
     return groups + sorted(others, key=lambda name: name.endswith("._target_"))  # last: a value says more to a user
 
 
+def _is_seed(name: str) -> bool:
+    """The seed, or a part's copy of it (``dataset.seed`` of generated data)."""
+    return name.split(".")[-1] == "seed"
+
+
 def brought_along(runs: pd.DataFrame, axes: Sequence[str]) -> list[str]:
     """One line for each scalar that varies with an axis: ``num_byzantine: 0 (none), 15 (ipm, lie)``."""
-    names = [name for name in settings(runs) if "." not in name and name not in (*axes, "seed")]
+    names = [name for name in settings(runs) if "." not in name and name not in axes and not _is_seed(name)]
     lines = []
     for name in names:
         if runs[name].map(text).nunique() > 1:

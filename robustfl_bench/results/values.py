@@ -56,6 +56,8 @@ _FROM_METRICS = {
         Value("byzantine_accepted", f"Byzantine clients accepted, {_LAST}", "clients", digits=1, better=-1),
         Value("honest_dropped", f"Honest clients dropped, {_LAST}", "clients", digits=1, better=-1),
         Value("non_finite_updates", f"Non-finite updates, {_LAST}", "clients", digits=1),
+        Value("distance", f"Distance to the true parameters, best matching of clusters, {_LAST}", better=-1),
+        Value("cluster_recovery", f"Honest clients in the right cluster, {_LAST}", "%", 100, 1, better=1),
         Value("attack_success_rate", f"Attack success rate, {_LAST}", "fraction", better=-1),
     )
 }
