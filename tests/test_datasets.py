@@ -24,7 +24,7 @@ from robustfl_bench.datasets.cifar10 import BATCHES, Cifar10
 from robustfl_bench.datasets.digits import Digits
 from robustfl_bench.datasets.fashion_mnist import FashionMnist
 from robustfl_bench.datasets.files import File, Layout, find
-from robustfl_bench.datasets.mnist import MEAN, SD, Mnist
+from robustfl_bench.datasets.mnist import Mnist
 from robustfl_bench.interfaces import ConfigError, Data, DataError, Dataset
 
 CPU = torch.device("cpu")
@@ -119,7 +119,7 @@ def test_scalings(tmp_path: Path, tiny_mnist: dict[str, bytes]) -> None:
     write(tmp_path / "mnist", tiny_mnist)
     unit = Mnist("unit").load(tmp_path).train_x
     torch.testing.assert_close(Mnist("symmetric").load(tmp_path).train_x, 2 * unit - 1)
-    torch.testing.assert_close(Mnist().load(tmp_path).train_x, (unit - MEAN[0]) / SD[0])
+    torch.testing.assert_close(Mnist().load(tmp_path).train_x, (unit - Mnist.mean[0]) / Mnist.sd[0])
     with pytest.raises(ConfigError, match="scaling must be one of standardize, unit, symmetric, got 'none'"):
         Mnist("none")
 

@@ -1,29 +1,14 @@
 """Fashion-MNIST: pictures of clothes (Xiao, Rasul and Vollgraf 2017, https://arxiv.org/abs/1708.07747)."""
 
-from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING
-
 from robustfl_bench.datasets import idx
-from robustfl_bench.datasets.files import read
-from robustfl_bench.datasets.images import SCALINGS, to_data
-from robustfl_bench.errors import check_choice
-
-if TYPE_CHECKING:
-    from robustfl_bench.interfaces import Data
-
-MEAN, SD = (0.2860,), (0.3530,)  # of the training pixels
+from robustfl_bench.datasets.idx_images import IdxImages
 
 
-@dataclass(frozen=True)
-class FashionMnist:
-    """60,000 training and 10,000 test images, (N, 1, 28, 28), of ten kinds of clothes; ``scaling`` as in images.py."""
-
-    scaling: str = "standardize"
+class FashionMnist(IdxImages):
+    """60,000 training and 10,000 test images of ten kinds of clothes."""
 
     name = "fashion_mnist"
-    input_shape = (1, 28, 28)
-    num_classes = 10
+    mean, sd = (0.2860,), (0.3530,)
     source = idx.source(
         name,
         folders=("fashion_mnist", "FashionMNIST/raw", "."),  # the second is torchvision's
@@ -45,12 +30,3 @@ class FashionMnist:
         ),
         licence="MIT",
     )
-
-    def __post_init__(self) -> None:
-        check_choice("scaling", self.scaling, SCALINGS)
-
-    def load(self, folder: Path) -> "Data":
-        files, variant = read(self.source, folder)
-        train_x, train_y, test_x, test_y = (idx.parse(file.content, file.path) for file in files)
-        train, test = (train_x[:, None], train_y), (test_x[:, None], test_y)
-        return to_data(train, test, variant, self.scaling, MEAN, SD)

@@ -1,29 +1,14 @@
 """MNIST: handwritten digits (LeCun, Bottou, Bengio and Haffner, Proc. IEEE 1998)."""
 
-from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING
-
 from robustfl_bench.datasets import idx
-from robustfl_bench.datasets.files import read
-from robustfl_bench.datasets.images import SCALINGS, to_data
-from robustfl_bench.errors import check_choice
-
-if TYPE_CHECKING:
-    from robustfl_bench.interfaces import Data
-
-MEAN, SD = (0.1307,), (0.3081,)  # of the training pixels
+from robustfl_bench.datasets.idx_images import IdxImages
 
 
-@dataclass(frozen=True)
-class Mnist:
-    """60,000 training and 10,000 test images, (N, 1, 28, 28), of the digits 0 .. 9; ``scaling`` as in images.py."""
-
-    scaling: str = "standardize"
+class Mnist(IdxImages):
+    """60,000 training and 10,000 test images of the digits 0 .. 9."""
 
     name = "mnist"
-    input_shape = (1, 28, 28)
-    num_classes = 10
+    mean, sd = (0.1307,), (0.3081,)
     source = idx.source(
         name,
         folders=("mnist", "MNIST/raw", "."),  # the second is torchvision's
@@ -46,12 +31,3 @@ class Mnist:
         ),
         licence="CC BY-SA 3.0",
     )
-
-    def __post_init__(self) -> None:
-        check_choice("scaling", self.scaling, SCALINGS)
-
-    def load(self, folder: Path) -> "Data":
-        files, variant = read(self.source, folder)
-        train_x, train_y, test_x, test_y = (idx.parse(file.content, file.path) for file in files)
-        train, test = (train_x[:, None], train_y), (test_x[:, None], test_y)
-        return to_data(train, test, variant, self.scaling, MEAN, SD)

@@ -1,0 +1,39 @@
+"""Image data sets of idx files: what MNIST and its drop-in replacements share."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar
+
+from robustfl_bench.datasets import idx
+from robustfl_bench.datasets.files import Source, read
+from robustfl_bench.datasets.images import SCALINGS, to_data
+from robustfl_bench.errors import check_choice
+
+if TYPE_CHECKING:
+    from robustfl_bench.interfaces import Data
+
+
+@dataclass(frozen=True)
+class IdxImages:
+    """60,000 training and 10,000 test images, (N, 1, 28, 28), of ten classes; ``scaling`` as in images.py.
+
+    A data set names its files, ``source``, and the ``mean`` and ``sd`` of its training pixels on the unit scale.
+    """
+
+    scaling: str = "standardize"
+
+    name: ClassVar[str]
+    source: ClassVar[Source]
+    mean: ClassVar[tuple[float]]
+    sd: ClassVar[tuple[float]]
+    input_shape = (1, 28, 28)
+    num_classes = 10
+
+    def __post_init__(self) -> None:
+        check_choice("scaling", self.scaling, SCALINGS)
+
+    def load(self, folder: Path) -> "Data":
+        files, variant = read(self.source, folder)
+        train_x, train_y, test_x, test_y = (idx.parse(file.content, file.path) for file in files)
+        train, test = (train_x[:, None], train_y), (test_x[:, None], test_y)
+        return to_data(train, test, variant, self.scaling, self.mean, self.sd)
