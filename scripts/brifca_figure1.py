@@ -65,6 +65,7 @@ def main() -> None:
     running = commands.add_parser("run")
     running.add_argument("--variant", choices=VARIANTS, action="append", help="default: both")
     running.add_argument("--ablation", action="store_true", help="what decides the figure, instead of the figure")
+    running.add_argument("--trials", type=int, help=f"default: {TRIALS}, {ABLATION_TRIALS} with --ablation")
     reporting = commands.add_parser("report")
     reporting.add_argument("--output", type=Path, default=Path("results/brifca"))
     for command in (running, reporting):
@@ -73,23 +74,24 @@ def main() -> None:
     if arguments.command == "report":
         report(arguments.runs, arguments.output)
     elif arguments.ablation:
-        run_ablation(arguments.runs)
+        run_ablation(arguments.runs, arguments.trials or ABLATION_TRIALS)
     else:
-        run(arguments.runs, arguments.variant or list(VARIANTS))
+        run(arguments.runs, arguments.variant or list(VARIANTS), arguments.trials or TRIALS)
 
 
-def run(runs: Path, variants: Sequence[str]) -> None:
+def run(runs: Path, variants: Sequence[str], trials: int) -> None:
     """All cells of the figure."""
     for variant in variants:
+        common = (f"variant={variant}", f"seed=range({trials})", f"results_dir={runs / variant}")
         for panel, *overrides in SWEEPS:
-            sweep(f"+experiment=brifca/{panel}", *overrides, f"variant={variant}", f"results_dir={runs / variant}")
+            sweep(f"+experiment=brifca/{panel}", *overrides, *common)
 
 
-def run_ablation(runs: Path) -> None:
+def run_ablation(runs: Path, trials: int) -> None:
     """All rows of the table of what decides the figure."""
     for dim in ABLATION_DIMS:
         for number, overrides in enumerate(ABLATIONS.values()):
-            common = ("+experiment=brifca/fig1a", f"dataset.dim={dim}", f"seed=range({ABLATION_TRIALS})")
+            common = ("+experiment=brifca/fig1a", f"dataset.dim={dim}", f"seed=range({trials})")
             sweep(*common, *overrides, f"results_dir={runs / 'ablation' / str(number)}")
 
 
@@ -237,6 +239,11 @@ def ablation(runs: Path) -> pd.DataFrame:
     return pd.concat(found, ignore_index=True) if found else pd.DataFrame()
 
 
+def _trials(cells: pd.DataFrame) -> str:
+    few, many = cells["trials"].min(), cells["trials"].max()
+    return f"{many} trials" if few == many else f"{few} to {many} trials"
+
+
 def ablation_table(cells: pd.DataFrame) -> str:
     """The same as Markdown: one line per change and method, one column per dimension."""
     lines = []
@@ -276,7 +283,7 @@ def report(runs: Path, output: Path) -> None:
         text += [
             "## What decides the figure",
             f"From the fair variant one thing is changed at a time: matched distance (standard error) over "
-            f"{ABLATION_TRIALS} trials with 5 clusters, and in how many of them all clients found their clusters.",
+            f"{_trials(decided)} with 5 clusters, and in how many of them all clients found their clusters.",
             ablation_table(decided),
         ]
     (output / "README.md").write_text("\n\n".join(text) + "\n")
