@@ -93,7 +93,10 @@ def explain(error: Exception) -> str:
     text = " ".join(str(error).split())
     if isinstance(error, ConfigCompositionException):
         if match := re.search(r"Could not override '([^']+)'", text):
-            return f"no setting {match[1]!r}{_near(match[1], _settings())}; robustfl-bench --cfg job shows all"
+            if match[1] in (known := _settings()):
+                group = match[1].split(".")[0]
+                return f"the chosen option of {group} has no setting {match[1]!r}; take another {group}=... with it"
+            return f"no setting {match[1]!r}{_near(match[1], known)}; robustfl-bench --cfg job shows all"
         if error.__cause__ is not None and not isinstance(error, MissingConfigException):
             text = f"{text}: {' '.join(str(error.__cause__).split())}"
     return text.split(" object_type=")[0].split(" full_key: ")[0].removeprefix("Error merging override ")

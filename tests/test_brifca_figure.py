@@ -6,7 +6,10 @@ from typing import Any
 
 import pandas as pd
 import pytest
+from hydra import compose, initialize_config_dir
 
+from robustfl_bench.experiment import plan
+from robustfl_bench.options import CONF
 from tests.conftest import Bench
 
 spec = importlib.util.spec_from_file_location("brifca_figure1", Path(__file__).parents[1] / "scripts/brifca_figure1.py")
@@ -78,3 +81,13 @@ def test_it_reads_what_the_command_writes(bench: Bench, tmp_path: Path) -> None:
     assert set(zip(found["k"], found["d"], found["seed"], strict=True)) == {(5, 20, 4)}
     assert (found["distance"] >= found["distance_nearest"]).all() and found["cluster_recovery"].between(0, 1).all()
     assert figure1.load(tmp_path / "absent").empty
+
+
+@pytest.mark.parametrize("change", figure1.ABLATIONS)
+def test_every_row_of_the_ablation_is_a_configuration_of_its_own(change: str) -> None:
+    methods, *overrides = figure1.ABLATIONS[change]
+    for method in methods:
+        rows = [["+experiment=brifca/fig1a", f"+method=brifca/{method}", *more] for more in (overrides, [])]
+        with initialize_config_dir(str(CONF), version_base="1.3"):
+            changed, plain = (plan(compose("config", overrides=row)).run_id for row in rows)
+        assert (changed == plain) == (not overrides)

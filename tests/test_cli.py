@@ -18,6 +18,7 @@ MISTAKES = [
     (["attack=ippm"], 2, ["unknown attack 'ippm' (did you mean ipm"]),
     (["sed=1"], 2, ["no setting 'sed' (did you mean seed?)"]),
     (["aggregator=krum", "aggregator.num_selectd=2"], 2, ["did you mean aggregator.num_selected"]),
+    (["aggregator=average", "aggregator.p_min=0"], 2, ["the chosen option of aggregator has no setting"]),
     (["+bogus=1"], 2, ["no setting bogus"]),
     (["+aggregator.bogus=1"], 2, ["aggregator: no option 'bogus'"]),
     (["rounds=ten"], 2, ["rounds=ten", "could not be converted to Integer"]),
