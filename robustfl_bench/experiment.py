@@ -27,7 +27,7 @@ from omegaconf.errors import OmegaConfBaseException
 from robustfl_bench import __version__
 from robustfl_bench.errors import ConfigError
 from robustfl_bench.interfaces import Dataset
-from robustfl_bench.options import CONF
+from robustfl_bench.options import option
 from robustfl_bench.results import store
 from robustfl_bench.settings import Settings, check
 
@@ -109,9 +109,9 @@ class Plan:
         """The identity of the run that recalls are compared with: Average without Byzantine clients, all else equal."""
         return self.identity | {
             "num_byzantine": 0,
-            "attack": _option("attack", "none"),
-            "aggregator": _option("aggregator", "average"),
-            "pre_aggregation": _option("pre_aggregation", "none"),
+            "attack": option("attack", "none"),
+            "aggregator": option("aggregator", "average"),
+            "pre_aggregation": option("pre_aggregation", "none"),
         }
 
 
@@ -126,12 +126,6 @@ class InfeasibleError(ConfigError):
 def identify(identity: Mapping[str, Any]) -> str:
     """Hash of a resolved, key-sorted config."""
     return hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()[:8]
-
-
-def _option(group: str, name: str) -> dict[str, Any]:
-    content = OmegaConf.to_container(OmegaConf.load(CONF / group / f"{name}.yaml"))
-    assert isinstance(content, dict)
-    return {str(key): value for key, value in content.items()}
 
 
 def plan(cfg: DictConfig) -> Plan:
@@ -155,7 +149,7 @@ def plan(cfg: DictConfig) -> Plan:
         raise ConfigError("; ".join(errors))
     if not parts["attack"].present or settings.num_byzantine == 0:
         settings.num_byzantine = config["num_byzantine"] = 0
-        config["attack"] = _option("attack", "none")
+        config["attack"] = option("attack", "none")
     _check_model(parts["model"], parts["dataset"])
     planned = Plan(settings, parts["dataset"], parts, _identity(config))
     if hasattr(parts["aggregator"], "check") and parts["pre_aggregation"] is None:
@@ -236,8 +230,7 @@ def execute(cfg: DictConfig, overrides: Sequence[str] = (), choices: Mapping[str
         folder.close()
     if summary["status"] == store.FAILED:
         raise RunFailed(f"{summary['error']} (traceback in {folder.path / 'error.txt'})")
-    print(_line(folder, summary, "result"), flush=True)
-    return float(summary["final"][_score(summary["final"])])
+    return _tell(folder, summary, "result")
 
 
 def _stored(folder: store.RunFolder) -> float | None:
@@ -245,8 +238,7 @@ def _stored(folder: store.RunFolder) -> float | None:
     summary = folder.summary()
     if summary is None or summary["status"] != store.FINISHED:
         return None
-    print(_line(folder, summary, "stored result"), flush=True)
-    return float(summary["final"][_score(summary["final"])])
+    return _tell(folder, summary, "stored result")
 
 
 def record_infeasible(
@@ -433,8 +425,9 @@ def _commit() -> str | None:
     return commit + ("+changes" if changed else "") or None
 
 
-def _line(folder: store.RunFolder, summary: Mapping[str, Any], what: str) -> str:
+def _tell(folder: store.RunFolder, summary: Mapping[str, Any], what: str) -> float:
+    """Print a finished run's result in one line; returns what it is judged by."""
     final, best = summary["final"], summary["best"]
-    return (
-        f"{what}: {_shown(final)} after {final['round']} rounds (best {_shown(best)} at {best['round']})  {folder.path}"
-    )
+    rounds = f"after {final['round']} rounds (best {_shown(best)} at {best['round']})"
+    print(f"{what}: {_shown(final)} {rounds}  {folder.path}", flush=True)
+    return float(final[_score(final)])

@@ -10,6 +10,7 @@ import pytest
 import yaml
 
 from robustfl_bench import cli
+from robustfl_bench.results import cli as results_cli
 
 
 @dataclass(frozen=True)
@@ -65,3 +66,13 @@ def config_of(path: Path) -> dict[str, object]:
     loaded = yaml.safe_load((path / "config.yaml").read_text())
     assert isinstance(loaded, dict)
     return loaded
+
+
+def run_cli(capsys: pytest.CaptureFixture[str], *arguments: str | Path) -> tuple[int, str, str]:
+    """Call ``robustfl-results``: exit code, standard output and standard error."""
+    try:
+        code = results_cli.main([str(argument) for argument in arguments])
+    except SystemExit as left:
+        code = int(str(left.code))
+    captured = capsys.readouterr()
+    return code, captured.out, captured.err

@@ -10,7 +10,8 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 from omegaconf import OmegaConf
 
 from robustfl_bench import cli
-from robustfl_bench.experiment import CONF, GROUPS, Plan, plan
+from robustfl_bench.experiment import GROUPS, Plan, plan
+from robustfl_bench.options import CONF
 
 assert cli  # registers the typed settings with hydra
 

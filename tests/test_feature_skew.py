@@ -12,9 +12,10 @@ from robustfl_bench import cli, datasets, seeding
 from robustfl_bench.corruptions.common import CommonCorruption
 from robustfl_bench.datasets.digits import Digits
 from robustfl_bench.datasets.images import SCALINGS, to_data
-from robustfl_bench.experiment import CONF, plan
+from robustfl_bench.experiment import plan
 from robustfl_bench.federation import Experiment, Federation
 from robustfl_bench.interfaces import Attack, ConfigError, Data
+from robustfl_bench.options import CONF
 from robustfl_bench.server_data import ServerData
 
 assert cli  # registers the typed settings with hydra

@@ -16,10 +16,11 @@ import yaml
 from robustfl_bench.experiment import DEFINING
 from robustfl_bench.papers.known import TABLES
 from robustfl_bench.papers.tables import PaperCell
-from robustfl_bench.results import archive, cli, comparison_formats, matching, records
+from robustfl_bench.results import archive, comparison_formats, matching, records
 from robustfl_bench.results.comparison import Comparison, compare
 from robustfl_bench.results.records import NoRuns
 from robustfl_bench.results.selection import SelectionError
+from tests.conftest import run_cli
 
 ONE, TWO = TABLES["boba/table1_mnist"], TABLES["boba/table2_mnist"]
 ATTACKS = ("gauss", "ipm", "lie", "mimic", "minmax", "minsum")
@@ -105,15 +106,6 @@ def eight(monkeypatch: pytest.MonkeyPatch) -> str:
 
 def made(results: Path, name: str = "boba/table2_mnist", **asked: Any) -> Comparison:
     return compare(TABLES[name], records.load(results), **asked)
-
-
-def run_cli(capsys: pytest.CaptureFixture[str], *arguments: str | Path) -> tuple[int, str, str]:
-    try:
-        code = cli.main([str(argument) for argument in arguments])
-    except SystemExit as left:
-        code = int(str(left.code))
-    captured = capsys.readouterr()
-    return code, captured.out, captured.err
 
 
 @pytest.fixture

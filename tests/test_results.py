@@ -16,11 +16,12 @@ import pytest
 import yaml
 from filelock import FileLock
 
-from robustfl_bench.results import cli, plots, records, tables
+from robustfl_bench.results import plots, records, tables
 from robustfl_bench.results.commands import join_commands
 from robustfl_bench.results.formats import render
 from robustfl_bench.results.selection import SelectionError
 from robustfl_bench.results.styles import styles
+from tests.conftest import run_cli
 
 ROUNDS = 4
 
@@ -117,15 +118,6 @@ def results(tmp_path: Path) -> Path:
     make_run(root, "krum", "lie", 0, status="failed", error="killed")
     make_run(root, "average", "lie", 1, status=None, rounds=2)
     return root
-
-
-def run_cli(capsys: pytest.CaptureFixture[str], *arguments: str | Path) -> tuple[int, str, str]:
-    try:
-        code = cli.main([str(argument) for argument in arguments])
-    except SystemExit as left:
-        code = int(str(left.code))
-    captured = capsys.readouterr()
-    return code, captured.out, captured.err
 
 
 def cell(table: tables.Table, row: str, column: str) -> str:
