@@ -20,6 +20,7 @@ NEEDS = {
     "model=linear_regression": ["dataset=linear_mixture"],
     "model=mean": ["dataset=mean_mixture"],
     "model=cnn": ["dataset=cifar10"],
+    "model=lenet": ["dataset=mnist"],
     "model=gru": ["dataset=ag_news"],
     "dataset=ag_news": ["model=gru"],
 }
