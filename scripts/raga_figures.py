@@ -79,8 +79,9 @@ def label(key: str, value: str) -> str:
 
 def measured(name: str, overrides: list[str], results_dir: str) -> list[dict[str, Any]]:
     """One row per point of the figure: its panel, line, x and accuracy in percent."""
-    layout, folders = LAYOUTS[name], {run: folder for run, folder in records.load(results_dir)[["run_id",
-    "folder"]].values} rows = [] for values, run_id in jobs(name, overrides):
+    layout, runs, rows = LAYOUTS[name], records.load(results_dir), []
+    folders = dict(zip(runs["run_id"], runs["folder"], strict=True))
+    for values, run_id in jobs(name, overrides):
         curve = records.metrics(folders[run_id])
         panel = ", ".join(f"{key} {values[key]}" if key == SHARE else label(key, values[key]) for key in layout.panels)
         place = {"panel": panel, "line": label(layout.lines, values[layout.lines])}
