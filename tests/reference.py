@@ -154,3 +154,40 @@ def rage(rows, f):
 
 def bucket_means(rows, order, size):
     return np.array([rows[order[s : s + size]].mean(axis=0) for s in range(0, len(rows), size)])
+
+
+def raga(rows, masses, steps=20_000):
+    """Weiszfeld's iteration in all d dimensions, from the weighted mean, for very long."""
+    point = np.average(rows, axis=0, weights=masses)
+    for _ in range(steps):
+        pulls = [mass / max(float(np.linalg.norm(row - point)), 1e-12) for mass, row in zip(masses, rows, strict=True)]
+        moved = sum(pull * row for pull, row in zip(pulls, rows, strict=True)) / sum(pulls)
+        if np.linalg.norm(moved - point) < 1e-12:
+            return moved
+        point = moved
+    return point
+
+
+def rfa(rows, masses, nu, steps):
+    point = np.average(rows, axis=0, weights=masses)
+    for _ in range(steps):
+        pulls = [mass / max(nu, float(np.linalg.norm(row - point))) for mass, row in zip(masses, rows, strict=True)]
+        point = sum(pull * row for pull, row in zip(pulls, rows, strict=True)) / sum(pulls)
+    return point
+
+
+def mca(rows, sigma=None, eps=1e-5, steps=100):
+    point = rows.mean(axis=0)
+    for _ in range(steps):
+        squares = [float(np.sum((row - point) ** 2)) for row in rows]
+        width = np.median(squares) if sigma is None else sigma**2
+        kernel = [np.exp(-square / (2 * width)) for square in squares]
+        moved = sum(value * row for value, row in zip(kernel, rows, strict=True)) / sum(kernel)
+        if np.linalg.norm(moved - point) <= eps:
+            return moved
+        point = moved
+    return point
+
+
+def rsa(rows, penalty):
+    return penalty * sum(np.sign(row) for row in rows)

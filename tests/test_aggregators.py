@@ -33,6 +33,7 @@ NOT_UNANIMOUS = {
     "fltrust": "it gives every update the server update's length",
     "bygars": "its weights do not sum to 1",
     "boba_wo_stage1": "it projects onto the server's subspace",
+    "rsa": "it counts signs",
 }
 NOT_TRANSLATED = {
     "fltrust": "cosines depend on the origin",
@@ -40,6 +41,7 @@ NOT_TRANSLATED = {
     "selfrej": "losses depend on the origin",
     "avgrej": "losses depend on the origin",
     "zeno": "losses and lengths depend on the origin",
+    "rsa": "signs depend on the origin",
 }
 NOT_ORDER_FREE = {
     "b_krum": "buckets are drawn by position in the matrix",
@@ -53,6 +55,7 @@ NOT_ROBUST = {
     "avgrej": "with two wild clients every mean that leaves one out is still wild",
     "boba_wo_stage2": "projections of wild clients are averaged",
     "bygars": "its weights have any sum, so neither has its length a bound",
+    "rfa": "three steps from a wild mean do not come back",
 }
 
 
@@ -71,7 +74,7 @@ def permitted(excluded):
 
 
 def test_every_config_is_seen():
-    assert len(AGGREGATORS) == 25
+    assert len(AGGREGATORS) >= 30
     assert names("pre_aggregation") == ["bucketing", "none"]
 
 

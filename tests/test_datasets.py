@@ -1,5 +1,6 @@
 """Data sets: formats, checksums, damage, layouts, and (where ROBUSTFL_DATA has them) the real files."""
 
+import codecs
 import gzip
 import hashlib
 import importlib
@@ -21,6 +22,7 @@ import yaml
 
 from robustfl_bench.datasets import cifar, find_folder, idx, load
 from robustfl_bench.datasets.cifar10 import BATCHES, Cifar10
+from robustfl_bench.datasets.cifar100 import PLACES, SUBSET, Cifar100
 from robustfl_bench.datasets.digits import Digits
 from robustfl_bench.datasets.fashion_mnist import FashionMnist
 from robustfl_bench.datasets.files import File, Layout, find
@@ -207,7 +209,7 @@ def python2(content: bytes) -> bytes:
 
 def test_cifar_formats_agree() -> None:
     byte_keys = pickle.dumps({b"data": PIXELS, b"labels": LABELS}, 3)
-    for content in (pickled(), pickled(protocol=3), python2(pickled(protocol=3)), byte_keys):
+    for content in (pickled(), pickled(protocol=3), pickled(protocol=2), python2(pickled(protocol=3)), byte_keys):
         pixels, labels = cifar.parse_python(content, "x")
         np.testing.assert_array_equal(pixels, PIXELS.reshape(3, 3, 32, 32))
         assert labels.tolist() == LABELS
@@ -248,6 +250,9 @@ def test_malicious_pickle_runs_nothing(tmp_path: Path, protocol: int) -> None:
     dotted = pickled(protocol=4).replace(b"\x8c\x07ndarray", b"\x8c\x0endarray.tofile")
     with pytest.raises(DataError, match=r"asks for numpy\.ndarray\.tofile"):
         cifar.parse_python(dotted, "some/file")
+    for arguments in (("text", "rot13"), (b"bytes", "latin1")):
+        with pytest.raises(DataError, match="it encodes something else than bytes"):
+            cifar.parse_python(pickle.dumps(Exploit(codecs.encode, *arguments), protocol), "some/file")
     assert not list(tmp_path.iterdir())
 
 
@@ -341,6 +346,29 @@ def test_cifar_names_both_variants_when_they_are_mixed(tmp_path: Path, tiny_cifa
     mixed = tiny_cifar["official"] | {"test_batch": tiny_cifar["rebuilt"]["test_batch"]}
     write(tmp_path / "cifar-10-batches-py", mixed)
     assert Cifar10().load(tmp_path).source == "official and rebuilt"
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_cifar100_and_its_subset(tmp_path: Path, place: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    contents = {}
+    for name, shift in (("train", 0), ("test", 5)):
+        batch = pickle.loads(pickled(labels=LABELS))
+        batch |= {"fine_labels": [90 + shift, shift, 7], "coarse_labels": [1, 2, 3]}
+        del batch["labels"]
+        contents[name] = python2(pickle.dumps(batch, protocol=3))
+    variant = SUBSET if "subset" in place else "official"
+    files = tuple(
+        File(name, {f"md5:{hashlib.md5(content).hexdigest()}": variant}) for name, content in contents.items()
+    )
+    layouts = tuple(Layout(layout.path, files) for layout in Cifar100.source.layouts)
+    monkeypatch.setattr(Cifar100, "source", replace(Cifar100.source, layouts=layouts))
+    if place.endswith(".tar.gz"):
+        archive(tmp_path / "cifar100" / place, "cifar-100-python", contents)
+    else:
+        write(tmp_path / "cifar100" / place, contents, "")
+    data = Cifar100().load(tmp_path)
+    assert (data.train_y.tolist(), data.test_y.tolist()) == ([90, 0, 7], [95, 5, 7])
+    assert data.source == variant and data.train_x.shape == (3, 3, 32, 32)
 
 
 def test_damaged_archive(tmp_path: Path, tiny_cifar: dict[str, dict[str, bytes]]) -> None:
@@ -450,7 +478,7 @@ def test_listing_imports_nothing_heavy() -> None:
 # ---- the real files
 
 
-def real(dataset: Mnist | FashionMnist | Cifar10) -> Data:
+def real(dataset: Mnist | FashionMnist | Cifar10 | Cifar100) -> Data:
     folder = os.environ.get("ROBUSTFL_DATA")
     if not folder:
         pytest.skip("set ROBUSTFL_DATA to a data folder to test on the real files")
@@ -495,3 +523,12 @@ def test_real_cifar10() -> None:
     assert data.train_x.mean((0, 2, 3)).abs().max() < 1e-3
     assert (data.train_x.std((0, 2, 3)) - 1).abs().max() < 1e-3
     assert data.source in ("official", "rebuilt, 98 of 60,000 images from JPEG")
+
+
+def test_real_cifar100() -> None:
+    data = real(Cifar100("unit"))
+    official = data.source == "official"
+    assert official or data.source == SUBSET
+    train, test = (500, 100) if official else (8, 2)
+    assert data.train_y.bincount().tolist() == [train] * 100 and data.test_y.bincount().tolist() == [test] * 100
+    assert (data.train_x.mean((0, 2, 3)) - torch.tensor([0.5071, 0.4865, 0.4409])).abs().max() < 0.02

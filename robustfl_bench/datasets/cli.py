@@ -10,6 +10,7 @@ from typing import NoReturn
 from robustfl_bench.datasets import find_folder
 from robustfl_bench.datasets.ag_news import AgNews
 from robustfl_bench.datasets.cifar10 import Cifar10
+from robustfl_bench.datasets.cifar100 import Cifar100
 from robustfl_bench.datasets.digits import Digits
 from robustfl_bench.datasets.download import fetch
 from robustfl_bench.datasets.fashion_mnist import FashionMnist
@@ -17,8 +18,8 @@ from robustfl_bench.datasets.files import check, find, read
 from robustfl_bench.datasets.mnist import Mnist
 from robustfl_bench.errors import DataError
 
-Known = Digits | Mnist | FashionMnist | Cifar10 | AgNews
-ALL: tuple[Known, ...] = (Digits(), Mnist(), FashionMnist(), Cifar10(), AgNews())
+Known = Digits | Mnist | FashionMnist | Cifar10 | Cifar100 | AgNews
+ALL: tuple[Known, ...] = (Digits(), Mnist(), FashionMnist(), Cifar10(), Cifar100(), AgNews())
 DATASETS = {dataset.name: dataset for dataset in ALL}
 
 
