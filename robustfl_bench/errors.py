@@ -35,3 +35,10 @@ def check_choice(name: str, value: Any, choices: tuple[str, ...]) -> None:
     """Raise ConfigError unless ``value`` is one of ``choices``."""
     if value not in choices:
         raise ConfigError(f"{name} must be one of {', '.join(choices)}, got {value!r}")
+
+
+def check_flags(rule: Any, *names: str) -> None:
+    """Raise ConfigError unless every named field is true or false."""
+    for name in names:
+        if not isinstance(getattr(rule, name), bool):
+            raise ConfigError(f"{name} must be true or false, got {getattr(rule, name)!r}")

@@ -14,6 +14,7 @@ from robustfl_bench.errors import ConfigError as ConfigError
 from robustfl_bench.errors import DataError as DataError
 from robustfl_bench.errors import check_choice as check_choice
 from robustfl_bench.errors import check_fields as check_fields
+from robustfl_bench.errors import check_flags as check_flags
 from robustfl_bench.updates import Aggregate, Updates
 
 
