@@ -41,6 +41,10 @@ def model_metrics(federation: Federation, params: Tensor, groups: Sequence[Group
         record |= {f"recall_{i}": float(recall) for i, recall in enumerate(recall_per_class(confusion))}
         if len(parts) > 1:
             record |= {f"accuracy_cluster_{i}": float(c.trace() / c.sum()) for i, c in enumerate(confusions)}
+    if federation.goal is not None:
+        reached = [federation.network.evaluate(params[j], *federation.goal)[1] for j in serving]
+        rates = [counts.trace() / counts.sum() for counts in reached if counts is not None]
+        record["attack_success_rate"] = float(np.mean(rates))
     if len(parts) > 1 and len(groups) > 1:
         record["cluster_recovery"] = cluster_recovery(users)
     if truth is not None and truth.shape[1] == params.shape[1]:

@@ -311,11 +311,17 @@ def _train(planned: Plan, federation: Any, folder: store.RunFolder) -> None:
                     folder.save_checkpoint({"state": vars(state)})
                     written = time.monotonic()
         except (KeyboardInterrupt, SystemExit):
-            folder.save_checkpoint({"state": vars(state)})
+            if not any(state.local.values()):  # the clients' memory is ahead of the state in the middle of a round
+                folder.save_checkpoint({"state": vars(state)})
             raise
 
 
 def _on(value: Any, device: Any) -> Any:
+    """A value of the checkpoint with its tensors on ``device``."""
+    if isinstance(value, dict):
+        return {key: _on(item, device) for key, item in value.items()}
+    if isinstance(value, tuple):
+        return tuple(_on(item, device) for item in value)
     return value.to(device) if hasattr(value, "to") else value
 
 

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import pairwise
 
@@ -23,6 +23,7 @@ from robustfl_bench.interfaces import (
     Partition,
     PreAggregation,
     Schedule,
+    Shard,
 )
 from robustfl_bench.local_updates import LocalUpdate
 from robustfl_bench.network import Network
@@ -54,17 +55,21 @@ class State:
     """All that a run carries from one round to the next: it is the checkpoint.
 
     ``params`` (k, d) are the models, one unless there is a clustering, and ``previous`` (k, d) their last aggregates.
-    ``groups`` (clients,) says who trains which of them, where that is fixed.
+    ``groups`` (clients,) says who trains which of them, where that is fixed. ``memory`` is what the rule remembers of
+    each model, ``local`` what the local updates of honest and of Byzantine clients do; the latter is changed in place.
     """
 
     round: int
     params: Tensor
     previous: Tensor | None = None
     groups: Tensor | None = None
+    memory: tuple[dict[str, Tensor], ...] = ()
+    local: dict[str, dict[str, Tensor]] = field(default_factory=dict)
 
     def of(self, model: int) -> "State":
         """What concerns one model: ``params`` and ``previous`` are vectors (d,)."""
-        return State(self.round, self.params[model], None if self.previous is None else self.previous[model])
+        previous = None if self.previous is None else self.previous[model]
+        return State(self.round, self.params[model], previous, None, self.memory[model : model + 1], self.local)
 
 
 @dataclass(frozen=True)
@@ -163,12 +168,49 @@ class Federation:
         own = self.clients(self.byzantine_ids)
         xs, ys = [], []
         for position, i in enumerate(self.byzantine_ids.tolist()):
-            x, y = own.x[own.slice(position)], own.y[own.slice(position)]
-            x, y = attack.poison(x, y, self.num_classes, seeding.generator(s.seed, "poison", i))
+            rows, rng = own.slice(position), seeding.generator(s.seed, "poison", i)
+            x, y = attack.poison(Shard(own.x[rows], own.y[rows], self.num_classes, self.data.scaling, rng))
             xs.append(x)
             ys.append(y)
         ends = np.cumsum([0] + [len(y) for y in ys])
         return Population(torch.cat(xs), torch.cat(ys), [np.arange(a, b) for a, b in pairwise(ends)])
+
+    @cached_property
+    def goal(self) -> tuple[Tensor, Tensor] | None:
+        """The test samples of the attackers' goal, with the classes they want."""
+        s = self.experiment.settings
+        if not s.num_byzantine:
+            return None
+        rng = seeding.generator(s.seed, "goal")
+        return self.experiment.attack.goal(
+            Shard(self.data.test_x, self.data.test_y, self.num_classes, self.data.scaling, rng)
+        )
+
+    @cached_property
+    def counts(self) -> Tensor:
+        """The sample counts of all clients, (N,) float64: added clients claim as many as a client has on average."""
+        own = torch.tensor([len(part) for part in self.parts], dtype=torch.float64)
+        added = own.mean().expand(self.experiment.settings.total_clients - len(own))
+        return torch.cat([own, added]).to(self.data.train_x.device)
+
+    def reported_losses(self, params: Tensor, clients: Tensor) -> Tensor:
+        """The mean losses (m,) float64 with a model (d,) that ``clients`` (m,) report of their training samples.
+
+        Added clients hold none: they know the mean of the honest clients' losses. All Byzantine clients may lie."""
+        honest, byzantine = (
+            np.flatnonzero(np.isin(ids, clients.cpu())) for ids in (self.honest_ids, self.byzantine_ids)
+        )
+        losses = torch.zeros(self.experiment.settings.total_clients, dtype=torch.float64, device=params.device)
+        if len(honest):
+            losses[self.honest_ids[honest]] = self._client_losses(self.honest, honest.tolist(), params[None])[:, 0]
+        if len(byzantine):
+            told = losses[self.honest_ids[honest]]
+            if self.experiment.settings.byzantine_placement == "replace":
+                own = self._client_losses(self.byzantine, byzantine.tolist(), params[None])[:, 0]
+            else:
+                own = told.mean().expand(len(byzantine))
+            losses[self.byzantine_ids[byzantine]] = self.experiment.attack.report(own, told)
+        return losses[clients]
 
     @cached_property
     def server(self) -> Population:
@@ -186,11 +228,19 @@ class Federation:
         return Population(self.server.x, self.server.y, [np.arange(len(self.server.y))])
 
     def train(
-        self, population: Population, clients: list[int], ids: list[int], stream: str, state: State, out: Tensor
+        self,
+        population: Population,
+        clients: list[int],
+        ids: list[int],
+        stream: str,
+        state: State,
+        out: Tensor,
+        memory: dict[str, Tensor] | None = None,
     ) -> Updates:
         """The updates of the chosen clients from the model of ``state``, written into the rows of ``out`` (n, d)."""
         s = self.experiment.settings
-        samples = Samples(population, clients, ids, s.seed, stream, state.round, s.batch_size)
+        kept = {} if memory is None else memory
+        samples = Samples(population, clients, ids, s.seed, stream, state.round, s.batch_size, kept)
         lr = self.experiment.schedule(s.lr, state.round)
         train = self.experiment.local_update
         losses = train(self.network, state.params, samples, lr, out) if clients else out.new_zeros(0).double()

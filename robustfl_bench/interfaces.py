@@ -1,6 +1,6 @@
 """What varies in an experiment, as protocols; and what the parts are told about a round."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -118,6 +118,21 @@ class Model(Protocol):
         """A module with PyTorch's default initialisation, drawn from torch's global generator (the caller seeds it)."""
 
 
+@dataclass(frozen=True)
+class Shard:
+    """Samples that an attacker changes: those of one Byzantine client, or the test set.
+
+    ``x`` (N, ...) are inputs as the network gets them, ``y`` (N,) labels; images come with their ``scaling``. ``rng``
+    is the client's own stream.
+    """
+
+    x: Tensor
+    y: Tensor
+    num_classes: int
+    scaling: Scaling | None
+    rng: np.random.Generator
+
+
 @dataclass
 class AttackView:
     """What omniscient, colluding attackers know in a round.
@@ -180,7 +195,8 @@ class ChoiceView:
 
 
 class Attack:
-    """An attack has two halves, each the identity unless overridden: poison data, and craft updates.
+    """An attack has two halves, each the identity unless overridden: poison data, and craft updates. It may also lie
+    about losses, and have a goal of its own.
 
     ``present`` is False only for the absence of an attack: then there are no Byzantine clients at all. ``alone`` says
     that ``craft`` needs no honest updates, so that attackers who are all that trains a model can use it too.
@@ -189,9 +205,18 @@ class Attack:
     present = True
     alone = False
 
-    def poison(self, x: Tensor, y: Tensor, num_classes: int, rng: np.random.Generator) -> tuple[Tensor, Tensor]:
+    def poison(self, shard: Shard) -> tuple[Tensor, Tensor]:
         """The samples on which one Byzantine client trains."""
-        return x, y
+        return shard.x, shard.y
+
+    def goal(self, shard: Shard) -> tuple[Tensor, Tensor] | None:
+        """Test samples as the attacker changes them, with the classes it wants them taken for: the share that is taken
+        so is ``attack_success_rate``. None for attacks that only do damage."""
+        return None
+
+    def report(self, losses: Tensor, honest: Tensor) -> Tensor:
+        """The losses (b,) that Byzantine clients claim, from their true ones and those of honest clients (h,)."""
+        return losses
 
     def craft(self, view: AttackView) -> Tensor:
         """What the Byzantine clients send: (b, d), or (d,) when they all send the same."""
@@ -216,7 +241,9 @@ class ServerView:
     """What the server knows in a round. Everything that needs server data is computed when it is read.
 
     ``params`` (d,) is the model sent out, ``step_size`` what multiplies the aggregate, ``previous`` (d,) the last
-    aggregate or None, ``rng`` the rule's random stream of this round.
+    aggregate or None, ``rng`` the rule's random stream of this round. ``clients`` (n,) int64 says whose updates the
+    rows are, None after a pre-aggregation; ``counts`` (N,) float64 are the sample counts of all clients. ``memory`` is
+    what the rule put into its last aggregate's ``memory``, empty at first.
     """
 
     params: Tensor
@@ -224,11 +251,16 @@ class ServerView:
     round: int
     rng: np.random.Generator
     previous: Tensor | None
+    clients: Tensor | None
+    counts: Tensor
+    memory: Mapping[str, Tensor]
     train_per_class: Callable[[], Tensor]
     train_together: Callable[[], Tensor]
     loss: Callable[[Tensor], Tensor]
     gradient: Callable[[Tensor], Tensor]
     """``loss`` maps models (k, d) to their mean losses (k,) float64 on the server's data; ``gradient`` (d,) to (d,)."""
+    losses_of: Callable[[Tensor, Tensor], Tensor]
+    """Asks ``clients`` (m,) for their mean training losses (m,) float64 with a model (d,); Byzantine ones may lie."""
 
     @cached_property
     def class_updates(self) -> Tensor:
@@ -242,8 +274,8 @@ class ServerView:
 
 
 class Aggregator(Protocol):
-    """A robust rule: a pure function of the updates. It may also define ``check(n)``, raising ConfigError before any
-    data are loaded when n clients are too few for it."""
+    """A robust rule: a pure function of the updates and of what it remembers. It may also define ``check(n)``, raising
+    ConfigError before any data are loaded when n clients are too few for it."""
 
     def __call__(self, updates: Updates, server: ServerView) -> Aggregate:
         """The aggregate of one round."""

@@ -1,7 +1,7 @@
 """Samples arranged client by client, and the batches drawn from them."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
@@ -78,7 +78,8 @@ class Samples:
     """What the chosen clients of a population draw in one round.
 
     ``ids`` are the clients' positions in the whole federation: a client draws the same batches whoever else takes
-    part. ``batch_size`` None means the whole local set.
+    part. ``batch_size`` None means the whole local set. ``memory`` is what a local update scheme keeps from round to
+    round; it is changed in place.
     """
 
     population: Population
@@ -88,6 +89,7 @@ class Samples:
     stream: str
     round: int
     batch_size: int | None = None
+    memory: dict[str, Tensor] = field(default_factory=dict)
 
     @property
     def sizes(self) -> np.ndarray:

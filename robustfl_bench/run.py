@@ -45,7 +45,8 @@ def run(federation: Federation, state: State) -> Iterator[tuple[State, Record | 
         groups = federation.groups(state)
         models = [_trained(federation, state.of(model), group, lr) for model, group in enumerate(groups)]
         params, previous = torch.stack([model.params for model in models]), _last_aggregates(state, models)
-        state = replace(state, round=state.round + 1, params=params, previous=previous)
+        memory = tuple(_remembered(state.of(i), model) for i, model in enumerate(models))
+        state = replace(state, round=state.round + 1, params=params, previous=previous, memory=memory)
         record = None
         if state.round % s.eval_every == 0 or state.round == s.rounds:
             record = {"round": state.round, "lr": lr}
@@ -70,7 +71,8 @@ def _trained(federation: Federation, state: State, group: Group, lr: float) -> T
         return Trained(state.params, honest.losses, None, honest.n, non_finite)
     updates = _attacked(federation, honest, group.honest, group.attackers, state, lr)
     non_finite += _zero_non_finite(updates.matrix[honest.n :])
-    aggregate = _aggregate(federation, updates, state, lr)
+    clients = np.concatenate([federation.honest_ids[group.honest], federation.byzantine_ids[group.attackers]])
+    aggregate = _aggregate(federation, updates, clients, state, lr)
     if clustering is None:
         params = state.params - step_size * aggregate.vector
     else:
@@ -99,9 +101,17 @@ def _last_aggregates(state: State, models: Sequence[Trained]) -> Tensor:
     return torch.stack([old if model.aggregate is None else model.aggregate.vector for model, old in pairs])
 
 
+def _remembered(state: State, model: Trained) -> dict[str, Tensor]:
+    """What the rule remembers of a model after this round; of one that was not trained, what it did before."""
+    if model.aggregate is None:
+        return state.memory[0] if state.memory else {}
+    return model.aggregate.memory or {}
+
+
 def _honest_updates(federation: Federation, present: list[int], state: State) -> Updates:
-    ids = federation.honest_ids[present].tolist()
-    return federation.train(federation.honest, present, ids, "batches", state, federation.storage[: len(present)])
+    ids, storage = federation.honest_ids[present].tolist(), federation.storage[: len(present)]
+    memory = state.local.setdefault("honest", {})
+    return federation.train(federation.honest, present, ids, "batches", state, storage, memory)
 
 
 def _attacked(
@@ -112,17 +122,16 @@ def _attacked(
         return honest
     ids = federation.byzantine_ids[attackers].tolist()
     storage = federation.storage[: honest.n + len(attackers)]
-    if federation.experiment.settings.byzantine_placement == "replace":
-        counts = torch.tensor([len(federation.parts[i]) for i in ids]).to(honest.counts)
-    else:  # added clients hold no data: they claim as much as an honest client has
-        counts = honest.counts.mean().expand(len(attackers))
+    clients = np.concatenate([federation.honest_ids[present], ids])
 
     def joined(crafted: Tensor) -> Updates:
-        return honest.append(crafted.expand(len(attackers), -1), counts, storage)
+        return honest.append(crafted.expand(len(attackers), -1), federation.counts[ids], storage)
 
     def train_own(start: Tensor) -> Tensor:
-        rows, population = federation.rows(len(attackers)), federation.byzantine
-        return federation.train(population, attackers, ids, "batches", replace(state, params=start), rows).matrix
+        rows, there = federation.rows(len(attackers)), replace(state, params=start)
+        # Only training from the model that was received is part of the scheme: other trials leave no trace.
+        memory = state.local.setdefault("byzantine", {}) if start is state.params else None
+        return federation.train(federation.byzantine, attackers, ids, "batches", there, rows, memory).matrix
 
     view = AttackView(
         honest=honest,
@@ -133,13 +142,14 @@ def _attacked(
         label_counts=federation.label_counts[present],
         rng=seeding.generator(federation.experiment.settings.seed, "attack", state.round),
         train_own=train_own,
-        aggregate=lambda crafted: _aggregate(federation, joined(crafted), state, lr),
+        aggregate=lambda crafted: _aggregate(federation, joined(crafted), clients, state, lr),
     )
     attack = federation.experiment.attack
     return joined(attack.craft(view) if honest.n or attack.alone else view.own)
 
 
-def _aggregate(federation: Federation, updates: Updates, state: State, lr: float) -> Aggregate:
+def _aggregate(federation: Federation, updates: Updates, clients: np.ndarray, state: State, lr: float) -> Aggregate:
+    """What the rule makes of the updates of ``clients`` (n,)."""
     s, experiment, network = federation.experiment.settings, federation.experiment, federation.network
 
     def train_per_class() -> Tensor:
@@ -156,10 +166,14 @@ def _aggregate(federation: Federation, updates: Updates, state: State, lr: float
         round=state.round,
         rng=seeding.generator(s.seed, "rule", state.round),
         previous=state.previous,
+        clients=torch.from_numpy(clients) if experiment.pre_aggregation is None else None,
+        counts=federation.counts,
+        memory=state.memory[0] if state.memory else {},
         train_per_class=train_per_class,
         train_together=train_together,
         loss=lambda params: network.losses(params, federation.server.x, federation.server.y),
         gradient=lambda params: network.gradient(params, federation.server.x, federation.server.y),
+        losses_of=federation.reported_losses,
     )
     if experiment.pre_aggregation is not None:
         updates = experiment.pre_aggregation(updates, seeding.generator(s.seed, "pre-aggregation", state.round))

@@ -21,11 +21,13 @@ class Aggregate:
     ``vector`` (d,) is the aggregated update. ``weights`` (n,) float64 are the clients' coefficients where the
     vector is a combination of their updates, else None. ``accepted`` (n,) bool says whom the rule let in, where
     that is not simply whose weight is not zero (BOBA averages projections of the accepted onto a subspace of others).
+    ``memory`` is what the rule wants to be given in the next round.
     """
 
     vector: Tensor
     weights: Tensor | None = None
     accepted: Tensor | None = None
+    memory: dict[str, Tensor] | None = None
 
 
 def cross_products(left: Tensor, right: Tensor) -> Tensor:

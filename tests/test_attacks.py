@@ -18,7 +18,7 @@ from robustfl_bench.attacks.minmax import MinMax
 from robustfl_bench.attacks.minsum import MinSum
 from robustfl_bench.attacks.none import NoAttack
 from robustfl_bench.attacks.perturbation import largest_gamma
-from robustfl_bench.interfaces import Attack, AttackView, ConfigError
+from robustfl_bench.interfaces import Attack, AttackView, ConfigError, Shard
 from robustfl_bench.updates import Updates
 from tests import reference_attacks as reference
 from tests.rounds import build
@@ -81,7 +81,7 @@ def test_is_frozen_and_leaves_data_alone(attack):
     with pytest.raises(dataclasses.FrozenInstanceError):
         attack.scale = 1
     x, y = torch.rand(4, 2), torch.arange(4)
-    poisoned_x, poisoned_y = attack.poison(x, y, 4, seeding.generator(0))
+    poisoned_x, poisoned_y = attack.poison(Shard(x, y, 4, None, seeding.generator(0)))
     assert torch.equal(poisoned_x, x)
     assert torch.equal(poisoned_y, y)
 

@@ -24,7 +24,7 @@ from robustfl_bench.clustering.three_stage import ThreeStage
 from robustfl_bench.evaluation import Record
 from robustfl_bench.experiment import plan
 from robustfl_bench.federation import Experiment, Federation, State
-from robustfl_bench.interfaces import Attack, ChoiceView, ConfigError, StartView
+from robustfl_bench.interfaces import Attack, ChoiceView, ConfigError, Shard, StartView
 from robustfl_bench.metrics import cluster_recovery, matched_distance, nearest_distance
 from robustfl_bench.models.mean import Constant
 from robustfl_bench.options import CONF
@@ -280,7 +280,7 @@ def test_a_byzantine_client_of_brifca_has_data_of_its_own_parameter_and_sends_th
         assert (y - x @ own).var().item() == pytest.approx(0.2, rel=0.1)
         assert torch.equal(x, f.data.train_x[torch.from_numpy(f.parts[client])])
     with pytest.raises(ConfigError, match="needs vectors and one number each to predict"):
-        BrifcaOutlier().poison(torch.rand(3, 2), torch.arange(3), 3, np.random.default_rng(0))
+        BrifcaOutlier().poison(Shard(torch.rand(3, 2), torch.arange(3), 3, None, np.random.default_rng(0)))
 
 
 def choice_view(honest: list[int], b: int, losses: list[list[float]] | None = None) -> ChoiceView:

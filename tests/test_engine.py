@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from robustfl_bench import cli, seeding
 from robustfl_bench.experiment import plan
 from robustfl_bench.federation import Experiment, Federation
-from robustfl_bench.interfaces import Attack, AttackView, ConfigError, Data
+from robustfl_bench.interfaces import Attack, AttackView, ConfigError, Data, Shard
 from robustfl_bench.metrics import max_recall_drop, recall_per_class
 from robustfl_bench.models.cnn import Cnn
 from robustfl_bench.models.mlp import Mlp
@@ -222,9 +222,9 @@ class Sleeper(Attack):
 
     poisoned = 0
 
-    def poison(self, x: Tensor, y: Tensor, num_classes: int, rng: np.random.Generator) -> tuple[Tensor, Tensor]:
+    def poison(self, shard: Shard) -> tuple[Tensor, Tensor]:
         Sleeper.poisoned += 1
-        return x, num_classes - 1 - y
+        return shard.x, shard.num_classes - 1 - shard.y
 
 
 def test_data_poisoning_trains_on_poisoned_data_and_crafted_clients_never_train() -> None:

@@ -3,12 +3,11 @@
 import math
 from dataclasses import dataclass
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from robustfl_bench.bernoulli import bernoulli_vectors
-from robustfl_bench.interfaces import Attack, AttackView, ChoiceView, ConfigError, check_fields
+from robustfl_bench.interfaces import Attack, AttackView, ChoiceView, ConfigError, Shard, check_fields
 
 
 @dataclass(frozen=True)
@@ -33,7 +32,8 @@ class BrifcaOutlier(Attack):
         if not isinstance(self.loss_at_3theta, bool):
             raise ConfigError(f"loss_at_3theta must be true or false, got {self.loss_at_3theta!r}")
 
-    def poison(self, x: Tensor, y: Tensor, num_classes: int, rng: np.random.Generator) -> tuple[Tensor, Tensor]:
+    def poison(self, shard: Shard) -> tuple[Tensor, Tensor]:
+        x, y, rng = shard.x, shard.y, shard.rng
         if x.dim() != 2 or y.dim() != 1 or not y.is_floating_point():
             raise ConfigError("attack brifca_outlier needs vectors and one number each to predict (linear_mixture)")
         own = torch.from_numpy(bernoulli_vectors(1, x.shape[1], self.norm, rng)[0]).to(x)

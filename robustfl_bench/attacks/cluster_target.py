@@ -2,11 +2,10 @@
 
 from dataclasses import dataclass
 
-import numpy as np
 import torch
 from torch import Tensor
 
-from robustfl_bench.interfaces import Attack, AttackView, ChoiceView
+from robustfl_bench.interfaces import Attack, AttackView, ChoiceView, Shard
 
 
 @dataclass(frozen=True)
@@ -29,8 +28,14 @@ class ClusterTarget(Attack):
         """Whether it works without honest clients."""
         return self.attack.alone
 
-    def poison(self, x: Tensor, y: Tensor, num_classes: int, rng: np.random.Generator) -> tuple[Tensor, Tensor]:
-        return self.attack.poison(x, y, num_classes, rng)
+    def poison(self, shard: Shard) -> tuple[Tensor, Tensor]:
+        return self.attack.poison(shard)
+
+    def goal(self, shard: Shard) -> tuple[Tensor, Tensor] | None:
+        return self.attack.goal(shard)
+
+    def report(self, losses: Tensor, honest: Tensor) -> Tensor:
+        return self.attack.report(losses, honest)
 
     def choose(self, view: ChoiceView) -> Tensor:
         used, sizes = torch.unique(view.honest, return_counts=True)

@@ -1,0 +1,137 @@
+"""What outlives a round, of rules and of local updates; what clients say of their losses; what attackers are after."""
+
+import io
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from robustfl_bench.experiment import _on
+from robustfl_bench.federation import Experiment, Federation, State
+from robustfl_bench.interfaces import Attack, AttackView, ServerView, Shard
+from robustfl_bench.network import Network
+from robustfl_bench.population import Samples
+from robustfl_bench.run import initial_state, run
+from robustfl_bench.updates import Aggregate, Updates
+from tests.test_engine import experiment
+
+SMALL = ("rounds=4", "batch_size=8", "attack=none")
+ATTACKED = ("rounds=4", "batch_size=8", "attack=ipm", "num_byzantine=4", "byzantine_placement=replace")
+
+
+@dataclass(frozen=True)
+class Momentum:
+    """A rule with a memory: the mean, with heavy-ball momentum."""
+
+    def __call__(self, updates: Updates, server: ServerView) -> Aggregate:
+        velocity = updates.matrix.mean(dim=0) + 0.9 * server.memory.get("velocity", torch.zeros(updates.d))
+        return Aggregate(velocity, memory={"velocity": velocity})
+
+
+@dataclass(frozen=True)
+class Counting:
+    """A local update with a memory: its clients send how often they took part, and what they start from."""
+
+    def __call__(self, network: Network, params: Tensor, samples: Samples, lr: float, out: Tensor) -> Tensor:
+        table = samples.memory.setdefault("times", torch.zeros(100))
+        table[list(samples.ids)] += 1
+        out[:] = table[list(samples.ids)][:, None] + params
+        return torch.zeros(len(out), dtype=torch.float64)
+
+    def step_size(self, lr: float) -> float:
+        return 1e-3
+
+
+class Curious(Attack):
+    """Tries what training from elsewhere gives, asks the rule twice, and sends its own honest update."""
+
+    def craft(self, view: AttackView) -> Tensor:
+        view.train_own(view.params + 1)
+        first, second = view.aggregate(view.own), view.aggregate(view.own)
+        assert torch.equal(first.vector, second.vector)
+        return view.own
+
+
+class Liar(Attack):
+    """Reports a hundredth of its loss, and takes everything for class 3."""
+
+    def report(self, losses: Tensor, honest: Tensor) -> Tensor:
+        assert len(honest) and len(losses)
+        return losses / 100
+
+    def goal(self, shard: Shard) -> tuple[Tensor, Tensor]:
+        others = shard.y != 3
+        return shard.x[others], torch.full_like(shard.y[others], 3)
+
+
+def made(*overrides: str, **parts: Any) -> Federation:
+    e, data, classes = experiment(*overrides)
+    return Federation(Experiment(**{**vars(e), **parts}), data, classes)
+
+
+def through_a_file(state: State) -> State:
+    """The state as a checkpoint gives it back."""
+    file = io.BytesIO()
+    torch.save({"state": vars(state)}, file)
+    file.seek(0)
+    saved = torch.load(file, weights_only=True)["state"]
+    return State(**{key: _on(value, torch.device("cpu")) for key, value in saved.items()})
+
+
+def test_a_rule_is_given_what_it_remembered_also_after_a_resume() -> None:
+    f = made(*SMALL, aggregator=Momentum())
+    states = [state for state, _ in run(f, initial_state(f))]
+    assert [float(state.memory[0]["velocity"].norm()) for state in states] == [
+        float(state.previous[0].norm()) for state in states if state.previous is not None
+    ]
+    *_, (resumed, _) = run(f, through_a_file(states[1]))
+    assert torch.equal(resumed.params, states[-1].params)
+    *_, (forgetful, _) = run(f, replace(states[1], memory=()))
+    assert not torch.equal(forgetful.params, states[-1].params)
+
+
+def test_local_updates_remember_and_trials_of_attackers_leave_no_trace() -> None:
+    f = made(*ATTACKED, "participation=0.5", local_update=Counting(), attack=Curious())
+    state, rounds = initial_state(f), []
+    for state, _ in run(f, state):  # noqa: B020
+        rounds.append({name: kept["times"].clone() for name, kept in state.local.items()})
+    assert rounds[-1]["honest"].sum() + rounds[-1]["byzantine"].sum() == 4 * f.experiment.settings.clients_per_round
+    assert not rounds[-1]["honest"][f.byzantine_ids].any()
+    assert not rounds[-1]["byzantine"][f.honest_ids].any()
+    back = through_a_file(state)
+    assert torch.equal(back.local["honest"]["times"], rounds[-1]["honest"])
+
+
+@pytest.mark.parametrize("placement", ["replace", "add"])
+def test_losses_are_those_on_the_clients_own_samples_unless_they_lie(placement: str) -> None:
+    f = made(*ATTACKED, f"byzantine_placement={placement}", attack=Liar())
+    params, everyone = f.network.initial, torch.arange(f.experiment.settings.total_clients)
+    told = f.reported_losses(params, everyone)
+    for position, i in enumerate(f.honest_ids):
+        own = f.honest.slice(position)
+        assert told[i].item() == pytest.approx(
+            f.network.evaluate(params, f.honest.x[own], f.honest.y[own])[0], rel=1e-5
+        )
+    liars = told[f.byzantine_ids] * 100
+    if placement == "add":
+        assert torch.allclose(liars, told[f.honest_ids].mean().expand(4))
+    else:
+        own = f.byzantine.slice(0)
+        loss = f.network.evaluate(params, f.byzantine.x[own], f.byzantine.y[own])[0]
+        assert liars[0].item() == pytest.approx(loss, rel=1e-5)
+    some = torch.tensor([int(f.byzantine_ids[1]), int(f.honest_ids[5]), int(f.honest_ids[0])])
+    assert torch.allclose(f.reported_losses(params, some)[1:], told[some][1:])
+    assert f.counts[f.honest_ids].tolist() == f.honest.sizes.tolist()
+
+
+def test_the_attackers_goal_is_measured_where_there_are_attackers() -> None:
+    f = made(*ATTACKED, "eval_every=2", attack=Liar())
+    records = [record for _, record in run(f, initial_state(f)) if record is not None]
+    last_state = list(run(f, initial_state(f)))[-1][0]
+    predicted = f.network.logits(last_state.params[0], f.data.test_x).argmax(dim=1)
+    expected = (predicted[f.data.test_y != 3] == 3).float().mean().item()
+    assert records[-1]["attack_success_rate"] == pytest.approx(expected)
+    alone = made(*SMALL, "num_byzantine=0", attack=Liar())
+    assert all(record is None or "attack_success_rate" not in record for _, record in run(alone, initial_state(alone)))
