@@ -39,24 +39,21 @@ class Arfl:
 
     def __call__(self, updates: Updates, server: ServerView) -> Aggregate:
         clients, counts = server.clients, server.counts
-        if updates.n != len(clients):
-            raise ConfigError(
-                f"arfl weights clients by their losses and needs the update of each, got {updates.n} mixtures of "
-                f"{len(clients)}; set pre_aggregation=none"
-            )
-        losses = server.memory.get("losses")
-        if losses is None:
-            weights, losses = counts, server.losses_of(server.params, torch.arange(len(counts), device=counts.device))
-        else:
+        if clients is None:
+            raise ConfigError("arfl needs the update of every client by itself; set pre_aggregation=none")
+        if "losses" in server.memory:
+            losses = server.memory["losses"].clone()
             found = loss_weights(losses.cpu().numpy(), counts.cpu().numpy(), self.regularization * float(counts.sum()))
             weights = torch.from_numpy(found).to(counts)
+        else:
+            losses, weights = server.losses_of(server.params, torch.arange(len(counts))), counts
         shares = weights[clients]
         if shares.any():
             shares = shares / shares.sum()
         aggregate = updates.combine(shares)
         moved = server.step_size if self.loss_at == "aggregated" else 0.0
-        reported = server.losses_of(server.params - moved * aggregate.vector, clients)
-        return replace(aggregate, memory={"losses": losses.index_copy(0, clients, reported)})
+        losses[clients] = server.losses_of(server.params - moved * aggregate.vector, clients)
+        return replace(aggregate, memory={"losses": losses})
 
 
 def loss_weights(losses: Array, counts: Array, regularization: float) -> Array:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from scipy.cluster.hierarchy import linkage
 
 from robustfl_bench.interfaces import ServerView, check_choice, check_fields
@@ -40,7 +41,7 @@ class Cfl:
             weights = weights * members
         return updates.combine(weights / weights.sum())
 
-    def _members(self, updates: Updates) -> np.ndarray:
+    def _members(self, updates: Updates) -> NDArray[np.bool_]:
         """Who counts, (n,) bool."""
         lengths = updates.norms.clamp(min=np.finfo(np.float64).tiny)
         cosines = (updates.gram / lengths / lengths[:, None]).clamp(-1, 1).cpu().numpy()
@@ -48,10 +49,11 @@ class Cfl:
         tree = linkage(1 - cosines[np.triu_indices(n, 1)], "single")
         if 1 - tree[-1, 2] >= self.threshold:
             return np.ones(n, dtype=bool)
-        held = np.eye(2 * n - 1, n, dtype=bool)  # the clients of every node of the tree
+        held: NDArray[np.bool_] = np.eye(2 * n - 1, n, dtype=bool)  # the clients of every node of the tree
         for node, (left, right, *_) in enumerate(tree[:-1], start=n):
             held[node] = held[int(left)] | held[int(right)]
-        first, second = sorted((held[int(child)] for child in tree[-1, :2]), key=lambda group: not group[0])
+        first = held[int(tree[-1, 0])]
+        first = first if first[0] else ~first
         sizes = updates.counts.cpu().numpy() if self.group == "heavier" else np.ones(n)
-        larger, smaller = (first, second) if first @ sizes > second @ sizes else (second, first)
-        return smaller if self.group == "smaller" else larger
+        more = bool(sizes[first].sum() > sizes[~first].sum())
+        return first if more != (self.group == "smaller") else ~first
