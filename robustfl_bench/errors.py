@@ -19,7 +19,7 @@ def check_fields(rule: Any, **bounds: tuple[float, float]) -> None:
     """
     for name, (low, high) in bounds.items():
         value = getattr(rule, name)
-        wanted = type(rule).__annotations__.get(name)
+        wanted = next(vars(c)["__annotations__"][name] for c in type(rule).__mro__ if name in c.__annotations__)
         whole, optional = wanted in (int, int | None), wanted in (int | None, float | None)
         if value is None and optional:
             continue

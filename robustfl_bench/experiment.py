@@ -45,6 +45,7 @@ GROUPS = (
     "server_data",
     "schedule",
     "clustering",
+    "augmentation",
 )
 DEFINING = (
     "seed",
@@ -59,7 +60,7 @@ DEFINING = (
     "precision",
     *GROUPS,
 )  # num_byzantine_declared counts where a part uses it
-OPTIONAL = ("corruption", "clustering")  # count where there is one: older runs keep their identity
+OPTIONAL = ("corruption", "clustering", "augmentation")  # count where there is one: older runs keep their identity
 SMALL = 2e9  # samples x parameters of a round up to which a second thread costs more than it brings
 LAST = 10  # evaluated rounds of `last_10`
 CLUSTERED = ("distance", "distance_nearest", "cluster_recovery")  # columns of metrics.csv that the summary has too
@@ -174,9 +175,12 @@ def _reason(error: InstantiationException) -> str:
 
 
 def _check_model(model: Any, dataset: Dataset) -> None:
-    reads_text, is_text = getattr(model, "reads_text", False), hasattr(dataset, "embedding_dim")
-    if reads_text != is_text:
-        mismatch = "has texts: take model=gru" if is_text else "has no texts: take another model, or dataset=ag_news"
+    reads = "words" if hasattr(model, "reads_text") else "characters" if hasattr(model, "reads_characters") else ""
+    has = "words" if hasattr(dataset, "embedding_dim") else "characters" if hasattr(dataset, "has_characters") else ""
+    if reads != has:
+        takers = {"words": "has texts: take model=gru", "characters": "has texts by character: take model=lstm"}
+        givers = {"words": "ag_news", "characters": "shakespeare"}
+        mismatch = takers.get(has) or f"has no texts: take another model, or dataset={givers[reads]}"
         raise ConfigError(f"model {type(model).__name__} cannot read {dataset.name}, which {mismatch}")
     _num_params(model, dataset)
 

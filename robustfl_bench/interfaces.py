@@ -108,6 +108,18 @@ class Corruption(Protocol):
         """Images (N, C, H, W) in [0, 1], corrupted; the input is left as it is. ``rng`` is the client's own stream."""
 
 
+class Augmentation(Protocol):
+    """Changes a client's samples a little whenever it trains on them; its losses are those of the samples as they are."""
+
+    @property
+    def per(self) -> str:
+        """``round``: one changed copy of the samples serves all passes over them in a round; ``batch``: no copy serves
+        twice."""
+
+    def __call__(self, x: Tensor, rng: np.random.Generator) -> Tensor:
+        """The changed samples, of the same shape as ``x`` (N, ...), which is left as it is."""
+
+
 class Model(Protocol):
     """Makes the network for inputs of a shape.
 

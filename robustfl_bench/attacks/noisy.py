@@ -57,6 +57,7 @@ class Noisy(Attack):
         half = torch.from_numpy(shard.rng.random((rows, length)).argsort(axis=1)[:, : length // 2]).to(shard.x.device)
         if self.text == "replace":
             other = torch.from_numpy(shard.rng.integers(shard.num_classes, size=half.shape)).to(shard.x)
-        else:  # the positions are in random order already: each takes the character of the next
-            other = shard.x.gather(1, half.roll(1, dims=1))
+        else:
+            order = torch.from_numpy(shard.rng.random(half.shape).argsort(axis=1)).to(half)
+            other = shard.x.gather(1, half.gather(1, order))
         return shard.x.scatter(1, half, other)
