@@ -15,6 +15,7 @@ from torch.nn.grad import conv2d_weight
 from robustfl_bench import least_squares, seeding
 from robustfl_bench.interfaces import Model
 from robustfl_bench.population import Batch
+from robustfl_bench.products import ConstantWeights, times_transposed
 
 CHUNK = {"cpu": 1024, "cuda": 1 << 16}  # samples that go through the network together: what stays in the cache
 STACK_BYTES = 1 << 30  # memory for the activations of a stack of models
@@ -98,7 +99,8 @@ class Network:
 
     def logits(self, params: Tensor, x: Tensor) -> Tensor:
         """Outputs (N, c) of the model ``params`` (d,)."""
-        out: Tensor = functional_call(self.module, self.views(params), (x,))
+        with ConstantWeights():
+            out: Tensor = functional_call(self.module, self.views(params), (x,))
         return out
 
     @torch.no_grad()
@@ -177,7 +179,7 @@ class Network:
     def _together(self, params: Tensor, batch: Batch, out: Tensor) -> Tensor:
         self._tape = []
         try:
-            logits = functional_call(self.module, self.views(params), (batch.x,))
+            logits = self.logits(params, batch.x)
             tape = self._tape
         finally:
             self._tape = None
@@ -205,7 +207,7 @@ class Network:
                     row.copy_(conv2d_weight(a, shape, g, *how).reshape(-1))
             else:
                 for row, a, g in zip(target, inputs.split(sizes), delta.split(sizes), strict=True):
-                    torch.mm(g.flatten(0, -2).T, a.flatten(0, -2), out=row.view(shape))
+                    row.view(shape).copy_(times_transposed(g.flatten(0, -2).T, a.flatten(0, -2).T))
 
     def _recorder(self, name: str) -> Any:
         def record(layer: nn.Module, args: tuple[Tensor, ...], output: Tensor) -> Tensor | None:

@@ -3,8 +3,9 @@
     python scripts/bench_rounds.py [--clients 100] [--samples 600 64] [--repeats 7] [--threads 2] [--csv PATH]
 
 The shape is BOBA's MNIST setting: a 784-200-200-10 MLP and 100 clients, all their 600 samples or batches of 64. The
-bound is the matrix products that any implementation must do (forward, backward to the hidden layers, one weight
-gradient per client and layer), with nothing around them. Beside it: the gradients by plain autograd, one client after
+measure is the matrix products that any implementation must do (forward, backward to the hidden layers, one weight
+gradient per client and layer), by `torch.mm` with nothing around them; where oneDNN is faster than that, the engine is
+below 1. Beside it: the gradients by plain autograd, one client after
 the other, the way a loop over clients with one model would do it, and a whole round with aggregation by the mean. All
 figures are medians of one run, taken in turn; compare ratios, not seconds.
 """

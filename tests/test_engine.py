@@ -19,6 +19,7 @@ from robustfl_bench.models.mlp import Mlp
 from robustfl_bench.network import Network
 from robustfl_bench.options import CONF
 from robustfl_bench.population import Batch, Population, Samples
+from robustfl_bench.products import times_transposed
 from robustfl_bench.run import initial_state, run
 from robustfl_bench.schedule import Constant, Step
 from robustfl_bench.updates import Updates
@@ -100,6 +101,19 @@ def test_the_global_generator_is_left_alone() -> None:
     before = torch.get_rng_state()
     Network(Mlp(), (6,), 3, seed=0)
     assert torch.equal(torch.get_rng_state(), before)
+
+
+@pytest.mark.parametrize("shape", [(64, 300, 100), (3, 7, 2), (500, 2500, 1)])
+@pytest.mark.parametrize("transposed", [False, True])
+def test_products_are_exact_to_float32_whatever_computes_them(shape: tuple[int, int, int], transposed: bool) -> None:
+    (m, k, n), rng = shape, torch.Generator().manual_seed(0)
+    a = torch.randn(k, m, generator=rng).T if transposed else torch.randn(m, k, generator=rng)
+    b = torch.randn(k, n, generator=rng).T if transposed else torch.randn(n, k, generator=rng)
+    bias = torch.randn(n, generator=rng)
+    expected = a.double() @ b.double().T
+    scale = a.double().norm(dim=1)[:, None] * b.double().norm(dim=1)
+    assert ((times_transposed(a, b) - expected).abs() <= 1e-6 * scale).all()
+    assert ((times_transposed(a, b, bias) - expected - bias).abs() <= 1e-6 * scale + 1e-6).all()
 
 
 def experiment(*overrides: str) -> tuple[Experiment, Data, int]:

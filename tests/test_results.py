@@ -555,6 +555,31 @@ def test_recall_plot_holds_the_data(results: Path) -> None:
     assert [label.get_text() for label in figure.axes[0].get_yticklabels()] == ["average", "boba"]
 
 
+def test_sweep_plot_holds_the_data(tmp_path: Path) -> None:
+    for lr, accuracy in ((0.1, 0.5), (0.01, 0.7), (1.0, 0.2)):
+        for seed in (0, 1):
+            make_run(tmp_path, seed=seed, accuracy=accuracy + 0.1 * seed, lr=lr)
+    make_run(tmp_path, "boba", accuracy=0.9, lr=0.1)
+    figure = plots.sweep(records.load(tmp_path), "lr")
+    lines = {line.get_label(): line.lines[0] for line in figure.axes[0].containers}
+    assert list(lines["krum"].get_xdata()) == [0.01, 0.1, 1.0]
+    assert list(lines["krum"].get_ydata()) == pytest.approx([75.0, 55.0, 25.0])
+    assert list(lines["boba"].get_ydata()) == pytest.approx([90.0])
+    whisker = figure.axes[0].containers[0].lines[2][0].get_segments()[0]
+    assert whisker[:, 1].tolist() == pytest.approx([70.0, 80.0])
+    assert figure.axes[0].get_xlabel() == "lr" and "Test accuracy, last round [%]" in figure.get_supylabel()
+
+
+def test_sweep_over_words_has_one_step_each(tmp_path: Path) -> None:
+    for alpha, loss in (("2", 0.4), ("inf", 0.3), ("10", 0.2)):
+        make_run(tmp_path, metrics={"train_loss": loss}, alpha=alpha)
+    figure = plots.sweep(records.load(tmp_path), "alpha", "train_loss")
+    assert [label.get_text() for label in figure.axes[0].get_xticklabels()] == ["2", "10", "inf"]
+    assert list(figure.axes[0].containers[0].lines[0].get_ydata()) == pytest.approx([0.4, 0.2, 0.3])
+    with pytest.raises(records.NoRuns, match="it does not apply"):
+        plots.sweep(records.load(tmp_path), "alpha", "distance")
+
+
 def test_a_class_without_samples_is_left_grey(tmp_path: Path) -> None:
     make_run(tmp_path, recall=[0.5, None])
     shares = plots.recall(records.load(tmp_path)).axes[0].images[0].get_array()
@@ -638,6 +663,8 @@ def test_export(results: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str
         (["table", "--rows", "attack"], 2, "rows and columns must differ"),
         (["table", "--format", "word"], 2, "invalid choice"),
         (["plot", "accuracy", "--output", "x.gif"], 2, "must end in .png, .pdf, .svg"),
+        (["plot", "sweep", "--output", "x.png"], 2, "a sweep needs --x"),
+        (["plot", "sweep", "--x", "rat", "--output", "x.png"], 2, "unknown key 'rat'"),
         (["plot", "accuracy", "--lines", "rule", "--output", "x.png"], 2, "unknown key 'rule'"),
         (["plot", "accuracy", "--where", "aggregator=krum", "--output", "x.png"], 3, "none of these runs is finished"),
         (["plot", "accuracy"], 2, "--output"),

@@ -76,8 +76,12 @@ def _parser() -> argparse.ArgumentParser:
     table.add_argument("--format", choices=FORMATS, default="text")
     table.set_defaults(run=_table)
 
-    plot = commands.add_parser("plot", help="accuracy against the round, or recall per class")
-    plot.add_argument("kind", choices=("accuracy", "recall"))
+    plot = commands.add_parser("plot", help="accuracy against the round, a value against a setting, recall per class")
+    plot.add_argument("kind", choices=("accuracy", "sweep", "recall"))
+    plot.add_argument("--x", metavar="KEY", help="of a sweep: setting along the axis, such as partition.alpha")
+    plot.add_argument(
+        "--value", default="final_accuracy", metavar="NAME", help="of a sweep: what to show, as in table (%(default)s)"
+    )
     plot.add_argument("--lines", default="aggregator", metavar="KEY", help="one line per value (%(default)s)")
     plot.add_argument("--panels", default="attack", metavar="KEY", help="one panel per value (%(default)s)")
     plot.add_argument("--band", choices=plots.BANDS, default="minmax", help="spread over seeds, of accuracy")
@@ -189,6 +193,10 @@ def _plot(arguments: argparse.Namespace) -> None:
     asked = {"lines": arguments.lines, "panels": arguments.panels, "conditions": arguments.where}
     if arguments.kind == "accuracy":
         figure = plots.accuracy(runs, **asked, band=arguments.band)
+    elif arguments.kind == "sweep":
+        if arguments.x is None:
+            raise SelectionError("a sweep needs --x, the setting along the axis, such as --x partition.alpha")
+        figure = plots.sweep(runs, arguments.x, arguments.value, **asked)
     else:
         figure = plots.recall(runs, **asked)
     print(plots.save(figure, arguments.output))

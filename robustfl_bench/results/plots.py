@@ -1,4 +1,7 @@
-"""Figures of runs: accuracy against the round, and recall per class. matplotlib is imported when one is drawn."""
+"""Figures of runs: accuracy against the round, any value against a setting, recall per class.
+
+matplotlib is imported when one is drawn.
+"""
 
 from __future__ import annotations
 
@@ -10,9 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 from robustfl_bench.results import records
 from robustfl_bench.results.records import NoRuns, text
-from robustfl_bench.results.selection import SelectionError, check_name, keys, require_comparable, where
+from robustfl_bench.results.selection import SelectionError, check_name, keys, natural, require_comparable, where
 from robustfl_bench.results.styles import Style, styles
 from robustfl_bench.results.tables import order
+from robustfl_bench.results.values import describe, measure
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -65,6 +69,71 @@ def accuracy(
     return figure
 
 
+def sweep(
+    runs: pd.DataFrame,
+    x: str,
+    value: str = "final_accuracy",
+    lines: str = "aggregator",
+    panels: str = "attack",
+    conditions: Sequence[str] = (),
+) -> Figure:
+    """A value of finished runs against the setting ``x``: one line per value of ``lines``, mean over seeds.
+
+    Whiskers span lowest to highest over seeds. ``x`` is to scale where all its values are numbers, else one step each.
+    ``value`` is one that ``tables.pivot`` knows. Raises as ``accuracy`` does.
+    """
+    described = describe(value, runs)
+    chosen = _select(runs[runs[x].notna()] if x in runs else runs, lines, panels, conditions, x)
+    measured = measure(described, chosen, runs)
+    numbers = chosen["folder"].map(lambda folder: measured[folder].number)
+    chosen = chosen.assign(at=chosen[x].map(text), number=numbers)
+    if not chosen["number"].notna().any():
+        reasons = {one.reason for one in measured.values() if one.reason}
+        raise NoRuns(f"none of these runs has a {value}: {'; '.join(sorted(reasons)) or 'all diverged'}")
+    ticks = sorted(set(chosen["at"]), key=natural)
+    places = _places_on_axis(ticks)
+    panel_names, line_names = _labels(chosen)
+    drawn = styles(line_names)
+    size = _PANEL if len(panel_names) > 1 else _SINGLE_PANEL
+    figure, axes = _panels(panel_names, *size, x_label=x, legend=line_names)
+    for axis, panel in zip(axes, panel_names, strict=True):
+        for name in line_names:
+            here = chosen[(chosen["panel"] == panel) & (chosen["line"] == name)]
+            if not len(here):
+                continue
+            spread = here.groupby("at")["number"].agg(["mean", "min", "max"])
+            spread = spread.loc[[tick for tick in ticks if tick in spread.index]]
+            colour, marker, line = drawn[name]
+            axis.errorbar(
+                [places[tick] for tick in spread.index], spread["mean"],
+                [spread["mean"] - spread["min"], spread["max"] - spread["mean"]],
+                color=colour, marker=marker, linestyle=line, label=name, linewidth=1.4, markersize=5, capsize=2,
+            )  # fmt: skip
+        if not _to_scale(ticks):
+            axis.set_xticks(range(len(ticks)), ticks)
+        if described.unit == "%":
+            axis.set_ylim(0, 100)
+        axis.set_title(_title(panels, panel))
+        axis.grid(color="#dddddd", linewidth=0.6)
+    figure.supylabel("\n".join(textwrap.wrap(f"{described.title} {described.heading}", 40)), fontsize=9)
+    _heading(figure, _over_seeds(chosen, "whiskers span lowest to highest"))
+    _legend(figure, axes, title=lines)
+    return figure
+
+
+def _to_scale(ticks: Sequence[str]) -> bool:
+    """Whether values of a setting, as text, are all finite numbers."""
+    try:
+        return all(math.isfinite(float(tick)) for tick in ticks)
+    except ValueError:
+        return False
+
+
+def _places_on_axis(ticks: Sequence[str]) -> dict[str, float]:
+    """Where on the axis each value of a setting is drawn."""
+    return {tick: float(tick) if _to_scale(ticks) else float(number) for number, tick in enumerate(ticks)}
+
+
 def recall(
     runs: pd.DataFrame, lines: str = "aggregator", panels: str = "attack", conditions: Sequence[str] = ()
 ) -> Figure:
@@ -111,15 +180,15 @@ def save(figure: Figure, output: str | Path) -> Path:
     return path
 
 
-def _select(runs: pd.DataFrame, lines: str, panels: str, conditions: Sequence[str]) -> pd.DataFrame:
-    """The finished runs, comparable, with their ``line`` and ``panel`` labels."""
-    for name in (lines, panels):
+def _select(runs: pd.DataFrame, lines: str, panels: str, conditions: Sequence[str], *x: str) -> pd.DataFrame:
+    """The finished runs, comparable but for the setting ``x``, with their ``line`` and ``panel`` labels."""
+    for name in (lines, panels, *x):
         check_name(name, keys(runs), "key")
     chosen = where(runs, conditions)
     chosen = chosen[chosen["state"] == "finished"]
     if not len(chosen):
         raise NoRuns("none of these runs is finished; robustfl-results status shows how far they are")
-    require_comparable(chosen, (lines, panels))
+    require_comparable(chosen, (lines, panels, *x))
     return chosen.assign(line=chosen[lines].map(text), panel=chosen[panels].map(text))
 
 
