@@ -307,6 +307,9 @@ def _train(planned: Plan, federation: Any, folder: store.RunFolder) -> None:
             for state, record in run(federation, state):  # noqa: B020
                 if record is not None:
                     folder.append("metrics.csv", record)
+                    if state.weights is not None:
+                        shares = dict(zip(federation.names, state.weights.tolist(), strict=True))
+                        folder.append("weights.csv", {"round": state.round} | shares)
                     folder.append("timings.csv", {"round": state.round, "seconds": time.monotonic() - began})
                     began = time.monotonic()
                     progress.set_postfix_str(_shown(record))

@@ -59,6 +59,7 @@ class State:
     ``params`` (k, d) are the models, one unless there is a clustering, and ``previous`` (k, d) their last aggregates.
     ``groups`` (clients,) says who trains which of them, where that is fixed. ``memory`` is what the rule remembers of
     each model, ``local`` what the local updates of honest and of Byzantine clients do; the latter is changed in place.
+    ``weights`` (N,) is what the clients counted for in the last round, where there is one model.
     """
 
     round: int
@@ -67,6 +68,7 @@ class State:
     groups: Tensor | None = None
     memory: tuple[dict[str, Tensor], ...] = ()
     local: dict[str, dict[str, Tensor]] = field(default_factory=dict)
+    weights: Tensor | None = None
 
     def of(self, model: int) -> "State":
         """What concerns one model: ``params`` and ``previous`` are vectors (d,)."""
@@ -125,6 +127,12 @@ class Federation:
             own, rng = population.slice(position), seeding.generator(self.experiment.settings.seed, stream, i)
             population.x[own] = scaling.inputs(corruption(scaling.pixels(population.x[own]), rng))
         return population
+
+    @property
+    def names(self) -> list[str]:
+        """Every client by its number, and whether it is Byzantine."""
+        byzantine = set(self.byzantine_ids.tolist())
+        return [f"{'byzantine' if i in byzantine else 'client'}_{i}" for i in range(len(self.counts))]
 
     @cached_property
     def labels(self) -> np.ndarray:
