@@ -10,4 +10,5 @@ _NUMBERS[[ord(character) for character in ALPHABET]] = range(len(ALPHABET))
 
 def numbers(text: str) -> np.ndarray:
     """The place of every character in the alphabet, (len(text),) int64; -1 for others."""
-    return _NUMBERS[np.frombuffer(text.encode("utf-32-le"), dtype="<u4").clip(max=255)]
+    places: np.ndarray = _NUMBERS[np.frombuffer(text.encode("utf-32-le"), dtype="<u4").clip(max=255)]
+    return places

@@ -81,7 +81,16 @@ def _in_variant(fair: Any, published: Any, *, _root_: DictConfig) -> Any:
     return published if _root_.variant == "published" else fair
 
 
+def _attacked(attacked: Any, clean: Any, *, _root_: DictConfig) -> Any:
+    """``${attacked:1,10000}`` in an option: 1 where there are Byzantine clients, else 10000."""
+    attack = _root_.get("attack") or {}
+    absent = _root_.get("num_byzantine") == 0 or str(attack.get("_target_")).endswith(".NoAttack")
+    return clean if absent else attacked
+
+
 OmegaConf.register_new_resolver("at_scale", _at_scale, replace=True)
+OmegaConf.register_new_resolver("attacked", _attacked, replace=True)
+OmegaConf.register_new_resolver("ratio", lambda a, b: a / b, replace=True)  # 32 of 1039 clients: ${ratio:32,1039}
 OmegaConf.register_new_resolver("in_variant", _in_variant, replace=True)
 OmegaConf.register_new_resolver("times", lambda a, b: a * b, replace=True)  # 40 clients per cluster: ${times:40,${k}}
 OmegaConf.register_new_resolver("share", _share, replace=True)

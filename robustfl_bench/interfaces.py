@@ -109,7 +109,7 @@ class Corruption(Protocol):
 
 
 class Augmentation(Protocol):
-    """Changes a client's samples a little whenever it trains on them; its losses are those of the samples as they are."""
+    """Changes a client's samples a little when it trains on them; the losses it reports are of samples as they are."""
 
     @property
     def per(self) -> str:

@@ -80,7 +80,7 @@ class Samples:
 
     ``ids`` are the clients' positions in the whole federation: a client draws the same batches whoever else takes
     part. ``batch_size`` None means the whole local set. ``memory`` is what a local update scheme keeps from round to
-    round; it is changed in place. ``augmentation`` changes what is drawn: once for all passes of a round, or every batch.
+    round; it is changed in place. ``augmentation`` changes what is drawn, once in a round or every time.
     """
 
     population: Population

@@ -15,7 +15,7 @@ def num_kept(rule: str, n: int, num_byzantine: int) -> int:
 
 
 def mean_of_lowest(updates: Updates, scores: Tensor, count: int, weighted: bool = False) -> Aggregate:
-    """Mean of the ``count`` updates of lowest score (n,), weighted by samples or not; equal scores go by client order."""
+    """Mean, by samples if ``weighted``, of the ``count`` updates of lowest score (n,); of equals the first clients."""
     chosen = scores.argsort(stable=True)[:count]
     weights = torch.zeros(updates.n, dtype=torch.float64, device=updates.device)
     weights[chosen] = updates.counts[chosen] / updates.counts[chosen].sum() if weighted else 1 / len(chosen)

@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from robustfl_bench.characters import ALPHABET, numbers
-from robustfl_bench.datasets import cli, shakespeare
+from robustfl_bench.datasets import cli
 from robustfl_bench.datasets.femnist import Femnist
 from robustfl_bench.datasets.mnist import Mnist
 from robustfl_bench.datasets.mnist_writers import MnistWriters
@@ -48,7 +48,9 @@ def femnist(tmp_path: Path) -> Path:
     folder = tmp_path / "femnist"
     write(folder / "train" / "all_data_0_niid_0_keep_0_train_8.json", {"f01_2": writer(1, 4), "f00_1": writer(0, 3)})
     write(folder / "train" / "all_data_1_niid_0_keep_0_train_8.json", {"f02_3": writer(2, 5)}, ".xz")
-    write(folder / "test" / "all_data_0_niid_0_keep_0_test_8.json", {"f01_2": writer(5, 1), "f00_1": writer(6, 2)}, ".gz")
+    write(
+        folder / "test" / "all_data_0_niid_0_keep_0_test_8.json", {"f01_2": writer(5, 1), "f00_1": writer(6, 2)}, ".gz"
+    )
     write(folder / "test" / "all_data_1_niid_0_keep_0_test_8.json", {"f02_3": writer(7, 1)})
     return tmp_path
 
@@ -58,7 +60,9 @@ def test_femnist_of_all_writers(femnist: Path) -> None:
     assert data.train_x.shape == (12, 1, 28, 28) and data.train_x.dtype == torch.float32
     assert data.owners is not None and data.owners.tolist() == [0] * 3 + [1] * 4 + [2] * 5
     assert data.train_y.tolist() == [0, 1, 2, 1, 2, 3, 4, 2, 3, 4, 5, 6]
-    torch.testing.assert_close(data.train_x[:, 0, 3, 4], torch.tensor([0, 1, 2, 10, 11, 12, 13, 20, 21, 22, 23, 24]) / 100)
+    torch.testing.assert_close(
+        data.train_x[:, 0, 3, 4], torch.tensor([0, 1, 2, 10, 11, 12, 13, 20, 21, 22, 23, 24]) / 100
+    )
     assert data.test_y.tolist() == [6, 7, 5, 7], "the test parts of all writers"
     assert data.source == "own preprocessing, no checksum is published"
     symmetric = Femnist(3, "symmetric").load(femnist)
@@ -70,7 +74,7 @@ def test_femnist_of_all_writers(femnist: Path) -> None:
 def test_some_of_the_writers_are_the_same_in_every_run_and_stay_when_there_are_more(femnist: Path) -> None:
     first, second, three = (set(Femnist(n).load(femnist).train_x[:, 0, 0, 0].tolist()) for n in (1, 2, 3))
     assert first < second < three
-    with pytest.raises(ConfigError, match="femnist has 3 clients with enough samples; set num_clients=3 or less"):
+    with pytest.raises(ConfigError, match=r"femnist has 3 clients with enough samples; set num_clients=3$"):
         Femnist(4).load(femnist)
 
 
@@ -153,8 +157,8 @@ def test_shakespeare_from_samples(tmp_path: Path) -> None:
     write(tmp_path / "shakespeare" / "train" / "some.json", train)
     with pytest.raises(DataError, match="expected windows of 80 characters"):
         ShakespeareLeaf(1, min_windows=2).load(tmp_path)
+    write(tmp_path / "shakespeare" / "all_data.json", test)
     with pytest.raises(DataError, match="A has no text, expected raw"):
-        write(tmp_path / "shakespeare" / "all_data.json", test)
         Shakespeare(1).load(tmp_path)
 
 
@@ -163,11 +167,10 @@ def test_real_shakespeare() -> None:
     data = Shakespeare().load(Path(str(DATA)))
     assert data.owners is not None and len(data.owners.unique()) == 71
     assert data.owners.bincount().min() >= 100 and len(data.train_y) > 50_000
-    assert 0 <= data.train_x.min() and data.train_x.max() < 80
+    assert data.train_x.min() >= 0 and data.train_x.max() < 80
     assert 0.15 < len(data.test_y) / (len(data.train_y) + len(data.test_y)) < 0.25
     samples = ShakespeareLeaf(10).load(Path(str(DATA)))
     assert len(samples.train_y) == 41_990 and samples.source == "subset of 10 roles"
-    assert shakespeare.LENGTH == samples.train_x.shape[1]
 
 
 # --- writers ---------------------------------------------------------------------------------------------------------
@@ -180,7 +183,9 @@ def test_real_writers() -> None:
     sizes = data.owners.bincount()
     assert len(sizes) == 539 and len(data.train_y) + len(data.test_y) == 60_000 and len(data.train_y) == 48_214
     both = torch.cat([data.train_x, data.test_x]).flatten(1)
-    assert torch.equal(both.double().sum(dim=0).round(decimals=3), whole.train_x.flatten(1).double().sum(0).round(decimals=3))
+    assert torch.equal(
+        both.double().sum(dim=0).round(decimals=3), whole.train_x.flatten(1).double().sum(0).round(decimals=3)
+    )
     few = MnistWriters(5, scaling="unit").load(Path(str(DATA)))
     assert few.owners is not None and len(few.owners.unique()) == 5 and len(few.test_y) < 200
     writers_look_alike(data)
@@ -192,5 +197,7 @@ def writers_look_alike(data: Data) -> None:
     ones = data.train_y == 1
     x, who = data.train_x[ones].flatten(1), data.owners[ones]
     means = torch.stack([x[who == writer].mean(dim=0) for writer in who.unique()])
-    within = torch.stack([(x[who == writer] - means[i]).square().sum(1).mean() for i, writer in enumerate(who.unique())])
+    within = torch.stack(
+        [(x[who == writer] - means[i]).square().sum(1).mean() for i, writer in enumerate(who.unique())]
+    )
     assert within.mean() < 0.75 * (x - x.mean(dim=0)).square().sum(dim=1).mean()

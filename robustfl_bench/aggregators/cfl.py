@@ -56,4 +56,5 @@ class Cfl:
         first = first if first[0] else ~first
         sizes = updates.counts.cpu().numpy() if self.group == "heavier" else np.ones(n)
         more = bool(sizes[first].sum() > sizes[~first].sum())
-        return first if more != (self.group == "smaller") else ~first
+        members: NDArray[np.bool_] = first if more != (self.group == "smaller") else ~first
+        return members

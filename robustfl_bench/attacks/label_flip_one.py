@@ -11,8 +11,7 @@ from robustfl_bench.interfaces import Attack, ConfigError, Shard, check_fields, 
 
 @dataclass(frozen=True)
 class LabelFlipOne(Attack):
-    """Every Byzantine client gives one class, drawn for it, to its samples or a random ``fraction`` of them; then it is
-    honest.
+    """Every Byzantine client gives a random ``fraction`` of its samples one class, drawn for it, and then is honest.
 
     ``first_digit`` is for texts by character, where ARFL's code writes the number of the drawn character in place of
     the character and keeps its first digit: the label is one of the digits, mostly 1 to 7.

@@ -10,7 +10,7 @@ from robustfl_bench.interfaces import Attack, Shard, check_fields
 
 @dataclass(frozen=True)
 class LabelShuffle(Attack):
-    """Every Byzantine client permutes the labels of its samples, or of a random ``fraction`` of them; then it is honest.
+    """Every Byzantine client permutes the labels of a random ``fraction`` of its samples, and then is honest.
 
     It keeps how often each class occurs, so a client of one class alone is not changed.
     """

@@ -12,6 +12,8 @@ from robustfl_bench.datasets.files import Source, read
 from robustfl_bench.errors import DataError, check_choice, check_fields
 
 if TYPE_CHECKING:
+    from torch import Tensor
+
     from robustfl_bench.interfaces import Data
 
 SCALINGS = {"unit": (0.0, 1.0), "symmetric": (0.5, 0.5)}  # (x - centre) / unit
@@ -51,25 +53,33 @@ class Femnist:
 
     def load(self, folder: Path) -> "Data":
         """Read LEAF's files."""
+        import torch
+
+        from robustfl_bench.interfaces import Data, Scaling
+
         files, variant = read(self.source, folder)
         train, test = (leaf.users(f for f in files if f.name.startswith(part)) for part in ("train/", "test/"))
         writers = leaf.draw((user for user in train if train[user]["y"] and user in test), self.num_clients, self.name)
-        return to_data([train[writer] for writer in writers], [test[writer] for writer in writers], variant, self.scaling)
+        train_x, train_y = samples([train[writer] for writer in writers])
+        test_x, test_y = samples([test[writer] for writer in writers])
+        affine = Scaling(*(torch.full((1, 1, 1), value) for value in SCALINGS[self.scaling]))
+        return Data(
+            affine.inputs(train_x),
+            train_y,
+            affine.inputs(test_x),
+            test_y,
+            variant,
+            scaling=affine,
+            owners=torch.from_numpy(leaf.owners(len(train[writer]["y"]) for writer in writers)),
+        )
 
 
-def to_data(train: list[dict[str, Any]], test: list[dict[str, Any]], variant: str, scaling: str) -> "Data":
-    """The writers' samples as tensors."""
+def samples(writers: list[dict[str, Any]]) -> "tuple[Tensor, Tensor]":
+    """Images (N, 1, 28, 28) and labels (N,) of the writers, one after the other."""
     import torch
 
-    from robustfl_bench.interfaces import Data, Scaling
-
-    affine = Scaling(*(torch.full((1, 1, 1), value) for value in SCALINGS[scaling]))
-    tensors = []
-    for part in (train, test):
-        x = np.concatenate([np.asarray(writer["x"], dtype=np.float32).reshape(-1, 784) for writer in part])
-        y = np.concatenate([np.asarray(writer["y"], dtype=np.int64) for writer in part])
-        if x.size and not (x.min() >= 0 and x.max() <= 1 and y.min() >= 0 and y.max() < Femnist.num_classes):
-            raise DataError("femnist has pixels outside of [0, 1] or labels outside of 0 to 61; make its files again")
-        tensors += [affine.inputs(torch.from_numpy(x.reshape(-1, 1, 28, 28))), torch.from_numpy(y)]
-    owners = torch.from_numpy(leaf.owners(len(writer["y"]) for writer in train))
-    return Data(*tensors, source=variant, scaling=affine, owners=owners)
+    x = np.concatenate([np.asarray(writer["x"], dtype=np.float32).reshape(-1, 784) for writer in writers])
+    y = np.concatenate([np.asarray(writer["y"], dtype=np.int64) for writer in writers])
+    if len(y) and not (x.min() >= 0 and x.max() <= 1 and y.min() >= 0 and y.max() < Femnist.num_classes):
+        raise DataError("femnist has pixels outside of [0, 1] or labels outside of 0 to 61; make its files again")
+    return torch.from_numpy(x).view(-1, 1, 28, 28), torch.from_numpy(y)

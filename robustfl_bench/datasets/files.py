@@ -120,7 +120,9 @@ def check(source: Source, root: Path) -> list[Checked]:
     """Read and check every file of the data set, in the order of its layout; raises DataError when none is there."""
     layout = find(source, root)
     if layout is None:
-        places = ", ".join([*(f"{folder}/train and /test" for folder in source.leaf), *(x.path for x in source.layouts)])
+        places = ", ".join(
+            [*(f"{folder}/train and /test" for folder in source.leaf), *(x.path for x in source.layouts)]
+        )
         hint = " or point data_dir (or ROBUSTFL_DATA) to its files" if source.package is None else ""
         raise DataError(f"no {source.name} in {root} (looked for {places}); {source.remedy(root)}{hint}")
     if layout.is_archive:

@@ -25,7 +25,9 @@ def users(files: Iterable[Checked]) -> Users:
             own: Users = content["user_data"]
             lengths = [(len(data["x"]), len(data["y"])) for data in own.values() if "raw" not in data]
         except (ValueError, KeyError, TypeError, AttributeError) as error:
-            raise DataError(f"{file.path}: not a JSON file of LEAF, expected user_data with x and y ({error!r})") from error
+            raise DataError(
+                f"{file.path}: not a JSON file of LEAF, expected user_data with x and y ({error!r})"
+            ) from error
         if any(x != y for x, y in lengths):
             raise DataError(f"{file.path}: a user has not as many labels as samples; make the files again")
         if twice := found.keys() & own.keys():
@@ -38,7 +40,7 @@ def draw(names: Iterable[str], count: int, dataset: str) -> list[str]:
     """``count`` of the users, in order; the same ones in every run. More clients extend the choice."""
     known = sorted(names)
     if count > len(known):
-        raise ConfigError(f"{dataset} has {len(known)} clients with enough samples; set num_clients={len(known)} or less")
+        raise ConfigError(f"{dataset} has {len(known)} clients with enough samples; set num_clients={len(known)}")
     order = seeding.generator(0, "users", dataset).permutation(len(known))
     return [known[i] for i in np.sort(order[:count])]
 

@@ -28,7 +28,7 @@ RECIPE = (
 
 @dataclass(frozen=True)
 class Roles:
-    """Windows of 80 characters as their places in the alphabet, (N, 80) int32, and the character behind each, one of 80.
+    """Windows of 80 characters, as places in the alphabet, (N, 80) int32, and the character behind each, one of 80.
 
     Clients are speaking roles, each with a training and a test part; tests are on all test parts together. Those with
     fewer than ``min_windows`` for training or none for testing are left out, ``num_clients`` of the others are drawn.
@@ -51,9 +51,11 @@ class Roles:
 
         long = [role for role, (train, test) in roles.items() if len(train[1]) >= self.min_windows and len(test[1])]
         chosen = [roles[role] for role in leaf.draw(long, self.num_clients, name)]
-        parts = (joined(role[part] for role in chosen) for part in (0, 1))
-        tensors = [torch.from_numpy(array) for windows in parts for array in windows]
-        return Data(*tensors, source=variant, owners=torch.from_numpy(leaf.owners(len(train[1]) for train, _ in chosen)))
+        train_x, train_y, test_x, test_y = (
+            torch.from_numpy(array) for part in (0, 1) for array in joined(role[part] for role in chosen)
+        )
+        owners = torch.from_numpy(leaf.owners(len(train[1]) for train, _ in chosen))
+        return Data(train_x, train_y, test_x, test_y, variant, owners=owners)
 
 
 @dataclass(frozen=True)

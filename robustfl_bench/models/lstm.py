@@ -52,7 +52,7 @@ class LastStep(nn.Module):
 
 
 class LstmLayer(nn.Module):
-    """Vectors (N, length, e) to the states (N, length, h) of an LSTM that starts from zeros, gates in PyTorch's order."""
+    """Vectors (N, length, e) to the states (N, length, h) of an LSTM that starts from zeros; gates as in PyTorch."""
 
     def __init__(self, width: int, hidden: int) -> None:
         super().__init__()

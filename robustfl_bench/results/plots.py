@@ -174,8 +174,9 @@ def weights(runs: pd.DataFrame, panels: str = "aggregator", conditions: Sequence
     """
     from matplotlib import colormaps
 
-    chosen = _select(runs, panels, panels, conditions)
-    panel_names = _labels(chosen)[0]
+    chosen = _finished(runs, conditions, panels)
+    chosen = chosen.assign(panel=chosen[panels].map(text), line="")
+    panel_names, _ = _labels(chosen)
     tables = {}
     for panel in panel_names:
         folders = list(chosen.loc[chosen["panel"] == panel, "folder"])
@@ -198,8 +199,8 @@ def weights(runs: pd.DataFrame, panels: str = "aggregator", conditions: Sequence
             axis.plot(seen["round"], seen[name], color=colour, linestyle="--" if byzantine else "-", label=label,
                       linewidth=1.2 if few else 0.5)  # fmt: skip
         axis.set_title(_title(panels, panel))
-        axis.set_ylim(bottom=0)
         axis.grid(color="#dddddd", linewidth=0.6)
+    axes[0].set_ylim(bottom=0)
     figure.supylabel("Weight of a client", fontsize=10)
     _heading(figure, _over_seeds(chosen))
     _legend(figure, axes, title="clients", key=_by_number if few else order)
@@ -225,14 +226,20 @@ def save(figure: Figure, output: str | Path) -> Path:
 
 def _select(runs: pd.DataFrame, lines: str, panels: str, conditions: Sequence[str], *x: str) -> pd.DataFrame:
     """The finished runs, comparable but for the setting ``x``, with their ``line`` and ``panel`` labels."""
-    for name in (lines, panels, *x):
+    chosen = _finished(runs, conditions, lines, panels, *x)
+    require_comparable(chosen, (lines, panels, *x))
+    return chosen.assign(line=chosen[lines].map(text), panel=chosen[panels].map(text))
+
+
+def _finished(runs: pd.DataFrame, conditions: Sequence[str], *settings: str) -> pd.DataFrame:
+    """The finished runs that meet the conditions; the settings must be known."""
+    for name in settings:
         check_name(name, keys(runs), "key")
     chosen = where(runs, conditions)
     chosen = chosen[chosen["state"] == "finished"]
     if not len(chosen):
         raise NoRuns("none of these runs is finished; robustfl-results status shows how far they are")
-    require_comparable(chosen, (lines, panels, *x))
-    return chosen.assign(line=chosen[lines].map(text), panel=chosen[panels].map(text))
+    return chosen
 
 
 def _labels(chosen: pd.DataFrame) -> tuple[list[str], list[str]]:
