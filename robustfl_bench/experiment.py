@@ -55,12 +55,14 @@ DEFINING = (
     "num_clients",
     "num_byzantine",
     "byzantine_placement",
+    "byzantine_share_by",
     "participation",
     "eval_every",
     "precision",
     *GROUPS,
 )  # num_byzantine_declared counts where a part uses it
 OPTIONAL = ("corruption", "clustering", "augmentation")  # count where there is one: older runs keep their identity
+UNSEEN = {"byzantine_share_by": "clients"}  # at these values, likewise
 SMALL = 2e9  # samples x parameters of a round up to which a second thread costs more than it brings
 LAST = 10  # evaluated rounds of `last_10`
 CLUSTERED = ("distance", "distance_nearest", "cluster_recovery")  # columns of metrics.csv that the summary has too
@@ -172,7 +174,8 @@ def plan(cfg: DictConfig) -> Plan:
 
 def _identity(config: Mapping[str, Any]) -> dict[str, Any]:
     """What defines the experiment, of a resolved config."""
-    return {key: config[key] for key in DEFINING if config[key] or key not in OPTIONAL}
+    there = [key for key in DEFINING if config[key] or key not in OPTIONAL]
+    return {key: config[key] for key in there if key not in UNSEEN or config[key] != UNSEEN[key]}
 
 
 def _reason(error: InstantiationException) -> str:
@@ -405,7 +408,7 @@ def _summary(
 ) -> dict[str, Any]:
     import torch
 
-    replaced = ("attack", "aggregator", "pre_aggregation", "num_byzantine")
+    replaced = ("attack", "aggregator", "pre_aggregation", "num_byzantine", "+threat")
     plain = [item for item in overrides if item.split("=")[0].split(".")[0] not in replaced]
     seconds = folder.path / "timings.csv"
     rows = seconds.read_text().split()[1:] if seconds.exists() else []

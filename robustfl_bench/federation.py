@@ -103,10 +103,20 @@ class Federation:
         if s.byzantine_placement == "replace" and s.num_byzantine:
             # One order of the clients: with more attackers, the earlier ones stay Byzantine.
             order = seeding.generator(s.seed, "byzantine").permutation(s.num_clients)
-            byzantine = np.sort(_in_turn(order, self.clusters)[: s.num_byzantine])
+            order = _in_turn(order, self.clusters)
+            byzantine = np.sort(order[: self._num_byzantine(order)])
         self.honest_ids = np.setdiff1d(np.arange(s.num_clients), byzantine)
         self.byzantine_ids = byzantine
         self.honest = self.clients(self.honest_ids)
+
+    def _num_byzantine(self, order: np.ndarray) -> int:
+        """How many clients of this order are Byzantine: counted, or by the data that they hold."""
+        s = self.experiment.settings
+        if s.byzantine_share_by == "clients":
+            return s.num_byzantine
+        held = np.cumsum([len(self.parts[i]) for i in order[:-1]])  # one stays honest
+        wanted = s.num_byzantine / s.num_clients * sum(map(len, self.parts))
+        return 1 + int(np.abs(held - wanted).argmin())
 
     def clients(self, ids: np.ndarray) -> Population:
         """The chosen clients with their own samples: feature skew changes them, poison has not yet."""

@@ -13,15 +13,16 @@ from numpy.typing import NDArray
 Array = NDArray[np.float64]
 
 
-def recentred(gram: Array) -> Array:
-    """Gram matrix of the points relative to their medoid, the point of least total distance to the others.
+def recentred(gram: Array, origin: int | None = None) -> Array:
+    """Gram matrix of the points relative to one of them: by default the medoid, of least total distance to the others.
 
     Points that differ little from each other then keep their digits, and no outlier can become the origin.
     """
-    squares = gram.diagonal()
-    sq_dists: Array = squares[:, None] + squares - 2 * gram
-    medoid = np.sqrt(sq_dists.clip(min=0)).sum(axis=1).argmin()
-    relative: Array = gram - gram[medoid] - gram[:, [medoid]] + gram[medoid, medoid]
+    if origin is None:
+        squares = gram.diagonal()
+        sq_dists: Array = squares[:, None] + squares - 2 * gram
+        origin = int(np.sqrt(sq_dists.clip(min=0)).sum(axis=1).argmin())
+    relative: Array = gram - gram[origin] - gram[:, [origin]] + gram[origin, origin]
     return relative
 
 

@@ -149,11 +149,12 @@ class Shard:
 class AttackView:
     """What omniscient, colluding attackers know in a round.
 
-    ``honest`` are the honest updates of the round; ``num_byzantine`` attackers take part in it. ``own`` (b, d),
-    computed when read, are the updates the attackers get by training honestly on their own (poisoned) data from
-    ``params`` (d,); ``train_own`` those from any parameters. ``label_counts`` (h, c) are the honest clients' samples
-    per class. ``aggregate`` asks the server's rule what it would do, given crafted rows (b, d). ``rng`` is the attack's
-    random stream of this round. Where there are several models, all is about one of them and those who train it.
+    ``honest`` are the honest updates of the round, or models where clients send those; ``num_byzantine`` attackers
+    take part in it. ``own`` (b, d), computed when read, are the updates the attackers get by training honestly on
+    their own (poisoned) data from ``params`` (d,); ``train_own`` those from any parameters. ``label_counts`` (h, c)
+    are the honest clients' samples per class. ``aggregate`` asks the server's rule what it would do, given crafted
+    rows (b, d). ``rng`` is the attack's random stream of this round. Where there are several models, all is about one
+    of them and those who train it.
     """
 
     honest: Updates

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor, nn
-from torch.func import functional_call, vmap
+from torch.func import functional_call, grad_and_value, vmap
 from torch.nn import functional
 from torch.nn.grad import conv2d_weight
 
@@ -61,6 +61,13 @@ class Network:
         self._tape: list[tuple[str, nn.Module, Tensor, Tensor]] | None = None
         for name, layer in (self._layers or {}).items():
             layer.register_forward_hook(self._recorder(name))
+        self._tie()
+
+    def _tie(self) -> None:
+        """Make the module's parameters parts of one vector, so that any others are one copy away."""
+        self._held = self.initial.clone()
+        for parameter, view in zip(self.module.parameters(), self.views(self._held).values(), strict=True):
+            parameter.data = view
 
     def _made(self, *name: str | int) -> nn.Module:
         # Modules initialise themselves from the global generator: lend it to them, seeded by name, and restore it.
@@ -88,6 +95,7 @@ class Network:
         """Move buffers and the initial vector to ``device``; returns self."""
         self.module.to(device)
         self.initial = self.initial.to(device)
+        self._tie()
         return self
 
     def views(self, params: Tensor) -> dict[str, Tensor]:
@@ -165,14 +173,39 @@ class Network:
         self.gradients(params, Batch(x, y, (len(y),)), out)
         return out[0]
 
+    def own_gradients(self, stack: Tensor, batch: Batch, out: Tensor) -> Tensor:
+        """Write each client's gradient at its own parameters, its row of ``stack`` (n, d), into its row of ``out``.
+
+        Returns the clients' mean losses (n,) float64. On a CPU the clients take turns: a batch over clients reads every
+        client's weights for each of its samples, and nothing stays in the cache. On a GPU one client alone is too
+        little to do, so those with equally many samples go together.
+        """
+        if out.device.type != "cpu" and self._layers is not None:
+            return self._side_by_side(stack, batch, out)
+        turns = zip(stack, batch.clients(), out.split(1), strict=True)
+        return torch.cat([self._one_by_one(params, Batch(x, y, (len(y),)), row) for params, (x, y), row in turns])
+
+    def _side_by_side(self, stack: Tensor, batch: Batch, out: Tensor) -> Tensor:
+        def loss(views: dict[str, Tensor], x: Tensor, y: Tensor) -> Tensor:
+            return self.criterion(functional_call(self.module, views, (x,)), y)
+
+        losses = torch.empty(len(out), dtype=torch.float64, device=out.device)
+        sizes, samples = np.array(batch.sizes), batch.clients()
+        for size in np.unique(sizes):
+            alike = np.flatnonzero(sizes == size).tolist()
+            x, y = (torch.stack(parts) for parts in zip(*(samples[i] for i in alike), strict=True))
+            gradients, values = vmap(grad_and_value(loss))(self.views(stack[alike]), x, y)
+            out[alike] = torch.cat([gradients[name].flatten(1) for name in self._slots], dim=1)
+            losses[alike] = values.double()
+        return losses
+
     def _one_by_one(self, params: Tensor, batch: Batch, out: Tensor) -> Tensor:
+        self._held.copy_(params)
         losses = []
-        leaves = {name: view.detach().requires_grad_() for name, view in self.views(params).items()}
         for row, x, y in zip(out, batch.x.split(batch.sizes), batch.y.split(batch.sizes), strict=True):
-            loss = self.criterion(functional_call(self.module, leaves, (x,)), y)
-            grads = torch.autograd.grad(loss, list(leaves.values()))
-            for grad, (start, shape) in zip(grads, self._slots.values(), strict=True):
-                row[start : start + shape.numel()].copy_(grad.reshape(-1))
+            loss = self.criterion(self.module(x), y)
+            gradients = torch.autograd.grad(loss, list(self.module.parameters()))
+            torch.cat([gradient.reshape(-1) for gradient in gradients], out=row)
             losses.append(loss.detach().double())
         return torch.stack(losses)
 

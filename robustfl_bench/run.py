@@ -124,18 +124,23 @@ def _attacked(
     ids = federation.byzantine_ids[attackers].tolist()
     storage = federation.storage[: honest.n + len(attackers)]
     clients = np.concatenate([federation.honest_ids[present], ids])
+    models = getattr(federation.experiment.local_update, "sends_models", False)
+
+    def sent(rows: Tensor) -> Tensor:
+        """The uploads that stand behind updates; and, as it undoes itself, the updates behind uploads."""
+        return state.params - rows if models else rows
 
     def joined(crafted: Tensor) -> Updates:
-        return honest.append(crafted.expand(len(attackers), -1), federation.counts[ids], storage)
+        return honest.append(sent(crafted).expand(len(attackers), -1), federation.counts[ids], storage)
 
     def train_own(start: Tensor) -> Tensor:
         rows, there = federation.rows(len(attackers)), replace(state, params=start)
         # Only training from the model that was received is part of the scheme: other trials leave no trace.
         memory = state.local.setdefault("byzantine", {}) if start is state.params else None
-        return federation.train(federation.byzantine, attackers, ids, "batches", there, rows, memory).matrix
+        return sent(federation.train(federation.byzantine, attackers, ids, "batches", there, rows, memory).matrix)
 
     view = AttackView(
-        honest=honest,
+        honest=Updates(sent(honest.matrix), honest.counts, honest.losses) if models else honest,
         num_byzantine=len(attackers),
         round=state.round,
         lr=lr,

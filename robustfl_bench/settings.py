@@ -8,9 +8,11 @@ from robustfl_bench.errors import ConfigError
 
 PRECISIONS = ("highest", "high", "medium")
 PLACEMENTS = ("add", "replace")
+SHARES = ("clients", "data")
 DEVICES = ("auto", "cpu", "cuda")
 SCALES = ("quick", "paper")
 VARIANTS = ("fair", "published")
+LR_POLICIES = ("own", "shared")
 
 
 @dataclass
@@ -25,6 +27,7 @@ class Settings:
     num_byzantine: int
     num_byzantine_declared: int
     byzantine_placement: str
+    byzantine_share_by: str
     participation: float
     eval_every: int
     precision: str
@@ -34,6 +37,7 @@ class Settings:
     results_dir: str
     scale: str
     variant: str
+    lr_policy: str
     checkpoint_seconds: float
     dataset: Any
     corruption: Any
@@ -72,8 +76,10 @@ class Settings:
         for name, value, choices in (
             ("precision", self.precision, PRECISIONS),
             ("byzantine_placement", self.byzantine_placement, PLACEMENTS),
+            ("byzantine_share_by", self.byzantine_share_by, SHARES),
             ("scale", self.scale, SCALES),
             ("variant", self.variant, VARIANTS),
+            ("lr_policy", self.lr_policy, LR_POLICIES),
         ):
             if value is not None and value not in choices:
                 found.append(f"{name} must be one of {', '.join(choices)}, got {value!r}")

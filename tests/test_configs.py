@@ -20,6 +20,8 @@ NEEDS = {
     "model=linear_regression": ["dataset=linear_mixture"],
     "model=mean": ["dataset=mean_mixture"],
     "model=cnn": ["dataset=cifar10"],
+    "model=lenet": ["dataset=mnist"],
+    "model=vgg16": ["dataset=cifar100"],
     "model=gru": ["dataset=ag_news"],
     "dataset=ag_news": ["model=gru"],
     "model=cnn_glorot": ["dataset=cifar10"],

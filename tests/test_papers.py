@@ -193,27 +193,49 @@ def relevant(runs: Mapping[str, Any], scale: str) -> frozenset[tuple[str, str]]:
                      if not {key, key.split(".")[0]} & free)  # fmt: skip
 
 
+DIRECT = ("aggregator", "attack", "num_byzantine", "partition.alpha")  # these change no other setting
+ABSENT = object()
+
+
+def sweep_of(name: str, scale: str, folder: Path | None = None) -> dict[str, list[Any]]:
+    """The swept values of a preset, without the seeds."""
+    preset = (f"+experiment={name}", f"scale={scale}")
+    sweep = OmegaConf.to_container(composed(*preset, preset_folder=folder).hydra.sweeper.params, resolve=True)
+    assert isinstance(sweep, dict)
+    return {str(key): choices(str(key), str(values)) for key, values in sweep.items() if key != "seed"}
+
+
 def cells_of_preset(table: PaperTable, scale: str, folder: Path | None = None) -> set[frozenset[tuple[str, str]]]:
     """The runs that the preset's sweep makes, told by the settings that the table names.
 
-    Rules and attacks change no other setting, so that the configuration is composed once for all of them.
+    What a file of +method, +threat or +setting sets does not depend on the others, so that each is composed once.
     """
     preset = (f"+experiment={table.name}", f"scale={scale}")
-    sweep = OmegaConf.to_container(composed(*preset, preset_folder=folder).hydra.sweeper.params, resolve=True)
-    assert isinstance(sweep, dict)
-    swept = {str(key): choices(str(key), str(values)) for key, values in sweep.items() if key != "seed"}
-    rules, attacks = swept.pop("aggregator"), swept.pop("attack")
+    swept = sweep_of(table.name, scale, folder)
+    direct = [[{key: value} for value in swept.pop(key)] for key in DIRECT if key in swept]
+    files = {key: swept.pop(key) for key in list(swept) if key.startswith("+")}
     keys = {key for cell in table.cells for key in cell.runs or {}}
+
+    def settings(*overrides: str) -> dict[str, Any]:
+        cfg = composed(*preset, *overrides, preset_folder=folder)
+        found = dict(options.flatten(OmegaConf.to_container(without_hydra(cfg), resolve=True)))  # type: ignore[arg-type]
+        found |= {group: name for group, name in cfg.hydra.runtime.choices.items() if options.is_group(group)}
+        return {key: found[key] for key in keys if key in found}
+
     found = set()
     for others in product(*swept.values()):
         one = [f"{key}={value}" for key, value in zip(swept, others, strict=True)]
-        cfg = composed(*preset, *one, preset_folder=folder)
-        base = dict(options.flatten(OmegaConf.to_container(without_hydra(cfg), resolve=True)))  # type: ignore[arg-type]
-        base |= {group: name for group, name in cfg.hydra.runtime.choices.items() if options.is_group(group)}
-        for rule, attack in product(rules, attacks):
-            run = base | {"aggregator": rule, "attack": attack}
-            run |= {"num_byzantine": 0} if attack == "none" else {}
-            found.add(relevant({key: run[key] for key in keys if key in run}, scale))
+        first = {key: f"{key}={values[0]}" for key, values in files.items()}
+        base = settings(*one, *first.values())
+        changes = []
+        for key, values in files.items():
+            held = [settings(*one, *(first | {key: f"{key}={value}"}).values()) for value in values]
+            changes.append([{name: each.get(name, ABSENT) for name in keys if each.get(name, ABSENT)
+                             != base.get(name, ABSENT)} for each in held])  # fmt: skip
+        for parts in product(*changes, *direct):
+            run = {**base, **{key: value for part in parts for key, value in part.items()}}
+            run |= {"num_byzantine": 0} if run["attack"] == "none" else {}
+            found.add(relevant({key: value for key, value in run.items() if value is not ABSENT}, scale))
     return found
 
 
@@ -231,11 +253,17 @@ def check_preset(table: PaperTable, folder: Path | None = None) -> None:
     assert cells_of_preset(table, "paper", folder) == cells_of_table(table, "paper")
     quick = cells_of_preset(table, "quick", folder)
     assert quick and quick <= cells_of_table(table, "quick")
-    last = {cell.block: cell for cell in table.cells if cell.runs is not None}  # the paper's own rule, under attack
+    last = {cell.block: cell for cell in table.cells if cell.runs is not None}  # the last method, under attack
     for scale, cell in product(("paper", "quick"), last.values()):
         runs = cell.runs or {}
         axes = {**cell.column.runs, "aggregator": cell.method}
         axes |= next(block.runs for block in table.blocks if block.label == cell.block)
+        swept = sweep_of(table.name, scale, folder)
+        files = {key: values for key, values in swept.items() if key.startswith("+")}
+        if files:  # they set all else that belongs to the rule, the attack and the model
+            axes = {key: value for key, value in axes.items() if key in swept}
+            ends = (f"/{cell.method}", f"/{runs['attack']}", f"_{runs['model']}")
+            axes |= {key: next(value for value in values if value.endswith(ends)) for key, values in files.items()}
         one = [f"{key}={value}" for key, value in axes.items() if scale == "paper" or key not in matching.SIZES]
         cfg = without_hydra(composed(f"+experiment={table.name}", f"scale={scale}", *one, preset_folder=folder))
         run = {key: canonical(text(leaf(value))) for key, value in options.flatten(plan(cfg).identity)}

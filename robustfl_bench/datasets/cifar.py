@@ -1,4 +1,4 @@
-"""The two formats of CIFAR-10's batches (https://www.cs.toronto.edu/~kriz/cifar.html), read without trusting them."""
+"""The formats of CIFAR's batches (https://www.cs.toronto.edu/~kriz/cifar.html), read without trusting them."""
 
 import io
 import pickle
@@ -41,9 +41,12 @@ class RecordingUnpickler(pickle.Unpickler):
         return lambda *arguments: Recorded(*arguments)  # a new function each time: the program could change it
 
 
-def parse_python(content: bytes, path: str) -> tuple[np.ndarray, np.ndarray]:
+def parse_python(
+    content: bytes, path: str, field: str = "labels", num_classes: int = 10
+) -> tuple[np.ndarray, np.ndarray]:
     """Pixels (N, 3, 32, 32) uint8 and labels (N,) uint8 of a batch of the python version: a pickled dictionary with
-    an array ``data`` (N, 3072) and a list ``labels``. Raises DataError, beginning with ``path``, for all else.
+    an array ``data`` (N, 3072) and the list ``field`` of labels. Raises DataError, beginning with ``path``, for
+    all else.
     """
     try:
         # bytes: Python 2 wrote the official files, whose strings are the pixels too
@@ -54,11 +57,14 @@ def parse_python(content: bytes, path: str) -> tuple[np.ndarray, np.ndarray]:
     if not isinstance(batch, dict):
         raise DataError(f"{path}: not a CIFAR batch, expected a pickled dict, got {type(batch).__name__}")
     fields = {key.decode("latin1") if isinstance(key, bytes) else key: value for key, value in batch.items()}
-    pixels, labels = _pixels(fields.get("data")), fields.get("labels")
+    pixels, labels = _pixels(fields.get("data")), fields.get(field)
     if pixels is None:
         raise DataError(f"{path}: not a CIFAR batch, expected data of shape (N, {PIXELS}) and type uint8")
-    if not isinstance(labels, list) or len(labels) != len(pixels) or not all(map(_is_label, labels)):
-        raise DataError(f"{path}: not a CIFAR-10 batch, expected a list of {len(pixels)} labels from 0 to 9")
+    if not isinstance(labels, list) or len(labels) != len(pixels) or not all(_is_label(x, num_classes) for x in labels):
+        raise DataError(
+            f"{path}: not a CIFAR-{num_classes} batch, expected a list of {len(pixels)} labels "
+            f"from 0 to {num_classes - 1}"
+        )
     return pixels.reshape(-1, 3, 32, 32), np.array(labels, dtype=np.uint8)
 
 
@@ -71,8 +77,8 @@ def _pixels(data: object) -> np.ndarray | None:
     return None
 
 
-def _is_label(value: object) -> bool:
-    return isinstance(value, int) and 0 <= value <= 9
+def _is_label(value: object, num_classes: int) -> bool:
+    return isinstance(value, int) and 0 <= value < num_classes
 
 
 def parse_binary(content: bytes, path: str) -> tuple[np.ndarray, np.ndarray]:

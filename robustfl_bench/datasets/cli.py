@@ -10,6 +10,7 @@ from typing import NoReturn
 from robustfl_bench.datasets import find_folder
 from robustfl_bench.datasets.ag_news import AgNews
 from robustfl_bench.datasets.cifar10 import Cifar10
+from robustfl_bench.datasets.cifar100 import Cifar100
 from robustfl_bench.datasets.digits import Digits
 from robustfl_bench.datasets.download import fetch
 from robustfl_bench.datasets.fashion_mnist import FashionMnist
@@ -20,9 +21,10 @@ from robustfl_bench.datasets.mnist_writers import MnistWriters
 from robustfl_bench.datasets.shakespeare import Shakespeare, ShakespeareLeaf
 from robustfl_bench.errors import DataError
 
-Known = Digits | Mnist | FashionMnist | Cifar10 | AgNews | MnistWriters | Femnist | Shakespeare | ShakespeareLeaf
+Images = Digits | Mnist | FashionMnist | Cifar10 | Cifar100
+Known = Images | AgNews | MnistWriters | Femnist | Shakespeare | ShakespeareLeaf
 ALL: tuple[Known, ...] = (
-    *(Digits(), Mnist(), FashionMnist(), Cifar10(), AgNews()),
+    *(Digits(), Mnist(), FashionMnist(), Cifar10(), Cifar100(), AgNews()),
     *(MnistWriters(), Femnist(), Shakespeare(), ShakespeareLeaf()),
 )
 DATASETS = {dataset.name: dataset for dataset in ALL}

@@ -9,7 +9,11 @@ from robustfl_bench.population import Samples
 
 
 class LocalUpdate(Protocol):
-    """What a client computes between receiving a model and sending its update."""
+    """What a client computes between receiving a model and sending its update.
+
+    With an attribute ``sends_models`` that is true, clients send models: rules get the received model minus those as
+    updates all the same, but attackers see and send models.
+    """
 
     def __call__(self, network: Network, params: Tensor, samples: Samples, lr: float, out: Tensor) -> Tensor:
         """Fill the rows of ``out`` (n, d) with the updates of the clients of ``samples``, who start from ``params``

@@ -88,7 +88,8 @@ class PaperCell:
 class PaperTable:
     """``name`` is also that of the preset that makes its runs; ``repeats`` says what a published number is.
 
-    ``values`` maps a metric of the CSV to the value of a run that is compared with it.
+    ``brings`` is what a method has in its runs beside its rule: rates, say, where every method has its own. ``values``
+    maps a metric of the CSV to the value of a run that is compared with it.
     """
 
     name: str
@@ -98,6 +99,7 @@ class PaperTable:
     methods: tuple[str, ...]
     columns: tuple[Column, ...]
     blocks: tuple[Part, ...] = (Part(),)
+    brings: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     values: Mapping[str, str] = field(default_factory=lambda: {"accuracy": "final_accuracy", "mrd": "mrd"})
     repeats: str = "mean (sd) over 5 seeds"
 
@@ -117,7 +119,8 @@ class PaperTable:
             for method in self.methods:
                 for column in self.columns:
                     key = {**block.published, **column.published, "aggregator": method, "metric": column.metric}
-                    runs = {**self.runs, **block.runs, **column.runs, "aggregator": method}
+                    brought = self.brings.get(method, {})
+                    runs = {**self.runs, **block.runs, **column.runs, **brought, "aggregator": method}
                     for number in here:
                         if _has(number, key):
                             yield PaperCell(block.label, method, column, number, None if column.worst else runs)

@@ -1,0 +1,47 @@
+"""MCA, maximum correntropy aggregation (Luan et al., IEEE TNNLS 2024), as RAGA compares with it (arXiv 2403.13374)."""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from robustfl_bench.gram_space import Array, length, recentred, sq_dists_to
+from robustfl_bench.interfaces import ServerView, check_fields
+from robustfl_bench.updates import Aggregate, Updates
+
+
+@dataclass(frozen=True)
+class Mca:
+    """The vector most like the updates under a Gaussian kernel: a fixed point of their mean weighted by that kernel.
+
+    Weights are exp(-|x_i - y|^2 / (2 sigma^2)), from the mean on until a step moves no more than ``eps`` or after
+    ``max_iter`` steps. The kernel's width is not published: ``sigma`` null takes the median distance of the updates
+    from y, anew in every step. Every client counts once. A fixed sigma that is small against the distances keeps the
+    update nearest to the mean; a large one recovers the mean.
+    """
+
+    sigma: float | None = None
+    eps: float = 1e-5
+    max_iter: int = 100
+
+    def __post_init__(self) -> None:
+        check_fields(self, sigma=(1e-150, math.inf), eps=(0, math.inf), max_iter=(1, math.inf))
+
+    def __call__(self, updates: Updates, server: ServerView) -> Aggregate:
+        gram = recentred(updates.gram.cpu().numpy())
+        weights = np.full(updates.n, 1 / updates.n)
+        for _ in range(self.max_iter):
+            previous, weights = weights, self._kernel(sq_dists_to(gram, weights))
+            if length(gram, weights - previous) <= self.eps:
+                break
+        return updates.combine(torch.from_numpy(weights).to(updates.device))
+
+    def _kernel(self, sq_dists: Array) -> Array:
+        width = float(np.median(sq_dists)) if self.sigma is None else self.sigma**2
+        if width == 0:  # most updates are one and the same
+            likeness = (sq_dists == 0).astype(np.float64)
+        else:  # up to a factor, lest all of them vanish
+            likeness = np.exp((sq_dists.min() - sq_dists) / (2 * width))
+        weights: Array = likeness / likeness.sum()
+        return weights

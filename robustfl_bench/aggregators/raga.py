@@ -1,0 +1,32 @@
+"""RAGA's rule: the geometric median, weighted by data (Zuo et al., arXiv 2403.13374, Algorithm 1); also Byrd-SAGA's."""
+
+import math
+from dataclasses import dataclass
+
+import torch
+
+from robustfl_bench.geometric_median import geometric_median
+from robustfl_bench.interfaces import ConfigError, ServerView, check_fields
+from robustfl_bench.updates import Aggregate, Updates
+
+
+@dataclass(frozen=True)
+class Raga:
+    """The vector of least mean distance to the updates, each counting by its samples, or once without ``weighted``.
+
+    Robust while less than half of the weight is Byzantine. The mean distance is within ``eps`` of the least possible:
+    that is proven for the result, not assumed of a number of steps (see geometric_median.py).
+    """
+
+    eps: float = 1e-5
+    weighted: bool = True
+
+    def __post_init__(self) -> None:
+        check_fields(self, eps=(0, math.inf))
+        if not isinstance(self.weighted, bool):
+            raise ConfigError(f"weighted must be true or false, got {self.weighted!r}")
+
+    def __call__(self, updates: Updates, server: ServerView) -> Aggregate:
+        masses = updates.counts if self.weighted else torch.ones_like(updates.counts)
+        weights = geometric_median(updates.gram.cpu().numpy(), masses.cpu().numpy(), self.eps)
+        return updates.combine(torch.from_numpy(weights).to(updates.device))

@@ -1,0 +1,24 @@
+"""The server's step of RSA (Li et al., AAAI 2019, arXiv 1811.03761): each client votes on every coordinate."""
+
+import math
+from dataclasses import dataclass
+
+from robustfl_bench.interfaces import ServerView, check_fields
+from robustfl_bench.updates import Aggregate, Updates
+
+
+@dataclass(frozen=True)
+class Rsa:
+    """``penalty`` times the sum of the signs of the server's model minus each client's: the gradient of the penalty
+    ``penalty * |client - server|_1`` that ties the models together. Goes with ``local_update=rsa`` of the same penalty.
+
+    A client can move a coordinate by ``penalty``, whatever it sends.
+    """
+
+    penalty: float = 0.005
+
+    def __post_init__(self) -> None:
+        check_fields(self, penalty=(0, math.inf))
+
+    def __call__(self, updates: Updates, server: ServerView) -> Aggregate:
+        return Aggregate(updates.matrix.sign().sum(dim=0).mul_(self.penalty))

@@ -1,0 +1,63 @@
+"""Compressed gradient differences, as in BROADCAST (Zhu and Ling, IEEE TSIPN 2023, arXiv 2104.06685)."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from robustfl_bench import seeding
+from robustfl_bench.interfaces import check_choice, check_fields
+from robustfl_bench.local_updates import LocalUpdate
+from robustfl_bench.network import Network
+from robustfl_bench.population import Samples
+
+
+@dataclass(frozen=True)
+class Compressed:
+    """A client sends only a compressed difference between its new upload and what the server has of it already.
+
+    Both keep h, zero at first. The client sends Q = compress(g - h) of what ``inner`` computes, g; the server takes h
+    + Q for its upload, and both add ``beta`` Q to h, so that what is compressed gets small where g changes little.
+    ``compressor``: ``random`` keeps every coordinate with probability ``share`` and divides by it, which errs nowhere
+    on average; ``top`` keeps that share of the coordinates, the largest. BROADCAST is this on Byrd-SAGA's gradients;
+    ``beta`` null is then 1 / (1 + variance) = ``share``, and 1 with ``top``. The state is one vector per client.
+    """
+
+    inner: LocalUpdate
+    compressor: str = "random"
+    share: float = 0.1
+    beta: float | None = None
+
+    def __post_init__(self) -> None:
+        check_choice("compressor", self.compressor, ("random", "top"))
+        check_fields(self, share=(1e-6, 1), beta=(0, 1))
+
+    def __call__(self, network: Network, params: Tensor, samples: Samples, lr: float, out: Tensor) -> Tensor:
+        """Fill the rows of ``out`` (n, d) with what the server makes of the uploads; returns the losses of
+        ``inner``."""
+        losses = self.inner(network, params, samples, lr, out)
+        if "known_uploads" not in samples.memory:
+            samples.memory["known_uploads"] = params.new_zeros(len(samples.population), network.dim)
+        known = samples.memory["known_uploads"]
+        beta = self.beta if self.beta is not None else self.share if self.compressor == "random" else 1.0
+        for row, client, i in zip(out, samples.clients, samples.ids, strict=True):
+            row -= known[client]
+            row *= self._kept(row, samples, i)
+            row += known[client]
+            known[client].lerp_(row, beta)  # h + beta Q, as row is h + Q
+        return losses
+
+    def step_size(self, lr: float) -> float:
+        """What the server multiplies the aggregate with."""
+        return self.inner.step_size(lr)
+
+    def _kept(self, row: Tensor, samples: Samples, i: int) -> Tensor:
+        """What the coordinates (d,) are multiplied with."""
+        if self.compressor == "top":
+            kept = torch.zeros_like(row)
+            kept[row.abs().topk(max(1, round(self.share * len(row)))).indices] = 1
+            return kept
+        draws = seeding.generator(samples.seed, samples.stream, samples.round, "kept", i)
+        kept = torch.from_numpy(draws.random(len(row), dtype=np.float32) < self.share)
+        return kept.to(row.device) / self.share

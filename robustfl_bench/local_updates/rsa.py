@@ -1,0 +1,46 @@
+"""The clients' step of RSA (Li et al., AAAI 2019, arXiv 1811.03761): models of their own, tied to the server's."""
+
+import math
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from robustfl_bench.interfaces import check_fields
+from robustfl_bench.network import Network
+from robustfl_bench.population import Samples
+
+
+@dataclass(frozen=True)
+class Rsa:
+    """A client sends its own model and takes an SGD step on its loss plus ``penalty * |own - server's|_1``.
+
+    Own models start as the server's first one. As published the server and the clients step at the same time, each from
+    what the other had before. Goes with ``aggregator=rsa`` of the same penalty. Attackers see and send models. The
+    state is one model per client.
+    """
+
+    penalty: float = 0.005
+
+    sends_models = True
+
+    def __post_init__(self) -> None:
+        check_fields(self, penalty=(0, math.inf))
+
+    def __call__(self, network: Network, params: Tensor, samples: Samples, lr: float, out: Tensor) -> Tensor:
+        """Fill the rows of ``out`` (n, d) with ``params`` minus the clients' models; returns these models' losses
+        (n,)."""
+        if "rsa_models" not in samples.memory:
+            samples.memory["rsa_models"] = params.repeat(len(samples.population), 1)
+        models, chosen = samples.memory["rsa_models"], list(samples.clients)
+        own = models[chosen]
+        gradients = torch.empty_like(out)
+        losses = network.own_gradients(own, samples.batch(0), gradients)
+        torch.sub(params, own, out=out)
+        gradients.sub_(out.sign(), alpha=self.penalty)
+        models[chosen] = own.sub_(gradients, alpha=lr)
+        return losses
+
+    def step_size(self, lr: float) -> float:
+        """What the server multiplies the aggregate with."""
+        return lr

@@ -1,0 +1,103 @@
+"""Byrd-SAGA's variance-reduced stochastic gradients (Wu et al., IEEE TSP 2020, arXiv 1912.12716; SAGA: Defazio et al.,
+NeurIPS 2014)."""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from robustfl_bench import seeding
+from robustfl_bench.interfaces import ConfigError, check_fields
+from robustfl_bench.network import Network
+from robustfl_bench.population import Batch, Population, Samples
+
+ROOM = 64  # models by which the store grows
+
+
+@dataclass(frozen=True)
+class Saga:
+    """A client sends the gradient of one of its blocks of samples, corrected by what it knows of all of them.
+
+    Its samples are cut, once and at random, into blocks of ``batch_size``. It sends
+    ``grad_j(w) - grad_j(w_j) + mean``, with j drawn in proportion to the blocks' sizes, w_j the model at which block j
+    was used last (at first the first one) and ``mean`` the mean over its samples of all those old gradients, which is
+    then brought up to date. Without a memory, as in the first round, that is its full gradient.
+
+    Stored are not the gradients of all blocks but the models w_j, one for all clients, which are several times fewer,
+    and the old gradient is computed again. The state is one vector per client and at most one per block, d float32
+    numbers each; a run that could need more than ``memory_gib`` is refused before its first round.
+    """
+
+    memory_gib: float = 16
+
+    def __post_init__(self) -> None:
+        check_fields(self, memory_gib=(0, math.inf))
+
+    def __call__(self, network: Network, params: Tensor, samples: Samples, lr: float, out: Tensor) -> Tensor:
+        """Fill the rows of ``out`` (n, d) for the chosen clients; returns their mean losses (n,), each over its
+        block."""
+        population, memory, chosen = samples.population, samples.memory, list(samples.clients)
+        width = samples.batch_size or int(population.sizes.max())
+        ends = np.cumsum(-(-population.sizes // width))  # of the clients' blocks, among those of all
+        if "saga_models" not in memory:
+            self._begin(network, params, population, int(ends[-1]), memory)
+        batch, blocks = _draw(samples, width, ends)
+        losses = network.gradients(params, batch, out)
+        old = torch.empty_like(out)
+        network.own_gradients(memory["saga_models"][memory["saga_used"][blocks]], batch, old)
+        _store(params, blocks, memory)
+        out -= old
+        share = torch.tensor(batch.sizes) / torch.from_numpy(samples.sizes)  # of the client's samples
+        torch.mul(out, share[:, None].to(out), out=old)
+        out += memory["saga_means"][chosen]
+        memory["saga_means"][chosen] += old
+        return losses
+
+    def step_size(self, lr: float) -> float:
+        """What the server multiplies the aggregate with."""
+        return lr
+
+    def _begin(
+        self, network: Network, params: Tensor, population: Population, blocks: int, memory: dict[str, Tensor]
+    ) -> None:
+        """Let all old gradients be those at ``params``."""
+        needed = 4 * network.dim * (len(population) + blocks + ROOM) / 2**30
+        if needed > self.memory_gib:
+            raise ConfigError(
+                f"saga could need {needed:.3g} GiB to remember {len(population)} clients with {blocks} blocks of "
+                f"samples for {network.dim} parameters, more than local_update.memory_gib={self.memory_gib:g}; "
+                "raise that, raise batch_size, or take a smaller model"
+            )
+        memory["saga_models"] = params[None].clone()
+        memory["saga_used"] = torch.zeros(blocks, dtype=torch.int64, device=params.device)
+        memory["saga_means"] = params.new_empty(len(population), network.dim)
+        network.gradients(params, population.batch(range(len(population))), memory["saga_means"])
+
+
+def _draw(samples: Samples, width: int, ends: np.ndarray) -> tuple[Batch, Tensor]:
+    """A block of each chosen client: its samples, and its number among the blocks of all clients."""
+    rows, sizes, blocks = [], [], []
+    for client, i in zip(samples.clients, samples.ids, strict=True):
+        own = samples.population.slice(client)
+        size = own.stop - own.start
+        order = seeding.generator(samples.seed, "blocks", i).permutation(size)
+        block = seeding.generator(samples.seed, samples.stream, samples.round, "block", i).integers(size) // width
+        rows.append(own.start + order[block * width : (block + 1) * width])
+        sizes.append(len(rows[-1]))
+        blocks.append(ends[client] - 1 - block)
+    x, y = samples.population.x, samples.population.y
+    index = torch.from_numpy(np.concatenate(rows)).to(x.device)
+    return Batch(x[index], y[index], tuple(sizes)), torch.tensor(np.array(blocks), device=x.device)
+
+
+def _store(params: Tensor, blocks: Tensor, memory: dict[str, Tensor]) -> None:
+    """Note that ``blocks`` were used at ``params``, in the place of a model that no block needs any more."""
+    models, used = memory["saga_models"], memory["saga_used"]
+    free = np.setdiff1d(np.arange(len(models)), used.cpu().numpy())
+    if not len(free):
+        memory["saga_models"] = torch.cat([models, models.new_zeros(ROOM, models.shape[1])])
+        free = np.array([len(models)])
+    memory["saga_models"][free[0]] = params
+    used[blocks] = int(free[0])
