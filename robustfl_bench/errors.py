@@ -19,7 +19,7 @@ def check_fields(rule: Any, **bounds: tuple[float, float]) -> None:
     """
     for name, (low, high) in bounds.items():
         value = getattr(rule, name)
-        wanted = type(rule).__annotations__.get(name)
+        wanted = next(vars(c)["__annotations__"][name] for c in type(rule).__mro__ if name in c.__annotations__)
         whole, optional = wanted in (int, int | None), wanted in (int | None, float | None)
         if value is None and optional:
             continue
@@ -35,3 +35,10 @@ def check_choice(name: str, value: Any, choices: tuple[str, ...]) -> None:
     """Raise ConfigError unless ``value`` is one of ``choices``."""
     if value not in choices:
         raise ConfigError(f"{name} must be one of {', '.join(choices)}, got {value!r}")
+
+
+def check_flags(rule: Any, *names: str) -> None:
+    """Raise ConfigError unless every named field is true or false."""
+    for name in names:
+        if not isinstance(getattr(rule, name), bool):
+            raise ConfigError(f"{name} must be true or false, got {getattr(rule, name)!r}")

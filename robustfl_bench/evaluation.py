@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import torch
 from torch import Tensor
 
 from robustfl_bench.federation import Federation, Group
@@ -65,6 +66,17 @@ def weight_metrics(models: Sequence[Trained]) -> Record:
         record["byzantine_accepted"] = sum(int(mask[honest:].sum()) for mask, honest in accepted)
         record["honest_dropped"] = sum(int((~mask[:honest]).sum()) for mask, honest in accepted)
     return record
+
+
+def client_weights(federation: Federation, groups: Sequence[Group], models: Sequence[Trained]) -> Tensor | None:
+    """The weight of every client (N,) float64 in the one model, nan for those who did not take part; None where there
+    are several models or the rule gives no weights."""
+    if len(models) > 1 or models[0].aggregate is None or models[0].aggregate.weights is None:
+        return None
+    present = np.concatenate([federation.honest_ids[groups[0].honest], federation.byzantine_ids[groups[0].attackers]])
+    weights = torch.full((federation.experiment.settings.total_clients,), torch.nan, dtype=torch.float64)
+    weights[present] = models[0].aggregate.weights.cpu()
+    return weights
 
 
 def _accepted(aggregate: Aggregate) -> Tensor | None:

@@ -45,6 +45,7 @@ GROUPS = (
     "server_data",
     "schedule",
     "clustering",
+    "augmentation",
 )
 DEFINING = (
     "seed",
@@ -60,7 +61,7 @@ DEFINING = (
     "precision",
     *GROUPS,
 )  # num_byzantine_declared counts where a part uses it
-OPTIONAL = ("corruption", "clustering")  # count where there is one: older runs keep their identity
+OPTIONAL = ("corruption", "clustering", "augmentation")  # count where there is one: older runs keep their identity
 UNSEEN = {"byzantine_share_by": "clients"}  # at these values, likewise
 SMALL = 2e9  # samples x parameters of a round up to which a second thread costs more than it brings
 LAST = 10  # evaluated rounds of `last_10`
@@ -82,7 +83,16 @@ def _in_variant(fair: Any, published: Any, *, _root_: DictConfig) -> Any:
     return published if _root_.variant == "published" else fair
 
 
+def _attacked(attacked: Any, clean: Any, *, _root_: DictConfig) -> Any:
+    """``${attacked:1,10000}`` in an option: 1 where there are Byzantine clients, else 10000."""
+    attack = _root_.get("attack") or {}
+    absent = _root_.get("num_byzantine") == 0 or str(attack.get("_target_")).endswith(".NoAttack")
+    return clean if absent else attacked
+
+
 OmegaConf.register_new_resolver("at_scale", _at_scale, replace=True)
+OmegaConf.register_new_resolver("attacked", _attacked, replace=True)
+OmegaConf.register_new_resolver("ratio", lambda a, b: a / b, replace=True)  # 32 of 1039 clients: ${ratio:32,1039}
 OmegaConf.register_new_resolver("in_variant", _in_variant, replace=True)
 OmegaConf.register_new_resolver("times", lambda a, b: a * b, replace=True)  # 40 clients per cluster: ${times:40,${k}}
 OmegaConf.register_new_resolver("share", _share, replace=True)
@@ -177,9 +187,12 @@ def _reason(error: InstantiationException) -> str:
 
 
 def _check_model(model: Any, dataset: Dataset) -> None:
-    reads_text, is_text = getattr(model, "reads_text", False), hasattr(dataset, "embedding_dim")
-    if reads_text != is_text:
-        mismatch = "has texts: take model=gru" if is_text else "has no texts: take another model, or dataset=ag_news"
+    reads = "words" if hasattr(model, "reads_text") else "characters" if hasattr(model, "reads_characters") else ""
+    has = "words" if hasattr(dataset, "embedding_dim") else "characters" if hasattr(dataset, "has_characters") else ""
+    if reads != has:
+        takers = {"words": "has texts: take model=gru", "characters": "has texts by character: take model=lstm"}
+        givers = {"words": "ag_news", "characters": "shakespeare"}
+        mismatch = takers.get(has) or f"has no texts: take another model, or dataset={givers[reads]}"
         raise ConfigError(f"model {type(model).__name__} cannot read {dataset.name}, which {mismatch}")
     _num_params(model, dataset)
 
@@ -306,6 +319,9 @@ def _train(planned: Plan, federation: Any, folder: store.RunFolder) -> None:
             for state, record in run(federation, state):  # noqa: B020
                 if record is not None:
                     folder.append("metrics.csv", record)
+                    if state.weights is not None:
+                        shares = dict(zip(federation.names, state.weights.tolist(), strict=True))
+                        folder.append("weights.csv", {"round": state.round} | shares)
                     folder.append("timings.csv", {"round": state.round, "seconds": time.monotonic() - began})
                     began = time.monotonic()
                     progress.set_postfix_str(_shown(record))

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import pairwise
 
@@ -14,6 +14,7 @@ from robustfl_bench import seeding
 from robustfl_bench.interfaces import (
     Aggregator,
     Attack,
+    Augmentation,
     ChoiceView,
     Clustering,
     ConfigError,
@@ -48,6 +49,7 @@ class Experiment:
     schedule: Schedule
     clustering: Clustering | None = None
     corruption: Corruption | None = None
+    augmentation: Augmentation | None = None
 
 
 @dataclass(frozen=True)
@@ -57,6 +59,7 @@ class State:
     ``params`` (k, d) are the models, one unless there is a clustering, and ``previous`` (k, d) their last aggregates.
     ``groups`` (clients,) says who trains which of them, where that is fixed. ``memory`` is what the rule remembers of
     each model, ``local`` what the local updates of honest and of Byzantine clients do; the latter is changed in place.
+    ``weights`` (N,) is what the clients counted for in the last round, where there is one model.
     """
 
     round: int
@@ -65,6 +68,7 @@ class State:
     groups: Tensor | None = None
     memory: tuple[dict[str, Tensor], ...] = ()
     local: dict[str, dict[str, Tensor]] = field(default_factory=dict)
+    weights: Tensor | None = None
 
     def of(self, model: int) -> "State":
         """What concerns one model: ``params`` and ``previous`` are vectors (d,)."""
@@ -133,6 +137,12 @@ class Federation:
             own, rng = population.slice(position), seeding.generator(self.experiment.settings.seed, stream, i)
             population.x[own] = scaling.inputs(corruption(scaling.pixels(population.x[own]), rng))
         return population
+
+    @property
+    def names(self) -> list[str]:
+        """Every client by its number, and whether it is Byzantine."""
+        byzantine = set(self.byzantine_ids.tolist())
+        return [f"{'byzantine' if i in byzantine else 'client'}_{i}" for i in range(len(self.counts))]
 
     @cached_property
     def labels(self) -> np.ndarray:
@@ -249,12 +259,22 @@ class Federation:
     ) -> Updates:
         """The updates of the chosen clients from the model of ``state``, written into the rows of ``out`` (n, d)."""
         s = self.experiment.settings
-        kept = {} if memory is None else memory
-        samples = Samples(population, clients, ids, s.seed, stream, state.round, s.batch_size, kept)
+        kept, augmentation = {} if memory is None else memory, self.experiment.augmentation
+        samples = Samples(population, clients, ids, s.seed, stream, state.round, s.batch_size, kept, augmentation)
         lr = self.experiment.schedule(s.lr, state.round)
-        train = self.experiment.local_update
-        losses = train(self.network, state.params, samples, lr, out) if clients else out.new_zeros(0).double()
+        losses = self._local_update(samples, state.params, lr, out) if clients else out.new_zeros(0).double()
         return Updates(out, torch.from_numpy(samples.sizes).to(out.device, torch.float64), losses)
+
+    def _local_update(self, samples: Samples, params: Tensor, lr: float, out: Tensor) -> Tensor:
+        """Fill ``out`` (n, d) with the updates of the clients of ``samples``; returns their losses (n,)."""
+        update, network = self.experiment.local_update, self.network
+        if not network.stochastic:
+            return update(network, params, samples, lr, out)
+        losses = []  # every client has a stream of its own, whoever else takes part
+        for client, identity, row in zip(samples.clients, samples.ids, out.split(1), strict=True):
+            with network.noise(seeding.integer(samples.seed, "noise", samples.stream, samples.round, identity)):
+                losses.append(update(network, params, replace(samples, clients=[client], ids=[identity]), lr, row))
+        return torch.cat(losses)
 
     @cached_property
     def storage(self) -> Tensor:

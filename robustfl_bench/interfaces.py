@@ -14,6 +14,7 @@ from robustfl_bench.errors import ConfigError as ConfigError
 from robustfl_bench.errors import DataError as DataError
 from robustfl_bench.errors import check_choice as check_choice
 from robustfl_bench.errors import check_fields as check_fields
+from robustfl_bench.errors import check_flags as check_flags
 from robustfl_bench.updates import Aggregate, Updates
 
 
@@ -105,6 +106,18 @@ class Corruption(Protocol):
 
     def __call__(self, images: Tensor, rng: np.random.Generator) -> Tensor:
         """Images (N, C, H, W) in [0, 1], corrupted; the input is left as it is. ``rng`` is the client's own stream."""
+
+
+class Augmentation(Protocol):
+    """Changes a client's samples a little when it trains on them; the losses it reports are of samples as they are."""
+
+    @property
+    def per(self) -> str:
+        """``round``: one changed copy of the samples serves all passes over them in a round; ``batch``: no copy serves
+        twice."""
+
+    def __call__(self, x: Tensor, rng: np.random.Generator) -> Tensor:
+        """The changed samples, of the same shape as ``x`` (N, ...), which is left as it is."""
 
 
 class Model(Protocol):

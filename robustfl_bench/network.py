@@ -1,6 +1,7 @@
 """A network as a function of one flat parameter vector, and the gradients of many clients at once."""
 
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
@@ -44,7 +45,8 @@ class Network:
     ) -> None:
         words = [] if vectors is None else [vectors.cpu()]
         self._make, self._seed = partial(model, input_shape, num_classes, *words), seed
-        self.module = self._made("initial model")
+        self.module = self._made("initial model").eval()
+        self.stochastic = any(isinstance(layer, nn.Dropout) for layer in self.module.modules())
         self.num_classes, self.regression = num_classes, regression
         self.criterion: Callable[..., Tensor] = squared_error if regression else functional.cross_entropy
         self._least_squares = regression and least_squares.is_linear_regression(self.module)
@@ -72,6 +74,18 @@ class Network:
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seeding.integer(self._seed, *name))
             return self._make()
+
+    @contextmanager
+    def noise(self, seed: int) -> Iterator[None]:
+        """Within it the module is stochastic (dropout), from a stream of its own; outside it is not."""
+        device = self.initial.device
+        with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
+            torch.manual_seed(seed)
+            self.module.train()
+            try:
+                yield
+            finally:
+                self.module.eval()
 
     def another_initial(self, number: int) -> Tensor:
         """Initial parameters (d,), drawn independently for every ``number``; number 0 has ``initial``."""
@@ -115,6 +129,8 @@ class Network:
     @torch.no_grad()
     def losses(self, params: Tensor, x: Tensor, y: Tensor) -> Tensor:
         """Mean losses (k,) float64 of k models ``params`` (k, d) on the same samples."""
+        if self.stochastic:  # large networks, whose layers may have no batched form (LSTM): one by one
+            return torch.stack([self.criterion(self.logits(one, x), y).double() for one in params])
         outputs = sum(shape.numel() // shape[-1] for _, shape in self._slots.values() if len(shape))
         chunk = max(1, STACK_BYTES // (4 * len(x) * max(outputs, 1)))
 

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from robustfl_bench import seeding
+from robustfl_bench.interfaces import Augmentation
 
 
 class Batch:
@@ -79,7 +80,7 @@ class Samples:
 
     ``ids`` are the clients' positions in the whole federation: a client draws the same batches whoever else takes
     part. ``batch_size`` None means the whole local set. ``memory`` is what a local update scheme keeps from round to
-    round; it is changed in place.
+    round; it is changed in place. ``augmentation`` changes what is drawn, once in a round or every time.
     """
 
     population: Population
@@ -90,6 +91,7 @@ class Samples:
     round: int
     batch_size: int | None = None
     memory: dict[str, Tensor] = field(default_factory=dict)
+    augmentation: Augmentation | None = None
 
     @property
     def sizes(self) -> np.ndarray:
@@ -102,6 +104,13 @@ class Samples:
 
     def batch(self, step: int) -> Batch:
         """The batch of local step ``step``: ``batch_size`` samples per client without replacement, or all."""
+        batch = self._drawn(step)
+        if self.augmentation is None:
+            return batch
+        parts = zip(batch.x.split(batch.sizes), self.ids, strict=True)
+        return Batch(torch.cat([self._augmented(x, i, step) for x, i in parts]), batch.y, batch.sizes)
+
+    def _drawn(self, step: int) -> Batch:
         if self.batch_size is None:
             return self.full()
         rows, sizes = [], []
@@ -118,18 +127,28 @@ class Samples:
     def epochs(self, position: int, number: int) -> Iterator[tuple[Tensor, Tensor]]:
         """The batches of ``number`` passes of one of the chosen clients over its samples: in an order drawn for each
         pass, ``batch_size`` at a time with what is left over as the last, or all at once."""
-        population = self.population
-        own = population.slice(self.clients[position])
-        size = own.stop - own.start
+        own, identity = self.population.slice(self.clients[position]), self.ids[position]
+        x, y = self.population.x[own], self.population.y[own]
+        each = self.augmentation is not None and self.augmentation.per == "batch"
+        if not each:
+            x = self._augmented(x, identity)
+        for step, index in enumerate(self._passes(len(y), identity, number, x.device)):
+            batch = x if index is None else x[index]
+            yield self._augmented(batch, identity, step) if each else batch, y if index is None else y[index]
+
+    def _passes(self, size: int, identity: int, number: int, device: torch.device) -> Iterator[Tensor | None]:
+        """The batches of ``number`` passes over ``size`` samples as indices; None for all of them."""
         if self.batch_size is None or size <= self.batch_size:
-            for _ in range(number):
-                yield population.x[own], population.y[own]
+            yield from [None] * number
             return
         for epoch in range(number):
-            rng = seeding.generator(self.seed, self.stream, self.round, "epoch", epoch, self.ids[position])
-            order = torch.from_numpy(own.start + rng.permutation(size)).to(population.x.device)
-            for index in torch.split(order, self.batch_size):
-                yield population.x[index], population.y[index]
+            rng = seeding.generator(self.seed, self.stream, self.round, "epoch", epoch, identity)
+            yield from torch.from_numpy(rng.permutation(size)).to(device).split(self.batch_size)
+
+    def _augmented(self, x: Tensor, identity: int, *step: int) -> Tensor:
+        if self.augmentation is None:
+            return x
+        return self.augmentation(x, seeding.generator(self.seed, "augmentation", self.round, identity, *step))
 
     def _take(self, rows: np.ndarray, sizes: np.ndarray) -> Batch:
         index = torch.from_numpy(rows).to(self.population.x.device)

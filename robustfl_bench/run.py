@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from robustfl_bench import seeding
-from robustfl_bench.evaluation import Record, Trained, model_metrics, weight_metrics
+from robustfl_bench.evaluation import Record, Trained, client_weights, model_metrics, weight_metrics
 from robustfl_bench.federation import Federation, Group, State
 from robustfl_bench.interfaces import AttackView, ConfigError, ServerView, StartView
 from robustfl_bench.updates import Aggregate, Updates
@@ -46,7 +46,8 @@ def run(federation: Federation, state: State) -> Iterator[tuple[State, Record | 
         models = [_trained(federation, state.of(model), group, lr) for model, group in enumerate(groups)]
         params, previous = torch.stack([model.params for model in models]), _last_aggregates(state, models)
         memory = tuple(_remembered(state.of(i), model) for i, model in enumerate(models))
-        state = replace(state, round=state.round + 1, params=params, previous=previous, memory=memory)
+        weights = client_weights(federation, groups, models)
+        state = replace(state, round=state.round + 1, params=params, previous=previous, memory=memory, weights=weights)
         record = None
         if state.round % s.eval_every == 0 or state.round == s.rounds:
             record = {"round": state.round, "lr": lr}

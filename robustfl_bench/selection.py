@@ -14,9 +14,9 @@ def num_kept(rule: str, n: int, num_byzantine: int) -> int:
     return n - num_byzantine
 
 
-def mean_of_lowest(updates: Updates, scores: Tensor, count: int) -> Aggregate:
-    """Mean of the ``count`` updates of lowest score (n,); equal scores go by client order."""
+def mean_of_lowest(updates: Updates, scores: Tensor, count: int, weighted: bool = False) -> Aggregate:
+    """Mean, by samples if ``weighted``, of the ``count`` updates of lowest score (n,); of equals the first clients."""
     chosen = scores.argsort(stable=True)[:count]
     weights = torch.zeros(updates.n, dtype=torch.float64, device=updates.device)
-    weights[chosen] = 1 / len(chosen)
+    weights[chosen] = updates.counts[chosen] / updates.counts[chosen].sum() if weighted else 1 / len(chosen)
     return updates.combine(weights)

@@ -50,6 +50,7 @@ class Settings:
     server_data: Any
     schedule: Any
     clustering: Any
+    augmentation: Any
 
     def errors(self) -> list[str]:
         """What is out of range, one phrase each."""

@@ -27,7 +27,7 @@ def build(group: str, name: str, *overrides: str, num_byzantine: int = 3) -> Any
     return instantiate(config[group])
 
 
-def make_server(class_updates: Tensor, step_size: float = 0.1, seed: int = 0) -> ServerView:
+def make_server(class_updates: Tensor, step_size: float = 0.1, seed: int = 0, clients: int = 20) -> ServerView:
     """A server whose loss is ``|params - target|^2 / 2``, with ``target`` such that its update is their mean."""
     update = class_updates.mean(dim=0)
     params = torch.zeros_like(update)
@@ -41,8 +41,8 @@ def make_server(class_updates: Tensor, step_size: float = 0.1, seed: int = 0) ->
         round=0,
         rng=np.random.default_rng(seed),
         previous=None,
-        clients=None,
-        counts=torch.zeros(0),
+        clients=torch.arange(clients),
+        counts=torch.ones(clients, dtype=torch.float64),
         memory={},
         losses_of=lambda params, clients: torch.zeros(len(clients), dtype=torch.float64),
         train_per_class=lambda: class_updates,
@@ -68,4 +68,4 @@ def skewed_round(
     attacks = -scale * updates.mean(axis=0) + 0.1 * rng.normal(size=(wild, d))
     matrix = torch.from_numpy(np.concatenate([attacks, updates])).float()
     class_updates = torch.from_numpy(corners + 0.2 * rng.normal(size=(classes, d))).float()
-    return Updates(matrix), make_server(class_updates, seed=seed)
+    return Updates(matrix), make_server(class_updates, seed=seed, clients=honest + wild)

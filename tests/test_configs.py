@@ -24,6 +24,11 @@ NEEDS = {
     "model=vgg16": ["dataset=cifar100"],
     "model=gru": ["dataset=ag_news"],
     "dataset=ag_news": ["model=gru"],
+    "model=cnn_glorot": ["dataset=cifar10"],
+    "model=femnist_cnn": ["dataset=mnist"],
+    "model=lstm": ["dataset=shakespeare"],
+    "dataset=shakespeare": ["model=lstm"],
+    "dataset=shakespeare_leaf": ["model=lstm"],
 }
 ROOM = ["num_clients=40", "num_byzantine=2", "attack=ipm"]
 

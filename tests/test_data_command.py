@@ -245,7 +245,7 @@ def test_failed_download_exits_with_3(
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["verify", "mnits"], "no data set 'mnits', did you mean mnist?"),
+        (["verify", "mnits"], "no data set 'mnits', did you mean mnist or femnist?"),
         (["prepare", "imagenet"], "no data set 'imagenet', there are digits, mnist, fashion_mnist, cifar10, cifar100"),
         (["prepare"], "required: NAME"),
         (["destroy", "mnist"], "invalid choice: 'destroy'"),

@@ -9,7 +9,7 @@ from pathlib import Path
 import robustfl_bench
 
 PACKAGE = Path(robustfl_bench.__file__).parent
-RULES = ("aggregators", "attacks", "partitions", "pre_aggregations", "corruptions", "models")
+RULES = ("aggregators", "attacks", "partitions", "pre_aggregations", "corruptions", "augmentations", "models")
 
 
 def modules() -> dict[str, Path]:

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from robustfl_bench.interfaces import ConfigError, ServerView
+from robustfl_bench.interfaces import ServerView, check_flags
 from robustfl_bench.updates import Aggregate, Updates
 
 
@@ -13,8 +13,7 @@ class Average:
     weighted: bool = False
 
     def __post_init__(self) -> None:
-        if not isinstance(self.weighted, bool):
-            raise ConfigError(f"weighted must be true or false, got {self.weighted!r}")
+        check_flags(self, "weighted")
 
     def __call__(self, updates: Updates, server: ServerView) -> Aggregate:
         weights = updates.counts if self.weighted else updates.counts.new_ones(updates.n)

@@ -3,7 +3,7 @@
 import math
 from dataclasses import dataclass
 
-from robustfl_bench.interfaces import ConfigError, ServerView, check_fields
+from robustfl_bench.interfaces import ConfigError, ServerView, check_fields, check_flags
 from robustfl_bench.selection import mean_of_lowest
 from robustfl_bench.updates import Aggregate, Updates
 
@@ -15,25 +15,34 @@ class Krum:
     With ``num_selected`` > 1 the mean of that many best-scored updates (Multi-Krum), None meaning n - f as in BOBA.
     The theory needs n > 2f + 2, which ``check`` enforces; the rule itself only needs a neighbour to compare with, so
     that it also runs on the few means which bucketing makes. Distances are squared and exclude the update itself.
+
+    ARFL's code (Li et al., arXiv 2101.05880) differs in all of that: ``num_byzantine`` None, half of the clients of the
+    round whatever the theory says; distances not ``squared``; ``self_distance``, the update is the first of its own
+    n - f - 2 neighbours; and a mean ``weighted`` by samples.
     """
 
-    num_byzantine: int
+    num_byzantine: int | None
     num_selected: int | None = 1
+    squared: bool = True
+    self_distance: bool = False
+    weighted: bool = False
 
     def __post_init__(self) -> None:
         check_fields(self, num_byzantine=(0, math.inf), num_selected=(1, math.inf))
+        check_flags(self, "squared", "self_distance", "weighted")
 
     def check(self, n: int) -> None:
-        """Raise ConfigError when n clients are too few for Krum's guarantee."""
-        if n <= 2 * self.num_byzantine + 2:
+        """Raise ConfigError when n clients are too few for Krum's guarantee, or for its selection."""
+        if self.num_byzantine is not None and n <= 2 * self.num_byzantine + 2:
             raise ConfigError(f"Krum needs n > 2f + 2, got n={n}, f={self.num_byzantine}; lower num_byzantine_declared")
         if self.num_selected is not None and self.num_selected > n:
             raise ConfigError(f"num_selected must be <= n, got num_selected={self.num_selected}, n={n}")
 
     def __call__(self, updates: Updates, server: ServerView) -> Aggregate:
-        n, f = updates.n, self.num_byzantine
-        if n < f + 3:
-            raise ConfigError(f"Krum cannot compare updates unless n > f + 2, got n={n}, f={f}")
-        others = updates.sq_dists.clone().fill_diagonal_(math.inf)
-        scores = others.sort(dim=1).values[:, : n - f - 2].sum(dim=1)
-        return mean_of_lowest(updates, scores, n - f if self.num_selected is None else self.num_selected)
+        n, f = updates.n, updates.n // 2 if self.num_byzantine is None else self.num_byzantine
+        others = n - f - 2 - self.self_distance
+        if others < 1:
+            raise ConfigError(f"Krum cannot compare updates unless n > f + {2 + self.self_distance}, got n={n}, f={f}")
+        dists = updates.sq_dists.clone() if self.squared else updates.sq_dists.sqrt()
+        scores = dists.fill_diagonal_(math.inf).sort(dim=1).values[:, :others].sum(dim=1)
+        return mean_of_lowest(updates, scores, n - f if self.num_selected is None else self.num_selected, self.weighted)

@@ -14,12 +14,19 @@ from robustfl_bench.datasets.cifar100 import Cifar100
 from robustfl_bench.datasets.digits import Digits
 from robustfl_bench.datasets.download import fetch
 from robustfl_bench.datasets.fashion_mnist import FashionMnist
-from robustfl_bench.datasets.files import check, find, read
+from robustfl_bench.datasets.femnist import Femnist
+from robustfl_bench.datasets.files import Source, check, find, read
 from robustfl_bench.datasets.mnist import Mnist
+from robustfl_bench.datasets.mnist_writers import MnistWriters
+from robustfl_bench.datasets.shakespeare import Shakespeare, ShakespeareLeaf
 from robustfl_bench.errors import DataError
 
-Known = Digits | Mnist | FashionMnist | Cifar10 | Cifar100 | AgNews
-ALL: tuple[Known, ...] = (Digits(), Mnist(), FashionMnist(), Cifar10(), Cifar100(), AgNews())
+Images = Digits | Mnist | FashionMnist | Cifar10 | Cifar100
+Known = Images | AgNews | MnistWriters | Femnist | Shakespeare | ShakespeareLeaf
+ALL: tuple[Known, ...] = (
+    *(Digits(), Mnist(), FashionMnist(), Cifar10(), Cifar100(), AgNews()),
+    *(MnistWriters(), Femnist(), Shakespeare(), ShakespeareLeaf()),
+)
 DATASETS = {dataset.name: dataset for dataset in ALL}
 
 
@@ -66,8 +73,8 @@ def list_all(root: Path) -> None:
                 dataset.name,
                 "x".join(map(str, dataset.input_shape)),
                 str(dataset.num_classes),
-                str(source.num_train),
-                str(source.num_test),
+                "?" if source.num_train is None else str(source.num_train),
+                "?" if source.num_test is None else str(source.num_test),
                 source.licence,
                 f"not in {root}" if layout is None else str(root / layout.path),
             )
@@ -79,27 +86,37 @@ def list_all(root: Path) -> None:
 
 def prepare(dataset: Known, root: Path) -> None:
     """Use the files under ``root`` if they are right, else download the official ones into it."""
-    try:
-        _, variant = read(dataset.source, root)
-    except DataError:
-        if dataset.source.downloads:
-            print(f"{dataset.name}: downloading into {root / dataset.name}")
-        for download in dataset.source.downloads:
-            fetch(download, root / dataset.name)
-        _, variant = read(dataset.source, root)
-    layout = find(dataset.source, root)
-    assert layout is not None
-    print(f"{dataset.name}: ready in {root / layout.path} ({variant})")
+    for source in sources(dataset):
+        try:
+            _, variant = read(source, root)
+        except DataError:
+            if source.downloads:
+                print(f"{source.name}: downloading into {root / source.name}")
+            for download in source.downloads:
+                fetch(download, root / source.name)
+            _, variant = read(source, root)
+        layout = find(source, root)
+        assert layout is not None
+        print(f"{source.name}: ready in {root / layout.path} ({variant})")
 
 
 def verify(dataset: Known, root: Path) -> None:
     """Print for every file whether it is right and which variant it is; raises DataError if any is not."""
-    files = check(dataset.source, root)
-    for file in files:
-        print(f"BAD {file.path}: {file.problem}" if file.problem else f"OK  {file.path}: {file.variant}")
-    bad = sum(bool(file.problem) for file in files)
-    if bad:
-        raise DataError(f"{dataset.name}: {bad} of {len(files)} files are bad; {dataset.source.remedy(root)}")
+    for source in sources(dataset):
+        files = check(source, root)
+        for file in files:
+            print(f"BAD {file.path}: {file.problem}" if file.problem else f"OK  {file.path}: {file.variant}")
+        bad = sum(bool(file.problem) for file in files)
+        if bad:
+            raise DataError(f"{source.name}: {bad} of {len(files)} files are bad; {source.remedy(root)}")
+
+
+def sources(dataset: Known) -> list[Source]:
+    """The files of a data set, those that it adds to first."""
+    found = [dataset.source]
+    while found[0].base is not None:
+        found.insert(0, found[0].base)
+    return found
 
 
 def _parser() -> Parser:

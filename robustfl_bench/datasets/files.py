@@ -16,6 +16,8 @@ from robustfl_bench.datasets.download import Download
 from robustfl_bench.errors import DataError
 
 UNPACK: dict[str, Callable[[bytes], bytes]] = {".gz": gzip.decompress, "": bytes, ".xz": lzma.decompress}
+PARTS = ("train", "test")
+UNKNOWN = "own preprocessing, no checksum is published"
 UNPACK_ERRORS = (OSError, EOFError, zlib.error, lzma.LZMAError, tarfile.TarError)
 
 
@@ -23,8 +25,9 @@ UNPACK_ERRORS = (OSError, EOFError, zlib.error, lzma.LZMAError, tarfile.TarError
 class File:
     """A file of a data set, known by its unpacked content; on disk it may be plain, ``.gz`` or ``.xz``.
 
-    ``known`` maps checksums, such as ``md5:<hex>``, to the variant that has them, the official one first.
-    ``size`` in bytes, where all variants agree on it, tells a truncated file from another one.
+    ``known`` maps checksums, such as ``md5:<hex>``, to the variant that has them, the official one first; empty where
+    everybody makes the file anew. ``size`` in bytes, where all variants agree on it, tells a truncated file from
+    another one.
     """
 
     name: str
@@ -39,6 +42,8 @@ class File:
             algorithm, _, digest = checksum.partition(":")
             if hashlib.new(algorithm, content, usedforsecurity=False).hexdigest() == digest:
                 return variant
+        if not self.known:
+            return UNKNOWN
         expected = next(iter(self.known))
         raise DataError(f"content of {len(content)} bytes is not the expected {expected}: damaged, or another file")
 
@@ -60,21 +65,28 @@ class Source:
     """All that is known about a data set's files before any is read.
 
     ``layouts`` are in order of preference; the first is what ``downloads`` (into the sub-folder ``name``) make.
-    ``package`` is the Python package that carries the files, where there is one and nothing to download.
+    ``leaf`` are folders whose ``train/*.json`` and ``test/*.json``, whatever their names, are the files: what LEAF's
+    preprocessing writes. ``package`` is the Python package that carries the files, where there is one and nothing to
+    download; ``recipe`` is how to make them, where nobody publishes them. ``base`` is a data set that this one adds to.
     """
 
     name: str
     layouts: tuple[Layout, ...]
     downloads: tuple[Download, ...]
-    num_train: int
-    num_test: int
+    num_train: int | None
+    num_test: int | None
     licence: str
+    leaf: tuple[str, ...] = ()
     package: str | None = None
+    recipe: str | None = None
+    base: "Source | None" = None
 
     def remedy(self, root: Path) -> str:
         """What to do about a missing or damaged file."""
         if self.package:
             return f"reinstall {self.package}, which carries it"
+        if self.recipe:
+            return self.recipe
         return f"run `robustfl-data prepare {self.name} --data-dir {shlex.quote(str(root))}`"
 
 
@@ -97,17 +109,20 @@ def find(source: Source, root: Path) -> Layout | None:
             return float(os.path.isfile(root / layout.path))
         return sum(_path(root / layout.path, file) is not None for file in layout.files) / len(layout.files)
 
-    shares = [share(layout) for layout in source.layouts]
+    layouts = [*(layout for folder in source.leaf if (layout := _leaf(root, folder))), *source.layouts]
+    shares = [share(layout) for layout in layouts]
     if 1.0 in shares:
-        return source.layouts[shares.index(1.0)]
-    return next((layout for layout, share in zip(source.layouts, shares, strict=True) if share > 0), None)
+        return layouts[shares.index(1.0)]
+    return next((layout for layout, share in zip(layouts, shares, strict=True) if share > 0), None)
 
 
 def check(source: Source, root: Path) -> list[Checked]:
     """Read and check every file of the data set, in the order of its layout; raises DataError when none is there."""
     layout = find(source, root)
     if layout is None:
-        places = ", ".join(layout.path for layout in source.layouts)
+        places = ", ".join(
+            [*(f"{folder}/train and /test" for folder in source.leaf), *(x.path for x in source.layouts)]
+        )
         hint = " or point data_dir (or ROBUSTFL_DATA) to its files" if source.package is None else ""
         raise DataError(f"no {source.name} in {root} (looked for {places}); {source.remedy(root)}{hint}")
     if layout.is_archive:
@@ -125,6 +140,13 @@ def read(source: Source, root: Path) -> tuple[list[Checked], str]:
     return checked, " and ".join(dict.fromkeys(file.variant for file in checked))
 
 
+def _leaf(root: Path, folder: str) -> Layout | None:
+    """The JSON files, packed or not, in both parts of a folder; None unless both have some."""
+    parts = [sorted({path.name.split(".json")[0] for path in (root / folder / part).glob("*.json*")}) for part in PARTS]
+    files = [File(f"{part}/{name}.json", {}) for part, names in zip(PARTS, parts, strict=True) for name in names]
+    return Layout(folder, tuple(files)) if all(parts) else None
+
+
 def _path(folder: Path, file: File) -> Path | None:
     candidates = (folder / (file.name + suffix) for suffix in UNPACK)
     return next((path for path in candidates if os.path.isfile(path)), None)  # False where we may not look
@@ -135,7 +157,7 @@ def _check_file(folder: Path, file: File) -> Checked:
     if path is None:
         return Checked(str(folder / file.name), file.name, problem="is missing, also as .gz and .xz")
     try:
-        content = UNPACK[path.name.removeprefix(file.name)](path.read_bytes())
+        content = UNPACK[path.name.removeprefix(PurePosixPath(file.name).name)](path.read_bytes())
         return Checked(str(path), file.name, content, file.variant(content))
     except UNPACK_ERRORS as error:
         return Checked(str(path), file.name, problem=f"cannot be read: truncated or damaged? ({error})")

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 import torch
 from torch import nn
 
-from robustfl_bench.interfaces import ConfigError
+from robustfl_bench.interfaces import ConfigError, check_choice
+from robustfl_bench.models.initialisation import INITS, glorot
 
 
 @dataclass(frozen=True)
@@ -13,16 +14,19 @@ class Cnn:
     """3x3 convolutions without padding and ReLU, 2x2 max-pooling after all but the last, then two dense layers.
 
     ``channels`` are the convolutions' outputs, ``dense`` the width of the hidden dense layer. With the default and
-    3 x 32 x 32 inputs: 32, 64, 64 channels, dense 64, 122,570 parameters.
+    3 x 32 x 32 inputs: 32, 64, 64 channels, dense 64, 122,570 parameters. ``init``: PyTorch's own, or ``glorot`` as
+    in the tutorial (Keras).
     """
 
     channels: tuple[int, ...] = (32, 64, 64)
     dense: int = 64
+    init: str = "pytorch"
 
     def __post_init__(self) -> None:
         widths = [*self.channels, self.dense]
         if not self.channels or not all(isinstance(width, int) and width >= 1 for width in widths):
             raise ConfigError(f"model.channels and model.dense must be positive whole numbers, got {widths}")
+        check_choice("init", self.init, INITS)
 
     def __call__(self, input_shape: tuple[int, ...], num_classes: int) -> nn.Module:
         if len(input_shape) != 3:
@@ -42,4 +46,5 @@ class Cnn:
                 )
         size = torch.Size([channels, height, width]).numel()
         layers += [nn.Flatten(), nn.Linear(size, self.dense), nn.ReLU(), nn.Linear(self.dense, num_classes)]
-        return nn.Sequential(*layers)
+        module = nn.Sequential(*layers)
+        return glorot(module) if self.init == "glorot" else module

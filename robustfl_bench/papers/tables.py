@@ -62,10 +62,14 @@ class Part:
 
 @dataclass(frozen=True)
 class Column(Part):
-    """A column: its ``metric`` by the CSV's name. ``worst``: no runs of its own, the least of the attacks' columns."""
+    """A column: its ``metric`` by the CSV's name. ``worst``: no runs of its own, the least of the attacks' columns.
+
+    ``brings`` is what a method has in its runs here and not elsewhere.
+    """
 
     metric: str = "accuracy"
     worst: bool = False
+    brings: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -119,7 +123,7 @@ class PaperTable:
             for method in self.methods:
                 for column in self.columns:
                     key = {**block.published, **column.published, "aggregator": method, "metric": column.metric}
-                    brought = self.brings.get(method, {})
+                    brought = {**self.brings.get(method, {}), **column.brings.get(method, {})}
                     runs = {**self.runs, **block.runs, **column.runs, **brought, "aggregator": method}
                     for number in here:
                         if _has(number, key):

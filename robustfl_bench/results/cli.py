@@ -76,8 +76,8 @@ def _parser() -> argparse.ArgumentParser:
     table.add_argument("--format", choices=FORMATS, default="text")
     table.set_defaults(run=_table)
 
-    plot = commands.add_parser("plot", help="accuracy against the round, a value against a setting, recall per class")
-    plot.add_argument("kind", choices=("accuracy", "sweep", "recall"))
+    plot = commands.add_parser("plot", help="accuracy or weights against the round, a value against a setting, recall")
+    plot.add_argument("kind", choices=("accuracy", "sweep", "recall", "weights"))
     plot.add_argument("--x", metavar="KEY", help="of a sweep: setting along the axis, such as partition.alpha")
     plot.add_argument(
         "--value", default="final_accuracy", metavar="NAME", help="of a sweep: what to show, as in table (%(default)s)"
@@ -197,6 +197,8 @@ def _plot(arguments: argparse.Namespace) -> None:
         if arguments.x is None:
             raise SelectionError("a sweep needs --x, the setting along the axis, such as --x partition.alpha")
         figure = plots.sweep(runs, arguments.x, arguments.value, **asked)
+    elif arguments.kind == "weights":
+        figure = plots.weights(runs, arguments.panels, arguments.where)
     else:
         figure = plots.recall(runs, **asked)
     print(plots.save(figure, arguments.output))

@@ -20,7 +20,9 @@ if TYPE_CHECKING:
 
     from robustfl_bench.papers.tables import PaperCell
 
-SIZES = ("rounds", "lr", "batch_size", "num_clients", "num_byzantine", "num_byzantine_declared")
+SIZES = (
+    "rounds", "lr", "batch_size", "num_clients", "num_byzantine", "num_byzantine_declared", "local_update.epochs",
+)  # fmt: skip
 """What a small version of an experiment may change, with all of schedule and server_data."""
 
 _SIZE_GROUPS = ("schedule", "server_data")

@@ -1,4 +1,4 @@
-"""Figures of runs: accuracy against the round, any value against a setting, recall per class.
+"""Figures of runs: accuracy and the clients' weights against the round, any value against a setting, recall per class.
 
 matplotlib is imported when one is drawn.
 """
@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import math
 import textwrap
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from robustfl_bench.results import records
 from robustfl_bench.results.records import NoRuns, text
 from robustfl_bench.results.selection import SelectionError, check_name, keys, natural, require_comparable, where
-from robustfl_bench.results.styles import Style, styles
+from robustfl_bench.results.styles import GREY, RED, Style, styles
 from robustfl_bench.results.tables import order
 from robustfl_bench.results.values import describe, measure
 
@@ -167,6 +167,50 @@ def recall(
     return figure
 
 
+def weights(runs: pd.DataFrame, panels: str = "aggregator", conditions: Sequence[str] = ()) -> Figure:
+    """What every client counted for against the round, Byzantine ones dashed: one run in each panel.
+
+    Clients are named while there are few. Raises as ``accuracy`` does, and SelectionError for several runs in a panel.
+    """
+    from matplotlib import colormaps
+
+    chosen = _finished(runs, conditions, panels)
+    chosen = chosen.assign(panel=chosen[panels].map(text), line="")
+    panel_names, _ = _labels(chosen)
+    tables = {}
+    for panel in panel_names:
+        folders = list(chosen.loc[chosen["panel"] == panel, "folder"])
+        if len(folders) > 1:
+            raise SelectionError(f"{_title(panels, panel)} has {len(folders)} runs; choose one, as by --where seed=0")
+        try:
+            tables[panel] = records.weights(folders[0])
+        except records.Damaged as error:
+            raise NoRuns(f"{Path(folders[0]).name} has no weights of clients: {error}") from error
+    clients = [list(table.columns[1:]) for table in tables.values()]
+    few = max(map(len, clients)) <= _ANNOTATED
+    legend = sorted({name for names in clients for name in names}, key=_by_number) if few else ["honest", "Byzantine"]
+    size = _PANEL if len(panel_names) > 1 else _SINGLE_PANEL
+    figure, axes = _panels(panel_names, *size, x_label="Round", legend=legend)
+    for axis, (panel, table) in zip(axes, tables.items(), strict=True):
+        for number, name in enumerate(table.columns[1:]):
+            seen, byzantine = table[["round", name]].dropna(), name.startswith("byzantine")
+            colour = RED if byzantine else colormaps["viridis"](0.85 * number / len(table.columns)) if few else GREY
+            label = name if few else "Byzantine" if byzantine else "honest"
+            axis.plot(seen["round"], seen[name], color=colour, linestyle="--" if byzantine else "-", label=label,
+                      linewidth=1.2 if few else 0.5)  # fmt: skip
+        axis.set_title(_title(panels, panel))
+        axis.grid(color="#dddddd", linewidth=0.6)
+    axes[0].set_ylim(bottom=0)
+    figure.supylabel("Weight of a client", fontsize=10)
+    _heading(figure, _over_seeds(chosen))
+    _legend(figure, axes, title="clients", key=_by_number if few else order)
+    return figure
+
+
+def _by_number(name: str) -> int:
+    return int(name.rsplit("_", 1)[-1])
+
+
 def save(figure: Figure, output: str | Path) -> Path:
     """Write the figure in the format of the name's suffix. Raises SelectionError when that cannot be done."""
     path = Path(output)
@@ -182,14 +226,20 @@ def save(figure: Figure, output: str | Path) -> Path:
 
 def _select(runs: pd.DataFrame, lines: str, panels: str, conditions: Sequence[str], *x: str) -> pd.DataFrame:
     """The finished runs, comparable but for the setting ``x``, with their ``line`` and ``panel`` labels."""
-    for name in (lines, panels, *x):
+    chosen = _finished(runs, conditions, lines, panels, *x)
+    require_comparable(chosen, (lines, panels, *x))
+    return chosen.assign(line=chosen[lines].map(text), panel=chosen[panels].map(text))
+
+
+def _finished(runs: pd.DataFrame, conditions: Sequence[str], *settings: str) -> pd.DataFrame:
+    """The finished runs that meet the conditions; the settings must be known."""
+    for name in settings:
         check_name(name, keys(runs), "key")
     chosen = where(runs, conditions)
     chosen = chosen[chosen["state"] == "finished"]
     if not len(chosen):
         raise NoRuns("none of these runs is finished; robustfl-results status shows how far they are")
-    require_comparable(chosen, (lines, panels, *x))
-    return chosen.assign(line=chosen[lines].map(text), panel=chosen[panels].map(text))
+    return chosen
 
 
 def _labels(chosen: pd.DataFrame) -> tuple[list[str], list[str]]:
@@ -268,13 +318,13 @@ def _legend_columns(width: float) -> int:
     return max(2, int(width / 1.4))
 
 
-def _legend(figure: Figure, axes: Sequence[Axes], title: str) -> None:
+def _legend(figure: Figure, axes: Sequence[Axes], title: str, key: Callable[[str], Any] = order) -> None:
     """One legend for all panels, outside of them, so that nothing is covered or cut off."""
     entries: dict[str, Any] = {}
     for axis in axes:
         handles, labels = axis.get_legend_handles_labels()
         entries |= {label: handle for label, handle in zip(labels, handles, strict=True) if label not in entries}
-    names = sorted(entries, key=order)
+    names = sorted(entries, key=key)
     columns = _legend_columns(float(figure.get_size_inches()[0]) - 0.4)
     figure.legend(
         [entries[name] for name in names], names, loc="outside lower center", ncols=columns, title=title,

@@ -82,11 +82,23 @@ def metrics(folder: str | Path) -> pd.DataFrame:
     """``metrics.csv`` of a run, one row per evaluated round; a half-written last line is left out. Raises Damaged."""
     import pandas as pd
 
-    lines = _metrics_lines(Path(folder))
+    lines = _whole_lines(Path(folder) / "metrics.csv")
     try:
         return pd.read_csv(io.StringIO("\n".join(lines)), dtype=float).astype({"round": int})
     except (ValueError, KeyError) as error:
         raise Damaged(f"metrics.csv is damaged: {one_line(error)}") from error
+
+
+def weights(folder: str | Path) -> pd.DataFrame:
+    """``weights.csv`` of a run: the round, and for every client its weight, nan where it did not take part. Raises
+    Damaged; also where there is none, as the rule gave no weights."""
+    import pandas as pd
+
+    lines = _whole_lines(Path(folder) / "weights.csv")
+    try:
+        return pd.read_csv(io.StringIO("\n".join(lines)), dtype=float).astype({"round": int})
+    except (ValueError, KeyError) as error:
+        raise Damaged(f"weights.csv is damaged: {one_line(error)}") from error
 
 
 def all_metrics(runs: pd.DataFrame) -> dict[str, pd.DataFrame]:
@@ -102,7 +114,7 @@ def all_metrics(runs: pd.DataFrame) -> dict[str, pd.DataFrame]:
 
 def last_metrics(folder: str | Path) -> dict[str, float]:
     """The last evaluated round of a run, by column; faster than ``metrics``. Raises Damaged."""
-    lines = _metrics_lines(Path(folder))
+    lines = _whole_lines(Path(folder) / "metrics.csv")
     names, values = lines[0].split(","), lines[-1].split(",")
     if len(lines) < 2 or len(names) != len(values):
         raise Damaged("metrics.csv holds no whole round")
@@ -271,11 +283,11 @@ def _rounds_done(folder: Path) -> int:
         return 0
 
 
-def _metrics_lines(folder: Path) -> list[str]:
+def _whole_lines(path: Path) -> list[str]:
     """Header and whole lines; a line that does not end yet is being written."""
-    lines = _read_text(folder / "metrics.csv").replace("\r\n", "\n").split("\n")[:-1]
+    lines = _read_text(path).replace("\r\n", "\n").split("\n")[:-1]
     if not lines:
-        raise Damaged("metrics.csv is empty")
+        raise Damaged(f"{path.name} is empty")
     return lines
 
 

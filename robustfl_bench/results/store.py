@@ -13,6 +13,7 @@ from typing import Any
 import yaml
 from filelock import FileLock, Timeout
 
+TABLES = ("metrics.csv", "timings.csv", "weights.csv")
 FINISHED, FAILED, INFEASIBLE = "finished", "failed", "infeasible"
 
 
@@ -39,7 +40,8 @@ class RunFolder:
     """``results/runs/<slug>-<hash8>`` and the files in it (see the README of the results folder).
 
     ``config.yaml`` what defines the run; ``metrics.csv`` one row per evaluated round, the same bytes for the same
-    config; ``timings.csv`` wall times; ``checkpoint.pt`` while unfinished; ``summary.json``, written last, how it
+    config; ``weights.csv`` what every client counted for in those rounds, nan for those absent, where the rule gives
+    weights; ``timings.csv`` wall times; ``checkpoint.pt`` while unfinished; ``summary.json``, written last, how it
     ended; ``error.txt`` the traceback of a failure.
     """
 
@@ -86,7 +88,7 @@ class RunFolder:
         except Exception:  # absent, of another version, or damaged: then the run starts again
             complete = False
         if not complete:
-            for name in ("checkpoint.pt", "metrics.csv", "timings.csv"):
+            for name in ("checkpoint.pt", *TABLES):
                 (self.path / name).unlink(missing_ok=True)
             return None
         for name, size in saved["files"].items():
@@ -98,7 +100,7 @@ class RunFolder:
         import torch
 
         files = {}
-        for name in ("metrics.csv", "timings.csv"):
+        for name in TABLES:
             path = self.path / name
             if path.exists():
                 with open(path, "rb") as file:
@@ -109,7 +111,7 @@ class RunFolder:
         write_atomically(self.path / "checkpoint.pt", buffer.getvalue())
 
     def append(self, name: str, row: Mapping[str, float]) -> None:
-        """Add a row to ``metrics.csv`` or ``timings.csv``; the first one brings the header."""
+        """Add a row to one of TABLES; the first one brings the header."""
         path = self.path / name
         text = io.StringIO()
         writer = csv.writer(text, lineterminator="\n")

@@ -1,0 +1,75 @@
+"""ARFL: auto-weighted robust federated learning (Li, Ngai, Ye, Voigt, ACM TECS 2022, https://arxiv.org/abs/2101.05880)."""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from robustfl_bench.interfaces import ConfigError, ServerView, check_choice, check_fields
+from robustfl_bench.updates import Aggregate, Updates
+
+LOSS_AT = ("aggregated", "received")
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Arfl:
+    """Weight the clients by their training losses: whoever does much worse than the best is left out.
+
+    The weights of all N clients minimise ``sum a_i L_i + lambda / 2 sum a_i^2 / m_i`` over the simplex (Eq. 6), L_i
+    being the last loss that client i reported and m_i its samples; those who take part share the weight of the round.
+    ``regularization`` is lambda / M, M being all samples: towards 0 the best client has all the weight, towards
+    infinity clients count by their samples. The paper takes 1 under corruption and 10000 on clean data.
+
+    In the first round clients count by their samples, and everyone reports the loss of the initial model. After that
+    those who take part report it for the model they helped to make (``loss_at`` aggregated, as the authors' code does)
+    or for the one they were sent (received, as Algorithm 1 says). A loss that is not finite means no weight. When
+    nobody who takes part has any, the model stays as it is; the authors' code draws other clients instead.
+
+    It trusts what clients report and is not robust to clients who lie (section 6).
+    """
+
+    regularization: float = 1.0
+    loss_at: str = "aggregated"
+
+    def __post_init__(self) -> None:
+        check_fields(self, regularization=(1e-9, 1e12))
+        check_choice("loss_at", self.loss_at, LOSS_AT)
+
+    def __call__(self, updates: Updates, server: ServerView) -> Aggregate:
+        clients, counts = server.clients, server.counts
+        if clients is None:
+            raise ConfigError("arfl needs the update of every client by itself; set pre_aggregation=none")
+        if "losses" in server.memory:
+            losses = server.memory["losses"].clone()
+            found = loss_weights(losses.cpu().numpy(), counts.cpu().numpy(), self.regularization * float(counts.sum()))
+            weights = torch.from_numpy(found).to(counts)
+        else:
+            losses, weights = server.losses_of(server.params, torch.arange(len(counts))), counts
+        shares = weights[clients]
+        if shares.any():
+            shares = shares / shares.sum()
+        aggregate = updates.combine(shares)
+        moved = server.step_size if self.loss_at == "aggregated" else 0.0
+        losses[clients] = server.losses_of(server.params - moved * aggregate.vector, clients)
+        return replace(aggregate, memory={"losses": losses})
+
+
+def loss_weights(losses: Array, counts: Array, regularization: float) -> Array:
+    """The weights (N,) that minimise ``sum a L + regularization / 2 sum a^2 / counts`` over the simplex (Theorem 4.3).
+
+    Of the clients by rising loss, the p best take part: as many as have a loss below the level ``(sum m L +
+    regularization) / sum m`` of those up to them; weights are ``m (level - L) / regularization``.
+    """
+    known = np.flatnonzero(np.isfinite(losses))
+    weights = np.zeros(len(losses))
+    if not len(known):
+        return weights
+    order = known[np.argsort(losses[known], kind="stable")]
+    above, m = losses[order] - losses[order[0]], counts[order]
+    levels = (np.cumsum(m * above) + regularization) / np.cumsum(m)
+    worse = np.flatnonzero(levels < above)
+    p = worse[0] if len(worse) else len(order)
+    weights[order[:p]] = m[:p] * (levels[p - 1] - above[:p]) / regularization
+    return weights

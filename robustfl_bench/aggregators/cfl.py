@@ -1,0 +1,60 @@
+"""CFL as a defence: split the clients in two by the directions of their updates, and listen to one group.
+
+Clustered federated learning is by Sattler, Müller, Samek (IEEE TNNLS 2021; as a defence: ICASSP 2020). This is the
+variant that ARFL compares with (Li et al., arXiv 2101.05880, section 5.1): a split in every round, no recursion.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from scipy.cluster.hierarchy import linkage
+
+from robustfl_bench.interfaces import ServerView, check_choice, check_fields
+from robustfl_bench.updates import Aggregate, Updates
+
+GROUPS = ("larger", "heavier", "smaller")
+
+
+@dataclass(frozen=True)
+class Cfl:
+    """Sample-weighted mean of one of two groups of clients, or of all if the groups agree.
+
+    Single linkage on the cosine similarities of the updates makes the groups: the most similar pairs are joined first,
+    until two groups are left. If the largest similarity across them is at least ``threshold`` everybody counts.
+    ``group``: the ``larger`` one by clients, the ``heavier`` one by samples, or the ``smaller`` one; with equal sizes
+    the group without the first client. A zero update has similarity 0 to all others. Two clients are two groups.
+    """
+
+    threshold: float = 0.02
+    group: str = "larger"
+
+    def __post_init__(self) -> None:
+        check_fields(self, threshold=(-1, 1))
+        check_choice("group", self.group, GROUPS)
+
+    def __call__(self, updates: Updates, server: ServerView) -> Aggregate:
+        weights = updates.counts
+        if updates.n > 1:
+            members = torch.from_numpy(self._members(updates)).to(weights)
+            weights = weights * members
+        return updates.combine(weights / weights.sum())
+
+    def _members(self, updates: Updates) -> NDArray[np.bool_]:
+        """Who counts, (n,) bool."""
+        lengths = updates.norms.clamp(min=np.finfo(np.float64).tiny)
+        cosines = (updates.gram / lengths / lengths[:, None]).clamp(-1, 1).cpu().numpy()
+        n = updates.n
+        tree = linkage(1 - cosines[np.triu_indices(n, 1)], "single")
+        if 1 - tree[-1, 2] >= self.threshold:
+            return np.ones(n, dtype=bool)
+        held: NDArray[np.bool_] = np.eye(2 * n - 1, n, dtype=bool)  # the clients of every node of the tree
+        for node, (left, right, *_) in enumerate(tree[:-1], start=n):
+            held[node] = held[int(left)] | held[int(right)]
+        first = held[int(tree[-1, 0])]
+        first = first if first[0] else ~first
+        sizes = updates.counts.cpu().numpy() if self.group == "heavier" else np.ones(n)
+        more = bool(sizes[first].sum() > sizes[~first].sum())
+        members: NDArray[np.bool_] = first if more != (self.group == "smaller") else ~first
+        return members

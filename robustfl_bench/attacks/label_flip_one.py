@@ -1,0 +1,36 @@
+"""All labels become one: ARFL's flipping (Li et al., arXiv 2101.05880, section 5.1)."""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from robustfl_bench.characters import ALPHABET, numbers
+from robustfl_bench.interfaces import Attack, ConfigError, Shard, check_fields, check_flags
+
+
+@dataclass(frozen=True)
+class LabelFlipOne(Attack):
+    """Every Byzantine client gives a random ``fraction`` of its samples one class, drawn for it, and then is honest.
+
+    ``first_digit`` is for texts by character, where ARFL's code writes the number of the drawn character in place of
+    the character and keeps its first digit: the label is one of the digits, mostly 1 to 7.
+    """
+
+    fraction: float = 1.0
+    first_digit: bool = False
+
+    def __post_init__(self) -> None:
+        check_fields(self, fraction=(0, 1))
+        check_flags(self, "first_digit")
+
+    def poison(self, shard: Shard) -> tuple[Tensor, Tensor]:
+        label = int(shard.rng.integers(shard.num_classes))
+        if self.first_digit:
+            if shard.num_classes != len(ALPHABET):
+                raise ConfigError("attack.first_digit is for labels that are characters; take dataset=shakespeare")
+            label = int(numbers(str(label))[0])
+        labels = shard.y.clone()
+        chosen = shard.rng.permutation(len(labels))[: round(self.fraction * len(labels))]
+        labels[torch.from_numpy(chosen).to(labels.device)] = label
+        return shard.x, labels

@@ -1,0 +1,28 @@
+"""Labels in disorder: ARFL's shuffling (Li et al., arXiv 2101.05880, section 5.1)."""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from robustfl_bench.interfaces import Attack, Shard, check_fields
+
+
+@dataclass(frozen=True)
+class LabelShuffle(Attack):
+    """Every Byzantine client permutes the labels of a random ``fraction`` of its samples, and then is honest.
+
+    It keeps how often each class occurs, so a client of one class alone is not changed.
+    """
+
+    fraction: float = 1.0
+
+    def __post_init__(self) -> None:
+        check_fields(self, fraction=(0, 1))
+
+    def poison(self, shard: Shard) -> tuple[Tensor, Tensor]:
+        labels = shard.y.clone()
+        chosen = shard.rng.permutation(len(labels))[: round(self.fraction * len(labels))]
+        order = torch.from_numpy(shard.rng.permutation(chosen)).to(labels.device)
+        labels[torch.from_numpy(chosen).to(labels.device)] = shard.y[order]
+        return shard.x, labels

@@ -1,0 +1,1 @@
+"""Augmentations of the samples that clients train on, one idea per file."""

@@ -1,0 +1,90 @@
+"""MNIST by its real writers, whom QMNIST names (Yadav and Bottou, NeurIPS 2019, https://arxiv.org/abs/1905.10498)."""
+
+import math
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from robustfl_bench import seeding
+from robustfl_bench.datasets import idx, leaf
+from robustfl_bench.datasets.download import Download
+from robustfl_bench.datasets.files import File, Layout, Source, read
+from robustfl_bench.datasets.images import SCALINGS
+from robustfl_bench.datasets.mnist import Mnist
+from robustfl_bench.errors import DataError, check_choice, check_fields
+
+if TYPE_CHECKING:
+    from robustfl_bench.interfaces import Data
+
+MIRRORS = (
+    "https://raw.githubusercontent.com/facebookresearch/qmnist/master/",
+    "https://github.com/facebookresearch/qmnist/raw/main/",
+)
+LABELS = "qmnist-train-labels-idx2-int"
+SHA256 = "bb1b6e1ec7b04fd5696f1ed50b5f58f8ef195118edd5c93c81783df9740b8ac5"  # unpacked
+MD5 = "0058f8dd561b90ffdd0f734c6a30e5e4"  # as published
+CLASS, WRITER = 0, 2  # columns
+
+
+@dataclass(frozen=True)
+class MnistWriters:
+    """The 60,000 training images of MNIST, by the 539 people who wrote them: 19 to 131 each.
+
+    A client is a writer, ``num_clients`` of them are drawn. Each keeps a random ``train_share`` of its images for
+    training, the same in every run; tests are on what all of them leave over. ``scaling`` as in images.py. A stand-in
+    for FEMNIST with real differences between clients, and half as hard.
+    """
+
+    num_clients: int = 539
+    train_share: float = 0.8
+    scaling: str = "standardize"
+
+    name = "mnist_writers"
+    input_shape = (1, 28, 28)
+    num_classes = 10
+    source = Source(
+        name,
+        layouts=tuple(
+            Layout(folder, (File(LABELS, {f"sha256:{SHA256}": "official"}, 1_920_012),))
+            for folder in ("mnist_writers", "qmnist", "QMNIST/raw")
+        ),
+        downloads=(Download(f"{LABELS}.gz", MD5, MIRRORS),),
+        num_train=48_000,
+        num_test=12_000,
+        licence="BSD 3-clause",
+        base=Mnist.source,
+    )
+
+    def __post_init__(self) -> None:
+        check_fields(self, num_clients=(1, math.inf), train_share=(0.01, 0.99))
+        check_choice("scaling", self.scaling, SCALINGS)
+
+    def load(self, folder: Path) -> "Data":
+        """Read MNIST and the writers of its images."""
+        import torch
+
+        images = Mnist(self.scaling).load(folder)
+        (file,), variant = read(self.source, folder)
+        table = idx.parse(file.content, file.path)
+        if table.shape[0] != len(images.train_y) or not np.array_equal(table[:, CLASS], images.train_y.numpy()):
+            raise DataError(f"{file.path}: its labels are not those of MNIST; {self.source.remedy(folder)}")
+        writers = leaf.draw(map(str, np.unique(table[:, WRITER])), self.num_clients, self.name)
+        train, test = [], []
+        for writer in map(int, writers):
+            rng = seeding.generator(0, "test images of a writer", writer)
+            own = rng.permutation(np.flatnonzero(table[:, WRITER] == writer))
+            cut = math.ceil(self.train_share * len(own))
+            train.append(np.sort(own[:cut]))
+            test.append(np.sort(own[cut:]))
+        rows, others = (torch.from_numpy(np.concatenate(part)) for part in (train, test))
+        return replace(
+            images,
+            train_x=images.train_x[rows],
+            train_y=images.train_y[rows],
+            test_x=images.train_x[others],
+            test_y=images.train_y[others],
+            source=f"{images.source}, writers {variant}",
+            owners=torch.from_numpy(leaf.owners(map(len, train))),
+        )

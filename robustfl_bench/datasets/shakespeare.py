@@ -1,0 +1,159 @@
+"""Shakespeare: the next character of what a role says, as LEAF (arXiv 1812.01097) and ARFL's code make it."""
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from robustfl_bench.characters import ALPHABET, numbers
+from robustfl_bench.datasets import leaf
+from robustfl_bench.datasets.files import File, Layout, Source, read
+from robustfl_bench.errors import DataError, check_fields
+
+if TYPE_CHECKING:
+    from robustfl_bench.interfaces import Data
+
+LENGTH = 80  # characters that are read to predict the next
+Windows = tuple[np.ndarray, np.ndarray]  # characters (N, LENGTH) int32 and the next one (N,) int64
+PLAYS = "sha256:ff1dc981032afd3444eeb85fbd86f5f59ba82f435583211ef63c8826e1d13e7c"
+SUBSET_TRAIN, SUBSET_TEST = "md5:dbe74cf5a3cc6bb647135ff773ee4488", "md5:e99027a94e859f713ddbb304601a6282"
+RECIPE = (
+    "make it with LEAF (https://github.com/TalwalkarLab/leaf, data/shakespeare: ./preprocess.sh -s niid --sf 1.0 -k 0 "
+    "-t sample{flag}) and copy its {what} into the folder shakespeare of the data folder"
+)
+
+
+@dataclass(frozen=True)
+class Roles:
+    """Windows of 80 characters, as places in the alphabet, (N, 80) int32, and the character behind each, one of 80.
+
+    Clients are speaking roles, each with a training and a test part; tests are on all test parts together. Those with
+    fewer than ``min_windows`` for training or none for testing are left out, ``num_clients`` of the others are drawn.
+    """
+
+    num_clients: int = 71
+    min_windows: int = 100
+
+    input_shape = (LENGTH,)
+    num_classes = len(ALPHABET)
+    has_characters = True
+
+    def __post_init__(self) -> None:
+        check_fields(self, num_clients=(1, math.inf), min_windows=(1, math.inf))
+
+    def _chosen(self, name: str, roles: dict[str, tuple[Windows, Windows]], variant: str) -> "Data":
+        import torch
+
+        from robustfl_bench.interfaces import Data
+
+        long = [role for role, (train, test) in roles.items() if len(train[1]) >= self.min_windows and len(test[1])]
+        chosen = [roles[role] for role in leaf.draw(long, self.num_clients, name)]
+        train_x, train_y, test_x, test_y = (
+            torch.from_numpy(array) for part in (0, 1) for array in joined(role[part] for role in chosen)
+        )
+        owners = torch.from_numpy(leaf.owners(len(train[1]) for train, _ in chosen))
+        return Data(train_x, train_y, test_x, test_y, variant, owners=owners)
+
+
+@dataclass(frozen=True)
+class Shakespeare(Roles):
+    """From the text of every role: the first ``train_share`` of it for training, a window every ``stride`` characters.
+
+    White space counts as one space, characters outside of the alphabet are left out. The defaults are those of ARFL.
+    """
+
+    stride: int = 5
+    train_share: float = 0.8
+
+    name = "shakespeare"
+    source = Source(
+        name,
+        layouts=(
+            Layout("shakespeare", (File("all_data.json", {}),)),
+            Layout("shakespeare", (File("pd_eight_plays_by_role.json", {PLAYS: "eight plays, 220 roles"}),)),
+        ),
+        downloads=(),
+        num_train=None,
+        num_test=None,
+        licence="public domain",
+        recipe=RECIPE.format(flag=" --raw", what="data/all_data/all_data.json"),
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_fields(self, stride=(1, math.inf), train_share=(0.01, 0.99))
+
+    def load(self, folder: Path) -> "Data":
+        """Read the texts and cut them into windows."""
+        files, variant = read(self.source, folder)
+        roles = {}
+        for role, data in leaf.users(files).items():
+            if "raw" not in data:
+                raise DataError(f"{files[0].path}: {role} has no text, expected raw; {self.source.remedy(folder)}")
+            text = numbers(" ".join(data["raw"].split()))
+            text = text[text >= 0]
+            end = int(self.train_share * len(text))
+            roles[role] = (windows(text[:end], self.stride), windows(text[end:], self.stride))
+        return self._chosen(self.name, roles, variant)
+
+
+@dataclass(frozen=True)
+class ShakespeareLeaf(Roles):
+    """From the samples that LEAF has made and split, taken as they are; unknown characters count as spaces."""
+
+    name = "shakespeare_leaf"
+    source = Source(
+        name,
+        layouts=(
+            Layout(
+                "shakespeare",
+                (
+                    File("leaf_subset_train.json", {SUBSET_TRAIN: "subset of 10 roles"}),
+                    File("leaf_subset_test.json", {SUBSET_TEST: "subset of 10 roles"}),
+                ),
+            ),
+        ),
+        downloads=(),
+        num_train=None,
+        num_test=None,
+        licence="public domain",
+        leaf=("shakespeare", "shakespeare/data"),
+        recipe=RECIPE.format(flag=" --tf 0.8", what="data/train and data/test"),
+    )
+
+    def load(self, folder: Path) -> "Data":
+        """Read LEAF's samples."""
+        files, variant = read(self.source, folder)
+        train, test = (leaf.users(f for f in files if part in f.name) for part in ("train", "test"))
+        roles = {
+            role: (encoded(train[role], files[0].path), encoded(test[role], files[-1].path))
+            for role in train.keys() & test.keys()
+        }
+        return self._chosen(self.name, roles, variant)
+
+
+def windows(text: np.ndarray, stride: int) -> Windows:
+    """The windows of a text (n,) of numbers that begin at every ``stride``-th character, and what follows each."""
+    if len(text) <= LENGTH:
+        return np.empty((0, LENGTH), dtype=np.int32), np.empty(0, dtype=np.int64)
+    views = np.lib.stride_tricks.sliding_window_view(text, LENGTH + 1)[::stride]
+    return views[:, :LENGTH].astype(np.int32), views[:, LENGTH].astype(np.int64)
+
+
+def encoded(samples: dict[str, list[str]], path: str) -> Windows:
+    """Windows and next characters as numbers."""
+    if any(len(text) != LENGTH for text in samples["x"]) or any(len(character) != 1 for character in samples["y"]):
+        raise DataError(f"{path}: expected windows of {LENGTH} characters, each with one to predict; make it again")
+    space = ALPHABET.index(" ")
+    x, y = (numbers("".join(part)) for part in (samples["x"], samples["y"]))
+    x[x < 0] = y[y < 0] = space
+    return x.reshape(-1, LENGTH).astype(np.int32), y
+
+
+def joined(parts: Iterable[Windows]) -> Windows:
+    """The windows of several roles, one role after the other."""
+    x, y = zip(*parts, strict=True)
+    return np.concatenate(x), np.concatenate(y)

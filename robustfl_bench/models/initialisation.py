@@ -1,0 +1,18 @@
+"""Initialisations other than PyTorch's own."""
+
+from torch import nn
+
+INITS = ("pytorch", "glorot")
+
+
+def glorot(module: nn.Module) -> nn.Module:
+    """Draw all weights of linear and convolutional layers anew as Keras does: Glorot uniform, biases zero.
+
+    Glorot and Bengio, AISTATS 2010. Returns ``module``.
+    """
+    for layer in module.modules():
+        if isinstance(layer, nn.Linear | nn.Conv2d):
+            nn.init.xavier_uniform_(layer.weight)
+            if layer.bias is not None:
+                nn.init.zeros_(layer.bias)
+    return module
