@@ -99,7 +99,7 @@ def _parser() -> argparse.ArgumentParser:
             "--where", action="append", default=[], metavar="KEY=VALUE",
             help="only these runs; repeatable; dataset=mnist, aggregator.num_selected=3, attack=none,ipm",
         )  # fmt: skip
-    for command in (listing, table, export):
+    for command in (listing, table, plot, export):
         command.add_argument(
             "--from", action="append", default=[], metavar="FILE.csv", dest="archives",
             help="runs kept by export --summary, repeatable; with --results-dir beside those of the folder, else alone",
