@@ -55,7 +55,8 @@ def test_settings_are_those_of_table_1(name: str) -> None:
 def test_methods_are_those_of_the_code() -> None:
     made = {
         method: next(planned("table2_cifar10", job).parts["aggregator"]
-                     for job in jobs("table2_cifar10") if job["+method"] == f"arfl/{method}" and job["attack"] == "noisy")
+                     for job in jobs("table2_cifar10")
+                     if (job["+method"], job["attack"]) == (f"arfl/{method}", "noisy"))
         for method in METHODS
     }  # fmt: skip
     assert made["fedavg"].weighted
