@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import pairwise
 
 import numpy as np
 import torch
@@ -36,6 +37,13 @@ class Batch:
         """Every client's own ``x`` and ``y``, as views."""
         parts = [slice(start, start + size) for start, size in zip(self.starts.tolist(), self.sizes, strict=True)]
         return [(self.all_x[part], self.all_y[part]) for part in parts]
+
+    def runs(self) -> list[slice]:
+        """The clients, in stretches of those who lie side by side and have equally many samples."""
+        sizes = np.array(self.sizes)
+        apart = (self.starts[1:] != self.starts[:-1] + sizes[:-1]) | (sizes[1:] != sizes[:-1])
+        ends = [0, *(np.flatnonzero(apart) + 1).tolist(), len(sizes)]
+        return [slice(first, last) for first, last in pairwise(ends)]
 
     @cached_property
     def _rows(self) -> Tensor:
