@@ -13,16 +13,16 @@ ROUNDING = 1e-5  # how wrong a float32 root mean squared error may be, relative 
 
 
 class Choices:
-    """The models of least loss of clients under squared error, for linear models that move from call to call.
+    """The models of least squared error of clients, for linear models that move from call to call.
 
     When a model moves by v, a client's root mean squared error changes by at most its slope times |v|. A client is
-    asked again when, by this bound, another model may have caught up with its choice. All are asked as if there were no
-    such bound when somebody's two best models are equally good but for rounding: so the choices are, to the last one,
-    those of asking everybody in every call.
+    asked again when, by this bound, another model may have become the better one. Where a client's two best models then
+    differ by no more than rounding, everybody is asked, as if there were no such bound: so the choices are, to the last
+    one, those of asking everybody in every call.
 
-    ``losses`` maps models (k, d) and clients to their mean squared errors (n, k) float64. ``slopes`` (N,) are bounds on
-    the spectral norms of the clients' inputs over the square roots of their numbers, ``sizes`` (N,) the root mean
-    squares of their targets.
+    ``losses`` maps models (k, d) and clients to their mean squared errors (n, k) float64. ``slopes`` (N,) are not less
+    than the spectral norms of the clients' inputs over the square roots of their numbers; ``sizes`` (N,) are the root
+    mean squares of their targets.
     """
 
     def __init__(self, losses: Callable[[Tensor, Sequence[int]], Tensor], slopes: Tensor, sizes: Tensor) -> None:
@@ -41,15 +41,16 @@ class Choices:
         longest = torch.linalg.vector_norm(models, dim=1).nan_to_num(0, 0).max()
         rounding = ROUNDING * (self._sizes + self._slopes * longest)
         unsure = who[~(self._margins() > rounding)[who]]
-        self._ask(params, unsure)
-        if not (self._margins() > rounding)[unsure].all():
-            self._ask(params, who)
+        if len(unsure):
+            self._ask(params, unsure)
+            if not (self._margins() > rounding)[unsure].all():
+                self._ask(params, who)
         return self._roots[who].argmin(dim=1)
 
     def _ask(self, params: Tensor, clients: Tensor) -> None:
-        if len(clients):
-            self._roots[clients] = self._losses(params, clients.tolist()).sqrt()
-            self._moves[clients] = 0
+        roots = self._losses(params, clients.tolist()).sqrt()
+        self._roots[clients] = roots
+        self._moves[clients] = torch.zeros_like(roots).masked_fill_(roots.isinf(), torch.inf)  # nothing to go by
 
     def _margins(self) -> Tensor:
         """By how much every client's choice is better than its next best model at least, (N,); may be nan."""
