@@ -154,6 +154,11 @@ class Network:
             columns.append(torch.segment_reduce(losses.double(), "mean", lengths=sizes))
         return torch.stack(columns, dim=1)
 
+    def slopes(self, batch: Batch) -> Tensor | None:
+        """By how much each client's root mean squared error changes at most when a model moves by 1, (n,) float64; None
+        for networks of which that is not known."""
+        return least_squares.slopes(batch) if self._least_squares else None
+
     def gradients(self, params: Tensor, batch: Batch, out: Tensor) -> Tensor:
         """Write each client's gradient of its mean loss at ``params`` (d,) into its row of ``out`` (n, d).
 
