@@ -46,6 +46,7 @@ GROUPS = (
     "schedule",
     "clustering",
     "augmentation",
+    "communication",
 )
 DEFINING = (
     "seed",
@@ -61,7 +62,8 @@ DEFINING = (
     "precision",
     *GROUPS,
 )  # num_byzantine_declared counts where a part uses it
-OPTIONAL = ("corruption", "clustering", "augmentation")  # count where there is one: older runs keep their identity
+# These count where there is one: older runs keep their identity
+OPTIONAL = ("corruption", "clustering", "augmentation", "communication")
 UNSEEN = {"byzantine_share_by": "clients"}  # at these values, likewise
 SMALL = 2e9  # samples x parameters of a round up to which a second thread costs more than it brings
 LAST = 10  # evaluated rounds of `last_10`
@@ -163,6 +165,8 @@ def plan(cfg: DictConfig) -> Plan:
         settings.num_byzantine = config["num_byzantine"] = 0
         config["attack"] = option("attack", "none")
     _check_model(parts["model"], parts["dataset"])
+    if parts["communication"] is not None:
+        parts["communication"].check(parts)
     planned = Plan(settings, parts["dataset"], parts, _identity(config))
     if hasattr(parts["aggregator"], "check") and parts["pre_aggregation"] is None:
         try:

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import pairwise
@@ -17,6 +18,7 @@ from robustfl_bench.interfaces import (
     Augmentation,
     ChoiceView,
     Clustering,
+    Communication,
     ConfigError,
     Corruption,
     Data,
@@ -50,6 +52,7 @@ class Experiment:
     clustering: Clustering | None = None
     corruption: Corruption | None = None
     augmentation: Augmentation | None = None
+    communication: Communication | None = None
 
 
 @dataclass(frozen=True)
@@ -268,12 +271,18 @@ class Federation:
     def _local_update(self, samples: Samples, params: Tensor, lr: float, out: Tensor) -> Tensor:
         """Fill ``out`` (n, d) with the updates of the clients of ``samples``; returns their losses (n,)."""
         update, network = self.experiment.local_update, self.network
-        if not network.stochastic:
+        apart = self.experiment.communication is not None and self.experiment.communication.apart
+        if not network.stochastic and not apart:
             return update(network, params, samples, lr, out)
-        losses = []  # every client has a stream of its own, whoever else takes part
+        losses = []
         for client, identity, row in zip(samples.clients, samples.ids, out.split(1), strict=True):
-            with network.noise(seeding.integer(samples.seed, "noise", samples.stream, samples.round, identity)):
-                losses.append(update(network, params, replace(samples, clients=[client], ids=[identity]), lr, row))
+            # Every client has a stream of its own, whoever else takes part, and memory that it shares with nobody
+            noise = seeding.integer(samples.seed, "noise", samples.stream, samples.round, identity)
+            with network.noise(noise) if network.stochastic else nullcontext():
+                own = torch.empty_like(row) if apart else row
+                losses.append(update(network, params, replace(samples, clients=[client], ids=[identity]), lr, own))
+                if apart:
+                    row.copy_(own)
         return torch.cat(losses)
 
     @cached_property

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from robustfl_bench import seeding
-from robustfl_bench.evaluation import Record, Trained, client_weights, model_metrics, weight_metrics
+from robustfl_bench.evaluation import Record, Trained, client_weights, model_metrics, traffic, weight_metrics
 from robustfl_bench.federation import Federation, Group, State
 from robustfl_bench.interfaces import AttackView, ConfigError, ServerView, StartView
 from robustfl_bench.updates import Aggregate, Updates
@@ -57,6 +57,7 @@ def run(federation: Federation, state: State) -> Iterator[tuple[State, Record | 
             record |= model_metrics(federation, state.params, groups)
             record |= weight_metrics(models)
             record["non_finite_updates"] = sum(model.non_finite for model in models)
+            record |= traffic(federation, state.round)
             if len(models) > 1:
                 record["empty_clusters"] = sum(not len(group) for group in groups)
                 record["untrained_clusters"] = sum(model.aggregate is None for model in models)
@@ -183,6 +184,8 @@ def _aggregate(federation: Federation, updates: Updates, clients: np.ndarray, st
     )
     if experiment.pre_aggregation is not None:
         updates = experiment.pre_aggregation(updates, seeding.generator(s.seed, "pre-aggregation", state.round))
+    if experiment.communication is not None:
+        return experiment.communication.aggregate(experiment.aggregator, updates, server)
     return experiment.aggregator(updates, server)
 
 
