@@ -1,5 +1,7 @@
 """Rules that rank the clients and average the best of them."""
 
+import math
+
 import torch
 from torch import Tensor
 
@@ -20,3 +22,8 @@ def mean_of_lowest(updates: Updates, scores: Tensor, count: int, weighted: bool 
     weights = torch.zeros(updates.n, dtype=torch.float64, device=updates.device)
     weights[chosen] = updates.counts[chosen] / updates.counts[chosen].sum() if weighted else 1 / len(chosen)
     return updates.combine(weights)
+
+
+def nearest_sums(dists: Tensor, others: int) -> Tensor:
+    """Sums (n,) of every client's ``others`` smallest distances to others, of all distances (n, n): Krum's scores."""
+    return dists.clone().fill_diagonal_(math.inf).sort(dim=1).values[:, :others].sum(dim=1)

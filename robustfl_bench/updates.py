@@ -115,6 +115,15 @@ class Updates:
         """Euclidean norms, (n,) float64."""
         return self.gram.diagonal().clamp(min=0).sqrt()
 
+    @cached_property
+    def votes(self) -> Tensor:
+        """The sum of the clients' signs in every coordinate, (d,) float32, whole numbers in [-n, n]; zeros abstain."""
+        total = torch.empty(self.d, device=self.device)
+        for start in range(0, self.d, GRAM_BLOCK):  # blocks that stay in the cache
+            columns = slice(start, start + GRAM_BLOCK)
+            total[columns] = self.matrix[:, columns].sign().sum(dim=0)
+        return total
+
     def cross(self, vectors: Tensor) -> Tensor:
         """Inner products (n, k), float64, of the updates with the rows of ``vectors`` (k, d)."""
         if self._source is not None:

@@ -191,3 +191,27 @@ def mca(rows, sigma=None, eps=1e-5, steps=100):
 
 def rsa(rows, penalty):
     return penalty * sum(np.sign(row) for row in rows)
+
+
+def votes(rows):
+    """Clients for a positive step in a coordinate, less those for a negative one."""
+    return [sum(1 for value in column if value > 0) - sum(1 for value in column if value < 0) for column in rows.T]
+
+
+def brace(rows, threshold, symmetric=False):
+    result = []
+    for total in votes(rows):
+        undecided = symmetric and -threshold <= total <= threshold
+        result.append(0.0 if undecided else 1.0 if total > threshold else -1.0)
+    return np.array(result)
+
+
+def signsgd(rows):
+    return np.array([1.0 if total > 0 else -1.0 if total < 0 else 0.0 for total in votes(rows)])
+
+
+def rlr(rows, threshold, mean=False):
+    steps = rows.mean(axis=0) if mean else signsgd(rows)
+    return np.array(
+        [step if abs(total) >= threshold else -step for step, total in zip(steps, votes(rows), strict=True)]
+    )

@@ -35,6 +35,9 @@ NOT_UNANIMOUS = {
     "bygars": "its weights do not sum to 1",
     "boba_wo_stage1": "it projects onto the server's subspace",
     "rsa": "it counts signs",
+    "brace": "it counts signs",
+    "rlr": "it counts signs",
+    "signsgd": "it counts signs",
 }
 NOT_TRANSLATED = {
     "fltrust": "cosines depend on the origin",
@@ -44,6 +47,9 @@ NOT_TRANSLATED = {
     "cfl": "cosines depend on the origin",
     "zeno": "losses and lengths depend on the origin",
     "rsa": "signs depend on the origin",
+    "brace": "signs depend on the origin",
+    "rlr": "signs depend on the origin",
+    "signsgd": "signs depend on the origin",
 }
 NOT_ORDER_FREE = {
     "b_krum": "buckets are drawn by position in the matrix",

@@ -36,7 +36,7 @@ def labels_of(sizes, seed=0):
 
 
 def test_files_are_complete():
-    assert len(PARTITION_FILES) == 5
+    assert len(PARTITION_FILES) == 6
     for file, partition in zip(PARTITION_FILES, PARTITIONS, strict=True):
         keys = set(yaml.safe_load(file.read_text())) - {"_target_"}
         assert keys == {field.name for field in dataclasses.fields(partition)}, file

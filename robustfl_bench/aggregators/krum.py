@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass
 
 from robustfl_bench.interfaces import ConfigError, ServerView, check_fields, check_flags
-from robustfl_bench.selection import mean_of_lowest
+from robustfl_bench.selection import mean_of_lowest, nearest_sums
 from robustfl_bench.updates import Aggregate, Updates
 
 
@@ -43,6 +43,5 @@ class Krum:
         others = n - f - 2 - self.self_distance
         if others < 1:
             raise ConfigError(f"Krum cannot compare updates unless n > f + {2 + self.self_distance}, got n={n}, f={f}")
-        dists = updates.sq_dists.clone() if self.squared else updates.sq_dists.sqrt()
-        scores = dists.fill_diagonal_(math.inf).sort(dim=1).values[:, :others].sum(dim=1)
+        scores = nearest_sums(updates.sq_dists if self.squared else updates.sq_dists.sqrt(), others)
         return mean_of_lowest(updates, scores, n - f if self.num_selected is None else self.num_selected, self.weighted)

@@ -1,0 +1,34 @@
+"""RLR, robust learning rate (Ozdayi, Kantarcioglu, Gel, AAAI 2021, https://arxiv.org/abs/2007.03767)."""
+
+import math
+from dataclasses import dataclass
+
+from robustfl_bench.interfaces import ConfigError, ServerView, check_choice, check_fields
+from robustfl_bench.updates import Aggregate, Updates
+
+
+@dataclass(frozen=True)
+class Rlr:
+    """Goes back, not forward, in every coordinate where the clients' signs add up to less than ``threshold`` in size.
+
+    ``direction`` is what it goes along: the ``sign`` of the sum of the signs, one bit of each client as BRACE counts
+    this baseline (Fang et al., WWW Companion 2025, section 5.2), so that the step is lr x +-1 and a tie gives 0; or the
+    ``mean`` of the updates, as its authors have it. BRACE does not print the threshold; its own lambda is 5. With
+    threshold 0 it never goes back.
+    """
+
+    threshold: float = 5
+    direction: str = "sign"
+
+    def __post_init__(self) -> None:
+        check_fields(self, threshold=(0, math.inf))
+        check_choice("direction", self.direction, ("sign", "mean"))
+
+    def check(self, n: int) -> None:
+        """Raise ConfigError when n votes cannot reach the threshold, so that it would always go back."""
+        if n < self.threshold:
+            raise ConfigError(f"RLR needs n >= threshold, got n={n}, threshold={self.threshold:g}")
+
+    def __call__(self, updates: Updates, server: ServerView) -> Aggregate:
+        forward = updates.votes.sign() if self.direction == "sign" else updates.matrix.mean(dim=0)
+        return Aggregate(forward.where(updates.votes.abs() >= self.threshold, -forward))

@@ -1,0 +1,17 @@
+"""SignSGD with majority vote (Bernstein, Zhao, Azizzadenesheli, Anandkumar, ICLR 2019, arXiv 1810.05291)."""
+
+from dataclasses import dataclass
+
+from robustfl_bench.interfaces import ServerView
+from robustfl_bench.updates import Aggregate, Updates
+
+
+@dataclass(frozen=True)
+class SignSgd:
+    """The sign, in every coordinate, of the sum of the clients' signs: the step is lr x +-1.
+
+    A tie gives 0, the parameter stays; zeros abstain.
+    """
+
+    def __call__(self, updates: Updates, server: ServerView) -> Aggregate:
+        return Aggregate(updates.votes.sign())

@@ -1,0 +1,41 @@
+"""Label skew by groups of clients (Fang, Cao, Jia, Gong, USENIX Security 2020, section 5.1)."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from robustfl_bench.interfaces import ConfigError, check_fields
+from robustfl_bench.partitions.dealing import check_clients
+
+
+@dataclass(frozen=True)
+class Fang:
+    """One group of clients per class: a sample goes to its own class's group with probability ``q``, else to another.
+
+    All other groups are equally likely; within a group the samples are shuffled and shared out equally. With c classes
+    ``q`` = 1/c is IID, 1 leaves every client one class. Client i is in group i modulo c; fewer clients than classes are
+    a group each, the group of class y being y modulo their number.
+    """
+
+    q: float = 0.5
+
+    def __post_init__(self) -> None:
+        check_fields(self, q=(0, 1))
+
+    def __call__(self, labels: np.ndarray, num_clients: int, rng: np.random.Generator) -> list[np.ndarray]:
+        check_clients(labels, num_clients)
+        classes, own = np.unique(labels, return_inverse=True)
+        groups = min(num_clients, len(classes))
+        other = own + 1 + rng.integers(max(groups - 1, 1), size=len(labels))
+        group = np.where(rng.random(len(labels)) < self.q, own, other) % groups
+        parts = [np.empty(0, dtype=np.int64)] * num_clients
+        for number in range(groups):
+            members = range(number, num_clients, groups)
+            dealt = np.array_split(rng.permutation(np.flatnonzero(group == number)), len(members))
+            for client, part in zip(members, dealt, strict=True):
+                parts[client] = part
+        if not all(map(len, parts)):
+            raise ConfigError(
+                "a group has fewer samples than clients; lower num_clients, or make partition.q less extreme"
+            )
+        return parts
