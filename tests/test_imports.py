@@ -10,7 +10,8 @@ import robustfl_bench
 
 PACKAGE = Path(robustfl_bench.__file__).parent
 RULES = (
-    "aggregators", "attacks", "partitions", "pre_aggregations", "corruptions", "augmentations", "models", "communication"
+    "aggregators", "attacks", "partitions", "pre_aggregations", "corruptions", "augmentations", "models",
+    "communication",
 )  # fmt: skip
 
 

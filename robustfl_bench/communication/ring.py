@@ -1,6 +1,5 @@
 """A ring without a server: clients pass chunks of a sum to the next one (BRACE, Fang et al., WWW Companion 2025)."""
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -15,20 +14,21 @@ class Ring:
     """Share-reduce, then share-only: every client sends n - 1 chunks of about d / n coordinates in each phase.
 
     A coordinate costs ``bits`` bits (m); in the second phase, where the outcome is a sign, one bit: 2 m d (n - 1) / n
-    bits for RAR and d (n - 1) (m + 1) / n for BRACE, signSGD and RLR (Table 1). ``sums`` says what a sum of signs costs
-    in the first phase: ``printed`` m bits, ``needed`` the ceil(log2(2 n + 1)) bits that tell -n ... n apart.
+    bits for RAR and d (n - 1) (m + 1) / n for BRACE, signSGD and RLR (Table 1). This is ``counting`` as ``printed``.
+    ``needed`` takes, for a sum of signs, the ceil(log2(2 n + 1)) bits that tell -n ... n apart, and two for an outcome
+    that may also be a tie (signSGD, RLR, symmetric BRACE).
 
     The clients compute one by one and sums are taken in the ring's order, so that N processes of ``robustfl-ring``
     reach the same bits.
     """
 
     bits: int = 32
-    sums: str = "printed"
+    counting: str = "printed"
     apart = True
 
     def __post_init__(self) -> None:
         check_fields(self, bits=(1, 64))
-        check_choice("sums", self.sums, ("printed", "needed"))
+        check_choice("counting", self.counting, ("printed", "needed"))
 
     def check(self, parts: Mapping[str, Any]) -> None:
         """Raise ConfigError unless the parts of an experiment can do without a server."""
@@ -43,8 +43,9 @@ class Ring:
         """Bits of a coordinate in share-reduce and in share-only."""
         if form.outcomes is None:
             return self.bits, self.bits
-        sums = math.ceil(math.log2(2 * n + 1)) if self.sums == "needed" else self.bits
-        return sums, math.ceil(math.log2(len(form.outcomes)))
+        if self.counting == "printed":
+            return self.bits, 1
+        return (2 * n).bit_length(), (len(form.outcomes) - 1).bit_length()  # of the largest of 2 n + 1 numbers from 0
 
     def total_bits(self, rule: Aggregator, n: int, d: int) -> int:
         """Bits that the n clients send in a round, together."""
