@@ -110,7 +110,6 @@ class Federation:
             byzantine = np.sort(order[: self._num_byzantine(order)])
         self.honest_ids = np.setdiff1d(np.arange(s.num_clients), byzantine)
         self.byzantine_ids = byzantine
-        self.honest = self.clients(self.honest_ids)
 
     def _num_byzantine(self, order: np.ndarray) -> int:
         """How many clients of this order are Byzantine: counted, or by the data that they hold."""
@@ -120,6 +119,11 @@ class Federation:
         held = np.cumsum([len(self.parts[i]) for i in order[:-1]])  # one stays honest
         wanted = s.num_byzantine / s.num_clients * sum(map(len, self.parts))
         return 1 + int(np.abs(held - wanted).argmin())
+
+    @cached_property
+    def honest(self) -> Population:
+        """The honest clients' own samples."""
+        return self.clients(self.honest_ids)
 
     def clients(self, ids: np.ndarray) -> Population:
         """The chosen clients with their own samples: feature skew changes them, poison has not yet."""
@@ -182,15 +186,19 @@ class Federation:
     @cached_property
     def byzantine(self) -> Population:
         """The Byzantine clients' own samples, poisoned."""
+        return self.poisoned(self.byzantine_ids)
+
+    def poisoned(self, ids: np.ndarray) -> Population:
+        """The chosen Byzantine clients with their own samples, poisoned."""
         s, attack = self.experiment.settings, self.experiment.attack
         if s.byzantine_placement == "add":
             raise ConfigError(
                 f"attack {type(attack).__name__} trains on the Byzantine clients' own data, but added clients "
                 "hold none: set byzantine_placement=replace"
             )
-        own = self.clients(self.byzantine_ids)
+        own = self.clients(ids)
         xs, ys = [], []
-        for position, i in enumerate(self.byzantine_ids.tolist()):
+        for position, i in enumerate(ids.tolist()):
             rows, rng = own.slice(position), seeding.generator(s.seed, "poison", i)
             x, y = attack.poison(Shard(own.x[rows], own.y[rows], self.num_classes, self.data.scaling, rng))
             xs.append(x)

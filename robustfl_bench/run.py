@@ -68,11 +68,11 @@ def _trained(federation: Federation, state: State, group: Group, lr: float) -> T
     """One round of one model, by those who train it."""
     clustering, step_size = federation.experiment.clustering, federation.experiment.local_update.step_size(lr)
     honest = _honest_updates(federation, group.honest, state)
-    non_finite = _zero_non_finite(honest.matrix)
+    non_finite = zero_non_finite(honest.matrix)
     if clustering is not None and not _enough(federation, len(group)):
         return Trained(state.params, honest.losses, None, honest.n, non_finite)
     updates = _attacked(federation, honest, group.honest, group.attackers, state, lr)
-    non_finite += _zero_non_finite(updates.matrix[honest.n :])
+    non_finite += zero_non_finite(updates.matrix[honest.n :])
     clients = np.concatenate([federation.honest_ids[group.honest], federation.byzantine_ids[group.attackers]])
     aggregate = _aggregate(federation, updates, clients, state, lr)
     if clustering is None:
@@ -189,7 +189,7 @@ def _aggregate(federation: Federation, updates: Updates, clients: np.ndarray, st
     return experiment.aggregator(updates, server)
 
 
-def _zero_non_finite(matrix: Tensor) -> int:
+def zero_non_finite(matrix: Tensor) -> int:
     """Replace rows with a non-finite entry by zeros, in place: a rule never sees them. Returns how many there were."""
     # The sum of a row is finite unless an entry is not (or it overflows: look closer); it reads the matrix once.
     fine = matrix.sum(dim=1).isfinite()
