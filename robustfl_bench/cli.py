@@ -52,8 +52,8 @@ def _job(cfg: DictConfig) -> float:
 def compose(overrides: Sequence[str]) -> tuple[DictConfig, dict[str, str]]:
     """The config that these overrides make, and the options that were chosen; raises what ``explain`` explains."""
     with hydra.initialize_config_dir(str(CONF), version_base="1.3"):
-        cfg = hydra.compose("config", overrides=list(overrides), return_hydra_config=True)
-    return OmegaConf.masked_copy(cfg, [key for key in cfg if key != "hydra"]), dict(cfg.hydra.runtime.choices)
+        cfg = hydra.compose("config", overrides=[*overrides], return_hydra_config=True)
+    return OmegaConf.masked_copy(cfg, [str(key) for key in cfg if key != "hydra"]), dict(cfg.hydra.runtime.choices)
 
 
 def main() -> None:

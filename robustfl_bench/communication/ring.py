@@ -49,15 +49,16 @@ class Ring:
 
     def total_bits(self, rule: Aggregator, n: int, d: int) -> int:
         """Bits that the n clients send in a round, together."""
-        return d * (n - 1) * sum(self.bits_per_phase(_form(rule), n))
+        return d * (n - 1) * sum(self.bits_per_phase(form_of(rule), n))
 
     def aggregate(self, rule: Aggregator, updates: Updates, server: ServerView) -> Aggregate:
         """What every client holds after the round: client i of the ring sent row i."""
-        form = _form(rule)
+        form = form_of(rule)
         return Aggregate(form.agreed(ring_sum(form.sent(updates.matrix)), updates.n))
 
 
-def _form(rule: Aggregator) -> RingForm:
+def form_of(rule: Aggregator) -> RingForm:
+    """How a ring computes a rule that it can compute."""
     form: RingForm | None = getattr(rule, "ring", None)
     assert form is not None, "checked with the configuration"
     return form

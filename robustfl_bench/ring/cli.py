@@ -59,9 +59,9 @@ def client(rank: int, size: int, meeting_point: str, timeout: float, interval: i
             this = Client(link, interval)
             if rank == 0:
                 experiment.execute(cfg, overrides, choices, this.train)
-                this.decline()
             else:
                 experiment.take_part(cfg, choices, this.train)
+            this.end()
     except KeyboardInterrupt:
         sys.exit(130)
     except Exception as error:

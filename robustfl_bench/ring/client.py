@@ -9,9 +9,9 @@ import numpy as np
 import torch
 from tqdm import tqdm
 
-from robustfl_bench.communication.ring import Ring
+from robustfl_bench.communication.ring import Ring, form_of
 from robustfl_bench.evaluation import Record, model_metrics, traffic
-from robustfl_bench.experiment import Plan, shown
+from robustfl_bench.experiment import Plan, digest, shown
 from robustfl_bench.federation import Federation, State
 from robustfl_bench.interfaces import Attack, ConfigError
 from robustfl_bench.results.store import RunFolder
@@ -50,18 +50,18 @@ class Client:
     def __init__(self, link: Link, interval: int) -> None:
         self.link, self.interval = link, interval
         self.payload: list[int] = []  # bytes of updates that each client sent in the last evaluated round
-        self.called = False
+        self.checkpoints: Checkpoints | None = None
 
     def train(self, planned: Plan, federation: Federation, folder: RunFolder) -> Mapping[str, Any]:
         """Go on from the last round of which all clients have a checkpoint; raises RingBroken."""
-        self.called = True
         torch.set_float32_matmul_precision(planned.settings.precision)
-        first, checkpoints = self.link.rank == 0, Checkpoints(folder.path / "ring", self.link.rank)
-        state = self._start(federation, checkpoints, folder if first else None)
+        first, rounds = self.link.rank == 0, planned.settings.rounds
+        self.checkpoints = Checkpoints(folder.path / "ring", self.link.rank)
+        state = self._start(federation, self.checkpoints.saved(), folder if first else None)
         if state is None:
             return {}
         began = time.monotonic()
-        with tqdm(total=planned.settings.rounds, initial=state.round, unit="round",
+        with tqdm(total=rounds, initial=state.round, unit="round",
                   desc=folder.path.name, disable=None if first else True) as progress:  # fmt: skip
             for state, record in self._rounds(federation, state):  # noqa: B020
                 if record is not None:
@@ -70,41 +70,36 @@ class Client:
                     began = time.monotonic()
                     progress.set_postfix_str(shown(record))
                 progress.update()
-                if state.round % self.interval == 0:
-                    checkpoints.save(state.round, {"params": state.params, "local": state.local})
-        checkpoints.clear()
-        return {"ring": self._measured(federation)}
+                if state.round % self.interval == 0 and state.round < rounds:
+                    self.checkpoints.save(state.round, {"params": state.params, "local": state.local})
+        bits = traffic(federation, 1)["bits_total"]
+        sent = {"payload_bytes": self.payload, "formula_bits": bits, "bits_above": 8 * sum(self.payload) - bits}
+        return {"model_sha256": digest(state.params), "ring": {"processes": self.link.size, **sent}}
 
-    def decline(self) -> None:
-        """Tell the others that there is nothing to do."""
-        if not self.called:
+    def end(self) -> None:
+        """Wait until the first client has the result on disk; then checkpoints can go."""
+        if self.checkpoints is None:
             self.link.gather([NOTHING_TO_DO, NOTHING_TO_DO], forming=True)
+        self.link.gather([])
+        if self.checkpoints is not None:
+            self.checkpoints.clear()
 
-    def _measured(self, federation: Federation) -> Mapping[str, Any]:
-        """What was really sent in a round, beside the formula: bits of padding are what the last bytes are filled with."""
-        planned = traffic(federation, 1)["bits_total"]
-        return {
-            "processes": self.link.size,
-            "payload_bytes": self.payload,
-            "formula_bits_total": planned,
-            "bits_above_formula": 8 * sum(self.payload) - planned,
-        }
-
-    def _start(self, federation: Federation, checkpoints: Checkpoints, folder: RunFolder | None) -> State | None:
+    def _start(
+        self, federation: Federation, saved: Mapping[int, dict[str, Any]], folder: RunFolder | None
+    ) -> State | None:
         """The state to go on from, with the rows of later rounds dropped from ``folder``; None: nothing to do."""
-        saved, every = checkpoints.saved(), federation.experiment.settings.eval_every
         if folder is not None:
-            there = {int(row["round"]) for row in folder.rows()} if (folder.path / "metrics.csv").exists() else set()
-            saved = {r: one for r, one in saved.items() if set(range(every, r + 1, every)) <= there}
-        mine = [float(round) for round in sorted(saved)[-2:]]
-        offers = self.link.gather([*mine, *[-1.0] * (2 - len(mine))], forming=True)
+            every, rows = federation.experiment.settings.eval_every, folder.path / "metrics.csv"
+            there = {int(row["round"]) for row in folder.rows()} if rows.exists() else set()
+            saved = {round: one for round, one in saved.items() if there.issuperset(range(every, round + 1, every))}
+        mine = [-1.0, -1.0, *map(float, sorted(saved))][-2:]
+        offers = self.link.gather(mine, forming=True)
         if offers[0, 0] == NOTHING_TO_DO:
             return None
-        common = set.intersection(*(set(row) for row in offers.int().tolist())) - {-1}
-        round = max(common, default=0)
+        round = int(max(set.intersection(*map(set, offers.tolist())), default=-1))
         if folder is not None:
             folder.cut(round)
-        if not round:
+        if round < 0:
             return initial_state(federation)
         return State(round, saved[round]["params"], local=saved[round]["local"])
 
@@ -115,29 +110,31 @@ class Client:
         honest = link.rank < len(federation.honest_ids)
         shard = federation.clients(ids) if honest else federation.poisoned(ids)
         room, memory = federation.rows(1), state.local.setdefault("own", {})
+        form, communication = form_of(e.aggregator), e.communication
+        assert isinstance(communication, Ring)
         while state.round < s.rounds:
             lr, before, round = e.schedule(s.lr, state.round), link.payload, state.round + 1
             updates = federation.train(shard, [0], ids.tolist(), "batches", state.of(0), room, memory)
             non_finite = zero_non_finite(updates.matrix)
-            evaluated = round % s.eval_every == 0 or round == s.rounds
+            assert updates.losses is not None
             try:
-                vector = reduced(link, updates.matrix[0], e.aggregator.ring, e.communication.counting)
-                if evaluated:
-                    told = link.gather([float(updates.losses[0]), non_finite, link.payload - before])
+                vector = reduced(link, updates.matrix[0], form, communication.counting)
+                state = replace(
+                    state, round=round, params=(state.params[0] - e.local_update.step_size(lr) * vector)[None]
+                )
+                record = None
+                if round % s.eval_every == 0 or round == s.rounds:
+                    sent, model = link.payload - before, int(digest(state.params)[:12], 16)
+                    told = link.gather([float(updates.losses[0]), non_finite, sent, model])
+                    if len(set(told[:, 3].tolist())) > 1:
+                        raise RuntimeError(f"the clients' models differ after round {round}")
+                    self.payload = told[:, 2].int().tolist()
+                    if link.rank == 0:
+                        train_loss = told[: len(federation.honest_ids), 0].clone().mean()
+                        record = {"round": round, "lr": lr, "train_loss": float(train_loss)}
+                        record |= model_metrics(federation, state.params, federation.groups(state))
+                        record["non_finite_updates"] = int(told[:, 1].sum())
+                        record |= traffic(federation, round)
             except RingBroken as error:
                 raise RingBroken(f"client {link.rank} stops in round {round}, as {error}") from error
-            params = state.params[0] - e.local_update.step_size(lr) * vector
-            state = replace(state, round=round, params=params[None])
-            record = None
-            if evaluated:
-                self.payload = told[:, 2].int().tolist()
-                if link.rank == 0:
-                    record = {
-                        "round": round,
-                        "lr": lr,
-                        "train_loss": float(told[: len(federation.honest_ids), 0].clone().mean()),
-                    }
-                    record |= model_metrics(federation, state.params, federation.groups(state))
-                    record["non_finite_updates"] = int(told[:, 1].sum())
-                    record |= traffic(federation, round)
             yield state, record
