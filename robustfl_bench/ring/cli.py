@@ -13,10 +13,10 @@ from typing import NoReturn
 
 from robustfl_bench import cli, experiment
 from robustfl_bench.errors import ConfigError
-from robustfl_bench.ring.client import Client, check
+from robustfl_bench.ring.client import GO_ON, Client, check
 from robustfl_bench.ring.link import joined
 
-GRACE = 5.0  # seconds, beyond the timeout, in which the others notice that a client has gone
+GRACE = 8.0  # seconds in which the others notice that a client has gone
 
 
 def main(argv: Sequence[str] | None = None) -> NoReturn:
@@ -90,29 +90,31 @@ def launch(timeout: float, interval: int, overrides: list[str]) -> int:
             process.start()
             cli.say(f"client {rank}: process {process.pid}")
         try:
-            return _wait(processes, timeout)
+            return _wait(processes)
         except KeyboardInterrupt:  # which the clients have had too
             for process in processes:
                 process.join()
-            cli.say("interrupted; the same command goes on from the last checkpoint")
+            cli.say(f"interrupted; {GO_ON}")
             return 130
 
 
-def _wait(processes: Sequence[BaseProcess], timeout: float) -> int:
-    """The exit code of the ring, when all have ended; those who do not notice that others have are killed."""
-    deadline = float("inf")
+def _wait(processes: Sequence[BaseProcess]) -> int:
+    """The exit code of the ring, when all have ended; those who do not notice that others have gone are killed."""
+    killed: set[BaseProcess] = set()
+    deadline = None
     while alive := [process for process in processes if process.is_alive()]:
-        left = deadline - time.monotonic()
-        if left <= 0:
-            for process in alive:
+        wait([process.sentinel for process in alive], None if deadline is None else max(deadline - time.monotonic(), 0))
+        if deadline is None and any(process.exitcode for process in processes):
+            deadline = time.monotonic() + GRACE
+        elif deadline is not None and time.monotonic() > deadline:
+            killed |= {process for process in alive if process.is_alive()}
+            for process in killed:
                 process.kill()
-        wait([process.sentinel for process in alive], None if deadline == float("inf") else max(left, 0.1))
-        if deadline == float("inf") and any(process.exitcode for process in processes):
-            deadline = time.monotonic() + timeout + GRACE
+                process.join()
     for rank, process in enumerate(processes):
-        process.join()
-        if (process.exitcode or 0) < 0:
-            cli.say(f"error: client {rank} was ended by signal {-(process.exitcode or 0)}; "
-                    "the same command goes on from the last checkpoint")  # fmt: skip
+        if process in killed:
+            cli.say(f"error: client {rank} neither answered nor ended, and was killed; {GO_ON}")
+        elif (code := process.exitcode or 0) < 0:
+            cli.say(f"error: client {rank} was ended by signal {-code}; {GO_ON}")
     codes = [process.exitcode or 0 for process in processes]
     return next((code for code in codes if code > 0), 1 if any(codes) else 0)

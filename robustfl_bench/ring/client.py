@@ -1,5 +1,6 @@
 """One client of the ring: its own shard, its own model, its own checkpoints."""
 
+import threading
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -20,6 +21,7 @@ from robustfl_bench.ring.link import Link, RingBroken
 from robustfl_bench.ring.reduce import reduced
 from robustfl_bench.run import initial_state, zero_non_finite
 
+GO_ON = "the same command goes on from the last checkpoint"
 NOTHING_TO_DO = -2.0  # what the first client says when the result is there already
 
 
@@ -61,6 +63,7 @@ class Client:
         if state is None:
             return {}
         began = time.monotonic()
+        tqdm.set_lock(threading.RLock())  # its usual one is shared by processes, and lost when one is killed
         with tqdm(total=rounds, initial=state.round, unit="round",
                   desc=folder.path.name, disable=None if first else True) as progress:  # fmt: skip
             for state, record in self._rounds(federation, state):  # noqa: B020
@@ -136,5 +139,5 @@ class Client:
                         record["non_finite_updates"] = int(told[:, 1].sum())
                         record |= traffic(federation, round)
             except RingBroken as error:
-                raise RingBroken(f"client {link.rank} stops in round {round}, as {error}") from error
+                raise RingBroken(f"client {link.rank} stops in round {round}: {error}; {GO_ON}") from error
             yield state, record
