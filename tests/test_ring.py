@@ -1,7 +1,6 @@
 """Communication: bits by Table 1, and the real ring, whose processes end where the simulation ends, to the bit."""
 
 import json
-import multiprocessing
 import signal
 import subprocess
 import sys
@@ -107,7 +106,7 @@ def _worked_examples(rank: int, meeting_point: str, folder: Path) -> None:
 
 
 def test_the_papers_examples_on_three_processes(tmp_path: Path) -> None:
-    context = multiprocessing.get_context("forkserver")
+    context = ring_cli.context()
     clients = [
         context.Process(target=_worked_examples, args=(i, f"file://{tmp_path}/meet", tmp_path)) for i in range(3)
     ]
@@ -149,7 +148,7 @@ def test_processes_and_simulation_end_with_the_same_bits(bench: Bench, tmp_path:
     real, simulated = _summary(tmp_path / "real"), _summary(tmp_path / "simulated")
     assert real["model_sha256"] == simulated["model_sha256"]
     n, sent = real["ring"]["processes"], real["ring"]
-    assert len(sent["payload_bytes"]) == n == int(run[6][-1])
+    assert len(sent["payload_bytes"]) == n == int(RUNS[rule][0][-1])
     padding = 8 * sum(sent["payload_bytes"]) - sent["formula_bits"]
     assert padding == sent["bits_above"] and 0 <= padding <= 7 * 2 * n * (n - 1)
     assert rule != "rar" or padding == 0
@@ -163,7 +162,7 @@ def _start(folder: Path, *arguments: str) -> subprocess.Popen[str]:
 
 
 def _lose_a_client(folder: Path, how: signal.Signals, *arguments: str) -> tuple[float, int, str]:
-    """Start a ring, take away its client 1 some rounds later; seconds until the others have ended, exit code, stderr."""
+    """Start a ring, take away client 1 some rounds later: seconds until all have ended, exit code, standard error."""
     rows = sum(path.read_text().count("\n") for path in folder.glob("results/runs/*/metrics.csv"))
     ring = _start(folder, *arguments)
     assert ring.stderr is not None

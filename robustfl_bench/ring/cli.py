@@ -8,6 +8,7 @@ import tempfile
 import time
 from collections.abc import Sequence
 from multiprocessing.connection import wait
+from multiprocessing.context import ForkServerContext
 from multiprocessing.process import BaseProcess
 from typing import NoReturn
 
@@ -78,12 +79,10 @@ def launch(timeout: float, interval: int, overrides: list[str]) -> int:
         check(planned, size)
     except Exception as error:
         return cli.report(error)
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload([__name__, "robustfl_bench.federation", "robustfl_bench.run"])
     with tempfile.TemporaryDirectory(prefix="robustfl-ring-") as folder:
         meeting_point = f"file://{folder}/clients"
         processes: list[BaseProcess] = [
-            context.Process(target=client, args=(rank, size, meeting_point, timeout, interval, overrides))
+            context().Process(target=client, args=(rank, size, meeting_point, timeout, interval, overrides))
             for rank in range(size)
         ]
         for rank, process in enumerate(processes):
@@ -96,6 +95,13 @@ def launch(timeout: float, interval: int, overrides: list[str]) -> int:
                 process.join()
             cli.say(f"interrupted; {GO_ON}")
             return 130
+
+
+def context() -> ForkServerContext:
+    """Processes that begin with everything imported once for all of them."""
+    found = multiprocessing.get_context("forkserver")
+    found.set_forkserver_preload([__name__, "robustfl_bench.federation", "robustfl_bench.run", "sklearn.datasets"])
+    return found
 
 
 def _wait(processes: Sequence[BaseProcess]) -> int:

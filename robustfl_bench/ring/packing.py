@@ -28,10 +28,10 @@ class Floats:
         return 4 * d
 
     def encode(self, numbers: Tensor) -> Tensor:
-        return numbers.contiguous().view(torch.uint8)
+        return torch.from_numpy(numbers.numpy().view(np.uint8))
 
     def decode(self, encoded: Tensor, d: int) -> Tensor:
-        return encoded.view(torch.float32)
+        return torch.from_numpy(encoded.numpy().view(np.float32))
 
 
 @dataclass(frozen=True)
