@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import pairwise
@@ -18,6 +19,7 @@ from robustfl_bench.interfaces import (
     Augmentation,
     ChoiceView,
     Clustering,
+    Communication,
     ConfigError,
     Corruption,
     Data,
@@ -51,6 +53,7 @@ class Experiment:
     clustering: Clustering | None = None
     corruption: Corruption | None = None
     augmentation: Augmentation | None = None
+    communication: Communication | None = None
 
 
 @dataclass(frozen=True)
@@ -108,7 +111,6 @@ class Federation:
             byzantine = np.sort(order[: self._num_byzantine(order)])
         self.honest_ids = np.setdiff1d(np.arange(s.num_clients), byzantine)
         self.byzantine_ids = byzantine
-        self.honest = self.clients(self.honest_ids)
 
     def _num_byzantine(self, order: np.ndarray) -> int:
         """How many clients of this order are Byzantine: counted, or by the data that they hold."""
@@ -118,6 +120,11 @@ class Federation:
         held = np.cumsum([len(self.parts[i]) for i in order[:-1]])  # one stays honest
         wanted = s.num_byzantine / s.num_clients * sum(map(len, self.parts))
         return 1 + int(np.abs(held - wanted).argmin())
+
+    @cached_property
+    def honest(self) -> Population:
+        """The honest clients' own samples."""
+        return self.clients(self.honest_ids)
 
     def clients(self, ids: np.ndarray) -> Population:
         """The chosen clients with their own samples: feature skew changes them, poison has not yet."""
@@ -180,15 +187,19 @@ class Federation:
     @cached_property
     def byzantine(self) -> Population:
         """The Byzantine clients' own samples, poisoned."""
+        return self.poisoned(self.byzantine_ids)
+
+    def poisoned(self, ids: np.ndarray) -> Population:
+        """The chosen Byzantine clients with their own samples, poisoned."""
         s, attack = self.experiment.settings, self.experiment.attack
         if s.byzantine_placement == "add":
             raise ConfigError(
                 f"attack {type(attack).__name__} trains on the Byzantine clients' own data, but added clients "
                 "hold none: set byzantine_placement=replace"
             )
-        own = self.clients(self.byzantine_ids)
+        own = self.clients(ids)
         xs, ys = [], []
-        for position, i in enumerate(self.byzantine_ids.tolist()):
+        for position, i in enumerate(ids.tolist()):
             rows, rng = own.slice(position), seeding.generator(s.seed, "poison", i)
             x, y = attack.poison(Shard(own.x[rows], own.y[rows], self.num_classes, self.data.scaling, rng))
             xs.append(x)
@@ -269,12 +280,18 @@ class Federation:
     def _local_update(self, samples: Samples, params: Tensor, lr: float, out: Tensor) -> Tensor:
         """Fill ``out`` (n, d) with the updates of the clients of ``samples``; returns their losses (n,)."""
         update, network = self.experiment.local_update, self.network
-        if not network.stochastic:
+        apart = self.experiment.communication is not None and self.experiment.communication.apart
+        if not network.stochastic and not apart:
             return update(network, params, samples, lr, out)
-        losses = []  # every client has a stream of its own, whoever else takes part
+        losses = []
         for client, identity, row in zip(samples.clients, samples.ids, out.split(1), strict=True):
-            with network.noise(seeding.integer(samples.seed, "noise", samples.stream, samples.round, identity)):
-                losses.append(update(network, params, replace(samples, clients=[client], ids=[identity]), lr, row))
+            # Every client has a stream of its own, whoever else takes part, and memory that it shares with nobody
+            noise = seeding.integer(samples.seed, "noise", samples.stream, samples.round, identity)
+            with network.noise(noise) if network.stochastic else nullcontext():
+                own = torch.empty_like(row) if apart else row
+                losses.append(update(network, params, replace(samples, clients=[client], ids=[identity]), lr, own))
+                if apart:
+                    row.copy_(own)
         return torch.cat(losses)
 
     @cached_property
