@@ -179,7 +179,7 @@ def _lose_a_client(folder: Path, how: signal.Signals, *arguments: str) -> tuple[
 
 
 def test_a_lost_client_ends_the_others_and_the_run_goes_on_later(bench: Bench, tmp_path: Path) -> None:
-    run = [*SMALL, "rounds=300", *RUNS["brace"]]
+    run = [*SMALL, "rounds=100", *RUNS["brace"]]
     seconds, code, errors = _lose_a_client(tmp_path, signal.SIGKILL, *run)
     assert code == 1 and seconds < 30
     assert "client 0 stops in round" in errors and "client 2 stops in round" in errors and "has gone" in errors
