@@ -18,6 +18,7 @@ from robustfl_bench.population import Batch
 from robustfl_bench.products import ConstantWeights, times_transposed
 
 CHUNK = {"cpu": 1024, "cuda": 1 << 16}  # samples that go through the network together: what stays in the cache
+CONVOLUTIONS_CHUNK = 128  # the same on a CPU where there are feature maps: twice as fast as 1024
 STACK_BYTES = 1 << 30  # memory for the activations of a stack of models
 
 
@@ -47,6 +48,7 @@ class Network:
         self._make, self._seed = partial(model, input_shape, num_classes, *words), seed
         self.module = self._made("initial model").eval()
         self.stochastic = any(isinstance(layer, nn.Dropout) for layer in self.module.modules())
+        self._convolutional = any(isinstance(layer, nn.Conv2d) for layer in self.module.modules())
         self.num_classes, self.regression = num_classes, regression
         self.criterion: Callable[..., Tensor] = squared_error if regression else functional.cross_entropy
         self._least_squares = regression and least_squares.is_linear_regression(self.module)
@@ -105,6 +107,14 @@ class Network:
             for name, (start, shape) in self._slots.items()
         }
 
+    def _chunk(self, x: Tensor) -> int:
+        """How many samples go through the network together."""
+        return CONVOLUTIONS_CHUNK if self._convolutional and x.device.type == "cpu" else CHUNK[x.device.type]
+
+    def _in_parts(self, params: Tensor, x: Tensor) -> Tensor:
+        """The outputs ``logits``, part by part."""
+        return torch.cat([self.logits(params, part) for part in x.split(self._chunk(x))])
+
     def logits(self, params: Tensor, x: Tensor) -> Tensor:
         """Outputs (N, c) of the model ``params`` (d,)."""
         with ConstantWeights():
@@ -117,7 +127,7 @@ class Network:
         total = torch.zeros((), dtype=torch.float64, device=x.device)
         cells = []
         for xs, ys in zip(x.split(CHUNK[x.device.type]), y.split(CHUNK[x.device.type]), strict=True):
-            outputs = self.logits(params, xs)
+            outputs = self._in_parts(params, xs)
             total += self.criterion(outputs, ys, reduction="sum").double()
             if not self.regression:
                 cells.append(ys * self.num_classes + outputs.argmax(dim=1))
@@ -149,7 +159,7 @@ class Network:
         sizes = torch.tensor(batch.sizes, device=batch.x.device)
         columns = []
         for one in params:
-            losses = torch.cat([self.criterion(self.logits(one, x), y, reduction="none") for x, y in chunks])
+            losses = torch.cat([self.criterion(self._in_parts(one, x), y, reduction="none") for x, y in chunks])
             columns.append(torch.segment_reduce(losses.double(), "mean", lengths=sizes))
         return torch.stack(columns, dim=1)
 
@@ -163,7 +173,7 @@ class Network:
             return least_squares.gradients(params, batch, out)
         losses = [
             self._together(params, part, rows) if self._layers is not None else self._one_by_one(params, part, rows)
-            for part, rows in _chunks(batch, out)
+            for part, rows in _chunks(batch, out, self._chunk(batch.all_x))
         ]
         return torch.cat(losses)
 
@@ -270,9 +280,9 @@ def _layers_with_simple_gradients(module: nn.Module) -> dict[str, nn.Module] | N
     return owners if simple and not shared and not stateful else None
 
 
-def _chunks(batch: Batch, out: Tensor) -> Iterator[tuple[Batch, Tensor]]:
+def _chunks(batch: Batch, out: Tensor, limit: int) -> Iterator[tuple[Batch, Tensor]]:
     """Whole clients at a time, about as many samples as stay in the cache."""
-    limit, first, begin = CHUNK[batch.x.device.type], 0, 0
+    first, begin = 0, 0
     while first < len(batch.sizes):
         last, end = first, begin
         while last < len(batch.sizes) and (last == first or end - begin + batch.sizes[last] <= limit):

@@ -84,3 +84,49 @@ def moved_mean(honest, kind, allows, gamma_init=10.0, tau=1e-5):
     mean, p = mean_and_std(honest)[0], direction(honest, kind)
     gamma = search(lambda g: allows(honest, mean - g * p), gamma_init, tau)
     return mean - gamma * p, gamma
+
+
+def trim_attack(honest, factor):
+    """Full knowledge, in gradients: beyond the least value where the mean is positive, else beyond the largest."""
+    result = []
+    for column in honest.T:
+        low, high = min(column), max(column)
+        if math.fsum(column) > 0:
+            result.append(low / factor if low > 0 else low * factor)
+        else:
+            result.append(high * factor if high > 0 else high / factor)
+    return np.array(result)
+
+
+def krum_attack(honest, num_byzantine, krum, least=1e-5):
+    """Full knowledge: minus lambda times the sign of the honest-only choice, lambda halved until Krum falls for it."""
+    (h, d), n = honest.shape, len(honest) + num_byzantine
+    s = np.sign(honest[krum(honest, num_byzantine)])
+    sums = [sum(sorted(math.sqrt(sq_dist(g, o)) for j, o in enumerate(honest) if j != i)[: n - num_byzantine - 2])
+            for i, g in enumerate(honest)]  # fmt: skip
+    scale = min(sums) / ((n - 2 * num_byzantine - 1) * math.sqrt(d))
+    scale += max(math.sqrt(sq_dist(g, 0 * g)) for g in honest) / math.sqrt(d)
+    while scale > least:
+        if krum(np.vstack([honest, np.tile(-scale * s, (num_byzantine, 1))]), num_byzantine) >= h:
+            break
+        scale /= 2
+    return -scale * s
+
+
+def adaptive(honest, threshold, factor):
+    result = []
+    for column in honest.T:
+        lead = sum(1 if value > 0 else -1 if value < 0 else 0 for value in column)
+        size = factor * math.fsum(abs(value) for value in column) / len(column)
+        result.append(-size if lead > threshold else size)
+    return np.array(result)
+
+
+def triggered(pixels, size, margin):
+    """One image (C, H, W) with a white square."""
+    result = pixels.copy()
+    for channel in result:
+        for i in range(size):
+            for j in range(size):
+                channel[len(channel) - 1 - margin - i][len(channel[0]) - 1 - margin - j] = 1.0
+    return result

@@ -21,6 +21,8 @@ NEEDS = {
     "model=mean": ["dataset=mean_mixture"],
     "model=cnn": ["dataset=cifar10"],
     "model=lenet": ["dataset=mnist"],
+    "model=brace_cnn": ["dataset=mnist"],
+    "model=resnet20": ["dataset=cifar10"],
     "model=vgg16": ["dataset=cifar100"],
     "model=gru": ["dataset=ag_news"],
     "dataset=ag_news": ["model=gru"],

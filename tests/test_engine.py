@@ -10,6 +10,7 @@ from hydra import compose, initialize_config_dir
 from torch import Tensor, nn
 
 from robustfl_bench import cli, seeding
+from robustfl_bench import network as network_module
 from robustfl_bench.experiment import plan
 from robustfl_bench.federation import Experiment, Federation
 from robustfl_bench.interfaces import Attack, AttackView, ConfigError, Data, Shard
@@ -55,7 +56,8 @@ MODELS: dict[str, tuple[Any, tuple[int, ...]]] = {
 def test_client_gradients_are_those_of_autograd_one_client_at_a_time(
     name: str, chunk: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(__import__("robustfl_bench.network").network.CHUNK, "cpu", chunk)
+    monkeypatch.setitem(network_module.CHUNK, "cpu", chunk)
+    monkeypatch.setattr(network_module, "CONVOLUTIONS_CHUNK", chunk)
     model, shape = MODELS[name]
     network = Network(model, shape, 3, seed=1)
     rng = torch.Generator().manual_seed(0)
@@ -85,10 +87,13 @@ def test_losses_of_a_stack_of_models_are_those_of_each() -> None:
     torch.testing.assert_close(network.losses(stack, x, y), torch.tensor(each, dtype=torch.float64))
 
 
-def test_evaluation_counts_every_sample_once() -> None:
-    network = Network(Mlp((7,)), (6,), 3, seed=0)
-    x, y = torch.randn(5000, 6, generator=torch.Generator().manual_seed(0)), torch.arange(5000) % 3
+@pytest.mark.parametrize("name", ["linear", "cnn"])
+def test_evaluation_counts_every_sample_once(name: str) -> None:
+    model, shape = MODELS[name]
+    network = Network(model, shape, 3, seed=0)
+    x, y = torch.randn(5000, *shape, generator=torch.Generator().manual_seed(0)), torch.arange(5000) % 3
     loss, confusion = network.evaluate(network.initial, x, y)
+    assert confusion is not None
     predicted = network.logits(network.initial, x).argmax(1)
     expected = np.zeros((3, 3), dtype=int)
     np.add.at(expected, (y.numpy(), predicted.numpy()), 1)

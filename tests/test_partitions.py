@@ -14,6 +14,7 @@ from robustfl_bench import seeding
 from robustfl_bench.interfaces import ConfigError
 from robustfl_bench.partitions.dealing import label_counts, share
 from robustfl_bench.partitions.dirichlet import Dirichlet
+from robustfl_bench.partitions.fang import Fang
 from robustfl_bench.partitions.iid import IID
 from robustfl_bench.partitions.pathological import Pathological
 from robustfl_bench.partitions.shards import deal_shards, shards_per_class
@@ -230,3 +231,37 @@ def test_bad_input_is_one_clear_line(make, message):
     with pytest.raises(ConfigError, match=message) as error:
         make()
     assert "\n" not in str(error.value)
+
+
+def test_fang_by_hand():
+    """One group per class: its own class with probability q, all others alike, and equal shares within the group."""
+    labels, num_clients = labels_of([6000] * 10), 100
+    parts = Fang(0.5)(labels, num_clients, rng())
+    counts = label_counts(labels, parts, 10)
+    groups = counts.reshape(10, 10, 10).sum(axis=0)  # client i is in group i modulo 10
+    own, other = groups.diagonal(), groups[~np.eye(10, dtype=bool)]
+    assert np.abs(own - 3000).max() < 5 * 6000**0.5 / 2 and np.abs(other - 3000 / 9).max() < 5 * (3000 / 9) ** 0.5
+    for group in range(10):
+        sizes = [len(parts[client]) for client in range(group, 100, 10)]
+        assert max(sizes) - min(sizes) <= 1
+        within = counts[group::10]
+        expected = within.sum(axis=0) / 10
+        assert ((within - expected) ** 2 / expected).sum() < 160  # about 81 degrees of freedom
+
+
+@pytest.mark.parametrize(("q", "own"), [(0.1, 0.1), (0.9, 0.9), (1, 1), (0, 0)])
+def test_fang_from_iid_to_one_class(q, own):
+    labels = labels_of([600] * 10)
+    counts = label_counts(labels, Fang(q)(labels, 20, rng()), 10)
+    share_of_own = sum(counts[client, client % 10] for client in range(20)) / 6000
+    assert share_of_own == pytest.approx(own, abs=0.02)
+
+
+def test_fang_with_fewer_clients_than_classes():
+    labels = labels_of([100] * 10)
+    counts = label_counts(labels, Fang(1)(labels, 3, rng()), 10)
+    for client in range(3):
+        assert set(np.flatnonzero(counts[client])) == {label for label in range(10) if label % 3 == client}
+    assert Fang(0.5)(labels, 1, rng())[0].shape == (1000,)
+    with pytest.raises(ConfigError, match="a group has fewer samples than clients"):
+        Fang(1)(labels_of([500, 2]), 20, rng())

@@ -16,9 +16,10 @@ class Backdoor(Attack):
 
     The square of ``size`` pixels a side is ``margin`` pixels away from the lower right corner. Of its samples a client
     copies the ``fraction`` given, null: one that it draws uniformly from (0, 1], rounded up. It multiplies its update
-    by ``scale``; null is the number of clients in the round, which replaces the model by the attacker's where one
-    attacker faces an average. The attack succeeds on test images of other classes that carry the square and are taken
-    for ``target``. BRACE (Fang et al., WWW Companion 2025) prints none of these; its first author's FLTrust has them.
+    by ``scale``; null is the number of clients in the round per attacker, so that in an average the attackers together
+    put their mean in the place of the model. FLTrust has the number of clients even for 20 attackers of 100: with that
+    an average diverges, which BRACE does not report. The attack succeeds on test images of other classes that carry the
+    square and are taken for ``target``. BRACE (Fang et al., WWW Companion 2025) prints none of these.
     """
 
     target: int = 0
@@ -41,7 +42,7 @@ class Backdoor(Attack):
         return self._triggered(shard, (shard.y != self.target).nonzero().squeeze(1))
 
     def craft(self, view: AttackView) -> Tensor:
-        return view.own * (view.n if self.scale is None else self.scale)
+        return view.own * (view.n / max(view.num_byzantine, 1) if self.scale is None else self.scale)
 
     def _triggered(self, shard: Shard, rows: Tensor) -> tuple[Tensor, Tensor]:
         """Copies of these samples with the square, and ``target`` for each."""

@@ -15,12 +15,12 @@ class Tailored(Attack):
     """All attackers send mean - gamma * p with the gamma that moves the server's aggregate farthest.
 
     They ask the rule itself, ``evaluations`` times a round: how far, in Euclidean distance, its aggregate is from the
-    one they would get by sending the honest mean. Gamma grows by ``gamma_init``, twice that, ... while the distance
-    does, then goes back and forth by smaller and smaller steps. ``perturbation`` p is ``std``, ``unit`` or ``sign``.
+    one they would get by sending the honest mean. Half of the questions are about gamma = ``gamma_init``, twice that,
+    four times ..., the others look around the best of these. ``perturbation`` p is ``std``, ``unit`` or ``sign``.
     """
 
     perturbation: str = "std"
-    gamma_init: float = 1
+    gamma_init: float = 0.25
     evaluations: int = 12
 
     def __post_init__(self) -> None:
@@ -30,13 +30,18 @@ class Tailored(Attack):
     def craft(self, view: AttackView) -> Tensor:
         direction = perturbation(view, self.perturbation)
         calm = view.aggregate(view.mean).vector
-        gamma, moved, step, growing = 0.0, 0.0, float(self.gamma_init), True
-        for _ in range(self.evaluations):
-            there = view.aggregate(view.mean - (gamma + step) * direction).vector
-            distance = float(torch.linalg.vector_norm(there - calm))
-            better = distance > moved
-            if better:
-                gamma, moved = gamma + step, distance
-            growing = growing and better
-            step = 2 * step if growing else -step / 2
+
+        def moved(gamma: float) -> float:
+            there = view.aggregate(view.mean - gamma * direction).vector
+            return float(torch.linalg.vector_norm(there - calm))
+
+        first = (self.evaluations + 1) // 2
+        best, gamma = max((moved(gamma), gamma) for gamma in (self.gamma_init * 2**k for k in range(first)))
+        step = gamma / 2
+        for _ in range(self.evaluations - first):
+            distance = moved(gamma + step)
+            if distance > best:
+                best, gamma = distance, gamma + step
+            else:  # the other side, and after that half as far
+                step = -step if step > 0 else -step / 2
         return view.mean - gamma * direction

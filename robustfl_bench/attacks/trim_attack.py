@@ -18,7 +18,7 @@ class TrimAttack(Attack):
     elsewhere: the extreme multiplied or divided by ``factor``, whichever leads outwards. All attackers use the factor
     itself, as its first author's later code does, or with ``random`` each its own draw from [1, factor] in every
     coordinate, as the paper has it. With ``partial`` knowledge, only of what they would send themselves, they move
-    their own mean back by 3.5 of their own standard deviations (n - 1 in the denominator), or with ``random`` by 3 to 4.
+    their own mean back by 3.5 of its standard deviations (n - 1 in the denominator), or with ``random`` by 3 to 4.
 
     The paper takes the sign from all clients, its attackers' honest updates included; here honest ones alone give it,
     so that full knowledge needs no data.

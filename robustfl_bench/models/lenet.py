@@ -35,7 +35,7 @@ class LeNet:
         layers: list[nn.Module] = []
         channels, height, width = input_shape
         for filters in self.channels:
-            layers += [nn.Conv2d(channels, filters, self.kernel), nn.ReLU(), nn.MaxPool2d(2)]
+            layers += [nn.Conv2d(channels, filters, self.kernel), nn.MaxPool2d(2), nn.ReLU()]  # ReLU of a quarter
             channels, height, width = (filters, *((side - self.kernel + 1) // 2 for side in (height, width)))
             if min(height, width) < 1:
                 raise ConfigError(

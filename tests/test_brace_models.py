@@ -1,0 +1,86 @@
+"""The models of BRACE: sizes, ResNet-20 against a plain one, and what its normalisation depends on."""
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from robustfl_bench.interfaces import ConfigError
+from robustfl_bench.models.resnet20 import ResNet20
+from robustfl_bench.network import Network
+from robustfl_bench.population import Batch
+from tests.rounds import build
+
+
+def images(n: int, seed: int = 0) -> Tensor:
+    return torch.randn(n, 3, 16, 16, generator=torch.Generator().manual_seed(seed))
+
+
+def test_brace_cnn_has_the_printed_layers() -> None:
+    module = build("model", "brace_cnn")((1, 28, 28), 10)
+    assert sum(p.numel() for p in module.parameters()) == 139_960
+    kinds = [type(layer).__name__ for layer in module]
+    assert kinds == [*["Conv2d", "MaxPool2d", "ReLU"] * 2, "Flatten", "Linear", "ReLU", "Linear"]
+    assert [tuple(p.shape) for p in module.parameters()][::2] == [(30, 1, 3, 3), (50, 30, 3, 3), (100, 1250), (10, 100)]
+
+
+@pytest.mark.parametrize("norm", ["group", "batch"])
+def test_resnet20_is_a_plain_residual_network(norm: str) -> None:
+    module = build("model", "resnet20", f"model.norm={norm}")((3, 32, 32), 10)
+    assert sum(p.numel() for p in module.parameters()) == 269_722 and not list(module.buffers())
+    weights = iter(module.parameters())
+
+    def convolved(x: Tensor, stride: int = 1) -> Tensor:
+        x = functional.conv2d(x, next(weights), stride=stride, padding=1)
+        n, c, h, w = x.shape
+        parts = x.reshape(n, 8, c // 8, h, w) if norm == "group" else x
+        axes = (2, 3, 4) if norm == "group" else (0, 2, 3)
+        mean, variance = parts.mean(axes, keepdim=True), parts.var(axes, unbiased=False, keepdim=True)
+        normal = ((parts - mean) / (variance + 1e-5).sqrt()).reshape(n, c, h, w)
+        return normal * next(weights)[:, None, None] + next(weights)[:, None, None]
+
+    x = images(4)
+    out = convolved(x).relu()
+    for channels in (16, 32, 64):
+        for _ in range(3):
+            stride = 1 if out.shape[1] == channels else 2
+            shortcut = out[:, :, ::stride, ::stride]
+            zeros = out.new_zeros(len(out), channels - out.shape[1], *shortcut.shape[2:])
+            inside = convolved(convolved(out, stride).relu())
+            out = (inside + torch.cat([shortcut, zeros], dim=1)).relu()
+    expected = out.mean(dim=(2, 3)) @ next(weights).T + next(weights)
+    assert next(weights, None) is None
+    torch.testing.assert_close(module.eval()(x), expected, rtol=1e-3, atol=1e-4)
+
+
+def test_what_a_prediction_depends_on() -> None:
+    """Group normalisation: on the image alone. Batch normalisation: on those beside it; nothing is kept in between."""
+    x = images(6)
+    for norm, alone in (("group", True), ("batch", False)):
+        network = Network(ResNet20(norm), (3, 16, 16), 10, seed=0)
+        with torch.no_grad():
+            together, apart = network.logits(network.initial, x), network.logits(network.initial, x[:3])
+            assert torch.allclose(together[:3], apart, atol=1e-4) == alone
+            assert torch.equal(network.logits(network.initial, x[:3]), apart)
+
+
+@pytest.mark.parametrize("norm", ["group", "batch"])
+def test_a_client_s_gradient_is_of_its_own_batch(norm: str) -> None:
+    network = Network(ResNet20(norm), (3, 8, 8), 10, seed=0)
+    x, y, sizes = images(9)[:, :, :8, :8].contiguous(), torch.arange(9), (2, 4, 3)
+    out = torch.empty(3, network.dim)
+    losses = network.gradients(network.initial, Batch(x, y, sizes), out)
+    for row, loss, xs, ys in zip(out, losses, x.split(sizes), y.split(sizes), strict=True):
+        module = build("model", "resnet20", f"model.norm={norm}")((3, 8, 8), 10)
+        nn.utils.vector_to_parameters(network.initial, module.parameters())
+        expected = functional.cross_entropy(module(xs), ys)
+        gradient = torch.cat([g.reshape(-1) for g in torch.autograd.grad(expected, list(module.parameters()))])
+        torch.testing.assert_close(row, gradient, rtol=1e-3, atol=1e-5)
+        assert float(loss) == pytest.approx(expected.item(), rel=1e-5)
+
+
+def test_resnet20_needs_images_and_a_known_norm() -> None:
+    with pytest.raises(ConfigError, match="model resnet20 needs images"):
+        ResNet20()((784,), 10)
+    with pytest.raises(ConfigError, match="norm must be one of group, batch, got 'layer'"):
+        ResNet20("layer")
