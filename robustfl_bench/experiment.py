@@ -167,10 +167,10 @@ def plan(cfg: DictConfig) -> Plan:
     _check_model(parts["model"], parts["dataset"])
     planned = Plan(settings, parts["dataset"], parts, _identity(config))
     try:
-        if hasattr(parts["aggregator"], "check") and parts["pre_aggregation"] is None:
-            parts["aggregator"].check(settings.clients_per_round)
         if parts["communication"] is not None:
             parts["communication"].check(parts)
+        if hasattr(parts["aggregator"], "check") and parts["pre_aggregation"] is None:
+            parts["aggregator"].check(settings.clients_per_round)
     except ConfigError as error:
         raise InfeasibleError(str(error), planned) from None
     return planned
