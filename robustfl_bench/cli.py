@@ -14,13 +14,13 @@ from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from robustfl_bench.errors import ConfigError, DataError
+from robustfl_bench.errors import ConfigError, DataError, Interrupted
 from robustfl_bench.experiment import InfeasibleError, RunFailed, execute, record_infeasible
 from robustfl_bench.options import CONF
 from robustfl_bench.results.store import RunLocked
 from robustfl_bench.settings import Settings
 
-_EXPECTED = (HydraException, OmegaConfBaseException, ConfigError, DataError, RunFailed, RunLocked, OSError)
+_EXPECTED = (HydraException, OmegaConfBaseException, ConfigError, DataError, Interrupted, RunFailed, RunLocked, OSError)
 
 _TRACEBACKS = os.environ.get("HYDRA_FULL_ERROR") == "1"  # what the user set, before main sets it for hydra
 
@@ -36,17 +36,24 @@ def _job(cfg: DictConfig) -> float:
         return execute(cfg, overrides, choices)
     except _EXPECTED as error:
         if runtime.mode != RunMode.MULTIRUN:
-            sys.exit(_report(error))  # past hydra, which would print a line of its own
+            sys.exit(report(error))  # past hydra, which would print a line of its own
         where = f"[{' '.join(overrides)}]"
         if isinstance(error, InfeasibleError):
             record_infeasible(error, overrides, choices)
-            _say(f"infeasible: {error}  {where}")
+            say(f"infeasible: {error}  {where}")
         elif isinstance(error, RunLocked):
-            _say(f"skipped: {error}")
+            say(f"skipped: {error}")
         else:
-            _say(f"failed: {explain(error)}  {where}")
+            say(f"failed: {explain(error)}  {where}")
             raise  # to hydra, which keeps it while the other runs go on
     return float("nan")
+
+
+def compose(overrides: Sequence[str]) -> tuple[DictConfig, dict[str, str]]:
+    """The config that these overrides make, and the options that were chosen; raises what ``explain`` explains."""
+    with hydra.initialize_config_dir(str(CONF), version_base="1.3"):
+        cfg = hydra.compose("config", overrides=[*overrides], return_hydra_config=True)
+    return OmegaConf.masked_copy(cfg, [str(key) for key in cfg if key != "hydra"]), dict(cfg.hydra.runtime.choices)
 
 
 def main() -> None:
@@ -61,22 +68,23 @@ def main() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
     except KeyboardInterrupt:
-        _say("interrupted; the same command goes on from the last checkpoint")
+        say("interrupted; the same command goes on from the last checkpoint")
         sys.exit(130)
     except Exception as error:
         if _TRACEBACKS:
             raise
-        sys.exit(_report(error))
+        sys.exit(report(error))
 
 
-def _report(error: Exception) -> int:
+def report(error: Exception) -> int:
     """Print the error as one line; returns its exit code."""
-    _say(f"error: {explain(error)}")
+    say(f"error: {explain(error)}")
     bad_config = isinstance(error, HydraException | OmegaConfBaseException | ConfigError)
     return 2 if bad_config else 3 if isinstance(error, DataError) else 1
 
 
-def _say(message: str) -> None:
+def say(message: str) -> None:
+    """Print a line on stderr."""
     print(message, file=sys.stderr, flush=True)
 
 

@@ -11,6 +11,10 @@ class DataError(RuntimeError):
     """Data are missing or damaged; one line says which, and what to do (exit code 3)."""
 
 
+class Interrupted(RuntimeError):
+    """A run was cut off from outside; its checkpoints are good and the same command goes on (exit code 1)."""
+
+
 def check_fields(rule: Any, **bounds: tuple[float, float]) -> None:
     """Raise ConfigError unless every named field is a number in its closed range; ints where the
     field holds one, and None where it may.

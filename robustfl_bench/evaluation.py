@@ -68,6 +68,15 @@ def weight_metrics(models: Sequence[Trained]) -> Record:
     return record
 
 
+def traffic(federation: Federation, rounds: int) -> Record:
+    """Bits that a client sends in a round, and all clients in all ``rounds`` so far; where that is accounted for."""
+    experiment, n = federation.experiment, federation.experiment.settings.clients_per_round
+    if experiment.communication is None:
+        return {}
+    bits = experiment.communication.total_bits(experiment.aggregator, n, federation.network.dim)
+    return {"bits_per_client": bits / n if bits % n else bits // n, "bits_total": bits * rounds}
+
+
 def client_weights(federation: Federation, groups: Sequence[Group], models: Sequence[Trained]) -> Tensor | None:
     """The weight of every client (N,) float64 in the one model, nan for those who did not take part; None where there
     are several models or the rule gives no weights."""

@@ -10,7 +10,7 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
@@ -25,7 +25,7 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from robustfl_bench import __version__
-from robustfl_bench.errors import ConfigError
+from robustfl_bench.errors import ConfigError, Interrupted
 from robustfl_bench.interfaces import Dataset
 from robustfl_bench.options import option
 from robustfl_bench.results import store
@@ -46,6 +46,7 @@ GROUPS = (
     "schedule",
     "clustering",
     "augmentation",
+    "communication",
 )
 DEFINING = (
     "seed",
@@ -61,7 +62,8 @@ DEFINING = (
     "precision",
     *GROUPS,
 )  # num_byzantine_declared counts where a part uses it
-OPTIONAL = ("corruption", "clustering", "augmentation")  # count where there is one: older runs keep their identity
+# These count where there is one: older runs keep their identity
+OPTIONAL = ("corruption", "clustering", "augmentation", "communication")
 UNSEEN = {"byzantine_share_by": "clients"}  # at these values, likewise
 SMALL = 2e9  # samples x parameters of a round up to which a second thread costs more than it brings
 LAST = 10  # evaluated rounds of `last_10`
@@ -163,6 +165,8 @@ def plan(cfg: DictConfig) -> Plan:
         settings.num_byzantine = config["num_byzantine"] = 0
         config["attack"] = option("attack", "none")
     _check_model(parts["model"], parts["dataset"])
+    if parts["communication"] is not None:
+        parts["communication"].check(parts)
     planned = Plan(settings, parts["dataset"], parts, _identity(config))
     if hasattr(parts["aggregator"], "check") and parts["pre_aggregation"] is None:
         try:
@@ -207,12 +211,17 @@ def _num_params(model: Any, dataset: Dataset) -> int:
     return sum(parameter.numel() for parameter in module.parameters())
 
 
-def execute(cfg: DictConfig, overrides: Sequence[str] = (), choices: Mapping[str, str] | None = None) -> float:
-    """Run the experiment, or go on with it, or print its stored result.
+def execute(
+    cfg: DictConfig,
+    overrides: Sequence[str] = (),
+    choices: Mapping[str, str] | None = None,
+    train: "Train | None" = None,
+) -> float:
+    """Run the experiment, or go on with it, or print its stored result; ``train`` may do it in another way.
 
     Returns the final test accuracy, or where there are no classes the distance from the true parameters.
 
-    Raises ConfigError, DataError, RunLocked, OSError (results folder) with nothing written, or RunFailed.
+    Raises ConfigError, DataError, RunLocked, OSError (results folder) with nothing written, Interrupted, or RunFailed.
     """
     planned = plan(cfg)
     names = dict(choices or {})
@@ -232,8 +241,10 @@ def execute(cfg: DictConfig, overrides: Sequence[str] = (), choices: Mapping[str
         try:
             with _threads(_num_threads(planned, len(data.train_y))) as threads:
                 outcome |= {"num_threads": threads, "device": str(data.train_x.device)}
-                _train(planned, federation, folder)
+                outcome |= (train or _train)(planned, federation, folder)
             outcome |= {"status": store.FINISHED} | _results(folder)
+        except Interrupted:
+            raise
         except ConfigError:  # found when a part was first used
             folder.discard()
             raise
@@ -247,6 +258,14 @@ def execute(cfg: DictConfig, overrides: Sequence[str] = (), choices: Mapping[str
     if summary["status"] == store.FAILED:
         raise RunFailed(f"{summary['error']} (traceback in {folder.path / 'error.txt'})")
     return _tell(folder, summary, "result")
+
+
+def take_part(cfg: DictConfig, choices: Mapping[str, str], train: "Train") -> None:
+    """Train as a client of an experiment whose results another process writes; raises ConfigError or DataError."""
+    planned = plan(cfg)
+    data = _load(planned)
+    with _threads(_num_threads(planned, len(data.train_y))):
+        train(planned, _federation(planned, data), _folder(planned, choices))
 
 
 def _stored(folder: store.RunFolder) -> float | None:
@@ -300,7 +319,11 @@ def _federation(planned: Plan, data: Any) -> Any:
     return Federation(Experiment(settings=planned.settings, **parts), data, planned.dataset.num_classes)
 
 
-def _train(planned: Plan, federation: Any, folder: store.RunFolder) -> None:
+Train = Callable[[Plan, Any, store.RunFolder], Mapping[str, Any]]
+"""Takes a plan, its Federation and the folder for the rows; returns what the summary is to have besides."""
+
+
+def _train(planned: Plan, federation: Any, folder: store.RunFolder) -> Mapping[str, Any]:
     import torch
     from tqdm import tqdm
 
@@ -324,7 +347,7 @@ def _train(planned: Plan, federation: Any, folder: store.RunFolder) -> None:
                         folder.append("weights.csv", {"round": state.round} | shares)
                     folder.append("timings.csv", {"round": state.round, "seconds": time.monotonic() - began})
                     began = time.monotonic()
-                    progress.set_postfix_str(_shown(record))
+                    progress.set_postfix_str(shown(record))
                 progress.update()
                 if time.monotonic() - written >= s.checkpoint_seconds and state.round < s.rounds:
                     folder.save_checkpoint({"state": vars(state)})
@@ -333,6 +356,12 @@ def _train(planned: Plan, federation: Any, folder: store.RunFolder) -> None:
             if not any(state.local.values()):  # the clients' memory is ahead of the state in the middle of a round
                 folder.save_checkpoint({"state": vars(state)})
             raise
+    return {"model_sha256": digest(state.params)}
+
+
+def digest(params: Any) -> str:
+    """SHA-256 of models (k, d), to the bit."""
+    return hashlib.sha256(params.cpu().contiguous().numpy().tobytes()).hexdigest()
 
 
 def _on(value: Any, device: Any) -> Any:
@@ -382,7 +411,8 @@ def _score(record: Mapping[str, Any]) -> str:
     return next(key for key in ("test_accuracy", "distance", "test_loss") if key in record)
 
 
-def _shown(record: Mapping[str, Any]) -> str:
+def shown(record: Mapping[str, Any]) -> str:
+    """The score of a round in words."""
     key = _score(record)
     return f"accuracy {record[key]:.2%}" if key == "test_accuracy" else f"{key.removeprefix('test_')} {record[key]:.4f}"
 
@@ -453,6 +483,6 @@ def _commit() -> str | None:
 def _tell(folder: store.RunFolder, summary: Mapping[str, Any], what: str) -> float:
     """Print a finished run's result in one line; returns what it is judged by."""
     final, best = summary["final"], summary["best"]
-    rounds = f"after {final['round']} rounds (best {_shown(best)} at {best['round']})"
-    print(f"{what}: {_shown(final)} {rounds}  {folder.path}", flush=True)
+    rounds = f"after {final['round']} rounds (best {shown(best)} at {best['round']})"
+    print(f"{what}: {shown(final)} {rounds}  {folder.path}", flush=True)
     return float(final[_score(final)])

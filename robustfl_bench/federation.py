@@ -1,7 +1,8 @@
 """Who takes part and what they hold: the clients and their samples, the server's samples, the network."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import pairwise
@@ -11,12 +12,14 @@ import torch
 from torch import Tensor
 
 from robustfl_bench import seeding
+from robustfl_bench.choices import Choices
 from robustfl_bench.interfaces import (
     Aggregator,
     Attack,
     Augmentation,
     ChoiceView,
     Clustering,
+    Communication,
     ConfigError,
     Corruption,
     Data,
@@ -50,6 +53,7 @@ class Experiment:
     clustering: Clustering | None = None
     corruption: Corruption | None = None
     augmentation: Augmentation | None = None
+    communication: Communication | None = None
 
 
 @dataclass(frozen=True)
@@ -107,7 +111,6 @@ class Federation:
             byzantine = np.sort(order[: self._num_byzantine(order)])
         self.honest_ids = np.setdiff1d(np.arange(s.num_clients), byzantine)
         self.byzantine_ids = byzantine
-        self.honest = self.clients(self.honest_ids)
 
     def _num_byzantine(self, order: np.ndarray) -> int:
         """How many clients of this order are Byzantine: counted, or by the data that they hold."""
@@ -117,6 +120,11 @@ class Federation:
         held = np.cumsum([len(self.parts[i]) for i in order[:-1]])  # one stays honest
         wanted = s.num_byzantine / s.num_clients * sum(map(len, self.parts))
         return 1 + int(np.abs(held - wanted).argmin())
+
+    @cached_property
+    def honest(self) -> Population:
+        """The honest clients' own samples."""
+        return self.clients(self.honest_ids)
 
     def clients(self, ids: np.ndarray) -> Population:
         """The chosen clients with their own samples: feature skew changes them, poison has not yet."""
@@ -179,15 +187,19 @@ class Federation:
     @cached_property
     def byzantine(self) -> Population:
         """The Byzantine clients' own samples, poisoned."""
+        return self.poisoned(self.byzantine_ids)
+
+    def poisoned(self, ids: np.ndarray) -> Population:
+        """The chosen Byzantine clients with their own samples, poisoned."""
         s, attack = self.experiment.settings, self.experiment.attack
         if s.byzantine_placement == "add":
             raise ConfigError(
                 f"attack {type(attack).__name__} trains on the Byzantine clients' own data, but added clients "
                 "hold none: set byzantine_placement=replace"
             )
-        own = self.clients(self.byzantine_ids)
+        own = self.clients(ids)
         xs, ys = [], []
-        for position, i in enumerate(self.byzantine_ids.tolist()):
+        for position, i in enumerate(ids.tolist()):
             rows, rng = own.slice(position), seeding.generator(s.seed, "poison", i)
             x, y = attack.poison(Shard(own.x[rows], own.y[rows], self.num_classes, self.data.scaling, rng))
             xs.append(x)
@@ -268,12 +280,18 @@ class Federation:
     def _local_update(self, samples: Samples, params: Tensor, lr: float, out: Tensor) -> Tensor:
         """Fill ``out`` (n, d) with the updates of the clients of ``samples``; returns their losses (n,)."""
         update, network = self.experiment.local_update, self.network
-        if not network.stochastic:
+        apart = self.experiment.communication is not None and self.experiment.communication.apart
+        if not network.stochastic and not apart:
             return update(network, params, samples, lr, out)
-        losses = []  # every client has a stream of its own, whoever else takes part
+        losses = []
         for client, identity, row in zip(samples.clients, samples.ids, out.split(1), strict=True):
-            with network.noise(seeding.integer(samples.seed, "noise", samples.stream, samples.round, identity)):
-                losses.append(update(network, params, replace(samples, clients=[client], ids=[identity]), lr, row))
+            # Every client has a stream of its own, whoever else takes part, and memory that it shares with nobody
+            noise = seeding.integer(samples.seed, "noise", samples.stream, samples.round, identity)
+            with network.noise(noise) if network.stochastic else nullcontext():
+                own = torch.empty_like(row) if apart else row
+                losses.append(update(network, params, replace(samples, clients=[client], ids=[identity]), lr, own))
+                if apart:
+                    row.copy_(own)
         return torch.cat(losses)
 
     @cached_property
@@ -320,7 +338,7 @@ class Federation:
 
     def _choice(self, present: list[int], attackers: list[int], params: Tensor) -> Tensor:
         """The models (n,) that the round's clients choose among ``params`` (k, d), honest clients first."""
-        honest = self._client_losses(self.honest, present, params).argmin(dim=1)
+        honest = self._best(params, present)
         if not attackers:
             return honest
         holding = self.experiment.settings.byzantine_placement == "replace"
@@ -331,6 +349,20 @@ class Federation:
             own_losses=(lambda models: self._client_losses(self.byzantine, attackers, models)) if holding else None,
         )
         return torch.cat([honest, self.experiment.attack.choose(view)])
+
+    @cached_property
+    def _best(self) -> Callable[[Tensor, Sequence[int]], Tensor]:
+        """Maps models (k, d) and honest clients to their models of least loss (n,)."""
+        batch = self.honest.batch(range(len(self.honest)))
+        slopes = self.network.slopes(batch)
+
+        def losses(params: Tensor, clients: Sequence[int]) -> Tensor:
+            return self._client_losses(self.honest, clients, params)
+
+        if slopes is None:
+            return lambda params, clients: losses(params, clients).argmin(dim=1)
+        sizes = torch.stack([y.double().square().mean().sqrt() for _, y in batch.clients()])
+        return Choices(losses, slopes, sizes)
 
     def _client_losses(self, population: Population, clients: Sequence[int], params: Tensor) -> Tensor:
         losses = self.network.client_losses(params, population.batch(clients))

@@ -288,9 +288,40 @@ class ServerView:
 
 class Aggregator(Protocol):
     """A robust rule: a pure function of the updates and of what it remembers. It may also define ``check(n)``, raising
-    ConfigError before any data are loaded when n clients are too few for it."""
+    ConfigError before any data are loaded when n clients are too few for it; and ``ring``, its RingForm, or None."""
 
     def __call__(self, updates: Updates, server: ServerView) -> Aggregate:
+        """The aggregate of one round."""
+
+
+@dataclass(frozen=True)
+class RingForm:
+    """How clients on a ring compute a rule, where a coordinate of the aggregate depends on a sum over clients alone.
+
+    ``sent`` maps updates (..., d) to what clients add up, ``agreed`` the sum (d,) of n of those, or a chunk of it, to
+    the aggregate. ``outcomes`` are the values of a coordinate of the aggregate where they are few: then clients send
+    signs. None: real numbers.
+    """
+
+    sent: Callable[[Tensor], Tensor]
+    agreed: Callable[[Tensor, int], Tensor]
+    outcomes: tuple[float, ...] | None = None
+
+
+class Communication(Protocol):
+    """Who sends what to whom. With ``apart`` every client computes on its own, to the bit."""
+
+    @property
+    def apart(self) -> bool:
+        """Whether clients must not share a batch."""
+
+    def check(self, parts: Mapping[str, Any]) -> None:
+        """Raise ConfigError unless the parts of an experiment can communicate so."""
+
+    def total_bits(self, rule: Aggregator, n: int, d: int) -> int:
+        """Bits that n clients send in a round, together, of a model of d parameters."""
+
+    def aggregate(self, rule: Aggregator, updates: Updates, server: ServerView) -> Aggregate:
         """The aggregate of one round."""
 
 

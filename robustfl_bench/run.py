@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from robustfl_bench import seeding
-from robustfl_bench.evaluation import Record, Trained, client_weights, model_metrics, weight_metrics
+from robustfl_bench.evaluation import Record, Trained, client_weights, model_metrics, traffic, weight_metrics
 from robustfl_bench.federation import Federation, Group, State
 from robustfl_bench.interfaces import AttackView, ConfigError, ServerView, StartView
 from robustfl_bench.updates import Aggregate, Updates
@@ -57,6 +57,7 @@ def run(federation: Federation, state: State) -> Iterator[tuple[State, Record | 
             record |= model_metrics(federation, state.params, groups)
             record |= weight_metrics(models)
             record["non_finite_updates"] = sum(model.non_finite for model in models)
+            record |= traffic(federation, state.round)
             if len(models) > 1:
                 record["empty_clusters"] = sum(not len(group) for group in groups)
                 record["untrained_clusters"] = sum(model.aggregate is None for model in models)
@@ -67,11 +68,11 @@ def _trained(federation: Federation, state: State, group: Group, lr: float) -> T
     """One round of one model, by those who train it."""
     clustering, step_size = federation.experiment.clustering, federation.experiment.local_update.step_size(lr)
     honest = _honest_updates(federation, group.honest, state)
-    non_finite = _zero_non_finite(honest.matrix)
+    non_finite = zero_non_finite(honest.matrix)
     if clustering is not None and not _enough(federation, len(group)):
         return Trained(state.params, honest.losses, None, honest.n, non_finite)
     updates = _attacked(federation, honest, group.honest, group.attackers, state, lr)
-    non_finite += _zero_non_finite(updates.matrix[honest.n :])
+    non_finite += zero_non_finite(updates.matrix[honest.n :])
     clients = np.concatenate([federation.honest_ids[group.honest], federation.byzantine_ids[group.attackers]])
     aggregate = _aggregate(federation, updates, clients, state, lr)
     if clustering is None:
@@ -183,10 +184,12 @@ def _aggregate(federation: Federation, updates: Updates, clients: np.ndarray, st
     )
     if experiment.pre_aggregation is not None:
         updates = experiment.pre_aggregation(updates, seeding.generator(s.seed, "pre-aggregation", state.round))
+    if experiment.communication is not None:
+        return experiment.communication.aggregate(experiment.aggregator, updates, server)
     return experiment.aggregator(updates, server)
 
 
-def _zero_non_finite(matrix: Tensor) -> int:
+def zero_non_finite(matrix: Tensor) -> int:
     """Replace rows with a non-finite entry by zeros, in place: a rule never sees them. Returns how many there were."""
     # The sum of a row is finite unless an entry is not (or it overflows: look closer); it reads the matrix once.
     fine = matrix.sum(dim=1).isfinite()

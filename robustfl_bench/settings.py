@@ -51,6 +51,7 @@ class Settings:
     schedule: Any
     clustering: Any
     augmentation: Any
+    communication: Any
 
     def errors(self) -> list[str]:
         """What is out of range, one phrase each."""

@@ -9,7 +9,10 @@ from pathlib import Path
 import robustfl_bench
 
 PACKAGE = Path(robustfl_bench.__file__).parent
-RULES = ("aggregators", "attacks", "partitions", "pre_aggregations", "corruptions", "augmentations", "models")
+RULES = (
+    "aggregators", "attacks", "partitions", "pre_aggregations", "corruptions", "augmentations", "models",
+    "communication",
+)  # fmt: skip
 
 
 def modules() -> dict[str, Path]:

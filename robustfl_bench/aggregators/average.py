@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from robustfl_bench.interfaces import ServerView, check_flags
+from robustfl_bench.interfaces import RingForm, ServerView, check_flags
 from robustfl_bench.updates import Aggregate, Updates
 
 
@@ -14,6 +14,11 @@ class Average:
 
     def __post_init__(self) -> None:
         check_flags(self, "weighted")
+
+    @property
+    def ring(self) -> RingForm | None:
+        """Ring-all-reduce (RAR), which knows no sample counts."""
+        return None if self.weighted else RingForm(lambda updates: updates, lambda total, n: total / n)
 
     def __call__(self, updates: Updates, server: ServerView) -> Aggregate:
         weights = updates.counts if self.weighted else updates.counts.new_ones(updates.n)

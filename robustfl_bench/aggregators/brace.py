@@ -3,7 +3,9 @@
 import math
 from dataclasses import dataclass
 
-from robustfl_bench.interfaces import ConfigError, ServerView, check_fields, check_flags
+from torch import Tensor
+
+from robustfl_bench.interfaces import ConfigError, RingForm, ServerView, check_fields, check_flags
 from robustfl_bench.updates import Aggregate, Updates
 
 
@@ -30,6 +32,16 @@ class Brace:
             raise ConfigError(f"BRACE needs n > threshold, got n={n}, threshold={self.threshold:g}")
 
     def __call__(self, updates: Updates, server: ServerView) -> Aggregate:
-        above = (updates.votes > self.threshold).float()
-        below = updates.votes < -self.threshold if self.symmetric else above == 0
-        return Aggregate(above - below.float())
+        return Aggregate(self.consensus(updates.votes))
+
+    def consensus(self, votes: Tensor) -> Tensor:
+        """The outcome in every coordinate, from sums of signs."""
+        above = (votes > self.threshold).float()
+        below = votes < -self.threshold if self.symmetric else above == 0
+        return above - below.float()
+
+    @property
+    def ring(self) -> RingForm:
+        """Phases I (signs) and III (consensus) of the paper."""
+        outcomes = (-1.0, 0.0, 1.0) if self.symmetric else (-1.0, 1.0)
+        return RingForm(Tensor.sign, lambda votes, n: self.consensus(votes), outcomes)

@@ -3,7 +3,9 @@
 import math
 from dataclasses import dataclass
 
-from robustfl_bench.interfaces import ConfigError, ServerView, check_choice, check_fields
+from torch import Tensor
+
+from robustfl_bench.interfaces import ConfigError, RingForm, ServerView, check_choice, check_fields
 from robustfl_bench.updates import Aggregate, Updates
 
 
@@ -31,4 +33,15 @@ class Rlr:
 
     def __call__(self, updates: Updates, server: ServerView) -> Aggregate:
         forward = updates.votes.sign() if self.direction == "sign" else updates.matrix.mean(dim=0)
-        return Aggregate(forward.where(updates.votes.abs() >= self.threshold, -forward))
+        return Aggregate(self.turned(forward, updates.votes))
+
+    def turned(self, forward: Tensor, votes: Tensor) -> Tensor:
+        """The direction, backwards where the sums of signs are small."""
+        return forward.where(votes.abs() >= self.threshold, -forward)
+
+    @property
+    def ring(self) -> RingForm | None:
+        """Signs are summed on the ring as in BRACE; the mean of the updates would need a ring of its own."""
+        if self.direction == "mean":
+            return None
+        return RingForm(Tensor.sign, lambda votes, n: self.turned(votes.sign(), votes), (-1.0, 0.0, 1.0))

@@ -2,7 +2,9 @@
 
 from dataclasses import dataclass
 
-from robustfl_bench.interfaces import ServerView
+from torch import Tensor
+
+from robustfl_bench.interfaces import RingForm, ServerView
 from robustfl_bench.updates import Aggregate, Updates
 
 
@@ -15,3 +17,8 @@ class SignSgd:
 
     def __call__(self, updates: Updates, server: ServerView) -> Aggregate:
         return Aggregate(updates.votes.sign())
+
+    @property
+    def ring(self) -> RingForm:
+        """Signs are summed on the ring as in BRACE."""
+        return RingForm(Tensor.sign, lambda votes, n: votes.sign(), (-1.0, 0.0, 1.0))

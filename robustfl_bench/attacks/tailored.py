@@ -44,4 +44,5 @@ class Tailored(Attack):
                 best, gamma = distance, gamma + step
             else:  # the other side, and after that half as far
                 step = -step if step > 0 else -step / 2
-        return view.mean - gamma * direction
+        found: Tensor = view.mean - gamma * direction
+        return found

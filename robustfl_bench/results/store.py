@@ -121,6 +121,15 @@ class RunFolder:
         with open(path, "a") as file:
             file.write(text.getvalue())
 
+    def cut(self, round: int) -> None:
+        """Drop the rows of later rounds."""
+        for name in TABLES:
+            path = self.path / name
+            if path.exists():
+                header, *rows = path.read_text().splitlines(keepends=True)
+                kept = [row for row in rows if row.endswith("\n") and int(row.split(",")[0]) <= round]
+                write_atomically(path, "".join([header, *kept]) if kept else "")
+
     def rows(self) -> list[dict[str, float]]:
         """The rows of ``metrics.csv``."""
         with open(self.path / "metrics.csv", newline="") as file:

@@ -1,0 +1,64 @@
+"""A ring without a server: clients pass chunks of a sum to the next one (BRACE, Fang et al., WWW Companion 2025)."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from robustfl_bench.communication.chunks import ring_sum
+from robustfl_bench.interfaces import Aggregator, ConfigError, RingForm, ServerView, check_choice, check_fields
+from robustfl_bench.updates import Aggregate, Updates
+
+
+@dataclass(frozen=True)
+class Ring:
+    """Share-reduce, then share-only: every client sends n - 1 chunks of about d / n coordinates in each phase.
+
+    A coordinate costs ``bits`` bits (m); in the second phase, where the outcome is a sign, one bit: 2 m d (n - 1) / n
+    bits for RAR and d (n - 1) (m + 1) / n for BRACE, signSGD and RLR (Table 1). This is ``counting`` as ``printed``.
+    ``needed`` takes, for a sum of signs, the ceil(log2(2 n + 1)) bits that tell -n ... n apart, and two for an outcome
+    that may also be a tie (signSGD, RLR, symmetric BRACE).
+
+    The clients compute one by one and sums are taken in the ring's order, so that N processes of ``robustfl-ring``
+    reach the same bits.
+    """
+
+    bits: int = 32
+    counting: str = "printed"
+    apart = True
+
+    def __post_init__(self) -> None:
+        check_fields(self, bits=(1, 64))
+        check_choice("counting", self.counting, ("printed", "needed"))
+
+    def check(self, parts: Mapping[str, Any]) -> None:
+        """Raise ConfigError unless the parts of an experiment can do without a server."""
+        if getattr(parts["aggregator"], "ring", None) is None:
+            name = type(parts["aggregator"]).__name__
+            raise ConfigError(f"a ring cannot compute {name}; take aggregator=rar, brace, signsgd or rlr")
+        for group in ("pre_aggregation", "clustering"):
+            if parts[group] is not None:
+                raise ConfigError(f"on a ring nobody sees all updates: set {group}=none, or communication=star")
+
+    def bits_per_phase(self, form: RingForm, n: int) -> tuple[int, int]:
+        """Bits of a coordinate in share-reduce and in share-only."""
+        if form.outcomes is None:
+            return self.bits, self.bits
+        if self.counting == "printed":
+            return self.bits, 1
+        return (2 * n).bit_length(), (len(form.outcomes) - 1).bit_length()  # of the largest of 2 n + 1 numbers from 0
+
+    def total_bits(self, rule: Aggregator, n: int, d: int) -> int:
+        """Bits that the n clients send in a round, together."""
+        return d * (n - 1) * sum(self.bits_per_phase(form_of(rule), n))
+
+    def aggregate(self, rule: Aggregator, updates: Updates, server: ServerView) -> Aggregate:
+        """What every client holds after the round: client i of the ring sent row i."""
+        form = form_of(rule)
+        return Aggregate(form.agreed(ring_sum(form.sent(updates.matrix)), updates.n))
+
+
+def form_of(rule: Aggregator) -> RingForm:
+    """How a ring computes a rule that it can compute."""
+    form: RingForm | None = getattr(rule, "ring", None)
+    assert form is not None, "checked with the configuration"
+    return form

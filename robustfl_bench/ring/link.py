@@ -1,0 +1,76 @@
+"""A client's place on the ring: it sends to the next client and receives from the one before, over gloo."""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+from robustfl_bench.errors import Interrupted
+
+FORMING = timedelta(minutes=5)  # until all clients have started and read their data
+
+
+class RingBroken(Interrupted):
+    """A neighbour has gone, or is silent."""
+
+
+class Link:
+    """Client ``rank`` of ``size``. ``payload`` counts the bytes of updates that it has sent.
+
+    A neighbour that closes its connection is noticed at once, one that is silent after ``timeout`` seconds: then
+    RingBroken is raised.
+    """
+
+    def __init__(self, rank: int, size: int, timeout: float) -> None:
+        self.rank, self.size, self.payload = rank, size, 0
+        self._timeout = timedelta(seconds=timeout)
+
+    def exchange(self, outgoing: Tensor, num_bytes: int) -> Tensor:
+        """Send bytes of an update to the next client; returns the ``num_bytes`` bytes from the one before."""
+        self.payload += outgoing.numel()
+        return self._pass_on(outgoing, torch.empty(num_bytes, dtype=torch.uint8), self._timeout)
+
+    def gather(self, numbers: list[float], forming: bool = False) -> Tensor:
+        """The numbers of every client, (size, k) float64: the book-keeping of a run, which is no payload."""
+        rows = torch.zeros(self.size, len(numbers), dtype=torch.float64)
+        rows[self.rank] = torch.tensor(numbers, dtype=torch.float64)
+        for step in range(self.size - 1):
+            mine = rows[(self.rank - step) % self.size]
+            rows[(self.rank - step - 1) % self.size] = self._pass_on(
+                mine, torch.empty_like(mine), FORMING if forming else self._timeout
+            )
+        return rows
+
+    def _pass_on(self, outgoing: Tensor, incoming: Tensor, timeout: timedelta) -> Tensor:
+        before, after = (self.rank - 1) % self.size, (self.rank + 1) % self.size
+        neighbour = after
+        try:
+            sending = dist.isend(outgoing, after)
+            neighbour = before
+            receiving = dist.irecv(incoming, before)
+            assert sending is not None and receiving is not None
+            receiving.wait(timeout)
+            neighbour = after
+            sending.wait(timeout)
+        except RuntimeError as error:
+            silent = f"is silent for {timeout.total_seconds():g} s" if "imed out" in str(error) else "has gone"
+            raise RingBroken(f"client {neighbour} {silent}") from error
+        return incoming
+
+
+@contextmanager
+def joined(rank: int, size: int, meeting_point: str, timeout: float) -> Iterator[Link]:
+    """Meet the other clients at ``meeting_point`` (a ``file://`` of their own, or ``env://`` under torchrun)."""
+    os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "FATAL")  # what breaks is told in one line
+    try:
+        dist.init_process_group("gloo", init_method=meeting_point, rank=rank, world_size=size, timeout=FORMING)
+    except RuntimeError as error:
+        raise RingBroken(f"the {size} clients did not meet: {' '.join(str(error).split())}") from error
+    try:
+        yield Link(rank, size, timeout)
+    finally:
+        dist.destroy_process_group()
