@@ -44,5 +44,4 @@ class Tailored(Attack):
                 best, gamma = distance, gamma + step
             else:  # the other side, and after that half as far
                 step = -step if step > 0 else -step / 2
-        found: Tensor = view.mean - gamma * direction
-        return found
+        return view.mean - gamma * direction
