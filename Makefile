@@ -31,6 +31,7 @@ lint: $(VENV)/.installed
 bench: $(VENV)/.installed
 	$(BIN)/python scripts/bench_aggregators.py
 	$(BIN)/python scripts/bench_rounds.py
+	$(BIN)/python scripts/bench_local_sgd.py
 
 clean:
 	rm -rf $(VENV) $(DEMO) build dist

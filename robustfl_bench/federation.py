@@ -1,7 +1,7 @@
 """Who takes part and what they hold: the clients and their samples, the server's samples, the network."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from robustfl_bench import seeding
+from robustfl_bench.choices import Choices
 from robustfl_bench.interfaces import (
     Aggregator,
     Attack,
@@ -337,7 +338,7 @@ class Federation:
 
     def _choice(self, present: list[int], attackers: list[int], params: Tensor) -> Tensor:
         """The models (n,) that the round's clients choose among ``params`` (k, d), honest clients first."""
-        honest = self._client_losses(self.honest, present, params).argmin(dim=1)
+        honest = self._best(params, present)
         if not attackers:
             return honest
         holding = self.experiment.settings.byzantine_placement == "replace"
@@ -348,6 +349,20 @@ class Federation:
             own_losses=(lambda models: self._client_losses(self.byzantine, attackers, models)) if holding else None,
         )
         return torch.cat([honest, self.experiment.attack.choose(view)])
+
+    @cached_property
+    def _best(self) -> Callable[[Tensor, Sequence[int]], Tensor]:
+        """Maps models (k, d) and honest clients to their models of least loss (n,)."""
+        batch = self.honest.batch(range(len(self.honest)))
+        slopes = self.network.slopes(batch)
+
+        def losses(params: Tensor, clients: Sequence[int]) -> Tensor:
+            return self._client_losses(self.honest, clients, params)
+
+        if slopes is None:
+            return lambda params, clients: losses(params, clients).argmin(dim=1)
+        sizes = torch.stack([y.double().square().mean().sqrt() for _, y in batch.clients()])
+        return Choices(losses, slopes, sizes)
 
     def _client_losses(self, population: Population, clients: Sequence[int], params: Tensor) -> Tensor:
         losses = self.network.client_losses(params, population.batch(clients))

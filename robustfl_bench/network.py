@@ -12,7 +12,7 @@ from torch.func import functional_call, grad_and_value, vmap
 from torch.nn import functional
 from torch.nn.grad import conv2d_weight
 
-from robustfl_bench import least_squares, seeding
+from robustfl_bench import dense, least_squares, seeding
 from robustfl_bench.interfaces import Model
 from robustfl_bench.population import Batch
 from robustfl_bench.products import ConstantWeights, times_transposed
@@ -52,6 +52,7 @@ class Network:
         self.num_classes, self.regression = num_classes, regression
         self.criterion: Callable[..., Tensor] = squared_error if regression else functional.cross_entropy
         self._least_squares = regression and least_squares.is_linear_regression(self.module)
+        self._dense = not regression and dense.is_dense(self.module)
         self.initial = _flat(self.module)
         self.dim = len(self.initial)
         self._slots: dict[str, tuple[int, torch.Size]] = {}
@@ -163,6 +164,11 @@ class Network:
             columns.append(torch.segment_reduce(losses.double(), "mean", lengths=sizes))
         return torch.stack(columns, dim=1)
 
+    def slopes(self, batch: Batch) -> Tensor | None:
+        """By how much each client's root mean squared error changes at most when a model moves by 1, (n,) float64; None
+        for networks of which that is not known."""
+        return least_squares.slopes(batch) if self._least_squares else None
+
     def gradients(self, params: Tensor, batch: Batch, out: Tensor) -> Tensor:
         """Write each client's gradient of its mean loss at ``params`` (d,) into its row of ``out`` (n, d).
 
@@ -171,11 +177,8 @@ class Network:
         """
         if self._least_squares and out.device.type == "cpu":
             return least_squares.gradients(params, batch, out)
-        losses = [
-            self._together(params, part, rows) if self._layers is not None else self._one_by_one(params, part, rows)
-            for part, rows in _chunks(batch, out, self._chunk(batch.all_x))
-        ]
-        return torch.cat(losses)
+        how = self._written_out if self._dense else self._together if self._layers is not None else self._one_by_one
+        return torch.cat([how(params, part, rows) for part, rows in _chunks(batch, out, self._chunk(batch.all_x))])
 
     def gradient(self, params: Tensor, x: Tensor, y: Tensor) -> Tensor:
         """Gradient (d,) of the mean loss on the samples at ``params`` (d,)."""
@@ -192,8 +195,9 @@ class Network:
         """
         if out.device.type != "cpu" and self._layers is not None:
             return self._side_by_side(stack, batch, out)
+        how = self._written_out if self._dense else self._one_by_one
         turns = zip(stack, batch.clients(), out.split(1), strict=True)
-        return torch.cat([self._one_by_one(params, Batch(x, y, (len(y),)), row) for params, (x, y), row in turns])
+        return torch.cat([how(params, Batch(x, y, (len(y),)), row) for params, (x, y), row in turns])
 
     def _side_by_side(self, stack: Tensor, batch: Batch, out: Tensor) -> Tensor:
         def loss(views: dict[str, Tensor], x: Tensor, y: Tensor) -> Tensor:
@@ -218,6 +222,15 @@ class Network:
             torch.cat([gradient.reshape(-1) for gradient in gradients], out=row)
             losses.append(loss.detach().double())
         return torch.stack(losses)
+
+    @torch.no_grad()
+    def _written_out(self, params: Tensor, batch: Batch, out: Tensor) -> Tensor:
+        views, targets = list(self.views(params).values()), list(self.views(out).values())
+        layers, into = (
+            list(zip(views[::2], views[1::2], strict=True)),
+            list(zip(targets[::2], targets[1::2], strict=True)),
+        )
+        return dense.gradients(layers, batch.x, batch.y, batch.sizes, into)
 
     def _together(self, params: Tensor, batch: Batch, out: Tensor) -> Tensor:
         self._tape = []

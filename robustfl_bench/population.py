@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import pairwise
 
 import numpy as np
 import torch
@@ -37,10 +38,32 @@ class Batch:
         parts = [slice(start, start + size) for start, size in zip(self.starts.tolist(), self.sizes, strict=True)]
         return [(self.all_x[part], self.all_y[part]) for part in parts]
 
+    def runs(self) -> list[slice]:
+        """The clients, in stretches of those who lie side by side and have equally many samples."""
+        sizes = np.array(self.sizes)
+        return _stretches(self._apart | (sizes[1:] != sizes[:-1]))
+
+    def pieces(self, length: int) -> list[slice]:
+        """The rows of ``all_x`` that make up ``x``, in stretches of at most ``length``."""
+        ends = self.starts + self.sizes
+        wholes = [(int(self.starts[run.start]), int(ends[run.stop - 1])) for run in _stretches(self._apart)]
+        return [slice(i, min(i + length, last)) for first, last in wholes for i in range(first, last, length)]
+
+    @property
+    def _apart(self) -> np.ndarray:
+        """Whether each client but the first lies elsewhere than right behind the one before."""
+        apart: np.ndarray = self.starts[1:] != (self.starts + self.sizes)[:-1]
+        return apart
+
     @cached_property
     def _rows(self) -> Tensor:
         rows = [np.arange(start, start + size) for start, size in zip(self.starts, self.sizes, strict=True)]
         return torch.from_numpy(np.concatenate(rows)).to(self.all_x.device)
+
+
+def _stretches(apart: np.ndarray) -> list[slice]:
+    """Splits n things wherever one is apart from the one before, ``apart`` (n - 1,)."""
+    return [slice(first, last) for first, last in pairwise([0, *(np.flatnonzero(apart) + 1).tolist(), len(apart) + 1])]
 
 
 class Population:

@@ -14,6 +14,7 @@ from torch.nn import functional
 from torch.overrides import TorchFunctionMode
 
 SMALL = 1 << 20  # multiplications up to which preparing the call costs more than it brings
+LARGE = 1 << 25  # and up to which the copy of the result does
 
 
 @lru_cache(maxsize=1)
@@ -37,6 +38,15 @@ def times_transposed(a: Tensor, b: Tensor, bias: Tensor | None = None) -> Tensor
         out: Tensor = product(a, b, bias, "none", [], "")
         return out
     return functional.linear(a, b, bias)
+
+
+def times_into(a: Tensor, b: Tensor, out: Tensor) -> None:
+    """Write ``a @ b`` into ``out`` (m, n), of float32 ``a`` (m, k) and ``b`` (k, n), none with a gradient."""
+    large = a.shape[0] * a.shape[1] * b.shape[1] >= LARGE
+    if large and a.device.type == "cpu" and a.dtype == torch.float32 and (product := _onednn()) is not None:
+        out.copy_(product(a, b.T, None, "none", [], ""))
+    else:
+        torch.mm(a, b, out=out)
 
 
 class _Linear(torch.autograd.Function):

@@ -1,19 +1,12 @@
 """The presets of BOBA's tables and figures: how many runs each makes, and that they are set as the paper says."""
 
-from functools import cache
 from typing import Any
 
 import pytest
-from hydra import compose, initialize_config_dir
-from hydra._internal.core_plugins.basic_sweeper import BasicSweeper
-from hydra.core.override_parser.overrides_parser import OverridesParser
-from omegaconf import OmegaConf
 
-from robustfl_bench import cli
-from robustfl_bench.experiment import GROUPS, Plan, plan
+from robustfl_bench.experiment import GROUPS
 from robustfl_bench.options import CONF
-
-assert cli  # registers the typed settings with hydra
+from tests import presets
 
 RULES = ["average", "server", "coomed", "trmean", "krum", "mkrum", "geomed", "selfrej", "avgrej", "zeno", "fltrust"]
 RULES += ["bygars", "b_krum", "b_mkrum", "rage", "boba"]
@@ -157,24 +150,12 @@ RUNS = {  # at paper scale: cells of the table times seeds
 }
 
 
-def composed(name: str, scale: str, *overrides: str) -> Any:
-    with initialize_config_dir(str(CONF), version_base="1.3"):
-        arguments = [f"+experiment=boba/{name}", f"scale={scale}", *overrides]
-        return compose("config", arguments, return_hydra_config=not overrides)
-
-
-@cache
 def jobs(name: str, scale: str) -> list[dict[str, str]]:
-    """The overrides of every run, as the sweeper makes them."""
-    params = OmegaConf.to_container(composed(name, scale).hydra.sweeper.params, resolve=True)
-    assert isinstance(params, dict)
-    overrides = OverridesParser.create().parse_overrides([f"{key}={value}" for key, value in params.items()])
-    (batch,) = BasicSweeper.split_arguments(overrides, max_batch_size=None)
-    return [dict(item.split("=", 1) for item in job) for job in batch]
+    return presets.jobs(f"boba/{name}", f"scale={scale}")
 
 
-def planned(name: str, scale: str, job: dict[str, str]) -> Plan:
-    return plan(composed(name, scale, *(f"{key}={value}" for key, value in job.items())))
+def planned(name: str, scale: str, job: dict[str, str]) -> presets.Plan:
+    return presets.planned(f"boba/{name}", job, f"scale={scale}")
 
 
 def kind(part: dict[str, Any]) -> str:
@@ -182,13 +163,13 @@ def kind(part: dict[str, Any]) -> str:
 
 
 def test_there_is_a_preset_for_every_table_and_figure() -> None:
-    assert {path.stem for path in (CONF / "experiment" / "boba").glob("*.yaml")} == set(PRESETS) == set(RUNS)
+    assert presets.names("boba") == set(PRESETS) == set(RUNS)
     assert {f"fig{number}" for number in range(1, 15)} < set(PRESETS)
 
 
 @pytest.mark.parametrize("name", PRESETS)
 def test_a_preset_begins_with_its_command(name: str) -> None:
-    lines = (CONF / "experiment" / "boba" / f"{name}.yaml").read_text().splitlines()
+    lines = presets.first_lines(f"boba/{name}")
     assert lines[:2] == ["# @package _global_", f"# robustfl-bench -m +experiment=boba/{name}"]
     number = name.split("_")[0].removeprefix("table").removeprefix("fig")
     assert f"BOBA, {'Table' if name.startswith('table') else 'Fig.'} {number}" in lines[2]

@@ -10,10 +10,13 @@ from hydra._internal.core_plugins.basic_sweeper import BasicSweeper
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from omegaconf import OmegaConf
 
-from robustfl_bench import cli
+from robustfl_bench import cli, options
 from robustfl_bench.experiment import Plan, plan
 from robustfl_bench.options import CONF
-from robustfl_bench.results.records import last_metrics
+from robustfl_bench.papers.known import TABLES
+from robustfl_bench.results import matching
+from robustfl_bench.results.records import last_metrics, leaf, text
+from robustfl_bench.results.selection import canonical
 from tests.conftest import Bench, run_folders
 
 assert cli  # registers the typed settings with hydra
@@ -71,6 +74,18 @@ def test_methods_of_the_table() -> None:
     assert {method for method, (lr, _) in found.items() if lr < 0.01} == {"signsgd", "rlr", "brace"}
     assert found["krum"][1]["num_byzantine"] == found["trimmed_mean"][1]["num_byzantine"] == 20
     assert found["brace"][1]["threshold"] == found["rlr"][1]["threshold"] == 5
+
+
+@pytest.mark.parametrize(("method", "threat"), [("krum", "none"), ("rlr", "backdoor"), ("brace", "adaptive")])
+def test_a_run_is_a_cell_of_the_published_table(method: str, threat: str) -> None:
+    """Also without attack, where the server still trims and compares for 20 attackers."""
+    job = {"+method": f"brace/{method}", "+threat": f"brace/{threat}"}
+    identity = planned("table2a", job).identity
+    run = {key: canonical(text(leaf(value))) for key, value in options.flatten(identity)}
+    for cell in TABLES["brace/table2a"].cells:
+        here = (cell.method, cell.column.runs["attack"]) == (method, threat)
+        assert cell.runs is not None
+        assert (matching.differences(run, matching.wanted(cell.runs)) == []) == here
 
 
 def last_row(folder: Path) -> dict[str, float]:

@@ -1,6 +1,7 @@
 """The engine against the obvious: gradients one client at a time, and what must not depend on what."""
 
 import copy
+import hashlib
 from typing import Any
 
 import numpy as np
@@ -323,3 +324,11 @@ def test_streams_are_named() -> None:
     streams = [draw(0, "a", 1), draw(0, "a", 2), draw(1, "a", 1), draw(0, "b", 1), draw(0, "a1"), draw(0, "a", 11)]
     assert len({tuple(stream) for stream in streams}) == len(streams)
     assert seeding.integer(0, "a") < 2**63
+
+
+@pytest.mark.parametrize("name", [(), ("client", 3, 7), ("a", 2**40)])
+def test_a_stream_is_philox_with_the_digest_of_its_name_as_key(name: tuple[str | int, ...]) -> None:
+    digest = hashlib.blake2b("\x1f".join(["5", *map(str, name)]).encode(), digest_size=16).digest()
+    expected = np.random.Generator(np.random.Philox(key=int.from_bytes(digest, "big")))
+    found = seeding.generator(5, *name)
+    assert np.array_equal(found.integers(2**63, size=99), expected.integers(2**63, size=99))

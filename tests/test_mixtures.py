@@ -1,5 +1,6 @@
 """Data sets that are drawn or dealt to clients, and the models of them: their statistics, and what they promise."""
 
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -153,6 +154,32 @@ def test_squared_error_and_its_gradients_are_those_of_autograd(name: str, sizes:
             torch.testing.assert_close(losses[i], expected.detach(), rtol=1e-5, atol=1e-6)
             torch.testing.assert_close(many[i, j], expected.detach(), rtol=1e-5, atol=1e-6)
     assert network.evaluate(stack[0], x, y)[1] is None
+
+
+@pytest.mark.parametrize("cached", [1, 700, 1 << 18])
+@pytest.mark.parametrize("clients", [list(range(7)), [1, 2, 4, 5, 6], [6, 0, 1, 3]])
+def test_gradients_of_neighbours_in_one_call_are_those_of_each_alone_to_the_byte(
+    clients: list[int], cached: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(least_squares, "CACHED", cached)
+    rng = torch.Generator().manual_seed(0)
+    ends = np.cumsum([0, 30, 30, 30, 17, 30, 30, 11])
+    x, y, params = (torch.randn(*shape, generator=rng) for shape in ((178, 9), (178,), (9,)))
+    population = Population(x, y, [np.arange(a, b) for a, b in pairwise(ends)])
+    together = torch.empty(len(clients), 9)
+    losses = least_squares.gradients(params, population.batch(clients), together)
+    for i, (own_x, own_y) in enumerate(population.batch(clients).clients()):
+        error = own_x.numpy() @ params.numpy() - own_y.numpy()
+        assert losses[i] == error @ error / len(error)
+        assert np.array_equal(together[i].numpy(), (error * np.float32(2 / len(error))) @ own_x.numpy())
+
+
+def test_who_lies_side_by_side() -> None:
+    population = Population(torch.zeros(12, 1), torch.zeros(12), np.split(np.arange(12), [2, 4, 6, 7, 8]))
+    runs = {(0, 1, 2, 3, 4, 5): [3, 5, 6], (0, 1): [2], (0, 2): [1, 2], (3, 4, 1, 2): [2, 4], (5,): [1]}
+    for clients, ends in runs.items():
+        expected = [slice(a, b) for a, b in pairwise([0, *ends])]
+        assert population.batch(clients).runs() == expected
 
 
 def test_losses_of_every_client_under_several_classifiers() -> None:

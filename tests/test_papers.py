@@ -29,6 +29,7 @@ SHAPES = {  # how many numbers the papers print
     "boba/table8": 140, "boba/table9": 134, "raga/table2": 156, "raga/table3": 156, "raga/table4": 156,
     "raga/table5": 78, "brace/table1": 9, "brace/table2a": 70, "brace/table2b": 70, "arfl/table2": 105,
 }  # fmt: skip
+PRINTED = {name: table for name, table in TABLES.items() if name != "arfl/writers"}  # which stands in for another
 
 SERVER, RING = "all, to a server", "a client, on a ring"
 NOT_ON_A_RING = {("krum", RING), ("median", RING), ("trimmed_mean", RING), ("rar", SERVER), ("brace", SERVER)}
@@ -37,7 +38,7 @@ NOT_ON_A_RING = {("krum", RING), ("median", RING), ("trimmed_mean", RING), ("rar
 
 @pytest.mark.parametrize("paper", COUNTS)
 def test_every_printed_number_is_a_cell_of_one_table(paper: str) -> None:
-    tables = [table for table in TABLES.values() if table.paper == paper and not table.formulas]
+    tables = [table for table in PRINTED.values() if table.paper == paper and not table.formulas]
     cells = [cell for table in tables for cell in table.cells]
     assert len(published(paper)) == COUNTS[paper] == len(cells)
     assert {id(cell.published) for cell in cells} == {id(number) for number in published(paper)}
@@ -45,7 +46,7 @@ def test_every_printed_number_is_a_cell_of_one_table(paper: str) -> None:
 
 def test_tables_have_the_shape_of_the_printed_ones() -> None:
     counts: Counter[str] = Counter()
-    for name, table in TABLES.items():
+    for name, table in PRINTED.items():
         counts[name.split("_")[0]] += len(table.cells)
     assert counts == SHAPES
 
@@ -64,7 +65,7 @@ def test_the_only_dashes_are_those_of_the_reference() -> None:
 def test_a_cell_runs_what_its_row_of_the_csv_says() -> None:
     names = {"dataset": "dataset", "attack": "attack", "aggregator": "aggregator", "byzantine": "num_byzantine"}
     checked = 0
-    for table in TABLES.values():
+    for table in PRINTED.values():
         for cell in table.cells:
             if cell.runs is None:
                 assert cell.published.key["attack"] == "worst"

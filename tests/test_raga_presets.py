@@ -1,19 +1,10 @@
 """The presets of RAGA's tables and figures: how many runs each makes, and that they are set as the paper says."""
 
-from functools import cache
 from typing import Any
 
 import pytest
-from hydra import compose, initialize_config_dir
-from hydra._internal.core_plugins.basic_sweeper import BasicSweeper
-from hydra.core.override_parser.overrides_parser import OverridesParser
-from omegaconf import OmegaConf
 
-from robustfl_bench import cli
-from robustfl_bench.experiment import Plan, plan
-from robustfl_bench.options import CONF
-
-assert cli  # registers the typed settings with hydra
+from tests import presets
 
 METHODS = ["raga", "fedavg", "median", "byrd_saga", "rfa", "mca"]
 RUNS = {  # methods x conditions x partitions x models
@@ -23,32 +14,22 @@ RUNS = {  # methods x conditions x partitions x models
 }  # fmt: skip
 
 
-@cache
 def jobs(name: str, *overrides: str) -> list[dict[str, str]]:
-    """The overrides of every run, as the sweeper makes them."""
-    with initialize_config_dir(str(CONF), version_base="1.3"):
-        cfg = compose("config", [f"+experiment=raga/{name}", *overrides], return_hydra_config=True)
-    params = OmegaConf.to_container(cfg.hydra.sweeper.params, resolve=True)
-    assert isinstance(params, dict)
-    parsed = OverridesParser.create().parse_overrides([f"{key}={value}" for key, value in params.items()])
-    (batch,) = BasicSweeper.split_arguments(parsed, max_batch_size=None)
-    return [dict(item.split("=", 1) for item in job) for job in batch]
+    return presets.jobs(f"raga/{name}", *overrides)
 
 
-def planned(name: str, job: dict[str, str], *overrides: str) -> Plan:
-    arguments = [f"+experiment=raga/{name}", *overrides, *(f"{key}={value}" for key, value in job.items())]
-    with initialize_config_dir(str(CONF), version_base="1.3"):
-        return plan(compose("config", arguments))
+def planned(name: str, job: dict[str, str], *overrides: str) -> presets.Plan:
+    return presets.planned(f"raga/{name}", job, *overrides)
 
 
 def test_there_is_a_preset_for_every_table_and_figure() -> None:
-    assert {path.stem for path in (CONF / "experiment" / "raga").glob("*.yaml")} == set(RUNS)
+    assert presets.names("raga") == set(RUNS)
 
 
 @pytest.mark.parametrize("name", RUNS)
 def test_a_preset_begins_with_its_command_and_makes_its_runs(name: str) -> None:
-    lines = (CONF / "experiment" / "raga" / f"{name}.yaml").read_text().splitlines()
-    assert lines[:2] == ["# @package _global_", f"# robustfl-bench -m +experiment=raga/{name}"]
+    command, *_ = presets.first_lines(f"raga/{name}")[1:]
+    assert command == f"# robustfl-bench -m +experiment=raga/{name}"
     runs = jobs(name)
     assert len(runs) == len(jobs(name, "scale=quick")) == RUNS[name]
     last = planned(name, runs[-1])

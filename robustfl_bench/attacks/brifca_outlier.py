@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from robustfl_bench.bernoulli import bernoulli_vectors
-from robustfl_bench.interfaces import Attack, AttackView, ChoiceView, ConfigError, Shard, check_fields
+from robustfl_bench.interfaces import Attack, AttackView, ChoiceView, ConfigError, Shard, check_fields, check_flags
 
 
 @dataclass(frozen=True)
@@ -29,8 +29,7 @@ class BrifcaOutlier(Attack):
 
     def __post_init__(self) -> None:
         check_fields(self, norm=(0, math.inf), scale=(-math.inf, math.inf), noise_variance=(0, math.inf))
-        if not isinstance(self.loss_at_3theta, bool):
-            raise ConfigError(f"loss_at_3theta must be true or false, got {self.loss_at_3theta!r}")
+        check_flags(self, "loss_at_3theta")
 
     def poison(self, shard: Shard) -> tuple[Tensor, Tensor]:
         x, y, rng = shard.x, shard.y, shard.rng

@@ -36,7 +36,7 @@ class Tailored(Attack):
             return float(torch.linalg.vector_norm(there - calm))
 
         first = (self.evaluations + 1) // 2
-        best, gamma = max((moved(gamma), gamma) for gamma in (self.gamma_init * 2**k for k in range(first)))
+        best, gamma = max((moved(gamma), gamma) for gamma in (math.ldexp(self.gamma_init, k) for k in range(first)))
         step = gamma / 2
         for _ in range(self.evaluations - first):
             distance = moved(gamma + step)

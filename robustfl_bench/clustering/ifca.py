@@ -11,7 +11,7 @@ import numpy as np
 from torch import Tensor
 
 from robustfl_bench.clustering.start import INITS, initial_models, onto_ball
-from robustfl_bench.interfaces import ConfigError, StartView, check_choice, check_fields
+from robustfl_bench.interfaces import StartView, check_choice, check_fields, check_flags
 
 
 @dataclass(frozen=True)
@@ -38,8 +38,7 @@ class Ifca:
         check_choice("empty", self.empty, ("keep", "random"))
         if self.radius is not None:
             check_fields(self, radius=(0, math.inf))
-        if not isinstance(self.scale_by_share, bool):
-            raise ConfigError(f"scale_by_share must be true or false, got {self.scale_by_share!r}")
+        check_flags(self, "scale_by_share")
 
     def start(self, view: StartView) -> tuple[Tensor, Tensor | None]:
         """Initial models (k, d); the groups change from round to round."""

@@ -13,7 +13,7 @@ from torch import Tensor
 from robustfl_bench.clustering.kmeans import seeds, sq_dists, trimmed_cost, trimmed_kmeans
 from robustfl_bench.clustering.minimisers import ERMS, local_minimisers
 from robustfl_bench.clustering.start import INITS, initial_models, onto_ball
-from robustfl_bench.interfaces import ConfigError, StartView, check_choice, check_fields
+from robustfl_bench.interfaces import ConfigError, StartView, check_choice, check_fields, check_flags
 
 
 @dataclass(frozen=True)
@@ -47,8 +47,7 @@ class ThreeStage:
         check_choice("init", self.init, (*INITS, "centres"))
         if self.radius is not None:
             check_fields(self, radius=(0, math.inf))
-        if not isinstance(self.unit_norm, bool):
-            raise ConfigError(f"unit_norm must be true or false, got {self.unit_norm!r}")
+        check_flags(self, "unit_norm")
 
     def start(self, view: StartView) -> tuple[Tensor, Tensor | None]:
         """Initial models (k, d), and the group of every client."""

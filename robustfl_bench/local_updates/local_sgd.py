@@ -73,16 +73,20 @@ class LocalSgd:
 
     def _descend(self, network: Network, params: Tensor, batches: Iterable[Batch], lr: float, rows: Tensor) -> Tensor:
         """Write into ``rows`` (n, d) what n clients send after these batches; their losses (n,) over the first."""
-        local, gradients = params.repeat(len(rows), 1), torch.empty_like(rows)
-        velocity = torch.zeros_like(rows) if self.momentum else None
-        rows.zero_()
-        losses = []
-        for batch in batches:
+        losses: list[Tensor] = []
+        local, velocity = params.expand_as(rows), None
+        moved, spare = torch.empty_like(rows), torch.empty_like(rows)
+        for batch in batches:  # rows: the sum of the steps so far
+            first = not losses
+            gradients = rows if first else spare
+            if not first:
+                local = torch.add(params, rows, alpha=-lr, out=moved)
             losses.append(network.own_gradients(local, batch, gradients))
             if self.weight_decay:
                 gradients.add_(local, alpha=self.weight_decay)
-            step = gradients if velocity is None else velocity.mul_(self.momentum).add_(gradients)
-            rows.add_(step)
-            local.sub_(step, alpha=lr)
+            if self.momentum:
+                velocity = gradients.clone() if velocity is None else velocity.mul_(self.momentum).add_(gradients)
+            if not first:
+                rows.add_(gradients if velocity is None else velocity)
         rows.mul_(1 / len(losses) if self.upload == "mean_gradient" else lr)
         return losses[0]

@@ -20,7 +20,13 @@ _COLUMNS = (
 )  # fmt: skip
 
 _SIGNS = ("signsgd", "rlr", "brace")
-_CLIENTS = {"partition": "fang", "partition.q": 0.5, "num_clients": 100, "byzantine_placement": "replace"}
+_CLIENTS = {
+    "partition": "fang",
+    "partition.q": 0.5,
+    "num_clients": 100,
+    "num_byzantine_declared": 20,
+    "byzantine_placement": "replace",
+}
 _FASHION = {"dataset": "fashion_mnist", "dataset.scaling": "unit", "model": "brace_cnn", "batch_size": 32}
 
 

@@ -1,0 +1,53 @@
+"""Gradients of dense networks for many clients, written out: layers with ReLU between them, under cross-entropy.
+
+Autograd on the same layers spends as much time on its bookkeeping as on the products when batches are small, and
+copies every weight gradient once more than is needed.
+"""
+
+from collections.abc import Sequence
+from itertools import accumulate
+
+import torch
+from torch import Tensor, nn
+
+from robustfl_bench.products import times_into, times_transposed
+
+Layer = tuple[Tensor, Tensor]  # weight (o, i) and bias (o,), as views
+
+
+def is_dense(module: nn.Module) -> bool:
+    """Whether the module is Flatten, then Linear layers with biases and ReLU between them."""
+    if type(module) is not nn.Sequential or len(module) < 2:
+        return False
+    flatten, *layers = module
+    if type(flatten) is not nn.Flatten or (flatten.start_dim, flatten.end_dim) != (1, -1):
+        return False
+    linear = all(type(layer) is nn.Linear and layer.bias is not None for layer in layers[::2])
+    return len(layers) % 2 == 1 and linear and all(type(layer) is nn.ReLU for layer in layers[1::2])
+
+
+def gradients(layers: Sequence[Layer], x: Tensor, y: Tensor, sizes: Sequence[int], out: Sequence[Layer]) -> Tensor:
+    """Write the gradient of each client's mean loss into its part of ``out``: weights (n, o, i) and biases (n, o).
+
+    ``sizes[i]`` rows of ``x`` and ``y`` are client i's. All go through the network together, at the same parameters.
+    Returns the clients' mean losses (n,) float64.
+    """
+    inputs = [x.flatten(1)]
+    for weight, bias in layers[:-1]:
+        inputs.append(times_transposed(inputs[-1], weight, bias).clamp_min_(0))
+    delta = torch.log_softmax(times_transposed(inputs[-1], *layers[-1]), dim=1)
+    chosen = y[:, None]
+    losses = [-part.sum(dtype=torch.float64) / len(part) for part in delta.gather(1, chosen).split(sizes)]
+    delta.exp_().scatter_add_(1, chosen, delta.new_full((len(y), 1), -1.0))
+    for part in delta.split(sizes):
+        part.mul_(1 / len(part))
+    bounds = [slice(end - size, end) for size, end in zip(sizes, accumulate(sizes), strict=True)]
+    for depth in reversed(range(len(layers))):
+        weights, biases = out[depth]
+        for i, own in enumerate(bounds):
+            times_into(delta[own].T, inputs[depth][own], weights[i])
+            torch.sum(delta[own], dim=0, out=biases[i])
+        if depth:
+            delta = times_transposed(delta, layers[depth][0].T)
+            delta = torch.ops.aten.threshold_backward(delta, inputs[depth], 0)
+    return torch.stack(losses)

@@ -1,0 +1,111 @@
+"""Rounds of RAGA's local training against the same work as a plain PyTorch loop with one optimiser per client.
+
+    python scripts/bench_local_sgd.py [--clients 50] [--batch 32] [--steps 3] [--repeats 7] [--threads 1] [--device cpu]
+
+MNIST's shapes under the MLP and the LeNet of RAGA. A round: every client draws its batches, takes the steps from the
+server's model and writes the mean of its gradients into its row of the round's matrix. The loop has a module and an
+SGD optimiser for every client, loads the server's model into it and sums the gradients beside the steps. Both use the
+same batches; the results are compared before anything is timed. All figures are medians of one run, taken in turn;
+compare ratios, not seconds.
+"""
+
+import argparse
+from collections.abc import Callable
+
+import numpy as np
+from bench_rounds import medians
+
+import robustfl_bench  # first: sets how idle threads wait
+
+assert robustfl_bench
+import torch  # noqa: E402
+from torch import Tensor, nn  # noqa: E402
+from torch.nn import functional  # noqa: E402
+from torch.nn.utils import parameters_to_vector, vector_to_parameters  # noqa: E402
+
+from robustfl_bench.interfaces import Model  # noqa: E402
+from robustfl_bench.local_updates.local_sgd import LocalSgd  # noqa: E402
+from robustfl_bench.models.lenet import LeNet  # noqa: E402
+from robustfl_bench.models.mlp import Mlp  # noqa: E402
+from robustfl_bench.network import Network  # noqa: E402
+from robustfl_bench.population import Population, Samples  # noqa: E402
+
+SHAPE, CLASSES, LR = (1, 28, 28), 10, 0.1
+HELD = 600  # samples of a client
+
+
+def plain_loop(modules: list[nn.Module], start: Tensor, samples: Samples, steps: int, out: Tensor) -> None:
+    """Fill the rows of ``out`` with the mean gradients that clients meet on their way, one client after the other."""
+    batches = [samples.batch(step).clients() for step in range(steps)]
+    for client, (module, row) in enumerate(zip(modules, out, strict=True)):
+        vector_to_parameters(start.clone(), module.parameters())
+        optimizer = torch.optim.SGD(module.parameters(), lr=LR)
+        row.zero_()
+        for step in range(steps):
+            x, y = batches[step][client]
+            optimizer.zero_grad()
+            functional.cross_entropy(module(x), y).backward()
+            optimizer.step()
+            row += parameters_to_vector([parameter.grad for parameter in module.parameters()])  # type: ignore[misc]
+        row /= steps
+
+
+def works(model: Model, args: argparse.Namespace, device: torch.device) -> dict[str, Callable[[], object]]:
+    """The engine's round and the loop's, which were found to give the same."""
+    network = Network(model, SHAPE, CLASSES, seed=0).to(device)
+    draw = torch.Generator().manual_seed(0)
+    x = torch.randn(args.clients * HELD, *SHAPE, generator=draw).to(device)
+    y = torch.randint(CLASSES, (len(x),), generator=draw).to(device)
+    population = Population(x, y, np.split(np.arange(len(y)), args.clients))
+    everyone = range(args.clients)
+    local = LocalSgd(steps=args.steps)
+    modules = [model(SHAPE, CLASSES).to(device) for _ in everyone]
+    out, expected = (torch.empty(args.clients, network.dim, device=device) for _ in range(2))
+
+    def samples() -> Samples:
+        return Samples(population, everyone, everyone, 0, "batches", 0, args.batch)
+
+    def wait() -> None:
+        if device.type == "cuda":
+            torch.cuda.synchronize(device)
+
+    def engine() -> None:
+        local(network, network.initial, samples(), LR, out)
+        wait()
+
+    def loop() -> None:
+        plain_loop(modules, network.initial, samples(), args.steps, expected)
+        wait()
+
+    engine()
+    loop()
+    torch.testing.assert_close(out, expected, rtol=1e-3, atol=1e-5)
+    return {"robustfl_bench": engine, "plain loop": loop}
+
+
+def main() -> None:
+    """Print the table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--clients", type=int, default=50)
+    parser.add_argument("--batch", type=int, default=32)
+    parser.add_argument("--steps", type=int, default=3)
+    parser.add_argument("--repeats", type=int, default=7)
+    parser.add_argument("--threads", type=int, default=torch.get_num_threads())
+    parser.add_argument("--device", default="cpu")
+    args = parser.parse_args()
+    torch.set_num_threads(args.threads)
+    device = torch.device(args.device)
+    print(
+        f"{args.clients} clients, batches of {args.batch}, {args.steps} steps, {args.device}, {args.threads} threads, "
+        f"PyTorch {torch.__version__}"
+    )
+    print(f"{'model':<8}  {'what':<14}  {'rounds / s':>10}  {'x loop':>6}")
+    models: dict[str, Model] = {"MLP": Mlp((200, 100)), "LeNet": LeNet()}  # type: ignore[dict-item]
+    for name, model in models.items():
+        seconds = medians(works(model, args, device), args.repeats)
+        for what, value in seconds.items():
+            print(f"{name:<8}  {what:<14}  {1 / value:>10.2f}  {seconds['plain loop'] / value:>6.2f}")
+
+
+if __name__ == "__main__":
+    main()

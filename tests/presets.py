@@ -1,0 +1,43 @@
+"""What the presets of conf/experiment make, as the sweeper and the command make it."""
+
+from functools import cache
+
+from hydra import compose, initialize_config_dir
+from hydra._internal.core_plugins.basic_sweeper import BasicSweeper
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from omegaconf import OmegaConf
+
+from robustfl_bench import cli
+from robustfl_bench.experiment import Plan, plan
+from robustfl_bench.options import CONF
+
+assert cli  # registers the typed settings with hydra
+
+
+@cache
+def jobs(preset: str, *overrides: str) -> list[dict[str, str]]:
+    """The overrides of every run of a preset, ``paper/name``."""
+    with initialize_config_dir(str(CONF), version_base="1.3"):
+        cfg = compose("config", [f"+experiment={preset}", *overrides], return_hydra_config=True)
+    params = OmegaConf.to_container(cfg.hydra.sweeper.params, resolve=True)
+    assert isinstance(params, dict)
+    parsed = OverridesParser.create().parse_overrides([f"{key}={value}" for key, value in params.items()])
+    (batch,) = BasicSweeper.split_arguments(parsed, max_batch_size=None)
+    return [dict(item.split("=", 1) for item in job) for job in batch]
+
+
+def planned(preset: str, job: dict[str, str], *overrides: str) -> Plan:
+    """One of these runs, as far as it can be made without data."""
+    arguments = [f"+experiment={preset}", *overrides, *(f"{key}={value}" for key, value in job.items())]
+    with initialize_config_dir(str(CONF), version_base="1.3"):
+        return plan(compose("config", arguments))
+
+
+def first_lines(preset: str) -> list[str]:
+    """The lines that every preset begins with: its package, its command, and what it is."""
+    return (CONF / "experiment" / f"{preset}.yaml").read_text().splitlines()[:3]
+
+
+def names(paper: str) -> set[str]:
+    """The presets of a paper."""
+    return {path.stem for path in (CONF / "experiment" / paper).glob("*.yaml")}
