@@ -92,3 +92,6 @@ def test_options_are_spelt_as_in_the_papers_tables() -> None:
     boba = {"average", "server", "coomed", "trmean", "krum", "mkrum", "geomed", "selfrej", "avgrej", "zeno", "fltrust"}
     assert boba | {"bygars", "b_krum", "b_mkrum", "rage", "boba", "median", "trimmed_mean", "fedavg", "rar"} <= rules
     assert {"none", "gauss", "ipm", "lie", "mimic", "minmax", "minsum"} <= attacks
+    assert {"rar", "krum", "median", "trimmed_mean", "signsgd", "rlr", "brace"} <= rules
+    brace = {"label_flip", "gaussian", "krum_attack", "trim_attack", "minmax", "minsum", "backdoor", "adaptive"}
+    assert brace | {"none", "tailored"} <= attacks

@@ -36,7 +36,7 @@ class Tailored(Attack):
             return float(torch.linalg.vector_norm(there - calm))
 
         first = (self.evaluations + 1) // 2
-        best, gamma = max((moved(gamma), gamma) for gamma in (self.gamma_init * 2**k for k in range(first)))
+        best, gamma = max((moved(gamma), gamma) for gamma in (math.ldexp(self.gamma_init, k) for k in range(first)))
         step = gamma / 2
         for _ in range(self.evaluations - first):
             distance = moved(gamma + step)
@@ -44,5 +44,4 @@ class Tailored(Attack):
                 best, gamma = distance, gamma + step
             else:  # the other side, and after that half as far
                 step = -step if step > 0 else -step / 2
-        found: Tensor = view.mean - gamma * direction
-        return found
+        return view.mean - gamma * direction

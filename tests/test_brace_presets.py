@@ -1,0 +1,115 @@
+"""The presets of BRACE's tables and figures, and whole runs of its methods on a small data set."""
+
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hydra import compose, initialize_config_dir
+from hydra._internal.core_plugins.basic_sweeper import BasicSweeper
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from omegaconf import OmegaConf
+
+from robustfl_bench import cli, options
+from robustfl_bench.experiment import Plan, plan
+from robustfl_bench.options import CONF
+from robustfl_bench.papers.known import TABLES
+from robustfl_bench.results import matching
+from robustfl_bench.results.records import last_metrics, leaf, text
+from robustfl_bench.results.selection import canonical
+from tests.conftest import Bench, run_folders
+
+assert cli  # registers the typed settings with hydra
+
+METHODS = ["rar", "krum", "median", "trimmed_mean", "signsgd", "rlr", "brace"]
+RUNS = {"table2a": 7 * 9, "table2b": 7 * 9, "fig3a": 7 * 6, "fig3b": 7 * 5, "fig3c": 7 * 4, "fig4": 3 * 7}
+QUICK = RUNS | {"fig3a": 7 * 4, "fig3b": 7 * 3, "fig3c": 7 * 3}
+
+
+@cache
+def jobs(name: str, *overrides: str) -> list[dict[str, str]]:
+    """The overrides of every run, as the sweeper makes them."""
+    with initialize_config_dir(str(CONF), version_base="1.3"):
+        cfg = compose("config", [f"+experiment=brace/{name}", *overrides], return_hydra_config=True)
+    params = OmegaConf.to_container(cfg.hydra.sweeper.params, resolve=True)
+    assert isinstance(params, dict)
+    parsed = OverridesParser.create().parse_overrides([f"{key}={value}" for key, value in params.items()])
+    (batch,) = BasicSweeper.split_arguments(parsed, max_batch_size=None)
+    return [dict(item.split("=", 1) for item in job) for job in batch]
+
+
+def planned(name: str, job: dict[str, str], *overrides: str) -> Plan:
+    arguments = [f"+experiment=brace/{name}", *overrides, *(f"{key}={value}" for key, value in job.items())]
+    with initialize_config_dir(str(CONF), version_base="1.3"):
+        return plan(compose("config", arguments))
+
+
+def test_there_is_a_preset_for_every_table_and_figure_of_errors() -> None:
+    assert {*RUNS, "table1"} == {path.stem for path in (CONF / "experiment" / "brace").glob("*.yaml")}
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_a_preset_begins_with_its_command_and_makes_its_runs(name: str) -> None:
+    lines = (CONF / "experiment" / "brace" / f"{name}.yaml").read_text().splitlines()
+    assert lines[:2] == ["# @package _global_", f"# robustfl-bench -m +experiment=brace/{name}"]
+    runs = jobs(name)
+    assert (len(runs), len(jobs(name, "scale=quick"))) == (RUNS[name], QUICK[name])
+    last = planned(name, runs[-1])
+    s, identity = last.settings, last.identity
+    assert s.byzantine_placement == "replace" and identity["aggregator"]["_target_"].endswith("Brace")
+    assert (s.num_byzantine == 45) if name == "fig3a" else s.num_byzantine * 5 == s.num_clients
+    assert (s.num_clients == 300) if name == "fig3c" else s.num_clients == 100
+    assert (s.rounds, s.batch_size) == ((500, 64) if name == "table2b" else (300, 32))
+    quick = planned(name, jobs(name, "scale=quick")[-1], "scale=quick").settings
+    assert quick.rounds <= 100 and quick.batch_size is not None and quick.batch_size <= 8
+
+
+def test_methods_of_the_table() -> None:
+    """Each with its own step: the size of a mean-like one is that of a gradient, of a sign 1."""
+    found: dict[str, Any] = {}
+    for job in jobs("table2a")[::9]:
+        made = planned("table2a", job)
+        found[job["+method"].rpartition("/")[2]] = (made.settings.lr, made.identity["aggregator"])
+    assert list(found) == METHODS
+    assert {method for method, (lr, _) in found.items() if lr < 0.01} == {"signsgd", "rlr", "brace"}
+    assert found["krum"][1]["num_byzantine"] == found["trimmed_mean"][1]["num_byzantine"] == 20
+    assert found["brace"][1]["threshold"] == found["rlr"][1]["threshold"] == 5
+
+
+@pytest.mark.parametrize(("method", "threat"), [("krum", "none"), ("rlr", "backdoor"), ("brace", "adaptive")])
+def test_a_run_is_a_cell_of_the_published_table(method: str, threat: str) -> None:
+    """Also without attack, where the server still trims and compares for 20 attackers."""
+    job = {"+method": f"brace/{method}", "+threat": f"brace/{threat}"}
+    identity = planned("table2a", job).identity
+    run = {key: canonical(text(leaf(value))) for key, value in options.flatten(identity)}
+    for cell in TABLES["brace/table2a"].cells:
+        here = (cell.method, cell.column.runs["attack"]) == (method, threat)
+        assert cell.runs is not None
+        assert (matching.differences(run, matching.wanted(cell.runs)) == []) == here
+
+
+def last_row(folder: Path) -> dict[str, float]:
+    (path,) = run_folders(folder).values()
+    return last_metrics(path)
+
+
+SMALL = ["num_clients=10", "num_byzantine=2", "byzantine_placement=replace", "partition=fang", "partition.q=0.3"]
+
+
+@pytest.mark.parametrize(("rule", "fooled"), [("rar", True), ("median", False)])
+def test_a_backdoor_opens_an_average_only(bench: Bench, tmp_path: Path, rule: str, fooled: bool) -> None:
+    outcome = bench(*SMALL, f"aggregator={rule}", "attack=backdoor", "attack.size=2", "attack.margin=0", "rounds=60",
+                    "eval_every=60", f"results_dir={tmp_path}")  # fmt: skip
+    assert outcome.code == 0, outcome.err
+    row = last_row(tmp_path)
+    assert row["test_accuracy"] > 0.7
+    assert row["attack_success_rate"] > 0.8 if fooled else row["attack_success_rate"] < 0.3
+
+
+@pytest.mark.parametrize("rule", ["brace aggregator.threshold=1", "signsgd", "rlr aggregator.threshold=2"])
+def test_sign_rules_learn_under_the_attack_made_for_them(bench: Bench, tmp_path: Path, rule: str) -> None:
+    outcome = bench(*SMALL, *f"aggregator={rule}".split(), "attack=adaptive", "attack.threshold=1", "rounds=40",
+                    "lr=0.003", "eval_every=40", f"results_dir={tmp_path}")  # fmt: skip
+    assert outcome.code == 0, outcome.err
+    row = last_row(tmp_path)
+    assert row["test_accuracy"] > 0.6 and "attack_success_rate" not in row
