@@ -120,7 +120,8 @@ def test_a_model_that_diverged_is_chosen_by_nobody_and_another_may_still_be(bad:
 
 def test_one_model_is_everybodys() -> None:
     population, truth = clients(6)
-    assert choices(population, [])(truth[:1], [3, 4]).tolist() == [0, 0]
+    best = choices(population, [])
+    assert best(truth[:1], [3, 4]).tolist() == [0, 0] and best(truth[:1], []).tolist() == []
 
 
 @pytest.mark.parametrize("option", ["num_clients=24", "participation=0.5", "clustering.empty=random", "seed=3"])
