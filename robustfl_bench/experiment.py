@@ -130,7 +130,7 @@ class Plan:
 
 
 class InfeasibleError(ConfigError):
-    """The rule cannot work with this many clients: a fact to record in a table, not a mistake in the config."""
+    """The rule cannot work with this many clients, or without a server: a fact to record in a table, no mistake."""
 
     def __init__(self, reason: str, plan: Plan) -> None:
         super().__init__(reason)
@@ -165,14 +165,14 @@ def plan(cfg: DictConfig) -> Plan:
         settings.num_byzantine = config["num_byzantine"] = 0
         config["attack"] = option("attack", "none")
     _check_model(parts["model"], parts["dataset"])
-    if parts["communication"] is not None:
-        parts["communication"].check(parts)
     planned = Plan(settings, parts["dataset"], parts, _identity(config))
-    if hasattr(parts["aggregator"], "check") and parts["pre_aggregation"] is None:
-        try:
+    try:
+        if parts["communication"] is not None:
+            parts["communication"].check(parts)
+        if hasattr(parts["aggregator"], "check") and parts["pre_aggregation"] is None:
             parts["aggregator"].check(settings.clients_per_round)
-        except ConfigError as error:
-            raise InfeasibleError(str(error), planned) from None
+    except ConfigError as error:
+        raise InfeasibleError(str(error), planned) from None
     return planned
 
 

@@ -12,7 +12,9 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from hydra import compose, initialize_config_dir
 
+from robustfl_bench import cli
 from robustfl_bench.aggregators.average import Average
 from robustfl_bench.aggregators.brace import Brace
 from robustfl_bench.aggregators.krum import Krum
@@ -21,8 +23,15 @@ from robustfl_bench.aggregators.signsgd import SignSgd
 from robustfl_bench.communication.chunks import chunks, ring_sum
 from robustfl_bench.communication.ring import Ring
 from robustfl_bench.communication.star import Star
+from robustfl_bench.experiment import plan
 from robustfl_bench.interfaces import Aggregator, ConfigError
+from robustfl_bench.options import CONF
+from robustfl_bench.papers.known import TABLES
+from robustfl_bench.results import records
+from robustfl_bench.results.comparison import compare
+from robustfl_bench.results.store import RunFolder
 from robustfl_bench.ring import cli as ring_cli
+from robustfl_bench.ring.client import check
 from robustfl_bench.ring.link import joined
 from robustfl_bench.ring.packing import Floats, Packed
 from robustfl_bench.ring.reduce import reduced
@@ -84,6 +93,33 @@ def test_numbers_come_out_of_the_bytes_as_they_went_in(low: int, step: int, coun
         assert encoded.dtype == torch.uint8 and len(encoded) == code.num_bytes(d)
         assert torch.equal(code.decode(encoded, d), numbers)
     assert Packed(low, step, bits).num_bytes(d) == ceil(d * bits / 8)
+
+
+def test_table_1_is_printed_with_its_formulas(tmp_path: Path) -> None:
+    with initialize_config_dir(str(CONF), version_base="1.3"):
+        overrides = ["+experiment=brace/table1", "+threat=brace/none"]
+        cfgs = [
+            compose("config", [*overrides, f"+method=brace/{rule}", f"communication={who}"])
+            for rule, who in (("signsgd", "ring"), ("krum", "star"))
+        ]
+    on_ring, at_server = (plan(cfg) for cfg in cfgs)
+    for planned, bits in ((on_ring, {"bits_per_client": 4572493.2}), (at_server, {"bits_total": 447872000})):
+        folder = RunFolder(tmp_path, "any", planned.run_id)
+        folder.open(planned.identity)
+        folder.append("metrics.csv", {"round": 1, "test_accuracy": 0.1} | bits)
+        summary = {"status": "finished", "scale": "paper", "final": {"test_accuracy": 0.1}, "choices": {}}
+        folder.finish(summary)
+        folder.close()
+    found = compare(TABLES["brace/table1"], records.load(tmp_path))
+    assert {cell.cell.method: cell.inside for cell in found.judged} == {"signsgd": True, "krum": True}
+    assert len(found.cells) == 9
+
+
+def test_a_rule_that_needs_a_server_is_an_infeasible_cell_of_a_sweep(bench: Bench, tmp_path: Path) -> None:
+    run = ("-m", "rounds=1", "attack=none", "model.hidden=[8]", "communication=star,ring", "aggregator=krum")
+    assert bench(*run).code == 0
+    summaries = [json.loads(path.read_text()) for path in tmp_path.glob("results/runs/*/summary.json")]
+    assert sorted(summary["status"] for summary in summaries) == ["finished", "infeasible"]
 
 
 # --- real processes ----------------------------------------------------------------------------------------------
@@ -179,7 +215,7 @@ def _lose_a_client(folder: Path, how: signal.Signals, *arguments: str) -> tuple[
 
 
 def test_a_lost_client_ends_the_others_and_the_run_goes_on_later(bench: Bench, tmp_path: Path) -> None:
-    run = [*SMALL, "rounds=300", *RUNS["brace"]]
+    run = [*SMALL, "rounds=100", *RUNS["brace"]]
     seconds, code, errors = _lose_a_client(tmp_path, signal.SIGKILL, *run)
     assert code == 1 and seconds < 30
     assert "client 0 stops in round" in errors and "client 2 stops in round" in errors and "has gone" in errors
@@ -223,9 +259,5 @@ def test_mistakes_are_told_in_one_line_before_anything_starts(
 
 
 def test_every_client_is_a_process() -> None:
-    from robustfl_bench.cli import compose
-    from robustfl_bench.experiment import plan
-    from robustfl_bench.ring.client import check
-
     with pytest.raises(ConfigError, match="3 clients, but 2 processes"):
-        check(plan(compose([*SMALL, "num_clients=3"])[0]), 2)
+        check(plan(cli.compose([*SMALL, "num_clients=3"])[0]), 2)

@@ -93,7 +93,8 @@ class PaperTable:
     """``name`` is also that of the preset that makes its runs; ``repeats`` says what a published number is.
 
     ``brings`` is what a method has in its runs beside its rule: rates, say, where every method has its own. ``values``
-    maps a metric of the CSV to the value of a run that is compared with it.
+    maps a metric of the CSV to the value of a run that is compared with it. ``formulas`` are the numbers where a table
+    prints formulas instead; else they are those of the CSV.
     """
 
     name: str
@@ -106,6 +107,7 @@ class PaperTable:
     brings: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     values: Mapping[str, str] = field(default_factory=lambda: {"accuracy": "final_accuracy", "mrd": "mrd"})
     repeats: str = "mean (sd) over 5 seeds"
+    formulas: tuple[Published, ...] = ()
 
     @property
     def paper(self) -> str:
@@ -118,7 +120,7 @@ class PaperTable:
         return tuple(self._cells())
 
     def _cells(self) -> Iterator[PaperCell]:
-        here = [number for number in published(self.paper) if _has(number, self.published)]
+        here = self.formulas or [number for number in published(self.paper) if _has(number, self.published)]
         for block in self.blocks:
             for method in self.methods:
                 for column in self.columns:

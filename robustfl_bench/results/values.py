@@ -58,6 +58,8 @@ _FROM_METRICS = {
         Value("non_finite_updates", f"Non-finite updates, {_LAST}", "clients", digits=1),
         Value("distance", f"Distance to the true parameters, best matching of clusters, {_LAST}", better=-1),
         Value("cluster_recovery", f"Honest clients in the right cluster, {_LAST}", "%", 100, 1, better=1),
+        Value("bits_per_client", "Bits that a client sends in a round", "Mbit", 1e-6, better=-1),
+        Value("bits_total", "Bits that all clients have sent in all rounds", "Mbit", 1e-6, better=-1),
         Value("attack_success_rate", f"Attack success rate, {_LAST}", "fraction", better=-1),
     )
 }
