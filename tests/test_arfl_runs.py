@@ -9,8 +9,8 @@ from tests.conftest import Bench, run_folders
 
 TEN = (
     "dataset=digits", "model=mlp", "model.hidden=[50]", "partition=dirichlet", "partition.alpha=0.5",
-    "local_update=fedavg", "local_update.epochs=2", "num_clients=10", "num_byzantine=3", "byzantine_placement=replace", "batch_size=16", "rounds=20",
-    "eval_every=5", "lr=0.1",
+    "local_update=fedavg", "local_update.epochs=2", "num_clients=10", "num_byzantine=3", "byzantine_placement=replace",
+    "batch_size=16", "rounds=20", "eval_every=5", "lr=0.1",
 )  # fmt: skip
 ATTACKS = ("label_shuffle", "fake_loss")
 
