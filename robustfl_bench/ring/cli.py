@@ -3,6 +3,7 @@
 import argparse
 import multiprocessing
 import os
+import socket
 import sys
 import tempfile
 import time
@@ -99,6 +100,8 @@ def launch(timeout: float, interval: int, overrides: list[str]) -> int:
 
 def context() -> ForkServerContext:
     """Processes that begin with everything imported once for all of them."""
+    loopback = next(name for _, name in socket.if_nameindex() if name.startswith("lo"))
+    os.environ.setdefault("GLOO_SOCKET_IFNAME", loopback)  # they are all on this machine
     found = multiprocessing.get_context("forkserver")
     found.set_forkserver_preload([__name__, "robustfl_bench.federation", "robustfl_bench.run", "sklearn.datasets"])
     return found
