@@ -3,6 +3,7 @@
 import argparse
 import multiprocessing
 import os
+import signal
 import socket
 import sys
 import tempfile
@@ -89,13 +90,19 @@ def launch(timeout: float, interval: int, overrides: list[str]) -> int:
         for rank, process in enumerate(processes):
             process.start()
             cli.say(f"client {rank}: process {process.pid}")
+        before = signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
         try:
             return _wait(processes)
-        except KeyboardInterrupt:  # which the clients have had too
+        except (KeyboardInterrupt, SystemExit) as stop:
             for process in processes:
-                process.join()
+                process.terminate()
+            for process in processes:
+                process.join(GRACE)
+                process.kill()
             cli.say(f"interrupted; {GO_ON}")
-            return 130
+            return 130 if isinstance(stop, KeyboardInterrupt) else 143
+        finally:
+            signal.signal(signal.SIGTERM, before)
 
 
 def context() -> ForkServerContext:
