@@ -49,7 +49,7 @@ def test_the_console_scripts_answer(tmp_path: Path) -> None:
     folder = Path(sys.executable).parent
     if not (folder / "robustfl-bench").exists():
         pytest.skip("the package is not installed in this environment")
-    for script in ("robustfl-bench", "robustfl-results", "robustfl-data"):
+    for script in ("robustfl-bench", "robustfl-results", "robustfl-data", "robustfl-ring"):
         done = subprocess.run([folder / script, "--help"], cwd=tmp_path, capture_output=True, text=True, check=False)
         assert done.returncode == 0
         assert "robustfl" in done.stdout

@@ -221,7 +221,7 @@ def test_a_lost_client_ends_the_others_and_the_run_goes_on_later(bench: Bench, t
     assert "client 0 stops in round" in errors and "client 2 stops in round" in errors and "has gone" in errors
     assert "client 1 was ended by signal 9" in errors and "goes on from the last checkpoint" in errors
     assert "Traceback" not in errors
-    seconds, code, errors = _lose_a_client(tmp_path, signal.SIGSTOP, *run, "--timeout", "3")
+    seconds, code, errors = _lose_a_client(tmp_path, signal.SIGSTOP, *run, "--timeout", "3", "--checkpoint-every", "2")
     assert code == 1 and seconds < 30
     assert "client 1 is silent for 3 s" in errors and "client 1 neither answered nor ended" in errors
     (path,) = run_folders(tmp_path / "results").values()

@@ -3,6 +3,8 @@
 import argparse
 import multiprocessing
 import os
+import signal
+import socket
 import sys
 import tempfile
 import time
@@ -88,17 +90,25 @@ def launch(timeout: float, interval: int, overrides: list[str]) -> int:
         for rank, process in enumerate(processes):
             process.start()
             cli.say(f"client {rank}: process {process.pid}")
+        before = signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
         try:
             return _wait(processes)
-        except KeyboardInterrupt:  # which the clients have had too
+        except (KeyboardInterrupt, SystemExit) as stop:
             for process in processes:
-                process.join()
+                process.terminate()
+            for process in processes:
+                process.join(GRACE)
+                process.kill()
             cli.say(f"interrupted; {GO_ON}")
-            return 130
+            return 130 if isinstance(stop, KeyboardInterrupt) else 143
+        finally:
+            signal.signal(signal.SIGTERM, before)
 
 
 def context() -> ForkServerContext:
     """Processes that begin with everything imported once for all of them."""
+    loopback = next(name for _, name in socket.if_nameindex() if name.startswith("lo"))
+    os.environ.setdefault("GLOO_SOCKET_IFNAME", loopback)  # they are all on this machine
     found = multiprocessing.get_context("forkserver")
     found.set_forkserver_preload([__name__, "robustfl_bench.federation", "robustfl_bench.run", "sklearn.datasets"])
     return found

@@ -83,7 +83,7 @@ class Client:
         """Wait until the first client has the result on disk; then checkpoints can go."""
         if self.checkpoints is None:
             self.link.gather([NOTHING_TO_DO, NOTHING_TO_DO], forming=True)
-        self.link.gather([])
+        self.link.gather([], forming=True)
         if self.checkpoints is not None:
             self.checkpoints.clear()
 

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from robustfl_bench.errors import Interrupted
 
-FORMING = timedelta(minutes=5)  # until all clients have started and read their data
+FORMING = timedelta(minutes=5)  # until all clients have read their data, or the first has written the result
 
 
 class RingBroken(Interrupted):
