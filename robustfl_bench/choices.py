@@ -31,7 +31,7 @@ class Choices:
 
     def __call__(self, params: Tensor, clients: Sequence[int]) -> Tensor:
         """The choices (n,) of these clients among ``params`` (k, d)."""
-        models, who = params.double(), torch.tensor(clients, device=params.device)
+        models, who = params.double(), torch.tensor(clients, dtype=torch.int64, device=params.device)
         if self._models is None:
             self._models = models
             self._roots = models.new_zeros(len(self._slopes), len(models))  # as they were when the client was asked

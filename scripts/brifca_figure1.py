@@ -56,6 +56,7 @@ ABLATIONS = {
     ),
     "unit norm": (BASELINE, "clustering.unit_norm=true"),
 }  # fmt: skip
+GROWTH = ("start near the truth (1/4 of the least distance)", "k-means from the true clusters")  # and with how many k
 
 
 def main() -> None:
@@ -88,11 +89,18 @@ def run(runs: Path, variants: Sequence[str], trials: int) -> None:
 
 
 def run_ablation(runs: Path, trials: int) -> None:
-    """All rows of the table of what decides the figure."""
-    for dim in ABLATION_DIMS:
-        for number, (methods, *overrides) in enumerate(ABLATIONS.values()):
-            common = ("+experiment=brifca/fig1a", f"dataset.dim={dim}", f"seed=range({trials})")
-            for method in methods:  # one at a time: Hydra applies what is not swept, such as clustering.init, before
+    """All rows of the tables of what decides the figure."""
+    places = [(5, d, tuple(ABLATIONS)) for d in ABLATION_DIMS]
+    for k, d, changes in [*places, *((k, 500, GROWTH) for k in CLUSTERS if k != 5)]:
+        common = (
+            "+experiment=brifca/setting",
+            f"dataset.num_clusters={k}",
+            f"dataset.dim={d}",
+            f"seed=range({trials})",
+        )
+        for number, (change, (methods, *overrides)) in enumerate(ABLATIONS.items()):
+            for method in methods if change in changes else ():
+                # One at a time: Hydra applies what is not swept, such as clustering.init, before.
                 sweep(*common, f"+method=brifca/{method}", *overrides, f"results_dir={runs / 'ablation' / str(number)}")
 
 
@@ -236,7 +244,7 @@ def ablation(runs: Path) -> pd.DataFrame:
     for number, name in enumerate(ABLATIONS):
         rows = load(runs / "ablation" / str(number))
         if len(rows):
-            found.append(summarise(rows, ("d", "method")).assign(change=name))
+            found.append(summarise(rows, ("k", "d", "method")).assign(change=name))
     return pd.concat(found, ignore_index=True) if found else pd.DataFrame()
 
 
@@ -245,15 +253,15 @@ def _trials(cells: pd.DataFrame) -> str:
     return f"{many} trials" if few == many else f"{few} to {many} trials"
 
 
-def ablation_table(cells: pd.DataFrame) -> str:
-    """The same as Markdown: one line per change and method, one column per dimension."""
+def ablation_table(cells: pd.DataFrame, along: str, values: Sequence[int]) -> str:
+    """The same as Markdown: one line per change and method, one column per value of k or d."""
     lines = []
     for (change, method), rows in cells.groupby(["change", "method"], sort=False):
-        at = rows.set_index("d")
-        numbers = [f"{at.distance[d]:.3f} ({at.distance_se[d]:.3f}), {100 * at.all_clusters_found[d]:.0f}%"
-                   if d in at.index else "" for d in ABLATION_DIMS]  # fmt: skip
+        at = rows.set_index(along)
+        numbers = [f"{at.distance[x]:.3f} ({at.distance_se[x]:.3f}), {100 * at.all_clusters_found[x]:.0f}%"
+                   if x in at.index else "" for x in values]  # fmt: skip
         lines.append([str(change), str(method), *numbers])
-    return table(["changed", "method", *[f"d = {d}" for d in ABLATION_DIMS]], lines)
+    return table(["changed", "method", *[f"{along} = {x}" for x in values]], lines)
 
 
 def report(runs: Path, output: Path) -> None:
@@ -285,8 +293,11 @@ def report(runs: Path, output: Path) -> None:
             "## What decides the figure",
             f"From the fair variant one thing is changed at a time: matched distance (standard error) over "
             f"{_trials(decided)} with 5 clusters, and in how many of them all clients found their clusters.",
-            ablation_table(decided),
+            ablation_table(decided[decided["k"] == 5], "d", ABLATION_DIMS),
         ]
+        growing = decided[decided["change"].isin(GROWTH) & (decided["d"] == 500)]
+        if growing["k"].nunique() > 1:
+            text += ["Where the number of clusters grows, at d = 500:", ablation_table(growing, "k", CLUSTERS)]
     (output / "README.md").write_text("\n\n".join(text) + "\n")
     print(f"{output}: {'; '.join(done)}")
 

@@ -15,7 +15,7 @@ TABLE1 = {  # rounds, clients, of them in a round, corrupted, rate, batch, epoch
     "table2_cifar10": (2000, 100, 20, (30, 50), 0.01, 32, 5),
     "table2_femnist": (2000, 1039, 32, (311, 519), 0.01, 64, 20),
     "table2_shakespeare": (100, 71, 16, (21, 35), 0.6, 10, 1),
-    "writers": (100, 539, 32, (161, 269), 0.1, 32, 10),
+    "writers": (60, 539, 32, (161, 269), 0.1, 32, 5),
 }
 
 

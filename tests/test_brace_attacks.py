@@ -186,7 +186,7 @@ def test_the_backdoor_s_samples(scaling: Any, size: int, margin: int) -> None:
 
 def test_the_backdoor_s_goal_leaves_its_own_class_out() -> None:
     given = shard()
-    x, y = Backdoor(target=3).goal(given)
+    x, y = Backdoor(target=3, margin=1).goal(given)
     assert (y == 3).all() and len(x) == int((given.y != 3).sum())
     kept = given.x[given.y != 3]
     assert (x[:, :, 2:5, 2:5] == 1).all() and torch.equal(x[:, :, :2], kept[:, :, :2])
@@ -204,7 +204,7 @@ def test_the_backdoor_s_share_and_scale() -> None:
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: Backdoor(size=9).poison(shard()), "images of 10 pixels a side"),
+        (lambda: Backdoor(size=9).poison(shard()), "images of 12 pixels a side"),
         (lambda: Backdoor().poison(text()), "needs images"),
         (lambda: Backdoor(target=10).goal(shard()), "attack.target is 10, but the classes are 0 to 9"),
         (lambda: Backdoor(fraction=2), "fraction must be in"),

@@ -6,6 +6,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from robustfl_bench.interfaces import ConfigError
+from robustfl_bench.models.lenet import LeNet
 from robustfl_bench.models.resnet20 import ResNet20
 from robustfl_bench.network import Network
 from robustfl_bench.population import Batch
@@ -20,8 +21,31 @@ def test_brace_cnn_has_the_printed_layers() -> None:
     module = build("model", "brace_cnn")((1, 28, 28), 10)
     assert sum(p.numel() for p in module.parameters()) == 139_960
     kinds = [type(layer).__name__ for layer in module]
-    assert kinds == [*["Conv2d", "MaxPool2d", "ReLU"] * 2, "Flatten", "Linear", "ReLU", "Linear"]
+    assert kinds == ["ChannelsLast", *["Conv2d", "MaxPool2d", "ReLU"] * 2, "Flatten", "Linear", "ReLU", "Linear"]
     assert [tuple(p.shape) for p in module.parameters()][::2] == [(30, 1, 3, 3), (50, 30, 3, 3), (100, 1250), (10, 100)]
+
+
+@pytest.mark.parametrize("channels", [1, 3])
+def test_the_layout_in_memory_changes_nothing_but_roundings(channels: int) -> None:
+    """Losses, gradients of several clients, predictions, whichever way the images themselves lie in memory."""
+    usual, other = (
+        Network(LeNet((4, 6), (8,), 3, channels_last=last), (channels, 14, 14), 10, seed=0) for last in (False, True)
+    )
+    assert torch.equal(usual.initial, other.initial)
+    x = torch.randn(300, channels, 14, 14, generator=torch.Generator().manual_seed(0))
+    y, sizes = torch.arange(300) % 10, (100, 7, 193)
+    with torch.no_grad():
+        assert other.module[1](other.module[0](x)).is_contiguous(memory_format=torch.channels_last)  # type: ignore[index]
+    for given in (x, x.contiguous(memory_format=torch.channels_last), x.transpose(2, 3).contiguous().transpose(2, 3)):
+        rows, losses = [], []
+        for network in (usual, other):
+            rows.append(torch.empty(3, network.dim))
+            losses.append(network.gradients(network.initial, Batch(given, y, sizes), rows[-1]))
+        torch.testing.assert_close(rows[1], rows[0], rtol=1e-4, atol=1e-6)
+        torch.testing.assert_close(losses[1], losses[0], rtol=1e-6, atol=0)
+        assert other.evaluate(other.initial, given, y)[0] == pytest.approx(usual.evaluate(usual.initial, x, y)[0])
+    stack = usual.initial + torch.zeros(2, 1)
+    torch.testing.assert_close(other.losses(stack, x, y), usual.losses(stack, x, y), rtol=1e-6, atol=0)
 
 
 @pytest.mark.parametrize("norm", ["group", "batch"])

@@ -70,7 +70,30 @@ def test_the_report_is_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     }  # fmt: skip
     assert len(pd.read_csv(tmp_path / "out/figure1.csv")) == 2 * 4 * 5 * 4
     text = (tmp_path / "out/README.md").read_text()
-    assert text.count("| k = 15, d = 500 |") == 2 and "### published" in text and "What decides the figure" in text
+    assert text.count("| k = 15, d = 500 |") == 2 and "### published" in text
+    assert "What decides the figure" in text and "| changed | method | k = 2 | k = 5 | k = 10 | k = 15 |" in text
+
+
+def test_the_ablation_varies_everything_at_5_clusters_and_what_decides_growth_at_the_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls: list[tuple[str, ...]] = []
+    monkeypatch.setattr(figure1, "sweep", lambda *overrides: calls.append(overrides))
+    figure1.run_ablation(tmp_path, 3)
+    methods = sum(len(methods) for methods, *_ in figure1.ABLATIONS.values())
+    assert len(calls) == len(set(calls)) == 3 * methods + 3 * 4
+    assert sum("dataset.num_clusters=5" in call for call in calls) == 3 * methods
+    for call in calls:
+        if "dataset.num_clusters=5" not in call:
+            assert "dataset.dim=500" in call and {"clustering.init=warm", "clustering.kmeans_init=oracle"} & {*call}
+
+
+def test_a_cell_of_the_ablation_is_one_of_the_figure() -> None:
+    cell = ("dataset.dim=20", "+method=brifca/median", "seed=3")
+    rows = [("+experiment=brifca/fig1b", *cell), ("+experiment=brifca/setting", "dataset.num_clusters=10", *cell)]
+    with initialize_config_dir(str(CONF), version_base="1.3"):
+        figure, setting = (plan(compose("config", overrides=list(row))).run_id for row in rows)
+    assert figure == setting
 
 
 def test_it_reads_what_the_command_writes(bench: Bench, tmp_path: Path) -> None:

@@ -14,7 +14,8 @@ class Backdoor(Attack):
     """Byzantine clients add copies of their samples with a white square in a corner, labelled ``target``, and enlarge
     what they learn from all of them.
 
-    The square of ``size`` pixels a side is ``margin`` pixels away from the lower right corner. Of its samples a client
+    The square of ``size`` pixels a side is ``margin`` pixels away from the lower right corner: of 28 x 28 pixels the
+    last two rows and columns are lost in the poolings of BRACE's network. Of its samples a client
     copies the ``fraction`` given, null: one that it draws uniformly from (0, 1], rounded up. It multiplies its update
     by ``scale``; null is the number of clients in the round per attacker, so that in an average the attackers together
     put their mean in the place of the model. FLTrust has the number of clients even for 20 attackers of 100: with that
@@ -24,7 +25,7 @@ class Backdoor(Attack):
 
     target: int = 0
     size: int = 3
-    margin: int = 1
+    margin: int = 3
     fraction: float | None = None
     scale: float | None = None
 

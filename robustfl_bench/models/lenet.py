@@ -4,9 +4,22 @@ max-pooling."""
 from dataclasses import dataclass
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
-from robustfl_bench.interfaces import ConfigError
+from robustfl_bench.interfaces import ConfigError, check_flags
+
+
+class ChannelsLast(nn.Module):
+    """The same images, on a CPU with the channels of a pixel side by side in memory."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        """The images (N, C, H, W) as they are given; the layers after it keep the layout."""
+        if x.device.type != "cpu":
+            return x
+        if x.shape[1] == 1:  # both layouts are the same numbers, and PyTorch goes by the strides
+            _, _, height, width = x.shape
+            return x.contiguous().as_strided(x.shape, (height * width, 1, width, 1))
+        return x.contiguous(memory_format=torch.channels_last)
 
 
 @dataclass(frozen=True)
@@ -16,13 +29,18 @@ class LeNet:
     The defaults are RAGA's for MNIST (Zuo et al., arXiv 2403.13374): 5x5 convolutions of 6 and 16 channels, dense
     layers of 120 and 60 units (the original has 84), 41,282 parameters. For CIFAR-10 it takes channels 64, 64 and
     dense 384, 192: 797,962. The paper does not state the activation and the kind of pooling.
+
+    ``channels_last`` says how feature maps lie in memory: gradients take two thirds of the time on a CPU, predictions
+    less than half, and sums are rounded in another order.
     """
 
     channels: tuple[int, ...] = (6, 16)
     dense: tuple[int, ...] = (120, 60)
     kernel: int = 5
+    channels_last: bool = False
 
     def __post_init__(self) -> None:
+        check_flags(self, "channels_last")
         widths = [*self.channels, *self.dense, self.kernel]
         if not self.channels or not all(isinstance(width, int) and width >= 1 for width in widths):
             raise ConfigError(
@@ -32,7 +50,7 @@ class LeNet:
     def __call__(self, input_shape: tuple[int, ...], num_classes: int) -> nn.Module:
         if len(input_shape) != 3:
             raise ConfigError(f"model lenet needs images (channels, height, width), got inputs of shape {input_shape}")
-        layers: list[nn.Module] = []
+        layers: list[nn.Module] = [ChannelsLast()] if self.channels_last else []
         channels, height, width = input_shape
         for filters in self.channels:
             layers += [nn.Conv2d(channels, filters, self.kernel), nn.MaxPool2d(2), nn.ReLU()]  # ReLU of a quarter

@@ -40,8 +40,8 @@ _SETTINGS: dict[str, tuple[str, str, dict[str, Any]]] = {  # by preset: what is 
     }),
     "writers": ("MNIST by 539 writers, MLP, in the place of FEMNIST (as published)", "femnist", {
         "dataset": "mnist_writers", "dataset.scaling": "unit", "model": "mlp", "partition": "natural",
-        "num_clients": 539, "participation": 32 / 539, "lr": 0.1, "batch_size": 32, "rounds": 100,
-        "local_update": "fedavg", "local_update.epochs": 10,
+        "num_clients": 539, "participation": 32 / 539, "lr": 0.1, "batch_size": 32, "rounds": 60,
+        "local_update": "fedavg", "local_update.epochs": 5,
     }),
 }  # fmt: skip
 

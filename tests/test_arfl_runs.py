@@ -1,0 +1,37 @@
+"""ARFL at work: whose data are bad loses its weight, who lies about its loss gains all of it."""
+
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from tests.conftest import Bench, run_folders
+
+TEN = (
+    "dataset=digits", "model=mlp", "model.hidden=[50]", "partition=dirichlet", "partition.alpha=0.5",
+    "local_update=fedavg", "local_update.epochs=2", "num_clients=10", "num_byzantine=3", "byzantine_placement=replace",
+    "batch_size=16", "rounds=20", "eval_every=5", "lr=0.1",
+)  # fmt: skip
+ATTACKS = ("label_shuffle", "fake_loss")
+
+
+@pytest.fixture
+def runs(bench: Bench, tmp_path: Path) -> dict[tuple[str, str], Path]:
+    """The folder of every run by rule and attack."""
+    assert bench("-m", *TEN, "aggregator=arfl,fedavg", f"attack={','.join(ATTACKS)}", "results_dir=out").code == 0
+    found = {}
+    for name, path in run_folders(tmp_path / "out").items():
+        found[next((r, a) for r in ("arfl", "fedavg") for a in ATTACKS if f"-{a}3-{r}-" in name)] = path
+    assert len(found) == 4
+    return found
+
+
+def test_corrupted_clients_lose_their_weight_and_liars_take_it_all(runs: dict[tuple[str, str], Path]) -> None:
+    """As in ARFL's Fig. 6, lambda = M, and in the limitation that its authors state (section 6)."""
+    weights = {key: pd.read_csv(path / "weights.csv").set_index("round") for key, path in runs.items()}
+    byzantine = {key: table.filter(like="byzantine").sum(axis=1) for key, table in weights.items()}
+    assert weights["arfl", "label_shuffle"].iloc[-1].sum() == pytest.approx(1)
+    assert 3 * byzantine["arfl", "label_shuffle"].iloc[-1] < byzantine["fedavg", "label_shuffle"].iloc[-1]
+    assert byzantine["arfl", "fake_loss"].iloc[-1] > 0.5 > byzantine["fedavg", "fake_loss"].iloc[-1]
+    accuracy = {key: pd.read_csv(path / "metrics.csv")["test_accuracy"].iloc[-1] for key, path in runs.items()}
+    assert accuracy["arfl", "fake_loss"] < accuracy["fedavg", "fake_loss"] - 0.1
