@@ -96,7 +96,7 @@ def test_a_run_folder_holds_what_the_design_promises(bench: Bench, tmp_path: Pat
     bench(*SMALL, "attack=ipm", "aggregator=krum", "num_byzantine=2", "num_clients=12", "eval_every=2")
     ((name, folder),) = run_folders(tmp_path / "results").items()
     summary = json.loads((folder / "summary.json").read_text())
-    files = {".lock", "config.yaml", "metrics.csv", "timings.csv", "summary.json"}
+    files = {".lock", "config.yaml", "metrics.csv", "timings.csv", "summary.json", "weights.csv"}
     assert {path.name for path in folder.iterdir()} == files
     header, *rows = (folder / "metrics.csv").read_text().splitlines()
     assert header.split(",")[:5] == ["round", "lr", "train_loss", "test_loss", "test_accuracy"]

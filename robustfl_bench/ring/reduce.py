@@ -12,7 +12,8 @@ from robustfl_bench.ring.packing import Code, Floats, Packed
 def codes(form: RingForm, n: int, counting: str) -> tuple[Code, Code]:
     """How chunks travel in share-reduce and in share-only: real numbers, or sums of n signs and outcomes.
 
-    A sum of signs takes 32 bits, or as few as tell -n ... n apart when ``counting`` is ``needed``.
+    A sum of signs takes 32 bits, or as few as tell -n ... n apart when ``counting`` is ``needed``. An outcome takes one
+    bit; two where there are ties (signSGD, RLR, symmetric BRACE), one more than Table 1 counts.
     """
     if form.outcomes is None:
         return Floats(), Floats()
