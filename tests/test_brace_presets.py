@@ -1,57 +1,38 @@
 """The presets of BRACE's tables and figures, and whole runs of its methods on a small data set."""
 
-from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
-from hydra import compose, initialize_config_dir
-from hydra._internal.core_plugins.basic_sweeper import BasicSweeper
-from hydra.core.override_parser.overrides_parser import OverridesParser
-from omegaconf import OmegaConf
 
-from robustfl_bench import cli, options
-from robustfl_bench.experiment import Plan, plan
-from robustfl_bench.options import CONF
+from robustfl_bench import options
 from robustfl_bench.papers.known import TABLES
 from robustfl_bench.results import matching
 from robustfl_bench.results.records import last_metrics, leaf, text
 from robustfl_bench.results.selection import canonical
+from tests import presets
 from tests.conftest import Bench, run_folders
-
-assert cli  # registers the typed settings with hydra
 
 METHODS = ["rar", "krum", "median", "trimmed_mean", "signsgd", "rlr", "brace"]
 RUNS = {"table2a": 7 * 9, "table2b": 7 * 9, "fig3a": 7 * 6, "fig3b": 7 * 5, "fig3c": 7 * 4, "fig4": 3 * 7}
 QUICK = RUNS | {"fig3a": 7 * 4, "fig3b": 7 * 3, "fig3c": 7 * 3}
 
 
-@cache
 def jobs(name: str, *overrides: str) -> list[dict[str, str]]:
-    """The overrides of every run, as the sweeper makes them."""
-    with initialize_config_dir(str(CONF), version_base="1.3"):
-        cfg = compose("config", [f"+experiment=brace/{name}", *overrides], return_hydra_config=True)
-    params = OmegaConf.to_container(cfg.hydra.sweeper.params, resolve=True)
-    assert isinstance(params, dict)
-    parsed = OverridesParser.create().parse_overrides([f"{key}={value}" for key, value in params.items()])
-    (batch,) = BasicSweeper.split_arguments(parsed, max_batch_size=None)
-    return [dict(item.split("=", 1) for item in job) for job in batch]
+    return presets.jobs(f"brace/{name}", *overrides)
 
 
-def planned(name: str, job: dict[str, str], *overrides: str) -> Plan:
-    arguments = [f"+experiment=brace/{name}", *overrides, *(f"{key}={value}" for key, value in job.items())]
-    with initialize_config_dir(str(CONF), version_base="1.3"):
-        return plan(compose("config", arguments))
+def planned(name: str, job: dict[str, str], *overrides: str) -> presets.Plan:
+    return presets.planned(f"brace/{name}", job, *overrides)
 
 
 def test_there_is_a_preset_for_every_table_and_figure_of_errors() -> None:
-    assert {*RUNS, "table1"} == {path.stem for path in (CONF / "experiment" / "brace").glob("*.yaml")}
+    assert {*RUNS, "table1"} == presets.names("brace")
 
 
 @pytest.mark.parametrize("name", RUNS)
 def test_a_preset_begins_with_its_command_and_makes_its_runs(name: str) -> None:
-    lines = (CONF / "experiment" / "brace" / f"{name}.yaml").read_text().splitlines()
-    assert lines[:2] == ["# @package _global_", f"# robustfl-bench -m +experiment=brace/{name}"]
+    assert presets.first_lines(f"brace/{name}")[1] == f"# robustfl-bench -m +experiment=brace/{name}"
     runs = jobs(name)
     assert (len(runs), len(jobs(name, "scale=quick"))) == (RUNS[name], QUICK[name])
     last = planned(name, runs[-1])

@@ -6,41 +6,22 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from robustfl_bench.interfaces import Attack, AttackView, Shard, check_fields
+from robustfl_bench.attacks.wrapped import Wrapped
+from robustfl_bench.interfaces import check_fields
 
 
 @dataclass(frozen=True)
-class FakeLoss(Attack):
+class FakeLoss(Wrapped):
     """The attackers do what ``attack`` does, and claim a training loss of ``loss`` whatever it is.
 
     The limitation that ARFL's authors name (Li et al., arXiv 2101.05880, section 6): with the shuffled labels of the
     default, the claim brings the worst clients the largest weights. Rules that ask for no losses see ``attack`` alone.
     """
 
-    attack: Attack
     loss: float = 0.0
 
     def __post_init__(self) -> None:
         check_fields(self, loss=(0, math.inf))
 
-    @property
-    def present(self) -> bool:  # type: ignore[override]
-        """Whether there is an attack at all."""
-        return self.attack.present
-
-    @property
-    def alone(self) -> bool:  # type: ignore[override]
-        """Whether it works without honest clients."""
-        return self.attack.alone
-
-    def poison(self, shard: Shard) -> tuple[Tensor, Tensor]:
-        return self.attack.poison(shard)
-
-    def goal(self, shard: Shard) -> tuple[Tensor, Tensor] | None:
-        return self.attack.goal(shard)
-
     def report(self, losses: Tensor, honest: Tensor) -> Tensor:
         return torch.full_like(losses, self.loss)
-
-    def craft(self, view: AttackView) -> Tensor:
-        return self.attack.craft(view)
