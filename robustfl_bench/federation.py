@@ -26,6 +26,7 @@ from robustfl_bench.interfaces import (
     Model,
     Partition,
     PreAggregation,
+    Scaling,
     Schedule,
     Shard,
 )
@@ -111,6 +112,8 @@ class Federation:
             byzantine = np.sort(order[: self._num_byzantine(order)])
         self.honest_ids = np.setdiff1d(np.arange(s.num_clients), byzantine)
         self.byzantine_ids = byzantine
+        if experiment.corruption is not None:
+            self._require_scaling()
 
     def _num_byzantine(self, order: np.ndarray) -> int:
         """How many clients of this order are Byzantine: counted, or by the data that they hold."""
@@ -138,13 +141,16 @@ class Federation:
         their id."""
         if corruption is None:
             return population
-        scaling = self.data.scaling
-        if scaling is None:
-            raise ConfigError("corruptions change images and this data set has none; use corruption=none")
+        scaling = self._require_scaling()
         for position, i in enumerate(ids):
             own, rng = population.slice(position), seeding.generator(self.experiment.settings.seed, stream, i)
             population.x[own] = scaling.inputs(corruption(scaling.pixels(population.x[own]), rng))
         return population
+
+    def _require_scaling(self) -> Scaling:
+        if self.data.scaling is None:
+            raise ConfigError("corruptions change images and this data set has none; use corruption=none")
+        return self.data.scaling
 
     @property
     def names(self) -> list[str]:

@@ -227,6 +227,16 @@ def test_agreement(results: Path) -> None:
     assert lines[1].endswith("ipm 1.00 (3)") and "boba / mimic -21.6 (70.1, published 91.7)" in lines[2]
 
 
+def test_other_data_than_the_papers_are_not_judged_by_its_numbers(
+    results: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(TABLES, TWO.name, replace(TWO, stand_in=True))
+    code, out, _ = run_cli(capsys, "table", TWO.name, "--results-dir", results)
+    assert code == 0 and "compare the order of the methods, not the numbers" in out
+    assert "agreement: 9 of 105 cells are compared" in out
+    assert not any(word in out for word in ("difference", " OUT", "largest gaps", "2 points"))
+
+
 def test_rank_correlation_by_hand(tmp_path: Path) -> None:
     # published under ipm: average 9.8, krum 42.6, coomed 42.0, boba 91.6
     for method, accuracy in (("average", 0.1), ("krum", 0.3), ("coomed", 0.5), ("boba", 0.9)):

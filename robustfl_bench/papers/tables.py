@@ -94,7 +94,8 @@ class PaperTable:
 
     ``brings`` is what a method has in its runs beside its rule: rates, say, where every method has its own. ``values``
     maps a metric of the CSV to the value of a run that is compared with it. ``formulas`` are the numbers where a table
-    prints formulas instead; else they are those of the CSV.
+    prints formulas instead; else they are those of the CSV. In a ``stand_in`` the runs have other data than the printed
+    numbers: the order of its methods says something, differences do not.
     """
 
     name: str
@@ -108,6 +109,7 @@ class PaperTable:
     values: Mapping[str, str] = field(default_factory=lambda: {"accuracy": "final_accuracy", "mrd": "mrd"})
     repeats: str = "mean (sd) over 5 seeds"
     formulas: tuple[Published, ...] = ()
+    stand_in: bool = False
 
     @property
     def paper(self) -> str:

@@ -72,7 +72,7 @@ def _lines(comparison: Comparison, block: str, method: str) -> list[list[Printed
         published.append(line[1])
         difference.append(line[2])
     lines = [measured, published]
-    if any(cell.text not in ("", "-") for cell in difference):
+    if not comparison.table.stand_in and any(cell.text not in ("", "-") for cell in difference):
         lines.append([Printed(""), Printed("difference"), *difference])
     return lines
 
@@ -114,6 +114,8 @@ def _footnotes(comparison: Comparison) -> list[str]:
     notes = [f"[{number}] {reason}" for number, reason in enumerate(comparison.notes, 1)]
     if any(cell.measured.seeds and cell.difference is None for cell in comparison.cells.values()):
         notes.append("* some attacks are not measured: not compared")
+    if comparison.table.stand_in:
+        return [*notes, "measured on other data than published: compare the order of the methods, not the numbers"]
     return [*notes, f"in / OUT: within {_tolerance(comparison)} of the published number, or not"]
 
 
@@ -131,15 +133,16 @@ def agreement(comparison: Comparison) -> list[str]:
     inside = sum(bool(cell.inside) for cell in judged)
     states = sorted(comparison.lacking.items(), key=lambda item: (-item[1], item[0]))
     lacking = ", ".join(f"{count} {state}" for state, count in states)
-    lines = [f"agreement: {inside} of {len(judged)} compared cells are within {_tolerance(comparison)}; "
-             f"{len(judged)} of {total} cells are compared{f' ({lacking})' if lacking else ''}"]  # fmt: skip
+    compared = f"{len(judged)} of {total} cells are compared{f' ({lacking})' if lacking else ''}"
+    within = f"{inside} of {len(judged)} compared cells are within {_tolerance(comparison)}"
+    lines = [f"agreement: {compared if comparison.table.stand_in else f'{within}; {compared}'}"]
     ranks = []
     for found in comparison.correlations():
         rho = "-" if math.isnan(found.rho) else f"{found.rho:.2f}"
         ranks.append(f"{' '.join(filter(None, (found.block, found.column)))} {rho} ({found.methods})")
     lines += [f"rank correlation of the methods (Spearman; number of methods): {', '.join(ranks)}"] if ranks else []
     gaps = []
-    for cell in comparison.gaps[:LARGEST]:
+    for cell in [] if comparison.table.stand_in else comparison.gaps[:LARGEST]:
         digits = comparison.values[cell.cell.column.label].digits
         place = " / ".join(filter(None, (*cell.cell.row, cell.cell.column.label)))
         gaps.append(f"{place} {_signed(cell.difference or 0, digits)} "
