@@ -527,7 +527,7 @@ def test_commands_are_joined_from_both_neighbours() -> None:
 
 
 def test_accuracy_plot_holds_the_data(results: Path) -> None:
-    figure = plots.accuracy(records.load(results))
+    figure = plots.rounds(records.load(results))
     panels = {axis.get_title(): axis for axis in figure.axes}
     assert list(panels) == ["attack: none", "attack: ipm", "attack: lie"]
     lines = {line.get_label(): line for line in panels["attack: ipm"].get_lines()}
@@ -542,8 +542,17 @@ def test_accuracy_plot_holds_the_data(results: Path) -> None:
     assert [text.get_text() for text in figure.legends[0].get_texts()] == ["average", "boba"]
 
 
+def test_any_column_against_the_round(results: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    figure = plots.rounds(records.load(results), "test_loss", conditions=["attack=ipm"])
+    assert figure.get_supylabel() == "Test loss"
+    assert [line.get_label() for line in figure.axes[0].get_lines()] == ["average", "boba"]
+    shown = ("plot", "rounds", "--value", "test_los", "--results-dir", results, "--output", tmp_path / "x.png")
+    code, _, err = run_cli(capsys, *shown)
+    assert code == 2 and "unknown value 'test_los'" in err
+
+
 def test_band_of_one_sd(results: Path) -> None:
-    figure = plots.accuracy(records.load(results), conditions=["attack=ipm"], band="sd")
+    figure = plots.rounds(records.load(results), conditions=["attack=ipm"], band="sd")
     band = figure.axes[0].collections[1].get_paths()[0].vertices
     assert band[:, 1].max() == pytest.approx(91.0 + 2**0.5) and "one sample sd" in figure.get_suptitle()
 
@@ -615,7 +624,7 @@ def test_nothing_is_cut_off_or_covers_something_else(tmp_path: Path) -> None:
             make_run(tmp_path, name, attack)
     runs = records.load(tmp_path)
     for conditions in ([], ["attack=ipm"]):
-        figure = plots.accuracy(runs, conditions=conditions)
+        figure = plots.rounds(runs, conditions=conditions)
         plots.save(figure, tmp_path / "a.png")
         inside = figure.bbox
         legend = figure.legends[0].get_window_extent()

@@ -76,15 +76,16 @@ def _parser() -> argparse.ArgumentParser:
     table.add_argument("--format", choices=FORMATS, default="text")
     table.set_defaults(run=_table)
 
-    plot = commands.add_parser("plot", help="accuracy or weights against the round, a value against a setting, recall")
-    plot.add_argument("kind", choices=("accuracy", "sweep", "recall", "weights"))
+    plot = commands.add_parser("plot", help="metrics or weights against the round, a value against a setting, recall")
+    plot.add_argument("kind", choices=("accuracy", "rounds", "sweep", "recall", "weights"))
     plot.add_argument("--x", metavar="KEY", help="of a sweep: setting along the axis, such as partition.alpha")
     plot.add_argument(
-        "--value", default="final_accuracy", metavar="NAME", help="of a sweep: what to show, as in table (%(default)s)"
-    )
+        "--value", metavar="NAME",
+        help="of rounds: a column of metrics.csv (test_accuracy); of a sweep: as in table (final_accuracy)",
+    )  # fmt: skip
     plot.add_argument("--lines", default="aggregator", metavar="KEY", help="one line per value (%(default)s)")
     plot.add_argument("--panels", default="attack", metavar="KEY", help="one panel per value (%(default)s)")
-    plot.add_argument("--band", choices=plots.BANDS, default="minmax", help="spread over seeds, of accuracy")
+    plot.add_argument("--band", choices=plots.BANDS, default="minmax", help="spread over seeds, of accuracy and rounds")
     plot.add_argument("--output", required=True, metavar="FILE", help="ends in .png, .pdf or .svg")
     plot.set_defaults(run=_plot)
 
@@ -191,12 +192,13 @@ def _paper_table(arguments: argparse.Namespace) -> None:
 def _plot(arguments: argparse.Namespace) -> None:
     runs = _load(arguments)
     asked = {"lines": arguments.lines, "panels": arguments.panels, "conditions": arguments.where}
-    if arguments.kind == "accuracy":
-        figure = plots.accuracy(runs, **asked, band=arguments.band)
+    if arguments.kind in ("accuracy", "rounds"):
+        value = arguments.value if arguments.kind == "rounds" and arguments.value else "test_accuracy"
+        figure = plots.rounds(runs, value, **asked, band=arguments.band)
     elif arguments.kind == "sweep":
         if arguments.x is None:
             raise SelectionError("a sweep needs --x, the setting along the axis, such as --x partition.alpha")
-        figure = plots.sweep(runs, arguments.x, arguments.value, **asked)
+        figure = plots.sweep(runs, arguments.x, arguments.value or "final_accuracy", **asked)
     elif arguments.kind == "weights":
         figure = plots.weights(runs, arguments.panels, arguments.where)
     else:

@@ -1,4 +1,4 @@
-"""Figures of runs: accuracy and the clients' weights against the round, any value against a setting, recall per class.
+"""Figures of runs: metrics and the clients' weights against the round, any value against a setting, recall per class.
 
 matplotlib is imported when one is drawn.
 """
@@ -31,23 +31,28 @@ _MANY = 6  # lines: with more, their bands are drawn fainter
 _ANNOTATED = 20  # classes: with more, numbers would not be legible
 
 
-def accuracy(
+def rounds(
     runs: pd.DataFrame,
+    value: str = "test_accuracy",
     lines: str = "aggregator",
     panels: str = "attack",
     conditions: Sequence[str] = (),
     band: str = "minmax",
 ) -> Figure:
-    """Test accuracy [%] against the round: one line per value of ``lines``, its mean over seeds with a band.
+    """A column of ``metrics.csv`` against the round: one line per value of ``lines``, its mean over seeds with a band.
 
-    Draws the finished runs of ``records.load`` that meet the conditions. Raises SelectionError when they differ in
-    anything else, NoRuns when there are none.
+    Draws the finished runs of ``records.load`` that meet the conditions and have the column. Raises SelectionError when
+    they differ in anything else, NoRuns when there are none.
     """
     chosen = _select(runs, lines, panels, conditions)
-    curves = records.all_metrics(chosen)
+    shown = describe(value, chosen)
+    tables = records.all_metrics(chosen)
+    curves = {
+        folder: shown.factor * table.set_index("round")[value] for folder, table in tables.items() if value in table
+    }
     chosen = chosen[chosen["folder"].isin(curves)]
     if not len(chosen):
-        raise NoRuns("none of these runs has a readable metrics.csv")
+        raise NoRuns(f"none of these runs has a readable metrics.csv{f' with {value}' if tables else ''}")
     panel_names, line_names = _labels(chosen)
     drawn = styles(line_names)
     size = _PANEL if len(panel_names) > 1 else _SINGLE_PANEL
@@ -61,9 +66,10 @@ def accuracy(
                 curve = _curve(curves[folder] for folder in group["folder"])
                 _draw_curve(axis, name, curve, band, shade, drawn[name], number)
         axis.set_title(_title(panels, panel))
-        axis.set_ylim(0, 100)
+        if shown.unit == "%":
+            axis.set_ylim(0, 100)
         axis.grid(color="#dddddd", linewidth=0.6)
-    figure.supylabel("Test accuracy [%]", fontsize=10)
+    figure.supylabel("\n".join(textwrap.wrap(shown.of_a_round, 40)), fontsize=10)
     _heading(figure, _over_seeds(chosen, BANDS[band]))
     _legend(figure, axes, title=lines)
     return figure
@@ -80,7 +86,7 @@ def sweep(
     """A value of finished runs against the setting ``x``: one line per value of ``lines``, mean over seeds.
 
     Whiskers span lowest to highest over seeds. ``x`` is to scale where all its values are numbers, else one step each.
-    ``value`` is one that ``tables.pivot`` knows. Raises as ``accuracy`` does.
+    ``value`` is one that ``tables.pivot`` knows. Raises as ``rounds`` does.
     """
     described = describe(value, runs)
     chosen = _select(runs[runs[x].notna()] if x in runs else runs, lines, panels, conditions, x)
@@ -139,7 +145,7 @@ def recall(
 ) -> Figure:
     """Recall per class [%] after the last round, mean over seeds: one row per value of ``lines``, classes across.
 
-    Grey: the class has no test sample. Raises as ``accuracy`` does.
+    Grey: the class has no test sample. Raises as ``rounds`` does.
     """
     import numpy as np
 
@@ -247,12 +253,11 @@ def _labels(chosen: pd.DataFrame) -> tuple[list[str], list[str]]:
     return sorted(set(chosen["panel"]), key=order), sorted(set(chosen["line"]), key=order)
 
 
-def _curve(tables: Iterable[pd.DataFrame]) -> pd.DataFrame:
-    """Mean, lowest, highest and sd of the accuracy [%] over runs, by round."""
+def _curve(columns: Iterable[pd.Series[float]]) -> pd.DataFrame:
+    """Mean, lowest, highest and sd over runs, by round."""
     import pandas as pd
 
-    both = pd.concat(list(tables)).assign(percent=lambda table: 100 * table["test_accuracy"])
-    return both.groupby("round")["percent"].agg(["mean", "min", "max", "std"])
+    return pd.concat(list(columns)).groupby(level=0).agg(["mean", "min", "max", "std"])
 
 
 def _draw_curve(axis: Axes, name: str, curve: pd.DataFrame, band: str, shade: float, style: Style, number: int) -> None:

@@ -34,6 +34,11 @@ class Value:
         """The unit in brackets, or nothing."""
         return f"[{self.unit}]" if self.unit else ""
 
+    @property
+    def of_a_round(self) -> str:
+        """What it is of any round, with its unit."""
+        return " ".join(filter(None, (self.title.partition(", last ")[0], self.heading)))
+
 
 _FROM_SUMMARY = {
     value.name: value
