@@ -21,7 +21,7 @@ from robustfl_bench.results.selection import SelectionError, where
 from robustfl_bench.results.styles import BLACK, BLUE, GREY, RED, styles
 
 SCENARIOS = ("none", "label_shuffle", "label_flip_one", "noisy")
-TEN = ("num_clients=10", "attack=label_shuffle", "partition.alpha=0.5", "aggregator=arfl,fedavg")
+TEN = ("num_clients=10", "attack=label_shuffle", "partition.alpha=0.5")
 Drawn = tuple[pd.DataFrame, Figure]
 
 
@@ -78,7 +78,7 @@ def against_lambda(runs: pd.DataFrame) -> Drawn:
 
 def compared(runs: pd.DataFrame) -> Drawn:
     """Fig. 7: weights after the last round, lambda = M."""
-    chosen = where(runs, list(TEN))
+    chosen = where(runs, [*TEN, "aggregator=arfl,fedavg"])
     found = {}
     for run in chosen.to_dict("records"):
         if run["aggregator"] == "fedavg" or float(run["aggregator.regularization"]) == 1:

@@ -1,10 +1,13 @@
 """ARFL at work: whose data are bad loses its weight, who lies about its loss gains all of it."""
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pandas as pd
 import pytest
 
+from robustfl_bench.options import CONF
 from tests.conftest import Bench, run_folders
 
 TEN = (
@@ -35,3 +38,17 @@ def test_corrupted_clients_lose_their_weight_and_liars_take_it_all(runs: dict[tu
     assert byzantine["arfl", "fake_loss"].iloc[-1] > 0.5 > byzantine["fedavg", "fake_loss"].iloc[-1]
     accuracy = {key: pd.read_csv(path / "metrics.csv")["test_accuracy"].iloc[-1] for key, path in runs.items()}
     assert accuracy["arfl", "fake_loss"] < accuracy["fedavg", "fake_loss"] - 0.1
+
+
+def test_the_script_draws_figures_5_and_7(runs: dict[tuple[str, str], Path], tmp_path: Path) -> None:
+    script = CONF.parent / "scripts" / "arfl_figures.py"
+    for name in ("fig5", "fig7"):
+        command = [sys.executable, str(script), name, "--results-dir", "out", "--output", "drawn"]
+        drawn = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+        assert drawn.returncode == 0, drawn.stderr
+        assert (tmp_path / "drawn" / f"{name}.png").stat().st_size > 10_000
+    last = pd.read_csv(runs["arfl", "label_shuffle"] / "weights.csv").iloc[-1, 1:]
+    five, seven = (pd.read_csv(tmp_path / "drawn" / f"{name}.csv") for name in ("fig5", "fig7"))
+    assert five["lambda"].tolist() == [1] and five.iloc[0, 2:].tolist() == pytest.approx(last.tolist())
+    assert seven["ARFL"].tolist() == pytest.approx(last.tolist())
+    assert seven["FedAvg, honest clients alone"].sum() == pytest.approx(1)
