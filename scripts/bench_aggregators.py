@@ -22,15 +22,17 @@ import numpy as np
 import torch
 from hydra import compose, initialize_config_dir
 from hydra.utils import instantiate
+from matplotlib.figure import Figure
 from threadpoolctl import threadpool_limits
 from torch import Tensor
 
 from robustfl_bench.interfaces import ConfigError, ServerView
+from robustfl_bench.results.styles import BLUE, GREY, RED
 from robustfl_bench.updates import Updates
 
 CONF = Path(__file__).resolve().parents[1] / "conf"
 ALIASES = {"rar", "median", "trimmed_mean", "fedavg"}
-BY_COORDINATE, BY_LOSS = {"coomed", "trmean", "server_mix"}, {"selfrej", "avgrej", "zeno", "bygars"}
+BY_COORDINATE, BY_LOSS = {"coomed", "trmean", "beta_trmean", "server_mix"}, {"selfrej", "avgrej", "zeno", "bygars"}
 CLASSES, INPUTS, SAMPLES = 10, 784, 200
 
 
@@ -43,10 +45,10 @@ def make_round(n: int, num_byzantine: int, d: int) -> tuple[Updates, ServerView]
         corners[rng.integers(CLASSES, size=len(honest))] / 2 + corners[rng.integers(CLASSES, size=len(honest))] / 2
     )
     attack = np.repeat(-10 * honest.mean(axis=0, keepdims=True), num_byzantine, axis=0)
-    return Updates(torch.from_numpy(np.concatenate([honest, attack]))), make_server(torch.from_numpy(corners), d)
+    return Updates(torch.from_numpy(np.concatenate([honest, attack]))), make_server(torch.from_numpy(corners), n, d)
 
 
-def make_server(class_updates: Tensor, d: int) -> ServerView:
+def make_server(class_updates: Tensor, n: int, d: int) -> ServerView:
     """A server that evaluates an MLP with two equal hidden layers, the widest of at most ``d`` parameters."""
     width = max(h for h in range(1, 2000) if (INPUTS + 1) * h + (h + 1) * h + (h + 1) * CLASSES <= d)
     shapes = [(width, INPUTS), (width,), (width, width), (width,), (CLASSES, width), (CLASSES,)]
@@ -74,8 +76,8 @@ def make_server(class_updates: Tensor, d: int) -> ServerView:
         round=0,
         rng=np.random.default_rng(0),
         previous=None,
-        clients=None,
-        counts=torch.zeros(0),
+        clients=torch.arange(n),
+        counts=torch.full((n,), 600.0, dtype=torch.float64),
         memory={},
         losses_of=lambda params, clients: torch.zeros(len(clients)),
         train_per_class=lambda: class_updates,
@@ -115,6 +117,7 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=7, help="turns over all rules, of which medians are taken (7)")
     parser.add_argument("--threads", type=int, default=torch.get_num_threads(), help="threads of torch and BLAS")
     parser.add_argument("--csv", type=Path, help="also write the table here")
+    parser.add_argument("--png", type=Path, help="also draw it here, as in Fig. 3 of BOBA")
     options = parser.parse_args()
     if options.d < INPUTS + CLASSES * 2 + 3:
         parser.error(f"--d must be at least {INPUTS + CLASSES * 2 + 3}, the smallest MLP's size, got {options.d}")
@@ -155,6 +158,27 @@ def main() -> None:
         with options.csv.open("w", newline="") as file:
             csv.writer(file).writerows([["rule", "seconds", "per_reading", "per_gram", "per_sort"], *rows])
         print(f"written: {options.csv}")
+    if options.png:
+        draw(seconds, options)
+        print(f"written: {options.png}")
+
+
+def draw(seconds: dict[str, float], options: argparse.Namespace) -> None:
+    """A bar for every yardstick (grey) and rule (blue, BOBA red; pale where models are evaluated)."""
+    ordered = sorted(seconds.items(), key=lambda item: item[1])
+    colours = {"reading": GREY, "Gram": GREY, "sort": GREY, "boba": RED}
+    figure = Figure(figsize=(7, 0.6 + 0.22 * len(ordered)), layout="constrained")
+    axis = figure.subplots()
+    for name, value in ordered:
+        axis.barh(name, 1e3 * value, color=colours.get(name, BLUE), alpha=0.5 if name in BY_LOSS else 1)
+    axis.set_xscale("log")
+    axis.set_xlabel("ms for one aggregation (pale: evaluates models)")
+    axis.set_title(f"n = {options.n}, d = {options.d}, {options.threads} threads", fontsize=10)
+    axis.grid(axis="x", color="#dddddd", linewidth=0.6)
+    axis.set_axisbelow(True)
+    axis.tick_params(axis="y", labelsize=7)
+    options.png.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(options.png, dpi=150)
 
 
 if __name__ == "__main__":

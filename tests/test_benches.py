@@ -1,0 +1,36 @@
+"""The benchmarks still run: every rule, and every engine beside what it is compared with."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from robustfl_bench.options import CONF
+
+EVERY_RULE = {path.stem for path in (CONF / "aggregator").glob("*.yaml")} - {"rar", "median", "trimmed_mean", "fedavg"}
+SMALL = {
+    # at n = 60 the exhaustive search is refused
+    "bench_aggregators": ("--n", "60", "--d", "9000", "--num-byzantine", "4", "--f", "4", "--png", "fig3.png"),
+    "bench_rounds": ("--clients", "3", "--samples", "20"),
+    "bench_local_sgd": ("--clients", "3", "--batch", "4"),
+}
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_it_runs(name: str, tmp_path: Path) -> None:
+    command = [
+        sys.executable,
+        str(CONF.parent / "scripts" / f"{name}.py"),
+        *SMALL[name],
+        "--repeats",
+        "1",
+        "--threads",
+        "1",
+    ]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    if name == "bench_aggregators":
+        measured = {line.split()[0] for line in done.stdout.splitlines()}
+        assert measured >= EVERY_RULE - {"boba_es"} and "boba_es left out" in done.stderr
+        assert (tmp_path / "fig3.png").stat().st_size > 10_000
