@@ -223,14 +223,13 @@ class Network:
             losses.append(loss.detach().double())
         return torch.stack(losses)
 
+    def _dense_layers(self, params: Tensor) -> list[dense.Layer]:
+        views = list(self.views(params).values())
+        return list(zip(views[::2], views[1::2], strict=True))
+
     @torch.no_grad()
     def _written_out(self, params: Tensor, batch: Batch, out: Tensor) -> Tensor:
-        views, targets = list(self.views(params).values()), list(self.views(out).values())
-        layers, into = (
-            list(zip(views[::2], views[1::2], strict=True)),
-            list(zip(targets[::2], targets[1::2], strict=True)),
-        )
-        return dense.gradients(layers, batch.x, batch.y, batch.sizes, into)
+        return dense.gradients(self._dense_layers(params), batch.x, batch.y, batch.sizes, self._dense_layers(out))
 
     def _together(self, params: Tensor, batch: Batch, out: Tensor) -> Tensor:
         self._tape = []

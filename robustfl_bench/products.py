@@ -31,10 +31,15 @@ def _onednn() -> Any:
     return product if right else None
 
 
+def _faster(a: Tensor, columns: int, least: int) -> Any:
+    """oneDNN's product where ``a`` (m, k) times ``columns`` is at least so many multiplications, else None."""
+    large = a.shape[0] * a.shape[1] * columns >= least
+    return _onednn() if large and a.device.type == "cpu" and a.dtype == torch.float32 else None
+
+
 def times_transposed(a: Tensor, b: Tensor, bias: Tensor | None = None) -> Tensor:
     """``a @ b.T + bias``, (m, n), of float32 ``a`` (m, k) and ``b`` (n, k), neither with a gradient."""
-    large = a.shape[0] * a.shape[1] * b.shape[0] >= SMALL
-    if large and a.device.type == "cpu" and a.dtype == torch.float32 and (product := _onednn()) is not None:
+    if (product := _faster(a, b.shape[0], SMALL)) is not None:
         out: Tensor = product(a, b, bias, "none", [], "")
         return out
     return functional.linear(a, b, bias)
@@ -42,8 +47,7 @@ def times_transposed(a: Tensor, b: Tensor, bias: Tensor | None = None) -> Tensor
 
 def times_into(a: Tensor, b: Tensor, out: Tensor) -> None:
     """Write ``a @ b`` into ``out`` (m, n), of float32 ``a`` (m, k) and ``b`` (k, n), none with a gradient."""
-    large = a.shape[0] * a.shape[1] * b.shape[1] >= LARGE
-    if large and a.device.type == "cpu" and a.dtype == torch.float32 and (product := _onednn()) is not None:
+    if (product := _faster(a, b.shape[1], LARGE)) is not None:
         out.copy_(product(a, b.T, None, "none", [], ""))
     else:
         torch.mm(a, b, out=out)

@@ -1,5 +1,6 @@
 """What the presets of conf/experiment make, as the sweeper and the command make it."""
 
+from collections.abc import Callable
 from functools import cache
 
 from hydra import compose, initialize_config_dir
@@ -31,6 +32,18 @@ def planned(preset: str, job: dict[str, str], *overrides: str) -> Plan:
     arguments = [f"+experiment={preset}", *overrides, *(f"{key}={value}" for key, value in job.items())]
     with initialize_config_dir(str(CONF), version_base="1.3"):
         return plan(compose("config", arguments))
+
+
+def of(paper: str) -> tuple[Callable[..., list[dict[str, str]]], Callable[..., Plan]]:
+    """``jobs`` and ``planned`` for the presets of one paper, which then go by their names alone."""
+
+    def jobs_of(name: str, *overrides: str) -> list[dict[str, str]]:
+        return jobs(f"{paper}/{name}", *overrides)
+
+    def planned_of(name: str, job: dict[str, str], *overrides: str) -> Plan:
+        return planned(f"{paper}/{name}", job, *overrides)
+
+    return jobs_of, planned_of
 
 
 def first_lines(preset: str) -> list[str]:

@@ -17,14 +17,7 @@ TABLE1 = {  # rounds, clients, of them in a round, corrupted, rate, batch, epoch
     "table2_shakespeare": (100, 71, 16, (21, 35), 0.6, 10, 1),
     "writers": (60, 539, 32, (161, 269), 0.1, 32, 5),
 }
-
-
-def jobs(name: str, *overrides: str) -> list[dict[str, str]]:
-    return presets.jobs(f"arfl/{name}", *overrides)
-
-
-def planned(name: str, job: dict[str, str], *overrides: str) -> presets.Plan:
-    return presets.planned(f"arfl/{name}", job, *overrides)
+jobs, planned = presets.of("arfl")
 
 
 def test_there_is_a_preset_for_every_table_and_figure() -> None:

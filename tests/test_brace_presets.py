@@ -16,14 +16,7 @@ from tests.conftest import Bench, run_folders
 METHODS = ["rar", "krum", "median", "trimmed_mean", "signsgd", "rlr", "brace"]
 RUNS = {"table2a": 7 * 9, "table2b": 7 * 9, "fig3a": 7 * 6, "fig3b": 7 * 5, "fig3c": 7 * 4, "fig4": 3 * 7}
 QUICK = RUNS | {"fig3a": 7 * 4, "fig3b": 7 * 3, "fig3c": 7 * 3}
-
-
-def jobs(name: str, *overrides: str) -> list[dict[str, str]]:
-    return presets.jobs(f"brace/{name}", *overrides)
-
-
-def planned(name: str, job: dict[str, str], *overrides: str) -> presets.Plan:
-    return presets.planned(f"brace/{name}", job, *overrides)
+jobs, planned = presets.of("brace")
 
 
 def test_there_is_a_preset_for_every_table_and_figure_of_errors() -> None:

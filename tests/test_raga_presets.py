@@ -12,14 +12,7 @@ RUNS = {  # methods x conditions x partitions x models
     "fig3": 2 * 6 * 2, "fig4": 2 * 6 * 2 * 5, "fig5": 2 * 6 * 2 * 5, "fig6": 6 * 3 * 5, "fig7": 4 * 3 * 3,
     "fig8": 3 * 3 * 2, "fig9": 4 * 4, "fig10": 4 * 4,
 }  # fmt: skip
-
-
-def jobs(name: str, *overrides: str) -> list[dict[str, str]]:
-    return presets.jobs(f"raga/{name}", *overrides)
-
-
-def planned(name: str, job: dict[str, str], *overrides: str) -> presets.Plan:
-    return presets.planned(f"raga/{name}", job, *overrides)
+jobs, planned = presets.of("raga")
 
 
 def test_there_is_a_preset_for_every_table_and_figure() -> None:

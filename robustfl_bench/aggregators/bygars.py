@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import torch
 
-from robustfl_bench.interfaces import ConfigError, ServerView, check_choice, check_fields
+from robustfl_bench.interfaces import ServerView, check_choice, check_fields, check_flags
 from robustfl_bench.updates import Aggregate, Updates
 
 
@@ -32,8 +32,7 @@ class ByGars:
         check_fields(self, inner_steps=(1, math.inf), inner_lr=(0, math.inf))
         check_choice("start", self.start, ("zero", "uniform"))
         check_choice("normalize", self.normalize, ("updates", "products", "none"))
-        if not isinstance(self.chain_rule, bool):
-            raise ConfigError(f"chain_rule must be true or false, got {self.chain_rule!r}")
+        check_flags(self, "chain_rule")
 
     def __call__(self, updates: Updates, server: ServerView) -> Aggregate:
         ones = torch.ones(updates.n, dtype=torch.float64, device=updates.device)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import torch
 
 from robustfl_bench.geometric_median import geometric_median
-from robustfl_bench.interfaces import ConfigError, ServerView, check_fields
+from robustfl_bench.interfaces import ServerView, check_fields, check_flags
 from robustfl_bench.updates import Aggregate, Updates
 
 
@@ -23,8 +23,7 @@ class Raga:
 
     def __post_init__(self) -> None:
         check_fields(self, eps=(0, math.inf))
-        if not isinstance(self.weighted, bool):
-            raise ConfigError(f"weighted must be true or false, got {self.weighted!r}")
+        check_flags(self, "weighted")
 
     def __call__(self, updates: Updates, server: ServerView) -> Aggregate:
         masses = updates.counts if self.weighted else torch.ones_like(updates.counts)

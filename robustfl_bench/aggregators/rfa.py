@@ -7,7 +7,7 @@ import numpy as np
 import torch
 
 from robustfl_bench.gram_space import recentred, sq_dists_to
-from robustfl_bench.interfaces import ConfigError, ServerView, check_fields
+from robustfl_bench.interfaces import ServerView, check_fields, check_flags
 from robustfl_bench.updates import Aggregate, Updates
 
 
@@ -27,8 +27,7 @@ class Rfa:
 
     def __post_init__(self) -> None:
         check_fields(self, nu=(1e-300, math.inf), steps=(0, math.inf))
-        if not isinstance(self.weighted, bool):
-            raise ConfigError(f"weighted must be true or false, got {self.weighted!r}")
+        check_flags(self, "weighted")
 
     def __call__(self, updates: Updates, server: ServerView) -> Aggregate:
         gram = recentred(updates.gram.cpu().numpy())
