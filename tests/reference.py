@@ -131,22 +131,24 @@ def zeno(rows, f, loss, params, step, rho, mean=False):
 
 def bygars(rows, gradient, params, step, inner_steps, inner_lr, start, normalize):
     units = rows if normalize == "none" else np.array([row / np.linalg.norm(row) for row in rows])
-    if normalize == "updates":
+    if normalize in ("cosine", "updates"):
         rows = units
     q = np.full(len(rows), start)
     for _ in range(inner_steps):
         slope = gradient(params - step * sum(q[i] * rows[i] for i in range(len(rows))))
+        if normalize == "cosine":
+            slope = slope / np.linalg.norm(slope)
         q = np.array([q[i] + inner_lr * float(units[i] @ slope) for i in range(len(rows))])
     return sum(q[i] * rows[i] for i in range(len(rows)))
 
 
-def rage(rows, f):
+def rage(rows, f, power):
     trust = np.ones(len(rows))
     for _ in range(f):
         mean = sum(c * row for c, row in zip(trust, rows, strict=True)) / trust.sum()
         centred = np.sqrt(trust / trust.sum())[:, None] * (rows - mean)
         direction = np.linalg.svd(centred, full_matrices=False)[2][0]
-        deviations = [float(direction @ (row - mean)) ** 2 for row in rows]
+        deviations = [abs(float(direction @ (row - mean))) ** power for row in rows]
         worst = max(t for t, c in zip(deviations, trust, strict=True) if c > 0)
         trust = np.array([c * (1 - t / worst) if c > 0 else 0.0 for t, c in zip(deviations, trust, strict=True)])
     return sum(c * row for c, row in zip(trust, rows, strict=True)) / trust.sum()

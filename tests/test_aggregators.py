@@ -385,7 +385,7 @@ def test_losses_in_blocks(monkeypatch):
     assert all(torch.equal(a, b) for a, b in zip(whole, parts, strict=True))
 
 
-@pytest.mark.parametrize("normalize", ["updates", "products", "none"])
+@pytest.mark.parametrize("normalize", ["cosine", "updates", "products", "none"])
 @pytest.mark.parametrize(("start", "chain_rule"), [("zero", True), ("uniform", False)])
 def test_bygars(normalize, start, chain_rule):
     for updates, server, rows, _ in instances():
@@ -396,9 +396,10 @@ def test_bygars(normalize, start, chain_rule):
         agree(ByGars(3, 1e-3, start, normalize, chain_rule)(updates, server), expected)
 
 
-def test_rage():
+@pytest.mark.parametrize(("deviation", "power"), [("absolute", 1), ("squared", 2)])
+def test_rage(deviation, power):
     for updates, server, rows, _ in instances():
-        agree(Rage(F)(updates, server), reference.rage(rows, F), 1e-4)
+        agree(Rage(F, deviation)(updates, server), reference.rage(rows, F, power), 1e-4)
 
 
 def test_rage_when_nobody_is_an_outlier():
@@ -476,6 +477,7 @@ def test_too_few_clients_are_refused_before_the_run():
         (lambda: Zeno(1, penalty="l1"), "penalty must be one of"),
         (lambda: ByGars(start="one"), "start must be one of"),
         (lambda: ByGars(normalize=True), "normalize must be one of"),
+        (lambda: Rage(1, "cubed"), "deviation must be one of"),
         (lambda: ServerMix(CooMed(), 1.5), "server_weight must be in"),
         (lambda: Bucketing(0), "bucket_size must be >= 1"),
     ],

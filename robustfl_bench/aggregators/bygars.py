@@ -4,6 +4,7 @@ import math
 from dataclasses import dataclass
 
 import torch
+from torch import nn
 
 from robustfl_bench.interfaces import ServerView, check_choice, check_fields, check_flags
 from robustfl_bench.updates import Aggregate, Updates
@@ -17,30 +18,34 @@ class ByGars:
     product of g_i with the server's gradient there. q starts at ``zero`` (BOBA) or ``uniform`` (1 / n).
 
     BOBA speaks of inner products with "(normalized)" gradients. ``normalize`` says what is scaled to length 1: the
-    ``updates`` throughout, only those in the inner ``products``, or ``none``, with which huge random updates, harmless
-    in BOBA's tables, win. With ``chain_rule`` the inner product is multiplied by the model's step size, as the gradient
-    of the server's loss with respect to q is; ByGARS's own formula leaves it out.
+    updates throughout and the server's gradient (``cosine``, nearest to BOBA's tables), the ``updates`` alone, only
+    those in the inner ``products``, or ``none``, with which huge random updates, harmless in BOBA's tables, win. With
+    ``chain_rule`` the inner product is multiplied by the model's step size, as the gradient of the server's loss with
+    respect to q is; ByGARS's own formula leaves it out.
     """
 
     inner_steps: int = 3
     inner_lr: float = 0.05
     start: str = "zero"
-    normalize: str = "updates"
+    normalize: str = "cosine"
     chain_rule: bool = True
 
     def __post_init__(self) -> None:
         check_fields(self, inner_steps=(1, math.inf), inner_lr=(0, math.inf))
         check_choice("start", self.start, ("zero", "uniform"))
-        check_choice("normalize", self.normalize, ("updates", "products", "none"))
+        check_choice("normalize", self.normalize, ("cosine", "updates", "products", "none"))
         check_flags(self, "chain_rule")
 
     def __call__(self, updates: Updates, server: ServerView) -> Aggregate:
         ones = torch.ones(updates.n, dtype=torch.float64, device=updates.device)
         units = ones if self.normalize == "none" else (1 / updates.norms).where(updates.norms > 0, 0)
-        scales = units if self.normalize == "updates" else ones
+        scales = units if self.normalize in ("cosine", "updates") else ones
         rate = self.inner_lr * (server.step_size if self.chain_rule else 1)
         weights = ones * (0 if self.start == "zero" else 1 / updates.n)
         for _ in range(self.inner_steps):
             model = server.params - server.step_size * updates.combine(weights * scales).vector
-            weights = weights + rate * units * updates.cross(server.gradient(model)[None])[:, 0]
+            gradient = server.gradient(model)
+            if self.normalize == "cosine":
+                gradient = nn.functional.normalize(gradient, dim=0)
+            weights = weights + rate * units * updates.cross(gradient[None])[:, 0]
         return updates.combine(weights * scales)

@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from scipy.linalg import eigh
 
-from robustfl_bench.interfaces import ServerView, check_fields
+from robustfl_bench.interfaces import ServerView, check_choice, check_fields
 from robustfl_bench.updates import Aggregate, Updates
 
 
@@ -15,16 +15,19 @@ from robustfl_bench.updates import Aggregate, Updates
 class Rage:
     """Mean of the updates, weighted by a trust that f passes reduce for outliers in the direction of most variance.
 
-    In each pass a client's trust is multiplied by ``1 - t_i / max t``, with t_i its squared deviation from the weighted
-    mean along the top eigenvector of the weighted covariance, the maximum being over clients of some trust left. So
-    every pass removes at least one client. Passes end early when nobody, or everybody alike, is an outlier.
-    The original stops when the variance is small; BOBA, not knowing what is small, makes exactly f passes.
+    In each pass a client's trust is multiplied by ``1 - t_i / max t``, with t_i its deviation from the weighted mean
+    along the top eigenvector of the weighted covariance, the maximum being over clients of some trust left. So every
+    pass removes at least one client. Passes end early when nobody, or everybody alike, is an outlier. ``deviation``:
+    ``squared`` in the original; with ``absolute`` values BOBA's numbers are met (MNIST without attack 59.8 as printed,
+    against 65.8). The original stops when the variance is small; BOBA, not knowing what is small, makes f passes.
     """
 
     num_byzantine: int
+    deviation: str = "absolute"
 
     def __post_init__(self) -> None:
         check_fields(self, num_byzantine=(0, math.inf))
+        check_choice("deviation", self.deviation, ("absolute", "squared"))
 
     def __call__(self, updates: Updates, server: ServerView) -> Aggregate:
         gram = updates.gram.cpu().numpy()
@@ -40,7 +43,8 @@ class Rage:
             values, vectors = eigh(roots[:, None] * centred * roots, subset_by_index=[top, top])
             if values[0] <= len(active) * np.finfo(np.float64).eps * inner.diagonal().max():
                 break
-            deviations = np.square(centred @ (roots * vectors[:, 0]))
+            along = np.abs(centred @ (roots * vectors[:, 0]))
+            deviations = along if self.deviation == "absolute" else np.square(along)
             reduced = trust[active] * (1 - deviations / deviations.max())
             if reduced.sum() < 1e-9:
                 break
