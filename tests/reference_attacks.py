@@ -50,7 +50,8 @@ def mimic(honest, label_counts):
 
 def direction(honest, kind):
     mean, std = mean_and_std(honest)
-    return {"std": std, "unit": mean / math.sqrt(math.fsum(mean**2)), "sign": np.sign(mean)}[kind]
+    unit = -mean / math.sqrt(math.fsum(mean**2))
+    return {"std": std, "inverse_std": -std, "unit": unit, "sign": -np.sign(mean)}[kind]
 
 
 def sq_dist(a, b):
@@ -82,8 +83,8 @@ def minsum_allows(honest, crafted, reference=max):
 
 def moved_mean(honest, kind, allows, gamma_init=10.0, tau=1e-5):
     mean, p = mean_and_std(honest)[0], direction(honest, kind)
-    gamma = search(lambda g: allows(honest, mean - g * p), gamma_init, tau)
-    return mean - gamma * p, gamma
+    gamma = search(lambda g: allows(honest, mean + g * p), gamma_init, tau)
+    return mean + gamma * p, gamma
 
 
 def trim_attack(honest, factor):

@@ -26,12 +26,13 @@ class LittleIsEnough(Attack):
     """All attackers send the mean honest update, moved by z standard deviations in every coordinate.
 
     ``z`` null takes it from the numbers of clients in the round (see ``lie_z``); RAGA fixes it at 0.7. ``sign`` is
-    the side: minus here and in Karimireddy et al. 2022, plus in RAGA. ``ddof`` 1 puts n - 1 into the denominator of
-    the variance; 0, the original code's choice, puts n.
+    the side: plus in RAGA, and what BOBA's numbers show; minus in Karimireddy et al. 2022. Minus on what clients add
+    to the model is plus on gradients, which they subtract. ``ddof`` 1 puts n - 1 into the denominator of the
+    variance; 0, the original code's choice, puts n.
     """
 
     z: float | None = None
-    sign: str = "minus"
+    sign: str = "plus"
     ddof: int = 1
 
     def __post_init__(self) -> None:

@@ -11,10 +11,10 @@ from robustfl_bench.interfaces import Attack, AttackView, check_choice, check_fi
 
 @dataclass(frozen=True)
 class MinMax(Attack):
-    """All attackers send mean - gamma * p, no farther from any honest update than the two farthest of those are apart.
+    """All attackers send mean + gamma * p, no farther from any honest update than the two farthest of those are apart.
 
-    ``perturbation`` p is ``std``, ``unit`` or ``sign``; gamma comes from the original halving search, starting at
-    ``gamma_init`` with tolerance ``tau``, and stays below 2 * ``gamma_init``. BOBA uses std, 10 and 1e-5.
+    ``perturbation`` p is ``std``, ``inverse_std``, ``unit`` or ``sign``; gamma comes from the original halving search,
+    starting at ``gamma_init`` with tolerance ``tau``, and stays below 2 * ``gamma_init``. BOBA uses std, 10 and 1e-5.
     """
 
     perturbation: str = "std"
@@ -29,4 +29,4 @@ class MinMax(Attack):
         direction = perturbation(view, self.perturbation)
         sq_dists = sq_dists_along(view, direction)
         limit = float(view.honest.sq_dists.max())
-        return view.mean - largest_gamma(lambda g: sq_dists(g).max() <= limit, self.gamma_init, self.tau) * direction
+        return view.mean + largest_gamma(lambda g: sq_dists(g).max() <= limit, self.gamma_init, self.tau) * direction

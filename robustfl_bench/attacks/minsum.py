@@ -11,13 +11,13 @@ from robustfl_bench.interfaces import Attack, AttackView, check_choice, check_fi
 
 @dataclass(frozen=True)
 class MinSum(Attack):
-    """All attackers send mean - gamma * p, whose squared distances from the honest updates add up to no more than those
+    """All attackers send mean + gamma * p, whose squared distances from the honest updates add up to no more than those
     of an honest update do.
 
     ``reference`` says of which one: ``max`` of the one where the sum is largest, as in the paper; ``min`` of the one
     where it is smallest, as in the authors' notebooks (a weaker, stealthier attack). ``perturbation`` p is ``std``,
-    ``unit`` or ``sign``; gamma comes from the original halving search, starting at ``gamma_init`` with tolerance
-    ``tau``, and stays below 2 * ``gamma_init``. BOBA uses std, 10 and 1e-5.
+    ``inverse_std``, ``unit`` or ``sign``; gamma comes from the original halving search, starting at ``gamma_init`` with
+    tolerance ``tau``, and stays below 2 * ``gamma_init``. BOBA uses std, 10 and 1e-5.
     """
 
     perturbation: str = "std"
@@ -35,4 +35,4 @@ class MinSum(Attack):
         sq_dists = sq_dists_along(view, direction)
         sums = view.honest.sq_dists.sum(dim=1)
         limit = float(sums.max() if self.reference == "max" else sums.min())
-        return view.mean - largest_gamma(lambda g: sq_dists(g).sum() <= limit, self.gamma_init, self.tau) * direction
+        return view.mean + largest_gamma(lambda g: sq_dists(g).sum() <= limit, self.gamma_init, self.tau) * direction

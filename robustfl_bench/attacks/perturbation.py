@@ -11,28 +11,31 @@ from torch import Tensor
 
 from robustfl_bench.interfaces import AttackView, check_choice
 
-PERTURBATIONS = ("std", "unit", "sign")
+PERTURBATIONS = ("std", "inverse_std", "unit", "sign")
 
 
 def perturbation(view: AttackView, kind: str) -> Tensor:
-    """The direction p, (d,), against which the mean moves.
+    """The direction p, (d,), along which the mean of the honest gradients moves.
 
-    ``std`` is the standard deviation per coordinate (n - 1 in the denominator), ``unit`` the mean divided by its
-    length, ``sign`` the sign of the mean.
+    ``std`` is the standard deviation per coordinate (n - 1 in the denominator), which BOBA's numbers show; the
+    original's ``inverse_std`` is minus that, ``unit`` minus the mean divided by its length, ``sign`` minus the sign of
+    the mean. Inverse on what clients add to the model is not inverse on gradients, which they subtract.
     """
     check_choice("perturbation", kind, PERTURBATIONS)
     if kind == "std":
         return view.std
+    if kind == "inverse_std":
+        return -view.std
     if kind == "sign":
-        return view.mean.sign()
+        return -view.mean.sign()
     length: Tensor = torch.linalg.vector_norm(view.mean)
-    return view.mean / length.clamp(min=1e-30)
+    return -view.mean / length.clamp(min=1e-30)
 
 
 def sq_dists_along(view: AttackView, direction: Tensor) -> Callable[[float], np.ndarray]:
-    """A function: gamma to the squared distances (h,) of ``mean - gamma * direction`` from every honest update.
+    """A function: gamma to the squared distances (h,) of ``mean + gamma * direction`` from every honest update.
 
-    With mean m and direction p, ``|m - gamma p - g_i|^2 = |m - g_i|^2 - 2 gamma <p, m - g_i> + gamma^2 |p|^2``. The
+    With mean m and direction p, ``|m + gamma p - g_i|^2 = |m - g_i|^2 + 2 gamma <p, m - g_i> + gamma^2 |p|^2``. The
     coefficients take the Gram matrix and one pass over the updates; each gamma after that costs only h operations.
     """
     gram = view.honest.gram.cpu().numpy()
@@ -40,7 +43,7 @@ def sq_dists_along(view: AttackView, direction: Tensor) -> Callable[[float], np.
     constant = np.maximum(gram.diagonal() - 2 * gram.mean(axis=1) + gram.mean(), 0)
     linear = along.mean() - along
     square = float(direction.double().square().sum())
-    return lambda gamma: constant - 2 * gamma * linear + gamma**2 * square
+    return lambda gamma: constant + 2 * gamma * linear + gamma**2 * square
 
 
 def largest_gamma(allowed: Callable[[float], bool], gamma_init: float, tau: float) -> float:

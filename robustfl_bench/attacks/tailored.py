@@ -12,14 +12,15 @@ from robustfl_bench.interfaces import Attack, AttackView, check_choice, check_fi
 
 @dataclass(frozen=True)
 class Tailored(Attack):
-    """All attackers send mean - gamma * p with the gamma that moves the server's aggregate farthest.
+    """All attackers send mean + gamma * p with the gamma that moves the server's aggregate farthest.
 
     They ask the rule itself, ``evaluations`` times a round: how far, in Euclidean distance, its aggregate is from the
     one they would get by sending the honest mean. Half of the questions are about gamma = ``gamma_init``, twice that,
-    four times ..., the others look around the best of these. ``perturbation`` p is ``std``, ``unit`` or ``sign``.
+    four times ..., the others look around the best of these. ``perturbation`` p is ``std``,
+    ``inverse_std``, ``unit`` or ``sign``.
     """
 
-    perturbation: str = "std"
+    perturbation: str = "inverse_std"
     gamma_init: float = 0.25
     evaluations: int = 12
 
@@ -32,7 +33,7 @@ class Tailored(Attack):
         calm = view.aggregate(view.mean).vector
 
         def moved(gamma: float) -> float:
-            there = view.aggregate(view.mean - gamma * direction).vector
+            there = view.aggregate(view.mean + gamma * direction).vector
             return float(torch.linalg.vector_norm(there - calm))
 
         first = (self.evaluations + 1) // 2
@@ -44,4 +45,4 @@ class Tailored(Attack):
                 best, gamma = distance, gamma + step
             else:  # the other side, and after that half as far
                 step = -step if step > 0 else -step / 2
-        return view.mean - gamma * direction
+        return view.mean + gamma * direction
