@@ -11,7 +11,11 @@ from robustfl_bench.papers.tables import Column, PaperTable, Published
 _RULES = ("rar", "krum", "median", "trimmed_mean", "signsgd", "rlr", "brace")
 _ATTACKS = ("label_flip", "gaussian", "krum_attack", "trim_attack", "minmax", "minsum", "backdoor", "adaptive")
 _UNDER_ATTACK = {"num_byzantine": 20}  # 20% of the 100 clients
-_STRENGTHS = {"gaussian": {"attack.variance": 200 / 32**2}}
+_STRENGTHS = {
+    "gaussian": {"attack.variance": 200 / 32**2},
+    "minmax": {"attack.perturbation": "inverse_std"},
+    "minsum": {"attack.perturbation": "inverse_std"},
+}
 _COLUMNS = (
     Column("none", {"attack": "none"}, {"attack": "none", "num_byzantine": 0}, "test_error"),
     *(Column(name, {"attack": name}, {"attack": name} | _UNDER_ATTACK | _STRENGTHS.get(name, {}), "test_error")
