@@ -11,7 +11,7 @@ from robustfl_bench.papers.tables import Column, PaperTable, Published
 _RULES = ("rar", "krum", "median", "trimmed_mean", "signsgd", "rlr", "brace")
 _ATTACKS = ("label_flip", "gaussian", "krum_attack", "trim_attack", "minmax", "minsum", "backdoor", "adaptive")
 _UNDER_ATTACK = {"num_byzantine": 20}  # 20% of the 100 clients
-_STRENGTHS = {
+_STRENGTHS: dict[str, dict[str, Any]] = {
     "gaussian": {"attack.variance": 200 / 32**2},
     "minmax": {"attack.perturbation": "inverse_std"},
     "minsum": {"attack.perturbation": "inverse_std"},
