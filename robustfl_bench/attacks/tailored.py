@@ -16,8 +16,8 @@ class Tailored(Attack):
 
     They ask the rule itself, ``evaluations`` times a round: how far, in Euclidean distance, its aggregate is from the
     one they would get by sending the honest mean. Half of the questions are about gamma = ``gamma_init``, twice that,
-    four times ..., the others look around the best of these. ``perturbation`` p is ``std``,
-    ``inverse_std``, ``unit`` or ``sign``.
+    four times ..., the others look around the best of these. ``perturbation`` p is ``std``, ``inverse_std``,
+    ``unit`` or ``sign``.
     """
 
     perturbation: str = "inverse_std"
