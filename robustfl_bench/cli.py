@@ -14,11 +14,11 @@ from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
+from robustfl_bench.config.options import CONF
+from robustfl_bench.config.settings import Settings
 from robustfl_bench.errors import ConfigError, DataError, Interrupted
-from robustfl_bench.experiment import InfeasibleError, RunFailed, execute, record_infeasible
-from robustfl_bench.options import CONF
+from robustfl_bench.experiment.plan import InfeasibleError, RunFailed, execute, record_infeasible
 from robustfl_bench.results.store import RunLocked
-from robustfl_bench.settings import Settings
 
 _EXPECTED = (HydraException, OmegaConfBaseException, ConfigError, DataError, Interrupted, RunFailed, RunLocked, OSError)
 

@@ -23,12 +23,12 @@ from torch import Tensor, nn  # noqa: E402
 from torch.nn import functional  # noqa: E402
 from torch.nn.utils import parameters_to_vector, vector_to_parameters  # noqa: E402
 
+from robustfl_bench.engine.network import Network  # noqa: E402
+from robustfl_bench.engine.samples import Population, Samples  # noqa: E402
 from robustfl_bench.interfaces import Model  # noqa: E402
 from robustfl_bench.local_updates.local_sgd import LocalSgd  # noqa: E402
 from robustfl_bench.models.lenet import LeNet  # noqa: E402
 from robustfl_bench.models.mlp import Mlp  # noqa: E402
-from robustfl_bench.network import Network  # noqa: E402
-from robustfl_bench.population import Population, Samples  # noqa: E402
 
 SHAPE, CLASSES, LR = (1, 28, 28), 10, 0.1
 HELD = 600  # samples of a client

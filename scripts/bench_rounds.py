@@ -25,9 +25,9 @@ assert robustfl_bench
 import torch  # noqa: E402
 from torch.nn import functional  # noqa: E402
 
+from robustfl_bench.engine.network import Network  # noqa: E402
+from robustfl_bench.engine.samples import Batch, Population, Samples  # noqa: E402
 from robustfl_bench.models.mlp import Mlp  # noqa: E402
-from robustfl_bench.network import Network  # noqa: E402
-from robustfl_bench.population import Batch, Population, Samples  # noqa: E402
 from robustfl_bench.updates import Updates  # noqa: E402
 
 WIDTHS = (784, 200, 200, 10)

@@ -26,13 +26,13 @@ from omegaconf import OmegaConf
 
 from robustfl_bench import cli, datasets
 from robustfl_bench.aggregators.boba import Boba
-from robustfl_bench.experiment import plan
-from robustfl_bench.federation import Experiment, Federation
-from robustfl_bench.geometry import principal_axes, principal_variances
+from robustfl_bench.config.options import CONF
+from robustfl_bench.engine.clients import Experiment, Federation
+from robustfl_bench.engine.rounds import initial_state, run
+from robustfl_bench.experiment.plan import plan
 from robustfl_bench.interfaces import ServerView
-from robustfl_bench.options import CONF
+from robustfl_bench.numerics.principal import principal_axes, principal_variances
 from robustfl_bench.results.styles import BLACK, BLUE, GREEN, ORANGE, PURPLE, RED, SKY, styles
-from robustfl_bench.run import initial_state, run
 from robustfl_bench.updates import Aggregate, Updates
 
 assert cli  # registers the typed settings with hydra

@@ -26,8 +26,8 @@ from matplotlib.figure import Figure
 from omegaconf import OmegaConf
 
 from robustfl_bench import cli
-from robustfl_bench.experiment import plan
-from robustfl_bench.options import CONF
+from robustfl_bench.config.options import CONF
+from robustfl_bench.experiment.plan import plan
 from robustfl_bench.results import records
 from robustfl_bench.results.styles import styles
 

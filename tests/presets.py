@@ -9,8 +9,8 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 from omegaconf import OmegaConf
 
 from robustfl_bench import cli
-from robustfl_bench.experiment import Plan, plan
-from robustfl_bench.options import CONF
+from robustfl_bench.config.options import CONF
+from robustfl_bench.experiment.plan import Plan, plan
 
 assert cli  # registers the typed settings with hydra
 

@@ -381,7 +381,7 @@ def test_losses_in_blocks(monkeypatch):
     """Blocks of models change nothing but the memory needed."""
     updates, server = skewed_round(0)
     whole = [build("aggregator", name)(updates, server).vector for name in ("selfrej", "avgrej")]
-    monkeypatch.setattr("robustfl_bench.server_scores.MODEL_BLOCK", 3 * updates.d)
+    monkeypatch.setattr("robustfl_bench.numerics.server_scores.MODEL_BLOCK", 3 * updates.d)
     parts = [build("aggregator", name)(updates, server).vector for name in ("selfrej", "avgrej")]
     assert all(torch.equal(a, b) for a, b in zip(whole, parts, strict=True))
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from robustfl_bench.options import CONF
+from robustfl_bench.config.options import CONF
 from tests.conftest import Bench, run_folders
 
 TEN = (

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from robustfl_bench.options import CONF
+from robustfl_bench.config.options import CONF
 
 EVERY_RULE = {path.stem for path in (CONF / "aggregator").glob("*.yaml")} - {"rar", "median", "trimmed_mean", "fedavg"}
 SMALL = {

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from robustfl_bench.experiment import GROUPS
-from robustfl_bench.options import CONF
+from robustfl_bench.config.options import CONF
+from robustfl_bench.experiment.plan import GROUPS
 from tests import presets
 
 RULES = ["average", "server", "coomed", "trmean", "krum", "mkrum", "geomed", "selfrej", "avgrej", "zeno", "fltrust"]

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from robustfl_bench import options
+from robustfl_bench.config import options
 from robustfl_bench.papers.known import TABLES
 from robustfl_bench.results import matching
 from robustfl_bench.results.records import last_metrics, leaf, text

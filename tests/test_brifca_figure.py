@@ -8,8 +8,8 @@ import pandas as pd
 import pytest
 from hydra import compose, initialize_config_dir
 
-from robustfl_bench.experiment import plan
-from robustfl_bench.options import CONF
+from robustfl_bench.config.options import CONF
+from robustfl_bench.experiment.plan import plan
 from tests.conftest import Bench
 
 spec = importlib.util.spec_from_file_location("brifca_figure1", Path(__file__).parents[1] / "scripts/brifca_figure1.py")

@@ -8,11 +8,11 @@ import pytest
 import torch
 from torch import Tensor
 
-from robustfl_bench import least_squares
-from robustfl_bench.choices import Choices
-from robustfl_bench.federation import Federation
-from robustfl_bench.population import Batch, Population
-from robustfl_bench.run import initial_state, run
+from robustfl_bench.engine import least_squares
+from robustfl_bench.engine.clients import Federation
+from robustfl_bench.engine.model_choice import Choices
+from robustfl_bench.engine.rounds import initial_state, run
+from robustfl_bench.engine.samples import Batch, Population
 from tests.test_clustering import LINEAR, federation
 
 Asked = list[list[int]]

@@ -11,13 +11,13 @@ import numpy as np
 import pytest
 import torch
 
-from robustfl_bench.characters import ALPHABET, numbers
 from robustfl_bench.datasets import cli
 from robustfl_bench.datasets.femnist import Femnist
 from robustfl_bench.datasets.mnist import Mnist
 from robustfl_bench.datasets.mnist_writers import MnistWriters
 from robustfl_bench.datasets.shakespeare import Shakespeare, ShakespeareLeaf, windows
 from robustfl_bench.interfaces import ConfigError, Data, DataError
+from robustfl_bench.numerics.characters import ALPHABET, numbers
 
 PACK: dict[str, Any] = {"": bytes, ".gz": gzip.compress, ".xz": lzma.compress}
 DATA = os.environ.get("ROBUSTFL_DATA")

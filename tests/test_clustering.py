@@ -21,14 +21,14 @@ from robustfl_bench.clustering.ifca import Ifca
 from robustfl_bench.clustering.minimisers import local_minimisers
 from robustfl_bench.clustering.start import initial_models, onto_ball
 from robustfl_bench.clustering.three_stage import ThreeStage
-from robustfl_bench.evaluation import Record
-from robustfl_bench.experiment import plan
-from robustfl_bench.federation import Experiment, Federation, State
+from robustfl_bench.config.options import CONF
+from robustfl_bench.engine.clients import Experiment, Federation, State
+from robustfl_bench.engine.evaluation import Record
+from robustfl_bench.engine.rounds import initial_state, run
+from robustfl_bench.experiment.plan import plan
 from robustfl_bench.interfaces import Attack, ChoiceView, ConfigError, Shard, StartView
 from robustfl_bench.metrics import cluster_recovery, matched_distance, nearest_distance
 from robustfl_bench.models.mean import Constant
-from robustfl_bench.options import CONF
-from robustfl_bench.run import initial_state, run
 from robustfl_bench.updates import Updates
 from tests import reference_brifca as reference
 from tests.rounds import make_server, names

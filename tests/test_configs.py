@@ -9,9 +9,9 @@ from hydra import compose, initialize_config_dir
 from omegaconf import OmegaConf
 
 from robustfl_bench import cli
-from robustfl_bench.experiment import GROUPS, plan
-from robustfl_bench.options import CONF
-from robustfl_bench.settings import Settings
+from robustfl_bench.config.options import CONF
+from robustfl_bench.config.settings import Settings
+from robustfl_bench.experiment.plan import GROUPS, plan
 
 assert cli  # registers the typed settings with hydra
 

@@ -9,8 +9,8 @@ from robustfl_bench.attacks.fake_loss import FakeLoss
 from robustfl_bench.attacks.label_flip_one import LabelFlipOne
 from robustfl_bench.attacks.label_shuffle import LabelShuffle
 from robustfl_bench.attacks.noisy import Noisy
-from robustfl_bench.characters import ALPHABET
 from robustfl_bench.interfaces import ConfigError, Scaling, Shard
+from robustfl_bench.numerics.characters import ALPHABET
 from tests.rounds import build
 
 UNIT = Scaling(torch.zeros(1, 1, 1), torch.ones(1, 1, 1))

@@ -4,10 +4,10 @@ import pytest
 import torch
 from torch import nn
 
-from robustfl_bench import dense
+from robustfl_bench.engine import dense
+from robustfl_bench.engine.network import Network
+from robustfl_bench.engine.samples import Batch
 from robustfl_bench.models.mlp import Mlp
-from robustfl_bench.network import Network
-from robustfl_bench.population import Batch
 
 
 @pytest.mark.parametrize("hidden", [(), (7,), (300, 100)])

@@ -11,19 +11,20 @@ from hydra import compose, initialize_config_dir
 from torch import Tensor, nn
 
 from robustfl_bench import cli, seeding
-from robustfl_bench import network as network_module
-from robustfl_bench.experiment import plan
-from robustfl_bench.federation import Experiment, Federation
+from robustfl_bench.config.options import CONF
+from robustfl_bench.engine import network as network_module
+from robustfl_bench.engine.clients import Experiment, Federation
+from robustfl_bench.engine.network import Network
+from robustfl_bench.engine.rounds import initial_state, run
+from robustfl_bench.engine.samples import Batch, Population, Samples
+from robustfl_bench.experiment.plan import plan
 from robustfl_bench.interfaces import Attack, AttackView, ConfigError, Data, Shard
 from robustfl_bench.metrics import max_recall_drop, recall_per_class
 from robustfl_bench.models.cnn import Cnn
 from robustfl_bench.models.mlp import Mlp
-from robustfl_bench.network import Network
-from robustfl_bench.options import CONF
-from robustfl_bench.population import Batch, Population, Samples
-from robustfl_bench.products import times_transposed
-from robustfl_bench.run import initial_state, run
-from robustfl_bench.schedule import Constant, Step
+from robustfl_bench.numerics.products import times_transposed
+from robustfl_bench.schedules.constant import Constant
+from robustfl_bench.schedules.step import Step
 from robustfl_bench.updates import Updates
 
 assert cli  # registers the typed settings with hydra

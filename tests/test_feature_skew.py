@@ -9,14 +9,14 @@ from hydra import compose, initialize_config_dir
 from torch import Tensor
 
 from robustfl_bench import cli, datasets, seeding
+from robustfl_bench.config.options import CONF
 from robustfl_bench.corruptions.common import CommonCorruption
 from robustfl_bench.datasets.digits import Digits
 from robustfl_bench.datasets.images import SCALINGS, to_data
-from robustfl_bench.experiment import plan
-from robustfl_bench.federation import Experiment, Federation
+from robustfl_bench.engine.clients import Experiment, Federation
+from robustfl_bench.experiment.plan import plan
 from robustfl_bench.interfaces import Attack, ConfigError, Data
-from robustfl_bench.options import CONF
-from robustfl_bench.server_data import ServerData
+from robustfl_bench.server_data.per_class import PerClass
 
 assert cli  # registers the typed settings with hydra
 DATA = datasets.load(Digits(), None, torch.device("cpu"))
@@ -133,29 +133,29 @@ def test_noisy_server_data() -> None:
 
 def test_unbalanced_server_data() -> None:
     labels = np.arange(400) % 4
-    chosen = ServerData([40, 30, 20, 10])(labels, 4, seeding.generator(0, "server data"))
+    chosen = PerClass([40, 30, 20, 10])(labels, 4, seeding.generator(0, "server data"))
     assert [len(part) for part in chosen] == [40, 30, 20, 10]
     for label, part in enumerate(chosen):
         assert len(set(part.tolist())) == len(part)
         assert (labels[part] == label).all()
-    balanced = ServerData(40)(labels, 4, seeding.generator(0, "server data"))
+    balanced = PerClass(40)(labels, 4, seeding.generator(0, "server data"))
     np.testing.assert_array_equal(chosen[1], balanced[1][:30])
 
 
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: ServerData(0), "samples_per_class must be >= 1, got 0"),
-        (lambda: ServerData([3, 0]), r"samples_per_class must be >= 1, got \[3, 0\]"),
-        (lambda: ServerData([]), r"samples_per_class must be a whole number or a list of them, got \[\]"),
-        (lambda: ServerData(2.5), "must be a whole number or a list of them, got 2.5"),  # type: ignore[arg-type]
-        (lambda: ServerData("many"), "must be a whole number or a list of them, got 'many'"),  # type: ignore[arg-type]
+        (lambda: PerClass(0), "samples_per_class must be >= 1, got 0"),
+        (lambda: PerClass([3, 0]), r"samples_per_class must be >= 1, got \[3, 0\]"),
+        (lambda: PerClass([]), r"samples_per_class must be a whole number or a list of them, got \[\]"),
+        (lambda: PerClass(2.5), "must be a whole number or a list of them, got 2.5"),  # type: ignore[arg-type]
+        (lambda: PerClass("many"), "must be a whole number or a list of them, got 'many'"),  # type: ignore[arg-type]
         (
-            lambda: ServerData([3, 3])(np.arange(30) % 3, 3, np.random.default_rng(0)),
+            lambda: PerClass([3, 3])(np.arange(30) % 3, 3, np.random.default_rng(0)),
             r"samples_per_class=\[3, 3\] needs one number per class, 3",
         ),
         (
-            lambda: ServerData([3, 30, 3])(np.arange(30) % 3, 3, np.random.default_rng(0)),
+            lambda: PerClass([3, 30, 3])(np.arange(30) % 3, 3, np.random.default_rng(0)),
             r"samples_per_class=\[3, 30, 3\] but class 1 has 10 samples",
         ),
     ],

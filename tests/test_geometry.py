@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from robustfl_bench import cli
-from robustfl_bench.geometry import principal_axes, principal_variances
+from robustfl_bench.numerics.principal import principal_axes, principal_variances
 from robustfl_bench.updates import Updates
 
 assert cli  # registers the typed settings with hydra

@@ -9,7 +9,10 @@ import torch
 from torch import Tensor, nn
 
 from robustfl_bench import seeding
-from robustfl_bench.federation import Experiment, Federation
+from robustfl_bench.engine.clients import Experiment, Federation
+from robustfl_bench.engine.network import Network
+from robustfl_bench.engine.rounds import initial_state, run
+from robustfl_bench.engine.samples import Batch, Population, Samples
 from robustfl_bench.interfaces import ConfigError
 from robustfl_bench.local_updates.compressed import Compressed
 from robustfl_bench.local_updates.fedsgd import FedSgd
@@ -18,9 +21,6 @@ from robustfl_bench.local_updates.rsa import Rsa
 from robustfl_bench.local_updates.saga import Saga
 from robustfl_bench.models.lenet import LeNet
 from robustfl_bench.models.mlp import Mlp
-from robustfl_bench.network import Network
-from robustfl_bench.population import Batch, Population, Samples
-from robustfl_bench.run import initial_state, run
 from tests.conftest import Bench
 from tests.test_engine import MODELS, experiment
 from tests.test_memory import through_a_file

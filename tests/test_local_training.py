@@ -8,16 +8,16 @@ import torch
 from torch import nn
 
 from robustfl_bench.augmentations.shift_flip import ShiftFlip
-from robustfl_bench.federation import Federation
+from robustfl_bench.engine.clients import Federation
+from robustfl_bench.engine.network import Network
+from robustfl_bench.engine.rounds import initial_state, run
+from robustfl_bench.engine.samples import Batch, Population, Samples
 from robustfl_bench.interfaces import ConfigError
 from robustfl_bench.local_updates.fedavg import FedAvg
 from robustfl_bench.models.cnn import Cnn
 from robustfl_bench.models.femnist_cnn import FemnistCnn
 from robustfl_bench.models.lstm import Lstm
 from robustfl_bench.models.mlp import Mlp
-from robustfl_bench.network import Network
-from robustfl_bench.population import Batch, Population, Samples
-from robustfl_bench.run import initial_state, run
 from tests.test_engine import experiment
 
 # --- augmentation ----------------------------------------------------------------------------------------------------

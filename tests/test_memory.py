@@ -8,12 +8,12 @@ import pytest
 import torch
 from torch import Tensor
 
-from robustfl_bench.experiment import _on
-from robustfl_bench.federation import Experiment, Federation, State
+from robustfl_bench.engine.clients import Experiment, Federation, State
+from robustfl_bench.engine.network import Network
+from robustfl_bench.engine.rounds import initial_state, run
+from robustfl_bench.engine.samples import Samples
+from robustfl_bench.experiment.plan import _on
 from robustfl_bench.interfaces import Attack, AttackView, ServerView, Shard
-from robustfl_bench.network import Network
-from robustfl_bench.population import Samples
-from robustfl_bench.run import initial_state, run
 from robustfl_bench.updates import Aggregate, Updates
 from tests.test_engine import experiment
 

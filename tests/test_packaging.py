@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from robustfl_bench.options import CONF
+from robustfl_bench.config.options import CONF
 
 ROOT = Path(__file__).resolve().parent.parent
 TINY = ("rounds=1", "num_clients=10", "model.hidden=[4]")

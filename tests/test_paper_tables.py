@@ -13,7 +13,7 @@ import pandas as pd
 import pytest
 import yaml
 
-from robustfl_bench.experiment import DEFINING
+from robustfl_bench.experiment.plan import DEFINING
 from robustfl_bench.papers.known import TABLES
 from robustfl_bench.papers.tables import PaperCell
 from robustfl_bench.results import archive, comparison_formats, matching, records
@@ -364,7 +364,7 @@ def test_text(results: Path, capsys: pytest.CaptureFixture[str]) -> None:
 def test_the_command_for_what_is_missing(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("robustfl_bench.options.exists", lambda group, name: True)
+    monkeypatch.setattr("robustfl_bench.config.options.exists", lambda group, name: True)
     make_run(tmp_path / "my results")
     folder = tmp_path / "my results"
     _, out, _ = run_cli(capsys, "table", "boba/table2_mnist", "--results-dir", folder)
@@ -375,7 +375,7 @@ def test_the_command_for_what_is_missing(
     code, out, _ = run_cli(capsys, "table", "boba/table2_mnist")
     assert code == 0 and out.rstrip().endswith("robustfl-bench -m +experiment=boba/table2_mnist")
     assert "90 of 90 cells have no number; this runs only what is missing" in out
-    monkeypatch.setattr("robustfl_bench.options.exists", lambda group, name: group != "experiment")
+    monkeypatch.setattr("robustfl_bench.config.options.exists", lambda group, name: group != "experiment")
     _, out, _ = run_cli(capsys, "table", "boba/table2_mnist")
     assert "there is no preset experiment=boba/table2_mnist yet" in out and "robustfl-bench -m" not in out
 

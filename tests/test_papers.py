@@ -12,9 +12,10 @@ from hydra import compose, initialize_config_dir
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from omegaconf import OmegaConf
 
-from robustfl_bench import cli, options
-from robustfl_bench.experiment import GROUPS, plan
-from robustfl_bench.options import CONF
+from robustfl_bench import cli
+from robustfl_bench.config import options
+from robustfl_bench.config.options import CONF
+from robustfl_bench.experiment.plan import GROUPS, plan
 from robustfl_bench.papers.known import TABLES
 from robustfl_bench.papers.tables import PaperTable, Published, published
 from robustfl_bench.results import matching

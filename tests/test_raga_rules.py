@@ -14,11 +14,11 @@ from robustfl_bench.aggregators.raga import Raga
 from robustfl_bench.aggregators.rfa import Rfa
 from robustfl_bench.aggregators.rsa import Rsa
 from robustfl_bench.attacks.sign_flip import SignFlip
-from robustfl_bench.experiment import identify
-from robustfl_bench.federation import Experiment, Federation
+from robustfl_bench.engine.clients import Experiment, Federation
+from robustfl_bench.engine.rounds import initial_state, run
+from robustfl_bench.experiment.plan import identify
 from robustfl_bench.interfaces import Attack, AttackView, ConfigError
-from robustfl_bench.run import initial_state, run
-from robustfl_bench.schedule import InverseSqrt
+from robustfl_bench.schedules.inverse_sqrt import InverseSqrt
 from robustfl_bench.updates import Updates
 from tests import reference
 from tests.rounds import build, skewed_round

@@ -23,9 +23,9 @@ from robustfl_bench.aggregators.signsgd import SignSgd
 from robustfl_bench.communication.chunks import chunks, ring_sum
 from robustfl_bench.communication.ring import Ring
 from robustfl_bench.communication.star import Star
-from robustfl_bench.experiment import plan
+from robustfl_bench.config.options import CONF
+from robustfl_bench.experiment.plan import plan
 from robustfl_bench.interfaces import Aggregator, ConfigError
-from robustfl_bench.options import CONF
 from robustfl_bench.papers.known import TABLES
 from robustfl_bench.results import records
 from robustfl_bench.results.comparison import compare

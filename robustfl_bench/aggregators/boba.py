@@ -10,9 +10,9 @@ from itertools import combinations
 import numpy as np
 import torch
 
-from robustfl_bench.gram_space import Array, Subspace, fit_subspace
 from robustfl_bench.interfaces import ConfigError, ServerView, check_choice, check_fields
-from robustfl_bench.selection import num_kept
+from robustfl_bench.numerics.gram_space import Array, Subspace, fit_subspace
+from robustfl_bench.numerics.ranking import num_kept
 from robustfl_bench.updates import Aggregate, Updates
 
 MAX_SUBSETS = 100_000

@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass
 
 from robustfl_bench.interfaces import ConfigError, ServerView, check_fields, check_flags
-from robustfl_bench.selection import mean_of_lowest, nearest_sums
+from robustfl_bench.numerics.ranking import mean_of_lowest, nearest_sums
 from robustfl_bench.updates import Aggregate, Updates
 
 

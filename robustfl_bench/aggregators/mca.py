@@ -6,8 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from robustfl_bench.gram_space import Array, length, recentred, sq_dists_to
 from robustfl_bench.interfaces import ServerView, check_fields
+from robustfl_bench.numerics.gram_space import Array, length, recentred, sq_dists_to
 from robustfl_bench.updates import Aggregate, Updates
 
 

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 import torch
 
-from robustfl_bench.geometric_median import geometric_median
 from robustfl_bench.interfaces import ServerView, check_fields, check_flags
+from robustfl_bench.numerics.geometric_median import geometric_median
 from robustfl_bench.updates import Aggregate, Updates
 
 

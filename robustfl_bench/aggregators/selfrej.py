@@ -4,8 +4,8 @@ import math
 from dataclasses import dataclass
 
 from robustfl_bench.interfaces import ServerView, check_fields
-from robustfl_bench.selection import mean_of_lowest, num_kept
-from robustfl_bench.server_scores import stepped_losses
+from robustfl_bench.numerics.ranking import mean_of_lowest, num_kept
+from robustfl_bench.numerics.server_scores import stepped_losses
 from robustfl_bench.updates import Aggregate, Updates
 
 

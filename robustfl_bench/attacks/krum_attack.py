@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from robustfl_bench.interfaces import Attack, AttackView, check_choice
-from robustfl_bench.selection import nearest_sums
+from robustfl_bench.numerics.ranking import nearest_sums
 from robustfl_bench.updates import Updates
 
 LEAST = 1e-5  # the attackers give up below this scale

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from robustfl_bench.characters import ALPHABET, numbers
 from robustfl_bench.interfaces import Attack, ConfigError, Shard, check_fields, check_flags
+from robustfl_bench.numerics.characters import ALPHABET, numbers
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ The update of a centre is that of BRIFCA's code (Tao et al. 2023): the mean of a
 
 import numpy as np
 
-from robustfl_bench.gram_space import length, recentred, sq_dists_to, weiszfeld_step
+from robustfl_bench.numerics.gram_space import length, recentred, sq_dists_to, weiszfeld_step
 
 CANDIDATES = 5  # tried for every new centre
 MEDIAN_STEPS, MEDIAN_EPS = 100, 1e-6

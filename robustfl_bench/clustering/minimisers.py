@@ -6,8 +6,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from robustfl_bench.engine.least_squares import is_linear_regression
 from robustfl_bench.interfaces import ConfigError
-from robustfl_bench.least_squares import is_linear_regression
 from robustfl_bench.models.mean import Constant
 
 ERMS = ("lstsq", "float32_det")

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from robustfl_bench import seeding
-from robustfl_bench.bernoulli import bernoulli_vectors
 from robustfl_bench.datasets.mixtures import clusters_of, mixture
 from robustfl_bench.errors import check_fields
+from robustfl_bench.numerics.bernoulli import bernoulli_vectors
 
 if TYPE_CHECKING:
     from robustfl_bench.interfaces import Data

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from robustfl_bench.characters import ALPHABET, numbers
 from robustfl_bench.datasets import leaf
 from robustfl_bench.datasets.files import File, Layout, Source, read
 from robustfl_bench.errors import DataError, check_fields
+from robustfl_bench.numerics.characters import ALPHABET, numbers
 
 if TYPE_CHECKING:
     from robustfl_bench.interfaces import Data

@@ -4,8 +4,8 @@ from typing import Protocol
 
 from torch import Tensor
 
-from robustfl_bench.network import Network
-from robustfl_bench.population import Samples
+from robustfl_bench.engine.network import Network
+from robustfl_bench.engine.samples import Samples
 
 
 class LocalUpdate(Protocol):

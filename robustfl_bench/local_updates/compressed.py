@@ -7,10 +7,10 @@ import torch
 from torch import Tensor
 
 from robustfl_bench import seeding
+from robustfl_bench.engine.network import Network
+from robustfl_bench.engine.samples import Samples
 from robustfl_bench.interfaces import check_choice, check_fields
 from robustfl_bench.local_updates import LocalUpdate
-from robustfl_bench.network import Network
-from robustfl_bench.population import Samples
 
 
 @dataclass(frozen=True)

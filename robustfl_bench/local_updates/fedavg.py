@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from robustfl_bench.engine.network import Network
+from robustfl_bench.engine.samples import Batch, Samples
 from robustfl_bench.interfaces import check_fields
-from robustfl_bench.network import Network
-from robustfl_bench.population import Batch, Samples
 
 
 @dataclass(frozen=True)

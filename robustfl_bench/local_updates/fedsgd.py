@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from robustfl_bench.network import Network
-from robustfl_bench.population import Samples
+from robustfl_bench.engine.network import Network
+from robustfl_bench.engine.samples import Samples
 
 
 @dataclass(frozen=True)

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from robustfl_bench.engine.network import Network
+from robustfl_bench.engine.samples import Samples
 from robustfl_bench.interfaces import check_fields
-from robustfl_bench.network import Network
-from robustfl_bench.population import Samples
 
 
 @dataclass(frozen=True)

@@ -9,9 +9,9 @@ import torch
 from torch import Tensor
 
 from robustfl_bench import seeding
+from robustfl_bench.engine.network import Network
+from robustfl_bench.engine.samples import Batch, Population, Samples
 from robustfl_bench.interfaces import ConfigError, check_fields
-from robustfl_bench.network import Network
-from robustfl_bench.population import Batch, Population, Samples
 
 ROOM = 64  # models by which the store grows
 

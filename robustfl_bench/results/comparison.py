@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from robustfl_bench import options
+from robustfl_bench.config import options
 from robustfl_bench.results.matching import SIZES, Matches, held, match, missing_option
 from robustfl_bench.results.records import ENDED, settings, text
 from robustfl_bench.results.selection import SelectionError, natural, require_comparable, where

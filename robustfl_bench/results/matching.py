@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from robustfl_bench import options
+from robustfl_bench.config import options
 from robustfl_bench.results.records import leaf, settings, text
 from robustfl_bench.results.selection import canonical
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
-from robustfl_bench.options import flatten
+from robustfl_bench.config.options import flatten
 
 if TYPE_CHECKING:
     import pandas as pd

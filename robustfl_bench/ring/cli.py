@@ -14,8 +14,9 @@ from multiprocessing.context import ForkServerContext
 from multiprocessing.process import BaseProcess
 from typing import NoReturn
 
-from robustfl_bench import cli, experiment
+from robustfl_bench import cli
 from robustfl_bench.errors import ConfigError
+from robustfl_bench.experiment.plan import execute, plan, take_part
 from robustfl_bench.ring.client import GO_ON, Client, check
 from robustfl_bench.ring.link import joined
 
@@ -57,13 +58,13 @@ def client(rank: int, size: int, meeting_point: str, timeout: float, interval: i
     """Be one client and exit; the first one writes the run folder."""
     try:
         cfg, choices = cli.compose(overrides)
-        check(experiment.plan(cfg), size)
+        check(plan(cfg), size)
         with joined(rank, size, meeting_point, timeout) as link:
             this = Client(link, interval)
             if rank == 0:
-                experiment.execute(cfg, overrides, choices, this.train)
+                execute(cfg, overrides, choices, this.train)
             else:
-                experiment.take_part(cfg, choices, this.train)
+                take_part(cfg, choices, this.train)
             this.end()
     except KeyboardInterrupt:
         sys.exit(130)
@@ -76,7 +77,7 @@ def client(rank: int, size: int, meeting_point: str, timeout: float, interval: i
 def launch(timeout: float, interval: int, overrides: list[str]) -> int:
     """Run all clients on this machine; returns an exit code. When one has gone, the others end by themselves."""
     try:
-        planned = experiment.plan(cli.compose(overrides)[0])
+        planned = plan(cli.compose(overrides)[0])
         size = planned.settings.total_clients
         check(planned, size)
     except Exception as error:
@@ -110,7 +111,9 @@ def context() -> ForkServerContext:
     loopback = next(name for _, name in socket.if_nameindex() if name.startswith("lo"))
     os.environ.setdefault("GLOO_SOCKET_IFNAME", loopback)  # they are all on this machine
     found = multiprocessing.get_context("forkserver")
-    found.set_forkserver_preload([__name__, "robustfl_bench.federation", "robustfl_bench.run", "sklearn.datasets"])
+    found.set_forkserver_preload(
+        [__name__, "robustfl_bench.engine.clients", "robustfl_bench.engine.rounds", "sklearn.datasets"]
+    )
     return found
 
 

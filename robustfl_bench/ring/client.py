@@ -11,15 +11,15 @@ import torch
 from tqdm import tqdm
 
 from robustfl_bench.communication.ring import Ring, form_of
-from robustfl_bench.evaluation import Record, model_metrics, traffic
-from robustfl_bench.experiment import Plan, digest, shown
-from robustfl_bench.federation import Federation, State
+from robustfl_bench.engine.clients import Federation, State
+from robustfl_bench.engine.evaluation import Record, model_metrics, traffic
+from robustfl_bench.engine.rounds import initial_state, zero_non_finite
+from robustfl_bench.experiment.plan import Plan, digest, shown
 from robustfl_bench.interfaces import Attack, ConfigError
 from robustfl_bench.results.store import RunFolder
 from robustfl_bench.ring.checkpoints import Checkpoints
 from robustfl_bench.ring.link import Link, RingBroken
 from robustfl_bench.ring.reduce import reduced
-from robustfl_bench.run import initial_state, zero_non_finite
 
 GO_ON = "the same command goes on from the last checkpoint"
 NOTHING_TO_DO = -2.0  # what the first client says when the result is there already

@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from robustfl_bench.federation import Federation, Group
+from robustfl_bench.engine.clients import Federation, Group
 from robustfl_bench.metrics import cluster_recovery, matched_distance, nearest_distance, recall_per_class
 from robustfl_bench.updates import Aggregate
 

@@ -9,7 +9,7 @@ from robustfl_bench.interfaces import ConfigError, Corruption
 
 
 @dataclass(frozen=True)
-class ServerData:
+class PerClass:
     """``samples_per_class`` samples of every class, drawn from the training set and also left with the clients.
 
     A list gives each class its own number, and ``corruption`` changes the images (BOBA, appendices C.3.1 and C.3.2).

@@ -12,7 +12,10 @@ import torch
 from torch import Tensor
 
 from robustfl_bench import seeding
-from robustfl_bench.choices import Choices
+from robustfl_bench.config.settings import Settings
+from robustfl_bench.engine.model_choice import Choices
+from robustfl_bench.engine.network import Network
+from robustfl_bench.engine.samples import Population, Samples
 from robustfl_bench.interfaces import (
     Aggregator,
     Attack,
@@ -31,10 +34,7 @@ from robustfl_bench.interfaces import (
     Shard,
 )
 from robustfl_bench.local_updates import LocalUpdate
-from robustfl_bench.network import Network
-from robustfl_bench.population import Population, Samples
-from robustfl_bench.server_data import ServerData
-from robustfl_bench.settings import Settings
+from robustfl_bench.server_data.per_class import PerClass
 from robustfl_bench.updates import Updates
 
 
@@ -49,7 +49,7 @@ class Experiment:
     aggregator: Aggregator
     local_update: LocalUpdate
     pre_aggregation: PreAggregation | None
-    server_data: ServerData
+    server_data: PerClass
     schedule: Schedule
     clustering: Clustering | None = None
     corruption: Corruption | None = None

@@ -12,10 +12,11 @@ from torch.func import functional_call, grad_and_value, vmap
 from torch.nn import functional
 from torch.nn.grad import conv2d_weight
 
-from robustfl_bench import dense, least_squares, seeding
+from robustfl_bench import seeding
+from robustfl_bench.engine import dense, least_squares
+from robustfl_bench.engine.samples import Batch
 from robustfl_bench.interfaces import Model
-from robustfl_bench.population import Batch
-from robustfl_bench.products import ConstantWeights, times_transposed
+from robustfl_bench.numerics.products import ConstantWeights, times_transposed
 
 CHUNK = {"cpu": 1024, "cuda": 1 << 16}  # samples that go through the network together: what stays in the cache
 CONVOLUTIONS_CHUNK = 128  # the same on a CPU where there are feature maps: twice as fast as 1024

@@ -6,7 +6,7 @@ of the points' pulls on y: unit vectors towards them, each times its mass.
 
 import numpy as np
 
-from robustfl_bench.gram_space import Array, length, recentred, sq_dists_to
+from robustfl_bench.numerics.gram_space import Array, length, recentred, sq_dists_to
 
 STEPS = 1000  # never needed: Newton's steps end after about three
 ROUNDING = 3e-8  # the resultant of unit pulls, a root of a sum of float64 products, is not known better

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from robustfl_bench.population import Batch
+from robustfl_bench.engine.samples import Batch
 
 BLOCK = 1024  # samples: with 500 inputs they fill a level-2 cache
 CACHED = 1 << 18  # numbers that stay in it while they are read twice

@@ -25,13 +25,13 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from robustfl_bench import __version__
+from robustfl_bench.config.options import option
+from robustfl_bench.config.settings import Settings, check
 from robustfl_bench.errors import ConfigError, Interrupted
 from robustfl_bench.interfaces import Dataset
-from robustfl_bench.options import option
 from robustfl_bench.results import store
-from robustfl_bench.settings import Settings, check
 
-HERE = Path(__file__).resolve().parent
+HERE = Path(__file__).resolve().parent.parent
 
 GROUPS = (
     "dataset",
@@ -313,7 +313,7 @@ def _load(planned: Plan) -> Any:
 
 
 def _federation(planned: Plan, data: Any) -> Any:
-    from robustfl_bench.federation import Experiment, Federation
+    from robustfl_bench.engine.clients import Experiment, Federation
 
     parts = {name: part for name, part in planned.parts.items() if name != "dataset"}
     return Federation(Experiment(settings=planned.settings, **parts), data, planned.dataset.num_classes)
@@ -327,8 +327,8 @@ def _train(planned: Plan, federation: Any, folder: store.RunFolder) -> Mapping[s
     import torch
     from tqdm import tqdm
 
-    from robustfl_bench.federation import State
-    from robustfl_bench.run import initial_state, run
+    from robustfl_bench.engine.clients import State
+    from robustfl_bench.engine.rounds import initial_state, run
 
     s = planned.settings
     torch.set_float32_matmul_precision(s.precision)

@@ -11,8 +11,8 @@ import torch
 from torch import Tensor
 
 from robustfl_bench import seeding
-from robustfl_bench.evaluation import Record, Trained, client_weights, model_metrics, traffic, weight_metrics
-from robustfl_bench.federation import Federation, Group, State
+from robustfl_bench.engine.clients import Federation, Group, State
+from robustfl_bench.engine.evaluation import Record, Trained, client_weights, model_metrics, traffic, weight_metrics
 from robustfl_bench.interfaces import AttackView, ConfigError, ServerView, StartView
 from robustfl_bench.updates import Aggregate, Updates
 

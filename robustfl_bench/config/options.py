@@ -8,7 +8,7 @@ from typing import Any
 
 import yaml
 
-_HERE = Path(__file__).resolve().parent
+_HERE = Path(__file__).resolve().parent.parent
 CONF = _HERE / "conf" if (_HERE / "conf").is_dir() else _HERE.parent / "conf"  # a wheel carries it inside the package
 
 _YAML_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)

@@ -10,7 +10,7 @@ from itertools import accumulate
 import torch
 from torch import Tensor, nn
 
-from robustfl_bench.products import times_into, times_transposed
+from robustfl_bench.numerics.products import times_into, times_transposed
 
 Layer = tuple[Tensor, Tensor]  # weight (o, i) and bias (o,), as views
 

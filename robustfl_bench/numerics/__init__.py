@@ -1,0 +1,1 @@
+"""Linear algebra and statistics that several rooms share: tensors in, tensors out."""
