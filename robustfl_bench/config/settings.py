@@ -1,10 +1,11 @@
 """The scalars of a run, typed and range-checked before anything is loaded."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, make_dataclass
 from typing import Any
 
 from robustfl_bench.errors import ConfigError
+from robustfl_bench.interfaces import GROUPS
 
 PRECISIONS = ("highest", "high", "medium")
 PLACEMENTS = ("add", "replace")
@@ -39,19 +40,6 @@ class Settings:
     variant: str
     lr_policy: str
     checkpoint_seconds: float
-    dataset: Any
-    corruption: Any
-    partition: Any
-    model: Any
-    attack: Any
-    aggregator: Any
-    local_update: Any
-    pre_aggregation: Any
-    server_data: Any
-    schedule: Any
-    clustering: Any
-    augmentation: Any
-    communication: Any
 
     def errors(self) -> list[str]:
         """What is out of range, one phrase each."""
@@ -102,6 +90,10 @@ class Settings:
     def clients_per_round(self) -> int:
         """Clients that take part in a round, Byzantine included."""
         return max(1, round(self.participation * self.total_clients))
+
+
+SCHEMA = make_dataclass("Schema", [(group, Any) for group in GROUPS], bases=(Settings,))
+"""What Hydra checks a config against: the settings, and the config groups."""
 
 
 def check(settings: Settings) -> None:

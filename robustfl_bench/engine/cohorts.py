@@ -85,14 +85,15 @@ class Cohorts:
         honest = self._best(params, present.honest)
         if not attackers:
             return honest
-        holding = clients.settings.byzantine_placement == "replace"
+
+        def own_losses(models: Tensor) -> Tensor:
+            return clients.client_losses(clients.byzantine, attackers, models)
+
         view = ChoiceView(
             params=params,
             honest=honest,
             num_byzantine=len(attackers),
-            own_losses=(lambda models: clients.client_losses(clients.byzantine, attackers, models))
-            if holding
-            else None,
+            own_losses=own_losses if clients.settings.byzantine_placement == "replace" else None,
         )
         return torch.cat([honest, clients.parts.attack.choose(view)])
 

@@ -19,8 +19,10 @@ def run(federation: Federation, state: State, step: Step = rounds.step) -> Itera
     """Go on from ``state`` to the last round; yield each new state, with a record where the round is evaluated."""
     while state.round < federation.settings.rounds:
         state, happened = step(federation, state)
-        evaluated = happened is not None and is_evaluated(federation.settings, state.round)
-        yield state, record(federation, state, happened) if happened is not None and evaluated else None
+        if happened is not None and is_evaluated(federation.settings, state.round):
+            yield state, record(federation, state, happened)
+        else:
+            yield state, None
 
 
 def is_evaluated(settings: Settings, number: int) -> bool:

@@ -26,28 +26,14 @@ from omegaconf.errors import OmegaConfBaseException
 
 from robustfl_bench import __version__
 from robustfl_bench.config.options import option
-from robustfl_bench.config.settings import Settings, check
+from robustfl_bench.config.settings import SCHEMA, Settings, check
 from robustfl_bench.errors import ConfigError, Interrupted
-from robustfl_bench.interfaces import Dataset
+from robustfl_bench.experiment.rows import score_of, shown, written
+from robustfl_bench.interfaces import GROUPS, Dataset, Model, Parts, check_kind
 from robustfl_bench.results import store
 
 HERE = Path(__file__).resolve().parent.parent
 
-GROUPS = (
-    "dataset",
-    "corruption",
-    "partition",
-    "model",
-    "attack",
-    "aggregator",
-    "local_update",
-    "pre_aggregation",
-    "server_data",
-    "schedule",
-    "clustering",
-    "augmentation",
-    "communication",
-)
 DEFINING = (
     "seed",
     "rounds",
@@ -64,7 +50,10 @@ DEFINING = (
 )  # num_byzantine_declared counts where a part uses it
 # These count where there is one: older runs keep their identity
 OPTIONAL = ("corruption", "clustering", "augmentation", "communication")
-UNSEEN = {"byzantine_share_by": "clients"}  # at these values, likewise
+UNSEEN = {
+    "byzantine_share_by": "clients",
+    "server_optimizer": option("server_optimizer", "sgd"),
+}  # at these values, likewise
 SMALL = 2e9  # samples x parameters of a round up to which a second thread costs more than it brings
 LAST = 10  # evaluated rounds of `last_10`
 CLUSTERED = ("distance", "distance_nearest", "cluster_recovery")  # columns of metrics.csv that the summary has too
@@ -148,17 +137,20 @@ def plan(cfg: DictConfig) -> Plan:
         config: dict[str, Any] = OmegaConf.to_container(cfg, resolve=True, throw_on_missing=True)  # type: ignore[assignment]
     except OmegaConfBaseException as error:
         raise ConfigError(" ".join(str(error).split())) from None
-    if unknown := sorted(set(config) - set(Settings.__dataclass_fields__)):
+    if unknown := sorted(set(config) - set(SCHEMA.__dataclass_fields__)):
         raise ConfigError(f"no setting {', '.join(unknown)}; robustfl-bench --cfg job shows all")
-    settings = Settings(**config)
+    settings = Settings(**{key: value for key, value in config.items() if key not in GROUPS})
     check(settings)
     parts: dict[str, Any] = {}
     errors = []
     for group in GROUPS:
         try:
             parts[group] = instantiate(config[group], _convert_="all") if config[group] else None
+            check_kind(group, parts[group])
         except InstantiationException as error:
             errors.append(f"{group}: {_reason(error)}")
+        except ConfigError as error:
+            errors.append(str(error))
     if errors:
         raise ConfigError("; ".join(errors))
     if not parts["attack"].present or settings.num_byzantine == 0:
@@ -169,7 +161,7 @@ def plan(cfg: DictConfig) -> Plan:
     try:
         if parts["communication"] is not None:
             parts["communication"].check(parts)
-        if hasattr(parts["aggregator"], "check") and parts["pre_aggregation"] is None:
+        if parts["pre_aggregation"] is None:
             parts["aggregator"].check(settings.clients_per_round)
     except ConfigError as error:
         raise InfeasibleError(str(error), planned) from None
@@ -190,13 +182,11 @@ def _reason(error: InstantiationException) -> str:
     return " ".join(text.split())
 
 
-def _check_model(model: Any, dataset: Dataset) -> None:
-    reads = "words" if hasattr(model, "reads_text") else "characters" if hasattr(model, "reads_characters") else ""
-    has = "words" if hasattr(dataset, "embedding_dim") else "characters" if hasattr(dataset, "has_characters") else ""
-    if reads != has:
+def _check_model(model: Model, dataset: Dataset) -> None:
+    if model.reads != dataset.content:
         takers = {"words": "has texts: take model=gru", "characters": "has texts by character: take model=lstm"}
         givers = {"words": "ag_news", "characters": "shakespeare"}
-        mismatch = takers.get(has) or f"has no texts: take another model, or dataset={givers[reads]}"
+        mismatch = takers.get(dataset.content) or f"has no texts: take another model, or dataset={givers[model.reads]}"
         raise ConfigError(f"model {type(model).__name__} cannot read {dataset.name}, which {mismatch}")
     _num_params(model, dataset)
 
@@ -206,7 +196,7 @@ def _num_params(model: Any, dataset: Dataset) -> int:
     import torch
 
     with torch.device("meta"):
-        vectors = [torch.empty(1, dataset.embedding_dim)] if hasattr(dataset, "embedding_dim") else []
+        vectors = [torch.empty(1, dataset.embedding_dim)] if dataset.content == "words" else []
         module = model(dataset.input_shape, dataset.num_classes, *vectors)
     return sum(parameter.numel() for parameter in module.parameters())
 
@@ -313,10 +303,9 @@ def _load(planned: Plan) -> Any:
 
 
 def _federation(planned: Plan, data: Any) -> Any:
-    from robustfl_bench.engine.clients import Experiment, Federation
+    from robustfl_bench.engine.federation import Federation
 
-    parts = {name: part for name, part in planned.parts.items() if name != "dataset"}
-    return Federation(Experiment(settings=planned.settings, **parts), data, planned.dataset.num_classes)
+    return Federation(planned.settings, Parts(**planned.parts), data)
 
 
 Train = Callable[[Plan, Any, store.RunFolder], Mapping[str, Any]]
@@ -325,52 +314,33 @@ Train = Callable[[Plan, Any, store.RunFolder], Mapping[str, Any]]
 
 def _train(planned: Plan, federation: Any, folder: store.RunFolder) -> Mapping[str, Any]:
     import torch
-    from tqdm import tqdm
 
-    from robustfl_bench.engine.clients import State
-    from robustfl_bench.engine.rounds import initial_state, run
+    from robustfl_bench.engine.loop import run
+    from robustfl_bench.engine.rounds import initial_state
+    from robustfl_bench.engine.state import State
 
     s = planned.settings
     torch.set_float32_matmul_precision(s.precision)
-    state = initial_state(federation)
-    saved = folder.checkpoint()
+    state, saved = initial_state(federation), folder.checkpoint()
     if saved is not None:
-        state = State(**{key: _on(value, state.params.device) for key, value in saved["state"].items()})
-    written, began = time.monotonic(), time.monotonic()
-    with tqdm(total=s.rounds, initial=state.round, desc=folder.path.name, unit="round", disable=None) as progress:
-        try:
-            for state, record in run(federation, state):  # noqa: B020
-                if record is not None:
-                    folder.append("metrics.csv", record)
-                    if state.weights is not None:
-                        shares = dict(zip(federation.names, state.weights.tolist(), strict=True))
-                        folder.append("weights.csv", {"round": state.round} | shares)
-                    folder.append("timings.csv", {"round": state.round, "seconds": time.monotonic() - began})
-                    began = time.monotonic()
-                    progress.set_postfix_str(shown(record))
-                progress.update()
-                if time.monotonic() - written >= s.checkpoint_seconds and state.round < s.rounds:
-                    folder.save_checkpoint({"state": vars(state)})
-                    written = time.monotonic()
-        except (KeyboardInterrupt, SystemExit):
-            if not any(state.local.values()):  # the clients' memory is ahead of the state in the middle of a round
-                folder.save_checkpoint({"state": vars(state)})
-            raise
+        state = State.restored(saved["state"], state.params.device)
+    stored = time.monotonic()
+    try:
+        for state in written(run(federation, state), folder, federation, state.round):  # noqa: B020
+            if time.monotonic() - stored >= s.checkpoint_seconds and state.round < s.rounds:
+                folder.save_checkpoint({"state": state.stored()})
+                stored = time.monotonic()
+    except (KeyboardInterrupt, SystemExit):
+        if not state.changes_in_place:  # in the middle of a round the clients' memory is ahead of the state
+            folder.cut(state.round)
+            folder.save_checkpoint({"state": state.stored()})
+        raise
     return {"model_sha256": digest(state.params)}
 
 
 def digest(params: Any) -> str:
     """SHA-256 of models (k, d), to the bit."""
     return hashlib.sha256(params.cpu().contiguous().numpy().tobytes()).hexdigest()
-
-
-def _on(value: Any, device: Any) -> Any:
-    """A value of the checkpoint with its tensors on ``device``."""
-    if isinstance(value, dict):
-        return {key: _on(item, device) for key, item in value.items()}
-    if isinstance(value, tuple):
-        return tuple(_on(item, device) for item in value)
-    return value.to(device) if hasattr(value, "to") else value
 
 
 def _num_threads(planned: Plan, samples: int) -> int:
@@ -406,21 +376,10 @@ def _threads(number: int) -> Iterator[int]:
             signal.signal(signal.SIGTERM, handler)
 
 
-def _score(record: Mapping[str, Any]) -> str:
-    """What a run is judged by: accuracy; where there are no classes, distance from the true parameters, else loss."""
-    return next(key for key in ("test_accuracy", "distance", "test_loss") if key in record)
-
-
-def shown(record: Mapping[str, Any]) -> str:
-    """The score of a round in words."""
-    key = _score(record)
-    return f"accuracy {record[key]:.2%}" if key == "test_accuracy" else f"{key.removeprefix('test_')} {record[key]:.4f}"
-
-
 def _results(folder: store.RunFolder) -> dict[str, Any]:
     """The last evaluated round, the best one, and the mean of the last few."""
     rows = folder.rows()
-    last, score = rows[-1], _score(rows[-1])
+    last, score = rows[-1], score_of(rows[-1])
     best = max(rows, key=lambda row: row[score] if score == "test_accuracy" else -row[score])
     clustered = [key for key in last if key in CLUSTERED or key.startswith("accuracy_cluster_")]
     final: dict[str, Any] = {key: last[key] for key in dict.fromkeys([score, "test_loss", *clustered])}
@@ -485,4 +444,4 @@ def _tell(folder: store.RunFolder, summary: Mapping[str, Any], what: str) -> flo
     final, best = summary["final"], summary["best"]
     rounds = f"after {final['round']} rounds (best {shown(best)} at {best['round']})"
     print(f"{what}: {shown(final)} {rounds}  {folder.path}", flush=True)
-    return float(final[_score(final)])
+    return float(final[score_of(final)])
