@@ -15,7 +15,7 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from robustfl_bench.config.options import CONF
-from robustfl_bench.config.settings import SCHEMA
+from robustfl_bench.config.settings import KEYS, SCHEMA
 from robustfl_bench.errors import ConfigError, DataError, Interrupted
 from robustfl_bench.experiment.plan import InfeasibleError, RunFailed, execute, record_infeasible
 from robustfl_bench.results.store import RunLocked
@@ -117,9 +117,9 @@ def _near(word: str, known: Sequence[str]) -> str:
 
 def _settings() -> list[str]:
     """All keys of the default configuration that the command line can set."""
-    keys = list(SCHEMA.__dataclass_fields__)
+    keys = list(KEYS)
     for path in CONF.glob("*/*.yaml"):
-        if path.parent.name in SCHEMA.__dataclass_fields__:
+        if path.parent.name in KEYS:
             content = OmegaConf.load(path)
             keys += [f"{path.parent.name}.{key!s}" for key in content if not str(key).startswith("_")]
     return sorted(set(keys))

@@ -1,7 +1,7 @@
 """The scalars of a run, typed and range-checked before anything is loaded."""
 
 import math
-from dataclasses import dataclass, make_dataclass
+from dataclasses import dataclass, fields, make_dataclass
 from typing import Any
 
 from robustfl_bench.errors import ConfigError
@@ -94,6 +94,8 @@ class Settings:
 
 SCHEMA = make_dataclass("Schema", [(group, Any) for group in GROUPS], bases=(Settings,))
 """What Hydra checks a config against: the settings, and the config groups."""
+
+KEYS = tuple(field.name for field in fields(SCHEMA))
 
 
 def check(settings: Settings) -> None:
