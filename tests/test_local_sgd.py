@@ -9,9 +9,10 @@ import torch
 from torch import Tensor, nn
 
 from robustfl_bench import seeding
-from robustfl_bench.engine.clients import Experiment, Federation
+from robustfl_bench.engine.federation import Federation
+from robustfl_bench.engine.loop import run
 from robustfl_bench.engine.network import Network
-from robustfl_bench.engine.rounds import initial_state, run
+from robustfl_bench.engine.rounds import initial_state
 from robustfl_bench.engine.samples import Batch, Population, Samples
 from robustfl_bench.interfaces import ConfigError
 from robustfl_bench.local_updates.compressed import Compressed
@@ -257,14 +258,14 @@ MEMORIES = {
 
 @pytest.mark.parametrize("name", MEMORIES)
 def test_schemes_that_remember_go_on_from_a_checkpoint(name: str) -> None:
-    e, data, classes = experiment("attack=sign_flip", "byzantine_placement=replace", "num_byzantine=4", "rounds=6",
-                                  "batch_size=8", "participation=0.8", "lr=0.05", *MEMORIES[name])  # fmt: skip
-    first = Federation(Experiment(**vars(e)), data, classes)
+    made = experiment("attack=sign_flip", "byzantine_placement=replace", "num_byzantine=4", "rounds=6",
+                      "batch_size=8", "participation=0.8", "lr=0.05", *MEMORIES[name])  # fmt: skip
+    first = Federation(*made)
     whole = [through_a_file(state) for state, _ in run(first, initial_state(first))]
-    again = Federation(Experiment(**vars(e)), data, classes)
+    again = Federation(*made)
     for (state, _), expected in zip(run(again, through_a_file(whole[2])), whole[3:], strict=True):
         assert torch.equal(state.params, expected.params)
-    assert whole[-1].local["honest"] and whole[-1].local["byzantine"]
+    assert whole[-1].memory[0].local["honest"] and whole[-1].memory[0].local["byzantine"]
     assert not torch.equal(whole[-1].params, whole[2].params)
 
 

@@ -26,7 +26,7 @@ from omegaconf.errors import OmegaConfBaseException
 
 from robustfl_bench import __version__
 from robustfl_bench.config.options import option
-from robustfl_bench.config.settings import SCHEMA, Settings, check
+from robustfl_bench.config.settings import KEYS, Settings, check
 from robustfl_bench.errors import ConfigError, Interrupted
 from robustfl_bench.experiment.rows import score_of, shown, written
 from robustfl_bench.interfaces import GROUPS, Dataset, Model, Parts, check_kind
@@ -50,10 +50,8 @@ DEFINING = (
 )  # num_byzantine_declared counts where a part uses it
 # These count where there is one: older runs keep their identity
 OPTIONAL = ("corruption", "clustering", "augmentation", "communication")
-UNSEEN = {
-    "byzantine_share_by": "clients",
-    "server_optimizer": option("server_optimizer", "sgd"),
-}  # at these values, likewise
+# At these values, likewise
+UNSEEN = {"byzantine_share_by": "clients", "server_optimizer": option("server_optimizer", "sgd")}
 SMALL = 2e9  # samples x parameters of a round up to which a second thread costs more than it brings
 LAST = 10  # evaluated rounds of `last_10`
 CLUSTERED = ("distance", "distance_nearest", "cluster_recovery")  # columns of metrics.csv that the summary has too
@@ -137,7 +135,7 @@ def plan(cfg: DictConfig) -> Plan:
         config: dict[str, Any] = OmegaConf.to_container(cfg, resolve=True, throw_on_missing=True)  # type: ignore[assignment]
     except OmegaConfBaseException as error:
         raise ConfigError(" ".join(str(error).split())) from None
-    if unknown := sorted(set(config) - set(SCHEMA.__dataclass_fields__)):
+    if unknown := sorted(set(config) - set(KEYS)):
         raise ConfigError(f"no setting {', '.join(unknown)}; robustfl-bench --cfg job shows all")
     settings = Settings(**{key: value for key, value in config.items() if key not in GROUPS})
     check(settings)
