@@ -33,7 +33,7 @@ def test_a_sweep_and_its_runs_are_those_of_hydra(name: str, scale: str) -> None:
     base = [f"+experiment={name}", f"scale={scale}"]
     jobs, runs = hydra.jobs(name, f"scale={scale}"), presets.sweep(base)
     assert [{f"{key}={value}" for key, value in job.items()} for job in jobs] == [{*run} - {*base} for run in runs]
-    for index in {0, len(jobs) // 2, len(jobs) - 1}:
+    for index in {0, len(jobs) - 1} if scale == "paper" else {len(jobs) // 2}:
         try:
             expected = hydra.planned(name, jobs[index], f"scale={scale}")
         except InfeasibleError as error:

@@ -89,9 +89,10 @@ def defining(config: Mapping[str, Any]) -> dict[str, Any]:
 def identity(config: Mapping[str, Any]) -> dict[str, Any]:
     """What defines the experiment, of a resolved config: its hash names the run.
 
-    A setting that is null counts as absent: an option that is added later, null by default, changes no identity.
+    A setting that is null counts as absent: an option that is added later, null by default, changes no identity. A
+    whole number is the same with and without a decimal point.
     """
-    return _without_nulls({key: value for key, value in defining(config).items() if key not in UNHASHED})
+    return dict(_canonical({key: value for key, value in defining(config).items() if key not in UNHASHED}))
 
 
 def reference(config: Mapping[str, Any]) -> dict[str, Any]:
@@ -106,9 +107,14 @@ def identify(identity: Mapping[str, Any]) -> str:
     return hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()[:8]
 
 
-def _without_nulls(tree: Mapping[str, Any]) -> dict[str, Any]:
-    kept = {key: _without_nulls(value) if isinstance(value, Mapping) else value for key, value in tree.items()}
-    return {key: value for key, value in kept.items() if value is not None and value != {}}
+def _canonical(value: Any) -> Any:
+    """A tree without nulls, in which 1.0 is 1."""
+    if isinstance(value, Mapping):
+        kept = {key: _canonical(item) for key, item in value.items()}
+        return {key: item for key, item in kept.items() if item is not None and item != {}}
+    if isinstance(value, list):
+        return [_canonical(item) for item in value]
+    return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 def _parsed(overrides: Sequence[str]) -> dict[str, str]:
