@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -511,36 +511,3 @@ class ServerOptimizer(Part):
 
         ``memory`` is what it remembered after the model's last step, empty at first.
         """
-
-
-@dataclass(frozen=True)
-class Parts:
-    """What an experiment is made of. The fields are the config groups; None stands for the option ``none``."""
-
-    dataset: Dataset
-    corruption: Corruption | None
-    partition: Partition
-    model: Model
-    attack: Attack
-    aggregator: Aggregator
-    local_update: LocalUpdate
-    pre_aggregation: PreAggregation | None
-    server_data: ServerData
-    schedule: Schedule
-    clustering: Clustering | None
-    augmentation: Augmentation | None
-    communication: Communication | None
-    server_optimizer: ServerOptimizer
-
-
-GROUPS = tuple(field.name for field in fields(Parts))
-
-
-def check_kind(group: str, part: Any) -> None:
-    """Raise ConfigError unless ``part`` is what the config group takes."""
-    (field,) = (field for field in fields(Parts) if field.name == group)
-    kind, *none = str(field.type).split(" | ")
-    if not isinstance(part, globals()[kind]) and not (part is None and none):
-        raise ConfigError(
-            f"{group} must be a subclass of {__name__}.{kind}, got {type(part).__module__}.{type(part).__qualname__}"
-        )

@@ -31,7 +31,7 @@ from robustfl_bench.engine.federation import Federation
 from robustfl_bench.engine.loop import run
 from robustfl_bench.engine.rounds import initial_state
 from robustfl_bench.experiment.plan import plan
-from robustfl_bench.interfaces import Aggregator, Parts, ServerView
+from robustfl_bench.interfaces import Aggregator, ServerView
 from robustfl_bench.numerics.principal import principal_axes, principal_variances
 from robustfl_bench.results.styles import BLACK, BLUE, GREEN, ORANGE, PURPLE, RED, SKY, styles
 from robustfl_bench.updates import Aggregate, Updates
@@ -56,8 +56,8 @@ def cells(name: str, overrides: list[str]) -> Iterator[tuple[dict[str, str], Fed
         configs = [compose("config", list(job)) for job in jobs]
     for job, config in zip(jobs, configs, strict=True):
         planned = plan(config)
-        data = datasets.load(planned.dataset, planned.settings.data_dir, torch.device("cpu"))
-        federation = Federation(planned.settings, Parts(**planned.parts), data)
+        data = datasets.load(planned.parts.dataset, planned.settings.data_dir, torch.device("cpu"))
+        federation = Federation(planned.settings, planned.parts, data)
         yield {key: value for key, value in (item.split("=", 1) for item in job) if key in params}, federation
 
 

@@ -29,7 +29,7 @@ from robustfl_bench.engine.loop import run
 from robustfl_bench.engine.rounds import initial_state
 from robustfl_bench.engine.state import State
 from robustfl_bench.experiment.plan import plan
-from robustfl_bench.interfaces import Attack, ChoiceView, ConfigError, Parts, Shard, StartView
+from robustfl_bench.interfaces import Attack, ChoiceView, ConfigError, Shard, StartView
 from robustfl_bench.metrics import cluster_recovery, matched_distance, nearest_distance
 from robustfl_bench.models.mean import Constant
 from robustfl_bench.updates import Updates
@@ -49,8 +49,8 @@ DIGITS = ("dataset=rotated_digits", "partition=natural", "num_clients=16", "mode
 def federation(*overrides: str) -> Federation:
     with initialize_config_dir(str(CONF), version_base="1.3"):
         planned = plan(compose("config", overrides=list(overrides)))
-    data = datasets.load(planned.dataset, None, torch.device("cpu"))
-    return Federation(planned.settings, Parts(**planned.parts), data)
+    data = datasets.load(planned.parts.dataset, None, torch.device("cpu"))
+    return Federation(planned.settings, planned.parts, data)
 
 
 def results(f: Federation) -> tuple[State, list[Record]]:

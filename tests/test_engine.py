@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from robustfl_bench import cli, seeding
 from robustfl_bench.config.options import CONF
+from robustfl_bench.config.parts import Parts
 from robustfl_bench.config.settings import Settings
 from robustfl_bench.engine import network as network_module
 from robustfl_bench.engine.federation import Federation
@@ -21,7 +22,7 @@ from robustfl_bench.engine.network import Network
 from robustfl_bench.engine.rounds import initial_state
 from robustfl_bench.engine.samples import Batch, Population, Samples
 from robustfl_bench.experiment.plan import plan
-from robustfl_bench.interfaces import Aggregator, Attack, AttackView, ConfigError, Data, Parts, Shard
+from robustfl_bench.interfaces import Aggregator, Attack, AttackView, ConfigError, Data, Shard
 from robustfl_bench.metrics import max_recall_drop, recall_per_class
 from robustfl_bench.models.cnn import Cnn
 from robustfl_bench.models.mlp import Mlp
@@ -131,8 +132,8 @@ def experiment(*overrides: str) -> tuple[Settings, Parts, Data]:
         planned = plan(compose("config", overrides=["model.hidden=[8]", *overrides]))
     from robustfl_bench import datasets
 
-    data = datasets.load(planned.dataset, None, torch.device("cpu"))
-    return planned.settings, Parts(**planned.parts), data
+    data = datasets.load(planned.parts.dataset, None, torch.device("cpu"))
+    return planned.settings, planned.parts, data
 
 
 def federation(*overrides: str) -> Federation:

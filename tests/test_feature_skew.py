@@ -1,5 +1,6 @@
 """Feature skew: whose images are corrupted, by what, and whose are not; and unbalanced or noisy server data."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ from robustfl_bench.datasets.digits import Digits
 from robustfl_bench.datasets.images import SCALINGS, to_data
 from robustfl_bench.engine.federation import Federation
 from robustfl_bench.experiment.plan import plan
-from robustfl_bench.interfaces import Attack, ConfigError, Data, Parts
+from robustfl_bench.interfaces import Attack, ConfigError, Data
 from robustfl_bench.server_data.per_class import PerClass
 
 assert cli  # registers the typed settings with hydra
@@ -30,7 +31,7 @@ def identity(*overrides: str) -> dict[str, Any]:
 def federation(*overrides: str, data: Data = DATA, **parts: Any) -> Federation:
     with initialize_config_dir(str(CONF), version_base="1.3"):
         planned = plan(compose("config", overrides=list(overrides)))
-    return Federation(planned.settings, Parts(**planned.parts | parts), data)
+    return Federation(planned.settings, replace(planned.parts, **parts), data)
 
 
 def pixels(x: Tensor) -> Tensor:

@@ -14,10 +14,10 @@ from robustfl_bench.aggregators.raga import Raga
 from robustfl_bench.aggregators.rfa import Rfa
 from robustfl_bench.aggregators.rsa import Rsa
 from robustfl_bench.attacks.sign_flip import SignFlip
+from robustfl_bench.config.presets import identify
 from robustfl_bench.engine.federation import Federation
 from robustfl_bench.engine.loop import run
 from robustfl_bench.engine.rounds import initial_state
-from robustfl_bench.experiment.plan import identify
 from robustfl_bench.interfaces import Aggregator, Attack, AttackView, ConfigError
 from robustfl_bench.schedules.inverse_sqrt import InverseSqrt
 from robustfl_bench.updates import Updates

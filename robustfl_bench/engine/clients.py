@@ -10,10 +10,11 @@ import torch
 from torch import Tensor
 
 from robustfl_bench import seeding
+from robustfl_bench.config.parts import Parts
 from robustfl_bench.config.settings import Settings
 from robustfl_bench.engine.network import Network
 from robustfl_bench.engine.samples import Population
-from robustfl_bench.interfaces import ConfigError, Corruption, Data, Parts, Scaling, Shard
+from robustfl_bench.interfaces import ConfigError, Corruption, Data, Scaling, Shard
 
 
 class Clients:

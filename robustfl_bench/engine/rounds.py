@@ -12,10 +12,11 @@ import torch
 from torch import Tensor
 
 from robustfl_bench import seeding
+from robustfl_bench.config.parts import Parts
 from robustfl_bench.engine.cohorts import Cohort
 from robustfl_bench.engine.federation import Federation
 from robustfl_bench.engine.state import Memory, ModelState, Remembered, State
-from robustfl_bench.interfaces import AttackView, ConfigError, Crafted, Parts, ServerView, StartView
+from robustfl_bench.interfaces import AttackView, ConfigError, Crafted, ServerView, StartView
 from robustfl_bench.updates import Aggregate, Updates
 
 

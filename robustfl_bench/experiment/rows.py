@@ -2,9 +2,10 @@
 
 import threading
 import time
-from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
 
+from robustfl_bench.experiment.summary import shown
 from robustfl_bench.results.store import RunFolder
 
 if TYPE_CHECKING:  # importing torch takes over a second
@@ -40,14 +41,3 @@ def written(
                 progress.set_postfix_str(shown(record))
             progress.update()
             yield state
-
-
-def score_of(record: Mapping[str, Any]) -> str:
-    """What a run is judged by: accuracy; where there are no classes, distance from the true parameters, else loss."""
-    return next(key for key in ("test_accuracy", "distance", "test_loss") if key in record)
-
-
-def shown(record: Mapping[str, Any]) -> str:
-    """The score of a round in words."""
-    key = score_of(record)
-    return f"accuracy {record[key]:.2%}" if key == "test_accuracy" else f"{key.removeprefix('test_')} {record[key]:.4f}"

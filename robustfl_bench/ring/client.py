@@ -11,8 +11,9 @@ from robustfl_bench.engine.federation import Federation
 from robustfl_bench.engine.loop import run
 from robustfl_bench.engine.rounds import initial_state
 from robustfl_bench.engine.state import State
-from robustfl_bench.experiment.plan import Plan, digest
+from robustfl_bench.experiment.plan import Plan
 from robustfl_bench.experiment.rows import written
+from robustfl_bench.experiment.summary import digest
 from robustfl_bench.interfaces import ConfigError
 from robustfl_bench.results.store import RunFolder
 from robustfl_bench.ring.checkpoints import Checkpoints
@@ -24,7 +25,7 @@ NOTHING_TO_DO = -2.0  # what the first client says when the result is there alre
 
 def check(planned: Plan, size: int) -> None:
     """Raise ConfigError unless ``size`` processes can carry out the plan as a ring."""
-    s, communication = planned.settings, planned.parts["communication"]
+    s, communication = planned.settings, planned.parts.communication
     if not isinstance(communication, Ring):
         raise ConfigError("robustfl-ring needs communication=ring")
     if communication.bits != 32:
@@ -35,7 +36,7 @@ def check(planned: Plan, size: int) -> None:
         raise ConfigError(f"on a ring all clients take part, got participation={s.participation}")
     if s.device != "cpu":
         raise ConfigError(f"the ring passes on what is in the memory of the CPU, got device={s.device}")
-    if s.num_byzantine and planned.parts["attack"].crafts:
+    if s.num_byzantine and planned.parts.attack.crafts:
         raise ConfigError("no client sees the updates of others to craft its own: take attack=label_flip, or none")
 
 

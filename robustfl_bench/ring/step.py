@@ -9,7 +9,7 @@ from robustfl_bench.engine.federation import Federation
 from robustfl_bench.engine.loop import is_evaluated
 from robustfl_bench.engine.rounds import Round, Trained, server_step, zero_non_finite
 from robustfl_bench.engine.state import State
-from robustfl_bench.experiment.plan import digest
+from robustfl_bench.experiment.summary import digest
 from robustfl_bench.ring.link import Link, RingBroken
 from robustfl_bench.ring.reduce import reduced
 from robustfl_bench.updates import Aggregate
