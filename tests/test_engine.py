@@ -15,7 +15,7 @@ from robustfl_bench import cli, seeding
 from robustfl_bench.config.options import CONF
 from robustfl_bench.config.parts import Parts
 from robustfl_bench.config.settings import Settings
-from robustfl_bench.engine import network as network_module
+from robustfl_bench.engine import flat
 from robustfl_bench.engine.federation import Federation
 from robustfl_bench.engine.loop import run
 from robustfl_bench.engine.network import Network
@@ -62,8 +62,8 @@ MODELS: dict[str, tuple[Any, tuple[int, ...]]] = {
 def test_client_gradients_are_those_of_autograd_one_client_at_a_time(
     name: str, chunk: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(network_module.CHUNK, "cpu", chunk)
-    monkeypatch.setattr(network_module, "CONVOLUTIONS_CHUNK", chunk)
+    monkeypatch.setitem(flat.CHUNK, "cpu", chunk)
+    monkeypatch.setattr(flat, "CONVOLUTIONS_CHUNK", chunk)
     model, shape = MODELS[name]
     network = Network(model, shape, 3, seed=1)
     rng = torch.Generator().manual_seed(0)

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from robustfl_bench import seeding
 from robustfl_bench.engine.federation import Federation
+from robustfl_bench.engine.gradients import Layerwise
 from robustfl_bench.engine.loop import run
 from robustfl_bench.engine.network import Network
 from robustfl_bench.engine.rounds import initial_state
@@ -112,7 +113,8 @@ def test_own_gradients_one_by_one_and_side_by_side(name: str) -> None:
     batch, out = Batch(x, y, sizes), torch.full((len(sizes), network.dim), float("nan"))
     losses = network.own_gradients(stack, batch, out)
     together = torch.full_like(out, float("nan"))
-    torch.testing.assert_close(network._side_by_side(stack, batch, together), losses, rtol=1e-5, atol=1e-6)
+    side_by_side = Layerwise(network, network.criterion, {})
+    torch.testing.assert_close(side_by_side.side_by_side(stack, batch, together), losses, rtol=1e-5, atol=1e-6)
     torch.testing.assert_close(together, out, rtol=1e-4, atol=1e-5)
     for params, row, loss, (xs, ys) in zip(stack, out, losses, batch.clients(), strict=True):
         alone = torch.empty(1, network.dim)
