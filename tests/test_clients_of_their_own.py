@@ -64,7 +64,7 @@ def test_femnist_of_all_writers(femnist: Path) -> None:
         data.train_x[:, 0, 3, 4], torch.tensor([0, 1, 2, 10, 11, 12, 13, 20, 21, 22, 23, 24]) / 100
     )
     assert data.test_y.tolist() == [6, 7, 5, 7], "the test parts of all writers"
-    assert data.source == "own preprocessing, no checksum is published"
+    assert data.variant == "own preprocessing, no checksum is published"
     symmetric = Femnist(3, "symmetric").load(femnist)
     torch.testing.assert_close(symmetric.train_x, 2 * data.train_x - 1)
     assert symmetric.scaling is not None
@@ -170,7 +170,7 @@ def test_real_shakespeare() -> None:
     assert data.train_x.min() >= 0 and data.train_x.max() < 80
     assert 0.15 < len(data.test_y) / (len(data.train_y) + len(data.test_y)) < 0.25
     samples = ShakespeareLeaf(10).load(Path(str(DATA)))
-    assert len(samples.train_y) == 41_990 and samples.source == "subset of 10 roles"
+    assert len(samples.train_y) == 41_990 and samples.variant == "subset of 10 roles"
 
 
 # --- writers ---------------------------------------------------------------------------------------------------------

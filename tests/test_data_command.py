@@ -74,7 +74,7 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
 
 def download_of(server: Server, *folders: str) -> Download:
     server.files = {f"/{folder}data.gz": CONTENT for folder in folders}
-    return Download("data.gz", hashlib.md5(CONTENT).hexdigest(), tuple(server.url + folder for folder in folders))
+    return Download("data.gz", hashlib.sha256(CONTENT).hexdigest(), tuple(server.url + folder for folder in folders))
 
 
 def test_download_and_use_again(tmp_path: Path, server: Server) -> None:
@@ -174,7 +174,7 @@ def tiny_mnist(monkeypatch: pytest.MonkeyPatch, server: Server) -> Server:
         name = layout_file.name
         server.files[f"/{name}.gz"] = packed
         files.append(File(name, {f"sha256:{hashlib.sha256(content).hexdigest()}": "official"}, len(content)))
-        downloads.append(Download(f"{name}.gz", hashlib.md5(packed).hexdigest(), (server.url,)))
+        downloads.append(Download(f"{name}.gz", hashlib.sha256(packed).hexdigest(), (server.url,)))
     layouts = tuple(Layout(layout.path, tuple(files)) for layout in Mnist.source.layouts)
     monkeypatch.setattr(Mnist, "source", replace(Mnist.source, layouts=layouts, downloads=tuple(downloads)))
     return server

@@ -109,7 +109,7 @@ def test_mnist_in_every_place_and_packing(
 ) -> None:
     write(tmp_path / place, tiny_mnist, suffix)
     data = Mnist("unit").load(tmp_path)
-    assert data.source == "official"
+    assert data.variant == "official"
     assert data.train_x.shape == (6, 1, 28, 28) and data.test_x.shape == (2, 1, 28, 28)
     assert data.train_x.dtype == torch.float32 and data.train_y.dtype == torch.int64
     assert data.train_x.is_contiguous() and data.test_x.is_contiguous()
@@ -175,7 +175,7 @@ def test_missing_data(tmp_path: Path, tiny_mnist: dict[str, bytes]) -> None:
     with pytest.raises(DataError, match=r"mnist/train-labels-idx1-ubyte: is missing, also as .gz and .xz; run"):
         Mnist().load(tmp_path)
     write(tmp_path / "MNIST" / "raw", tiny_mnist, "")  # a complete place is preferred to a partial one
-    assert Mnist().load(tmp_path).source == "official"
+    assert Mnist().load(tmp_path).variant == "official"
 
 
 def test_unreadable_file(tmp_path: Path, tiny_mnist: dict[str, bytes]) -> None:
@@ -302,7 +302,7 @@ def tiny_cifar(monkeypatch: pytest.MonkeyPatch) -> dict[str, dict[str, bytes]]:
         contents["binary"][f"{batch}.bin"] = binary(labels=labels)
 
     def file(name: str, *variants: str) -> File:
-        return File(name, {f"md5:{hashlib.md5(contents[kind][name]).hexdigest()}": kind for kind in variants})
+        return File(name, {f"sha256:{hashlib.sha256(contents[kind][name]).hexdigest()}": kind for kind in variants})
 
     python = tuple(file(batch, "official", "rebuilt") for batch in BATCHES)
     binaries = tuple(file(f"{batch}.bin", "binary") for batch in BATCHES)
@@ -335,7 +335,7 @@ def test_cifar_in_every_place(
     else:
         write(tmp_path / top / f"cifar-10-batches-{version}", tiny_cifar[kind], packing)
     data = Cifar10("unit").load(tmp_path)
-    assert data.source == kind
+    assert data.variant == kind
     assert data.train_x.shape == (15, 3, 32, 32) and data.train_x.is_contiguous()
     assert data.train_y.tolist() == [(label + number) % 10 for number in range(5) for label in LABELS]
     assert data.test_y.tolist() == [(label + 5) % 10 for label in LABELS]
@@ -345,7 +345,7 @@ def test_cifar_in_every_place(
 def test_cifar_names_both_variants_when_they_are_mixed(tmp_path: Path, tiny_cifar: dict[str, dict[str, bytes]]) -> None:
     mixed = tiny_cifar["official"] | {"test_batch": tiny_cifar["rebuilt"]["test_batch"]}
     write(tmp_path / "cifar-10-batches-py", mixed)
-    assert Cifar10().load(tmp_path).source == "official and rebuilt"
+    assert Cifar10().load(tmp_path).variant == "official and rebuilt"
 
 
 @pytest.mark.parametrize("place", PLACES)
@@ -358,7 +358,7 @@ def test_cifar100_and_its_subset(tmp_path: Path, place: str, monkeypatch: pytest
         contents[name] = python2(pickle.dumps(batch, protocol=3))
     variant = SUBSET if "subset" in place else "official"
     files = tuple(
-        File(name, {f"md5:{hashlib.md5(content).hexdigest()}": variant}) for name, content in contents.items()
+        File(name, {f"sha256:{hashlib.sha256(content).hexdigest()}": variant}) for name, content in contents.items()
     )
     layouts = tuple(Layout(layout.path, files) for layout in Cifar100.source.layouts)
     monkeypatch.setattr(Cifar100, "source", replace(Cifar100.source, layouts=layouts))
@@ -368,7 +368,7 @@ def test_cifar100_and_its_subset(tmp_path: Path, place: str, monkeypatch: pytest
         write(tmp_path / "cifar100" / place, contents, "")
     data = Cifar100().load(tmp_path)
     assert (data.train_y.tolist(), data.test_y.tolist()) == ([90, 0, 7], [95, 5, 7])
-    assert data.source == variant and data.train_x.shape == (3, 3, 32, 32)
+    assert data.variant == variant and data.train_x.shape == (3, 3, 32, 32)
 
 
 def test_damaged_archive(tmp_path: Path, tiny_cifar: dict[str, dict[str, bytes]]) -> None:
@@ -378,7 +378,7 @@ def test_damaged_archive(tmp_path: Path, tiny_cifar: dict[str, dict[str, bytes]]
     with pytest.raises(DataError, match=r"tar.gz, test_batch: is not in the archive; run `robustfl-data prepare cif"):
         Cifar10().load(tmp_path)
     archive(path, "x", tiny_cifar["official"] | {"data_batch_2": pickled()})
-    with pytest.raises(DataError, match=r"tar.gz, data_batch_2: content of .* is not the expected md5:"):
+    with pytest.raises(DataError, match=r"tar.gz, data_batch_2: content of .* is not the expected sha256:"):
         Cifar10().load(tmp_path)
     archive(path, "x", tiny_cifar["official"])
     whole = path.read_bytes()
@@ -394,7 +394,7 @@ def test_archive_member_that_points_outside_writes_nothing(
 ) -> None:
     path = tmp_path / "data" / "cifar-10-python.tar.gz"
     archive(path, "../../escape", tiny_cifar["official"])
-    assert Cifar10().load(tmp_path / "data").source == "official"
+    assert Cifar10().load(tmp_path / "data").variant == "official"
     assert sorted(p.name for p in tmp_path.rglob("*")) == ["cifar-10-python.tar.gz", "data"]
 
 
@@ -406,7 +406,7 @@ def test_digits_are_scikit_learns(tmp_path: Path) -> None:
 
     x, y = load_digits(return_X_y=True)
     data = Digits("unit").load(tmp_path / "needs no folder")
-    assert data.source == "official"
+    assert data.variant == "official"
     together = torch.cat([data.train_x, data.test_x])
     assert together.shape == (1797, 1, 8, 8) and len(data.test_y) == 360
     np.testing.assert_array_equal(together.reshape(-1, 64).numpy() * 16, x)
@@ -522,13 +522,13 @@ def test_real_cifar10() -> None:
     ]
     assert data.train_x.mean((0, 2, 3)).abs().max() < 1e-3
     assert (data.train_x.std((0, 2, 3)) - 1).abs().max() < 1e-3
-    assert data.source in ("official", "rebuilt, 98 of 60,000 images from JPEG")
+    assert data.variant in ("official", "rebuilt, 98 of 60,000 images from JPEG")
 
 
 def test_real_cifar100() -> None:
     data = real(Cifar100("unit"))
-    official = data.source == "official"
-    assert official or data.source == SUBSET
+    official = data.variant == "official"
+    assert official or data.variant == SUBSET
     train, test = (500, 100) if official else (8, 2)
     assert data.train_y.bincount().tolist() == [train] * 100 and data.test_y.bincount().tolist() == [test] * 100
     assert (data.train_x.mean((0, 2, 3)) - torch.tensor([0.5071, 0.4865, 0.4409])).abs().max() < 0.02

@@ -26,23 +26,25 @@ def exists(group: str, name: str) -> bool:
 
 
 @cache
-def option(group: str, name: str) -> Mapping[str, Any]:
+def option(group: str, name: str, folders: tuple[Path, ...] = (CONF,)) -> Mapping[str, Any]:
     """The content of an option, with what its defaults list brings (``[boba, _self_]``, ``/aggregator@rule: krum``).
 
-    Of Hydra's composition this follows what the options of a group use; interpolations stay as they are written.
-    Raises FileNotFoundError for an option that does not exist.
+    The first of ``folders`` that has the option counts, as in Hydra's search path. Of Hydra's composition this follows
+    what the options of a group use; interpolations stay as they are written. Raises FileNotFoundError for an option
+    that does not exist.
     """
-    content = _load(CONF / group / f"{name}.yaml")
+    places = [folder / group / f"{name}.yaml" for folder in folders]
+    content = _load(next((path for path in places if path.is_file()), places[0]))
     merged: dict[str, Any] = {}
     for part in content.pop("defaults", ["_self_"]):
         if part == "_self_":
             merged = _merge(merged, content)
         elif isinstance(part, str):
-            merged = _merge(merged, option(group, part))
+            merged = _merge(merged, option(group, part, folders))
         else:
             ((place, chosen),) = part.items()
             other, _, key = place.removeprefix("/").partition("@")
-            merged = _merge(merged, {key: option(other, chosen)})
+            merged = _merge(merged, {key: option(other, chosen, folders)})
     return merged
 
 

@@ -36,9 +36,6 @@ class Femnist:
     source = Source(
         name,
         layouts=(),
-        downloads=(),
-        num_train=None,
-        num_test=None,
         licence="public domain (NIST)",
         leaf=("femnist", "femnist/data"),
         recipe=(
@@ -78,8 +75,15 @@ def samples(writers: list[dict[str, Any]]) -> "tuple[Tensor, Tensor]":
     """Images (N, 1, 28, 28) and labels (N,) of the writers, one after the other."""
     import torch
 
-    x = np.concatenate([np.asarray(writer["x"], dtype=np.float32).reshape(-1, 784) for writer in writers])
-    y = np.concatenate([np.asarray(writer["y"], dtype=np.int64) for writer in writers])
+    try:
+        x = np.concatenate([np.asarray(writer["x"], dtype=np.float32).reshape(-1, 784) for writer in writers])
+        y = np.concatenate([np.asarray(writer["y"]) for writer in writers]).astype(np.int64, casting="safe")
+        if len(x) != len(y):
+            raise ValueError(f"{len(x)} images with {len(y)} labels")
+    except (ValueError, TypeError, KeyError) as error:
+        raise DataError(
+            f"femnist has other samples than images of 784 pixels ({error}); make its files again"
+        ) from error
     if len(y) and not (x.min() >= 0 and x.max() <= 1 and y.min() >= 0 and y.max() < Femnist.num_classes):
         raise DataError("femnist has pixels outside of [0, 1] or labels outside of 0 to 61; make its files again")
     return torch.from_numpy(x).view(-1, 1, 28, 28), torch.from_numpy(y)

@@ -14,9 +14,9 @@ Users = dict[str, dict[str, Any]]
 
 
 def users(files: Iterable[Checked]) -> Users:
-    """What the files say of every user: ``{"x": [...], "y": [...]}``, or ``{"raw": text}`` before samples are made.
+    """The data of every user: ``{"x": [...], "y": [...]}``, or ``{"raw": text}`` before samples are made.
 
-    Raises DataError for anything that is no such file, and where a user is in two of them.
+    Raises DataError for a file of another format, and for a user in two files.
     """
     found: Users = {}
     for file in files:
@@ -24,7 +24,9 @@ def users(files: Iterable[Checked]) -> Users:
             content = json.loads(file.content)
             own: Users = content["user_data"]
             lengths = [(len(data["x"]), len(data["y"])) for data in own.values() if "raw" not in data]
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            if not all(isinstance(data["raw"], str) for data in own.values() if "raw" in data):
+                raise TypeError("raw is not a text")
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             raise DataError(
                 f"{file.path}: not a JSON file of LEAF, expected user_data with x and y ({error!r})"
             ) from error
@@ -34,6 +36,11 @@ def users(files: Iterable[Checked]) -> Users:
             raise DataError(f"{file.path}: has user {min(twice)}, who is in another file too; make the files again")
         found |= own
     return found
+
+
+def count(users: Users) -> int:
+    """The number of samples of all users."""
+    return sum(len(data.get("y", ())) for data in users.values())
 
 
 def draw(names: Iterable[str], count: int, dataset: str) -> list[str]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from robustfl_bench import seeding
+from robustfl_bench.datasets.files import Source
 from robustfl_bench.datasets.mixtures import clusters_of, mixture
 from robustfl_bench.errors import check_fields
 from robustfl_bench.numerics.bernoulli import bernoulli_vectors
@@ -33,6 +34,7 @@ class LinearMixture:
     test_points: int = 100
 
     name = "linear_mixture"
+    source = Source(name, layouts=(), licence="none, drawn from the seed")
     num_classes = 1
 
     def __post_init__(self) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from robustfl_bench import seeding
+from robustfl_bench.datasets.files import Source
 from robustfl_bench.datasets.mixtures import clusters_of, mixture
 from robustfl_bench.errors import ConfigError, check_choice, check_fields
 
@@ -38,6 +39,7 @@ class MeanMixture:
     test_points: int = 100
 
     name = "mean_mixture"
+    source = Source(name, layouts=(), licence="none, drawn from the seed")
 
     def __post_init__(self) -> None:
         check_fields(self, num_clients=(1, math.inf), seed=(0, math.inf), num_clusters=(1, math.inf), dim=(1, math.inf))

@@ -42,7 +42,7 @@ def mixture(seed: int, num_clients: int, points: int, test_points: int, truth: n
         train_y,
         test_x,
         test_y,
-        source="generated",
+        variant="generated",
         owners=torch.arange(num_clients).repeat_interleave(points),
         clusters=torch.from_numpy(clusters).repeat_interleave(points),
         test_clusters=torch.from_numpy(every).repeat_interleave(test_points),

@@ -24,7 +24,7 @@ MIRRORS = (
 )
 LABELS = "qmnist-train-labels-idx2-int"
 SHA256 = "bb1b6e1ec7b04fd5696f1ed50b5f58f8ef195118edd5c93c81783df9740b8ac5"  # unpacked
-MD5 = "0058f8dd561b90ffdd0f734c6a30e5e4"  # as published
+PUBLISHED = "2c05dc77f6b916b38e455e97ab129a42a444f3dbef09b278a366f82904e0dd9f"  # packed
 CLASS, WRITER = 0, 2  # columns
 
 
@@ -50,9 +50,8 @@ class MnistWriters:
             Layout(folder, (File(LABELS, {f"sha256:{SHA256}": "official"}, 1_920_012),))
             for folder in ("mnist_writers", "qmnist", "QMNIST/raw")
         ),
-        downloads=(Download(f"{LABELS}.gz", MD5, MIRRORS),),
-        num_train=48_000,
-        num_test=12_000,
+        downloads=(Download(f"{LABELS}.gz", PUBLISHED, MIRRORS),),
+        sizes={"official": (48_214, 11_786)},  # of all writers, at the default train_share
         licence="BSD 3-clause",
         base=Mnist.source,
     )
@@ -85,6 +84,6 @@ class MnistWriters:
             train_y=images.train_y[rows],
             test_x=images.train_x[others],
             test_y=images.train_y[others],
-            source=f"{images.source}, writers {variant}",
+            variant=f"{images.variant}, writers {variant}",
             owners=torch.from_numpy(leaf.owners(map(len, train))),
         )

@@ -10,6 +10,7 @@ from robustfl_bench.datasets.mixtures import clusters_of
 from robustfl_bench.errors import ConfigError, check_fields
 
 if TYPE_CHECKING:
+    from robustfl_bench.datasets.files import Source
     from robustfl_bench.interfaces import Data, Dataset
 
 
@@ -33,6 +34,11 @@ class Rotated:
         if len(self.input_shape) != 3 or self.input_shape[1] != self.input_shape[2]:
             raise ConfigError(f"only square images can be turned, got inputs of shape {self.input_shape}")
         clusters_of(self.num_clients, self.num_clusters)
+
+    @property
+    def source(self) -> "Source | None":
+        """The files of the base; None if it says nothing of them."""
+        return getattr(self.base, "source", None)
 
     @property
     def name(self) -> str:

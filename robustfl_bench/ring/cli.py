@@ -111,9 +111,7 @@ def context() -> ForkServerContext:
     loopback = next(name for _, name in socket.if_nameindex() if name.startswith("lo"))
     os.environ.setdefault("GLOO_SOCKET_IFNAME", loopback)  # they are all on this machine
     found = multiprocessing.get_context("forkserver")
-    found.set_forkserver_preload(
-        [__name__, "robustfl_bench.engine.clients", "robustfl_bench.engine.rounds", "sklearn.datasets"]
-    )
+    found.set_forkserver_preload([__name__, "robustfl_bench.engine.clients", "robustfl_bench.engine.rounds"])
     return found
 
 
