@@ -103,10 +103,56 @@ def test_labels_and_pixels_have_ranges(femnist: Path) -> None:
         Femnist(3).load(femnist)
 
 
+@pytest.mark.parametrize(
+    "user",
+    [
+        {"x": [[0.5] * 783], "y": [1]},
+        {"x": [["dark"] * 784], "y": [1]},
+        {"x": [[0.5] * 784], "y": ["seven"]},
+        {"x": [[0.5] * 784], "y": [1.5]},
+        {"x": [[0.5] * 784], "y": [None]},
+        {"x": [[0.5] * 784], "y": [[1, 2]]},
+        {"x": [{}], "y": [1]},
+        {"x": [[float("nan")] * 784], "y": [1]},
+        {"x": [[0.5] * 784], "y": [62]},
+        {"x": [[0.5] * 784], "y": [-1]},
+        {"x": "a", "y": "b"},
+        {"raw": "text"},
+        {"raw": 5},
+        {"x": 5, "y": 6},
+    ],
+)
+def test_odd_samples_are_refused_in_one_line(femnist: Path, user: dict[str, Any]) -> None:
+    path = femnist / "femnist" / "train" / "more.json"
+    path.write_text(json.dumps({"user_data": {"odd": user}}))
+    (femnist / "femnist" / "test" / "more.json").write_text(
+        json.dumps({"user_data": {"odd": {"x": [[0.5] * 784], "y": [1]}}})
+    )
+    with pytest.raises(DataError) as caught:
+        Femnist(4).load(femnist)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("sample", [{"x": [5], "y": ["a"]}, {"x": ["a" * 80], "y": [5]}, {"raw": "text"}, {"raw": [1]}])
+def test_odd_characters_are_refused_in_one_line(tmp_path: Path, sample: dict[str, Any]) -> None:
+    for part in ("train", "test"):
+        path = tmp_path / "shakespeare" / part / "some.json"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps({"user_data": {"A": sample}}))
+    with pytest.raises(DataError) as caught:
+        ShakespeareLeaf(1, min_windows=1).load(tmp_path)
+    assert "\n" not in str(caught.value)
+
+
 def test_the_command_knows_files_without_checksums(femnist: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = ["--data-dir", str(femnist)]
     assert cli.main(["verify", "femnist", *folder]) == 0
-    assert capsys.readouterr().out.count("no checksum is published") == 4
+    told = capsys.readouterr().out
+    assert told.count("no checksum is published") == 4
+    assert "no digest, as the default settings do not suit these files: femnist has 3 clients" in told
+    assert cli.main(["list", *folder]) == 0
+    row = next(line for line in capsys.readouterr().out.splitlines() if line.startswith("femnist"))
+    assert row.split()[3:6] == ["12", "4", "ready"], "the samples in the folder"
     (femnist / "femnist" / "train" / "all_data_1_niid_0_keep_0_train_8.json.xz").write_bytes(b"damaged")
     assert cli.main(["verify", "femnist", *folder]) == 3
     assert "cannot be read: truncated or damaged?" in capsys.readouterr().out

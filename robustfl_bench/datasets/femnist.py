@@ -56,6 +56,8 @@ class Femnist:
 
         files, variant = read(self.source, folder)
         train, test = (leaf.users(f for f in files if f.name.startswith(part)) for part in ("train/", "test/"))
+        if texts := [user for part in (train, test) for user in part if "y" not in part[user]]:
+            raise DataError(f"{files[0].path}: {texts[0]} has no images; {self.source.remedy(folder)}")
         writers = leaf.draw((user for user in train if train[user]["y"] and user in test), self.num_clients, self.name)
         train_x, train_y = samples([train[writer] for writer in writers])
         test_x, test_y = samples([test[writer] for writer in writers])

@@ -211,7 +211,7 @@ class Capped:
         chunk: bytes = self.stream.read(size)
         self.left -= len(chunk)
         if self.left < 0:
-            raise DataError("is not in the archive, which unpacks to more than expected: another file")
+            raise DataError("unpacks to more than expected: another file")
         return chunk
 
 
@@ -232,7 +232,7 @@ def _check_archive(path: Path, files: tuple[File, ...]) -> list[Checked]:
     except UNPACK_ERRORS as error:
         problem = f"cannot be read from the archive: truncated or damaged? ({error})"
     except DataError as error:
-        problem = str(error)
+        problem = f"cannot be read from the archive, which {error}"
 
     def checked(file: File) -> Checked:
         place = f"{path}, {file.name}"

@@ -33,7 +33,7 @@ def build(name: str, config_dir: Path | None = None) -> "Dataset":
 
 
 def _folders(config_dir: Path | None) -> tuple[Path, ...]:
-    return (options.CONF,) if config_dir is None else (options.CONF, config_dir)
+    return (options.CONF,) if config_dir is None else (options.CONF, config_dir.resolve())
 
 
 def _built(value: Any, where: str) -> Any:
