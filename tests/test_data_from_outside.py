@@ -134,10 +134,11 @@ def test_a_missing_file_is_named_in_one_line(outside: Path, bench: Bench, capfd:
         ("_target_: not_there.Rings", "dataset=broken: cannot build not_there.Rings: No module named 'not_there'"),
         ("_target_: pathlib.Missing", "cannot build pathlib.Missing: module 'pathlib' has no attribute 'Missing'"),
         ("_target_: own_rings.Rings\nwidth: 3", "cannot build own_rings.Rings: Rings.__init__() got an unexpected"),
+        ("_target_: [", "dataset=broken: "),
         ("_target_: fractions.Fraction", "Fraction needs name, num_classes, input_shape, load, has no name"),
         (
             "_target_: own_rings.Rings\nnum_test: ${oc.env:HOME}",
-            "knows the keys of config.yaml only, got ${oc.env:HOME}",
+            "unknown resolver 'oc.env'",
         ),
     ],
 )
