@@ -39,7 +39,7 @@ class AgNews:
     unknown word; the first ``length`` tokens count. ``Data.vectors`` (words, ``embedding_dim``) come from the training
     texts, made once per machine, or from the user's ``embedding_file`` (absolute, or from the data folder).
 
-    BOBA uses this data set and says nothing of tokens and vectors; with these its numbers can be met.
+    BOBA uses this data set and does not state its tokens and vectors; with these its numbers can be reproduced.
     """
 
     min_frequency: int = 5
@@ -93,7 +93,7 @@ class AgNews:
 
 
 def cache_folder() -> Path:
-    """Where the vectors are kept: in the user's cache, as the data may lie where only others write."""
+    """The folder of the vectors: in the user's cache, as the data folder may be read-only."""
     from platformdirs import user_cache_path
 
     return user_cache_path("robustfl_bench") / "word_vectors"

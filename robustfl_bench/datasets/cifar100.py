@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 MEAN, SD = (0.5071, 0.4865, 0.4409), (0.2673, 0.2564, 0.2762)  # of all training pixels, red, green, blue
 
-SUBSET = "subset, the first 8 + 2 images of each class"  # enough to run the path, not to measure
+SUBSET = "subset, the first 8 + 2 images of each class"  # enough for a trial, too few to measure anything
 OFFICIAL_TRAIN = "sha256:735e79b04f092ca3d2e6d07f368c0a7d70d48c48d28865950cc24454cf45129b"
 OFFICIAL_TEST = "sha256:4b67687d9933c4db8f0831104447f15b93774f4f464bd0516f0f0f2ac83b7864"
 SUBSET_TRAIN = "sha256:b62c34318fc7d3979999ebb7e9618964b64c3706e17fb6f5c1f28354f5e2f2c5"

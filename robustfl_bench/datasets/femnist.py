@@ -23,8 +23,8 @@ SCALINGS = {"unit": (0.0, 1.0), "symmetric": (0.5, 0.5)}  # (x - centre) / unit
 class Femnist:
     """Images (N, 1, 28, 28) in 62 classes: digits, upper and lower case; dark on white, pixels in [0, 1].
 
-    Clients are writers, ``num_clients`` of those in LEAF's files. Each has a training and a test part; tests are on all
-    test parts together. ``scaling`` unit leaves the pixels as they are, symmetric stretches them to [-1, 1].
+    Clients are writers, ``num_clients`` of those in LEAF's files. Each has a training and a test part; the test set is
+    all test parts together. ``scaling`` unit leaves the pixels as they are, symmetric stretches them to [-1, 1].
     """
 
     num_clients: int = 1039

@@ -1,4 +1,4 @@
-"""From pixels to tensors: what the image data sets share."""
+"""From pixels to tensors, for all image data sets."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING

@@ -44,7 +44,7 @@ def count(users: Users) -> int:
 
 
 def draw(names: Iterable[str], count: int, dataset: str) -> list[str]:
-    """``count`` of the users, in order; the same ones in every run. More clients extend the choice."""
+    """``count`` of the users, in order, the same in every run; a larger count adds users and drops none."""
     known = sorted(names)
     if count > len(known):
         raise ConfigError(f"{dataset} has {len(known)} clients with enough samples; set num_clients={len(known)}")

@@ -22,7 +22,7 @@ class LinearMixture:
     """``num_clients`` machines in ``num_clusters`` clusters of equal size, each with ``points`` pairs (x, y).
 
     ``x ~ N(0, I)`` in ``dim`` dimensions, ``y = <x, theta> + N(0, noise_variance)``; the cluster's ``theta`` has
-    coordinates Bernoulli(0.5), scaled to norm 1. Drawn from ``seed``, nothing is read from disk.
+    coordinates Bernoulli(0.5), scaled to norm 1. Drawn from ``seed``; no file is read.
     """
 
     num_clients: int
@@ -48,7 +48,7 @@ class LinearMixture:
         return (self.dim,)
 
     def load(self, folder: Path) -> "Data":
-        """Draw the data; ``folder`` is not looked at."""
+        """Draw the data; ``folder`` is not used."""
         truth = bernoulli_vectors(self.num_clusters, self.dim, 1.0, seeding.generator(self.seed, "true parameters"))
         return mixture(self.seed, self.num_clients, self.points, self.test_points, truth, self._draw)
 

@@ -23,8 +23,8 @@ class MeanMixture:
     """``num_clients`` machines in ``num_clusters`` clusters of equal size, each with ``points`` vectors.
 
     Every coordinate of a cluster's mean is ``low`` or ``high``, with equal chance. The vectors are ``gaussian`` with
-    ``noise_variance`` around it, or ``poisson``: then the client means are not sub-Gaussian, which the theory of the
-    Three-Stage algorithm asks for and BRIFCA's does not. A vector is its own target. Drawn from ``seed``.
+    ``noise_variance`` around it, or ``poisson``, whose client means are not sub-Gaussian. The theory of the Three-Stage
+    algorithm needs sub-Gaussian means, BRIFCA's does not. A vector is its own target. Drawn from ``seed``.
     """
 
     num_clients: int
@@ -61,7 +61,7 @@ class MeanMixture:
         return self.dim
 
     def load(self, folder: Path) -> "Data":
-        """Draw the data; ``folder`` is not looked at."""
+        """Draw the data; ``folder`` is not used."""
         rng = seeding.generator(self.seed, "true parameters")
         truth = np.where(rng.integers(2, size=(self.num_clusters, self.dim)) == 1, float(self.high), float(self.low))
         return mixture(self.seed, self.num_clients, self.points, self.test_points, truth, self._draw)

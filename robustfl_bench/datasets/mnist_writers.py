@@ -1,4 +1,4 @@
-"""MNIST by its real writers, whom QMNIST names (Yadav and Bottou, NeurIPS 2019, https://arxiv.org/abs/1905.10498)."""
+"""MNIST by its real writers, as listed in QMNIST (Yadav and Bottou, NeurIPS 2019, https://arxiv.org/abs/1905.10498)."""
 
 import math
 from dataclasses import dataclass, replace
@@ -33,8 +33,8 @@ class MnistWriters:
     """The 60,000 training images of MNIST, by the 539 people who wrote them: 19 to 131 each.
 
     A client is a writer, ``num_clients`` of them are drawn. Each keeps a random ``train_share`` of its images for
-    training, the same in every run; tests are on what all of them leave over. ``scaling`` as in images.py. A stand-in
-    for FEMNIST with real differences between clients, and half as hard.
+    training, the same in every run; the other images of all writers are the test set. ``scaling`` as in images.py.
+    A stand-in for FEMNIST, with real differences between clients and half its difficulty.
     """
 
     num_clients: int = 539

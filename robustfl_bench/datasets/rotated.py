@@ -1,4 +1,4 @@
-"""Rotated images: clusters of clients that hold their pictures differently (IFCA, Ghosh et al., NeurIPS 2020, 6.2)."""
+"""Rotated images: each cluster of clients has its own angle (IFCA, Ghosh et al., NeurIPS 2020, 6.2)."""
 
 import math
 from dataclasses import dataclass, replace
@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Rotated:
-    """The images of ``base`` dealt evenly to clients, whose cluster says how they are turned.
+    """The images of ``base``, dealt evenly to clients and rotated by the angle of the client's cluster.
 
-    4 clusters: by 0, 90, 180, 270 degrees; 2: by 0 and 180. Every training image is used once (the paper uses each
-    under every angle), the test images are there under every angle.
+    The angles are 0, 90, 180 and 270 degrees for 4 clusters, 0 and 180 for 2. Every training image is used once (the
+    paper uses it under every angle); every test image is used under every angle.
     """
 
     base: "Dataset"

@@ -30,10 +30,11 @@ RECIPE = (
 
 @dataclass(frozen=True)
 class Roles:
-    """Windows of 80 characters, as places in the alphabet, (N, 80) int32, and the character behind each, one of 80.
+    """Windows of 80 characters, as places in the alphabet, (N, 80) int32, and the next character of each, one of 80.
 
-    Clients are speaking roles, each with a training and a test part; tests are on all test parts together. Those with
-    fewer than ``min_windows`` for training or none for testing are left out, ``num_clients`` of the others are drawn.
+    Clients are speaking roles, each with a training and a test part; the test set is all test parts together. Roles
+    with fewer than ``min_windows`` for training or none for testing are left out. ``num_clients`` of the others are
+    drawn.
     """
 
     num_clients: int = 71
@@ -62,7 +63,7 @@ class Roles:
 
 @dataclass(frozen=True)
 class Shakespeare(Roles):
-    """From the text of every role: the first ``train_share`` of it for training, a window every ``stride`` characters.
+    """Windows of the text of every role, one every ``stride`` characters; the first ``train_share`` is for training.
 
     White space counts as one space, characters outside of the alphabet are left out. The defaults are those of ARFL.
     """
@@ -101,7 +102,7 @@ class Shakespeare(Roles):
 
 @dataclass(frozen=True)
 class ShakespeareLeaf(Roles):
-    """From the samples that LEAF has made and split, taken as they are; unknown characters count as spaces."""
+    """The samples that LEAF has made and split, unchanged; unknown characters count as spaces."""
 
     name = "shakespeare_leaf"
     source = Source(
