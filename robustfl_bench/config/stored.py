@@ -49,7 +49,7 @@ def expand(arguments: Sequence[str], store: Callable[[str, str, Mapping[str, Any
         names = []
         for path in value.split(","):
             config = {key: item for key, item in FORMS[form](read(path)).items() if key not in chosen}
-            name = hashlib.sha256(f"{form} {path}".encode()).hexdigest()[:8]
+            name = f"config_{hashlib.sha256(path.encode()).hexdigest()[:8]}"  # hydra takes some digests for numbers
             groups = [{f"override /{group}": None} for group in GROUPS if group in config or group not in chosen]
             store(form, name, {"defaults": [*groups, "_self_"], **config, "origin": f"{form}={path}"})
             names.append(name)
