@@ -19,11 +19,11 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from robustfl_bench.interfaces import Data
+from robustfl_bench.interfaces import Data, Dataset
 
 
 @dataclass(frozen=True)
-class Rings:
+class Rings(Dataset):
     num_test: int = 10
 
     name = "rings"
@@ -135,7 +135,7 @@ def test_a_missing_file_is_named_in_one_line(outside: Path, bench: Bench, capfd:
         ("_target_: pathlib.Missing", "cannot build pathlib.Missing: module 'pathlib' has no attribute 'Missing'"),
         ("_target_: own_rings.Rings\nwidth: 3", "cannot build own_rings.Rings: Rings.__init__() got an unexpected"),
         ("_target_: [", "dataset=broken: "),
-        ("_target_: fractions.Fraction", "Fraction needs name, num_classes, input_shape, load, has no name"),
+        ("_target_: fractions.Fraction", "Fraction must inherit from robustfl_bench.interfaces.Dataset"),
         (
             "_target_: own_rings.Rings\nnum_test: ${oc.env:HOME}",
             "unknown resolver 'oc.env'",

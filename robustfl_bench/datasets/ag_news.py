@@ -6,7 +6,6 @@ import io
 import math
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -14,9 +13,7 @@ from robustfl_bench.datasets import text, word_vectors
 from robustfl_bench.datasets.download import Download
 from robustfl_bench.datasets.files import File, Layout, Source, read
 from robustfl_bench.errors import ConfigError, check_fields
-
-if TYPE_CHECKING:
-    from robustfl_bench.interfaces import Data
+from robustfl_bench.interfaces import Data, Dataset
 
 TRAIN = "76a0a2d2f92b286371fe4d4044640910a04a803fdd2538e0f3f29a5c6f6b672e"  # SHA-256
 TEST = "521465c2428ed7f02f8d6db6ffdd4b5447c1c701962353eb2c40d548c3c85699"
@@ -32,7 +29,7 @@ MIRRORS = ("https://raw.githubusercontent.com/mhjabreel/CharCnn_Keras/master/dat
 
 
 @dataclass(frozen=True)
-class AgNews:
+class AgNews(Dataset):
     """120,000 training and 7,600 test texts (World, Sports, Business, Sci/Tech) as token ids, (N, length) int32.
 
     A text is title and description. Words that the training texts have fewer than ``min_frequency`` times are one
@@ -48,6 +45,7 @@ class AgNews:
     embedding_dim: int = 100
 
     name = "ag_news"
+    content = "words"
     num_classes = 4
     source = Source(
         name,
@@ -66,10 +64,8 @@ class AgNews:
     def input_shape(self) -> tuple[int, ...]:
         return (self.length,)
 
-    def load(self, folder: Path) -> "Data":
+    def load(self, folder: Path) -> Data:
         import torch
-
-        from robustfl_bench.interfaces import Data
 
         (train, test), variant = read(self.source, folder)
         (train_texts, train_y), (test_texts, test_y) = parse(train.content), parse(test.content)

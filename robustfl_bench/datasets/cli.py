@@ -151,8 +151,7 @@ def _data(dataset: "Dataset", root: Path) -> "Data":
 
 def sources(dataset: "Dataset") -> list[Source]:
     """The descriptions of a data set's files, those of its base first; empty if it has none."""
-    own: Source | None = getattr(dataset, "source", None)
-    found = [own] if own else []
+    found = [dataset.source] if dataset.source else []
     while found and found[0].base is not None:
         found.insert(0, found[0].base)
     return found

@@ -8,21 +8,21 @@ from typing import TYPE_CHECKING
 from robustfl_bench import seeding
 from robustfl_bench.datasets.mixtures import clusters_of
 from robustfl_bench.errors import ConfigError, check_fields
+from robustfl_bench.interfaces import Data, Dataset
 
 if TYPE_CHECKING:
     from robustfl_bench.datasets.files import Source
-    from robustfl_bench.interfaces import Data, Dataset
 
 
 @dataclass(frozen=True)
-class Rotated:
+class Rotated(Dataset):
     """The images of ``base``, dealt evenly to clients and rotated by the angle of the client's cluster.
 
     The angles are 0, 90, 180 and 270 degrees for 4 clusters, 0 and 180 for 2. Every training image is used once (the
     paper uses it under every angle); every test image is used under every angle.
     """
 
-    base: "Dataset"
+    base: Dataset
     num_clients: int
     seed: int
     num_clusters: int = 4
@@ -38,7 +38,7 @@ class Rotated:
     @property
     def source(self) -> "Source | None":
         """The files of the base; None if it says nothing of them."""
-        return getattr(self.base, "source", None)
+        return self.base.source
 
     @property
     def name(self) -> str:
@@ -55,7 +55,7 @@ class Rotated:
         """Those of the base."""
         return self.base.num_classes
 
-    def load(self, folder: Path) -> "Data":
+    def load(self, folder: Path) -> Data:
         """Read the base and turn it; raises DataError as the base does."""
         import numpy as np
         import torch

@@ -12,7 +12,7 @@ from torch import Tensor
 ROUNDING = 1e-5  # how wrong a float32 root mean squared error may be, relative to what it is made of
 
 
-class Choices:
+class ModelChoice:
     """The models of least squared error of clients, for linear models that move from call to call.
 
     When a model moves by v, a client's root mean squared error changes by at most its slope times |v|. A client is

@@ -10,11 +10,11 @@ from torch import Tensor
 
 from robustfl_bench.engine.network import Network
 from robustfl_bench.engine.samples import Batch, Samples
-from robustfl_bench.interfaces import ConfigError, check_choice, check_fields
+from robustfl_bench.interfaces import ConfigError, LocalUpdate, check_choice, check_fields
 
 
 @dataclass(frozen=True)
-class LocalSgd:
+class LocalSgd(LocalUpdate):
     """A client takes ``steps`` SGD steps from the server's model at the round's learning rate, or ``epochs`` passes.
 
     A step is on a batch of ``batch_size`` of its samples drawn anew, in a pass on the next of its shuffled samples.

@@ -11,13 +11,13 @@ from torch import Tensor
 from robustfl_bench import seeding
 from robustfl_bench.engine.network import Network
 from robustfl_bench.engine.samples import Batch, Population, Samples
-from robustfl_bench.interfaces import ConfigError, check_fields
+from robustfl_bench.interfaces import ConfigError, LocalUpdate, check_fields
 
 ROOM = 64  # models by which the store grows
 
 
 @dataclass(frozen=True)
-class Saga:
+class Saga(LocalUpdate):
     """A client sends the gradient of one of its blocks of samples, corrected by what it knows of all of them.
 
     Its samples are cut, once and at random, into blocks of ``batch_size``. It sends
@@ -54,10 +54,6 @@ class Saga:
         out += memory["saga_means"][chosen]
         memory["saga_means"][chosen] += old
         return losses
-
-    def step_size(self, lr: float) -> float:
-        """What the server multiplies the aggregate with."""
-        return lr
 
     def _begin(
         self, network: Network, params: Tensor, population: Population, blocks: int, memory: dict[str, Tensor]
