@@ -1,4 +1,4 @@
-"""The parts of an experiment, one base class for each config group, and what the parts are told about a round.
+"""The parts of an experiment, one base class for each config group, and the views of a round that the parts get.
 
 A part is a subclass. Abilities have their defaults here; a part overrides those that it has. To type checkers some are
 read-only properties: a part may have a class attribute, a field or a property there. Importing this module does not

@@ -1,7 +1,7 @@
-"""Which of several models suits each client best, round after round, without asking every client every time.
+"""Which of several models suits each client best, round after round, without computing every loss in every round.
 
-Asking is half the work of clustered linear regression; but a client whose best model was clearly the best stays with it
-until the models have moved far enough for another to be as good.
+These losses are half the work of clustered linear regression. But a client whose best model was clearly the best stays
+with it until the models have moved far enough for another one to be as good.
 """
 
 from collections.abc import Callable, Sequence

@@ -13,7 +13,7 @@ from robustfl_bench.engine.network import Network
 from robustfl_bench.engine.samples import Batch, Population, Samples
 from robustfl_bench.interfaces import ConfigError, LocalUpdate, check_fields
 
-ROOM = 64  # models by which the store grows
+ROOM = 64  # rows by which the table of models grows
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class Saga(LocalUpdate):
         losses = network.gradients(params, batch, out)
         old = torch.empty_like(out)
         network.own_gradients(memory["saga_models"][memory["saga_used"][blocks]], batch, old)
-        _store(params, blocks, memory)
+        _note(params, blocks, memory)
         out -= old
         share = torch.tensor(batch.sizes) / torch.from_numpy(samples.sizes)  # of the client's samples
         torch.mul(out, share[:, None].to(out), out=old)
@@ -88,7 +88,7 @@ def _draw(samples: Samples, width: int, ends: np.ndarray) -> tuple[Batch, Tensor
     return Batch(x[index], y[index], tuple(sizes)), torch.tensor(np.array(blocks), device=x.device)
 
 
-def _store(params: Tensor, blocks: Tensor, memory: dict[str, Tensor]) -> None:
+def _note(params: Tensor, blocks: Tensor, memory: dict[str, Tensor]) -> None:
     """Note that ``blocks`` were used at ``params``, in the place of a model that no block needs any more."""
     models, used = memory["saga_models"], memory["saga_used"]
     free = np.setdiff1d(np.arange(len(models)), used.cpu().numpy())
