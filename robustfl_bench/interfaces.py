@@ -368,6 +368,8 @@ class ServerView:
     """``loss`` maps models (k, d) to their mean losses (k,) float64 on the server's data; ``gradient`` (d,) to (d,)."""
     losses_of: Callable[[Tensor, Tensor], Tensor]
     """Asks ``clients`` (m,) for their mean training losses (m,) float64 with a model (d,); Byzantine ones may lie."""
+    layers: tuple[int, ...] = ()
+    """Sizes of the model's parameter tensors, in the order of ``params``; empty where nobody knows them."""
 
     @cached_property
     def class_updates(self) -> Tensor:
@@ -408,7 +410,8 @@ class LocalUpdate(Part):
 class Aggregator(Part):
     """A robust rule: a pure function of the updates and of what it remembers.
 
-    ``ring`` is how clients on a ring compute it, None for a rule that needs a server.
+    ``ring`` is how clients on a ring compute it, None for a rule that needs a server. ``exempt`` names the promises of
+    the contract that the rule does not make, each with the reason.
     """
 
     if TYPE_CHECKING:
@@ -416,8 +419,12 @@ class Aggregator(Part):
         @property
         def ring(self) -> RingForm | None:
             """How clients on a ring compute the rule."""
+
+        @property
+        def exempt(self) -> Mapping[str, str]:
+            """Promises that the rule does not make."""
     else:
-        ring = None
+        ring, exempt = None, {}
 
     def check(self, n: int) -> None:
         """Raise ConfigError when n clients are too few for the rule; called before any data are loaded."""

@@ -211,6 +211,7 @@ def _aggregate(federation: Federation, updates: Updates, cohort: Cohort, model: 
         loss=lambda params: network.losses(params, federation.server.x, federation.server.y),
         gradient=lambda params: network.gradient(params, federation.server.x, federation.server.y),
         losses_of=federation.reported_losses,
+        layers=tuple(shape.numel() for _, shape in network.slots.values()),
     )
     if parts.pre_aggregation is not None:
         updates = parts.pre_aggregation(updates, seeding.generator(s.seed, "pre-aggregation", model.round))
