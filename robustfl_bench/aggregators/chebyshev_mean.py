@@ -1,0 +1,38 @@
+"""Mean of values brought within a number of standard deviations: ``tm_cheby`` of FL-Byzantine-Library."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import torch
+
+from robustfl_bench.interfaces import Aggregator, ServerView, check_fields
+from robustfl_bench.updates import Aggregate, Updates
+
+
+@dataclass(frozen=True)
+class ChebyshevMean(Aggregator):
+    """Mean of every coordinate after its values are brought within ``deviations`` standard deviations of their mean.
+
+    Standard deviations have n - 1 in the denominator; one client alone is followed. No number of attackers is assumed.
+    A single wild value moves both the mean and the range, so the rule is not robust.
+    """
+
+    exempt: ClassVar[Mapping[str, str]] = {
+        "robust": "one wild value moves the mean and stretches the range around it",
+    }
+
+    deviations: float = 1.0
+
+    def __post_init__(self) -> None:
+        check_fields(self, deviations=(0, math.inf))
+
+    def __call__(self, updates: Updates, server: ServerView) -> Aggregate:
+        def reduce(block: Any) -> Any:
+            values = torch.as_tensor(block).double()
+            mean = values.mean(1, keepdim=True)
+            spread = self.deviations * (values - mean).square().sum(1, keepdim=True).div(max(updates.n - 1, 1)).sqrt()
+            return torch.maximum(torch.minimum(values, mean + spread), mean - spread).mean(1).float()
+
+        return Aggregate(updates.by_sorted_column(reduce))

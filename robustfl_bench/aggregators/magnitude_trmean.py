@@ -1,0 +1,46 @@
+"""Trimmed mean by magnitude: ``tm_abs`` of FL-Byzantine-Library (Ozfatura et al.)."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import torch
+
+from robustfl_bench.interfaces import Aggregator, ConfigError, ServerView, check_fields
+from robustfl_bench.updates import Aggregate, Updates
+
+
+@dataclass(frozen=True)
+class MagnitudeTrMean(Aggregator):
+    """Mean of every coordinate without its f values of largest magnitude and its f of smallest; needs n > 2f.
+
+    Of equal magnitudes the negative value counts as the smaller.
+    """
+
+    exempt: ClassVar[Mapping[str, str]] = {
+        "translation": "magnitudes depend on the origin",
+    }
+
+    num_byzantine: int
+
+    def __post_init__(self) -> None:
+        check_fields(self, num_byzantine=(0, math.inf))
+
+    def check(self, n: int) -> None:
+        """Raise ConfigError when trimming leaves nothing of n clients."""
+        if n <= 2 * self.num_byzantine:
+            raise ConfigError(
+                f"magnitude TrMean needs n > 2f, got n={n}, f={self.num_byzantine}; lower num_byzantine_declared"
+            )
+
+    def __call__(self, updates: Updates, server: ServerView) -> Aggregate:
+        self.check(updates.n)
+        kept = slice(self.num_byzantine, updates.n - self.num_byzantine)
+
+        def reduce(block: Any) -> Any:
+            values = torch.as_tensor(block)
+            order = values.abs().argsort(dim=1, stable=True)[:, kept]
+            return values.gather(1, order).mean(1, dtype=torch.float64).to(values.dtype)
+
+        return Aggregate(updates.by_sorted_column(reduce))

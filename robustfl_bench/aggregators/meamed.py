@@ -1,0 +1,33 @@
+"""MeaMed, the mean around the median (Xie, Koyejo, Gupta, arXiv 1802.10116, section 3, "mean-around-median")."""
+
+import math
+from dataclasses import dataclass
+
+from robustfl_bench.interfaces import Aggregator, ConfigError, ServerView, check_choice, check_fields
+from robustfl_bench.numerics.near_median import mean_near_median
+from robustfl_bench.updates import Aggregate, Updates
+
+
+@dataclass(frozen=True)
+class MeaMed(Aggregator):
+    """Mean of the n - f values of every coordinate that are nearest to its median; needs n > 2f. f = 0 is the mean.
+
+    ``even`` says what the median of an even number of clients is: the mean of the two middle values, or the lower one
+    as in ByzFL. byzpy calls this rule mean of medians.
+    """
+
+    num_byzantine: int
+    even: str = "mean"
+
+    def __post_init__(self) -> None:
+        check_fields(self, num_byzantine=(0, math.inf))
+        check_choice("even", self.even, ("mean", "lower"))
+
+    def check(self, n: int) -> None:
+        """Raise ConfigError when n clients are too few for f."""
+        if n <= 2 * self.num_byzantine:
+            raise ConfigError(f"MeaMed needs n > 2f, got n={n}, f={self.num_byzantine}; lower num_byzantine_declared")
+
+    def __call__(self, updates: Updates, server: ServerView) -> Aggregate:
+        self.check(updates.n)
+        return Aggregate(mean_near_median(updates, updates.n - self.num_byzantine, self.even))

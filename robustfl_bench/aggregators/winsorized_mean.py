@@ -1,0 +1,44 @@
+"""Winsorized mean: extremes are brought to the range of the rest, not left out.
+
+Dixon, Annals of Mathematical Statistics 1960; ``tm_capped`` of FL-Byzantine-Library.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from robustfl_bench.interfaces import Aggregator, ConfigError, ServerView, check_fields
+from robustfl_bench.updates import Aggregate, Updates
+
+
+@dataclass(frozen=True)
+class WinsorizedMean(Aggregator):
+    """Mean of every coordinate in which the f largest values are lowered to the next one, the f smallest raised.
+
+    Needs n > 2f; f = 0 is the mean. The trimmed mean leaves these values out.
+    """
+
+    num_byzantine: int
+
+    def __post_init__(self) -> None:
+        check_fields(self, num_byzantine=(0, math.inf))
+
+    def check(self, n: int) -> None:
+        """Raise ConfigError when n clients are too few for f."""
+        if n <= 2 * self.num_byzantine:
+            raise ConfigError(
+                f"winsorized mean needs n > 2f, got n={n}, f={self.num_byzantine}; lower num_byzantine_declared"
+            )
+
+    def __call__(self, updates: Updates, server: ServerView) -> Aggregate:
+        self.check(updates.n)
+        n, f = updates.n, self.num_byzantine
+
+        def reduce(block: Any) -> Any:
+            values = torch.as_tensor(block)[:, f : n - f]
+            total = values.sum(1, dtype=torch.float64) + f * (values[:, 0].double() + values[:, -1].double())
+            return (total / n).to(values.dtype)
+
+        return Aggregate(updates.by_sorted_column(reduce))
