@@ -1,0 +1,63 @@
+"""Bulyan: Krum chooses the clients, a trimmed mean around the median makes one update of them.
+
+El Mhamdi, Guerraoui, Rouault, ICML 2018, section 4, https://arxiv.org/abs/1802.07927.
+"""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from robustfl_bench.interfaces import Aggregator, ConfigError, ServerView, check_choice, check_fields
+from robustfl_bench.numerics.near_median import mean_near_median
+from robustfl_bench.updates import Aggregate, Updates
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Bulyan(Aggregator):
+    """Mean of the n - 4f values of every coordinate nearest to the median, among n - 2f clients that Krum selects.
+
+    ``selection`` says how. ``repeated``: Krum chooses one client, which is taken out, until there are n - 2f; of m
+    clients left, each is compared with its m - f - 2 nearest others, at least one. ``once``: the n - 2f best scores of
+    a single pass, as in several libraries. Theory and ``check`` ask for n >= 4f + 3; the rule can compute from
+    n = 4f + 1 on, so that it also runs on the few means which bucketing makes.
+    """
+
+    num_byzantine: int
+    selection: str = "repeated"
+
+    def __post_init__(self) -> None:
+        check_fields(self, num_byzantine=(0, math.inf))
+        check_choice("selection", self.selection, ("repeated", "once"))
+
+    def check(self, n: int) -> None:
+        """Raise ConfigError when n clients are too few for Bulyan's guarantee."""
+        if n < 4 * self.num_byzantine + 3:
+            raise ConfigError(
+                f"Bulyan needs n >= 4f + 3, got n={n}, f={self.num_byzantine}; lower num_byzantine_declared"
+            )
+
+    def __call__(self, updates: Updates, server: ServerView) -> Aggregate:
+        n, f = updates.n, self.num_byzantine
+        if n <= 4 * f:
+            raise ConfigError(f"Bulyan cannot trim unless n > 4f, got n={n}, f={f}")
+        dists = updates.sq_dists.cpu().numpy().copy()
+        np.fill_diagonal(dists, math.inf)
+        chosen = self._repeated(dists) if self.selection == "repeated" else _scores(dists, f).argsort(kind="stable")
+        return Aggregate(mean_near_median(Updates(updates.matrix[np.sort(chosen[: n - 2 * f])]), n - 4 * f))
+
+    def _repeated(self, dists: Array) -> NDArray[np.intp]:
+        """The clients in the order in which Krum, asked again and again, chooses them."""
+        left, chosen = list(range(len(dists))), []
+        for _ in range(len(dists) - 2 * self.num_byzantine):
+            chosen.append(left.pop(int(_scores(dists[np.ix_(left, left)], self.num_byzantine).argmin())))
+        return np.array(chosen)
+
+
+def _scores(dists: Array, f: int) -> Array:
+    """Krum's scores (m,): sums of the squared distances to the m - f - 2 nearest others, at least one."""
+    sums: Array = np.sort(dists, axis=1)[:, : max(len(dists) - f - 2, 1)].sum(axis=1)
+    return sums
