@@ -1,0 +1,54 @@
+"""Centered clipping: steps from the last aggregate that no client can make long.
+
+Karimireddy, He, Jaggi, ICML 2021, equation (CC), https://arxiv.org/abs/2012.10333.
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+import torch
+
+from robustfl_bench.interfaces import Aggregator, ServerView, check_fields, check_flags
+from robustfl_bench.numerics.clipping import ClippingCentre
+from robustfl_bench.updates import Aggregate, Updates
+
+
+@dataclass(frozen=True)
+class CenteredClipping(Aggregator):
+    """``steps`` of ``v + mean of (x_i - v) min(1, radius / |x_i - v|)`` from the last aggregate, from 0 at first.
+
+    The paper makes one step with a radius of 10 / (1 - beta), beta being the clients' momentum: 10 without momentum,
+    100 with 0.9 (the default of ByzFL). With ``per_layer`` every parameter tensor of the model is clipped by itself
+    (as in FL-Byzantine-Library). ``weights`` are the clients' coefficients; the last aggregate has the rest to 1.
+    """
+
+    exempt: ClassVar[Mapping[str, str]] = {
+        "unanimous": "no client moves it farther than the radius",
+        "translation": "it starts from the last aggregate",
+        "scale": "the radius is a length",
+    }
+
+    radius: float = 10.0
+    steps: int = 1
+    per_layer: bool = False
+
+    def __post_init__(self) -> None:
+        check_fields(self, radius=(0, math.inf), steps=(1, math.inf))
+        check_flags(self, "per_layer")
+
+    def __call__(self, updates: Updates, server: ServerView) -> Aggregate:
+        if not self.per_layer:
+            return self._clipped(updates, server.previous)
+        layers = server.layers or (updates.d,)
+        starts = [None] * len(layers) if server.previous is None else server.previous.split(layers)
+        parts = zip(updates.matrix.split(layers, dim=1), starts, strict=True)
+        return Aggregate(torch.cat([self._clipped(Updates(rows), start).vector for rows, start in parts]))
+
+    def _clipped(self, updates: Updates, start: torch.Tensor | None) -> Aggregate:
+        centre = ClippingCentre(updates, start, self.radius)
+        for _ in range(self.steps):
+            centre.step(np.arange(updates.n))
+        return centre.aggregate()

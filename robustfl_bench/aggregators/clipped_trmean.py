@@ -1,0 +1,53 @@
+"""Centered clipping, then a trimmed mean of what was clipped: ``cc_tm`` of FL-Byzantine-Library (Ozfatura et al.)."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+import torch
+
+from robustfl_bench.interfaces import Aggregator, ConfigError, ServerView, check_fields
+from robustfl_bench.numerics.clipping import ClippingCentre
+from robustfl_bench.updates import Aggregate, Updates
+
+
+@dataclass(frozen=True)
+class ClippedTrMean(Aggregator):
+    """Trimmed mean of the updates, each brought within ``radius`` of where centered clipping has moved.
+
+    Clipping takes ``steps`` from the last aggregate, 0 at first; then every coordinate loses its f largest and f
+    smallest values. The library starts the next round where clipping ended; here it is the aggregate.
+    """
+
+    exempt: ClassVar[Mapping[str, str]] = {
+        "unanimous": "no client moves it farther than the radius",
+        "translation": "it starts from the last aggregate",
+        "scale": "the radius is a length",
+    }
+
+    num_byzantine: int
+    radius: float = 1.0
+    steps: int = 1
+
+    def __post_init__(self) -> None:
+        check_fields(self, num_byzantine=(0, math.inf), radius=(0, math.inf), steps=(1, math.inf))
+
+    def check(self, n: int) -> None:
+        """Raise ConfigError when trimming leaves nothing of n clients."""
+        if n <= 2 * self.num_byzantine:
+            raise ConfigError(
+                f"clipped TrMean needs n > 2f, got n={n}, f={self.num_byzantine}; lower num_byzantine_declared"
+            )
+
+    def __call__(self, updates: Updates, server: ServerView) -> Aggregate:
+        self.check(updates.n)
+        centre = ClippingCentre(updates, server.previous, self.radius)
+        for _ in range(self.steps):
+            centre.step(np.arange(updates.n))
+        factors = torch.from_numpy(centre.factors()).to(updates.device)
+        near = (1 - factors).to(updates.matrix.dtype)[:, None] * centre.aggregate().vector
+        clipped = Updates(factors.to(updates.matrix.dtype)[:, None] * updates.matrix + near)
+        kept = slice(self.num_byzantine, updates.n - self.num_byzantine)
+        return Aggregate(clipped.by_sorted_column(lambda values: values[:, kept].mean(1)))

@@ -1,0 +1,58 @@
+"""S-CC: centered clipping in turns, over small groups that mix clients of all directions.
+
+Ozfatura, Ozfatura, Küpçü, Gündüz, IEEE TIFS 2024, "Byzantines can also learn from history", section V,
+https://arxiv.org/abs/2208.09894; defaults of the authors' FL-Byzantine-Library.
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from robustfl_bench.interfaces import Aggregator, ServerView, check_fields, check_flags
+from robustfl_bench.numerics.clipping import ClippingCentre
+from robustfl_bench.updates import Aggregate, Updates
+
+
+@dataclass(frozen=True)
+class SequentialClipping(Aggregator):
+    """One step of centered clipping for each group of clients after the other, from the last aggregate.
+
+    Clients are sorted by the cosine between their update and the last aggregate and cut into ``bucket_size`` parts; a
+    group has one random client of every part. In the first round all groups are random. With ``mean_first`` the mean
+    of a group is clipped, instead of each of its updates. ``weights`` are as in centered clipping.
+    """
+
+    exempt: ClassVar[Mapping[str, str]] = {
+        "order": "groups are drawn by position in the matrix",
+        "unanimous": "no group moves it farther than the radius",
+        "translation": "it starts from the last aggregate",
+        "scale": "the radius is a length",
+    }
+
+    radius: float = 1.0
+    bucket_size: int = 3
+    mean_first: bool = False
+
+    def __post_init__(self) -> None:
+        check_fields(self, radius=(0, math.inf), bucket_size=(1, math.inf))
+        check_flags(self, "mean_first")
+
+    def __call__(self, updates: Updates, server: ServerView) -> Aggregate:
+        centre = ClippingCentre(updates, server.previous, self.radius)
+        random = server.previous is None
+        order = server.rng.permutation(updates.n) if random else centre.cosines.argsort(kind="stable")
+        for group in self._groups(order, server.rng):
+            if self.mean_first:
+                centre.step_to_mean(group)
+            else:
+                centre.step(group)
+        return centre.aggregate()
+
+    def _groups(self, order: NDArray[np.intp], rng: np.random.Generator) -> list[NDArray[np.intp]]:
+        """Groups with one client of each of ``bucket_size`` parts of the order; the last may lack some."""
+        parts = [rng.permutation(part) for part in np.array_split(order, min(self.bucket_size, len(order)))]
+        return [np.array([part[i] for part in parts if i < len(part)]) for i in range(len(parts[0]))]

@@ -1,0 +1,81 @@
+"""Shortening updates to a length, also their differences from a vector that moves."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from robustfl_bench.numerics.gram_space import Array, length, sq_dists_to
+from robustfl_bench.updates import Aggregate, Updates
+
+
+def clip_factors(lengths: Tensor, radius: float) -> Tensor:
+    """What vectors of these lengths (n,) are multiplied with so that none is longer than ``radius``, (n,)."""
+    return torch.where(lengths > radius, radius / lengths, 1.0)
+
+
+def median_norm(norms: Tensor) -> float:
+    """Median of the norms (n,), for an even number the mean of the two middle ones."""
+    ordered = norms.sort().values
+    return float((ordered[(len(ordered) - 1) // 2] + ordered[len(ordered) // 2]) / 2)
+
+
+@dataclass
+class ClippingCentre:
+    """A vector that moves towards the updates, each of which can move it no further than ``radius``.
+
+    It begins at ``start`` (d,), or at 0, and is ``start`` plus a combination of the updates' differences from it, with
+    the coefficients ``moved`` (n,). So a step costs n^2 operations, whatever d is. ``gram`` (n, n) has the inner
+    products of these differences, ``cosines`` (n,) those between updates and ``start``, 0 where either has no length.
+    """
+
+    updates: Updates
+    start: Tensor | None
+    radius: float
+
+    def __post_init__(self) -> None:
+        n = self.updates.n
+        joint = np.zeros((n + 1, n + 1))
+        if self.start is None:
+            joint[:n, :n] = self.updates.gram.cpu().numpy()
+        else:
+            joint = self.updates.joint_gram(self.start[None]).cpu().numpy()
+        lengths = np.sqrt(joint.diagonal().clip(min=0))
+        products = joint[:n, n]
+        self.cosines: Array = np.divide(
+            products / (lengths[n] or 1.0), lengths[:n], out=np.zeros(n), where=(lengths[:n] > 0) & (lengths[n] > 0)
+        )
+        self.gram: Array = joint[:n, :n] - products - products[:, None] + joint[n, n]
+        self.moved: Array = np.zeros(n)
+
+    def factors(self) -> Array:
+        """What the updates' differences from the vector are multiplied with to be no longer than the radius, (n,)."""
+        return _factors(np.sqrt(sq_dists_to(self.gram, self.moved)), self.radius)
+
+    def step(self, members: NDArray[np.intp]) -> None:
+        """Move by the mean of the clipped differences between these clients' updates and the vector."""
+        shares = np.zeros(len(self.moved))
+        shares[members] = self.factors()[members] / len(members)
+        self.moved = self.moved + shares - shares.sum() * self.moved
+
+    def step_to_mean(self, members: NDArray[np.intp]) -> None:
+        """Move by the clipped difference between the mean of these clients' updates and the vector."""
+        means = np.zeros(len(self.moved))
+        means[members] = 1 / len(members)
+        ahead = means - self.moved
+        self.moved = self.moved + float(_factors(np.array(length(self.gram, ahead)), self.radius)) * ahead
+
+    def aggregate(self) -> Aggregate:
+        """The vector, with the updates' coefficients; ``start`` has what these lack to 1."""
+        weights = torch.from_numpy(self.moved).to(self.updates.device)
+        aggregate = self.updates.combine(weights)
+        if self.start is None:
+            return aggregate
+        return Aggregate(aggregate.vector + (1 - float(self.moved.sum())) * self.start, aggregate.weights)
+
+
+def _factors(lengths: Array, radius: float) -> Array:
+    factors: Array = np.divide(radius, lengths, out=np.ones_like(lengths), where=lengths > radius)
+    return factors
