@@ -1,0 +1,81 @@
+"""DnC, divide and conquer: spectral filtering of random coordinates (Shejwalkar, Houmansadr, NDSS 2021, Algorithm 2).
+
+https://www.ndss-symposium.org/ndss-paper/manipulating-the-byzantine-optimizing-model-poisoning-attacks-and-defenses-for-federated-learning/
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+import torch
+from scipy.linalg import eigh
+
+from robustfl_bench.interfaces import Aggregator, ServerView, check_fields
+from robustfl_bench.numerics.gram_space import Array
+from robustfl_bench.numerics.ranking import num_kept
+from robustfl_bench.updates import Aggregate, Updates, cross_products
+
+
+@dataclass(frozen=True)
+class Dnc(Aggregator):
+    """Mean of the clients that no filter rejects.
+
+    Each of ``num_iters`` filters looks at ``sub_dim`` random coordinates (all of them, where there are fewer) and
+    rejects the ``floor(fraction * f)`` clients that deviate most from the mean along the direction of most variance.
+    Where every client is rejected by some filter, those that are rejected least often count; the paper does not say.
+    The defaults for ``num_iters`` and ``fraction`` are the paper's; several libraries make 5 passes.
+    """
+
+    exempt: ClassVar[Mapping[str, str]] = {
+        "robust": "a filter sees one direction, in which the largest attacker hides smaller ones",
+    }
+
+    num_byzantine: int
+    num_iters: int = 1
+    fraction: float = 1.0
+    sub_dim: int = 10_000
+
+    def __post_init__(self) -> None:
+        check_fields(
+            self,
+            num_byzantine=(0, math.inf),
+            num_iters=(1, math.inf),
+            fraction=(0, math.inf),
+            sub_dim=(1, math.inf),
+        )
+
+    @property
+    def _rejected(self) -> int:
+        return math.floor(self.fraction * self.num_byzantine + 1e-9)
+
+    def check(self, n: int) -> None:
+        """Raise ConfigError when a filter leaves no client."""
+        num_kept("DnC", n, self._rejected)
+
+    def __call__(self, updates: Updates, server: ServerView) -> Aggregate:
+        kept = num_kept("DnC", updates.n, self._rejected)
+        rejections = np.zeros(updates.n, dtype=np.intp)
+        for _ in range(self.num_iters):
+            deviations = _deviations(self._gram(updates, server.rng))
+            rejections[np.argsort(deviations, kind="stable")[kept:]] += 1
+        members = torch.from_numpy(rejections == rejections.min()).to(updates.counts)
+        return updates.combine(members / members.sum())
+
+    def _gram(self, updates: Updates, rng: np.random.Generator) -> Array:
+        """Inner products (n, n) of the updates' random coordinates."""
+        if updates.d <= self.sub_dim:
+            return updates.gram.cpu().numpy()
+        drawn = torch.from_numpy(rng.choice(updates.d, self.sub_dim, replace=False)).to(updates.device)
+        rows = updates.matrix[:, drawn]
+        return cross_products(rows, rows).cpu().numpy()
+
+
+def _deviations(gram: Array) -> Array:
+    """How far the points (n,) deviate from their mean along the direction of most variance, in units of the largest
+    singular value."""
+    means = gram.mean(axis=0)
+    centred, last = gram - means - means[:, None] + means.mean(), len(gram) - 1
+    deviations: Array = np.abs(eigh(centred, subset_by_index=[last, last])[1][:, 0])
+    return deviations
