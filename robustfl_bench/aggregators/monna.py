@@ -1,0 +1,42 @@
+"""MoNNA's rule: the mean of a trusted update and those nearest to it (Farhadkhani et al., ICML 2023, Algorithm 1).
+
+https://proceedings.mlr.press/v202/farhadkhani23a.html
+"""
+
+import math
+from dataclasses import dataclass
+
+from robustfl_bench.interfaces import Aggregator, ConfigError, ServerView, check_fields
+from robustfl_bench.numerics.ranking import mean_of_lowest, num_kept
+from robustfl_bench.updates import Aggregate, Updates
+
+
+@dataclass(frozen=True)
+class Monna(Aggregator):
+    """Mean of the n - f updates nearest to a trusted one.
+
+    In the paper, peers average and each trusts itself. A server has its ``own`` update, trained on its own data;
+    ``trusted`` null takes that one, which is a reference and not in the mean. A number trusts the client in that row,
+    0 being the first, as ByzFL does.
+    """
+
+    num_byzantine: int
+    trusted: int | None = None
+
+    def __post_init__(self) -> None:
+        check_fields(self, num_byzantine=(0, math.inf), trusted=(0, math.inf))
+
+    def check(self, n: int) -> None:
+        """Raise ConfigError when f leaves no client, or there is no trusted one."""
+        num_kept("MoNNA", n, self.num_byzantine)
+        if self.trusted is not None and self.trusted >= n:
+            raise ConfigError(f"trusted must be < n, got trusted={self.trusted}, n={n}")
+
+    def __call__(self, updates: Updates, server: ServerView) -> Aggregate:
+        self.check(updates.n)
+        if self.trusted is None:
+            gram = updates.joint_gram(server.update[None])
+            sq_dists = gram.diagonal()[:-1] - 2 * gram[:-1, -1]  # up to the trusted update's own length
+        else:
+            sq_dists = updates.sq_dists[self.trusted]
+        return mean_of_lowest(updates, sq_dists, updates.n - self.num_byzantine)
