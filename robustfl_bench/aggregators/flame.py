@@ -1,0 +1,75 @@
+"""FLAME: clustering by direction, clipping to the median length, noise (Nguyen et al., USENIX Security 2022).
+
+Algorithm 1, https://www.usenix.org/conference/usenixsecurity22/presentation/nguyen
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from scipy.cluster.hierarchy import linkage
+
+from robustfl_bench.interfaces import Aggregator, ServerView, check_choice, check_fields
+from robustfl_bench.numerics.clipping import clip_factors, median_norm
+from robustfl_bench.numerics.directions import cosines
+from robustfl_bench.numerics.gram_space import Array
+from robustfl_bench.updates import Aggregate, Updates
+
+
+@dataclass(frozen=True)
+class Flame(Aggregator):
+    """Mean of the updates of one majority cluster, shortened to the median of all norms, plus Gaussian noise.
+
+    HDBSCAN on the cosine distances makes the cluster. As FLAME asks it for clusters of more than half of the clients,
+    and for no density (``min_samples`` 1), it finds one: the first group of that size which single linkage makes.
+    Cosines are those between the clients' ``models``, as in the paper, or between their ``updates``, as in some codes.
+    The noise has ``noise`` times the median norm as its standard deviation; the paper takes 0.001
+    for images and texts, 0.01 for network traffic.
+    """
+
+    exempt: ClassVar[Mapping[str, str]] = {
+        "unanimous": "it adds noise",
+        "translation": "cosines and lengths depend on the origin",
+    }
+
+    compare: str = "models"
+    noise: float = 0.001
+
+    def __post_init__(self) -> None:
+        check_choice("compare", self.compare, ("models", "updates"))
+        check_fields(self, noise=(0, math.inf))
+
+    def __call__(self, updates: Updates, server: ServerView) -> Aggregate:
+        bound = median_norm(updates.norms)
+        members = torch.from_numpy(majority_cluster(1 - self._cosines(updates, server))).to(updates.device)
+        weights = members * clip_factors(updates.norms, bound) / members.sum()
+        aggregate = updates.combine(weights, members)
+        if self.noise == 0:
+            return aggregate
+        noise = torch.from_numpy(server.rng.normal(size=updates.d) * (self.noise * bound)).to(aggregate.vector)
+        return replace(aggregate, vector=aggregate.vector + noise, weights=None)
+
+    def _cosines(self, updates: Updates, server: ServerView) -> Array:
+        if self.compare == "updates":
+            return cosines(updates.gram.cpu().numpy())
+        joint, step = updates.joint_gram(server.params[None]).cpu().numpy(), server.step_size
+        along = step * joint[:-1, -1]
+        return cosines(step**2 * joint[:-1, :-1] - along - along[:, None] + joint[-1, -1])
+
+
+def majority_cluster(dists: Array) -> NDArray[np.bool_]:
+    """The first group of more than half of the points that single linkage makes of their distances (n, n), as (n,)."""
+    n = len(dists)
+    if n == 1:
+        return np.ones(1, dtype=bool)
+    tree = linkage(dists[np.triu_indices(n, 1)], "single")
+    held: NDArray[np.bool_] = np.eye(2 * n - 1, n, dtype=bool)  # the points of every node of the tree
+    for node, (left, right, *_) in enumerate(tree, start=n):
+        held[node] = held[int(left)] | held[int(right)]
+    sizes = held.sum(axis=1)
+    members: NDArray[np.bool_] = held[int(np.argmax(sizes > n // 2))]
+    return members

@@ -1,0 +1,85 @@
+"""SignGuard: filters by the length of updates and by the share of their positive and negative numbers.
+
+Xu, Huang, Song, Lan, ICDCS 2022, Algorithm 2, https://arxiv.org/abs/2109.05872.
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+import torch
+
+from robustfl_bench.interfaces import Aggregator, ServerView, check_choice, check_fields
+from robustfl_bench.numerics.clipping import clip_factors, median_norm
+from robustfl_bench.numerics.directions import cosines
+from robustfl_bench.numerics.gram_space import Array
+from robustfl_bench.numerics.mean_shift import largest_cluster
+from robustfl_bench.updates import Aggregate, Updates
+
+SIMILARITY = ("none", "cosine", "distance")
+
+
+@dataclass(frozen=True)
+class SignGuard(Aggregator):
+    """Mean of the updates that pass two filters, shortened to the median of all norms.
+
+    Norms must lie between ``lower`` and ``upper`` times that median. Then the shares of positive, zero and negative
+    numbers among a random ``fraction`` of the coordinates, each relative to the largest share, are clustered by mean
+    shift with a bandwidth that reaches half of the clients; only the largest cluster passes. With ``similarity`` (the
+    paper's SignGuard-Sim and -Dist) there is a fourth feature: cosine with, or distance from, the last aggregate, in
+    the first round the client's median cosine with, or distance from, the others; both relative to the largest.
+
+    The paper draws coordinates, its code takes a run of neighbours. Where nobody passes both filters, those of the
+    second count.
+    """
+
+    exempt: ClassVar[Mapping[str, str]] = {
+        "translation": "signs and lengths depend on the origin",
+    }
+
+    lower: float = 0.1
+    upper: float = 3.0
+    fraction: float = 0.1
+    similarity: str = "none"
+
+    def __post_init__(self) -> None:
+        check_fields(self, lower=(0, 1), upper=(1, math.inf), fraction=(1e-9, 1))
+        check_choice("similarity", self.similarity, SIMILARITY)
+
+    def __call__(self, updates: Updates, server: ServerView) -> Aggregate:
+        norms = updates.norms
+        middle = median_norm(norms)
+        of_length = ((norms >= self.lower * middle) & (norms <= self.upper * middle)).cpu().numpy()
+        features = self._sign_shares(updates, server.rng)
+        if self.similarity != "none":
+            features = np.column_stack([features, _relative(self._similarity(updates, server))])
+        passed = largest_cluster(features)
+        members = torch.from_numpy(passed & of_length if (passed & of_length).any() else passed).to(updates.device)
+        weights = members * clip_factors(norms, middle) / members.sum()
+        return updates.combine(weights, members)
+
+    def _sign_shares(self, updates: Updates, rng: np.random.Generator) -> Array:
+        """Shares (n, 3) of positive, zero and negative numbers, each relative to the largest."""
+        drawn = rng.choice(updates.d, max(1, round(self.fraction * updates.d)), replace=False)
+        signs = updates.matrix[:, torch.from_numpy(drawn).to(updates.device)].sign()
+        shares = torch.stack([(signs == value).double().mean(dim=1) for value in (1, 0, -1)])
+        return np.column_stack([_relative(share) for share in shares.cpu().numpy()])
+
+    def _similarity(self, updates: Updates, server: ServerView) -> Array:
+        """Cosines with, or distances from, the last aggregate or the typical other client, (n,), none negative."""
+        gram = updates.gram if server.previous is None else updates.joint_gram(server.previous[None])
+        inner = gram.cpu().numpy()
+        if self.similarity == "cosine":
+            pairs = cosines(inner).clip(min=0)
+        else:
+            squares = inner.diagonal()
+            pairs = np.sqrt((squares + squares[:, None] - 2 * inner).clip(min=0))
+        found: Array = np.median(pairs, axis=1) if server.previous is None else pairs[:-1, -1]
+        return found
+
+
+def _relative(values: Array) -> Array:
+    most = values.max()
+    return values / most if most > 0 else values
