@@ -1,0 +1,76 @@
+"""LASA, layer-adaptive sparsified model aggregation (Xu, Zhang, Hu, WACV 2025, Algorithm 1).
+
+"Achieving Byzantine-resilient federated learning via layer-adaptive sparsified model aggregation",
+https://arxiv.org/abs/2409.01435.
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from robustfl_bench.interfaces import Aggregator, ServerView, check_fields
+from robustfl_bench.numerics.clipping import clip_factors, median_norm
+from robustfl_bench.numerics.gram_space import Array
+from robustfl_bench.updates import Aggregate, Updates
+
+
+@dataclass(frozen=True)
+class Lasa(Aggregator):
+    """The mean of sparse updates, layer by layer, over clients of usual length and direction in that layer.
+
+    Updates are shortened to the median of all norms, and of each the ``sparsity`` share of smallest numbers becomes 0.
+    In every parameter tensor a client counts if its norm, and the share of positive ones among its numbers, are within
+    ``length_limit`` and ``sign_limit`` standard deviations of the clients' median; where nobody is, all count. The
+    share is shrunk towards a half by the sparsity, which changes no decision and is left out here.
+
+    The defaults are those of the authors' code. It prunes weights only, and no biases; here all numbers of the model
+    are pruned together.
+    """
+
+    exempt: ClassVar[Mapping[str, str]] = {
+        "unanimous": "the smallest numbers of an update count as 0",
+        "translation": "signs and lengths depend on the origin",
+    }
+
+    sparsity: float = 0.3
+    length_limit: float = 1.0
+    sign_limit: float = 1.0
+
+    def __post_init__(self) -> None:
+        check_fields(self, sparsity=(0, 1), length_limit=(0, math.inf), sign_limit=(0, math.inf))
+
+    def __call__(self, updates: Updates, server: ServerView) -> Aggregate:
+        factors = clip_factors(updates.norms, median_norm(updates.norms))
+        least = self._least(updates.matrix)
+        layers = server.layers or (updates.d,)
+        parts = [self._layer(rows, least, factors) for rows in updates.matrix.split(layers, dim=1)]
+        return Aggregate(torch.cat(parts))
+
+    def _least(self, matrix: Tensor) -> Tensor:
+        """The magnitude (n, 1) that the numbers of each update must exceed to stay; -1 where all stay."""
+        pruned = matrix.shape[1] - math.floor((1 - self.sparsity) * matrix.shape[1] + 1e-9)
+        if pruned == 0:
+            return matrix.new_full((len(matrix), 1), -1.0)
+        return matrix.abs().kthvalue(pruned, dim=1, keepdim=True).values
+
+    def _layer(self, rows: Tensor, least: Tensor, factors: Tensor) -> Tensor:
+        """The aggregate (k,) of one layer's rows (n, k)."""
+        sparse = rows.where(rows.abs() > least, 0)
+        norms = factors * torch.linalg.vector_norm(sparse, dim=1, dtype=torch.float64)
+        signs = sparse.sign().double()
+        shares = signs.sum(dim=1) / signs.abs().sum(dim=1).clamp(min=1)
+        usual = _usual(norms.cpu().numpy(), self.length_limit) & _usual(shares.cpu().numpy(), self.sign_limit)
+        members = torch.from_numpy(usual if usual.any() else ~usual).to(rows.device)
+        return Updates(sparse).combine(members * factors / members.sum()).vector
+
+
+def _usual(values: Array, limit: float) -> NDArray[np.bool_]:
+    """Which values are less than ``limit`` standard deviations from their median; all, where they are equal."""
+    away, deviation = np.abs(values - np.median(values)), values.std()
+    return away < limit * deviation if deviation > 0 else np.ones(len(values), dtype=bool)
