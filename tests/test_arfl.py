@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 import torch
 
-from robustfl_bench.aggregators.arfl import Arfl, loss_weights
+from robustfl_bench.aggregators.arfl import Arfl
 from robustfl_bench.aggregators.cfl import Cfl
 from robustfl_bench.aggregators.krum import Krum
 from robustfl_bench.interfaces import ConfigError
+from robustfl_bench.numerics.simplex import penalised_weights
 from robustfl_bench.updates import Updates
 from tests import reference_arfl as reference
 from tests.rounds import make_server, skewed_round
@@ -29,7 +30,7 @@ def instance(seed):
 def test_weights_solve_the_quadratic_program(seed):
     losses, counts, share = instance(seed)
     lam = share * counts.sum()
-    weights = loss_weights(losses, counts, lam)
+    weights = penalised_weights(losses, counts, lam)
     best = reference.objective(reference.solve_qp(losses, counts, lam), losses, counts, lam)
     assert reference.objective(weights, losses, counts, lam) == pytest.approx(best, rel=1e-8, abs=1e-8)
     assert weights.min() >= 0 and weights.sum() == pytest.approx(1, abs=1e-12)
@@ -38,15 +39,15 @@ def test_weights_solve_the_quadratic_program(seed):
 
 def test_the_instances_are_of_all_kinds():
     """Some leave clients out, some do not; otherwise the program would not be tried."""
-    left_out = [np.count_nonzero(loss_weights(x, m, s * m.sum()) == 0) for x, m, s in map(instance, range(200))]
+    left_out = [np.count_nonzero(penalised_weights(x, m, s * m.sum()) == 0) for x, m, s in map(instance, range(200))]
     assert 50 < np.count_nonzero(left_out) < 150
 
 
 def test_the_ends_of_lambda():
     rng = np.random.default_rng(0)
     losses, counts = rng.gamma(2, 1, 50), rng.integers(1, 100, 50).astype(float)
-    np.testing.assert_allclose(loss_weights(losses, counts, 1e12 * counts.sum()), counts / counts.sum(), rtol=1e-9)
-    alone = loss_weights(losses, counts, 1e-9 * counts.sum())
+    np.testing.assert_allclose(penalised_weights(losses, counts, 1e12 * counts.sum()), counts / counts.sum(), rtol=1e-9)
+    alone = penalised_weights(losses, counts, 1e-9 * counts.sum())
     assert alone.argmax() == losses.argmin() and alone.max() == pytest.approx(1)
 
 
@@ -54,18 +55,18 @@ def test_weights_are_those_of_the_clients_in_any_order_and_of_losses_up_to_a_con
     rng = np.random.default_rng(1)
     losses, counts = rng.gamma(2, 1, 30), rng.integers(1, 100, 30).astype(float)
     order = rng.permutation(30)
-    weights = loss_weights(losses, counts, 500.0)
+    weights = penalised_weights(losses, counts, 500.0)
     assert 0 < np.count_nonzero(weights) < 30
-    np.testing.assert_allclose(loss_weights(losses[order], counts[order], 500.0), weights[order], rtol=1e-12)
-    np.testing.assert_allclose(loss_weights(losses + 1e6, counts, 500.0), weights, rtol=1e-6)
+    np.testing.assert_allclose(penalised_weights(losses[order], counts[order], 500.0), weights[order], rtol=1e-12)
+    np.testing.assert_allclose(penalised_weights(losses + 1e6, counts, 500.0), weights, rtol=1e-6)
 
 
 def test_who_reports_no_number_has_no_weight():
     losses = np.array([0.5, np.inf, 0.7, np.nan])
-    weights = loss_weights(losses, np.ones(4), 4.0)
+    weights = penalised_weights(losses, np.ones(4), 4.0)
     assert weights[1] == weights[3] == 0
-    np.testing.assert_allclose(weights[[0, 2]], loss_weights(losses[[0, 2]], np.ones(2), 4.0))
-    assert not loss_weights(np.full(3, np.inf), np.ones(3), 3.0).any()
+    np.testing.assert_allclose(weights[[0, 2]], penalised_weights(losses[[0, 2]], np.ones(2), 4.0))
+    assert not penalised_weights(np.full(3, np.inf), np.ones(3), 3.0).any()
 
 
 class Asked:
@@ -124,10 +125,10 @@ def test_clients_who_lie_about_their_losses_have_the_weight():
     """The paper's limitation (section 6): tiny losses bring their clients most of the weight."""
     losses, counts = np.full(20, 2.3), np.ones(20)
     losses[:6] = 0
-    weights = loss_weights(losses, counts, 20.0)
+    weights = penalised_weights(losses, counts, 20.0)
     assert weights[:6].sum() > 0.7
     losses[6:] = 3.4
-    assert loss_weights(losses, counts, 20.0)[:6].sum() == pytest.approx(1)
+    assert penalised_weights(losses, counts, 20.0)[:6].sum() == pytest.approx(1)
 
 
 # --- CFL and Multi-Krum ----------------------------------------------------------------------------------------------

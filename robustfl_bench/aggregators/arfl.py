@@ -2,15 +2,13 @@
 
 from dataclasses import dataclass, replace
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 
 from robustfl_bench.interfaces import Aggregator, ConfigError, ServerView, check_choice, check_fields
+from robustfl_bench.numerics.simplex import penalised_weights
 from robustfl_bench.updates import Aggregate, Updates
 
 LOSS_AT = ("aggregated", "received")
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -43,7 +41,9 @@ class Arfl(Aggregator):
             raise ConfigError("arfl needs the update of every client by itself; set pre_aggregation=none")
         if "losses" in server.memory:
             losses = server.memory["losses"].clone()
-            found = loss_weights(losses.cpu().numpy(), counts.cpu().numpy(), self.regularization * float(counts.sum()))
+            found = penalised_weights(
+                losses.cpu().numpy(), counts.cpu().numpy(), self.regularization * float(counts.sum())
+            )
             weights = torch.from_numpy(found).to(counts)
         else:
             losses, weights = server.losses_of(server.params, torch.arange(len(counts))), counts
@@ -54,22 +54,3 @@ class Arfl(Aggregator):
         moved = server.step_size if self.loss_at == "aggregated" else 0.0
         losses[clients] = server.losses_of(server.params - moved * aggregate.vector, clients)
         return replace(aggregate, memory={"losses": losses})
-
-
-def loss_weights(losses: Array, counts: Array, regularization: float) -> Array:
-    """The weights (N,) that minimise ``sum a L + regularization / 2 sum a^2 / counts`` over the simplex (Theorem 4.3).
-
-    Of the clients by rising loss, the p best take part: as many as have a loss below the level ``(sum m L +
-    regularization) / sum m`` of those up to them; weights are ``m (level - L) / regularization``.
-    """
-    known = np.flatnonzero(np.isfinite(losses))
-    weights = np.zeros(len(losses))
-    if not len(known):
-        return weights
-    order = known[np.argsort(losses[known], kind="stable")]
-    above, m = losses[order] - losses[order[0]], counts[order]
-    levels = (np.cumsum(m * above) + regularization) / np.cumsum(m)
-    worse = np.flatnonzero(levels < above)
-    p = worse[0] if len(worse) else len(order)
-    weights[order[:p]] = m[:p] * (levels[p - 1] - above[:p]) / regularization
-    return weights
