@@ -99,7 +99,7 @@ def test_table_1_is_printed_with_its_formulas(tmp_path: Path) -> None:
     with initialize_config_dir(str(CONF), version_base="1.3"):
         overrides = ["+experiment=brace/table1", "+threat=brace/none"]
         cfgs = [
-            compose("config", [*overrides, f"+method=brace_{who}/{rule}"])
+            compose("config", [*overrides, f"+method=brace/{rule}", f"communication={who}"])
             for rule, who in (("signsgd", "ring"), ("krum", "star"))
         ]
     on_ring, at_server = (plan(cfg) for cfg in cfgs)
