@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from robustfl_bench.communication.chunks import ring_sum
 from robustfl_bench.interfaces import (
