@@ -9,7 +9,7 @@ from robustfl_bench.config import options
 from robustfl_bench.papers.known import TABLES
 from robustfl_bench.results import matching
 from robustfl_bench.results.records import last_metrics, leaf, text
-from robustfl_bench.results.selection import canonical
+from robustfl_bench.results.where import canonical
 from tests import presets
 from tests.conftest import Bench, run_folders
 

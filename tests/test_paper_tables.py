@@ -19,7 +19,7 @@ from robustfl_bench.papers.tables import PaperCell
 from robustfl_bench.results import archive, comparison_formats, matching, records
 from robustfl_bench.results.comparison import Comparison, compare
 from robustfl_bench.results.records import NoRuns
-from robustfl_bench.results.selection import SelectionError
+from robustfl_bench.results.where import ConfigError
 from tests.conftest import run_cli
 
 ONE, TWO = TABLES["boba/table1_mnist"], TABLES["boba/table2_mnist"]
@@ -304,7 +304,7 @@ def test_quick_runs_on_demand_say_what_they_are(tmp_path: Path, capsys: pytest.C
 def test_quick_runs_of_two_sizes_are_not_mixed(tmp_path: Path) -> None:
     make_run(tmp_path, "average", "ipm", scale="quick", rounds=5)
     make_run(tmp_path, "average", "ipm", 1, scale="quick", rounds=6)
-    with pytest.raises(SelectionError, match=r"rounds \(5, 6\).*--where rounds="):
+    with pytest.raises(ConfigError, match=r"rounds \(5, 6\).*--where rounds="):
         made(tmp_path, scale="quick")
     assert made(tmp_path, scale="quick", conditions=["rounds=5"]).cells["", "average", "ipm"].measured.seeds == 1
 
@@ -312,7 +312,7 @@ def test_quick_runs_of_two_sizes_are_not_mixed(tmp_path: Path) -> None:
 def test_one_seed_twice_is_refused(tmp_path: Path) -> None:
     make_run(tmp_path)
     make_run(tmp_path, eval_every=10)
-    with pytest.raises(SelectionError, match=r"seed 0 of boba / ipm has two runs, .* in eval_every; add .*where"):
+    with pytest.raises(ConfigError, match=r"seed 0 of boba / ipm has two runs, .* in eval_every; add .*where"):
         made(tmp_path)
     found = made(tmp_path, conditions=["eval_every=10"])
     assert found.cells["", "boba", "ipm"].measured.seeds == 1 and "where eval_every=10" in found.remarks
@@ -325,7 +325,7 @@ def test_how_often_a_run_is_evaluated_matters_only_where_the_best_round_counts(
     make_run(tmp_path, seed=1, eval_every=10)
     assert made(tmp_path).cells["", "boba", "ipm"].measured.seeds == 2
     monkeypatch.setitem(TWO.values, "accuracy", "best_accuracy")  # type: ignore[attr-defined]
-    with pytest.raises(SelectionError, match=r"eval_every \(1, 10\)"):
+    with pytest.raises(ConfigError, match=r"eval_every \(1, 10\)"):
         made(tmp_path)
 
 
@@ -549,7 +549,7 @@ def test_damaged_summary_files(tmp_path: Path, content: str | None, told: str) -
     path = tmp_path / "runs.csv"
     if content is not None:
         path.write_text(content)
-    with pytest.raises((SelectionError, NoRuns), match=told):
+    with pytest.raises((ConfigError, NoRuns), match=told):
         archive.read(str(path))
 
 
@@ -559,5 +559,5 @@ def test_a_number_that_is_none_is_told(results: Path, tmp_path: Path) -> None:
     table = pd.read_csv(path, dtype=str, keep_default_na=False)
     table.loc[0, "final_accuracy"] = "high"
     table.to_csv(path, index=False)
-    with pytest.raises(SelectionError, match=r"runs.csv is damaged: could not convert string to float: 'high'"):
+    with pytest.raises(ConfigError, match=r"runs.csv is damaged: could not convert string to float: 'high'"):
         archive.read(str(path))

@@ -20,7 +20,7 @@ from robustfl_bench.papers.known import TABLES
 from robustfl_bench.papers.tables import PaperTable, Published, published
 from robustfl_bench.results import matching
 from robustfl_bench.results.records import leaf, text
-from robustfl_bench.results.selection import canonical
+from robustfl_bench.results.where import canonical
 
 assert cli  # registers the typed settings with hydra
 

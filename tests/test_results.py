@@ -19,7 +19,7 @@ from filelock import FileLock
 from robustfl_bench.results import plots, records, tables
 from robustfl_bench.results.commands import join_commands
 from robustfl_bench.results.formats import render
-from robustfl_bench.results.selection import SelectionError
+from robustfl_bench.results.where import ConfigError
 from robustfl_bench.results.styles import styles
 from tests.conftest import run_cli
 
@@ -390,7 +390,7 @@ def test_settings_that_differ_within_a_cell(
 ) -> None:
     make_run(tmp_path, seed=0, **first)
     make_run(tmp_path, seed=1, **second)
-    with pytest.raises(SelectionError, match=name):
+    with pytest.raises(ConfigError, match=name):
         tables.pivot(records.load(tmp_path))
 
 
@@ -404,7 +404,7 @@ def test_the_seed_of_generated_data_is_no_other_setting(tmp_path: Path) -> None:
 def test_a_setting_that_differs_only_across_cells_is_found(tmp_path: Path) -> None:
     for rule, attack, rounds in (("krum", "ipm", 4), ("krum", "lie", 4), ("boba", "ipm", 4), ("boba", "lie", 8)):
         make_run(tmp_path, rule, attack, steps=rounds)
-    with pytest.raises(SelectionError, match=r"steps \(4, 8\)"):
+    with pytest.raises(ConfigError, match=r"steps \(4, 8\)"):
         tables.pivot(records.load(tmp_path))
 
 
@@ -420,7 +420,7 @@ def test_the_advice_leads_to_a_table(tmp_path: Path) -> None:
     for dataset, lr in (("a", 0.1), ("a", 0.2), ("b", 0.3), ("b", 0.4)):
         make_run(tmp_path, lr=lr, data={"_target_": dataset, "size": len(dataset)})
     runs = records.load(tmp_path)
-    with pytest.raises(SelectionError) as caught:
+    with pytest.raises(ConfigError) as caught:
         tables.pivot(runs)
     words = str(caught.value).split()
     conditions = [after for word, after in pairwise(words) if word == "--where"]
@@ -433,7 +433,7 @@ def test_one_run_in_two_folders_is_refused(tmp_path: Path) -> None:
     twin.mkdir()
     for file in folder.iterdir():
         (twin / file.name).write_bytes(file.read_bytes())
-    with pytest.raises(SelectionError, match="one run lies in two folders"):
+    with pytest.raises(ConfigError, match="one run lies in two folders"):
         tables.pivot(records.load(tmp_path))
 
 

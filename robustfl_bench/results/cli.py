@@ -17,7 +17,7 @@ from robustfl_bench.results.export import tidy
 from robustfl_bench.results.formats import FORMATS, render
 from robustfl_bench.results.matching import held
 from robustfl_bench.results.records import STATES, NoRuns
-from robustfl_bench.results.selection import SelectionError, check_name, where
+from robustfl_bench.results.where import ConfigError, check_name, where
 from robustfl_bench.results.values import KNOWN
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         sys.stdout.flush()
         for warning in caught:
             print(f"robustfl-results: {warning.message}", file=sys.stderr)
-    except SelectionError as error:
+    except ConfigError as error:
         print(f"robustfl-results: {error}", file=sys.stderr)
         return 2
     except NoRuns as error:
@@ -167,7 +167,7 @@ def _table(arguments: argparse.Namespace) -> None:
         _paper_table(arguments)
         return
     if arguments.scale:
-        raise SelectionError("--scale is for a paper's table; of a sweep, take --where scale=quick")
+        raise ConfigError("--scale is for a paper's table; of a sweep, take --where scale=quick")
     runs = _load(arguments)
     names = arguments.value or ["final_accuracy"]
     axes = (arguments.rows or "aggregator", arguments.columns or "attack")
@@ -178,7 +178,7 @@ def _table(arguments: argparse.Namespace) -> None:
 def _paper_table(arguments: argparse.Namespace) -> None:
     check_name(arguments.name, TABLES, "table")
     if arguments.rows or arguments.columns or arguments.value:
-        raise SelectionError(f"{arguments.name} has its rows, columns and values; leave out --rows, --columns, --value")
+        raise ConfigError(f"{arguments.name} has its rows, columns and values; leave out --rows, --columns, --value")
     found = compare(
         TABLES[arguments.name],
         _load_any(arguments),
@@ -197,7 +197,7 @@ def _plot(arguments: argparse.Namespace) -> None:
         figure = plots.rounds(runs, value, **asked, band=arguments.band)
     elif arguments.kind == "sweep":
         if arguments.x is None:
-            raise SelectionError("a sweep needs --x, the setting along the axis, such as --x partition.alpha")
+            raise ConfigError("a sweep needs --x, the setting along the axis, such as --x partition.alpha")
         figure = plots.sweep(runs, arguments.x, arguments.value or "final_accuracy", **asked)
     elif arguments.kind == "weights":
         figure = plots.weights(runs, arguments.panels, arguments.where)
@@ -216,9 +216,9 @@ def _warn_of_others(runs: pd.DataFrame) -> None:
 def _export(arguments: argparse.Namespace) -> None:
     option, path = ("--output", arguments.output) if arguments.output else ("--summary", arguments.summary)
     if not path.endswith(".csv"):
-        raise SelectionError(f"{option} must end in .csv, got {path!r}")
+        raise ConfigError(f"{option} must end in .csv, got {path!r}")
     if arguments.output and arguments.archives:
-        raise SelectionError("--from holds no rounds; with --output, name a folder with --results-dir")
+        raise ConfigError("--from holds no rounds; with --output, name a folder with --results-dir")
     runs = where(_load(arguments), arguments.where)
     if arguments.summary:
         print(f"{path}: {archive.write(runs, path)} runs")
@@ -227,5 +227,5 @@ def _export(arguments: argparse.Namespace) -> None:
     try:
         table.to_csv(path, index=False)
     except OSError as error:
-        raise SelectionError(f"cannot write {path}: {error.strerror or error}") from error
+        raise ConfigError(f"cannot write {path}: {error.strerror or error}") from error
     print(f"{path}: {len(table)} rows")

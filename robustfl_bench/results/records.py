@@ -24,8 +24,8 @@ ENDED = ("finished", "failed", "infeasible")
 STATES = (*ENDED, "running", "unfinished", "damaged")
 FACTS = (
     "run", "folder", "run_id", "state", "error", "rounds_done", "final_accuracy", "best_accuracy", "last_accuracy",
-    "test_loss", "recall", "reference_id", "reference_command", "command", "scale", "experiment", "seconds", "commit",
-    "device", "num_threads", "processor", "versions", "last",
+    "test_loss", "recall", "reference_id", "scale", "experiment", "seconds", "commit", "device", "num_threads",
+    "processor", "versions", "last",
 )  # fmt: skip
 """The columns that tell about a run; all others are its settings. ``last``: its last metrics, if not in its folder."""
 
@@ -160,7 +160,7 @@ def _is_run(path: Path) -> bool:
 def _read(folder: Path) -> tuple[dict[str, Any], dict[str, str]]:
     """One row of ``load``, and the YAML text of each config group of the run."""
     row: dict[str, Any] = {"run": folder.name, "folder": str(folder), "run_id": folder.name.rpartition("-")[2]}
-    row |= {"error": "", "command": "", "reference_command": ""}
+    row["error"] = ""
     blocks: dict[str, str] = {}
     try:
         blocks, values = _read_config(folder)
@@ -223,8 +223,7 @@ def _read_summary(folder: Path) -> dict[str, Any]:
         raise Damaged(f"summary.json is damaged: its status must be one of {', '.join(ENDED)}")
     final, best, last = (_part(summary, name) for name in ("final", "best", "last_10"))
     facts: dict[str, Any] = {name: summary.get(name) for name in FACTS if name in summary}
-    for name in ("error", "command", "reference_command"):
-        facts[name] = one_line(summary.get(name) or "")
+    facts["error"] = one_line(summary.get("error") or "")
     facts |= {
         "state": summary["status"],
         "rounds_done": _number(final, "round"),
