@@ -46,7 +46,8 @@ class Layout:
 
 LAYOUTS = {
     **dict.fromkeys(("fig2", "fig3"), Layout(("+setting", SHARE), "+method")),
-    **dict.fromkeys(("fig4", "fig5", "fig6"), Layout(("+setting", "+threat"), "+method", SHARE)),
+    **dict.fromkeys(("fig4", "fig5"), Layout(("+setting", "+threat"), "+method", SHARE)),
+    "fig6": Layout(("+threat",), "+method", SHARE),
     "fig7": Layout(("+setting",), "+threat", "partition.alpha"),
     "fig8": Layout((SHARE,), "+threat", "partition.alpha"),
     **dict.fromkeys(("fig9", "fig10"), Layout(("+setting",), "local_update.steps")),

@@ -35,10 +35,11 @@ class Settings:
     num_threads: int | None
     data_dir: str | None
     results_dir: str
+    checkpoint_seconds: float
     scale: str
     variant: str
     lr_policy: str
-    checkpoint_seconds: float
+    rates: Any
     dataset: Any
     corruption: Any
     partition: Any
