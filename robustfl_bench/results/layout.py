@@ -10,6 +10,7 @@ from robustfl_bench.results.table import WORST, Cell, Table
 
 FORMATS = ("text", "markdown", "latex", "csv", "html")
 _INCOMPLETE = f"* not complete: fewer seeds than elsewhere, or for {WORST} an attack without a full result"
+_WITHOUT_ATTACKS = "* some attacks are not measured: not compared"
 _COMPARED = ("published", "published_mean", "difference", "tolerance", "inside")
 
 
@@ -77,7 +78,7 @@ def _lines(table: Table, block: str, row: str) -> list[list[Printed]]:
 
 def _number(table: Table, cell: Cell, digits: int) -> str:
     seeds = f" [n={cell.seeds}]" if table.seeds_told and cell.seeds and not cell.worst else ""
-    return cell.text(digits) + "*" * cell.partial + seeds
+    return cell.text(digits) + "*" * table.incomplete(cell) + seeds
 
 
 def _difference(cell: Cell, digits: int) -> str:
@@ -88,7 +89,8 @@ def _difference(cell: Cell, digits: int) -> str:
 
 def _footnotes(table: Table) -> list[str]:
     notes = [f"[{number}] {reason}" for number, reason in enumerate(table.notes, 1)]
-    notes += [_INCOMPLETE] if any(cell.partial for cell in table.cells.values()) else []
+    if any(table.incomplete(cell) for cell in table.cells.values()):
+        notes.append(_WITHOUT_ATTACKS if table.seeds_told else _INCOMPLETE)
     if not table.compared:
         return notes
     if table.stand_in:

@@ -13,7 +13,7 @@ from robustfl_bench.errors import ConfigError
 from robustfl_bench.results import commands, matching
 from robustfl_bench.results.agreement import points
 from robustfl_bench.results.matching import Config, Index
-from robustfl_bench.results.records import ENDED, text
+from robustfl_bench.results.records import ENDED, leaf, text
 from robustfl_bench.results.sheets import Todo
 from robustfl_bench.results.table import (
     INFEASIBLE,
@@ -23,8 +23,10 @@ from robustfl_bench.results.table import (
     Against,
     Cell,
     Column,
+    Run,
     Table,
     add_note,
+    facts,
     make_cell,
     references,
     stopped,
@@ -61,18 +63,18 @@ def compare(
     index = Index(chosen) if index is None or conditions else index
     resolved, impossible = _resolve(table, overrides)
     wanted = {key: matching.config(one.identity) for key, one in resolved.items()}
-    chosen = chosen.assign(seed_text=chosen["seed"].map(text))
+    rows = facts(chosen)
     places = {key: index.at(one) for key, one in wanted.items()}
     everyone = chosen.iloc[sorted({place for found in places.values() for place in found})]
     _require_one_frequency(table, chosen, places)
     made = _empty(table, chosen)
     finished = everyone[everyone["state"] == "finished"]
     measured = {name: measure(value, finished, runs) for name, value in _values(made).items()}
-    seeds = sorted(set(everyone["seed_text"]), key=natural)
+    seeds = sorted(set(everyone["seed"].map(text)), key=natural)
     for cell in table.cells:
         if cell.overrides is not None:
             value = made.column(cell.column.label).value
-            here = chosen.iloc[places.get(cell.overrides, [])]
+            here = [rows[place] for place in places.get(cell.overrides, [])]
             found = _measured(made, cell, here, seeds, measured[value.name], impossible)
             made.cells[_key(cell)] = replace(found, against=_against(cell, value), key=_printed_key(cell))
     for column in made.columns:
@@ -84,7 +86,7 @@ def compare(
     made.cells = {_key(cell): made.cells[_key(cell)] for cell in table.cells}
     made.remarks = _remarks(table, list(resolved.values()), conditions, overrides)
     made.remarks += _left_out(chosen, index, list(wanted.values()), places)
-    made.todos += _todos(table, made, chosen, places, seeds, overrides, results_dir)
+    made.todos += _todos(table, made, rows, places, seeds, overrides, results_dir)
     for name, value in _values(made).items():
         made.todos += references(value, measured[name])
     return made
@@ -166,13 +168,13 @@ def _require_one_frequency(table: PaperTable, runs: pd.DataFrame, places: Mappin
 
 
 def _measured(
-    made: Table, cell: PaperCell, here: pd.DataFrame, seeds: Sequence[str], measured: dict[str, Measured],
+    made: Table, cell: PaperCell, here: Sequence[Run], seeds: Sequence[str], measured: dict[str, Measured],
     impossible: Mapping[_Overrides, ConfigError],
 ) -> Cell:  # fmt: skip
     """The cell of these runs, or why there is none."""
     if cell.overrides in impossible:
         return Cell(state=NOT_YET, note=add_note(made.notes, f"not in this version: {impossible[cell.overrides]}"))
-    if not len(here):
+    if not here:
         return Cell(state="missing")
     return make_cell(_name(cell), made.notes, here, seeds, measured)
 
@@ -210,7 +212,7 @@ def _remarks(
     """What the runs are."""
     shared = []
     for name in _CONTEXT:
-        there = {text(one.choices.get(name, one.config.get(name))) for one in resolved}
+        there = {text(leaf(one.choices.get(name, one.config.get(name)))) for one in resolved}
         shared += [f"{name}={there.pop()}"] if len(there) == 1 else []
     setting = f"setting: {' '.join(table.base) or 'that of each block'} ({', '.join(shared)})"
     remarks = []
@@ -230,7 +232,7 @@ def _left_out(
 
 
 def _todos(
-    table: PaperTable, made: Table, runs: pd.DataFrame, places: Mapping[_Overrides, list[int]], seeds: Sequence[str],
+    table: PaperTable, made: Table, rows: Sequence[Run], places: Mapping[_Overrides, list[int]], seeds: Sequence[str],
     overrides: Sequence[str], results_dir: str,
 ) -> list[Todo]:  # fmt: skip
     """Failed and unfinished runs, and the command for all that is missing: the preset's, else one for each cell."""
@@ -238,7 +240,8 @@ def _todos(
     for cell in table.cells:
         if cell.overrides is not None:
             names.setdefault(cell.overrides, _name(cell))
-    todos = [todo for key, name in names.items() for todo in stopped(name, runs.iloc[places.get(key, [])])]
+    held = {key: [rows[place] for place in places.get(key, [])] for key in names}
+    todos = [todo for key, name in names.items() for todo in stopped(name, held[key])]
     own = {_key(cell): cell.overrides for cell in table.cells if cell.overrides is not None}
     lacking = {key: made.cells[key] for key in own if made.cells[key].state not in (INFEASIBLE, NOT_YET)}
     empty = [key for key, cell in lacking.items() if not cell.seeds]
@@ -253,7 +256,7 @@ def _todos(
         return [*todos, Todo("missing", f"{what}; this runs only what is missing", command)]
     todos.append(Todo("missing", what))
     for key in dict.fromkeys(own[key] for key in (*empty, *fewer)):
-        there = set(runs.iloc[places.get(key, [])]["seed_text"])
+        there = {run["seed"] for run in held[key]}
         absent = [seed for seed in seeds if seed not in there]
         todos.append(Todo("missing", names[key], commands.run((*key, *overrides), absent, results_dir)))
     return todos

@@ -11,7 +11,7 @@ from robustfl_bench.errors import ConfigError
 from robustfl_bench.results import commands
 from robustfl_bench.results.records import ENDED, NoRuns, leaf, settings, text
 from robustfl_bench.results.sheets import Todo
-from robustfl_bench.results.table import WORST, Column, Table, make_cell, references, stopped
+from robustfl_bench.results.table import WORST, Column, Run, Table, facts, make_cell, references, stopped
 from robustfl_bench.results.values import Value, describe, measure
 from robustfl_bench.results.where import (
     brought_along,
@@ -55,9 +55,7 @@ def pivot(
     done = readable[readable["state"].isin(ENDED)]
     if len(done):
         require_comparable(done, (rows, columns))
-    readable = readable.assign(
-        row=readable[rows].map(text), column=readable[columns].map(text), seed_text=readable["seed"].map(text)
-    )
+    readable = readable.assign(row=readable[rows].map(text), column=readable[columns].map(text))
     labels = sorted(set(readable["column"]), key=order)
     table = Table(
         title="",
@@ -82,17 +80,20 @@ def _fill(table: Table, axes: tuple[str, str], runs: pd.DataFrame, everything: p
     """Make every cell, with its footnote and the list of what it lacks."""
     value = table.columns[0].value
     measured = measure(value, runs[runs["state"] == "finished"], everything)
-    by_cell = dict(list(runs.groupby(["row", "column"])))
-    seeds = sorted(set(runs["seed_text"]), key=natural)
+    by_cell: dict[tuple[str, str], list[Run]] = {}
+    for row, column, run in zip(runs["row"], runs["column"], facts(runs), strict=True):
+        by_cell.setdefault((row, column), []).append(run)
+    seeds = sorted(set(runs["seed"].map(text)), key=natural)
     for row in table.rows:
         for column in (column.label for column in table.columns):
-            here = by_cell.get((row, column), runs.iloc[:0])
-            wanted = sorted(set(here["seed_text"])) if "seed" in axes else seeds
+            here = by_cell.get((row, column), [])
+            there = {run["seed"] for run in here}
+            wanted = sorted(there) if "seed" in axes else seeds
             name = f"{row} / {column}"
             table.cells["", row, column] = make_cell(name, table.notes, here, wanted, measured)
             table.todos += stopped(name, here)
-            missing = [seed for seed in wanted if seed not in set(here["seed_text"])]
-            if missing or not len(here):
+            missing = [seed for seed in wanted if seed not in there]
+            if missing or not here:
                 plural = "s" if len(missing) > 1 else ""
                 what = f"{name}, seed{plural} {', '.join(missing)}" if missing else name
                 table.todos.append(Todo("missing", what, _command(runs, axes, (row, column), missing)))

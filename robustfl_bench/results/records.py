@@ -29,6 +29,7 @@ FACTS = (
 )  # fmt: skip
 """The columns that tell about a run; all others are its settings. ``last``: its last metrics, if not in its folder."""
 
+_NULLABLE = ("batch_size",)  # scalars that may be null: a config leaves those out
 _TOP_LEVEL_KEY = re.compile(r"^(?=[A-Za-z_]\w*:)", re.MULTILINE)
 _YAML_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # libyaml is ten times faster, where there is one
 
@@ -46,7 +47,7 @@ def load(results_dir: str | Path) -> pd.DataFrame:
 
     Columns: FACTS (accuracies and recalls are fractions of the test set; ``state`` is one of STATES), then the
     settings: scalars and dotted keys of ``config.yaml`` (``lr``, ``aggregator.num_selected``), and for each config
-    group the name chosen (``aggregator``). A YAML null is the text "null", so that it differs from an absent key.
+    group the name chosen (``aggregator``). A null is the text "null".
     A damaged folder is a row whose ``error`` says what is wrong. Raises NoRuns when there is no folder.
     """
     import pandas as pd
@@ -62,8 +63,12 @@ def load(results_dir: str | Path) -> pd.DataFrame:
 
 def arrange(runs: pd.DataFrame) -> pd.DataFrame:
     """The columns in the order that ``load`` promises; what is absent is added empty."""
-    names = {"seed", "rounds", *runs.columns} - set(FACTS)
-    return runs.reindex(columns=[*FACTS, *sorted(names)])
+    names = {"seed", "rounds", *_NULLABLE, *runs.columns} - set(FACTS)
+    runs = runs.reindex(columns=[*FACTS, *sorted(names)])
+    for name in _NULLABLE:
+        null = runs[name].isna() & runs["rounds"].notna()
+        runs[name] = runs[name].astype(object).mask(null, "null")
+    return runs
 
 
 def nothing() -> pd.DataFrame:

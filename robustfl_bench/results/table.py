@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import math
-import shlex
 import statistics
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from robustfl_bench.errors import ConfigError
 from robustfl_bench.results import commands
-from robustfl_bench.results.records import settings, text
+from robustfl_bench.results.records import text
 from robustfl_bench.results.sheets import Todo
 from robustfl_bench.results.values import Measured, Value
-from robustfl_bench.results.where import group_names
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -153,11 +151,15 @@ class Table:
         """How many cells are not compared, by reason."""
         return Counter(cell.lacks for cell in self.cells.values() if cell.difference is None)
 
+    def incomplete(self, cell: Cell) -> bool:
+        """Whether a cell has only a part of what it stands for. Fewer seeds do not count where their number is shown."""
+        return cell.partial and (cell.worst or not self.seeds_told)
+
     def best(self, column: Column, block: str) -> set[str]:
         """The rows that print the best number of a column in a block; cells that are not complete do not take part."""
         cells = {row: cell for row in self.rows if (cell := self.cells.get((block, row, column.label)))}
         means = {row: cell.mean for row, cell in cells.items()
-                 if cell.seeds and not cell.partial and math.isfinite(cell.mean)}  # fmt: skip
+                 if cell.seeds and not self.incomplete(cell) and math.isfinite(cell.mean)}  # fmt: skip
         if not means or not column.value.better:
             return set()
         digits = column.value.digits
@@ -179,31 +181,41 @@ class Table:
             for row in self.rows:
                 cells = [self.cells[key] for attack in attacks if (key := (block, row, attack.label)) in self.cells]
                 if cells:
-                    self.cells[block, row, column.label] = _worst(cells, column.value)
+                    self.cells[block, row, column.label] = self._worst(cells, column.value)
+
+    def _worst(self, cells: Sequence[Cell], value: Value) -> Cell:
+        means = [cell.mean for cell in cells if cell.seeds]
+        if not means:
+            return Cell(state="-", worst=True)
+        worst = min(means, key=lambda mean: value.better * mean if math.isfinite(mean) else -math.inf)
+        partial = any(not cell.seeds or self.incomplete(cell) for cell in cells)
+        return Cell(worst, seeds=1, partial=partial, worst=True)  # a minimum of means has no sd
 
 
-def _worst(cells: Sequence[Cell], value: Value) -> Cell:
-    means = [cell.mean for cell in cells if cell.seeds]
-    if not means:
-        return Cell(state="-", worst=True)
-    lowest = min(means, key=lambda mean: value.better * mean if math.isfinite(mean) else -math.inf)
-    partial = any(cell.partial or not cell.seeds for cell in cells)
-    return Cell(lowest, seeds=1, partial=partial, worst=True)  # a minimum of means has no sd
+Run = Mapping[Hashable, Any]
+"""What a cell has to know of a run: the facts of ``facts``."""
+
+
+def facts(runs: pd.DataFrame) -> list[Run]:
+    """The runs of ``records.load`` as plain rows, with the seed and ``eval_every`` as text."""
+    names = ["run", "folder", "state", "error", "rounds", "rounds_done"]
+    every = runs["eval_every"].map(text) if "eval_every" in runs else ""
+    return runs[names].assign(seed=runs["seed"].map(text), eval_every=every).to_dict("records")
 
 
 def make_cell(
-    name: str, notes: list[str], here: pd.DataFrame, wanted: Sequence[str], measured: Mapping[str, Measured]
+    name: str, notes: list[str], here: Sequence[Run], wanted: Sequence[str], measured: Mapping[str, Measured]
 ) -> Cell:
     """What the runs ``here`` give; ``wanted`` are the seeds of a full cell. A reason joins the ``notes``.
 
     Raises ConfigError when a seed has two finished runs: counting both would be wrong.
     """
-    finished = here[here["state"] == "finished"]
+    finished = [run for run in here if run["state"] == "finished"]
     _refuse_twins(name, finished)
-    found = [measured[folder] for folder in finished["folder"]]
+    found = [measured[run["folder"]] for run in finished]
     numbers = [one.number for one in found if not one.reason]
-    infeasible = here[here["state"] == "infeasible"]
-    reasons = [one.reason for one in found if one.reason] + [error or "infeasible" for error in infeasible["error"]]
+    reasons = [one.reason for one in found if one.reason]
+    reasons += [run["error"] or "infeasible" for run in here if run["state"] == "infeasible"]
     note = add_note(notes, reasons[0]) if reasons else None
     if numbers:
         mean, spread = _mean_and_sd(numbers)
@@ -211,8 +223,9 @@ def make_cell(
     if reasons:
         return Cell(state="-" if found else INFEASIBLE, note=note)
     for state in ("failed", "running", "unfinished"):
-        if len(there := here[here["state"] == state]):
-            return Cell(state=state if state == "failed" else f"{state} {_progress(there)}")
+        if there := [run for run in here if run["state"] == state]:
+            furthest = max(there, key=lambda run: run["rounds_done"])
+            return Cell(state=state if state == "failed" else f"{state} {_progress(furthest)}")
     return Cell(state="missing")
 
 
@@ -223,24 +236,23 @@ def _mean_and_sd(numbers: Sequence[float]) -> tuple[float, float]:
     return statistics.fmean(numbers), statistics.stdev(numbers) if len(numbers) > 1 else math.nan
 
 
-def _refuse_twins(name: str, finished: pd.DataFrame) -> None:
-    twice = finished[finished["seed_text"].duplicated(keep=False)]
-    if not len(twice):
-        return
-    first, second, *_ = twice[twice["seed_text"] == twice["seed_text"].iloc[0]].to_dict("records")
-    groups = group_names(finished)
-    names = [key for key in settings(finished) if key not in groups and text(first[key]) != text(second[key])]
-    if not names:
-        raise ConfigError(f"one run lies in two folders, {first['run']} and {second['run']}; remove one of them")
-    raise ConfigError(
-        f"seed {first['seed_text']} of {name} has two runs, {first['run']} and {second['run']}, which differ in "
-        f"{', '.join(names)}; add for example --where {shlex.quote(f'{names[0]}={text(first[names[0]])}')}"
-    )
+def _refuse_twins(name: str, finished: Sequence[Run]) -> None:
+    """Runs of one cell that share a seed differ in how often they were evaluated, or are one run in two folders."""
+    seen: dict[str, Run] = {}
+    for run in finished:
+        other = seen.setdefault(run["seed"], run)
+        if other is run:
+            continue
+        if other["eval_every"] == run["eval_every"]:
+            raise ConfigError(f"one run lies in two folders, {other['run']} and {run['run']}; remove one of them")
+        raise ConfigError(
+            f"seed {run['seed']} of {name} has two runs, {other['run']} and {run['run']}, which differ in eval_every; "
+            f"add for example --where eval_every={other['eval_every']}"
+        )
 
 
-def _progress(runs: pd.DataFrame) -> str:
-    """Rounds done and planned of the run that came furthest."""
-    run = max(runs.to_dict("records"), key=lambda run: run["rounds_done"])
+def _progress(run: Run) -> str:
+    """Rounds done and planned."""
     return f"{text(run['rounds_done'])}/{text(run['rounds'])}"
 
 
@@ -251,15 +263,15 @@ def add_note(notes: list[str], reason: str) -> int:
     return notes.index(reason) + 1
 
 
-def stopped(name: str, here: pd.DataFrame) -> list[Todo]:
+def stopped(name: str, here: Sequence[Run]) -> list[Todo]:
     """The failed and the unfinished runs of a cell."""
     todos = []
     for state in ("failed", "running", "unfinished"):
-        for run in here[here["state"] == state].to_dict("records"):
-            rounds = f"{text(run['rounds_done'])}/{text(run['rounds'])} rounds"
-            told = run["error"] if state == "failed" else rounds
-            command = commands.rerun(run["folder"]) if state != "running" else ""
-            todos.append(Todo(state, f"{name}, seed {run['seed_text']}: {told}", command))
+        for run in here:
+            if run["state"] == state:
+                told = run["error"] if state == "failed" else f"{_progress(run)} rounds"
+                command = commands.rerun(run["folder"]) if state != "running" else ""
+                todos.append(Todo(state, f"{name}, seed {run['seed']}: {told}", command))
     return todos
 
 
