@@ -55,9 +55,9 @@ def cells(name: str, overrides: list[str]) -> Iterator[tuple[dict[str, str], Fed
         configs = [compose("config", list(job)) for job in jobs]
     for job, config in zip(jobs, configs, strict=True):
         planned = plan(config)
-        data = datasets.load(planned.dataset, planned.settings.data_dir, torch.device("cpu"))
-        parts = {group: part for group, part in planned.parts.items() if group != "dataset"}
-        federation = Federation(Experiment(settings=planned.settings, **parts), data, planned.dataset.num_classes)
+        data = datasets.load(planned.parts.dataset, planned.settings.data_dir, torch.device("cpu"))
+        parts = {group: part for group, part in vars(planned.parts).items() if group != "dataset"}
+        federation = Federation(Experiment(settings=planned.settings, **parts), data, planned.parts.dataset.num_classes)
         yield {key: value for key, value in (item.split("=", 1) for item in job) if key in params}, federation
 
 

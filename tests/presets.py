@@ -44,6 +44,12 @@ def planned(preset: str, job: dict[str, str], *overrides: str) -> Plan:
         return plan(compose("config", arguments))
 
 
+def single(*overrides: str) -> Plan:
+    """The run of these overrides, as far as it can be made without data."""
+    with initialize_config_dir(str(CONF), version_base="1.3"):
+        return plan(compose("config", list(overrides)))
+
+
 def of(paper: str) -> tuple[Callable[..., list[dict[str, str]]], Callable[..., Plan]]:
     """``jobs`` and ``planned`` for the presets of one paper, which then go by their names alone."""
 

@@ -46,9 +46,9 @@ DIGITS = ("dataset=rotated_digits", "partition=natural", "num_clients=16", "mode
 def federation(*overrides: str) -> Federation:
     with initialize_config_dir(str(CONF), version_base="1.3"):
         planned = plan(compose("config", overrides=list(overrides)))
-    data = datasets.load(planned.dataset, None, torch.device("cpu"))
-    parts = {name: part for name, part in planned.parts.items() if name != "dataset"}
-    return Federation(Experiment(settings=planned.settings, **parts), data, planned.dataset.num_classes)
+    data = datasets.load(planned.parts.dataset, None, torch.device("cpu"))
+    parts = {name: part for name, part in vars(planned.parts).items() if name != "dataset"}
+    return Federation(Experiment(settings=planned.settings, **parts), data, planned.parts.dataset.num_classes)
 
 
 def results(f: Federation) -> tuple[State, list[Record]]:

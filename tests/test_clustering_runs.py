@@ -9,7 +9,8 @@ from hydra import compose, initialize_config_dir
 
 from robustfl_bench import cli
 from robustfl_bench.config.options import CONF
-from robustfl_bench.experiment.plan import execute, plan
+from robustfl_bench.experiment.execute import execute
+from robustfl_bench.experiment.plan import plan
 from tests.conftest import Bench, config_of, contents, run_folders
 
 assert cli  # registers the typed settings with hydra

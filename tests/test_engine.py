@@ -128,9 +128,9 @@ def experiment(*overrides: str) -> tuple[Experiment, Data, int]:
         planned = plan(compose("config", overrides=["model.hidden=[8]", *overrides]))
     from robustfl_bench import datasets
 
-    data = datasets.load(planned.dataset, None, torch.device("cpu"))
-    parts = {name: part for name, part in planned.parts.items() if name != "dataset"}
-    return Experiment(settings=planned.settings, **parts), data, planned.dataset.num_classes
+    data = datasets.load(planned.parts.dataset, None, torch.device("cpu"))
+    parts = {name: part for name, part in vars(planned.parts).items() if name != "dataset"}
+    return Experiment(settings=planned.settings, **parts), data, planned.parts.dataset.num_classes
 
 
 def federation(*overrides: str) -> Federation:

@@ -30,7 +30,7 @@ def identity(*overrides: str) -> dict[str, Any]:
 def federation(*overrides: str, data: Data = DATA, **parts: Any) -> Federation:
     with initialize_config_dir(str(CONF), version_base="1.3"):
         planned = plan(compose("config", overrides=list(overrides)))
-    made = {name: part for name, part in planned.parts.items() if name != "dataset"} | parts
+    made = {name: part for name, part in vars(planned.parts).items() if name != "dataset"} | parts
     return Federation(Experiment(settings=planned.settings, **made), data, 10)
 
 

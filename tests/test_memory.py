@@ -12,7 +12,7 @@ from robustfl_bench.engine.clients import Experiment, Federation, State
 from robustfl_bench.engine.network import Network
 from robustfl_bench.engine.rounds import initial_state, run
 from robustfl_bench.engine.samples import Samples
-from robustfl_bench.experiment.plan import _on
+from robustfl_bench.experiment.execute import _on
 from robustfl_bench.interfaces import Attack, AttackView, ServerView, Shard
 from robustfl_bench.updates import Aggregate, Updates
 from tests.test_engine import experiment

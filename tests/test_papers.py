@@ -15,7 +15,8 @@ from omegaconf import OmegaConf
 from robustfl_bench import cli
 from robustfl_bench.config import options
 from robustfl_bench.config.options import CONF
-from robustfl_bench.experiment.plan import GROUPS, plan
+from robustfl_bench.config.parts import GROUPS
+from robustfl_bench.experiment.plan import plan
 from robustfl_bench.papers.known import TABLES
 from robustfl_bench.papers.tables import PaperTable, Published, published
 from robustfl_bench.results import matching

@@ -14,9 +14,9 @@ from robustfl_bench.aggregators.raga import Raga
 from robustfl_bench.aggregators.rfa import Rfa
 from robustfl_bench.aggregators.rsa import Rsa
 from robustfl_bench.attacks.sign_flip import SignFlip
+from robustfl_bench.config.presets import identify
 from robustfl_bench.engine.clients import Experiment, Federation
 from robustfl_bench.engine.rounds import initial_state, run
-from robustfl_bench.experiment.plan import identify
 from robustfl_bench.interfaces import Attack, AttackView, ConfigError
 from robustfl_bench.schedules.inverse_sqrt import InverseSqrt
 from robustfl_bench.updates import Updates

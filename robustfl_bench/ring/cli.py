@@ -16,7 +16,8 @@ from typing import NoReturn
 
 from robustfl_bench import cli
 from robustfl_bench.errors import ConfigError
-from robustfl_bench.experiment.plan import execute, plan, take_part
+from robustfl_bench.experiment.execute import execute, take_part
+from robustfl_bench.experiment.plan import plan
 from robustfl_bench.ring.client import GO_ON, Client, check
 from robustfl_bench.ring.link import joined
 
@@ -57,14 +58,14 @@ def main(argv: Sequence[str] | None = None) -> NoReturn:
 def client(rank: int, size: int, meeting_point: str, timeout: float, interval: int, overrides: list[str]) -> NoReturn:
     """Be one client and exit; the first one writes the run folder."""
     try:
-        cfg, choices = cli.compose(overrides)
+        cfg, call = cli.compose(overrides)
         check(plan(cfg), size)
         with joined(rank, size, meeting_point, timeout) as link:
             this = Client(link, interval)
             if rank == 0:
-                execute(cfg, overrides, choices, this.train)
+                execute(cfg, call, this.train)
             else:
-                take_part(cfg, choices, this.train)
+                take_part(cfg, call, this.train)
             this.end()
     except KeyboardInterrupt:
         sys.exit(130)

@@ -14,7 +14,8 @@ from robustfl_bench.communication.ring import Ring, form_of
 from robustfl_bench.engine.clients import Federation, State
 from robustfl_bench.engine.evaluation import Record, model_metrics, traffic
 from robustfl_bench.engine.rounds import initial_state, zero_non_finite
-from robustfl_bench.experiment.plan import Plan, digest, shown
+from robustfl_bench.experiment.plan import Plan
+from robustfl_bench.experiment.summary import digest, shown
 from robustfl_bench.interfaces import Attack, ConfigError
 from robustfl_bench.results.store import RunFolder
 from robustfl_bench.ring.checkpoints import Checkpoints
@@ -27,7 +28,7 @@ NOTHING_TO_DO = -2.0  # what the first client says when the result is there alre
 
 def check(planned: Plan, size: int) -> None:
     """Raise ConfigError unless ``size`` processes can carry out the plan as a ring."""
-    s, communication = planned.settings, planned.parts["communication"]
+    s, communication = planned.settings, planned.parts.communication
     if not isinstance(communication, Ring):
         raise ConfigError("robustfl-ring needs communication=ring")
     if communication.bits != 32:
@@ -38,7 +39,7 @@ def check(planned: Plan, size: int) -> None:
         raise ConfigError(f"on a ring all clients take part, got participation={s.participation}")
     if s.device != "cpu":
         raise ConfigError(f"the ring passes on what is in the memory of the CPU, got device={s.device}")
-    if s.num_byzantine and type(planned.parts["attack"]).craft is not Attack.craft:
+    if s.num_byzantine and type(planned.parts.attack).craft is not Attack.craft:
         raise ConfigError("no client sees the updates of others to craft its own: take attack=label_flip, or none")
 
 
