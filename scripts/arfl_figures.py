@@ -18,8 +18,8 @@ from matplotlib.figure import Figure
 
 from robustfl_bench.errors import ConfigError
 from robustfl_bench.results import records
-from robustfl_bench.results.where import where
 from robustfl_bench.results.styles import BLACK, BLUE, GREY, RED, styles
+from robustfl_bench.results.where import where
 
 SCENARIOS = ("none", "label_shuffle", "label_flip_one", "noisy")
 TEN = ("num_clients=10", "attack=label_shuffle", "partition.alpha=0.5")

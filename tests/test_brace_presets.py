@@ -4,9 +4,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from robustfl_bench.papers.known import TABLES
 
 from robustfl_bench.config import options
-from robustfl_bench.papers.known import TABLES
 from robustfl_bench.results import matching
 from robustfl_bench.results.records import last_metrics, leaf, text
 from robustfl_bench.results.where import canonical

@@ -1,7 +1,7 @@
 """Descriptions of papers: their tables, cell by cell, and their figures.
 
-``<paper>.yaml`` says which runs make each cell, in the overrides of ``robustfl-bench``; ``<paper>.csv`` beside it holds the
-numbers that the paper prints. The README here explains both files.
+``<paper>.yaml`` says which runs make each cell, in the overrides of ``robustfl-bench``; ``<paper>.csv`` beside it holds
+the numbers that the paper prints. The README here explains both files.
 """
 
 import ast
@@ -83,7 +83,7 @@ class Column(Part):
 
 @dataclass(frozen=True)
 class PaperCell:
-    """One number of a table. ``overrides`` are those of its runs, None for a worst case, which has no runs of its own."""
+    """One number of a table. ``overrides`` are those of its runs; a worst case has no runs of its own, and None."""
 
     block: str
     row: str
@@ -94,12 +94,12 @@ class PaperCell:
 
 @dataclass(frozen=True)
 class PaperTable:
-    """A table: every block x row x column for which the paper prints a number, or all of them without published numbers.
+    """A table: every block x row x column for which the paper prints a number, or all of them without a CSV of numbers.
 
-    A cell's runs have the overrides ``base``, then those of block, row and column. ``values`` says what is compared with
-    a printed metric: ``{"accuracy": "best_accuracy"}``; a metric without an entry is compared with the value of its own
-    name. ``preset`` is the sweep that makes all runs, empty where there is none. A ``stand_in`` is measured on other data
-    than the paper's, so that only the order of its rows can be compared.
+    The runs of a cell have the overrides ``base``, then those of block, row and column. ``values`` says what is
+    compared with a printed metric: ``{"accuracy": "best_accuracy"}``; a metric without an entry is compared with the
+    value of its own name. ``preset`` is the sweep that makes all runs, empty where there is none. A ``stand_in`` is
+    measured on other data than the paper's, so that only the order of its rows can be compared.
     """
 
     name: str
@@ -183,7 +183,6 @@ def figures() -> dict[str, Figure]:
     return {name: figure for paper in papers().values() for name, figure in paper.figures.items()}
 
 
-@cache
 def published(path: Path) -> tuple[Published, ...]:
     """All numbers of a paper's CSV, in its order. Raises ConfigError for a file that lacks a column."""
     with open(path, encoding="utf-8", newline="") as file:
@@ -272,13 +271,13 @@ def _part(item: Any, pattern: Mapping[str, Any], known: Sequence[str], where: st
         return re.sub(r"\{\d*\}", lambda found: words[found[0]], value) if isinstance(value, str) else value
 
     try:
-        rest = {name: fill(value) for name, value in pattern.items() if name not in entry}
+        given = {*entry, "run"} if entry.get("worst") else {*entry}
+        rest = {name: fill(value) for name, value in pattern.items() if name not in given}
     except KeyError as error:
         raise ConfigError(f"{where}: the label {label!r} has no word {error.args[0]}") from None
     whole = rest | dict(entry)
-    overrides = () if whole.get("worst") else whole.get("run", ())
     published = {name: str(value) for name, value in whole.get("published", {}).items()}
-    return {"label": label, "overrides": _words(overrides), "published": published} | {
+    return {"label": label, "overrides": _words(whole.get("run", ())), "published": published} | {
         name: whole[name] for name in ("metric", "worst") if name in whole
     }
 

@@ -65,12 +65,12 @@ def _parser() -> argparse.ArgumentParser:
     status.set_defaults(run=_status)
 
     listing = commands.add_parser("list", help="the papers' tables and figures, and how much of each is there")
-    listing.add_argument("name", nargs="?", metavar="NAME", help="only those that begin so, with their commands: boba/fig")
+    listing.add_argument("name", nargs="?", metavar="NAME", help="those that begin so, with commands: boba/fig")
     listing.set_defaults(run=_list)
 
     table = commands.add_parser("table", help="a paper's table beside its published numbers, or a pivot of any sweep")
     table.add_argument(
-        "name", nargs="?", metavar="PAPER/TABLE", help="such as boba/table2_mnist, see list; or FILE.yaml[:TABLE] of yours"
+        "name", nargs="?", metavar="PAPER/TABLE", help="such as boba/table2_mnist, see list; or your FILE.yaml[:TABLE]"
     )
     table.add_argument(
         "overrides", nargs="*", metavar="OVERRIDE", help="changes every cell of a paper's table, such as scale=quick"
@@ -164,10 +164,10 @@ def _list(arguments: argparse.Namespace) -> None:
     entries = list(inventory(_load_any(arguments), arguments.name or ""))
     if not entries:
         check_name(arguments.name, [*papers.tables(), *papers.figures()], "table or figure")
-    lines = [("name", "runs done", "cells inside", "compared", "all", "title")]
+    lines = [["name", "runs done", "cells inside", "compared", "all", "title"]]
     for entry in entries:
-        cells = ("-", "-", "-") if entry.cells is None else (entry.inside, entry.compared, entry.cells)
-        lines.append((entry.name, f"{entry.done}/{entry.runs}", *map(str, cells), entry.title))
+        told = ["-"] * 3 if entry.cells is None else [str(n) for n in (entry.inside, entry.compared, entry.cells)]
+        lines.append([entry.name, f"{entry.done}/{entry.runs}", *told, entry.title])
     *widths, _ = (max(map(len, column)) for column in zip(*lines, strict=True))
     for number, (name, *cells, title) in enumerate(lines):
         numbers = (cell.rjust(width) for cell, width in zip(cells, widths[1:], strict=True))
@@ -178,7 +178,7 @@ def _list(arguments: argparse.Namespace) -> None:
 
 def _table(arguments: argparse.Namespace) -> None:
     if arguments.name is not None and "=" in arguments.name:
-        raise ConfigError(f"{arguments.name} needs a paper's table before it; of a sweep, take --where {arguments.name}")
+        raise ConfigError(f"{arguments.name} needs a table's name before it; of a sweep, take --where {arguments.name}")
     if arguments.name is not None:
         _paper_table(arguments)
         return

@@ -41,7 +41,8 @@ def inventory(runs: pd.DataFrame, begins: str = "") -> Iterator[Entry]:
     index = Index(runs)
     ended = [state in KEPT for state in runs["state"]]
     seeds = list(runs["seed"].map(text))
-    for name, entry in {**tables(), **figures()}.items():
+    known: dict[str, PaperTable | Figure] = {**tables(), **figures()}
+    for name, entry in known.items():
         if not name.startswith(begins):
             continue
         wanted = sweep(entry.preset)
@@ -49,7 +50,8 @@ def inventory(runs: pd.DataFrame, begins: str = "") -> Iterator[Entry]:
                    for config, asked in wanted.items())  # fmt: skip
         total = sum(map(len, wanted.values()))
         if isinstance(entry, Figure):
-            yield Entry(name, entry.title, total, done, tuple(filter(None, (commands.preset(entry.preset), entry.draw))))
+            both = (commands.preset(entry.preset), *filter(None, [entry.draw]))
+            yield Entry(name, entry.title, total, done, both)
         else:
             yield _table(entry, runs, index, total, done)
 

@@ -101,7 +101,7 @@ def _footnotes(table: Table) -> list[str]:
 def _csv(tables: Sequence[Table]) -> str:
     """One line per cell, all tables below each other. ``state`` and ``reason`` say why there is no number.
 
-    ``published`` is the number as printed, ``published_mean`` the one that is compared: of a worst case they may differ.
+    ``published`` is the number as printed, ``published_mean`` the one compared: of a worst case they may differ.
     """
     compared = any(table.compared for table in tables)
     names = dict.fromkeys(name for table in tables for cell in table.cells.values() for name in cell.key)

@@ -1,16 +1,16 @@
 """Which runs belong to a cell of a table: those whose whole config is that of the cell, whatever the seed.
 
-An option counts by its content, not by its name, so that aliases are one and the same run. How often a run was evaluated
-does not count either, as that changes no model.
+An option counts by its content, not by its name, so that aliases are one and the same run. How often a run was
+evaluated does not count either, as that changes no model.
 """
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from robustfl_bench.config.options import flatten
+from robustfl_bench.config.presets import UNHASHED
 from robustfl_bench.results.records import leaf, settings, text
 from robustfl_bench.results.where import canonical, group_names, is_seed
 
@@ -20,8 +20,7 @@ if TYPE_CHECKING:
 Config = Mapping[str, str]
 """The settings that define a run, as text by dotted key, without seed and ``eval_every``."""
 
-_NEAR = 3  # a run that differs from a cell in no more settings is a near miss
-_KIND = ("dataset", "attack", "aggregator")  # a near miss has the data set, attack and rule of the cell
+_KIND = ("dataset", "attack", "aggregator")
 
 
 def config(identity: Mapping[str, Any]) -> Config:
@@ -52,31 +51,28 @@ class Index:
         """The places of the runs that have exactly these settings."""
         return self._places.get(frozenset(wanted.items()), [])
 
-    def near(self, wanted: Sequence[Config]) -> Iterable[tuple[int, list[str]]]:
-        """Runs that belong to no cell, with the settings that they have otherwise than the cell nearest to them."""
+    def alike(self, wanted: Sequence[Config]) -> Iterable[tuple[int, list[str]]]:
+        """The runs with data set, attack and rule of a cell but no cell of their own, each with the settings in which
+        it differs from the nearest cell."""
         by_kind: dict[tuple[str | None, ...], list[Config]] = {}
         for one in wanted:
             by_kind.setdefault(_kind(one), []).append(one)
         for place, held in enumerate(self.configs):
             if others := by_kind.get(_kind(held)):
                 nearest = min((differences(held, other) for other in others), key=len)
-                if 0 < len(nearest) <= _NEAR:
+                if nearest:
                     yield place, nearest
 
 
 def differences(held: Config, wanted: Config) -> list[str]:
     """The settings that keep a run from belonging to a cell, ``key=value`` as the run has them."""
-    names = [*(name for name in wanted if held.get(name) != wanted[name]), *(name for name in held if name not in wanted)]
+    names = [name for name in wanted if held.get(name) != wanted[name]]
+    names += [name for name in held if name not in wanted]
     return [f"{name}={held.get(name, 'absent')}" for name in names]
 
 
-def commonest(near: Iterable[tuple[int, list[str]]], number: int) -> list[tuple[str, int]]:
-    """The differences that most runs have, and how many runs."""
-    return Counter(", ".join(unlike) for _, unlike in near).most_common(number)
-
-
 def _counts(key: str) -> bool:
-    return not is_seed(key) and key != "eval_every"
+    return not is_seed(key) and key not in (*UNHASHED, "eval_every")
 
 
 def _kind(held: Config) -> tuple[str | None, ...]:

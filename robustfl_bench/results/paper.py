@@ -7,8 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from robustfl_bench.config import options, presets
+from robustfl_bench.config import presets
 from robustfl_bench.config.presets import Resolved
+from robustfl_bench.config.settings import SCALES
 from robustfl_bench.errors import ConfigError
 from robustfl_bench.results import commands, matching
 from robustfl_bench.results.agreement import points
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     from robustfl_bench.papers.tables import PaperCell, PaperTable
 
 _CONTEXT = ("dataset", "model", "partition", "rounds", "lr", "batch_size", "num_clients", "num_byzantine_declared")
+_NEAR = 3  # a run that differs from a cell in no more settings is a near miss
 _UNLIKE = 3  # kinds of near misses that are listed
 _Overrides = tuple[str, ...]
 
@@ -54,8 +56,8 @@ def compare(
 ) -> Table:
     """The paper's table, made of those of ``runs`` (``records.load``) that have its settings and meet the conditions.
 
-    ``overrides`` change every cell: ``["scale=quick"]``. ``results_dir`` is where the command for missing runs puts them.
-    ``index`` is that of ``runs``, for a caller that makes several tables.
+    ``overrides`` change every cell: ``["scale=quick"]``. ``results_dir`` is where missing runs are to go. ``index`` is
+    that of ``runs``, for a caller that makes several tables.
     Raises ConfigError for runs that would be mixed although they differ and for overrides that no cell can have, NoRuns
     for conditions that no run meets.
     """
@@ -85,7 +87,8 @@ def compare(
                     made.cells[_key(cell)] = _worst(made, cell)
     made.cells = {_key(cell): made.cells[_key(cell)] for cell in table.cells}
     made.remarks = _remarks(table, list(resolved.values()), conditions, overrides)
-    made.remarks += _left_out(chosen, index, list(wanted.values()), places)
+    scale = next((str(one.config["scale"]) for one in resolved.values()), "")
+    made.remarks += _left_out(chosen, index, list(wanted.values()), scale)
     made.todos += _todos(table, made, rows, places, seeds, overrides, results_dir)
     for name, value in _values(made).items():
         made.todos += references(value, measured[name])
@@ -172,8 +175,8 @@ def _measured(
     impossible: Mapping[_Overrides, ConfigError],
 ) -> Cell:  # fmt: skip
     """The cell of these runs, or why there is none."""
-    if cell.overrides in impossible:
-        return Cell(state=NOT_YET, note=add_note(made.notes, f"not in this version: {impossible[cell.overrides]}"))
+    if error := impossible.get(cell.overrides or ()):
+        return Cell(state=NOT_YET, note=add_note(made.notes, f"not in this version: {error}"))
     if not here:
         return Cell(state="missing")
     return make_cell(_name(cell), made.notes, here, seeds, measured)
@@ -193,8 +196,9 @@ def _worst(made: Table, cell: PaperCell) -> Cell:
     worst, against = made.cells[_key(cell)], _against(cell, value)
     if cell.published is None or against is None:
         return replace(worst, key=_printed_key(cell))
-    rivals = {column.label: other.against for column in made.columns if column.attacked and column.value.name == value.name
-              and (other := made.cells.get((cell.block, cell.row, column.label))) and other.against}  # fmt: skip
+    attacks = [column.label for column in made.columns if column.attacked and column.value.name == value.name]
+    rivals = {label: other.against for label in attacks
+              if (other := made.cells.get((cell.block, cell.row, label))) and other.against}  # fmt: skip
     label, least = min(rivals.items(), key=lambda item: value.better * item[1].reference)
     if least.reference != against.reference:
         note = add_note(
@@ -217,18 +221,28 @@ def _remarks(
     setting = f"setting: {' '.join(table.base) or 'that of each block'} ({', '.join(shared)})"
     remarks = []
     if overrides:
-        remarks = [f"WITH {' '.join(overrides)}: not the paper's experiment; the published numbers are those of the paper's"]
+        changed = " ".join(overrides)
+        remarks = [f"WITH {changed}: not the paper's experiment; the published numbers are those of the paper's own"]
     return [*remarks, setting, *([f"where {', '.join(conditions)}"] if conditions else [])]
 
 
-def _left_out(
-    runs: pd.DataFrame, index: Index, wanted: Sequence[Config], places: Mapping[_Overrides, list[int]]
-) -> list[str]:
-    """The runs that nearly belong to the table, by what keeps them out."""
-    inside = {place for found in places.values() for place in found}
-    near = [(place, unlike) for place, unlike in index.near(wanted) if place not in inside]
-    return [f"not shown: {count} run{'s' if count > 1 else ''} with {unlike}"
-            for unlike, count in matching.commonest(near, _UNLIKE)]  # fmt: skip
+def _left_out(runs: pd.DataFrame, index: Index, wanted: Sequence[Config], scale: str) -> list[str]:
+    """The runs that are not of the table although they are much like its own: of another scale, or near misses."""
+    scales = list(runs["scale"])
+    others: Counter[str] = Counter()
+    near: Counter[str] = Counter()
+    for place, unlike in index.alike(wanted):
+        if scales[place] in SCALES and scales[place] != scale:
+            others[scales[place]] += 1
+        elif len(unlike) <= _NEAR:
+            near[", ".join(unlike)] += 1
+    lines = [f"not shown: {_runs(count)} made at scale={other}; with scale={other} the table shows them"
+             for other, count in others.items()]  # fmt: skip
+    return lines + [f"not shown: {_runs(count)} with {unlike}" for unlike, count in near.most_common(_UNLIKE)]
+
+
+def _runs(count: int) -> str:
+    return f"{count} run{'s' if count > 1 else ''}"
 
 
 def _todos(

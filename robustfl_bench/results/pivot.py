@@ -55,6 +55,7 @@ def pivot(
     done = readable[readable["state"].isin(ENDED)]
     if len(done):
         require_comparable(done, (rows, columns))
+    remarks = _remarks(chosen, readable, (rows, columns), conditions)
     readable = readable.assign(row=readable[rows].map(text), column=readable[columns].map(text))
     labels = sorted(set(readable["column"]), key=order)
     table = Table(
@@ -63,7 +64,7 @@ def pivot(
         blocks=("",),
         rows=tuple(sorted(set(readable["row"]), key=order)),
         columns=tuple(Column(label, described, attacked=label != "none") for label in labels),
-        remarks=_remarks(chosen, readable, (rows, columns), conditions),
+        remarks=remarks,
     )
     _fill(table, (rows, columns), readable, runs)
     if columns == "attack" and described.better and labels != ["none"]:
@@ -101,32 +102,33 @@ def _fill(table: Table, axes: tuple[str, str], runs: pd.DataFrame, everything: p
 
 
 def _command(runs: pd.DataFrame, axes: tuple[str, str], place: tuple[str, str], seeds: Sequence[str]) -> str:
-    """The command of an empty cell: a run of its row, with what the runs of its column have in common instead."""
-    column_key, column = axes[1], place[1]
-    neighbours, above = runs[runs["row"] == place[0]], runs[runs["column"] == column]
-    chosen = {key: label for key, label in zip(axes, place, strict=True) if key == "seed"}
-    if not len(neighbours) or not len(above) or not {*axes} <= {*settings(runs)}:
+    """The command of an empty cell: a run of its row, with what all runs of its column have in common instead."""
+    key, label = axes[1], place[1]
+    known = [name for name in settings(runs) if name not in ("row", "column")]
+    neighbours, above = runs[runs["row"] == place[0]], runs[runs["column"] == label]
+    if not len(neighbours) or not len(above) or not {*axes} <= {*known}:
         return ""
     neighbour = neighbours.iloc[0]
-    changes = [] if column_key == "seed" else [f"{column_key}={column}"]
-    for name in settings(runs):
-        told = set(above[name].map(text))
-        mine = "." not in name and not options.is_group(name) and not is_seed(name)
-        if name in axes or len(told) > 1 or told == {"absent"} or not (mine or name.startswith(f"{column_key}.")):
-            continue
-        shipped = _shipped(column_key, column).get(name) if name.startswith(f"{column_key}.") else text(neighbour[name])
-        if told != {shipped} and shipped is not None:
-            changes.append(f"{name}={told.pop()}")
-    return commands.rerun(neighbour["folder"], changes, [chosen["seed"]] if chosen else seeds)
+    changes = [] if key == "seed" else [f"{key}={label}"]
+    shipped, follows = _shipped(key, label)
+    for name in known:
+        values = set(above[name].map(text))
+        scalar = "." not in name and not options.is_group(name) and not is_seed(name)
+        part = name.startswith(f"{key}.") and not name.endswith("._target_") and name not in follows
+        if name not in axes and (scalar or part) and len(values) == 1 and values != {"absent"}:
+            now = shipped.get(name, "") if part else text(neighbour[name])
+            changes += [f"{name}={values.pop()}"] if values != {now} else []
+    here = [label for axis, label in zip(axes, place, strict=True) if axis == "seed"]
+    return commands.rerun(neighbour["folder"], changes, here or seeds)
 
 
-def _shipped(group: str, name: str) -> dict[str, str]:
-    """The settings of an option as ``conf/`` has them, without those that follow other settings."""
+def _shipped(group: str, name: str) -> tuple[dict[str, str], set[str]]:
+    """The settings of an option as ``conf/`` has them, and those that follow other settings."""
     if not options.is_group(group) or not options.exists(group, name):
-        return {}
+        return {}, set()
     flat = {f"{group}.{key}": value for key, value in options.flatten(options.option(group, name))}
-    return {key: canonical(text(leaf(value))) for key, value in flat.items()
-            if not key.endswith("_target_") and options.interpolated(value) is None}  # fmt: skip
+    follows = {key for key, value in flat.items() if isinstance(value, str) and "${" in value}
+    return {key: canonical(text(leaf(value))) for key, value in flat.items()}, follows
 
 
 def _title(table: Table, value: Value) -> str:

@@ -49,8 +49,8 @@ class Against:
 class Cell:
     """``mean`` and ``sd`` over ``seeds`` runs, in the column's unit; or, with ``seeds`` = 0, why there is no number.
 
-    ``state`` is shown in place of a number. A ``partial`` cell has fewer seeds than others, or it is a worst case and an
-    attack has no full result. ``note`` is the number of the footnote with the reason. ``key`` names the cell in CSV.
+    ``state`` is shown in place of a number. A ``partial`` cell has fewer seeds than others, or is a worst case in which
+    an attack has no full result. ``note`` is the number of the footnote with the reason. ``key`` names the cell in CSV.
     """
 
     mean: float = math.nan
@@ -152,7 +152,7 @@ class Table:
         return Counter(cell.lacks for cell in self.cells.values() if cell.difference is None)
 
     def incomplete(self, cell: Cell) -> bool:
-        """Whether a cell has only a part of what it stands for. Fewer seeds do not count where their number is shown."""
+        """Whether a cell lacks a part of what it stands for. A cell that shows its number of seeds may have fewer."""
         return cell.partial and (cell.worst or not self.seeds_told)
 
     def best(self, column: Column, block: str) -> set[str]:
@@ -200,7 +200,7 @@ def facts(runs: pd.DataFrame) -> list[Run]:
     """The runs of ``records.load`` as plain rows, with the seed and ``eval_every`` as text."""
     names = ["run", "folder", "state", "error", "rounds", "rounds_done"]
     every = runs["eval_every"].map(text) if "eval_every" in runs else ""
-    return runs[names].assign(seed=runs["seed"].map(text), eval_every=every).to_dict("records")
+    return [*runs[names].assign(seed=runs["seed"].map(text), eval_every=every).to_dict("records")]
 
 
 def make_cell(

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from robustfl_bench.config.options import is_group
+from robustfl_bench.config.presets import UNHASHED
 from robustfl_bench.errors import ConfigError
 from robustfl_bench.results.records import NoRuns, settings, text
 
@@ -73,8 +74,10 @@ def require_comparable(runs: pd.DataFrame, axes: Sequence[str]) -> None:
 def mixed(runs: pd.DataFrame, axes: Sequence[str]) -> list[str]:
     """The settings that make runs incomparable in a table with these axes, config groups first."""
     axes = list(dict.fromkeys(axes))
-    names = [name for name in settings(runs) if name not in axes and not is_seed(name)]
+    names = [name for name in settings(runs) if name not in (*axes, *UNHASHED) and not is_seed(name)]
     written = runs[[*axes, *names]].map(text)
+    options = [name for name in names if "." in name]
+    written[options] = written[options].replace("null", "absent")  # an archive leaves nulls out
     # In a cell, having a setting and not having it are two values; across cells, rules need not share their settings.
     within = written.groupby(axes)[names].nunique().max() > 1
     present = written[[*axes, *names]].where(written != "absent")
