@@ -25,12 +25,12 @@ def test_settings_are_those_of_table_1(name: str) -> None:
         s = made.settings
         assert (s.rounds, s.num_clients, s.num_byzantine, s.lr, s.batch_size) == (rounds, clients, number, lr, batch)
         assert round(s.participation * clients) == present and s.byzantine_placement == "replace"
-        assert made.parts["local_update"].epochs == epochs
+        assert made.parts.local_update.epochs == epochs
 
 
 def test_methods_are_those_of_the_code() -> None:
     made = {
-        method: next(planned("table2_cifar10", job).parts["aggregator"]
+        method: next(planned("table2_cifar10", job).parts.aggregator
                      for job in jobs("table2_cifar10")
                      if (job["+method"], job["attack"]) == (f"arfl/{method}", "noisy"))
         for method in METHODS
@@ -43,7 +43,7 @@ def test_methods_are_those_of_the_code() -> None:
 
 
 def test_arfl_knows_which_runs_are_clean() -> None:
-    lambdas = {job["attack"]: planned("writers", job).parts["aggregator"].regularization
+    lambdas = {job["attack"]: planned("writers", job).parts.aggregator.regularization
                for job in jobs("writers") if job["+method"] == "arfl/arfl"}  # fmt: skip
     assert lambdas == {"none": 10000, "label_shuffle": 1, "label_flip_one": 1, "noisy": 1}
 
@@ -52,6 +52,6 @@ def test_the_ten_clients_of_the_weights_figures() -> None:
     made = planned("fig6", jobs("fig6")[0])
     s, identity = made.settings, made.identity
     assert (s.num_clients, s.num_byzantine, s.participation) == (10, 3, 1.0)
-    assert identity["partition"]["alpha"] == 0.5 and made.parts["aggregator"].regularization == 1
-    swept = [planned("fig5", job).parts["aggregator"].regularization for job in jobs("fig5")]
+    assert identity["partition"]["alpha"] == 0.5 and made.parts.aggregator.regularization == 1
+    swept = [planned("fig5", job).parts.aggregator.regularization for job in jobs("fig5")]
     assert swept == [0.1, 0.25, 0.5, 1, 2.5, 5, 10, 25, 50, 100]

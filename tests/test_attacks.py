@@ -51,6 +51,7 @@ def make_view(honest, num_byzantine=3, seed=0, label_counts=None):
         honest=Updates(matrix),
         num_byzantine=num_byzantine,
         round=0,
+        memory={},
         lr=0.1,
         params=torch.zeros(d),
         label_counts=torch.ones(h, 3, dtype=torch.int64) if label_counts is None else torch.tensor(label_counts),

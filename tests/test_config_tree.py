@@ -6,6 +6,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+import yaml
 from hydra import compose, initialize_config_dir
 
 from robustfl_bench.config.options import CONF, defaults
@@ -52,6 +53,18 @@ def test_a_file_begins_with_a_command_that_uses_it(path: Path) -> None:
         asked = {word.lstrip("+") for word in command if "=" in word}
         option = "/".join([*inner, name])
         assert {f"{group}={option}", f"{folder}={name}"} & asked or defaults()[0].get(group) == name, command
+
+
+@pytest.mark.parametrize("path", sorted((CONF / "experiment").glob("*/*.yaml")), ids=lambda path: path.stem)
+def test_an_experiment_sweeps_and_has_a_setting_of_its_paper(path: Path) -> None:
+    """One dialect: the setting stands in the defaults list, or in the sweep where a preset sweeps several."""
+    content, paper = yaml.safe_load(path.read_text(encoding="utf-8")), path.parent.name
+    swept = content["hydra"]["sweeper"]["params"]
+    named = [value for part in content.get("defaults", []) for key, value in part.items() if key == f"/setting/{paper}"]
+    several = [option for option in swept.get("+setting", "").split(",") if option]
+    assert (len(named) == 1 and not several) or (not named and len(several) > 1)
+    assert all((CONF / "setting" / paper / f"{name}.yaml").is_file() for name in named)
+    assert all(option.startswith(f"{paper}/") for option in several)
 
 
 def test_the_readme_has_a_row_for_every_folder_with_its_count_and_default() -> None:

@@ -22,7 +22,7 @@ from robustfl_bench.partitions.step import Step
 
 PARTITION_FILES = sorted((Path(__file__).parents[1] / "conf" / "partition").glob("*.yaml"))
 PARTITIONS = [hydra.utils.instantiate(yaml.safe_load(file.read_text())) for file in PARTITION_FILES]
-BY_LABEL = [partition for partition in PARTITIONS if not getattr(partition, "by_owner", False)]
+BY_LABEL = [partition for partition in PARTITIONS if not partition.by_owner]
 quick = settings(derandomize=True, max_examples=40, deadline=None)
 class_sizes = st.lists(st.integers(30, 90), min_size=2, max_size=6)
 

@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from robustfl_bench.interfaces import ConfigError, ServerView, check_choice, check_fields
+from robustfl_bench.interfaces import Aggregator, ConfigError, ServerView, check_choice, check_fields
 from robustfl_bench.updates import Aggregate, Updates
 
 LOSS_AT = ("aggregated", "received")
@@ -14,7 +14,7 @@ Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class Arfl:
+class Arfl(Aggregator):
     """Weight the clients by their training losses: whoever does much worse than the best is left out.
 
     The weights of all N clients minimise ``sum a_i L_i + lambda / 2 sum a_i^2 / m_i`` over the simplex (Eq. 6), L_i

@@ -2,12 +2,12 @@
 
 from dataclasses import dataclass
 
-from robustfl_bench.interfaces import RingForm, ServerView, check_flags
+from robustfl_bench.interfaces import Aggregator, RingForm, ServerView, check_flags
 from robustfl_bench.updates import Aggregate, Updates
 
 
 @dataclass(frozen=True)
-class Average:
+class Average(Aggregator):
     """Mean of the updates, each client counting once, or by its samples with ``weighted``. Not robust."""
 
     weighted: bool = False

@@ -5,14 +5,14 @@ from dataclasses import dataclass
 
 import torch
 
-from robustfl_bench.interfaces import ServerView, check_fields
+from robustfl_bench.interfaces import Aggregator, ServerView, check_fields
 from robustfl_bench.numerics.ranking import mean_of_lowest, num_kept
 from robustfl_bench.numerics.server_scores import stepped_losses
 from robustfl_bench.updates import Aggregate, Updates
 
 
 @dataclass(frozen=True)
-class AvgRej:
+class AvgRej(Aggregator):
     """Mean of the n - f updates without which the step along the mean of all others has most loss on the server's data.
 
     The score is the loss without the client minus the loss with all, which is the same for every client and left out.

@@ -3,12 +3,12 @@
 import math
 from dataclasses import dataclass
 
-from robustfl_bench.interfaces import ConfigError, ServerView, check_fields
+from robustfl_bench.interfaces import Aggregator, ConfigError, ServerView, check_fields
 from robustfl_bench.updates import Aggregate, Updates
 
 
 @dataclass(frozen=True)
-class BetaTrMean:
+class BetaTrMean(Aggregator):
     """Mean of every coordinate without its largest and smallest ``fraction`` of values, each rounded down.
 
     0 is the mean. Unlike ``trmean`` it suits groups of any size, as in BRIFCA (Tao et al., arXiv 2306.00638).

@@ -10,7 +10,7 @@ from itertools import combinations
 import numpy as np
 import torch
 
-from robustfl_bench.interfaces import ConfigError, ServerView, check_choice, check_fields
+from robustfl_bench.interfaces import Aggregator, ConfigError, ServerView, check_choice, check_fields
 from robustfl_bench.numerics.gram_space import Array, Subspace, fit_subspace
 from robustfl_bench.numerics.ranking import num_kept
 from robustfl_bench.updates import Aggregate, Updates
@@ -19,7 +19,7 @@ MAX_SUBSETS = 100_000
 
 
 @dataclass(frozen=True)
-class Boba:
+class Boba(Aggregator):
     """Mean of the accepted updates' projections onto a (c - 1)-dimensional affine subspace, c being the classes.
 
     Stage 1 finds the subspace near n - f clients. ``fit`` says how: ``alternating`` between the n - f nearest clients

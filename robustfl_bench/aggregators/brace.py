@@ -5,12 +5,12 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from robustfl_bench.interfaces import ConfigError, RingForm, ServerView, check_fields, check_flags
+from robustfl_bench.interfaces import Aggregator, ConfigError, RingForm, ServerView, check_fields, check_flags
 from robustfl_bench.updates import Aggregate, Updates
 
 
 @dataclass(frozen=True)
-class Brace:
+class Brace(Aggregator):
     """+1 in every coordinate where the clients' signs add up to more than ``threshold``, -1 in all others.
 
     The result (d,) is a direction: the step is lr x +-1. A sum equal to the threshold (lambda) gives -1, as printed,

@@ -6,12 +6,12 @@ from dataclasses import dataclass
 import torch
 from torch import nn
 
-from robustfl_bench.interfaces import ServerView, check_choice, check_fields, check_flags
+from robustfl_bench.interfaces import Aggregator, ServerView, check_choice, check_fields, check_flags
 from robustfl_bench.updates import Aggregate, Updates
 
 
 @dataclass(frozen=True)
-class ByGars:
+class ByGars(Aggregator):
     """``sum_i q_i g_i`` with weights q, of either sign and any sum, learnt anew every round (BOBA's form).
 
     Each of ``inner_steps`` times, the model takes the step that q means, and q_i grows by ``inner_lr`` times the inner

@@ -11,14 +11,14 @@ import torch
 from numpy.typing import NDArray
 from scipy.cluster.hierarchy import linkage
 
-from robustfl_bench.interfaces import ServerView, check_choice, check_fields
+from robustfl_bench.interfaces import Aggregator, ServerView, check_choice, check_fields
 from robustfl_bench.updates import Aggregate, Updates
 
 GROUPS = ("larger", "heavier", "smaller")
 
 
 @dataclass(frozen=True)
-class Cfl:
+class Cfl(Aggregator):
     """Sample-weighted mean of one of two groups of clients, or of all if the groups agree.
 
     Single linkage on the cosine similarities of the updates makes the groups: the most similar pairs are joined first,

@@ -2,12 +2,12 @@
 
 from dataclasses import dataclass
 
-from robustfl_bench.interfaces import ServerView
+from robustfl_bench.interfaces import Aggregator, ServerView
 from robustfl_bench.updates import Aggregate, Updates
 
 
 @dataclass(frozen=True)
-class FLTrust:
+class FLTrust(Aggregator):
     """Mean of the updates scaled to the server update's length, weighted by their cosine with it where positive.
 
     Without a client of positive cosine the aggregate is zero; it is never longer than the server's update.

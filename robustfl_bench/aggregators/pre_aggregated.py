@@ -7,7 +7,7 @@ from robustfl_bench.updates import Aggregate, Updates
 
 
 @dataclass(frozen=True)
-class PreAggregated:
+class PreAggregated(Aggregator):
     """``rule`` applied to what ``pre_aggregation`` makes of the updates.
 
     The rule keeps its f although it sees fewer vectors, and its ``check`` is not asked: bucketed Krum runs below

@@ -6,13 +6,13 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from robustfl_bench.interfaces import ServerView, check_fields, check_flags
+from robustfl_bench.interfaces import Aggregator, ServerView, check_fields, check_flags
 from robustfl_bench.numerics.gram_space import recentred, sq_dists_to
 from robustfl_bench.updates import Aggregate, Updates
 
 
 @dataclass(frozen=True)
-class Rfa:
+class Rfa(Aggregator):
     """``steps`` of the smoothed Weiszfeld iteration from the weighted mean: weights m_i / max(nu, |x_i - y|).
 
     m_i are the clients' sample counts, or equal without ``weighted``. The paper takes nu = 1e-6 and 3 steps, its code 4

@@ -5,12 +5,12 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from robustfl_bench.interfaces import ConfigError, RingForm, ServerView, check_choice, check_fields
+from robustfl_bench.interfaces import Aggregator, ConfigError, RingForm, ServerView, check_choice, check_fields
 from robustfl_bench.updates import Aggregate, Updates
 
 
 @dataclass(frozen=True)
-class Rlr:
+class Rlr(Aggregator):
     """Goes back, not forward, in every coordinate where the clients' signs add up to less than ``threshold`` in size.
 
     ``direction`` is what it goes along: the ``sign`` of the sum of the signs, one bit of each client as BRACE counts

@@ -3,12 +3,12 @@
 import math
 from dataclasses import dataclass
 
-from robustfl_bench.interfaces import ServerView, check_fields
+from robustfl_bench.interfaces import Aggregator, ServerView, check_fields
 from robustfl_bench.updates import Aggregate, Updates
 
 
 @dataclass(frozen=True)
-class Rsa:
+class Rsa(Aggregator):
     """``penalty`` times the sum of the signs of the server's model minus each client's: the gradient of the penalty
     ``penalty * |client - server|_1`` that ties the models together. Goes with ``local_update=rsa`` of the same penalty.
 

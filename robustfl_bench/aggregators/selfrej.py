@@ -3,14 +3,14 @@
 import math
 from dataclasses import dataclass
 
-from robustfl_bench.interfaces import ServerView, check_fields
+from robustfl_bench.interfaces import Aggregator, ServerView, check_fields
 from robustfl_bench.numerics.ranking import mean_of_lowest, num_kept
 from robustfl_bench.numerics.server_scores import stepped_losses
 from robustfl_bench.updates import Aggregate, Updates
 
 
 @dataclass(frozen=True)
-class SelfRej:
+class SelfRej(Aggregator):
     """Mean of the n - f updates after whose step alone the model has the least loss on the server's data."""
 
     num_byzantine: int

@@ -2,12 +2,12 @@
 
 from dataclasses import dataclass
 
-from robustfl_bench.interfaces import ServerView
+from robustfl_bench.interfaces import Aggregator, ServerView
 from robustfl_bench.updates import Aggregate, Updates
 
 
 @dataclass(frozen=True)
-class Server:
+class Server(Aggregator):
     """Mean of the server's updates per class; the clients, whose weights are all 0, are ignored."""
 
     def __call__(self, updates: Updates, server: ServerView) -> Aggregate:

@@ -7,7 +7,7 @@ from robustfl_bench.updates import Aggregate, Updates
 
 
 @dataclass(frozen=True)
-class ServerMix:
+class ServerMix(Aggregator):
     """``(1 - server_weight) * rule + server_weight * mean of the server's updates per class``. 0 is the rule itself.
 
     ``weights`` are the clients' share: they sum to ``1 - server_weight`` where the rule's sum to 1.
@@ -21,8 +21,7 @@ class ServerMix:
 
     def check(self, n: int) -> None:
         """What the mixed rule requires of n."""
-        if hasattr(self.rule, "check"):
-            self.rule.check(n)
+        self.rule.check(n)
 
     def __call__(self, updates: Updates, server: ServerView) -> Aggregate:
         aggregate, share = self.rule(updates, server), 1 - self.server_weight

@@ -4,12 +4,12 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from robustfl_bench.interfaces import RingForm, ServerView
+from robustfl_bench.interfaces import Aggregator, RingForm, ServerView
 from robustfl_bench.updates import Aggregate, Updates
 
 
 @dataclass(frozen=True)
-class SignSgd:
+class SignSgd(Aggregator):
     """The sign, in every coordinate, of the sum of the clients' signs: the step is lr x +-1.
 
     A tie gives 0, the parameter stays; zeros abstain.

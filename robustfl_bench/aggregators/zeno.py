@@ -3,14 +3,14 @@
 import math
 from dataclasses import dataclass
 
-from robustfl_bench.interfaces import ServerView, check_choice, check_fields
+from robustfl_bench.interfaces import Aggregator, ServerView, check_choice, check_fields
 from robustfl_bench.numerics.ranking import mean_of_lowest, num_kept
 from robustfl_bench.numerics.server_scores import stepped_losses
 from robustfl_bench.updates import Aggregate, Updates
 
 
 @dataclass(frozen=True)
-class Zeno:
+class Zeno(Aggregator):
     """Mean of the n - f updates g of highest score ``loss(params) - loss(params - step_size g) - rho |g|^2``.
 
     The first term is the same for all and left out. ``penalty`` says what rho weighs: the sum of squares, as in the

@@ -1,26 +1,25 @@
 """The parts that make up a run: one field for each config group."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING
+from typing import Any, get_args, get_type_hints
 
-if TYPE_CHECKING:
-    from robustfl_bench.interfaces import (
-        Aggregator,
-        Attack,
-        Augmentation,
-        Clustering,
-        Communication,
-        Corruption,
-        Dataset,
-        Model,
-        Partition,
-        PreAggregation,
-        Schedule,
-    )
-    from robustfl_bench.local_updates import LocalUpdate
-    from robustfl_bench.server_data.per_class import PerClass
+from robustfl_bench.interfaces import (
+    Aggregator,
+    Attack,
+    Augmentation,
+    Clustering,
+    Communication,
+    ConfigError,
+    Corruption,
+    Dataset,
+    LocalUpdate,
+    Model,
+    Partition,
+    PreAggregation,
+    Schedule,
+    ServerData,
+    ServerOptimizer,
+)
 
 
 @dataclass(frozen=True)
@@ -34,7 +33,8 @@ class Parts:
     aggregator: Aggregator
     local_update: LocalUpdate
     pre_aggregation: PreAggregation | None
-    server_data: PerClass
+    server_data: ServerData
+    server_optimizer: ServerOptimizer
     schedule: Schedule
     clustering: Clustering | None
     corruption: Corruption | None
@@ -43,3 +43,13 @@ class Parts:
 
 
 GROUPS = tuple(field.name for field in fields(Parts))
+
+
+def check_kind(group: str, part: Any) -> None:
+    """Raise ConfigError unless ``part`` is of the class that the config group takes."""
+    kind = get_type_hints(Parts)[group]
+    if not isinstance(part, kind):
+        wanted, got = (get_args(kind) or (kind,))[0], type(part)
+        raise ConfigError(
+            f"{group} must be a subclass of {wanted.__module__}.{wanted.__name__}, got {got.__module__}.{got.__name__}"
+        )

@@ -13,7 +13,8 @@ from robustfl_bench.config.parts import GROUPS
 from robustfl_bench.errors import ConfigError, Interrupted
 from robustfl_bench.experiment.machine import choose_threads, facts, threads
 from robustfl_bench.experiment.plan import InfeasibleError, Plan, plan
-from robustfl_bench.experiment.summary import digest, results, shown, tell
+from robustfl_bench.experiment.rows import written
+from robustfl_bench.experiment.summary import digest, results, tell
 from robustfl_bench.results import store
 
 
@@ -151,10 +152,9 @@ def _load(planned: Plan) -> Any:
 
 
 def _federation(planned: Plan, data: Any) -> Any:
-    from robustfl_bench.engine.clients import Experiment, Federation
+    from robustfl_bench.engine.federation import Federation
 
-    parts = {name: part for name, part in vars(planned.parts).items() if name != "dataset"}
-    return Federation(Experiment(settings=planned.settings, **parts), data, planned.parts.dataset.num_classes)
+    return Federation(planned.settings, planned.parts, data)
 
 
 Train = Callable[[Plan, Any, store.RunFolder], Mapping[str, Any]]
@@ -162,44 +162,25 @@ Train = Callable[[Plan, Any, store.RunFolder], Mapping[str, Any]]
 
 def _train(planned: Plan, federation: Any, folder: store.RunFolder) -> Mapping[str, Any]:
     import torch
-    from tqdm import tqdm
 
-    from robustfl_bench.engine.clients import State
-    from robustfl_bench.engine.rounds import initial_state, run
+    from robustfl_bench.engine.loop import run
+    from robustfl_bench.engine.rounds import initial_state
+    from robustfl_bench.engine.state import State
 
     s = planned.settings
     torch.set_float32_matmul_precision(s.precision)
-    state = initial_state(federation)
-    saved = folder.checkpoint()
+    state, saved = initial_state(federation), folder.checkpoint()
     if saved is not None:
-        state = State(**{key: _on(value, state.params.device) for key, value in saved["state"].items()})
-    written, began = time.monotonic(), time.monotonic()
-    with tqdm(total=s.rounds, initial=state.round, desc=folder.path.name, unit="round", disable=None) as progress:
-        try:
-            for state, record in run(federation, state):  # noqa: B020
-                if record is not None:
-                    folder.append("metrics.csv", record)
-                    if state.weights is not None:
-                        shares = dict(zip(federation.names, state.weights.tolist(), strict=True))
-                        folder.append("weights.csv", {"round": state.round} | shares)
-                    folder.append("timings.csv", {"round": state.round, "seconds": time.monotonic() - began})
-                    began = time.monotonic()
-                    progress.set_postfix_str(shown(record))
-                progress.update()
-                if time.monotonic() - written >= s.checkpoint_seconds and state.round < s.rounds:
-                    folder.save_checkpoint({"state": vars(state)})
-                    written = time.monotonic()
-        except (KeyboardInterrupt, SystemExit):
-            if not any(state.local.values()):  # the clients' memory is ahead of the state in the middle of a round
-                folder.save_checkpoint({"state": vars(state)})
-            raise
+        state = State.restored(saved["state"], state.params.device)
+    stored = time.monotonic()
+    try:
+        for state in written(run(federation, state), folder, federation, state.round):  # noqa: B020
+            if time.monotonic() - stored >= s.checkpoint_seconds and state.round < s.rounds:
+                folder.save_checkpoint({"state": state.stored()})
+                stored = time.monotonic()
+    except (KeyboardInterrupt, SystemExit):
+        if not state.changes_in_place:  # in the middle of a round the clients' memory is ahead of the state
+            folder.cut(state.round)
+            folder.save_checkpoint({"state": state.stored()})
+        raise
     return {"model_sha256": digest(state.params)}
-
-
-def _on(value: Any, device: Any) -> Any:
-    """A value of the checkpoint with its tensors on ``device``."""
-    if isinstance(value, dict):
-        return {key: _on(item, device) for key, item in value.items()}
-    if isinstance(value, tuple):
-        return tuple(_on(item, device) for item in value)
-    return value.to(device) if hasattr(value, "to") else value

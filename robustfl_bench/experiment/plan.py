@@ -11,10 +11,10 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from robustfl_bench.config import presets
-from robustfl_bench.config.parts import GROUPS, Parts
+from robustfl_bench.config.parts import GROUPS, Parts, check_kind
 from robustfl_bench.config.settings import SCALARS, Settings, check
 from robustfl_bench.errors import ConfigError
-from robustfl_bench.interfaces import Dataset
+from robustfl_bench.interfaces import Dataset, Model
 
 
 @dataclass(frozen=True)
@@ -49,12 +49,12 @@ class InfeasibleError(ConfigError):
         self.plan = plan
 
 
-def plan(cfg: DictConfig) -> Plan:
-    """Build and check every part before any data are loaded; raises one ConfigError with all that is wrong."""
-    try:
-        config: dict[str, Any] = OmegaConf.to_container(cfg, resolve=True, throw_on_missing=True)  # type: ignore[assignment]
-    except OmegaConfBaseException as error:
-        raise ConfigError(" ".join(str(error).split())) from None
+def plan(cfg: DictConfig | Mapping[str, Any]) -> Plan:
+    """Build and check every part of a config, composed by Hydra or by ``presets``, before any data are loaded.
+
+    Raises one ConfigError with all that is wrong.
+    """
+    config: dict[str, Any] = _resolved(cfg) if isinstance(cfg, DictConfig) else dict(cfg)
     if unknown := sorted(set(config) - {*SCALARS, *GROUPS}):
         raise ConfigError(f"no setting {', '.join(unknown)}; robustfl-bench --cfg job shows all")
     kept = presets.defining(config)
@@ -71,6 +71,15 @@ def plan(cfg: DictConfig) -> Plan:
     return planned
 
 
+def _resolved(cfg: DictConfig) -> dict[str, Any]:
+    """The config without interpolations, as plain containers."""
+    try:
+        config: dict[str, Any] = OmegaConf.to_container(cfg, resolve=True, throw_on_missing=True)  # type: ignore[assignment]
+    except OmegaConfBaseException as error:
+        raise ConfigError(" ".join(str(error).split())) from None
+    return config
+
+
 def _built(config: Mapping[str, Any]) -> Parts:
     """The objects that the config groups stand for."""
     parts: dict[str, Any] = {}
@@ -78,8 +87,11 @@ def _built(config: Mapping[str, Any]) -> Parts:
     for group in GROUPS:
         try:
             parts[group] = instantiate(config[group], _convert_="all") if config[group] else None
+            check_kind(group, parts[group])
         except InstantiationException as error:
             errors.append(f"{group}: {_reason(error)}")
+        except ConfigError as error:
+            errors.append(str(error))
     if errors:
         raise ConfigError("; ".join(errors))
     return Parts(**parts)
@@ -90,7 +102,7 @@ def _check_feasible(planned: Plan) -> None:
     parts = planned.parts
     if parts.communication is not None:
         parts.communication.check(vars(parts))
-    if hasattr(parts.aggregator, "check") and parts.pre_aggregation is None:
+    if parts.pre_aggregation is None:
         parts.aggregator.check(planned.settings.clients_per_round)
 
 
@@ -102,13 +114,11 @@ def _reason(error: InstantiationException) -> str:
     return " ".join(text.split())
 
 
-def _check_model(model: Any, dataset: Dataset) -> None:
-    reads = "words" if hasattr(model, "reads_text") else "characters" if hasattr(model, "reads_characters") else ""
-    has = "words" if hasattr(dataset, "embedding_dim") else "characters" if hasattr(dataset, "has_characters") else ""
-    if reads != has:
+def _check_model(model: Model, dataset: Dataset) -> None:
+    if model.reads != dataset.content:
         takers = {"words": "has texts: take model=gru", "characters": "has texts by character: take model=lstm"}
         givers = {"words": "ag_news", "characters": "shakespeare"}
-        mismatch = takers.get(has) or f"has no texts: take another model, or dataset={givers[reads]}"
+        mismatch = takers.get(dataset.content) or f"has no texts: take another model, or dataset={givers[model.reads]}"
         raise ConfigError(f"model {type(model).__name__} cannot read {dataset.name}, which {mismatch}")
     num_params(model, dataset)
 
@@ -118,6 +128,6 @@ def num_params(model: Any, dataset: Dataset) -> int:
     import torch
 
     with torch.device("meta"):
-        vectors = [torch.empty(1, dataset.embedding_dim)] if hasattr(dataset, "embedding_dim") else []
+        vectors = [torch.empty(1, dataset.embedding_dim)] if dataset.content == "words" else []
         module = model(dataset.input_shape, dataset.num_classes, *vectors)
     return sum(parameter.numel() for parameter in module.parameters())

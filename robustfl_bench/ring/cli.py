@@ -18,8 +18,9 @@ from robustfl_bench import cli
 from robustfl_bench.errors import ConfigError
 from robustfl_bench.experiment.execute import execute, take_part
 from robustfl_bench.experiment.plan import plan
-from robustfl_bench.ring.client import GO_ON, Client, check
+from robustfl_bench.ring.client import Client, check
 from robustfl_bench.ring.link import joined
+from robustfl_bench.ring.step import GO_ON
 
 GRACE = 8.0  # seconds in which the others notice that a client has gone
 
@@ -112,9 +113,7 @@ def context() -> ForkServerContext:
     loopback = next(name for _, name in socket.if_nameindex() if name.startswith("lo"))
     os.environ.setdefault("GLOO_SOCKET_IFNAME", loopback)  # they are all on this machine
     found = multiprocessing.get_context("forkserver")
-    found.set_forkserver_preload(
-        [__name__, "robustfl_bench.engine.clients", "robustfl_bench.engine.rounds", "sklearn.datasets"]
-    )
+    found.set_forkserver_preload([__name__, "robustfl_bench.engine.loop"])
     return found
 
 
