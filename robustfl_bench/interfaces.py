@@ -15,7 +15,7 @@ from robustfl_bench.errors import DataError as DataError
 from robustfl_bench.errors import check_choice as check_choice
 from robustfl_bench.errors import check_fields as check_fields
 from robustfl_bench.errors import check_flags as check_flags
-from robustfl_bench.updates import Aggregate, Updates
+from robustfl_bench.updates import Aggregate, Updates, mean_row
 
 
 @dataclass(frozen=True)
@@ -179,7 +179,7 @@ class AttackView:
     @cached_property
     def mean(self) -> Tensor:
         """Mean honest update, (d,)."""
-        return self.honest.matrix.mean(dim=0)
+        return mean_row(self.honest.matrix)
 
     @cached_property
     def std(self) -> Tensor:

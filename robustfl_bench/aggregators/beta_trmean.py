@@ -23,5 +23,4 @@ class BetaTrMean:
 
     def __call__(self, updates: Updates, server: ServerView) -> Aggregate:
         trimmed = math.floor(self.fraction * updates.n + 1e-9)  # 0.29 * 100 is 28.999999999999996
-        kept = slice(trimmed, updates.n - trimmed)
-        return Aggregate(updates.by_sorted_column(lambda values: values[:, kept].mean(1)))
+        return Aggregate(updates.sorted_mean(trimmed, updates.n - trimmed))

@@ -4,7 +4,6 @@ import math
 from dataclasses import dataclass
 
 import torch
-from torch import nn
 
 from robustfl_bench.interfaces import ServerView, check_choice, check_fields, check_flags
 from robustfl_bench.updates import Aggregate, Updates
@@ -46,6 +45,7 @@ class ByGars:
             model = server.params - server.step_size * updates.combine(weights * scales).vector
             gradient = server.gradient(model)
             if self.normalize == "cosine":
-                gradient = nn.functional.normalize(gradient, dim=0)
+                length = torch.linalg.vector_norm(gradient, dtype=torch.float64)
+                gradient = gradient if length == 0 else gradient.double() / length
             weights = weights + rate * units * updates.cross(gradient[None])[:, 0]
         return updates.combine(weights * scales)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from torch import Tensor
 
 from robustfl_bench.interfaces import ConfigError, RingForm, ServerView, check_choice, check_fields
-from robustfl_bench.updates import Aggregate, Updates
+from robustfl_bench.updates import Aggregate, Updates, mean_row
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class Rlr:
             raise ConfigError(f"RLR needs n >= threshold, got n={n}, threshold={self.threshold:g}")
 
     def __call__(self, updates: Updates, server: ServerView) -> Aggregate:
-        forward = updates.votes.sign() if self.direction == "sign" else updates.matrix.mean(dim=0)
+        forward = updates.votes.sign() if self.direction == "sign" else mean_row(updates.matrix)
         return Aggregate(self.turned(forward, updates.votes))
 
     def turned(self, forward: Tensor, votes: Tensor) -> Tensor:

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from robustfl_bench.interfaces import ServerView
-from robustfl_bench.updates import Aggregate, Updates
+from robustfl_bench.updates import Aggregate, Updates, mean_row
 
 
 @dataclass(frozen=True)
@@ -11,4 +11,4 @@ class Server:
     """Mean of the server's updates per class; the clients, whose weights are all 0, are ignored."""
 
     def __call__(self, updates: Updates, server: ServerView) -> Aggregate:
-        return Aggregate(server.class_updates.mean(dim=0), updates.counts.new_zeros(updates.n))
+        return Aggregate(mean_row(server.class_updates), updates.counts.new_zeros(updates.n))

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, replace
 
 from robustfl_bench.interfaces import Aggregator, ServerView, check_fields
-from robustfl_bench.updates import Aggregate, Updates
+from robustfl_bench.updates import Aggregate, Updates, mean_row
 
 
 @dataclass(frozen=True)
@@ -28,6 +28,6 @@ class ServerMix:
         aggregate, share = self.rule(updates, server), 1 - self.server_weight
         return replace(
             aggregate,
-            vector=share * aggregate.vector + self.server_weight * server.class_updates.mean(dim=0),
+            vector=share * aggregate.vector + self.server_weight * mean_row(server.class_updates),
             weights=None if aggregate.weights is None else share * aggregate.weights,
         )
