@@ -55,6 +55,6 @@ class Cfl:
         first = held[int(tree[-1, 0])]
         first = first if first[0] else ~first
         sizes = updates.counts.cpu().numpy() if self.group == "heavier" else np.ones(n)
-        more = bool(sizes[first].sum() > sizes[~first].sum())
-        members: NDArray[np.bool_] = first if more != (self.group == "smaller") else ~first
+        lead = sizes[first].sum() - sizes[~first].sum()
+        members: NDArray[np.bool_] = first if (-lead if self.group == "smaller" else lead) > 0 else ~first
         return members
