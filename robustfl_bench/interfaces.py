@@ -186,11 +186,15 @@ class AttackView:
         """Standard deviation of the honest updates in every coordinate, (d,), with n - 1 in the denominator."""
         if self.honest.n < 2:
             return torch.zeros_like(self.mean)
-        matrix, total = self.honest.matrix, torch.empty_like(self.mean)
+        std = self._std(torch.float32)
+        return std if 1e-15 < float(std.max()) < 1e15 else self._std(torch.float64)  # squares leave float32's range
+
+    def _std(self, dtype: torch.dtype) -> Tensor:
+        matrix, total = self.honest.matrix, torch.empty_like(self.mean, dtype=dtype)
         for start in range(0, self.honest.d, 4096):  # blocks that stay in the cache: 11 times faster than torch.std
-            block = matrix[:, start : start + 4096]
+            block = matrix[:, start : start + 4096].to(dtype)
             total[start : start + 4096] = (block - block.mean(dim=0)).square_().sum(dim=0)
-        return (total / (self.honest.n - 1)).sqrt_()
+        return (total / (self.honest.n - 1)).sqrt_().float()
 
 
 @dataclass
