@@ -16,7 +16,7 @@ from robustfl_bench.updates import Aggregate, Updates
 class Mca:
     """The vector most like the updates under a Gaussian kernel: a fixed point of their mean weighted by that kernel.
 
-    Weights are exp(-|x_i - y|^2 / (2 sigma^2)), from the mean on until a step moves no more than ``eps`` or after
+    Weights are exp(-|x_i - y|^2 / (2 sigma^2)), from the mean on until a later step moves no more than ``eps`` or after
     ``max_iter`` steps; the unit of ``eps`` is the updates' median distance from their medoid. The kernel's width is not
     published: ``sigma`` null takes the median distance of the updates from y, anew in every step. Every client counts
     once. A fixed sigma that is small against the distances keeps the update nearest to the mean; a large one recovers
@@ -34,12 +34,11 @@ class Mca:
         gram, masses = updates.gram.cpu().numpy(), np.ones(updates.n)
         gram = recentred(gram, medoid(gram, masses))
         tolerance = self.eps * spread(gram, masses)
-        weights, sq_dists = masses / updates.n, sq_dists_to_mean(updates, gram, masses)
-        for _ in range(self.max_iter):
-            previous, weights = weights, self._kernel(sq_dists)
+        weights = self._kernel(sq_dists_to_mean(updates, gram, masses))
+        for _ in range(self.max_iter - 1):
+            previous, weights = weights, self._kernel(sq_dists_to(gram, weights))
             if length(gram, weights - previous) <= tolerance:
                 break
-            sq_dists = sq_dists_to(gram, weights)
         return updates.combine(torch.from_numpy(weights).to(updates.device))
 
     def _kernel(self, sq_dists: Array) -> Array:
