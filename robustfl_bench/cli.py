@@ -4,7 +4,8 @@ import difflib
 import os
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import hydra
 from hydra.core.config_store import ConfigStore
@@ -14,32 +15,39 @@ from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
+from robustfl_bench.config import options, presets, stored
 from robustfl_bench.config.options import CONF
-from robustfl_bench.config.settings import Settings
+from robustfl_bench.config.parts import GROUPS
+from robustfl_bench.config.resolvers import register
+from robustfl_bench.config.settings import SCALARS, Schema
 from robustfl_bench.errors import ConfigError, DataError, Interrupted
-from robustfl_bench.experiment.plan import InfeasibleError, RunFailed, execute, record_infeasible
+from robustfl_bench.experiment.execute import Call, RunFailed, execute, record_infeasible
+from robustfl_bench.experiment.plan import InfeasibleError
 from robustfl_bench.results.store import RunLocked
 
 _EXPECTED = (HydraException, OmegaConfBaseException, ConfigError, DataError, Interrupted, RunFailed, RunLocked, OSError)
 
 _TRACEBACKS = os.environ.get("HYDRA_FULL_ERROR") == "1"  # what the user set, before main sets it for hydra
 
-ConfigStore.instance().store(name="settings", node=Settings)
+ConfigStore.instance().store(name="settings", node=Schema)
+register()
 
 
 @hydra.main(version_base="1.3", config_path=str(CONF), config_name="config")
 def _job(cfg: DictConfig) -> float:
     """One run; in a sweep, what cannot be run is reported and recorded, and the other runs go on."""
     runtime = HydraConfig.get()
-    overrides, choices = list(runtime.overrides.task), dict(runtime.runtime.choices)
+    call = _call(runtime, cfg)
     try:
-        return execute(cfg, overrides, choices)
+        if runtime.mode != RunMode.MULTIRUN:
+            _refuse_sweep(runtime)
+        return execute(cfg, call)
     except _EXPECTED as error:
         if runtime.mode != RunMode.MULTIRUN:
             sys.exit(report(error))  # past hydra, which would print a line of its own
-        where = f"[{' '.join(overrides)}]"
+        where = f"[{' '.join(call.overrides)}]"
         if isinstance(error, InfeasibleError):
-            record_infeasible(error, overrides, choices)
+            record_infeasible(error, call)
             say(f"infeasible: {error}  {where}")
         elif isinstance(error, RunLocked):
             say(f"skipped: {error}")
@@ -49,11 +57,42 @@ def _job(cfg: DictConfig) -> float:
     return float("nan")
 
 
-def compose(overrides: Sequence[str]) -> tuple[DictConfig, dict[str, str]]:
-    """The config that these overrides make, and the options that were chosen; raises what ``explain`` explains."""
+def compose(overrides: Sequence[str]) -> tuple[DictConfig, Call]:
+    """The config that these overrides make, and how it was asked for; raises what ``explain`` explains."""
     with hydra.initialize_config_dir(str(CONF), version_base="1.3"):
-        cfg = hydra.compose("config", overrides=[*overrides], return_hydra_config=True)
-    return OmegaConf.masked_copy(cfg, [str(key) for key in cfg if key != "hydra"]), dict(cfg.hydra.runtime.choices)
+        cfg = hydra.compose("config", overrides=stored.expand(overrides, _store), return_hydra_config=True)
+    config = OmegaConf.masked_copy(cfg, [str(key) for key in cfg if key != "hydra"])
+    return config, _call(cfg.hydra, config)
+
+
+def _call(runtime: Any, cfg: DictConfig) -> Call:
+    """How a run was asked for, as a user would ask for it again."""
+    written = [item for item in runtime.overrides.task if item.split("=")[0].lstrip("+") not in stored.FORMS]
+    overrides = [*([cfg.origin] if cfg.origin else []), *written]
+    named = {group: name or _named(cfg[group]) for group, name in runtime.runtime.choices.items() if group in GROUPS}
+    folders = [source.path for source in runtime.runtime.config_sources if source.provider == "command-line"]
+    program = ["robustfl-bench", *(word for folder in folders for word in ("--config-dir", folder))]
+    return Call(named, overrides, program)
+
+
+def _named(part: Any) -> str:
+    """The name of a part that was configured without an option: that of its module."""
+    return str(part["_target_"]).split(".")[-2] if part else "none"
+
+
+def _store(group: str, name: str, content: Mapping[str, Any]) -> None:
+    """Make a stored config known to hydra as the preset ``group=name``."""
+    ConfigStore.instance().store(group=group, name=name, node=dict(content), package="_global_")
+
+
+def _refuse_sweep(runtime: Any) -> None:
+    """Raise ConfigError when a preset sweeps settings that the command line leaves to it, but there is no -m."""
+    task = list(runtime.overrides.task)
+    given = {item.split("=")[0] for item in task}
+    if set(runtime.sweeper.params or {}) - given:
+        runs = len(presets.sweep(task))
+        keys = ", ".join(str(key) for key in runtime.sweeper.params if key not in given)
+        raise ConfigError(f"this preset sweeps {keys}: {runs} runs; add -m to make them all, or set these for one run")
 
 
 def main() -> None:
@@ -63,6 +102,7 @@ def main() -> None:
     """
     os.environ["HYDRA_FULL_ERROR"] = "1"  # hydra hands errors over instead of printing them
     try:
+        sys.argv[1:] = stored.expand(sys.argv[1:], _store)
         _job()
     except BrokenPipeError:  # the reader of our output has gone, as in `robustfl-bench --help | head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -101,6 +141,8 @@ def explain(error: Exception) -> str:
     text = " ".join(str(error).split())
     if isinstance(error, ConfigCompositionException):
         if match := re.search(r"Could not override '([^']+)'", text):
+            if match[1].split("/")[0] in presets.PRESETS:
+                return f"{match[1]} is a group of presets: write +{match[1]}=..."
             if match[1] in (known := _settings()):
                 group = match[1].split(".")[0]
                 return f"the chosen option of {group} has no setting {match[1]!r}; take another {group}=... with it"
@@ -117,12 +159,11 @@ def _near(word: str, known: Sequence[str]) -> str:
 
 def _settings() -> list[str]:
     """All keys of the default configuration that the command line can set."""
-    keys = list(Settings.__dataclass_fields__)
-    for path in CONF.glob("*/*.yaml"):
-        if path.parent.name in Settings.__dataclass_fields__:
-            content = OmegaConf.load(path)
-            keys += [f"{path.parent.name}.{key!s}" for key in content if not str(key).startswith("_")]
-    return sorted(set(keys))
+    keys = {*SCALARS, *GROUPS}
+    for group in GROUPS:
+        for name in options.names(group):
+            keys |= {f"{group}.{key}" for key, _ in options.flatten(options.option(group, name)) if key[0] != "_"}
+    return sorted(keys)
 
 
 if __name__ == "__main__":

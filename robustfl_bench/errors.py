@@ -1,6 +1,8 @@
 """The two errors that a user can mend, and the checks of fields that raise them; imports nothing heavy."""
 
-from typing import Any
+import sys
+from types import SimpleNamespace
+from typing import Any, get_type_hints
 
 
 class ConfigError(ValueError):
@@ -23,7 +25,7 @@ def check_fields(rule: Any, **bounds: tuple[float, float]) -> None:
     """
     for name, (low, high) in bounds.items():
         value = getattr(rule, name)
-        wanted = next(vars(c)["__annotations__"][name] for c in type(rule).__mro__ if name in c.__annotations__)
+        wanted = _type_of_field(type(rule), name)
         whole, optional = wanted in (int, int | None), wanted in (int | None, float | None)
         if value is None and optional:
             continue
@@ -33,6 +35,17 @@ def check_fields(rule: Any, **bounds: tuple[float, float]) -> None:
         if not low <= value <= high:
             limits = f">= {low:g}" if high == float("inf") else f"in [{low:g}, {high:g}]"
             raise ConfigError(f"{name} must be {limits}, got {value!r}")
+
+
+def _type_of_field(cls: type, name: str) -> Any:
+    """The annotation of a field, evaluated where its class wrote it as a string (``from __future__ import ...``)."""
+    owner = next(base for base in cls.__mro__ if name in vars(base).get("__annotations__", {}))
+    annotation = vars(owner)["__annotations__"][name]
+    if not isinstance(annotation, str):
+        return annotation
+    # This one alone is evaluated: others may name what is imported for type checkers only.
+    alone = SimpleNamespace(__annotations__={name: annotation})
+    return get_type_hints(alone, vars(sys.modules[owner.__module__]), dict(vars(owner)))[name]
 
 
 def check_choice(name: str, value: Any, choices: tuple[str, ...]) -> None:

@@ -1,21 +1,37 @@
-"""What varies in an experiment, as protocols; and what the parts are told about a round."""
+"""The parts of an experiment, one base class for each config group, and the views of a round that the parts get.
 
+A part is a subclass. Abilities have their defaults here; a part overrides those that it has. To type checkers some are
+read-only properties: a part may have a class attribute, a field or a property there. Importing this module does not
+import torch, which takes over a second.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-import torch
-from torch import Tensor, nn
 
+from robustfl_bench.abilities import Part
 from robustfl_bench.errors import ConfigError as ConfigError
 from robustfl_bench.errors import DataError as DataError
 from robustfl_bench.errors import check_choice as check_choice
 from robustfl_bench.errors import check_fields as check_fields
 from robustfl_bench.errors import check_flags as check_flags
-from robustfl_bench.updates import Aggregate, Updates, mean_row
+
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor, nn
+
+    from robustfl_bench.datasets.files import Source
+    from robustfl_bench.engine.network import Network
+    from robustfl_bench.engine.samples import Samples
+    from robustfl_bench.updates import Aggregate, Updates
 
 
 @dataclass(frozen=True)
@@ -33,7 +49,7 @@ class Scaling:
         """What a network is given for the images."""
         return (pixels - self.mean).div_(self.sd)
 
-    def to(self, device: torch.device) -> "Scaling":
+    def to(self, device: torch.device) -> Scaling:
         """The same on ``device``."""
         return Scaling(self.mean.to(device), self.sd.to(device))
 
@@ -61,73 +77,99 @@ class Data:
     test_clusters: Tensor | None = None
     truth: Tensor | None = None
 
-    def to(self, device: torch.device) -> "Data":
+    def to(self, device: torch.device) -> Data:
         """The same data on ``device``."""
         values: dict[str, Any] = vars(self)
         return Data(**{name: value.to(device) if hasattr(value, "to") else value for name, value in values.items()})
 
 
-@runtime_checkable
-class Dataset(Protocol):
-    """A data set: what it looks like is known before it is loaded. Frozen, so that equal ones are loaded once.
+class Dataset(Part):
+    """A data set. What it looks like is known before it is loaded.
 
-    ``num_classes`` are the outputs that a model needs: the classes, or as many numbers as there are to predict. One of
-    texts also has ``embedding_dim``, the length of its words' vectors.
+    Subclasses are frozen, as equal data sets are loaded once. ``content`` is what a sample consists of: ``numbers``,
+    ``words`` or ``characters``. A data set of words also has ``embedding_dim``, the length of its words' vectors.
+    ``source`` describes its files; None for data that are drawn.
     """
 
-    @property
-    def name(self) -> str:
-        """As in ``dataset=name``."""
+    content: str = "numbers"
+    embedding_dim: int = 0
+    if TYPE_CHECKING:
 
-    @property
-    def num_classes(self) -> int:
-        """Classes, or numbers to predict."""
+        @property
+        def source(self) -> Source | None:
+            """The files."""
 
-    @property
-    def input_shape(self) -> tuple[int, ...]:
-        """Shape of one sample."""
+        @property
+        def name(self) -> str:
+            """As in ``dataset=name``."""
 
+        @property
+        def num_classes(self) -> int:
+            """Outputs that a model needs: the classes, or as many numbers as there are to predict."""
+
+        @property
+        def input_shape(self) -> tuple[int, ...]:
+            """Shape of one sample."""
+    else:
+        source = None
+        name: str
+        num_classes: int
+        input_shape: tuple[int, ...]
+
+    @abstractmethod
     def load(self, folder: Path) -> Data:
         """Read the files under ``folder`` (its own sub-folder of it); raises DataError when missing or damaged."""
 
-    def __hash__(self) -> int:
-        """Frozen data sets have one; it is the key under which their tensors are kept."""
 
+class Partition(Part):
+    """Splits samples over clients by their labels; with ``by_owner`` by their owners.
 
-class Partition(Protocol):
-    """Splits samples over clients by their labels; or, with an attribute ``by_owner`` that is true, by their owners."""
+    ``exempt`` may name ``covering`` (some samples go to nobody) or ``empty`` (some clients get none), with the reason.
+    """
 
+    by_owner: bool = False
+    exempt: ClassVar[Mapping[str, str]] = MappingProxyType({})
+
+    @abstractmethod
     def __call__(self, labels: np.ndarray, num_clients: int, rng: np.random.Generator) -> list[np.ndarray]:
         """Index arrays, one per client, disjoint; ``labels`` is (N,) int64. Raises ConfigError when impossible."""
 
 
-class Corruption(Protocol):
+class Corruption(Part):
     """Feature skew: changes the images of one client, before the data are standardised."""
 
+    @abstractmethod
     def __call__(self, images: Tensor, rng: np.random.Generator) -> Tensor:
         """Images (N, C, H, W) in [0, 1], corrupted; the input is left as it is. ``rng`` is the client's own stream."""
 
 
-class Augmentation(Protocol):
-    """Changes a client's samples a little when it trains on them; the losses it reports are of samples as they are."""
+class Augmentation(Part):
+    """Changes a client's samples a little when it trains on them; the losses it reports are of samples as they are.
 
-    @property
-    def per(self) -> str:
-        """``round``: one changed copy of the samples serves all passes over them in a round; ``batch``: no copy serves
-        twice."""
+    ``per`` is ``round`` (one changed copy of the samples serves all passes of a round) or ``batch`` (every batch is
+    changed anew).
+    """
 
+    per: str = "round"
+
+    @abstractmethod
     def __call__(self, x: Tensor, rng: np.random.Generator) -> Tensor:
         """The changed samples, of the same shape as ``x`` (N, ...), which is left as it is."""
 
 
-class Model(Protocol):
+class Model(Part):
     """Makes the network for inputs of a shape.
 
-    A model of texts has an attribute ``reads_text = True`` and is called with its words' ``vectors`` (V, e) as well.
+    ``reads`` is the ``content`` of the data sets that it takes. A model of words is called with the words' ``vectors``
+    (V, e) as well.
     """
 
-    def __call__(self, input_shape: tuple[int, ...], num_classes: int, *vectors: Tensor) -> nn.Module:
-        """A module with PyTorch's default initialisation, drawn from torch's global generator (the caller seeds it)."""
+    reads: str = "numbers"
+
+    @abstractmethod
+    def __call__(self, *args: Any, **kwargs: Any) -> nn.Module:
+        """Called with ``input_shape`` and ``num_classes``: a module with PyTorch's default initialisation, drawn from
+        torch's global generator (the caller seeds it)."""
 
 
 @dataclass(frozen=True)
@@ -153,8 +195,8 @@ class AttackView:
     take part in it. ``own`` (b, d), computed when read, are the updates the attackers get by training honestly on
     their own (poisoned) data from ``params`` (d,); ``train_own`` those from any parameters. ``label_counts`` (h, c)
     are the honest clients' samples per class. ``aggregate`` asks the server's rule what it would do, given crafted
-    rows (b, d). ``rng`` is the attack's random stream of this round. Where there are several models, all is about one
-    of them and those who train it.
+    rows (b, d). ``rng`` is the attack's random stream of this round. ``memory`` is what the attack put into its last
+    ``Crafted``, empty at first. With several models, a view covers one of them and the clients that train it.
     """
 
     honest: Updates
@@ -164,6 +206,7 @@ class AttackView:
     params: Tensor
     label_counts: Tensor
     rng: np.random.Generator
+    memory: Mapping[str, Tensor]
     train_own: Callable[[Tensor], Tensor]
     aggregate: Callable[[Tensor], Aggregate]
 
@@ -176,25 +219,15 @@ class AttackView:
     def own(self) -> Tensor:
         return self.train_own(self.params)
 
-    @cached_property
+    @property
     def mean(self) -> Tensor:
         """Mean honest update, (d,)."""
-        return mean_row(self.honest.matrix)
+        return self.honest.mean
 
-    @cached_property
+    @property
     def std(self) -> Tensor:
         """Standard deviation of the honest updates in every coordinate, (d,), with n - 1 in the denominator."""
-        if self.honest.n < 2:
-            return torch.zeros_like(self.mean)
-        std = self._std(torch.float32)
-        return std if 1e-15 < float(std.max()) < 1e15 else self._std(torch.float64)  # squares leave float32's range
-
-    def _std(self, dtype: torch.dtype) -> Tensor:
-        matrix, total = self.honest.matrix, torch.empty_like(self.mean, dtype=dtype)
-        for start in range(0, self.honest.d, 4096):  # blocks that stay in the cache: 11 times faster than torch.std
-            block = matrix[:, start : start + 4096].to(dtype)
-            total[start : start + 4096] = (block - block.mean(dim=0)).square_().sum(dim=0)
-        return (total / (self.honest.n - 1)).sqrt_().float()
+        return self.honest.std
 
 
 @dataclass
@@ -211,16 +244,38 @@ class ChoiceView:
     own_losses: Callable[[Tensor], Tensor] | None
 
 
-class Attack:
+@dataclass(frozen=True)
+class Crafted:
+    """What an attack with a memory returns: the ``rows`` that it sends, and what it remembers until the next round."""
+
+    rows: Tensor
+    memory: dict[str, Tensor]
+
+
+class Attack(Part):
     """An attack has two halves, each the identity unless overridden: poison data, and craft updates. It may also lie
     about losses, and have a goal of its own.
 
-    ``present`` is False only for the absence of an attack: then there are no Byzantine clients at all. ``alone`` says
-    that ``craft`` needs no honest updates, so that attackers who are all that trains a model can use it too.
+    ``present`` is False only for the absence of an attack: then there are no Byzantine clients at all. ``crafts`` is
+    False for an attack that leaves ``craft`` as it is: its clients train like honest ones, on poisoned data.
+    ``needs_honest`` is False where ``craft`` works without honest updates, for a model that only attackers train.
     """
 
-    present = True
-    alone = False
+    if TYPE_CHECKING:
+
+        @property
+        def present(self) -> bool:
+            """Whether there are Byzantine clients."""
+
+        @property
+        def crafts(self) -> bool:
+            """Whether ``craft`` is more than the default."""
+
+        @property
+        def needs_honest(self) -> bool:
+            """Whether ``craft`` needs honest updates."""
+    else:
+        present, crafts, needs_honest = True, True, True
 
     def poison(self, shard: Shard) -> tuple[Tensor, Tensor]:
         """The samples on which one Byzantine client trains."""
@@ -235,8 +290,11 @@ class Attack:
         """The losses (b,) that Byzantine clients claim, from their true ones and those of honest clients (h,)."""
         return losses
 
-    def craft(self, view: AttackView) -> Tensor:
-        """What the Byzantine clients send: (b, d), or (d,) when they all send the same."""
+    def craft(self, view: AttackView) -> Tensor | Crafted:
+        """What the Byzantine clients send: (b, d), or (d,) when they all send the same.
+
+        An attack that remembers something returns ``Crafted``, and reads it from ``view.memory`` in the next round.
+        """
         return view.own
 
     def choose(self, view: ChoiceView) -> Tensor:
@@ -245,9 +303,9 @@ class Attack:
         Among those that honest clients train: the one of least loss on the attacker's own data, as if it were honest;
         without data, each of them in turn.
         """
-        used: Tensor = torch.unique(view.honest)
+        used: Tensor = view.honest.unique()
         if view.own_losses is None:
-            chosen = torch.arange(view.num_byzantine, device=used.device) % len(used)
+            chosen = used.new_tensor(range(view.num_byzantine)) % len(used)
         else:
             chosen = view.own_losses(view.params[used]).argmin(dim=1)
         return used[chosen]
@@ -290,10 +348,52 @@ class ServerView:
         return self.train_together()
 
 
-class Aggregator(Protocol):
-    """A robust rule: a pure function of the updates and of what it remembers. It may also define ``check(n)``, raising
-    ConfigError before any data are loaded when n clients are too few for it; and ``ring``, its RingForm, or None."""
+class LocalUpdate(Part):
+    """What a client computes between receiving a model and sending its update.
 
+    With ``sends_models`` clients send models: rules get the received model minus those as updates all the same, but
+    attackers see and send models.
+    """
+
+    if TYPE_CHECKING:
+
+        @property
+        def sends_models(self) -> bool:
+            """Whether attackers see and send models."""
+    else:
+        sends_models = False
+
+    @abstractmethod
+    def __call__(self, network: Network, params: Tensor, samples: Samples, lr: float, out: Tensor) -> Tensor:
+        """Fill the rows of ``out`` (n, d) with the updates of the clients of ``samples``, which start from ``params``
+        (d,); returns their mean training losses (n,) float64 at ``params``."""
+
+    def step_size(self, lr: float) -> float:
+        """What the server multiplies the aggregate with before it subtracts it: ``lr`` where clients send gradients."""
+        return lr
+
+
+class Aggregator(Part):
+    """A robust rule: a pure function of the updates and of what it remembers.
+
+    ``ring`` is how clients on a ring compute it, None for a rule that needs a server. ``exempt`` names the promises of
+    ``testing.PROMISES`` that the rule does not make, each with the reason.
+    """
+
+    exempt: ClassVar[Mapping[str, str]] = MappingProxyType({})
+
+    if TYPE_CHECKING:
+
+        @property
+        def ring(self) -> RingForm | None:
+            """How clients on a ring compute the rule."""
+    else:
+        ring = None
+
+    def check(self, n: int) -> None:
+        """Raise ConfigError when n clients are too few for the rule; called before any data are loaded."""
+
+    @abstractmethod
     def __call__(self, updates: Updates, server: ServerView) -> Aggregate:
         """The aggregate of one round."""
 
@@ -312,26 +412,31 @@ class RingForm:
     outcomes: tuple[float, ...] | None = None
 
 
-class Communication(Protocol):
-    """Who sends what to whom. With ``apart`` every client computes on its own, to the bit."""
+class Communication(Part):
+    """Who sends what to whom.
 
-    @property
-    def apart(self) -> bool:
-        """Whether clients must not share a batch."""
+    With ``clients_compute_alone`` the engine computes every client's update by itself, so that a process of its own
+    would reach the same bits.
+    """
+
+    clients_compute_alone: bool = False
 
     def check(self, parts: Mapping[str, Any]) -> None:
         """Raise ConfigError unless the parts of an experiment can communicate so."""
 
+    @abstractmethod
     def total_bits(self, rule: Aggregator, n: int, d: int) -> int:
         """Bits that n clients send in a round, together, of a model of d parameters."""
 
+    @abstractmethod
     def aggregate(self, rule: Aggregator, updates: Updates, server: ServerView) -> Aggregate:
         """The aggregate of one round."""
 
 
-class PreAggregation(Protocol):
+class PreAggregation(Part):
     """Prepares the updates for the rule; every known one is linear in them."""
 
+    @abstractmethod
     def __call__(self, updates: Updates, rng: np.random.Generator) -> Updates:
         """Most return ``updates.mix(mixing)``."""
 
@@ -356,26 +461,55 @@ class StartView:
     module: nn.Module
 
 
-class Clustering(Protocol):
-    """Trains several models at once, each by a group of the clients."""
+class Clustering(Part):
+    """Trains ``num_clusters`` models at once, each by a cohort of the clients."""
 
-    @property
-    def num_clusters(self) -> int:
-        """k, the number of models."""
+    num_clusters: int
 
+    @abstractmethod
     def start(self, view: StartView) -> tuple[Tensor, Tensor | None]:
-        """Initial models (k, d), and every client's model for good, (clients,) int64; None for groups that change:
-        then a client trains, in every round, the model of least loss on its own data."""
+        """Initial models (k, d), and each client's fixed model, (clients,) int64. None for cohorts that change: then a
+        client trains, in every round, the model of least loss on its own data."""
 
     def fill(self, choice: Tensor, rng: np.random.Generator) -> Tensor:
         """The choices (n,) int64 of all clients of a round, after looking at models that nobody chose."""
+        return choice
 
-    def step(self, params: Tensor, vector: Tensor, step_size: float, share: float) -> Tensor:
-        """The next parameters (d,) of a model at ``params``, from the aggregate of its ``share`` of the clients."""
+    def step_scale(self, share: float) -> float:
+        """Factor of the step size of a model that this ``share`` of the round's clients trained."""
+        return 1.0
+
+    def project(self, params: Tensor) -> Tensor:
+        """The parameters (d,) of a model after the server's step, moved to where they are allowed to be."""
+        return params
 
 
-class Schedule(Protocol):
+class Schedule(Part):
     """Learning rate against the round."""
 
+    @abstractmethod
     def __call__(self, lr: float, round: int) -> float:
         """The rate of ``round`` (from 0), from the initial rate ``lr``."""
+
+
+class ServerData(Part):
+    """The server's own labelled samples. ``corruption`` changes their images."""
+
+    corruption: Corruption | None = None
+
+    @abstractmethod
+    def __call__(self, labels: np.ndarray, num_classes: int, rng: np.random.Generator) -> list[np.ndarray]:
+        """Sample indices, one array per class; ``labels`` is (N,) int64. Raises ConfigError when impossible."""
+
+
+class ServerOptimizer(Part):
+    """The server's step: from a model and the aggregate of its updates to the next model."""
+
+    @abstractmethod
+    def __call__(
+        self, params: Tensor, aggregate: Tensor, step_size: float, memory: Mapping[str, Tensor]
+    ) -> tuple[Tensor, dict[str, Tensor]]:
+        """The next parameters (d,), and what the optimizer remembers of this model.
+
+        ``memory`` is what it remembered after the model's last step, empty at first.
+        """

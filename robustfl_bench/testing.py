@@ -17,6 +17,7 @@ from robustfl_bench.interfaces import (
     Attack,
     AttackView,
     ConfigError,
+    Crafted,
     Dataset,
     Partition,
     Scaling,
@@ -94,13 +95,12 @@ def check_aggregator(rule: Aggregator, num_byzantine: int = 3, clients: int = 20
     it raises ConfigError for so few. Every rule returns a finite float32 vector (d,), leaves the updates as they are
     and gives the same result for the same input.
     """
-    name, exempt = _name(rule), _exempt(rule)
+    name, exempt = _name(rule), rule.exempt
     unknown = sorted(set(exempt) - set(PROMISES))
     _require(not unknown, name, "exempt", f"{', '.join(unknown)} is no promise; there are {', '.join(PROMISES)}")
     for n in sorted({2 * num_byzantine + 3, clients}):
         try:
-            if hasattr(rule, "check"):
-                rule.check(n)
+            rule.check(n)
             rule(*example_round(0, n - num_byzantine, num_byzantine))
         except ConfigError as error:
             _require(n < clients, name, "clients", f"refuses {n} clients ({error}); pass more clients")
@@ -160,7 +160,7 @@ def _check_with(rule: Aggregator, exempt: Mapping[str, str], n: int, f: int) -> 
             tolerance = 1e-4 * size + 2.0**-148 / factor * matrix.shape[1] ** 0.5  # the step of float32 near 0
             _require(close(scaled, result, tolerance), name, "scale", f"all updates times {factor:g}, n={n}")
     for rows, honest, case in attacked_rounds(matrix[f:], f):
-        aggregate = ask(rows)
+        aggregate = rule(Updates(rows), example_server(classes, clients=n))
         _require_vector(name, aggregate, matrix.shape[1], case)
         if "robust" not in exempt:
             moved_by = honest_radii(aggregate.vector, rows[honest], n, f)
@@ -201,7 +201,8 @@ def honest_radii(vector: Tensor, honest: Tensor, n: int, f: int) -> float:
 
 
 def _require_vector(name: str, aggregate: Any, d: int, case: str) -> None:
-    _require(isinstance(aggregate, Aggregate), name, "type", f"must return an Aggregate, not {type(aggregate).__name__}")
+    returned = type(aggregate).__name__
+    _require(isinstance(aggregate, Aggregate), name, "type", f"must return an Aggregate, not {returned}: {case}")
     vector = aggregate.vector
     fits = vector.shape == (d,) and vector.dtype == torch.float32
     _require(fits, name, "shape", f"must be ({d},) float32, got {tuple(vector.shape)} {vector.dtype}: {case}")
@@ -229,6 +230,7 @@ def example_view(honest: int = 7, num_byzantine: int = 3, d: int = 23, seed: int
         params=torch.zeros(d),
         label_counts=torch.from_numpy(rng.integers(1, 9, size=(honest, 3))),
         rng=np.random.default_rng(seed),
+        memory={},
         train_own=lambda start: own + 0.1 * start,
         aggregate=aggregate,
     )
@@ -240,6 +242,10 @@ def example_shard(seed: int = 0) -> Shard:
     scaling = Scaling(torch.full((1, 1, 1), 0.5), torch.full((1, 1, 1), 0.25))
     x = scaling.inputs(torch.from_numpy(rng.random((40, 1, 28, 28))).float())
     return Shard(x, torch.from_numpy(rng.integers(4, size=40)), 4, scaling, np.random.default_rng(seed))
+
+
+def _sent(crafted: Tensor | Crafted) -> Tensor:
+    return crafted.rows if isinstance(crafted, Crafted) else crafted
 
 
 def check_attack(attack: Attack, shard: Callable[[], Shard] = example_shard) -> None:
@@ -254,7 +260,7 @@ def check_attack(attack: Attack, shard: Callable[[], Shard] = example_shard) -> 
             case = f"{honest} honest clients, {num_byzantine} attackers, updates of {scale:g}"
             views = [example_view(honest, num_byzantine, scale=scale) for _ in range(2)]
             before = views[0].honest.matrix.clone()
-            crafted, again = (attack.craft(view) for view in views)
+            crafted, again = (_sent(attack.craft(view)) for view in views)
             shapes = ((num_byzantine, before.shape[1]), (before.shape[1],))
             fits = tuple(crafted.shape) in shapes and crafted.dtype == torch.float32
             got = f"{tuple(crafted.shape)} {crafted.dtype}"
@@ -282,13 +288,12 @@ def check_attack(attack: Attack, shard: Callable[[], Shard] = example_shard) -> 
 def check_partition(partition: Partition, num_clients: int = 10, samples: int = 600, classes: int = 4) -> None:
     """Check that every client gets samples, none goes to two clients, each goes to one, and the stream decides all.
 
-    A partition may name ``covering`` (some samples go to nobody) or ``empty`` (some clients get none) in ``exempt``,
-    with the reason.
+    But for what its ``exempt`` names with the reason: ``covering`` (some samples go to nobody), ``empty`` (a client).
     """
-    name, exempt = _name(partition), _exempt(partition)
-    by_owner = getattr(partition, "by_owner", False)
+    name, exempt = _name(partition), partition.exempt
     for seed in range(3):
-        labels = np.random.default_rng(seed).permutation(np.arange(samples) % (num_clients if by_owner else classes))
+        kinds = num_clients if partition.by_owner else classes
+        labels = np.random.default_rng(seed).permutation(np.arange(samples) % kinds)
         before = labels.copy()
         parts, again = (partition(labels, num_clients, np.random.default_rng(seed)) for _ in range(2))
         case = f"{samples} samples, {num_clients} clients, seed {seed}"
@@ -325,7 +330,7 @@ def check_dataset(dataset: Dataset, folder: Path) -> None:
         _require(numbers or tokens, name, part, f"inputs must be finite float32 or int64 from 0, got {x.dtype}")
         if y.dtype == torch.int64:
             low, high = int(y.min()), int(y.max())
-            fits = 0 <= low and high < dataset.num_classes
+            fits = low >= 0 and high < dataset.num_classes
             _require(fits, name, part, f"labels must be 0 to {dataset.num_classes - 1}, got {low} to {high}")
         else:
             outputs = y.shape[1] if y.dim() == 2 else 1
@@ -339,12 +344,6 @@ def check_dataset(dataset: Dataset, folder: Path) -> None:
 
 def _name(part: object) -> str:
     return type(part).__name__
-
-
-def _exempt(part: object) -> Mapping[str, str]:
-    """The promises that a part does not make, each with the reason."""
-    exempt: Mapping[str, str] = getattr(part, "exempt", {})
-    return exempt
 
 
 def _require(holds: bool, name: str, promise: str, what: str) -> None:

@@ -19,53 +19,39 @@ from typing import Any
 import matplotlib.pyplot as plt
 import numpy as np
 import torch
-from hydra import compose, initialize_config_dir
-from hydra._internal.core_plugins.basic_sweeper import BasicSweeper
-from hydra.core.override_parser.overrides_parser import OverridesParser
-from omegaconf import OmegaConf
 
-from robustfl_bench import cli, datasets
+from robustfl_bench import datasets
 from robustfl_bench.aggregators.boba import Boba
-from robustfl_bench.config.options import CONF
-from robustfl_bench.engine.clients import Experiment, Federation
-from robustfl_bench.engine.rounds import initial_state, run
+from robustfl_bench.engine.federation import Federation
+from robustfl_bench.engine.loop import run
+from robustfl_bench.engine.rounds import initial_state
 from robustfl_bench.experiment.plan import plan
-from robustfl_bench.interfaces import ServerView
+from robustfl_bench.interfaces import Aggregator, ServerView
 from robustfl_bench.numerics.principal import principal_axes, principal_variances
 from robustfl_bench.results.styles import BLACK, BLUE, GREEN, ORANGE, PURPLE, RED, SKY, styles
 from robustfl_bench.updates import Aggregate, Updates
 
-assert cli  # registers the typed settings with hydra
 ATTACKS = ["none", "gauss", "ipm", "lie", "mimic", "minmax", "minsum"]
 LINES = {"fedsgd": "-", "fedavg": "--", "fedprox": ":"}
 Rows = list[dict[str, Any]]
 
 
-def cells(name: str, overrides: list[str]) -> Iterator[tuple[dict[str, str], Federation]]:
+def cells(name: str, given: list[str]) -> Iterator[tuple[dict[str, str], Federation]]:
     """Every run of the preset: its swept values, and its federation."""
-    with initialize_config_dir(str(CONF), version_base="1.3"):
-        parser = OverridesParser.create()
-        chosen = parser.parse_overrides([f"+experiment=boba/{name}", *overrides])
-        single = [item.input_line for item in chosen if not item.is_sweep_override()]
-        preset = compose("config", single, return_hydra_config=True).hydra.sweeper.params
-        params = OmegaConf.to_container(preset, resolve=True)
-        assert isinstance(params, dict)
-        sweep = [*parser.parse_overrides([f"{key}={value}" for key, value in params.items()]), *chosen]
-        (jobs,) = BasicSweeper.split_arguments(sweep, max_batch_size=None)
-        configs = [compose("config", list(job)) for job in jobs]
-    for job, config in zip(jobs, configs, strict=True):
-        planned = plan(config)
-        data = datasets.load(planned.dataset, planned.settings.data_dir, torch.device("cpu"))
-        parts = {group: part for group, part in planned.parts.items() if group != "dataset"}
-        federation = Federation(Experiment(settings=planned.settings, **parts), data, planned.dataset.num_classes)
-        yield {key: value for key, value in (item.split("=", 1) for item in job) if key in params}, federation
+    given = [f"+experiment=boba/{name}", *given]
+    keys = presets.swept(given)
+    for overrides in presets.sweep(given):
+        planned = plan(presets.resolve(overrides).config)
+        data = datasets.load(planned.parts.dataset, planned.settings.data_dir, torch.device("cpu"))
+        swept = {key: value for key, value in (item.split("=", 1) for item in overrides) if key in keys}
+        yield swept, Federation(planned.settings, planned.parts, data)
 
 
 def first_updates(federation: Federation) -> Updates:
     """The honest clients' updates of the first round."""
     ids = federation.honest_ids.tolist()
     clients = list(range(len(ids)))
-    state = initial_state(federation).of(0)
+    state = initial_state(federation).model(0)
     return federation.train(federation.honest, clients, ids, "batches", state, federation.rows(len(ids)))
 
 
@@ -120,7 +106,7 @@ def plane(name: str, overrides: list[str], axes: Any) -> Rows:
     return rows
 
 
-class Compared:
+class Compared(Aggregator):
     """BOBA, noting each time how its trimmed loss compares with that of the exhaustive search."""
 
     def __init__(self, rule: Boba) -> None:
@@ -138,10 +124,10 @@ def trimmed_loss(name: str, overrides: list[str], axes: Any) -> Rows:
     rows: Rows = []
     colours = dict(zip(ATTACKS, (BLACK, ORANGE, SKY, GREEN, BLUE, RED, PURPLE), strict=True))
     for job, federation in cells(name, overrides):
-        rule = federation.experiment.aggregator
+        rule = federation.parts.aggregator
         assert isinstance(rule, Boba)
         compared = Compared(rule)
-        federation.experiment = replace(federation.experiment, aggregator=compared)
+        federation.parts = replace(federation.parts, aggregator=compared)
         for _ in run(federation, initial_state(federation)):
             pass
         width = 5 - 0.6 * list(colours).index(job["attack"])  # lines that coincide stay visible below each other

@@ -93,7 +93,7 @@ def run_ablation(runs: Path, trials: int) -> None:
     places = [(5, d, tuple(ABLATIONS)) for d in ABLATION_DIMS]
     for k, d, changes in [*places, *((k, 500, GROWTH) for k in CLUSTERS if k != 5)]:
         common = (
-            "+experiment=brifca/setting",
+            "+setting=brifca/linear_mixture",
             f"dataset.num_clusters={k}",
             f"dataset.dim={d}",
             f"seed=range({trials})",

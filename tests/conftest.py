@@ -44,9 +44,9 @@ def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.Capture
     return call
 
 
-def start(folder: Path, *overrides: str) -> subprocess.Popen[str]:
-    """Start ``python -m robustfl_bench`` in ``folder``."""
-    command = [sys.executable, "-m", "robustfl_bench", *overrides]
+def start(folder: Path, *overrides: str, module: str = "robustfl_bench") -> subprocess.Popen[str]:
+    """Start ``python -m robustfl_bench``, or another command, in ``folder``."""
+    command = [sys.executable, "-m", module, *overrides]
     return subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 

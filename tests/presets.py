@@ -16,15 +16,25 @@ assert cli  # registers the typed settings with hydra
 
 
 @cache
-def jobs(preset: str, *overrides: str) -> list[dict[str, str]]:
-    """The overrides of every run of a preset, ``paper/name``."""
+def swept(*overrides: str) -> list[list[str]]:
+    """The overrides of every run of ``robustfl-bench -m OVERRIDES``: those that are fixed, then the swept ones."""
+    given = list(zip(overrides, OverridesParser.create().parse_overrides([*overrides]), strict=True))
+    fixed = [text for text, parsed in given if not parsed.is_sweep_override()]
     with initialize_config_dir(str(CONF), version_base="1.3"):
-        cfg = compose("config", [f"+experiment={preset}", *overrides], return_hydra_config=True)
-    params = OmegaConf.to_container(cfg.hydra.sweeper.params, resolve=True)
+        cfg = compose("config", fixed, return_hydra_config=True)
+    params = OmegaConf.to_container(cfg.hydra.sweeper.params or OmegaConf.create(), resolve=True)
     assert isinstance(params, dict)
-    parsed = OverridesParser.create().parse_overrides([f"{key}={value}" for key, value in params.items()])
-    (batch,) = BasicSweeper.split_arguments(parsed, max_batch_size=None)
-    return [dict(item.split("=", 1) for item in job) for job in batch]
+    varied = [f"{key}={value}" for key, value in params.items()]
+    varied += [text for text, parsed in given if parsed.is_sweep_override()]
+    (batch,) = BasicSweeper.split_arguments(OverridesParser.create().parse_overrides(varied), max_batch_size=None)
+    return [[*fixed, *job] for job in batch]
+
+
+@cache
+def jobs(preset: str, *overrides: str) -> list[dict[str, str]]:
+    """The swept overrides of every run of a preset, ``paper/name``."""
+    fixed = [f"+experiment={preset}", *overrides]
+    return [dict(item.split("=", 1) for item in job[len(fixed) :]) for job in swept(*fixed)]
 
 
 def planned(preset: str, job: dict[str, str], *overrides: str) -> Plan:
@@ -32,6 +42,12 @@ def planned(preset: str, job: dict[str, str], *overrides: str) -> Plan:
     arguments = [f"+experiment={preset}", *overrides, *(f"{key}={value}" for key, value in job.items())]
     with initialize_config_dir(str(CONF), version_base="1.3"):
         return plan(compose("config", arguments))
+
+
+def single(*overrides: str) -> Plan:
+    """The run of these overrides, as far as it can be made without data."""
+    with initialize_config_dir(str(CONF), version_base="1.3"):
+        return plan(compose("config", list(overrides)))
 
 
 def of(paper: str) -> tuple[Callable[..., list[dict[str, str]]], Callable[..., Plan]]:

@@ -20,6 +20,7 @@ from robustfl_bench.attacks.perturbation import largest_gamma
 from robustfl_bench.attacks.sign_flip import SignFlip
 from robustfl_bench.attacks.tailored import Tailored
 from robustfl_bench.interfaces import Attack, AttackView, ConfigError, Shard
+from robustfl_bench.testing import check_attack
 from robustfl_bench.updates import Updates
 from tests import reference_attacks as reference
 from tests.rounds import build
@@ -51,6 +52,7 @@ def make_view(honest, num_byzantine=3, seed=0, label_counts=None):
         honest=Updates(matrix),
         num_byzantine=num_byzantine,
         round=0,
+        memory={},
         lr=0.1,
         params=torch.zeros(d),
         label_counts=torch.ones(h, 3, dtype=torch.int64) if label_counts is None else torch.tensor(label_counts),
@@ -69,6 +71,11 @@ def test_files_are_complete():
         assert keys == {field.name for field in dataclasses.fields(attack)}, file
         assert isinstance(attack, Attack)
         assert file.read_text().startswith(f"# robustfl-bench attack={file.stem}")
+
+
+@pytest.mark.parametrize("attack", ATTACKS, ids=IDS)
+def test_the_contract_of_attacks(attack):
+    check_attack(attack)
 
 
 @pytest.mark.parametrize("attack", [ATTACKS[IDS.index(name)] for name in CRAFTING], ids=CRAFTING)

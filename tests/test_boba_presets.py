@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from robustfl_bench.config.options import CONF
-from robustfl_bench.experiment.plan import GROUPS
+from robustfl_bench.config.parts import GROUPS
 from tests import presets
 
 RULES = ["average", "server", "coomed", "trmean", "krum", "mkrum", "geomed", "selfrej", "avgrej", "zeno", "fltrust"]
@@ -194,7 +194,7 @@ def test_paper_scale_is_the_papers(name: str) -> None:
     assert s.num_byzantine_declared == (100 if name == "fig10" else declared)
     assert s.participation == (float(runs[-1]["participation"]) if name == "table8" else 1)
     assert (identity["schedule"]["start"], identity["schedule"]["interval"], identity["schedule"]["factor"]) == decay
-    assert last.dataset.name == dataset and kind(identity["model"]) == MODELS[dataset]
+    assert last.parts.dataset.name == dataset and kind(identity["model"]) == MODELS[dataset]
     assert identity["server_data"]["samples_per_class"] == {"fig8": [40, 40, 20, 20], "fig9": 320}.get(name, samples)
     partition = {"fig12": "Step"}.get(name, "Dirichlet" if name.startswith("table7") else "Pathological")
     assert kind(identity["partition"]) == partition

@@ -90,7 +90,7 @@ def test_the_ablation_varies_everything_at_5_clusters_and_what_decides_growth_at
 
 def test_a_cell_of_the_ablation_is_one_of_the_figure() -> None:
     cell = ("dataset.dim=20", "+method=brifca/median", "seed=3")
-    rows = [("+experiment=brifca/fig1b", *cell), ("+experiment=brifca/setting", "dataset.num_clusters=10", *cell)]
+    rows = [("+experiment=brifca/fig1b", *cell), ("+setting=brifca/linear_mixture", "dataset.num_clusters=10", *cell)]
     with initialize_config_dir(str(CONF), version_base="1.3"):
         figure, setting = (plan(compose("config", overrides=list(row))).run_id for row in rows)
     assert figure == setting

@@ -9,9 +9,10 @@ import torch
 from torch import Tensor
 
 from robustfl_bench.engine import least_squares
-from robustfl_bench.engine.clients import Federation
-from robustfl_bench.engine.model_choice import Choices
-from robustfl_bench.engine.rounds import initial_state, run
+from robustfl_bench.engine.cohorts import Cohorts
+from robustfl_bench.engine.loop import run
+from robustfl_bench.engine.model_choice import ModelChoice
+from robustfl_bench.engine.rounds import initial_state
 from robustfl_bench.engine.samples import Batch, Population
 from tests.test_clustering import LINEAR, federation
 
@@ -37,10 +38,10 @@ def losses_of(population: Population, asked: Asked) -> Callable[[Tensor, Sequenc
     return losses
 
 
-def choices(population: Population, asked: Asked) -> Choices:
+def choices(population: Population, asked: Asked) -> ModelChoice:
     batch = population.batch(range(len(population)))
     sizes = torch.stack([y.double().square().mean().sqrt() for _, y in batch.clients()])
-    return Choices(losses_of(population, asked), least_squares.slopes(batch), sizes)
+    return ModelChoice(losses_of(population, asked), least_squares.slopes(batch), sizes)
 
 
 @pytest.mark.parametrize("shape", [(1, 4), (12, 4), (4, 12), (30, 30), (100, 20)])
@@ -134,8 +135,9 @@ def test_runs_have_the_same_bytes_as_when_everybody_is_asked(option: str, monkey
 
     few = trajectory()
 
-    def everybody(f: Federation) -> Callable[[Tensor, Sequence[int]], Tensor]:
-        return lambda params, who: f._client_losses(f.honest, who, params).argmin(dim=1)
+    def everybody(cohorts: Cohorts) -> Callable[[Tensor, Sequence[int]], Tensor]:
+        f = cohorts._clients
+        return lambda params, who: f.client_losses(f.honest, who, params).argmin(dim=1)
 
-    monkeypatch.setattr(Federation, "_best", property(everybody))
+    monkeypatch.setattr(Cohorts, "_best", property(everybody))
     assert all(torch.equal(a, b) for a, b in zip(few, trajectory(), strict=True))

@@ -2,6 +2,7 @@
 
 import itertools
 import math
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -22,9 +23,11 @@ from robustfl_bench.clustering.minimisers import local_minimisers
 from robustfl_bench.clustering.start import initial_models, onto_ball
 from robustfl_bench.clustering.three_stage import ThreeStage
 from robustfl_bench.config.options import CONF
-from robustfl_bench.engine.clients import Experiment, Federation, State
 from robustfl_bench.engine.evaluation import Record
-from robustfl_bench.engine.rounds import initial_state, run
+from robustfl_bench.engine.federation import Federation
+from robustfl_bench.engine.loop import run
+from robustfl_bench.engine.rounds import initial_state
+from robustfl_bench.engine.state import State
 from robustfl_bench.experiment.plan import plan
 from robustfl_bench.interfaces import Attack, ChoiceView, ConfigError, Shard, StartView
 from robustfl_bench.metrics import cluster_recovery, matched_distance, nearest_distance
@@ -46,9 +49,8 @@ DIGITS = ("dataset=rotated_digits", "partition=natural", "num_clients=16", "mode
 def federation(*overrides: str) -> Federation:
     with initialize_config_dir(str(CONF), version_base="1.3"):
         planned = plan(compose("config", overrides=list(overrides)))
-    data = datasets.load(planned.dataset, None, torch.device("cpu"))
-    parts = {name: part for name, part in planned.parts.items() if name != "dataset"}
-    return Federation(Experiment(settings=planned.settings, **parts), data, planned.dataset.num_classes)
+    data = datasets.load(planned.parts.dataset, None, torch.device("cpu"))
+    return Federation(planned.settings, planned.parts, data)
 
 
 def results(f: Federation) -> tuple[State, list[Record]]:
@@ -278,7 +280,7 @@ def test_a_byzantine_client_of_brifca_has_data_of_its_own_parameter_and_sends_th
         own = torch.linalg.lstsq(x, y[:, None]).solution.squeeze(1)
         assert own.norm().item() == pytest.approx(3, abs=0.1)
         assert (y - x @ own).var().item() == pytest.approx(0.2, rel=0.1)
-        assert torch.equal(x, f.data.train_x[torch.from_numpy(f.parts[client])])
+        assert torch.equal(x, f.data.train_x[torch.from_numpy(f.shards[client])])
     with pytest.raises(ConfigError, match="needs vectors and one number each to predict"):
         BrifcaOutlier().poison(Shard(torch.rand(3, 2), torch.arange(3), 3, None, np.random.default_rng(0)))
 
@@ -322,7 +324,7 @@ def far_models(f: Federation) -> State:
     assert f.data.truth is not None
     params = f.data.truth.float().clone()
     params[2] = 100.0
-    return State(state.round, params)
+    return replace(state, params=params)
 
 
 def test_a_model_that_nobody_chose_stays_or_is_trained_by_one_client() -> None:
@@ -336,7 +338,7 @@ def test_a_model_that_nobody_chose_stays_or_is_trained_by_one_client() -> None:
     ((state, record),) = run(filled, far_models(filled))
     assert record is not None and record["empty_clusters"] == record["untrained_clusters"] == 0
     assert not torch.equal(state.params[2], torch.full((8,), 100.0))
-    sizes = [len(group) for group in filled.groups(far_models(filled))]
+    sizes = [len(cohort) for cohort in filled.cohorts.of(far_models(filled))]
     assert sizes[2] == 1 and sum(sizes) == 24
 
 
@@ -345,7 +347,7 @@ def test_nobody_chooses_a_diverged_model() -> None:
     assert f.data.truth is not None
     params = f.data.truth.float().clone()
     params[0] = math.nan
-    assert [len(group) > 0 for group in f.groups(State(0, params))] == [False, True, True]
+    assert [len(cohort) > 0 for cohort in f.cohorts.of(State.start(params))] == [False, True, True]
 
 
 def test_a_group_too_small_for_the_rule_keeps_its_model_and_is_counted() -> None:
@@ -355,11 +357,11 @@ def test_a_group_too_small_for_the_rule_keeps_its_model_and_is_counted() -> None
     assert record["untrained_clusters"] == 0
     small = federation(*common, "num_byzantine_declared=3", "num_clients=25")  # Krum needs n > 2f + 2 = 8
     state, (record,) = results(small)
-    assert [len(group) for group in small.groups(initial_state(small))] == [9, 8, 8]
+    assert [len(cohort) for cohort in small.cohorts.of(initial_state(small))] == [9, 8, 8]
     assert record["untrained_clusters"] == 2 and record["empty_clusters"] == 0
     moved = (state.params != initial_state(small).params).any(dim=1)
     assert moved.tolist() == [True, False, False]
-    with pytest.raises(ConfigError, match="every group of clients is too small for the rule"):
+    with pytest.raises(ConfigError, match="every cohort of clients is too small for the rule"):
         results(federation(*common, "num_byzantine_declared=10"))
 
 
@@ -369,7 +371,7 @@ def test_attackers_alone_in_a_fixed_group_send_their_own_updates() -> None:
     state = initial_state(f)
     groups = torch.zeros(24, dtype=torch.int64)
     groups[f.byzantine_ids] = 2
-    ((after, record),) = run(f, State(0, state.params, groups=groups))
+    ((after, record),) = run(f, State.start(state.params, groups))
     assert record is not None and record["empty_clusters"] == 1
     assert after.params[2].isfinite().all() and not torch.equal(after.params[2], state.params[2])
 
@@ -392,12 +394,14 @@ def test_three_stage_finds_the_clusters_and_trains_on_fixed_groups(option: str) 
     f = federation(*LINEAR, *FINDABLE, f"clustering.{option}", "rounds=150", "eval_every=50",
                    "aggregator=beta_trmean", "aggregator.fraction=0.2")  # fmt: skip
     start = initial_state(f)
-    assert start.groups is not None and start.groups.shape == (24,)
+    assert start.choice is not None and start.choice.shape == (24,)
     state, records = results(f)
-    assert state.groups is not None and torch.equal(state.groups, start.groups)
+    assert state.choice is not None and torch.equal(state.choice, start.choice)
     assert records[-1]["cluster_recovery"] == 1
     assert records[-1]["distance"] < 0.15
-    assert [sorted(group.honest) for group in f.groups(start)] == [sorted(group.honest) for group in f.groups(state)]
+    assert [sorted(cohort.honest) for cohort in f.cohorts.of(start)] == [
+        sorted(cohort.honest) for cohort in f.cohorts.of(state)
+    ]
 
 
 def test_the_starts_of_three_stage() -> None:
@@ -408,7 +412,7 @@ def test_the_starts_of_three_stage() -> None:
     assert f.data.truth is not None
     assert matched_distance(centres.params, f.data.truth) < 0.1
     once = initial_state(federation(*common, "clustering.kmeans_init=random"))
-    assert once.groups is not None and set(once.groups.tolist()) <= {0, 1, 2}
+    assert once.choice is not None and set(once.choice.tolist()) <= {0, 1, 2}
 
 
 def test_unit_norm_and_projection_are_options_of_every_step() -> None:

@@ -9,13 +9,14 @@ from hydra import compose, initialize_config_dir
 
 from robustfl_bench import cli
 from robustfl_bench.config.options import CONF
-from robustfl_bench.experiment.plan import execute, plan
+from robustfl_bench.experiment.execute import execute
+from robustfl_bench.experiment.plan import plan
 from tests.conftest import Bench, config_of, contents, run_folders
 
 assert cli  # registers the typed settings with hydra
 
 SMALL = (
-    "+experiment=brifca/fig1a", "dataset.num_clusters=2", "num_clients=16", "num_byzantine=2", "dataset.dim=6",
+    "+setting=brifca/linear_mixture", "dataset.num_clusters=2", "num_clients=16", "num_byzantine=2", "dataset.dim=6",
     "dataset.points=12", "dataset.test_points=4", "rounds=12", "eval_every=4", "lr=0.05",
 )  # fmt: skip
 METHODS = ("median", "trimmed_mean", "ifca", "three_stage")
@@ -28,7 +29,8 @@ def composed(*overrides: str) -> Any:
 
 @pytest.mark.parametrize("variant", ["fair", "published"])
 def test_the_same_bytes_twice(bench: Bench, tmp_path: Path, variant: str) -> None:
-    sweep = ("-m", *SMALL, f"variant={variant}", "dataset.dim=6", "seed=0")
+    methods = ",".join(f"brifca/{method}" for method in METHODS)
+    sweep = ("-m", *SMALL, f"variant={variant}", f"+method={methods}")
     assert bench(*sweep, "results_dir=first").code == 0
     assert bench(*sweep, "results_dir=second", "num_threads=1").code == 0
     first, second = contents(tmp_path / "first"), contents(tmp_path / "second")

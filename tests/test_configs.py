@@ -10,8 +10,9 @@ from omegaconf import OmegaConf
 
 from robustfl_bench import cli
 from robustfl_bench.config.options import CONF
+from robustfl_bench.config.parts import GROUPS
 from robustfl_bench.config.settings import Settings
-from robustfl_bench.experiment.plan import GROUPS, plan
+from robustfl_bench.experiment.plan import plan
 
 assert cli  # registers the typed settings with hydra
 

@@ -112,7 +112,7 @@ def test_noise_needs_images_or_characters():
 
 def test_liars_train_on_bad_data_and_claim_a_perfect_loss():
     attack = build("attack", "fake_loss")
-    assert attack == FakeLoss(LabelShuffle(), 0.0) and attack.present and not attack.alone
+    assert attack == FakeLoss(LabelShuffle(), 0.0) and attack.present and attack.needs_honest and not attack.crafts
     assert torch.equal(attack.poison(shard())[1], LabelShuffle().poison(shard())[1])
     losses = torch.tensor([2.0, 3.0], dtype=torch.float64)
     assert attack.report(losses, losses).tolist() == [0, 0] and losses.tolist() == [2, 3]

@@ -5,6 +5,7 @@ import torch
 from torch import nn
 
 from robustfl_bench.engine import dense
+from robustfl_bench.engine.gradients import WrittenOut
 from robustfl_bench.engine.network import Network
 from robustfl_bench.engine.samples import Batch
 from robustfl_bench.models.mlp import Mlp
@@ -14,7 +15,7 @@ from robustfl_bench.models.mlp import Mlp
 @pytest.mark.parametrize("sizes", [(1, 5, 3), (700, 1, 400, 64)])
 def test_gradients_are_those_of_autograd(hidden, sizes):
     network = Network(Mlp(hidden), (1, 9, 9), 4, seed=0)
-    assert network._dense
+    assert isinstance(network._gradients, WrittenOut)
     draw = torch.Generator().manual_seed(1)
     x = torch.randn(sum(sizes), 1, 9, 9, generator=draw)
     y = torch.randint(4, (len(x),), generator=draw)

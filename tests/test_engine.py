@@ -2,6 +2,7 @@
 
 import copy
 import hashlib
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,13 +13,16 @@ from torch import Tensor, nn
 
 from robustfl_bench import cli, seeding
 from robustfl_bench.config.options import CONF
-from robustfl_bench.engine import network as network_module
-from robustfl_bench.engine.clients import Experiment, Federation
+from robustfl_bench.config.parts import Parts
+from robustfl_bench.config.settings import Settings
+from robustfl_bench.engine import flat
+from robustfl_bench.engine.federation import Federation
+from robustfl_bench.engine.loop import run
 from robustfl_bench.engine.network import Network
-from robustfl_bench.engine.rounds import initial_state, run
+from robustfl_bench.engine.rounds import initial_state
 from robustfl_bench.engine.samples import Batch, Population, Samples
 from robustfl_bench.experiment.plan import plan
-from robustfl_bench.interfaces import Attack, AttackView, ConfigError, Data, Shard
+from robustfl_bench.interfaces import Aggregator, Attack, AttackView, ConfigError, Data, Shard
 from robustfl_bench.metrics import max_recall_drop, recall_per_class
 from robustfl_bench.models.cnn import Cnn
 from robustfl_bench.models.mlp import Mlp
@@ -58,8 +62,8 @@ MODELS: dict[str, tuple[Any, tuple[int, ...]]] = {
 def test_client_gradients_are_those_of_autograd_one_client_at_a_time(
     name: str, chunk: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(network_module.CHUNK, "cpu", chunk)
-    monkeypatch.setattr(network_module, "CONVOLUTIONS_CHUNK", chunk)
+    monkeypatch.setitem(flat.CHUNK, "cpu", chunk)
+    monkeypatch.setattr(flat, "CONVOLUTIONS_CHUNK", chunk)
     model, shape = MODELS[name]
     network = Network(model, shape, 3, seed=1)
     rng = torch.Generator().manual_seed(0)
@@ -123,14 +127,13 @@ def test_products_are_exact_to_float32_whatever_computes_them(shape: tuple[int, 
     assert ((times_transposed(a, b, bias) - expected - bias).abs() <= 1e-6 * scale + 1e-6).all()
 
 
-def experiment(*overrides: str) -> tuple[Experiment, Data, int]:
+def experiment(*overrides: str) -> tuple[Settings, Parts, Data]:
     with initialize_config_dir(str(CONF), version_base="1.3"):
         planned = plan(compose("config", overrides=["model.hidden=[8]", *overrides]))
     from robustfl_bench import datasets
 
-    data = datasets.load(planned.dataset, None, torch.device("cpu"))
-    parts = {name: part for name, part in planned.parts.items() if name != "dataset"}
-    return Experiment(settings=planned.settings, **parts), data, planned.dataset.num_classes
+    data = datasets.load(planned.parts.dataset, None, torch.device("cpu"))
+    return planned.settings, planned.parts, data
 
 
 def federation(*overrides: str) -> Federation:
@@ -153,7 +156,7 @@ def test_compared_runs_share_shards_model_batches_and_participants(placement: st
         f = federation(*shared, f"byzantine_placement={placement}", *variant)
         rounds = []
         for number in range(3):
-            present, _ = f.participants(number)
+            present = f.cohorts.present(number).honest
             ids = f.honest_ids[present].tolist()
             batch = Samples(f.honest, present, ids, 0, "batches", number, 8).batch(0)
             rounds.append(dict(zip(ids, batch.x.split(batch.sizes), strict=True)))
@@ -162,7 +165,7 @@ def test_compared_runs_share_shards_model_batches_and_participants(placement: st
     common = 0
     for other, other_rounds in seen[1:]:
         assert torch.equal(first.network.initial, other.network.initial)
-        assert all(np.array_equal(a, b) for a, b in zip(first.parts, other.parts, strict=True))
+        assert all(np.array_equal(a, b) for a, b in zip(first.shards, other.shards, strict=True))
         for mine, theirs in zip(first_rounds, other_rounds, strict=True):
             both = mine.keys() & theirs.keys()
             common += len(both)
@@ -176,7 +179,7 @@ def test_compared_runs_share_shards_model_batches_and_participants(placement: st
 def test_seeds_change_shards_model_and_batches() -> None:
     a, b = federation("seed=0"), federation("seed=1")
     assert not torch.equal(a.network.initial, b.network.initial)
-    assert not all(np.array_equal(x, y) for x, y in zip(a.parts, b.parts, strict=True))
+    assert not all(np.array_equal(x, y) for x, y in zip(a.shards, b.shards, strict=True))
 
 
 def test_a_clients_batch_does_not_depend_on_who_else_takes_part() -> None:
@@ -198,7 +201,7 @@ def test_with_more_attackers_the_earlier_ones_stay_byzantine() -> None:
 @pytest.mark.parametrize(("participation", "expected"), [(0.25, 6), (0.5, 12), (1.0, 23)])
 def test_the_stated_share_of_clients_takes_part(participation: float, expected: int) -> None:
     f = federation("attack=ipm", "num_clients=20", "num_byzantine=3", f"participation={participation}")
-    counts = [tuple(map(len, f.participants(number))) for number in range(50)]
+    counts = [(len(there.honest), len(there.byzantine)) for there in map(f.cohorts.present, range(50))]
     assert {honest + byzantine for honest, byzantine in counts} == {expected}
     if participation < 1:
         assert len(set(counts)) > 1
@@ -214,15 +217,15 @@ class Wild(Attack):
 
 
 def test_a_rule_never_sees_a_non_finite_update_and_every_one_is_counted() -> None:
-    e, data, classes = experiment("attack=ipm", "rounds=2")
+    settings, parts, data = experiment("attack=ipm", "rounds=2")
     seen: list[Updates] = []
 
-    class Spy:
+    class Spy(Aggregator):
         def __call__(self, updates: Updates, server: object) -> Any:
             seen.append(Updates(updates.matrix.clone()))
             return updates.combine(torch.zeros(updates.n, dtype=torch.float64))
 
-    f = Federation(Experiment(**{**vars(e), "attack": Wild(), "aggregator": Spy()}), data, classes)
+    f = Federation(settings, replace(parts, attack=Wild(), aggregator=Spy()), data)
     records = [record for _, record in run(f, initial_state(f))]
     assert all(record is not None and record["non_finite_updates"] == 3 for record in records)
     for updates in seen:
@@ -241,22 +244,22 @@ def test_a_diverged_model_is_a_result() -> None:
 class Sleeper(Attack):
     """Sends what honest training on its own, poisoned data gives."""
 
-    poisoned = 0
+    _poisoned = 0
 
     def poison(self, shard: Shard) -> tuple[Tensor, Tensor]:
-        Sleeper.poisoned += 1
+        Sleeper._poisoned += 1
         return shard.x, shard.num_classes - 1 - shard.y
 
 
 def test_data_poisoning_trains_on_poisoned_data_and_crafted_clients_never_train() -> None:
-    e, data, classes = experiment("attack=ipm", "byzantine_placement=replace", "rounds=2", "num_byzantine=4")
-    f = Federation(Experiment(**{**vars(e), "attack": Sleeper()}), data, classes)
+    settings, parts, data = experiment("attack=ipm", "byzantine_placement=replace", "rounds=2", "num_byzantine=4")
+    f = Federation(settings, replace(parts, attack=Sleeper()), data)
     list(run(f, initial_state(f)))
-    assert Sleeper.poisoned == 4  # once each, not every round
-    crafting = Federation(e, data, classes)
+    assert Sleeper._poisoned == 4  # once each, not every round
+    crafting = Federation(settings, parts, data)
     list(run(crafting, initial_state(crafting)))
     assert "byzantine" not in vars(crafting)  # their data were never even gathered
-    added = Federation(Experiment(**{**vars(experiment("attack=ipm")[0]), "attack": Sleeper()}), data, classes)
+    added = Federation(experiment("attack=ipm")[0], replace(parts, attack=Sleeper()), data)
     with pytest.raises(ConfigError, match="byzantine_placement=replace"):
         list(run(added, initial_state(added)))
 
@@ -277,7 +280,7 @@ def test_three_rounds_by_hand() -> None:
     module = copy.deepcopy(f.network.module).double()
     for _ in range(3):
         nn.utils.vector_to_parameters(params, module.parameters())
-        losses = [nn.functional.cross_entropy(module(f.data.train_x[i].double()), f.data.train_y[i]) for i in f.parts]
+        losses = [nn.functional.cross_entropy(module(f.data.train_x[i].double()), f.data.train_y[i]) for i in f.shards]
         gradient = torch.autograd.grad(torch.stack(losses).mean(), list(module.parameters()))
         params = params - 0.2 * torch.cat([g.reshape(-1) for g in gradient])
     torch.testing.assert_close(state.params[0].double(), params.detach(), rtol=1e-4, atol=1e-6)

@@ -1,5 +1,6 @@
 """Feature skew: whose images are corrupted, by what, and whose are not; and unbalanced or noisy server data."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from robustfl_bench.config.options import CONF
 from robustfl_bench.corruptions.common import CommonCorruption
 from robustfl_bench.datasets.digits import Digits
 from robustfl_bench.datasets.images import SCALINGS, to_data
-from robustfl_bench.engine.clients import Experiment, Federation
+from robustfl_bench.engine.federation import Federation
 from robustfl_bench.experiment.plan import plan
 from robustfl_bench.interfaces import Attack, ConfigError, Data
 from robustfl_bench.server_data.per_class import PerClass
@@ -30,8 +31,7 @@ def identity(*overrides: str) -> dict[str, Any]:
 def federation(*overrides: str, data: Data = DATA, **parts: Any) -> Federation:
     with initialize_config_dir(str(CONF), version_base="1.3"):
         planned = plan(compose("config", overrides=list(overrides)))
-    made = {name: part for name, part in planned.parts.items() if name != "dataset"} | parts
-    return Federation(Experiment(settings=planned.settings, **made), data, 10)
+    return Federation(planned.settings, replace(planned.parts, **parts), data)
 
 
 def pixels(x: Tensor) -> Tensor:
@@ -60,10 +60,10 @@ def test_each_client_has_its_own_corruption_and_nobody_else_any() -> None:
     corrupt, kinds = CommonCorruption(3), set()
     for i in range(8):
         rng = seeding.generator(3, "corruption", i)
-        expected = corrupt(pixels(DATA.train_x[f.parts[i]]), rng)
+        expected = corrupt(pixels(DATA.train_x[f.shards[i]]), rng)
         own = f.honest.x[f.honest.slice(i)]
         torch.testing.assert_close(pixels(own), expected, atol=1e-5, rtol=0)
-        assert (own - DATA.train_x[f.parts[i]]).abs().max() > 0.05
+        assert (own - DATA.train_x[f.shards[i]]).abs().max() > 0.05
         kinds.add(int(seeding.generator(3, "corruption", i).integers(15)))
     assert len(kinds) > 3
     clean = federation("num_clients=8", "seed=3", "aggregator=boba")

@@ -9,9 +9,11 @@ import torch
 from torch import Tensor, nn
 
 from robustfl_bench import seeding
-from robustfl_bench.engine.clients import Experiment, Federation
+from robustfl_bench.engine.federation import Federation
+from robustfl_bench.engine.gradients import Layerwise
+from robustfl_bench.engine.loop import run
 from robustfl_bench.engine.network import Network
-from robustfl_bench.engine.rounds import initial_state, run
+from robustfl_bench.engine.rounds import initial_state
 from robustfl_bench.engine.samples import Batch, Population, Samples
 from robustfl_bench.interfaces import ConfigError
 from robustfl_bench.local_updates.compressed import Compressed
@@ -111,7 +113,8 @@ def test_own_gradients_one_by_one_and_side_by_side(name: str) -> None:
     batch, out = Batch(x, y, sizes), torch.full((len(sizes), network.dim), float("nan"))
     losses = network.own_gradients(stack, batch, out)
     together = torch.full_like(out, float("nan"))
-    torch.testing.assert_close(network._side_by_side(stack, batch, together), losses, rtol=1e-5, atol=1e-6)
+    side_by_side = Layerwise(network, network.criterion, {})
+    torch.testing.assert_close(side_by_side.side_by_side(stack, batch, together), losses, rtol=1e-5, atol=1e-6)
     torch.testing.assert_close(together, out, rtol=1e-4, atol=1e-5)
     for params, row, loss, (xs, ys) in zip(stack, out, losses, batch.clients(), strict=True):
         alone = torch.empty(1, network.dim)
@@ -257,14 +260,14 @@ MEMORIES = {
 
 @pytest.mark.parametrize("name", MEMORIES)
 def test_schemes_that_remember_go_on_from_a_checkpoint(name: str) -> None:
-    e, data, classes = experiment("attack=sign_flip", "byzantine_placement=replace", "num_byzantine=4", "rounds=6",
-                                  "batch_size=8", "participation=0.8", "lr=0.05", *MEMORIES[name])  # fmt: skip
-    first = Federation(Experiment(**vars(e)), data, classes)
+    made = experiment("attack=sign_flip", "byzantine_placement=replace", "num_byzantine=4", "rounds=6",
+                      "batch_size=8", "participation=0.8", "lr=0.05", *MEMORIES[name])  # fmt: skip
+    first = Federation(*made)
     whole = [through_a_file(state) for state, _ in run(first, initial_state(first))]
-    again = Federation(Experiment(**vars(e)), data, classes)
+    again = Federation(*made)
     for (state, _), expected in zip(run(again, through_a_file(whole[2])), whole[3:], strict=True):
         assert torch.equal(state.params, expected.params)
-    assert whole[-1].local["honest"] and whole[-1].local["byzantine"]
+    assert whole[-1].memory[0].local["honest"] and whole[-1].memory[0].local["byzantine"]
     assert not torch.equal(whole[-1].params, whole[2].params)
 
 

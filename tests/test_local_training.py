@@ -8,9 +8,10 @@ import torch
 from torch import nn
 
 from robustfl_bench.augmentations.shift_flip import ShiftFlip
-from robustfl_bench.engine.clients import Federation
+from robustfl_bench.engine.federation import Federation
+from robustfl_bench.engine.loop import run
 from robustfl_bench.engine.network import Network
-from robustfl_bench.engine.rounds import initial_state, run
+from robustfl_bench.engine.rounds import initial_state
 from robustfl_bench.engine.samples import Batch, Population, Samples
 from robustfl_bench.interfaces import ConfigError
 from robustfl_bench.local_updates.fedavg import FedAvg
@@ -207,7 +208,9 @@ def test_dropout_comes_from_a_stream_and_is_off_elsewhere():
 def test_dropout_of_a_client_does_not_depend_on_who_else_takes_part():
     network, (x, y) = small_lstm(dropout=0.5), texts(12)
     federation = Federation.__new__(Federation)
-    federation.network, federation.experiment = network, replace(experiment()[0], local_update=FedAvg(epochs=2))
+    settings, parts, _ = experiment()
+    federation.network, federation.settings = network, settings
+    federation.parts = replace(parts, local_update=FedAvg(epochs=2))
     population = Population(x, y, [np.arange(6), np.arange(6, 12)])
 
     def updates(*clients, round=0):

@@ -15,7 +15,8 @@ from robustfl_bench.aggregators.krum import Krum
 from robustfl_bench.aggregators.rage import Rage
 from robustfl_bench.aggregators.selfrej import SelfRej
 from robustfl_bench.aggregators.zeno import Zeno
-from robustfl_bench.engine.evaluation import Trained, effective_clients, weight_metrics
+from robustfl_bench.engine.evaluation import effective_clients, weight_metrics
+from robustfl_bench.engine.rounds import Trained
 from robustfl_bench.numerics.gram_space import medoid, pair_distances
 from robustfl_bench.numerics.mean_distances import exact_sum
 from robustfl_bench.pre_aggregations.bucketing import Bucketing
@@ -238,7 +239,7 @@ def test_clients_with_next_to_no_weight_are_not_let_in() -> None:
     kept = torch.tensor([0.25, 0.25, 0.25, 0.25, 1e-9], dtype=torch.float64)
     for last in (1e-9, 0.0, -1e-9):
         weights = torch.cat([kept[:4], torch.tensor([last], dtype=torch.float64)])
-        model = Trained(torch.zeros(2), None, Aggregate(torch.zeros(2), weights), num_honest=4, non_finite=0)
+        model = Trained(torch.zeros(2), None, Aggregate(torch.zeros(2), weights), num_honest=4, non_finite=0, memory={})
         record = weight_metrics([model])
         assert (record["byzantine_accepted"], record["honest_dropped"]) == (0, 0)
         assert record["effective_clients"] == pytest.approx(4)

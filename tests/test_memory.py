@@ -8,12 +8,20 @@ import pytest
 import torch
 from torch import Tensor
 
-from robustfl_bench.engine.clients import Experiment, Federation, State
+from robustfl_bench.engine.federation import Federation
+from robustfl_bench.engine.loop import run
 from robustfl_bench.engine.network import Network
-from robustfl_bench.engine.rounds import initial_state, run
+from robustfl_bench.engine.rounds import initial_state
 from robustfl_bench.engine.samples import Samples
-from robustfl_bench.experiment.plan import _on
-from robustfl_bench.interfaces import Attack, AttackView, ServerView, Shard
+from robustfl_bench.engine.state import Memory, State
+from robustfl_bench.interfaces import (
+    Aggregator,
+    Attack,
+    AttackView,
+    LocalUpdate,
+    ServerView,
+    Shard,
+)
 from robustfl_bench.updates import Aggregate, Updates
 from tests.test_engine import experiment
 
@@ -22,7 +30,7 @@ ATTACKED = ("rounds=4", "batch_size=8", "attack=ipm", "num_byzantine=4", "byzant
 
 
 @dataclass(frozen=True)
-class Momentum:
+class Momentum(Aggregator):
     """A rule with a memory: the mean, with heavy-ball momentum."""
 
     def __call__(self, updates: Updates, server: ServerView) -> Aggregate:
@@ -31,7 +39,7 @@ class Momentum:
 
 
 @dataclass(frozen=True)
-class Counting:
+class Counting(LocalUpdate):
     """A local update with a memory: its clients send how often they took part, and what they start from."""
 
     def __call__(self, network: Network, params: Tensor, samples: Samples, lr: float, out: Tensor) -> Tensor:
@@ -67,28 +75,27 @@ class Liar(Attack):
 
 
 def made(*overrides: str, **parts: Any) -> Federation:
-    e, data, classes = experiment(*overrides)
-    return Federation(Experiment(**{**vars(e), **parts}), data, classes)
+    settings, made, data = experiment(*overrides)
+    return Federation(settings, replace(made, **parts), data)
 
 
 def through_a_file(state: State) -> State:
     """The state as a checkpoint gives it back."""
     file = io.BytesIO()
-    torch.save({"state": vars(state)}, file)
+    torch.save({"state": state.stored()}, file)
     file.seek(0)
-    saved = torch.load(file, weights_only=True)["state"]
-    return State(**{key: _on(value, torch.device("cpu")) for key, value in saved.items()})
+    return State.restored(torch.load(file, weights_only=True)["state"], torch.device("cpu"))
 
 
 def test_a_rule_is_given_what_it_remembered_also_after_a_resume() -> None:
     f = made(*SMALL, aggregator=Momentum())
     states = [state for state, _ in run(f, initial_state(f))]
-    assert [float(state.memory[0]["velocity"].norm()) for state in states] == [
+    assert [float(state.memory[0].rule["velocity"].norm()) for state in states] == [
         float(state.previous[0].norm()) for state in states if state.previous is not None
     ]
     *_, (resumed, _) = run(f, through_a_file(states[1]))
     assert torch.equal(resumed.params, states[-1].params)
-    *_, (forgetful, _) = run(f, replace(states[1], memory=()))
+    *_, (forgetful, _) = run(f, replace(states[1], memory=(Memory(),)))
     assert not torch.equal(forgetful.params, states[-1].params)
 
 
@@ -96,18 +103,18 @@ def test_local_updates_remember_and_trials_of_attackers_leave_no_trace() -> None
     f = made(*ATTACKED, "participation=0.5", local_update=Counting(), attack=Curious())
     state, rounds = initial_state(f), []
     for state, _ in run(f, state):  # noqa: B020
-        rounds.append({name: kept["times"].clone() for name, kept in state.local.items()})
-    assert rounds[-1]["honest"].sum() + rounds[-1]["byzantine"].sum() == 4 * f.experiment.settings.clients_per_round
+        rounds.append({name: kept["times"].clone() for name, kept in state.memory[0].local.items()})
+    assert rounds[-1]["honest"].sum() + rounds[-1]["byzantine"].sum() == 4 * f.settings.clients_per_round
     assert not rounds[-1]["honest"][f.byzantine_ids].any()
     assert not rounds[-1]["byzantine"][f.honest_ids].any()
     back = through_a_file(state)
-    assert torch.equal(back.local["honest"]["times"], rounds[-1]["honest"])
+    assert torch.equal(back.memory[0].local["honest"]["times"], rounds[-1]["honest"])
 
 
 @pytest.mark.parametrize("placement", ["replace", "add"])
 def test_losses_are_those_on_the_clients_own_samples_unless_they_lie(placement: str) -> None:
     f = made(*ATTACKED, f"byzantine_placement={placement}", attack=Liar())
-    params, everyone = f.network.initial, torch.arange(f.experiment.settings.total_clients)
+    params, everyone = f.network.initial, torch.arange(f.settings.total_clients)
     told = f.reported_losses(params, everyone)
     for position, i in enumerate(f.honest_ids):
         own = f.honest.slice(position)

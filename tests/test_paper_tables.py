@@ -13,7 +13,7 @@ import pandas as pd
 import pytest
 import yaml
 
-from robustfl_bench.experiment.plan import DEFINING
+from robustfl_bench.config.settings import DEFINING
 from robustfl_bench.papers.known import TABLES
 from robustfl_bench.papers.tables import PaperCell
 from robustfl_bench.results import archive, comparison_formats, matching, records

@@ -14,10 +14,11 @@ from robustfl_bench.aggregators.raga import Raga
 from robustfl_bench.aggregators.rfa import Rfa
 from robustfl_bench.aggregators.rsa import Rsa
 from robustfl_bench.attacks.sign_flip import SignFlip
-from robustfl_bench.engine.clients import Experiment, Federation
-from robustfl_bench.engine.rounds import initial_state, run
-from robustfl_bench.experiment.plan import identify
-from robustfl_bench.interfaces import Attack, AttackView, ConfigError
+from robustfl_bench.config.presets import identify
+from robustfl_bench.engine.federation import Federation
+from robustfl_bench.engine.loop import run
+from robustfl_bench.engine.rounds import initial_state
+from robustfl_bench.interfaces import Aggregator, Attack, AttackView, ConfigError
 from robustfl_bench.schedules.inverse_sqrt import InverseSqrt
 from robustfl_bench.updates import Updates
 from tests import reference
@@ -187,17 +188,17 @@ def test_where_clients_send_models_attackers_see_and_send_models() -> None:
             seen[self.name], seen[f"{self.name} own"] = view.honest.matrix.clone(), view.own
             return view.mean / 2
 
-    class Spy:
+    class Spy(Aggregator):
         def __call__(self, updates: Updates, server: Any) -> Any:
             seen["rows"] = updates.matrix.clone()
             return updates.combine(torch.full((updates.n,), 1 / updates.n, dtype=torch.float64))
 
-    e, data, classes = experiment("attack=ipm", "byzantine_placement=replace", "local_update=local_sgd", "rounds=1",
-                                  "batch_size=8", "num_byzantine=4")  # fmt: skip
+    settings, parts, data = experiment("attack=ipm", "byzantine_placement=replace", "local_update=local_sgd",
+                                       "rounds=1", "batch_size=8", "num_byzantine=4")  # fmt: skip
     rows = {}
     for upload in ("difference", "model"):
-        parts = {"attack": Half(upload), "aggregator": Spy(), "local_update": replace(e.local_update, upload=upload)}
-        f = Federation(Experiment(**{**vars(e), **parts}), data, classes)
+        local_update = replace(parts.local_update, upload=upload)
+        f = Federation(settings, replace(parts, attack=Half(upload), aggregator=Spy(), local_update=local_update), data)
         start = f.network.initial
         list(run(f, initial_state(f)))
         rows[upload] = seen["rows"]

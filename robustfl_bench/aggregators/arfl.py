@@ -1,12 +1,14 @@
 """ARFL: auto-weighted robust federated learning (Li, Ngai, Ye, Voigt, ACM TECS 2022, https://arxiv.org/abs/2101.05880)."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from robustfl_bench.interfaces import ConfigError, ServerView, check_choice, check_fields
+from robustfl_bench.interfaces import Aggregator, ConfigError, ServerView, check_choice, check_fields
 from robustfl_bench.updates import Aggregate, Updates
 
 LOSS_AT = ("aggregated", "received")
@@ -14,7 +16,7 @@ Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class Arfl:
+class Arfl(Aggregator):
     """Weight the clients by their training losses: whoever does much worse than the best is left out.
 
     The weights of all N clients minimise ``sum a_i L_i + lambda / 2 sum a_i^2 / m_i`` over the simplex (Eq. 6), L_i
@@ -29,6 +31,8 @@ class Arfl:
 
     It trusts what clients report and is not robust to clients who lie (section 6).
     """
+
+    exempt: ClassVar[Mapping[str, str]] = {"robust": "it judges clients by the losses they report"}
 
     regularization: float = 1.0
     loss_at: str = "aggregated"

@@ -1,22 +1,30 @@
 """AvgRej: reject the clients who harm the averaged model most (Fang et al., USENIX Security 2020)."""
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 
-from robustfl_bench.interfaces import ServerView, check_fields
+from robustfl_bench.interfaces import Aggregator, ServerView, check_fields
 from robustfl_bench.numerics.ranking import mean_of_lowest, num_kept
 from robustfl_bench.numerics.server_scores import stepped_losses
 from robustfl_bench.updates import Aggregate, Updates
 
 
 @dataclass(frozen=True)
-class AvgRej:
+class AvgRej(Aggregator):
     """Mean of the n - f updates without which the step along the mean of all others has most loss on the server's data.
 
     The score is the loss without the client minus the loss with all, which is the same for every client and left out.
     """
+
+    exempt: ClassVar[Mapping[str, str]] = {
+        "translation": "losses depend on the origin",
+        "scale": "losses have a scale of their own",
+        "robust": "with two wild clients every mean that leaves one out is still wild",
+    }
 
     num_byzantine: int
 

@@ -1,18 +1,22 @@
 """Coordinate-wise trimmed mean by share (Yin et al., ICML 2018, definition 2, https://arxiv.org/abs/1803.01498)."""
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import ClassVar
 
-from robustfl_bench.interfaces import ConfigError, ServerView, check_fields
+from robustfl_bench.interfaces import Aggregator, ConfigError, ServerView, check_fields
 from robustfl_bench.updates import Aggregate, Updates
 
 
 @dataclass(frozen=True)
-class BetaTrMean:
+class BetaTrMean(Aggregator):
     """Mean of every coordinate without its largest and smallest ``fraction`` of values, each rounded down.
 
     0 is the mean. Unlike ``trmean`` it suits groups of any size, as in BRIFCA (Tao et al., arXiv 2306.00638).
     """
+
+    exempt: ClassVar[Mapping[str, str]] = {"robust": "it trims a share of the clients, however many are Byzantine"}
 
     fraction: float
 

@@ -4,13 +4,14 @@ Bao, Wu, He, AISTATS 2024, https://arxiv.org/abs/2208.12932.
 """
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import combinations
 
 import numpy as np
 import torch
 
-from robustfl_bench.interfaces import ConfigError, ServerView, check_choice, check_fields
+from robustfl_bench.interfaces import Aggregator, ConfigError, ServerView, check_choice, check_fields
 from robustfl_bench.numerics.gram_space import Array, Subspace, fit_subspace
 from robustfl_bench.numerics.ranking import num_kept
 from robustfl_bench.updates import Aggregate, Updates
@@ -19,7 +20,7 @@ MAX_SUBSETS = 100_000
 
 
 @dataclass(frozen=True)
-class Boba:
+class Boba(Aggregator):
     """Mean of the accepted updates' projections onto a (c - 1)-dimensional affine subspace, c being the classes.
 
     Stage 1 finds the subspace near n - f clients. ``fit`` says how: ``alternating`` between the n - f nearest clients
@@ -47,6 +48,13 @@ class Boba:
         check_choice("es_subspace", self.es_subspace, ("best", "last"))
         if not isinstance(self.stage2, bool):
             raise ConfigError(f"stage2 must be true or false, got {self.stage2!r}")
+
+    @property
+    def exempt(self) -> Mapping[str, str]:  # type: ignore[override]
+        """What the ablations give up."""
+        if self.fit == "server":
+            return {"unanimous": "it projects onto the server's subspace"}
+        return {} if self.stage2 else {"robust": "projections of wild clients are averaged"}
 
     def check(self, n: int) -> None:
         """Raise ConfigError when f leaves no client, or an exhaustive search would not end."""

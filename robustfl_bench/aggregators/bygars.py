@@ -1,16 +1,18 @@
 """ByGARS: learn the clients' weights on the server's data (Regatti, Chen, Gupta, 2022, https://arxiv.org/abs/2006.13421)."""
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 
-from robustfl_bench.interfaces import ServerView, check_choice, check_fields, check_flags
+from robustfl_bench.interfaces import Aggregator, ServerView, check_choice, check_fields, check_flags
 from robustfl_bench.updates import Aggregate, Updates
 
 
 @dataclass(frozen=True)
-class ByGars:
+class ByGars(Aggregator):
     """``sum_i q_i g_i`` with weights q, of either sign and any sum, learnt anew every round (BOBA's form).
 
     Each of ``inner_steps`` times, the model takes the step that q means, and q_i grows by ``inner_lr`` times the inner
@@ -22,6 +24,13 @@ class ByGars:
     ``chain_rule`` the inner product is multiplied by the model's step size, as the gradient of the server's loss with
     respect to q is; ByGARS's own formula leaves it out.
     """
+
+    exempt: ClassVar[Mapping[str, str]] = {
+        "unanimous": "its weights do not sum to 1",
+        "translation": "inner products depend on the origin",
+        "scale": "the length of its step has a scale of its own",
+        "robust": "its weights have any sum, so its length has no bound",
+    }
 
     inner_steps: int = 3
     inner_lr: float = 0.05

@@ -4,21 +4,23 @@ Clustered federated learning is by Sattler, Müller, Samek (IEEE TNNLS 2021; as 
 variant that ARFL compares with (Li et al., arXiv 2101.05880, section 5.1): a split in every round, no recursion.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from scipy.cluster.hierarchy import linkage
 
-from robustfl_bench.interfaces import ServerView, check_choice, check_fields
+from robustfl_bench.interfaces import Aggregator, ServerView, check_choice, check_fields
 from robustfl_bench.updates import Aggregate, Updates
 
 GROUPS = ("larger", "heavier", "smaller")
 
 
 @dataclass(frozen=True)
-class Cfl:
+class Cfl(Aggregator):
     """Sample-weighted mean of one of two groups of clients, or of all if the groups agree.
 
     Single linkage on the cosine similarities of the updates makes the groups: the most similar pairs are joined first,
@@ -26,6 +28,11 @@ class Cfl:
     ``group``: the ``larger`` one by clients, the ``heavier`` one by samples, or the ``smaller`` one; with equal sizes
     the group without the first client. A zero update has similarity 0 to all others. Two clients are two groups.
     """
+
+    exempt: ClassVar[Mapping[str, str]] = {
+        "translation": "cosines depend on the origin",
+        "robust": "large updates can point where honest ones do",
+    }
 
     threshold: float = 0.02
     group: str = "larger"

@@ -2,12 +2,12 @@
 
 from dataclasses import dataclass
 
-from robustfl_bench.interfaces import ServerView, check_choice
+from robustfl_bench.interfaces import Aggregator, ServerView, check_choice
 from robustfl_bench.updates import Aggregate, Updates
 
 
 @dataclass(frozen=True)
-class CooMed:
+class CooMed(Aggregator):
     """Median of every coordinate; robust while fewer than half of the clients are Byzantine.
 
     For an even number of clients ``even`` says which median: the mean of the two middle values, or the lower one, as

@@ -1,17 +1,24 @@
 """FLTrust: trust clients as far as they point where the server's own update does (Cao et al., NDSS 2021)."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import ClassVar
 
-from robustfl_bench.interfaces import ServerView
+from robustfl_bench.interfaces import Aggregator, ServerView
 from robustfl_bench.updates import Aggregate, Updates
 
 
 @dataclass(frozen=True)
-class FLTrust:
+class FLTrust(Aggregator):
     """Mean of the updates scaled to the server update's length, weighted by their cosine with it where positive.
 
     Without a client of positive cosine the aggregate is zero; it is never longer than the server's update.
     """
+
+    exempt: ClassVar[Mapping[str, str]] = {
+        "unanimous": "it gives every update the length of the server's",
+        "translation": "cosines depend on the origin",
+    }
 
     def __call__(self, updates: Updates, server: ServerView) -> Aggregate:
         gram = updates.joint_gram(server.update[None])

@@ -6,13 +6,13 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from robustfl_bench.interfaces import ServerView, check_fields
+from robustfl_bench.interfaces import Aggregator, ServerView, check_fields
 from robustfl_bench.numerics.gram_space import weiszfeld
 from robustfl_bench.updates import Aggregate, Updates
 
 
 @dataclass(frozen=True)
-class GeoMed:
+class GeoMed(Aggregator):
     """The vector of least total distance to the updates, each client counting once; robust below half Byzantine.
 
     Starts at the medoid, the update of least total distance to the others. Stops when a step moves no more than ``eps``

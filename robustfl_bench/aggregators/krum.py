@@ -5,13 +5,13 @@ from dataclasses import dataclass
 
 import torch
 
-from robustfl_bench.interfaces import ConfigError, ServerView, check_fields, check_flags
+from robustfl_bench.interfaces import Aggregator, ConfigError, ServerView, check_fields, check_flags
 from robustfl_bench.numerics.ranking import nearest_sums
 from robustfl_bench.updates import Aggregate, Updates
 
 
 @dataclass(frozen=True)
-class Krum:
+class Krum(Aggregator):
     """The update with the least sum of squared distances to its n - f - 2 nearest others.
 
     With ``num_selected`` > 1 the mean of that many best-scored updates (Multi-Krum), None meaning n - f as in BOBA; of

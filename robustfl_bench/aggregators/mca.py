@@ -6,14 +6,14 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from robustfl_bench.interfaces import ServerView, check_fields
+from robustfl_bench.interfaces import Aggregator, ServerView, check_fields
 from robustfl_bench.numerics.gram_space import Array, length, medoid, recentred, spread, sq_dists_to
 from robustfl_bench.numerics.mean_distances import sq_dists_to_mean
 from robustfl_bench.updates import Aggregate, Updates
 
 
 @dataclass(frozen=True)
-class Mca:
+class Mca(Aggregator):
     """The vector most like the updates under a Gaussian kernel: a fixed point of their mean weighted by that kernel.
 
     Weights are exp(-|x_i - y|^2 / (2 sigma^2)), from the mean on until a later step moves no more than ``eps`` or after

@@ -6,14 +6,14 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from robustfl_bench.interfaces import ServerView, check_fields, check_flags
+from robustfl_bench.interfaces import Aggregator, ServerView, check_fields, check_flags
 from robustfl_bench.numerics.geometric_median import geometric_median
 from robustfl_bench.numerics.gram_space import medoid, recentred, spread
 from robustfl_bench.updates import Aggregate, Updates
 
 
 @dataclass(frozen=True)
-class Raga:
+class Raga(Aggregator):
     """The vector of least mean distance to the updates, each counting by its samples, or once without ``weighted``.
 
     Robust while less than half of the weight is Byzantine. The mean distance is within ``eps`` of the least possible:

@@ -7,14 +7,14 @@ import numpy as np
 import torch
 from scipy.linalg import eigh
 
-from robustfl_bench.interfaces import ServerView, check_choice, check_fields
+from robustfl_bench.interfaces import Aggregator, ServerView, check_choice, check_fields
 from robustfl_bench.updates import Aggregate, Updates
 
 LEAST_TRUST = 1e-9  # less is the rounding error of no trust at all, which a huge update multiplies
 
 
 @dataclass(frozen=True)
-class Rage:
+class Rage(Aggregator):
     """Mean of the updates, weighted by a trust that f passes reduce for outliers in the direction of most variance.
 
     In each pass a client's trust is multiplied by ``1 - t_i / max t``, with t_i its deviation from the weighted mean

@@ -1,12 +1,14 @@
 """RFA: a few steps towards the geometric median (Pillutla, Kakade, Harchaoui, IEEE TSP 2022, arXiv 1912.13445)."""
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 import torch
 
-from robustfl_bench.interfaces import ServerView, check_fields, check_flags
+from robustfl_bench.interfaces import Aggregator, ServerView, check_fields, check_flags
 from robustfl_bench.numerics.gram_space import medoid, recentred, spread, sq_dists_to
 from robustfl_bench.numerics.mean_distances import sq_dists_to_mean
 from robustfl_bench.updates import Aggregate, Updates
@@ -15,7 +17,7 @@ LEAST = 1e-100  # far below every distance of float32 vectors: where most update
 
 
 @dataclass(frozen=True)
-class Rfa:
+class Rfa(Aggregator):
     """``steps`` of the smoothed Weiszfeld iteration from the weighted mean: weights m_i / max(nu, |x_i - y|).
 
     m_i are the clients' sample counts, or equal without ``weighted``. The paper takes nu = 1e-6 and 3 steps, its code 4
@@ -23,6 +25,8 @@ class Rfa:
     same as aggregating differences from one model. The unit of ``nu`` is the updates' median distance from their
     medoid; in the paper it is an absolute length. So few steps do not reach the median when the outliers are very far.
     """
+
+    exempt: ClassVar[Mapping[str, str]] = {"robust": "a few steps from a wild mean do not come back"}
 
     nu: float = 1e-6
     steps: int = 3

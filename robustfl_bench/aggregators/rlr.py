@@ -1,16 +1,18 @@
 """RLR, robust learning rate (Ozdayi, Kantarcioglu, Gel, AAAI 2021, https://arxiv.org/abs/2007.03767)."""
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import ClassVar
 
 from torch import Tensor
 
-from robustfl_bench.interfaces import ConfigError, RingForm, ServerView, check_choice, check_fields
-from robustfl_bench.updates import Aggregate, Updates, mean_row
+from robustfl_bench.interfaces import Aggregator, ConfigError, RingForm, ServerView, check_choice, check_fields
+from robustfl_bench.updates import Aggregate, Updates
 
 
 @dataclass(frozen=True)
-class Rlr:
+class Rlr(Aggregator):
     """Goes back, not forward, in every coordinate where the clients' signs add up to less than ``threshold`` in size.
 
     ``direction`` is what it goes along: the ``sign`` of the sum of the signs, one bit of each client as BRACE counts
@@ -18,6 +20,13 @@ class Rlr:
     ``mean`` of the updates, as its authors have it. BRACE does not print the threshold; its own lambda is 5. With
     threshold 0 it never goes back.
     """
+
+    exempt: ClassVar[Mapping[str, str]] = {
+        "unanimous": "it counts signs",
+        "translation": "signs depend on the origin",
+        "scale": "signs have no size",
+        "robust": "a client moves every coordinate by its vote, however small the updates are",
+    }
 
     threshold: float = 5
     direction: str = "sign"
@@ -32,7 +41,7 @@ class Rlr:
             raise ConfigError(f"RLR needs n >= threshold, got n={n}, threshold={self.threshold:g}")
 
     def __call__(self, updates: Updates, server: ServerView) -> Aggregate:
-        forward = updates.votes.sign() if self.direction == "sign" else mean_row(updates.matrix)
+        forward = updates.votes.sign() if self.direction == "sign" else updates.mean
         return Aggregate(self.turned(forward, updates.votes))
 
     def turned(self, forward: Tensor, votes: Tensor) -> Tensor:

@@ -1,5 +1,6 @@
 """Any rule mixed with the server's own update (BOBA, Bao et al., AISTATS 2024, appendix C.2)."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from robustfl_bench.interfaces import Aggregator, ServerView, check_fields
@@ -7,7 +8,7 @@ from robustfl_bench.updates import Aggregate, Updates, mean_row
 
 
 @dataclass(frozen=True)
-class ServerMix:
+class ServerMix(Aggregator):
     """``(1 - server_weight) * rule + server_weight * mean of the server's updates per class``. 0 is the rule itself.
 
     ``weights`` are the clients' share: they sum to ``1 - server_weight`` where the rule's sum to 1.
@@ -19,10 +20,14 @@ class ServerMix:
     def __post_init__(self) -> None:
         check_fields(self, server_weight=(0, 1))
 
+    @property
+    def exempt(self) -> Mapping[str, str]:  # type: ignore[override]
+        """What the mixed rule does not promise, and what the server's part changes."""
+        return {**self.rule.exempt, "unanimous": "part of it is the server's update"}
+
     def check(self, n: int) -> None:
         """What the mixed rule requires of n."""
-        if hasattr(self.rule, "check"):
-            self.rule.check(n)
+        self.rule.check(n)
 
     def __call__(self, updates: Updates, server: ServerView) -> Aggregate:
         aggregate, share = self.rule(updates, server), 1 - self.server_weight

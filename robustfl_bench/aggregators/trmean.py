@@ -3,12 +3,12 @@
 import math
 from dataclasses import dataclass
 
-from robustfl_bench.interfaces import ConfigError, ServerView, check_fields
+from robustfl_bench.interfaces import Aggregator, ConfigError, ServerView, check_fields
 from robustfl_bench.updates import Aggregate, Updates
 
 
 @dataclass(frozen=True)
-class TrMean:
+class TrMean(Aggregator):
     """Mean of every coordinate without its f largest and f smallest values; needs n > 2f. f = 0 is the mean."""
 
     num_byzantine: int

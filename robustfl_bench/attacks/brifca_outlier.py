@@ -25,7 +25,7 @@ class BrifcaOutlier(Attack):
     noise_variance: float = 0.2
     loss_at_3theta: bool = False
 
-    alone = True
+    needs_honest = False
 
     def __post_init__(self) -> None:
         check_fields(self, norm=(0, math.inf), scale=(-math.inf, math.inf), noise_variance=(0, math.inf))

@@ -11,5 +11,7 @@ from robustfl_bench.interfaces import Attack, Shard
 class LabelFlip(Attack):
     """Every Byzantine client counts the classes of its samples from the other end, and then is honest."""
 
+    crafts = False
+
     def poison(self, shard: Shard) -> tuple[Tensor, Tensor]:
         return shard.x, shard.num_classes - 1 - shard.y

@@ -20,6 +20,8 @@ class LabelFlipOne(Attack):
     fraction: float = 1.0
     first_digit: bool = False
 
+    crafts = False
+
     def __post_init__(self) -> None:
         check_fields(self, fraction=(0, 1))
         check_flags(self, "first_digit")

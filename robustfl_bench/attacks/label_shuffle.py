@@ -17,6 +17,8 @@ class LabelShuffle(Attack):
 
     fraction: float = 1.0
 
+    crafts = False
+
     def __post_init__(self) -> None:
         check_fields(self, fraction=(0, 1))
 

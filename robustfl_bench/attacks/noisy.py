@@ -30,6 +30,8 @@ class Noisy(Attack):
     rescale: str = "client"
     text: str = "replace"
 
+    crafts = False
+
     def __post_init__(self) -> None:
         check_fields(self, std=(0, math.inf))
         check_choice("images", self.images, IMAGES)

@@ -10,3 +10,4 @@ class NoAttack(Attack):
     """There are no Byzantine clients, whatever ``num_byzantine`` says; the server may still expect some."""
 
     present = False
+    crafts = False

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from robustfl_bench.interfaces import Attack, AttackView, Shard
+from robustfl_bench.interfaces import Attack, AttackView, Crafted, Shard
 
 
 @dataclass(frozen=True)
@@ -14,14 +14,16 @@ class Wrapped(Attack):
     attack: Attack
 
     @property
-    def present(self) -> bool:  # type: ignore[override]
-        """Whether there is an attack at all."""
+    def present(self) -> bool:
         return self.attack.present
 
     @property
-    def alone(self) -> bool:  # type: ignore[override]
-        """Whether it works without honest clients."""
-        return self.attack.alone
+    def crafts(self) -> bool:
+        return self.attack.crafts
+
+    @property
+    def needs_honest(self) -> bool:
+        return self.attack.needs_honest
 
     def poison(self, shard: Shard) -> tuple[Tensor, Tensor]:
         return self.attack.poison(shard)
@@ -32,5 +34,5 @@ class Wrapped(Attack):
     def report(self, losses: Tensor, honest: Tensor) -> Tensor:
         return self.attack.report(losses, honest)
 
-    def craft(self, view: AttackView) -> Tensor:
+    def craft(self, view: AttackView) -> Tensor | Crafted:
         return self.attack.craft(view)

@@ -7,13 +7,13 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from robustfl_bench.interfaces import ConfigError, check_choice, check_fields, check_flags
+from robustfl_bench.interfaces import Augmentation, ConfigError, check_choice, check_fields, check_flags
 
 PER = ("round", "batch")
 
 
 @dataclass(frozen=True)
-class ShiftFlip:
+class ShiftFlip(Augmentation):
     """Move every image by a random part of up to ``shift`` of its height and its width, and ``flip`` every second one.
 
     Shifts are uniform and not whole pixels: values in between are interpolated, linearly in each direction, and the

@@ -11,18 +11,18 @@ import numpy as np
 from torch import Tensor
 
 from robustfl_bench.clustering.start import INITS, initial_models, onto_ball
-from robustfl_bench.interfaces import StartView, check_choice, check_fields, check_flags
+from robustfl_bench.interfaces import Clustering, StartView, check_choice, check_fields, check_flags
 
 
 @dataclass(frozen=True)
-class Ifca:
+class Ifca(Clustering):
     """``num_clusters`` models; every round each client trains the one of least loss on its own data.
 
     ``init`` and ``warm_radius`` say where they start (see start.py). A model that nobody chose stays as it is
     (``empty: keep``) or is trained by one client at random, which then trains no other (``random``, the authors'
     code). ``radius``, when given, is that of the ball onto which models are projected after every step (line 13 of
     Algorithm 1). ``scale_by_share`` multiplies each model's step by its share of the clients: with ``average`` the
-    gradients of a group are then divided by the number of all clients, as in the published code of IFCA and BRIFCA.
+    gradients of a cohort are then divided by the number of all clients, as in the published code of IFCA and BRIFCA.
     """
 
     num_clusters: int
@@ -41,7 +41,7 @@ class Ifca:
         check_flags(self, "scale_by_share")
 
     def start(self, view: StartView) -> tuple[Tensor, Tensor | None]:
-        """Initial models (k, d); the groups change from round to round."""
+        """Initial models (k, d); the cohorts change from round to round."""
         return initial_models(view, self.num_clusters, self.init, self.warm_radius), None
 
     def fill(self, choice: Tensor, rng: np.random.Generator) -> Tensor:
@@ -54,7 +54,10 @@ class Ifca:
             filled[client] = model
         return filled
 
-    def step(self, params: Tensor, vector: Tensor, step_size: float, share: float) -> Tensor:
-        """A step against the aggregate of the model's group, then the projection."""
-        scale = step_size * share if self.scale_by_share else step_size
-        return onto_ball(params - scale * vector, self.radius)
+    def step_scale(self, share: float) -> float:
+        """The model's share of the clients, with ``scale_by_share``."""
+        return share if self.scale_by_share else 1.0
+
+    def project(self, params: Tensor) -> Tensor:
+        """The nearest point (d,) of the ball."""
+        return onto_ball(params, self.radius)

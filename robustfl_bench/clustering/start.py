@@ -35,10 +35,10 @@ def _near_truth(view: StartView, count: int, warm_radius: float) -> np.ndarray:
         known = 0 if view.truth is None else len(view.truth)
         raise ConfigError(f"init=warm needs true parameters of {count} clusters, but the data set has {known}")
     truth = view.truth.cpu().numpy()
-    apart = np.linalg.norm(truth[:, None] - truth, axis=2)[np.triu_indices(count, 1)] if count > 1 else np.ones(1)
+    distances = np.linalg.norm(truth[:, None] - truth, axis=2)[np.triu_indices(count, 1)] if count > 1 else np.ones(1)
     directions = view.rng(view.seed, "initial models").standard_normal(truth.shape)
     directions /= np.linalg.norm(directions, axis=1, keepdims=True)
-    moved: np.ndarray = truth + warm_radius * apart.min() * directions
+    moved: np.ndarray = truth + warm_radius * distances.min() * directions
     return moved
 
 

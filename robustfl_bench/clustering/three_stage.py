@@ -13,14 +13,14 @@ from torch import Tensor
 from robustfl_bench.clustering.kmeans import seeds, sq_dists, trimmed_cost, trimmed_kmeans
 from robustfl_bench.clustering.minimisers import ERMS, local_minimisers
 from robustfl_bench.clustering.start import INITS, initial_models, onto_ball
-from robustfl_bench.interfaces import ConfigError, StartView, check_choice, check_fields, check_flags
+from robustfl_bench.interfaces import Clustering, ConfigError, StartView, check_choice, check_fields, check_flags
 
 
 @dataclass(frozen=True)
-class ThreeStage:
+class ThreeStage(Clustering):
     """Stage 1: every client, Byzantine ones too, sends the minimiser of its own loss (``erm``, see minimisers.py).
     Stage 2: trimmed k-means of them, at most ``max_iter`` rounds, a share ``keep`` of a cluster making its centre.
-    Stage 3: each group trains a model with the rule of the run, from ``init`` (see start.py; also ``centres``).
+    Stage 3: each cohort trains a model with the rule of the run, from ``init`` (see start.py; also ``centres``).
 
     ``kmeans_init``: ``restarts`` takes the best of ``restarts`` starts by trimmed cost, each by k-means++ without the
     farthest points; ``random`` starts once from random clients; ``oracle``, as in the published figure, from the means
@@ -50,7 +50,7 @@ class ThreeStage:
         check_flags(self, "unit_norm")
 
     def start(self, view: StartView) -> tuple[Tensor, Tensor | None]:
-        """Initial models (k, d), and the group of every client."""
+        """Initial models (k, d), and the fixed model of each client."""
         points = local_minimisers(view.module, view.clients(), self.erm)
         if len(points) < self.num_clusters:
             raise ConfigError(f"num_clusters={self.num_clusters} needs as many clients, got {len(points)}")
@@ -76,13 +76,8 @@ class ThreeStage:
         costs = [trimmed_cost(sq_dists(points, centres).min(axis=1), self.keep) for _, centres in results]
         return results[int(np.argmin(costs))]
 
-    def fill(self, choice: Tensor, rng: np.random.Generator) -> Tensor:
-        """The groups are fixed: nothing to fill."""
-        return choice
-
-    def step(self, params: Tensor, vector: Tensor, step_size: float, share: float) -> Tensor:
-        """A step against the aggregate of the model's group, then the projection."""
-        moved = params - step_size * vector
+    def project(self, params: Tensor) -> Tensor:
+        """The model at length 1 with ``unit_norm``, then the nearest point (d,) of the ball."""
         if self.unit_norm:
-            moved = moved / torch.linalg.vector_norm(moved)
-        return onto_ball(moved, self.radius)
+            params = params / torch.linalg.vector_norm(params)
+        return onto_ball(params, self.radius)

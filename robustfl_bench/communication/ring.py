@@ -5,12 +5,20 @@ from dataclasses import dataclass
 from typing import Any
 
 from robustfl_bench.communication.chunks import ring_sum
-from robustfl_bench.interfaces import Aggregator, ConfigError, RingForm, ServerView, check_choice, check_fields
+from robustfl_bench.interfaces import (
+    Aggregator,
+    Communication,
+    ConfigError,
+    RingForm,
+    ServerView,
+    check_choice,
+    check_fields,
+)
 from robustfl_bench.updates import Aggregate, Updates
 
 
 @dataclass(frozen=True)
-class Ring:
+class Ring(Communication):
     """Share-reduce, then share-only: every client sends n - 1 chunks of about d / n coordinates in each phase.
 
     A coordinate costs ``bits`` bits (m); in the second phase, where the outcome is a sign, one bit: 2 m d (n - 1) / n
@@ -24,7 +32,7 @@ class Ring:
 
     bits: int = 32
     counting: str = "printed"
-    apart = True
+    clients_compute_alone = True
 
     def __post_init__(self) -> None:
         check_fields(self, bits=(1, 64))
@@ -32,7 +40,7 @@ class Ring:
 
     def check(self, parts: Mapping[str, Any]) -> None:
         """Raise ConfigError unless the parts of an experiment can do without a server."""
-        if getattr(parts["aggregator"], "ring", None) is None:
+        if parts["aggregator"].ring is None:
             name = type(parts["aggregator"]).__name__
             raise ConfigError(f"a ring cannot compute {name}; take aggregator=rar, brace, signsgd or rlr")
         for group in ("pre_aggregation", "clustering"):
@@ -59,6 +67,5 @@ class Ring:
 
 def form_of(rule: Aggregator) -> RingForm:
     """How a ring computes a rule that it can compute."""
-    form: RingForm | None = getattr(rule, "ring", None)
-    assert form is not None, "checked with the configuration"
-    return form
+    assert rule.ring is not None, "checked with the configuration"
+    return rule.ring

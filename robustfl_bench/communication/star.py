@@ -1,15 +1,13 @@
 """A server in the middle: every client sends its whole update to it (BRACE, Fang et al., WWW Companion 2025)."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
-from robustfl_bench.interfaces import Aggregator, ServerView, check_fields
+from robustfl_bench.interfaces import Aggregator, Communication, ServerView, check_fields
 from robustfl_bench.updates import Aggregate, Updates
 
 
 @dataclass(frozen=True)
-class Star:
+class Star(Communication):
     """A client sends d coordinates of ``bits`` bits, or of one bit to a rule that takes signs only.
 
     The server receives m n d bits a round, Table 1's entry, and n d for signSGD, RLR and BRACE; the way back is not
@@ -17,18 +15,14 @@ class Star:
     """
 
     bits: int = 32
-    apart = False
 
     def __post_init__(self) -> None:
         check_fields(self, bits=(1, 64))
 
-    def check(self, parts: Mapping[str, Any]) -> None:
-        """Everything can be sent to a server."""
-
     def total_bits(self, rule: Aggregator, n: int, d: int) -> int:
         """Bits that the n clients send in a round, together."""
-        form = getattr(rule, "ring", None)
-        return n * d * (self.bits if form is None or form.outcomes is None else 1)
+        signs = rule.ring is not None and rule.ring.outcomes is not None
+        return n * d * (1 if signs else self.bits)
 
     def aggregate(self, rule: Aggregator, updates: Updates, server: ServerView) -> Aggregate:
         """The rule sees all updates."""

@@ -1,18 +1,41 @@
-"""Where the options of conf/ are, and what they say when read as plain YAML, for those who must not wait for Hydra."""
+"""The options of conf/ as plain YAML, read without Hydra."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-_HERE = Path(__file__).resolve().parent.parent
-CONF = _HERE / "conf" if (_HERE / "conf").is_dir() else _HERE.parent / "conf"  # a wheel carries it inside the package
+_PACKAGE = Path(__file__).resolve().parent.parent
+CONF = _PACKAGE / "conf" if (_PACKAGE / "conf").is_dir() else _PACKAGE.parent / "conf"  # a wheel has it inside
 
-_YAML_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-_INTERPOLATION = re.compile(r"\$\{(\w+)\}")
+Search = tuple[Path, ...]
+"""Config folders, the first that has a file counts: ``conf/`` and those of ``--config-dir``."""
+
+HERE: Search = (CONF,)
+
+
+class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
+    """A safe loader that reads numbers as OmegaConf does: PyYAML takes 5e-4 for a word."""
+
+
+_Loader.add_implicit_resolver(
+    "tag:yaml.org,2002:float",
+    re.compile(r"^[-+]?(?:\d[\d_]*\.?[\d_]*|\.\d[\d_]*)[eE][-+]?\d+$|^[-+]?(?:inf|nan)$"),
+    list("-+0123456789.in"),
+)
+
+
+def parse(text: str) -> Any:
+    """The value that YAML text stands for. Raises yaml.YAMLError."""
+    return yaml.load(text, Loader=_Loader)
+
+
+def find(path: str, search: Search = HERE) -> Path | None:
+    """The file of a config such as ``aggregator/krum``, or None."""
+    return next((file for folder in search if (file := folder / f"{path}.yaml").is_file()), None)
 
 
 def is_group(name: str) -> bool:
@@ -20,39 +43,53 @@ def is_group(name: str) -> bool:
     return (CONF / name).is_dir()
 
 
-def exists(group: str, name: str) -> bool:
+def exists(group: str, name: str, search: Search = HERE) -> bool:
     """Whether there is the option ``group=name``."""
-    return (CONF / group / f"{name}.yaml").is_file()
+    return find(f"{group}/{name}", search) is not None
+
+
+def names(group: str, search: Search = HERE) -> list[str]:
+    """The options of a group, in alphabetical order."""
+    return sorted({path.stem for folder in search for path in (folder / group).glob("*.yaml")})
 
 
 @cache
-def option(group: str, name: str) -> Mapping[str, Any]:
+def load(path: str, search: Search = HERE) -> Mapping[str, Any]:
+    """The content of a config, such as ``aggregator/krum``, as it is written; raises FileNotFoundError."""
+    file = find(path, search)
+    if file is None:
+        raise FileNotFoundError(f"no config {path} in {', '.join(map(str, search))}")
+    return parse(file.read_text(encoding="utf-8")) or {}
+
+
+@cache
+def option(group: str, name: str, nested: tuple[tuple[str, str], ...] = (), search: Search = HERE) -> dict[str, Any]:
     """The content of an option, with what its defaults list brings (``[boba, _self_]``, ``/aggregator@rule: krum``).
 
-    Of Hydra's composition this follows what the options of a group use; interpolations stay as they are written.
-    Raises FileNotFoundError for an option that does not exist.
+    ``nested`` are options to take instead of those in the list, by the place they go to: ``(("rule", "trmean"),)``.
+    Interpolations stay as they are written. Raises FileNotFoundError for an option that does not exist.
     """
-    content = _load(CONF / group / f"{name}.yaml")
-    merged: dict[str, Any] = {}
+    content = dict(load(f"{group}/{name}", search))
+    chosen, merged = dict(nested), dict[str, Any]()
     for part in content.pop("defaults", ["_self_"]):
         if part == "_self_":
-            merged = _merge(merged, content)
+            merged = merge(merged, content)
         elif isinstance(part, str):
-            merged = _merge(merged, option(group, part))
+            merged = merge(merged, option(group, part, nested, search))
         else:
-            ((place, chosen),) = part.items()
+            ((place, default),) = part.items()
             other, _, key = place.removeprefix("/").partition("@")
-            merged = _merge(merged, {key: option(other, chosen)})
+            merged = merge(merged, {key: option(other, chosen.get(key, default), (), search)})
     return merged
 
 
 @cache
 def defaults() -> tuple[Mapping[str, str], Mapping[str, Any]]:
-    """The option of each group and the scalars of a run when nothing else is asked for: what config.yaml says."""
-    content = _load(CONF / "config.yaml")
+    """The option of each group, and the scalars of a run, when nothing else is asked for: what config.yaml says."""
+    content = dict(load("config"))
     chosen = {group: name for part in content.pop("defaults") if isinstance(part, dict) for group, name in part.items()}
     groups = {group: name for group, name in chosen.items() if is_group(group)}
-    return groups, {key: value for key, value in content.items() if not isinstance(value, dict)}
+    return groups, {key: value for key, value in content.items() if key != "hydra"}
 
 
 def flatten(tree: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
@@ -64,20 +101,29 @@ def flatten(tree: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, An
             yield f"{prefix}{key}", value
 
 
-def interpolated(value: Any) -> str | None:
-    """The key that a value stands for: ``num_byzantine`` for ``${num_byzantine}``; None for a plain value."""
-    found = _INTERPOLATION.fullmatch(value) if isinstance(value, str) else None
-    return found[1] if found else None
-
-
-def _load(path: Path) -> dict[str, Any]:
-    content = yaml.load(path.read_text(encoding="utf-8"), Loader=_YAML_LOADER)  # a safe loader, in C or not
-    return content or {}
-
-
-def _merge(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
+def merge(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
+    """Nested mappings with the values of ``above`` where both have one."""
     merged = dict(below)
     for key, value in above.items():
         both = isinstance(value, Mapping) and isinstance(merged.get(key), Mapping)
-        merged[key] = _merge(merged[key], value) if both else value
+        merged[key] = merge(merged[key], value) if both else value
     return merged
+
+
+def interpolated(value: Any) -> str | None:
+    """The key that a value stands for: ``num_byzantine`` for ``${num_byzantine}``; None for a plain value."""
+    found = re.fullmatch(r"\$\{(\w+)\}", value) if isinstance(value, str) else None
+    return found[1] if found else None
+
+
+def as_override(key: str, value: Any) -> str:
+    """``key=value`` as Hydra's command line takes it."""
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return f"{key}=[{','.join(map(_written, value))}]"
+    return f"{key}={_written(value)}"
+
+
+def _written(value: Any) -> str:
+    if value is None or isinstance(value, bool):
+        return {None: "null", True: "true", False: "false"}[value]
+    return str(value)

@@ -1,9 +1,10 @@
 """The scalars of a run, typed and range-checked before anything is loaded."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, make_dataclass
 from typing import Any
 
+from robustfl_bench.config.parts import GROUPS
 from robustfl_bench.errors import ConfigError
 
 PRECISIONS = ("highest", "high", "medium")
@@ -16,8 +17,8 @@ LR_POLICIES = ("own", "shared")
 
 
 @dataclass
-class Settings:
-    """Every scalar at the root of the configuration; ``conf/config.yaml`` has the defaults and explains each."""
+class Defining:
+    """Scalars that define the experiment."""
 
     seed: int
     rounds: int
@@ -31,27 +32,33 @@ class Settings:
     participation: float
     eval_every: int
     precision: str
+
+
+@dataclass
+class Execution:
+    """Scalars that say where and how a run is executed; they change no result."""
+
     device: str
     num_threads: int | None
     data_dir: str | None
     results_dir: str
+    checkpoint_seconds: float
+    origin: str | None
+
+
+@dataclass
+class Switches:
+    """Scalars that presets look at; what they decide is in the other settings."""
+
     scale: str
     variant: str
     lr_policy: str
-    checkpoint_seconds: float
-    dataset: Any
-    corruption: Any
-    partition: Any
-    model: Any
-    attack: Any
-    aggregator: Any
-    local_update: Any
-    pre_aggregation: Any
-    server_data: Any
-    schedule: Any
-    clustering: Any
-    augmentation: Any
-    communication: Any
+    rates: Any
+
+
+@dataclass
+class Settings(Switches, Execution, Defining):
+    """Every scalar at the root of the configuration; ``conf/config.yaml`` has the defaults and explains each."""
 
     def errors(self) -> list[str]:
         """What is out of range, one phrase each."""
@@ -74,7 +81,7 @@ class Settings:
             found.append(f"lr must be > 0, got {self.lr!r}")
         if not 0 < self.participation <= 1:
             found.append(f"participation must be in (0, 1], got {self.participation!r}")
-        for name, value, choices in (
+        for name, value, known in (
             ("precision", self.precision, PRECISIONS),
             ("byzantine_placement", self.byzantine_placement, PLACEMENTS),
             ("byzantine_share_by", self.byzantine_share_by, SHARES),
@@ -82,8 +89,8 @@ class Settings:
             ("variant", self.variant, VARIANTS),
             ("lr_policy", self.lr_policy, LR_POLICIES),
         ):
-            if value is not None and value not in choices:
-                found.append(f"{name} must be one of {', '.join(choices)}, got {value!r}")
+            if value is not None and value not in known:
+                found.append(f"{name} must be one of {', '.join(known)}, got {value!r}")
         if self.device.split(":")[0] not in DEVICES:
             found.append(f"device must be one of {', '.join(DEVICES)} or cuda:N, got {self.device!r}")
         if self.byzantine_placement == "replace" and self.num_byzantine >= self.num_clients:
@@ -102,6 +109,14 @@ class Settings:
     def clients_per_round(self) -> int:
         """Clients that take part in a round, Byzantine included."""
         return max(1, round(self.participation * self.total_clients))
+
+
+SCALARS = tuple(field.name for field in fields(Settings))
+DEFINING = (*(field.name for field in fields(Defining)), *GROUPS)
+"""What ``config.yaml`` of a run folder holds."""
+
+Schema = make_dataclass("Schema", [(group, Any) for group in GROUPS], bases=(Settings,))
+"""Types of the whole configuration, for Hydra."""
 
 
 def check(settings: Settings) -> None:

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from robustfl_bench.corruptions import blur, digital, noise, weather
-from robustfl_bench.interfaces import ConfigError, check_choice, check_fields
+from robustfl_bench.interfaces import ConfigError, Corruption, check_choice, check_fields
 
 CORRUPTIONS: dict[str, Callable[[np.ndarray, int, np.random.Generator], np.ndarray]] = {
     "gaussian_noise": noise.gaussian_noise,
@@ -32,7 +32,7 @@ COMMON = tuple(CORRUPTIONS)[:15]
 
 
 @dataclass(frozen=True)
-class CommonCorruption:
+class CommonCorruption(Corruption):
     """Draw one kind of corruption and apply it to all the images: those of one client (BOBA, appendices C.1 and C.6).
 
     ``severity`` runs from 1 to 5, with the constants of CIFAR-10-C; ``kinds`` null draws from the 15 common ones.

@@ -5,7 +5,6 @@ import io
 import math
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -13,9 +12,7 @@ from robustfl_bench.datasets import text, word_vectors
 from robustfl_bench.datasets.download import Download
 from robustfl_bench.datasets.files import File, Layout, Source, read
 from robustfl_bench.errors import ConfigError, check_fields
-
-if TYPE_CHECKING:
-    from robustfl_bench.interfaces import Data
+from robustfl_bench.interfaces import Data, Dataset
 
 TRAIN_MD5, TEST_MD5 = "b1a00f826fdfbd249f79597b59e1dc12", "d52ea96a97a2d943681189a97654912d"
 # Tokens of all official rows, the words that occur least often (2.6% of the text) under made-up names. Each name
@@ -30,7 +27,7 @@ MIRRORS = ("https://raw.githubusercontent.com/mhjabreel/CharCnn_Keras/master/dat
 
 
 @dataclass(frozen=True)
-class AgNews:
+class AgNews(Dataset):
     """120,000 training and 7,600 test texts (World, Sports, Business, Sci/Tech) as token ids, (N, length) int32.
 
     A text is title and description. Words that the training texts have fewer than ``min_frequency`` times are one
@@ -46,6 +43,7 @@ class AgNews:
     embedding_dim: int = 100
 
     name = "ag_news"
+    content = "words"
     num_classes = 4
     source = Source(
         name,
@@ -65,10 +63,8 @@ class AgNews:
     def input_shape(self) -> tuple[int, ...]:
         return (self.length,)
 
-    def load(self, folder: Path) -> "Data":
+    def load(self, folder: Path) -> Data:
         import torch
-
-        from robustfl_bench.interfaces import Data
 
         (train, test), variant = read(self.source, folder)
         (train_texts, train_y), (test_texts, test_y) = parse(train.content), parse(test.content)

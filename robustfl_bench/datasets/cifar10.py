@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -11,9 +10,7 @@ from robustfl_bench.datasets.download import Download
 from robustfl_bench.datasets.files import File, Layout, Source, read
 from robustfl_bench.datasets.images import SCALINGS, to_data
 from robustfl_bench.errors import check_choice
-
-if TYPE_CHECKING:
-    from robustfl_bench.interfaces import Data
+from robustfl_bench.interfaces import Data, Dataset
 
 MEAN, SD = (0.4914, 0.4822, 0.4465), (0.2470, 0.2435, 0.2616)  # of the training pixels, red, green, blue
 
@@ -61,7 +58,7 @@ PLACES = (
 
 
 @dataclass(frozen=True)
-class Cifar10:
+class Cifar10(Dataset):
     """50,000 training and 10,000 test images, (N, 3, 32, 32), in ten classes; ``scaling`` as in images.py.
 
     Reads the official archives as they are, or their unpacked files, of the python and of the binary version.
@@ -90,7 +87,7 @@ class Cifar10:
     def __post_init__(self) -> None:
         check_choice("scaling", self.scaling, SCALINGS)
 
-    def load(self, folder: Path) -> "Data":
+    def load(self, folder: Path) -> Data:
         files, variant = read(self.source, folder)
         batches = [
             (parse_binary if file.name.endswith(".bin") else parse_python)(file.content, file.path) for file in files

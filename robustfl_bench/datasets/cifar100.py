@@ -2,16 +2,13 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from robustfl_bench.datasets.cifar import parse_python
 from robustfl_bench.datasets.download import Download
 from robustfl_bench.datasets.files import File, Layout, Source, read
 from robustfl_bench.datasets.images import SCALINGS, to_data
 from robustfl_bench.errors import check_choice
-
-if TYPE_CHECKING:
-    from robustfl_bench.interfaces import Data
+from robustfl_bench.interfaces import Data, Dataset
 
 MEAN, SD = (0.5071, 0.4865, 0.4409), (0.2673, 0.2564, 0.2762)  # of all training pixels, red, green, blue
 
@@ -24,7 +21,7 @@ PLACES = ("cifar-100-python.tar.gz", "cifar-100-python", "cifar-100-python-subse
 
 
 @dataclass(frozen=True)
-class Cifar100:
+class Cifar100(Dataset):
     """50,000 training and 10,000 test images, (N, 3, 32, 32), in 100 (fine) classes; ``scaling`` as in images.py.
 
     Reads the official archive of the python version as it is, or its unpacked files. ``Data.source`` tells when they
@@ -54,7 +51,7 @@ class Cifar100:
     def __post_init__(self) -> None:
         check_choice("scaling", self.scaling, SCALINGS)
 
-    def load(self, folder: Path) -> "Data":
+    def load(self, folder: Path) -> Data:
         files, variant = read(self.source, folder)
         train, test = (parse_python(file.content, file.path, "fine_labels", 100) for file in files)
         return to_data(train, test, variant, self.scaling, MEAN, SD)

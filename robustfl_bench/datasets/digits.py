@@ -3,16 +3,13 @@
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from robustfl_bench.datasets.files import File, Layout, Source, read
 from robustfl_bench.datasets.images import SCALINGS, to_data
 from robustfl_bench.errors import check_choice
-
-if TYPE_CHECKING:
-    from robustfl_bench.interfaces import Data
+from robustfl_bench.interfaces import Data, Dataset
 
 MEAN, SD = (0.305386,), (0.375507,)  # of the training pixels
 NUM_TRAIN, NUM_TEST = 1437, 360
@@ -25,7 +22,7 @@ def _folder() -> str:
 
 
 @dataclass(frozen=True)
-class Digits:
+class Digits(Dataset):
     """1437 training and 360 test images, (N, 1, 8, 8), of the digits 0 .. 9; ``scaling`` as in images.py.
 
     The file has one writer after the other; training takes its first 1437 rows and testing its last 360, so that
@@ -61,7 +58,7 @@ class Digits:
     def __post_init__(self) -> None:
         check_choice("scaling", self.scaling, SCALINGS)
 
-    def load(self, folder: Path) -> "Data":
+    def load(self, folder: Path) -> Data:
         (file,), variant = read(self.source, folder)
         table = np.loadtxt(file.content.decode().splitlines(), dtype=np.uint8, delimiter=",")  # 64 pixels and the class
         pixels, labels = table[:, :-1].reshape(-1, 1, 8, 8), table[:, -1]

@@ -10,17 +10,16 @@ import numpy as np
 from robustfl_bench.datasets import leaf
 from robustfl_bench.datasets.files import Source, read
 from robustfl_bench.errors import DataError, check_choice, check_fields
+from robustfl_bench.interfaces import Data, Dataset, Scaling
 
 if TYPE_CHECKING:
     from torch import Tensor
-
-    from robustfl_bench.interfaces import Data
 
 SCALINGS = {"unit": (0.0, 1.0), "symmetric": (0.5, 0.5)}  # (x - centre) / unit
 
 
 @dataclass(frozen=True)
-class Femnist:
+class Femnist(Dataset):
     """Images (N, 1, 28, 28) in 62 classes: digits, upper and lower case; dark on white, pixels in [0, 1].
 
     Clients are writers, ``num_clients`` of those in LEAF's files. Each has a training and a test part; tests are on all
@@ -51,11 +50,9 @@ class Femnist:
         check_fields(self, num_clients=(1, math.inf))
         check_choice("scaling", self.scaling, tuple(SCALINGS))
 
-    def load(self, folder: Path) -> "Data":
+    def load(self, folder: Path) -> Data:
         """Read LEAF's files."""
         import torch
-
-        from robustfl_bench.interfaces import Data, Scaling
 
         files, variant = read(self.source, folder)
         train, test = (leaf.users(f for f in files if f.name.startswith(part)) for part in ("train/", "test/"))

@@ -2,19 +2,17 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from robustfl_bench.datasets import idx
 from robustfl_bench.datasets.files import Source, read
 from robustfl_bench.datasets.images import SCALINGS, to_data
 from robustfl_bench.errors import check_choice
-
-if TYPE_CHECKING:
-    from robustfl_bench.interfaces import Data
+from robustfl_bench.interfaces import Data, Dataset
 
 
 @dataclass(frozen=True)
-class IdxImages:
+class IdxImages(Dataset):
     """60,000 training and 10,000 test images, (N, 1, 28, 28), of ten classes; ``scaling`` as in images.py.
 
     A data set names its files, ``source``, and the ``mean`` and ``sd`` of its training pixels on the unit scale.
@@ -22,7 +20,6 @@ class IdxImages:
 
     scaling: str = "standardize"
 
-    name: ClassVar[str]
     source: ClassVar[Source]
     mean: ClassVar[tuple[float]]
     sd: ClassVar[tuple[float]]
@@ -32,7 +29,7 @@ class IdxImages:
     def __post_init__(self) -> None:
         check_choice("scaling", self.scaling, SCALINGS)
 
-    def load(self, folder: Path) -> "Data":
+    def load(self, folder: Path) -> Data:
         files, variant = read(self.source, folder)
         train_x, train_y, test_x, test_y = (idx.parse(file.content, file.path) for file in files)
         train, test = (train_x[:, None], train_y), (test_x[:, None], test_y)

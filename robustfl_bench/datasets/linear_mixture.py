@@ -3,21 +3,18 @@
 import math
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from robustfl_bench import seeding
 from robustfl_bench.datasets.mixtures import clusters_of, mixture
 from robustfl_bench.errors import check_fields
+from robustfl_bench.interfaces import Data, Dataset
 from robustfl_bench.numerics.bernoulli import bernoulli_vectors
-
-if TYPE_CHECKING:
-    from robustfl_bench.interfaces import Data
 
 
 @dataclass(frozen=True)
-class LinearMixture:
+class LinearMixture(Dataset):
     """``num_clients`` machines in ``num_clusters`` clusters of equal size, each with ``points`` pairs (x, y).
 
     ``x ~ N(0, I)`` in ``dim`` dimensions, ``y = <x, theta> + N(0, noise_variance)``; the cluster's ``theta`` has
@@ -45,7 +42,7 @@ class LinearMixture:
         """A vector."""
         return (self.dim,)
 
-    def load(self, folder: Path) -> "Data":
+    def load(self, folder: Path) -> Data:
         """Draw the data; ``folder`` is not looked at."""
         truth = bernoulli_vectors(self.num_clusters, self.dim, 1.0, seeding.generator(self.seed, "true parameters"))
         return mixture(self.seed, self.num_clients, self.points, self.test_points, truth, self._draw)

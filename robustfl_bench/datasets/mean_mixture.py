@@ -3,22 +3,19 @@
 import math
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from robustfl_bench import seeding
 from robustfl_bench.datasets.mixtures import clusters_of, mixture
 from robustfl_bench.errors import ConfigError, check_choice, check_fields
-
-if TYPE_CHECKING:
-    from robustfl_bench.interfaces import Data
+from robustfl_bench.interfaces import Data, Dataset
 
 FAMILIES = ("gaussian", "poisson")
 
 
 @dataclass(frozen=True)
-class MeanMixture:
+class MeanMixture(Dataset):
     """``num_clients`` machines in ``num_clusters`` clusters of equal size, each with ``points`` vectors.
 
     Every coordinate of a cluster's mean is ``low`` or ``high``, with equal chance. The vectors are ``gaussian`` with
@@ -58,7 +55,7 @@ class MeanMixture:
         """Numbers to predict."""
         return self.dim
 
-    def load(self, folder: Path) -> "Data":
+    def load(self, folder: Path) -> Data:
         """Draw the data; ``folder`` is not looked at."""
         rng = seeding.generator(self.seed, "true parameters")
         truth = np.where(rng.integers(2, size=(self.num_clusters, self.dim)) == 1, float(self.high), float(self.low))

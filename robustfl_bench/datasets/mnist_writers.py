@@ -3,7 +3,6 @@
 import math
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -14,9 +13,7 @@ from robustfl_bench.datasets.files import File, Layout, Source, read
 from robustfl_bench.datasets.images import SCALINGS
 from robustfl_bench.datasets.mnist import Mnist
 from robustfl_bench.errors import DataError, check_choice, check_fields
-
-if TYPE_CHECKING:
-    from robustfl_bench.interfaces import Data
+from robustfl_bench.interfaces import Data, Dataset
 
 MIRRORS = (
     "https://raw.githubusercontent.com/facebookresearch/qmnist/master/",
@@ -29,7 +26,7 @@ CLASS, WRITER = 0, 2  # columns
 
 
 @dataclass(frozen=True)
-class MnistWriters:
+class MnistWriters(Dataset):
     """The 60,000 training images of MNIST, by the 539 people who wrote them: 19 to 131 each.
 
     A client is a writer, ``num_clients`` of them are drawn. Each keeps a random ``train_share`` of its images for
@@ -61,7 +58,7 @@ class MnistWriters:
         check_fields(self, num_clients=(1, math.inf), train_share=(0.01, 0.99))
         check_choice("scaling", self.scaling, SCALINGS)
 
-    def load(self, folder: Path) -> "Data":
+    def load(self, folder: Path) -> Data:
         """Read MNIST and the writers of its images."""
         import torch
 

@@ -3,25 +3,22 @@
 import math
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from robustfl_bench import seeding
 from robustfl_bench.datasets.mixtures import clusters_of
 from robustfl_bench.errors import ConfigError, check_fields
-
-if TYPE_CHECKING:
-    from robustfl_bench.interfaces import Data, Dataset
+from robustfl_bench.interfaces import Data, Dataset
 
 
 @dataclass(frozen=True)
-class Rotated:
+class Rotated(Dataset):
     """The images of ``base`` dealt evenly to clients, whose cluster says how they are turned.
 
     4 clusters: by 0, 90, 180, 270 degrees; 2: by 0 and 180. Every training image is used once (the paper uses each
     under every angle), the test images are there under every angle.
     """
 
-    base: "Dataset"
+    base: Dataset
     num_clients: int
     seed: int
     num_clusters: int = 4
@@ -49,7 +46,7 @@ class Rotated:
         """Those of the base."""
         return self.base.num_classes
 
-    def load(self, folder: Path) -> "Data":
+    def load(self, folder: Path) -> Data:
         """Read the base and turn it; raises DataError as the base does."""
         import numpy as np
         import torch

@@ -4,17 +4,14 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from robustfl_bench.datasets import leaf
 from robustfl_bench.datasets.files import File, Layout, Source, read
 from robustfl_bench.errors import DataError, check_fields
+from robustfl_bench.interfaces import Data, Dataset
 from robustfl_bench.numerics.characters import ALPHABET, numbers
-
-if TYPE_CHECKING:
-    from robustfl_bench.interfaces import Data
 
 LENGTH = 80  # characters that are read to predict the next
 Windows = tuple[np.ndarray, np.ndarray]  # characters (N, LENGTH) int32 and the next one (N,) int64
@@ -27,7 +24,7 @@ RECIPE = (
 
 
 @dataclass(frozen=True)
-class Roles:
+class Roles(Dataset):
     """Windows of 80 characters, as places in the alphabet, (N, 80) int32, and the character behind each, one of 80.
 
     Clients are speaking roles, each with a training and a test part; tests are on all test parts together. Those with
@@ -39,15 +36,13 @@ class Roles:
 
     input_shape = (LENGTH,)
     num_classes = len(ALPHABET)
-    has_characters = True
+    content = "characters"
 
     def __post_init__(self) -> None:
         check_fields(self, num_clients=(1, math.inf), min_windows=(1, math.inf))
 
-    def _chosen(self, name: str, roles: dict[str, tuple[Windows, Windows]], variant: str) -> "Data":
+    def _chosen(self, name: str, roles: dict[str, tuple[Windows, Windows]], variant: str) -> Data:
         import torch
-
-        from robustfl_bench.interfaces import Data
 
         long = [role for role, (train, test) in roles.items() if len(train[1]) >= self.min_windows and len(test[1])]
         chosen = [roles[role] for role in leaf.draw(long, self.num_clients, name)]
@@ -86,7 +81,7 @@ class Shakespeare(Roles):
         super().__post_init__()
         check_fields(self, stride=(1, math.inf), train_share=(0.01, 0.99))
 
-    def load(self, folder: Path) -> "Data":
+    def load(self, folder: Path) -> Data:
         """Read the texts and cut them into windows."""
         files, variant = read(self.source, folder)
         roles = {}
@@ -124,7 +119,7 @@ class ShakespeareLeaf(Roles):
         recipe=RECIPE.format(flag=" --tf 0.8", what="data/train and data/test"),
     )
 
-    def load(self, folder: Path) -> "Data":
+    def load(self, folder: Path) -> Data:
         """Read LEAF's samples."""
         files, variant = read(self.source, folder)
         train, test = (leaf.users(f for f in files if part in f.name) for part in ("train", "test"))

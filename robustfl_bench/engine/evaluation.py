@@ -1,13 +1,13 @@
 """What a round is measured by: the models on the test set, and what the rule made of the clients."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
-import torch
 from torch import Tensor
 
-from robustfl_bench.engine.clients import Federation, Group
+from robustfl_bench.engine.cohorts import Cohort
+from robustfl_bench.engine.federation import Federation
+from robustfl_bench.engine.rounds import Trained
 from robustfl_bench.metrics import cluster_recovery, matched_distance, nearest_distance, recall_per_class
 from robustfl_bench.updates import Aggregate
 
@@ -16,23 +16,9 @@ Record = dict[str, float]
 COUNTS = 0.01  # a client is let in when its weight is more than this share of the largest
 
 
-@dataclass(frozen=True)
-class Trained:
-    """A model (d,) after a round, with the honest clients' losses and what the rule made of the group's updates.
-
-    ``aggregate`` is None for a model that stayed as it was, as its group was empty or too small for the rule.
-    """
-
-    params: Tensor
-    losses: Tensor | None
-    aggregate: Aggregate | None
-    num_honest: int
-    non_finite: int
-
-
-def model_metrics(federation: Federation, params: Tensor, groups: Sequence[Group]) -> Record:
+def model_metrics(federation: Federation, params: Tensor, cohorts: Sequence[Cohort]) -> Record:
     """Each true cluster is tested with the model that most of its honest clients trained in this round."""
-    users, parts, truth = federation.users(groups), federation.test_parts, federation.data.truth
+    users, parts, truth = federation.cohorts.users(cohorts), federation.test_parts, federation.data.truth
     serving = np.where(users.any(axis=1), users.argmax(axis=1), users.sum(axis=0).argmax())
     results = [federation.network.evaluate(params[j], *part) for j, part in zip(serving, parts, strict=True)]
     sizes = np.array([len(y) for _, y in parts])
@@ -48,7 +34,7 @@ def model_metrics(federation: Federation, params: Tensor, groups: Sequence[Group
         reached = [federation.network.evaluate(params[j], *federation.goal)[1] for j in serving]
         rates = [counts.trace() / counts.sum() for counts in reached if counts is not None]
         record["attack_success_rate"] = float(np.mean(rates))
-    if len(parts) > 1 and len(groups) > 1:
+    if len(parts) > 1 and len(cohorts) > 1:
         record["cluster_recovery"] = cluster_recovery(users)
     if truth is not None and truth.shape[1] == params.shape[1]:
         record["distance"] = matched_distance(params.cpu(), truth.cpu())
@@ -74,26 +60,15 @@ def weight_metrics(models: Sequence[Trained]) -> Record:
 
 def traffic(federation: Federation, rounds: int) -> Record:
     """Bits that a client sends in a round, and all clients in all ``rounds`` so far; where that is accounted for."""
-    experiment, n = federation.experiment, federation.experiment.settings.clients_per_round
-    if experiment.communication is None:
+    parts, n = federation.parts, federation.settings.clients_per_round
+    if parts.communication is None:
         return {}
-    bits = experiment.communication.total_bits(experiment.aggregator, n, federation.network.dim)
+    bits = parts.communication.total_bits(parts.aggregator, n, federation.network.dim)
     return {"bits_per_client": bits / n if bits % n else bits // n, "bits_total": bits * rounds}
 
 
-def client_weights(federation: Federation, groups: Sequence[Group], models: Sequence[Trained]) -> Tensor | None:
-    """The weight of every client (N,) float64 in the one model, nan for those who did not take part; None where there
-    are several models or the rule gives no weights."""
-    if len(models) > 1 or models[0].aggregate is None or models[0].aggregate.weights is None:
-        return None
-    present = np.concatenate([federation.honest_ids[groups[0].honest], federation.byzantine_ids[groups[0].attackers]])
-    weights = torch.full((federation.experiment.settings.total_clients,), torch.nan, dtype=torch.float64)
-    weights[present] = models[0].aggregate.weights.cpu()
-    return weights
-
-
 def _accepted(aggregate: Aggregate) -> Tensor | None:
-    """Whom the rule let in, (n,) bool; None where it does not tell."""
+    """The clients that the rule let in, (n,) bool; None where it does not say."""
     if aggregate.accepted is None and aggregate.weights is not None:
         sizes = aggregate.weights.abs()
         return sizes > COUNTS * sizes.max()

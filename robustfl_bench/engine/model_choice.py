@@ -1,7 +1,7 @@
-"""Which of several models suits each client best, round after round, without asking every client every time.
+"""Which of several models suits each client best, round after round, without computing every loss in every round.
 
-Asking is half the work of clustered linear regression; but a client whose best model was clearly the best stays with it
-until the models have moved far enough for another to be as good.
+These losses are half the work of clustered linear regression. But a client whose best model was clearly the best stays
+with it until the models have moved far enough for another one to be as good.
 """
 
 from collections.abc import Callable, Sequence
@@ -12,7 +12,7 @@ from torch import Tensor
 ROUNDING = 1e-5  # how wrong a float32 root mean squared error may be, relative to what it is made of
 
 
-class Choices:
+class ModelChoice:
     """The models of least squared error of clients, for linear models that move from call to call.
 
     When a model moves by v, a client's root mean squared error changes by at most its slope times |v|. A client is

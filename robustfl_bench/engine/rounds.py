@@ -1,31 +1,59 @@
-"""The one loop: for every model local updates, attack, pre-aggregation, aggregation, server step; then evaluation.
+"""A round: for every model local updates, attack, pre-aggregation, aggregation and the server's step.
 
 It names no rule, attack or data set, and knows no configuration, disk or clock.
 """
 
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from types import MappingProxyType
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from robustfl_bench import seeding
-from robustfl_bench.engine.clients import Federation, Group, State
-from robustfl_bench.engine.evaluation import Record, Trained, client_weights, model_metrics, traffic, weight_metrics
-from robustfl_bench.interfaces import AttackView, ConfigError, ServerView, StartView
+from robustfl_bench.config.parts import Parts
+from robustfl_bench.engine.cohorts import Cohort
+from robustfl_bench.engine.federation import Federation
+from robustfl_bench.engine.state import Memory, ModelState, Remembered, State
+from robustfl_bench.interfaces import AttackView, ConfigError, Crafted, ServerView, StartView
 from robustfl_bench.updates import Aggregate, Updates
+
+
+@dataclass(frozen=True)
+class Trained:
+    """A model (d,) after a round, with the honest clients' losses and what the rule made of the cohort's updates.
+
+    ``aggregate`` is None for a model that stayed as it was, as its cohort was empty or too small for the rule.
+    """
+
+    params: Tensor
+    losses: Tensor | None
+    aggregate: Aggregate | None
+    num_honest: int
+    non_finite: int
+    memory: Memory
+
+
+@dataclass(frozen=True)
+class Round:
+    """Everything that happened in round ``number`` (from 1) that a record may need; an entry for each model."""
+
+    number: int
+    lr: float
+    cohorts: tuple[Cohort, ...]
+    models: tuple[Trained, ...]
 
 
 def initial_state(federation: Federation) -> State:
     """The state before the first round."""
-    clustering, clusters = federation.experiment.clustering, federation.clusters
+    clustering, clusters = federation.parts.clustering, federation.clusters
     if clustering is None:
-        return State(0, federation.network.initial[None])
+        return State.start(federation.network.initial[None])
     if clusters is not None:
         clusters = np.where(np.isin(np.arange(len(clusters)), federation.honest_ids), clusters, -1)
     view = StartView(
-        seed=federation.experiment.settings.seed,
+        seed=federation.settings.seed,
         rng=seeding.generator,
         initial=federation.network.another_initial,
         truth=federation.data.truth,
@@ -33,62 +61,57 @@ def initial_state(federation: Federation) -> State:
         clusters=clusters,
         module=federation.network.module,
     )
-    params, groups = clustering.start(view)
-    return State(0, params, groups=groups)
+    return State.start(*clustering.start(view))
 
 
-def run(federation: Federation, state: State) -> Iterator[tuple[State, Record | None]]:
-    """Go on from ``state`` to the last round; yield every round's new state, with a record if it is evaluated."""
-    s, schedule = federation.experiment.settings, federation.experiment.schedule
-    while state.round < s.rounds:
-        lr = schedule(s.lr, state.round)
-        groups = federation.groups(state)
-        models = [_trained(federation, state.of(model), group, lr) for model, group in enumerate(groups)]
-        params, previous = torch.stack([model.params for model in models]), _last_aggregates(state, models)
-        memory = tuple(_remembered(state.of(i), model) for i, model in enumerate(models))
-        weights = client_weights(federation, groups, models)
-        state = replace(state, round=state.round + 1, params=params, previous=previous, memory=memory, weights=weights)
-        record = None
-        if state.round % s.eval_every == 0 or state.round == s.rounds:
-            record = {"round": state.round, "lr": lr}
-            losses = [model.losses for model in models if model.losses is not None]
-            if losses:
-                record["train_loss"] = float(torch.cat(losses).mean())
-            record |= model_metrics(federation, state.params, groups)
-            record |= weight_metrics(models)
-            record["non_finite_updates"] = sum(model.non_finite for model in models)
-            record |= traffic(federation, state.round)
-            if len(models) > 1:
-                record["empty_clusters"] = sum(not len(group) for group in groups)
-                record["untrained_clusters"] = sum(model.aggregate is None for model in models)
-        yield state, record
+def step(federation: Federation, state: State) -> tuple[State, Round]:
+    """The state after the next round, and what happened in it."""
+    lr = federation.parts.schedule(federation.settings.lr, state.round)
+    cohorts = federation.cohorts.of(state)
+    models = tuple(_trained(federation, state.model(i), cohort, lr) for i, cohort in enumerate(cohorts))
+    after = replace(
+        state,
+        round=state.round + 1,
+        params=torch.stack([model.params for model in models]),
+        previous=_last_aggregates(state, models),
+        memory=tuple(model.memory for model in models),
+        weights=_client_weights(federation, cohorts, models),
+    )
+    return after, Round(after.round, lr, cohorts, models)
 
 
-def _trained(federation: Federation, state: State, group: Group, lr: float) -> Trained:
-    """One round of one model, by those who train it."""
-    clustering, step_size = federation.experiment.clustering, federation.experiment.local_update.step_size(lr)
-    honest = _honest_updates(federation, group.honest, state)
+def server_step(
+    parts: Parts, params: Tensor, aggregate: Tensor, lr: float, memory: Mapping[str, Tensor], share: float = 1.0
+) -> tuple[Tensor, Remembered]:
+    """The next parameters (d,) of a model that this ``share`` of the round's clients trained, and what the optimizer
+    remembers of it."""
+    step_size = parts.local_update.step_size(lr)
+    if parts.clustering is not None:
+        step_size *= parts.clustering.step_scale(share)
+    params, remembered = parts.server_optimizer(params, aggregate, step_size, MappingProxyType(memory))
+    return params if parts.clustering is None else parts.clustering.project(params), remembered
+
+
+def _trained(federation: Federation, model: ModelState, cohort: Cohort, lr: float) -> Trained:
+    """One round of one model."""
+    honest = _honest_updates(federation, cohort, model)
     non_finite = zero_non_finite(honest.matrix)
-    if clustering is not None and not _enough(federation, len(group)):
-        return Trained(state.params, honest.losses, None, honest.n, non_finite)
-    updates = _attacked(federation, honest, group.honest, group.attackers, state, lr)
+    if federation.parts.clustering is not None and not _enough(federation.parts, len(cohort)):
+        return Trained(model.params, honest.losses, None, honest.n, non_finite, model.memory)
+    updates, attack = _attacked(federation, honest, cohort, model, lr)
     non_finite += zero_non_finite(updates.matrix[honest.n :])
-    clients = np.concatenate([federation.honest_ids[group.honest], federation.byzantine_ids[group.attackers]])
-    aggregate = _aggregate(federation, updates, clients, state, lr)
-    if clustering is None:
-        params = state.params - step_size * aggregate.vector
-    else:
-        share = len(group) / federation.experiment.settings.clients_per_round
-        params = clustering.step(state.params, aggregate.vector, step_size, share)
-    return Trained(params, honest.losses, aggregate, honest.n, non_finite)
+    aggregate = _aggregate(federation, updates, cohort, model, lr)
+    share = len(cohort) / federation.settings.clients_per_round
+    params, server = server_step(federation.parts, model.params, aggregate.vector, lr, model.memory.server, share)
+    memory = replace(model.memory, rule=aggregate.memory or {}, attack=attack, server=server)
+    return Trained(params, honest.losses, aggregate, honest.n, non_finite, memory)
 
 
-def _enough(federation: Federation, n: int) -> bool:
-    """Whether the rule can work with a group of n clients: one that cannot leaves the model as it is."""
-    rule = federation.experiment.aggregator
-    if n and federation.experiment.pre_aggregation is None and hasattr(rule, "check"):
+def _enough(parts: Parts, n: int) -> bool:
+    """Whether the rule can work with a cohort of n clients: one that cannot leaves the model as it is."""
+    if n and parts.pre_aggregation is None:
         try:
-            rule.check(n)
+            parts.aggregator.check(n)
         except ConfigError:
             return False
     return n > 0
@@ -97,96 +120,103 @@ def _enough(federation: Federation, n: int) -> bool:
 def _last_aggregates(state: State, models: Sequence[Trained]) -> Tensor:
     """The aggregates (k, d) of this round; of a model that was not trained, the one before, or zero."""
     before = torch.zeros_like(state.params) if state.previous is None else state.previous
-    pairs = list(zip(models, before, strict=True))
     if all(model.aggregate is None for model in models):
-        raise ConfigError("every group of clients is too small for the rule; take fewer clusters, or a lower f")
+        raise ConfigError("every cohort of clients is too small for the rule; take fewer clusters, or a lower f")
+    pairs = zip(models, before, strict=True)
     return torch.stack([old if model.aggregate is None else model.aggregate.vector for model, old in pairs])
 
 
-def _remembered(state: State, model: Trained) -> dict[str, Tensor]:
-    """What the rule remembers of a model after this round; of one that was not trained, what it did before."""
-    if model.aggregate is None:
-        return state.memory[0] if state.memory else {}
-    return model.aggregate.memory or {}
+def _client_weights(federation: Federation, cohorts: Sequence[Cohort], models: Sequence[Trained]) -> Tensor | None:
+    """The weight of every client (N,) float64 in the one model, nan for clients that did not take part; None for
+    several models, or a rule that gives no weights."""
+    if len(models) > 1 or models[0].aggregate is None or models[0].aggregate.weights is None:
+        return None
+    weights = torch.full((federation.settings.total_clients,), torch.nan, dtype=torch.float64)
+    weights[federation.cohorts.ids(cohorts[0])] = models[0].aggregate.weights.cpu()
+    return weights
 
 
-def _honest_updates(federation: Federation, present: list[int], state: State) -> Updates:
-    ids, storage = federation.honest_ids[present].tolist(), federation.storage[: len(present)]
-    memory = state.local.setdefault("honest", {})
-    return federation.train(federation.honest, present, ids, "batches", state, storage, memory)
+def _honest_updates(federation: Federation, cohort: Cohort, model: ModelState) -> Updates:
+    ids, buffer = federation.honest_ids[cohort.honest].tolist(), federation.buffer[: len(cohort.honest)]
+    memory = model.memory.local.setdefault("honest", {})
+    return federation.train(federation.honest, cohort.honest, ids, "batches", model, buffer, memory)
 
 
 def _attacked(
-    federation: Federation, honest: Updates, present: list[int], attackers: list[int], state: State, lr: float
-) -> Updates:
-    """The honest updates with the Byzantine clients' rows below them."""
+    federation: Federation, honest: Updates, cohort: Cohort, model: ModelState, lr: float
+) -> tuple[Updates, Remembered]:
+    """The honest updates with the Byzantine clients' rows below them, and what the attack remembers."""
+    attack, attackers = federation.parts.attack, cohort.byzantine
     if not attackers:
-        return honest
-    ids = federation.byzantine_ids[attackers].tolist()
-    storage = federation.storage[: honest.n + len(attackers)]
-    clients = np.concatenate([federation.honest_ids[present], ids])
-    models = getattr(federation.experiment.local_update, "sends_models", False)
+        return honest, model.memory.attack
+    ids, buffer = federation.byzantine_ids[attackers].tolist(), federation.buffer[: len(cohort)]
+    sends_models = federation.parts.local_update.sends_models
 
     def sent(rows: Tensor) -> Tensor:
         """The uploads that stand behind updates; and, as it undoes itself, the updates behind uploads."""
-        return state.params - rows if models else rows
+        return model.params - rows if sends_models else rows
 
     def joined(crafted: Tensor) -> Updates:
-        return honest.append(sent(crafted).expand(len(attackers), -1), federation.counts[ids], storage)
+        return honest.append(sent(crafted).expand(len(attackers), -1), federation.counts[ids], buffer)
 
     def train_own(start: Tensor) -> Tensor:
-        rows, there = federation.rows(len(attackers)), replace(state, params=start)
+        rows, there = federation.rows(len(attackers)), replace(model, params=start)
         # Only training from the model that was received is part of the scheme: other trials leave no trace.
-        memory = state.local.setdefault("byzantine", {}) if start is state.params else None
+        memory = model.memory.local.setdefault("byzantine", {}) if start is model.params else None
         return sent(federation.train(federation.byzantine, attackers, ids, "batches", there, rows, memory).matrix)
 
     view = AttackView(
-        honest=Updates(sent(honest.matrix), honest.counts, honest.losses) if models else honest,
+        honest=Updates(sent(honest.matrix), honest.counts, honest.losses) if sends_models else honest,
         num_byzantine=len(attackers),
-        round=state.round,
+        round=model.round,
         lr=lr,
-        params=state.params,
-        label_counts=federation.label_counts[present],
-        rng=seeding.generator(federation.experiment.settings.seed, "attack", state.round),
+        params=model.params,
+        label_counts=federation.label_counts[cohort.honest],
+        rng=seeding.generator(federation.settings.seed, "attack", model.round),
+        memory=MappingProxyType(model.memory.attack),
         train_own=train_own,
-        aggregate=lambda crafted: _aggregate(federation, joined(crafted), clients, state, lr),
+        aggregate=lambda crafted: _aggregate(federation, joined(crafted), cohort, model, lr),
     )
-    attack = federation.experiment.attack
-    return joined(attack.craft(view) if honest.n or attack.alone else view.own)
+    if not honest.n and attack.needs_honest:
+        return joined(view.own), model.memory.attack
+    crafted = attack.craft(view)
+    if isinstance(crafted, Crafted):
+        return joined(crafted.rows), crafted.memory
+    return joined(crafted), {}
 
 
-def _aggregate(federation: Federation, updates: Updates, clients: np.ndarray, state: State, lr: float) -> Aggregate:
-    """What the rule makes of the updates of ``clients`` (n,)."""
-    s, experiment, network = federation.experiment.settings, federation.experiment, federation.network
+def _aggregate(federation: Federation, updates: Updates, cohort: Cohort, model: ModelState, lr: float) -> Aggregate:
+    """What the rule makes of a cohort's updates."""
+    s, parts, network = federation.settings, federation.parts, federation.network
 
     def train_per_class() -> Tensor:
         classes = list(range(federation.num_classes))
         rows = federation.rows(len(classes))
-        return federation.train(federation.server, classes, classes, "server batches", state, rows).matrix
+        return federation.train(federation.server, classes, classes, "server batches", model, rows).matrix
 
     def train_together() -> Tensor:
-        return federation.train(federation.server_together, [0], [0], "server", state, federation.rows(1)).matrix[0]
+        return federation.train(federation.server_together, [0], [0], "server", model, federation.rows(1)).matrix[0]
 
     server = ServerView(
-        params=state.params,
-        step_size=experiment.local_update.step_size(lr),
-        round=state.round,
-        rng=seeding.generator(s.seed, "rule", state.round),
-        previous=state.previous,
-        clients=torch.from_numpy(clients) if experiment.pre_aggregation is None else None,
+        params=model.params,
+        step_size=parts.local_update.step_size(lr),
+        round=model.round,
+        rng=seeding.generator(s.seed, "rule", model.round),
+        previous=model.previous,
+        clients=torch.from_numpy(federation.cohorts.ids(cohort)) if parts.pre_aggregation is None else None,
         counts=federation.counts,
-        memory=state.memory[0] if state.memory else {},
+        memory=MappingProxyType(model.memory.rule),
         train_per_class=train_per_class,
         train_together=train_together,
         loss=lambda params: network.losses(params, federation.server.x, federation.server.y),
         gradient=lambda params: network.gradient(params, federation.server.x, federation.server.y),
         losses_of=federation.reported_losses,
     )
-    if experiment.pre_aggregation is not None:
-        updates = experiment.pre_aggregation(updates, seeding.generator(s.seed, "pre-aggregation", state.round))
-    if experiment.communication is not None:
-        return experiment.communication.aggregate(experiment.aggregator, updates, server)
-    return experiment.aggregator(updates, server)
+    if parts.pre_aggregation is not None:
+        updates = parts.pre_aggregation(updates, seeding.generator(s.seed, "pre-aggregation", model.round))
+    if parts.communication is not None:
+        return parts.communication.aggregate(parts.aggregator, updates, server)
+    return parts.aggregator(updates, server)
 
 
 def zero_non_finite(matrix: Tensor) -> int:

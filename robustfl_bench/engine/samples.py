@@ -16,8 +16,8 @@ from robustfl_bench.interfaces import Augmentation
 class Batch:
     """Samples of several clients, one client after the other: ``sizes[i]`` rows of ``x`` and ``y`` are client i's.
 
-    With ``starts`` client i's samples are the rows of ``all_x`` and ``all_y`` from ``starts[i]`` on, and ``x`` and
-    ``y`` are gathered from there only when they are read: who goes through the clients one by one copies nothing.
+    With ``starts`` client i's samples are the rows of ``all_x`` and ``all_y`` from ``starts[i]`` on. ``x`` and ``y``
+    are then gathered on first access, so a caller that visits clients one at a time copies nothing.
     """
 
     def __init__(self, x: Tensor, y: Tensor, sizes: tuple[int, ...], starts: np.ndarray | None = None) -> None:
@@ -39,21 +39,21 @@ class Batch:
         return [(self.all_x[part], self.all_y[part]) for part in parts]
 
     def runs(self) -> list[slice]:
-        """The clients, in stretches of those who lie side by side and have equally many samples."""
+        """The clients in stretches: neighbours without a gap between them, and with equally many samples."""
         sizes = np.array(self.sizes)
-        return _stretches(self._apart | (sizes[1:] != sizes[:-1]))
+        return _stretches(self._gaps | (sizes[1:] != sizes[:-1]))
 
     def pieces(self, length: int) -> list[slice]:
         """The rows of ``all_x`` that make up ``x``, in stretches of at most ``length``."""
         ends = self.starts + self.sizes
-        wholes = [(int(self.starts[run.start]), int(ends[run.stop - 1])) for run in _stretches(self._apart)]
+        wholes = [(int(self.starts[run.start]), int(ends[run.stop - 1])) for run in _stretches(self._gaps)]
         return [slice(i, min(i + length, last)) for first, last in wholes for i in range(first, last, length)]
 
     @property
-    def _apart(self) -> np.ndarray:
-        """Whether each client but the first lies elsewhere than right behind the one before."""
-        apart: np.ndarray = self.starts[1:] != (self.starts + self.sizes)[:-1]
-        return apart
+    def _gaps(self) -> np.ndarray:
+        """Whether there is a gap between each client and the next, (n - 1,)."""
+        gaps: np.ndarray = self.starts[1:] != (self.starts + self.sizes)[:-1]
+        return gaps
 
     @cached_property
     def _rows(self) -> Tensor:
@@ -61,9 +61,9 @@ class Batch:
         return torch.from_numpy(np.concatenate(rows)).to(self.all_x.device)
 
 
-def _stretches(apart: np.ndarray) -> list[slice]:
-    """Splits n things wherever one is apart from the one before, ``apart`` (n - 1,)."""
-    return [slice(first, last) for first, last in pairwise([0, *(np.flatnonzero(apart) + 1).tolist(), len(apart) + 1])]
+def _stretches(cuts: np.ndarray) -> list[slice]:
+    """Splits n things after those where ``cuts`` (n - 1,) is true."""
+    return [slice(first, last) for first, last in pairwise([0, *(np.flatnonzero(cuts) + 1).tolist(), len(cuts) + 1])]
 
 
 class Population:
@@ -99,11 +99,12 @@ class Population:
 
 @dataclass(frozen=True)
 class Samples:
-    """What the chosen clients of a population draw in one round.
+    """The samples that the chosen clients of a population draw in one round.
 
-    ``ids`` are the clients' positions in the whole federation: a client draws the same batches whoever else takes
-    part. ``batch_size`` None means the whole local set. ``memory`` is what a local update scheme keeps from round to
-    round; it is changed in place. ``augmentation`` changes what is drawn, once in a round or every time.
+    ``ids`` are the clients' numbers in the whole federation. They name the random streams, so a client draws the same
+    batches whichever other clients take part. ``batch_size`` None means the whole local set. ``memory`` is what the
+    local update remembers; it is changed in place. ``augmentation`` changes the samples drawn, once in a round or in
+    every batch.
     """
 
     population: Population

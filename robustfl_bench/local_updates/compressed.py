@@ -9,12 +9,11 @@ from torch import Tensor
 from robustfl_bench import seeding
 from robustfl_bench.engine.network import Network
 from robustfl_bench.engine.samples import Samples
-from robustfl_bench.interfaces import check_choice, check_fields
-from robustfl_bench.local_updates import LocalUpdate
+from robustfl_bench.interfaces import LocalUpdate, check_choice, check_fields
 
 
 @dataclass(frozen=True)
-class Compressed:
+class Compressed(LocalUpdate):
     """A client sends only a compressed difference between its new upload and what the server has of it already.
 
     Both keep h, zero at first. The client sends Q = compress(g - h) of what ``inner`` computes, g; the server takes h

@@ -9,11 +9,11 @@ from torch import Tensor
 
 from robustfl_bench.engine.network import Network
 from robustfl_bench.engine.samples import Batch, Samples
-from robustfl_bench.interfaces import check_fields
+from robustfl_bench.interfaces import LocalUpdate, check_fields
 
 
 @dataclass(frozen=True)
-class FedAvg:
+class FedAvg(LocalUpdate):
     """A client descends from the server's model for ``epochs`` passes over its samples and sends start minus end.
 
     Plain SGD at the round's learning rate, a pass in shuffled batches of ``batch_size`` or in one step. ``mu`` > 0 is

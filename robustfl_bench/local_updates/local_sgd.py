@@ -10,17 +10,17 @@ from torch import Tensor
 
 from robustfl_bench.engine.network import Network
 from robustfl_bench.engine.samples import Batch, Samples
-from robustfl_bench.interfaces import ConfigError, check_choice, check_fields
+from robustfl_bench.interfaces import ConfigError, LocalUpdate, check_choice, check_fields
 
 
 @dataclass(frozen=True)
-class LocalSgd:
+class LocalSgd(LocalUpdate):
     """A client takes ``steps`` SGD steps from the server's model at the round's learning rate, or ``epochs`` passes.
 
     A step is on a batch of ``batch_size`` of its samples drawn anew, in a pass on the next of its shuffled samples.
     ``momentum`` and ``weight_decay`` are those of PyTorch's SGD; the momentum starts from zero in every round.
 
-    What it sends, by ``upload``: ``mean_gradient`` the mean of the gradients it met (RAGA, Algorithm 1; with momentum,
+    What it sends, by ``upload``: ``mean_gradient`` the mean of its step gradients (RAGA, Algorithm 1; with momentum,
     of the steps over the learning rate), of which the server takes lr * ``server_lr`` off its model; ``difference``
     start minus end, of which it takes ``server_lr``; ``model`` the end itself. Rules see the difference also then, but
     attackers see and send models.

@@ -8,11 +8,11 @@ from torch import Tensor
 
 from robustfl_bench.engine.network import Network
 from robustfl_bench.engine.samples import Samples
-from robustfl_bench.interfaces import check_fields
+from robustfl_bench.interfaces import LocalUpdate, check_fields
 
 
 @dataclass(frozen=True)
-class Rsa:
+class Rsa(LocalUpdate):
     """A client sends its own model and takes an SGD step on its loss plus ``penalty * |own - server's|_1``.
 
     Own models start as the server's first one. As published the server and the clients step at the same time, each from
@@ -40,7 +40,3 @@ class Rsa:
         gradients.sub_(out.sign(), alpha=self.penalty)
         models[chosen] = own.sub_(gradients, alpha=lr)
         return losses
-
-    def step_size(self, lr: float) -> float:
-        """What the server multiplies the aggregate with."""
-        return lr

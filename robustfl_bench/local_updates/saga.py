@@ -11,13 +11,13 @@ from torch import Tensor
 from robustfl_bench import seeding
 from robustfl_bench.engine.network import Network
 from robustfl_bench.engine.samples import Batch, Population, Samples
-from robustfl_bench.interfaces import ConfigError, check_fields
+from robustfl_bench.interfaces import ConfigError, LocalUpdate, check_fields
 
-ROOM = 64  # models by which the store grows
+ROOM = 64  # rows by which the table of models grows
 
 
 @dataclass(frozen=True)
-class Saga:
+class Saga(LocalUpdate):
     """A client sends the gradient of one of its blocks of samples, corrected by what it knows of all of them.
 
     Its samples are cut, once and at random, into blocks of ``batch_size``. It sends
@@ -47,17 +47,13 @@ class Saga:
         losses = network.gradients(params, batch, out)
         old = torch.empty_like(out)
         network.own_gradients(memory["saga_models"][memory["saga_used"][blocks]], batch, old)
-        _store(params, blocks, memory)
+        _note(params, blocks, memory)
         out -= old
         share = torch.tensor(batch.sizes) / torch.from_numpy(samples.sizes)  # of the client's samples
         torch.mul(out, share[:, None].to(out), out=old)
         out += memory["saga_means"][chosen]
         memory["saga_means"][chosen] += old
         return losses
-
-    def step_size(self, lr: float) -> float:
-        """What the server multiplies the aggregate with."""
-        return lr
 
     def _begin(
         self, network: Network, params: Tensor, population: Population, blocks: int, memory: dict[str, Tensor]
@@ -92,7 +88,7 @@ def _draw(samples: Samples, width: int, ends: np.ndarray) -> tuple[Batch, Tensor
     return Batch(x[index], y[index], tuple(sizes)), torch.tensor(np.array(blocks), device=x.device)
 
 
-def _store(params: Tensor, blocks: Tensor, memory: dict[str, Tensor]) -> None:
+def _note(params: Tensor, blocks: Tensor, memory: dict[str, Tensor]) -> None:
     """Note that ``blocks`` were used at ``params``, in the place of a model that no block needs any more."""
     models, used = memory["saga_models"], memory["saga_used"]
     free = np.setdiff1d(np.arange(len(models)), used.cpu().numpy())

@@ -5,12 +5,12 @@ from dataclasses import dataclass
 import torch
 from torch import nn
 
-from robustfl_bench.interfaces import ConfigError, check_choice
+from robustfl_bench.interfaces import ConfigError, Model, check_choice
 from robustfl_bench.models.initialisation import INITS, glorot
 
 
 @dataclass(frozen=True)
-class Cnn:
+class Cnn(Model):
     """3x3 convolutions without padding and ReLU, 2x2 max-pooling after all but the last, then two dense layers.
 
     ``channels`` are the convolutions' outputs, ``dense`` the width of the hidden dense layer. With the default and

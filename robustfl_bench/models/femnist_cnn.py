@@ -5,12 +5,12 @@ from dataclasses import dataclass
 
 from torch import nn
 
-from robustfl_bench.interfaces import ConfigError, check_choice, check_fields
+from robustfl_bench.interfaces import ConfigError, Model, check_choice, check_fields
 from robustfl_bench.models.initialisation import INITS, glorot
 
 
 @dataclass(frozen=True)
-class FemnistCnn:
+class FemnistCnn(Model):
     """5x5 convolutions with 32 and 64 filters that keep the size, each with ReLU and 2x2 max-pooling; two dense layers.
 
     ARFL's code has ``dense`` 128 hidden units, its text 126. For 1 x 28 x 28 images and 62 classes, 461,630 parameters.

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from robustfl_bench.interfaces import check_choice, check_fields
+from robustfl_bench.interfaces import Model, check_choice, check_fields
 from robustfl_bench.models.recurrence import recur
 
 POOLINGS = ("mean", "max")
@@ -16,7 +16,7 @@ PADDING = 0  # the token id behind a text, by the promise of Data
 
 
 @dataclass(frozen=True)
-class Gru:
+class Gru(Model):
     """One layer, one direction, ``hidden`` units; ``pooling`` over the words of a text, padding left out.
 
     ``embedding``: the data set's word vectors as they are (``frozen``), as a start (``trained``), or trained from
@@ -29,7 +29,7 @@ class Gru:
     pooling: str = "mean"
     embedding: str = "frozen"
 
-    reads_text = True
+    reads = "words"
 
     def __post_init__(self) -> None:
         check_fields(self, hidden=(1, math.inf))

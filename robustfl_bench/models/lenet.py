@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from robustfl_bench.interfaces import ConfigError, check_flags
+from robustfl_bench.interfaces import ConfigError, Model, check_flags
 
 
 class ChannelsLast(nn.Module):
@@ -23,7 +23,7 @@ class ChannelsLast(nn.Module):
 
 
 @dataclass(frozen=True)
-class LeNet:
+class LeNet(Model):
     """Convolutions without padding, each with ReLU and 2x2 max-pooling, then dense layers with ReLU, then the outputs.
 
     The defaults are RAGA's for MNIST (Zuo et al., arXiv 2403.13374): 5x5 convolutions of 6 and 16 channels, dense

@@ -4,11 +4,11 @@ from dataclasses import dataclass
 
 from torch import nn
 
-from robustfl_bench.interfaces import ConfigError
+from robustfl_bench.interfaces import ConfigError, Model
 
 
 @dataclass(frozen=True)
-class LinearRegression:
+class LinearRegression(Model):
     """``<x, theta>`` without an intercept, for a data set with one number per sample to predict."""
 
     def __call__(self, input_shape: tuple[int, ...], num_classes: int) -> nn.Module:

@@ -6,13 +6,13 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from robustfl_bench.interfaces import ConfigError, check_fields
+from robustfl_bench.interfaces import ConfigError, Model, check_fields
 
 EMBEDDING_SD = 0.05
 
 
 @dataclass(frozen=True)
-class Lstm:
+class Lstm(Model):
     """Embedding of the characters, LSTM layers, each with ``dropout`` after it, and a linear layer on the last state.
 
     Every text is read from zero states and has one prediction. Parameters as in Keras: one bias per gate, of the forget
@@ -25,7 +25,7 @@ class Lstm:
     layers: int = 2
     dropout: float = 0.2
 
-    reads_characters = True
+    reads = "characters"
 
     def __post_init__(self) -> None:
         check_fields(self, embedding=(1, math.inf), hidden=(1, math.inf), layers=(1, math.inf), dropout=(0, 0.99))

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from robustfl_bench.interfaces import ConfigError
+from robustfl_bench.interfaces import ConfigError, Model
 
 
 class Constant(nn.Module):
@@ -20,7 +20,7 @@ class Constant(nn.Module):
 
 
 @dataclass(frozen=True)
-class Mean:
+class Mean(Model):
     """A vector, standard normal at first, for a data set whose samples are their own targets.
 
     Under squared error its gradient at one client is twice its distance from the client's mean (BRIFCA, Tao et al.,

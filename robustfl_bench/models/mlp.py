@@ -6,11 +6,11 @@ from math import prod
 
 from torch import nn
 
-from robustfl_bench.interfaces import ConfigError
+from robustfl_bench.interfaces import ConfigError, Model
 
 
 @dataclass(frozen=True)
-class Mlp:
+class Mlp(Model):
     """Fully connected layers with ReLU between them, on the flattened input.
 
     ``hidden`` are the widths of the hidden layers; none leaves a linear (softmax regression) model.

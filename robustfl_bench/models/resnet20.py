@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from torch import Tensor, nn
 from torch.nn import functional
 
-from robustfl_bench.interfaces import ConfigError, check_choice
+from robustfl_bench.interfaces import ConfigError, Model, check_choice
 
 NORMS = ("group", "batch")
 GROUPS = 8
@@ -37,7 +37,7 @@ def normalisation(norm: str, channels: int) -> nn.Module:
 
 
 @dataclass(frozen=True)
-class ResNet20:
+class ResNet20(Model):
     """A 3x3 convolution, then three stages of three blocks with 16, 32, 64 channels, global average, one dense layer.
 
     The shortcuts have no parameters (the paper's option A); with 3 channels and 10 classes there are 269,722.

@@ -7,14 +7,14 @@ from pickle import UnpicklingError
 import torch
 from torch import Tensor, nn
 
-from robustfl_bench.interfaces import ConfigError
+from robustfl_bench.interfaces import ConfigError, Model
 
 WIDTHS = ((64, 64), (128, 128), (256, 256, 256), (512, 512, 512), (512, 512, 512))
 CELLS = 49  # in the 7x7 map that the dense layers of the original read
 
 
 @dataclass(frozen=True)
-class Vgg16:
+class Vgg16(Model):
     """13 convolutions of 3x3 in five groups, each ending with 2x2 max-pooling, then dense layers of ``dense`` units.
 
     No dropout: a run draws nothing that is not named. Of 32x32 images the convolutions leave one cell, so that the

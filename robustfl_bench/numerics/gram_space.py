@@ -132,11 +132,14 @@ class Subspace:
     def sq_residuals(self, gram: Array) -> Array:
         """Squared distances (p,) of the points to the subspace.
 
-        At least the rounding error of the difference they are, lest a subspace through wild points look perfect.
+        At least the rounding error of the inner products they come from, lest a subspace through wild points, even
+        some that cancel in its origin, look perfect.
         """
-        sq_dists = sq_dists_to(gram, self.origin)
+        lengths = np.sqrt(gram.diagonal().clip(min=0))
+        rounding = np.finfo(np.float64).eps * (lengths + np.abs(self.origin) @ lengths) ** 2
         along: Array = np.square(self.coordinates(gram)).sum(axis=1)
-        return np.maximum(sq_dists - along, np.finfo(np.float64).eps * sq_dists)
+        residuals: Array = np.maximum(sq_dists_to(gram, self.origin) - along, rounding)
+        return residuals
 
 
 def fit_subspace(gram: Array, members: NDArray[np.intp], dim: int) -> Subspace:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from robustfl_bench.interfaces import ConfigError, check_choice, check_fields
+from robustfl_bench.interfaces import ConfigError, Partition, check_choice, check_fields
 from robustfl_bench.partitions.dealing import check_clients, deal, share
 
 MAX_DRAWS = 1000
@@ -13,7 +13,7 @@ EPSILON = 1e-5  # keeps every class available to every client, in case nobody dr
 
 
 @dataclass(frozen=True)
-class Dirichlet:
+class Dirichlet(Partition):
     """Draw label distributions from a Dirichlet distribution and split every class by them.
 
     ``per: client`` draws each client's distribution over classes from Dir(alpha * shares of the classes), as Hsu et al.

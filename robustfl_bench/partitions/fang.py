@@ -4,12 +4,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from robustfl_bench.interfaces import ConfigError, check_fields
+from robustfl_bench.interfaces import ConfigError, Partition, check_fields
 from robustfl_bench.partitions.dealing import check_clients
 
 
 @dataclass(frozen=True)
-class Fang:
+class Fang(Partition):
     """One group of clients per class: a sample goes to its own class's group with probability ``q``, else to another.
 
     All other groups are equally likely; within a group the samples are shuffled and shared out equally. With c classes

@@ -4,11 +4,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from robustfl_bench.interfaces import Partition
 from robustfl_bench.partitions.dealing import check_clients
 
 
 @dataclass(frozen=True)
-class IID:
+class IID(Partition):
     """Shuffle all samples and cut them into parts of equal size (some have one sample more)."""
 
     def __call__(self, labels: np.ndarray, num_clients: int, rng: np.random.Generator) -> list[np.ndarray]:

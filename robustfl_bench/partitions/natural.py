@@ -1,18 +1,17 @@
 """Natural partition: the clients are those of the data set (writers, roles, machines)."""
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 
-from robustfl_bench.interfaces import ConfigError
+from robustfl_bench.interfaces import ConfigError, Partition
 
 
 @dataclass(frozen=True)
-class Natural:
+class Natural(Partition):
     """Every client has the samples that the data set says are its own; nothing is random."""
 
-    by_owner: ClassVar[bool] = True
+    by_owner = True
 
     def __call__(self, labels: np.ndarray, num_clients: int, rng: np.random.Generator) -> list[np.ndarray]:
         """``labels`` (N,) name the owners here; client i is the i-th of them in increasing order."""

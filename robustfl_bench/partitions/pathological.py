@@ -5,13 +5,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from robustfl_bench.interfaces import ConfigError, check_fields
+from robustfl_bench.interfaces import ConfigError, Partition, check_fields
 from robustfl_bench.partitions.dealing import check_clients, deal, share
 from robustfl_bench.partitions.shards import deal_shards
 
 
 @dataclass(frozen=True)
-class Pathological:
+class Pathological(Partition):
     """Cut every class into nearly equal shards and deal each client ``shards_per_client`` of them at random.
 
     As BOBA states it (Bao et al., AISTATS 2024, appendix C.1): no shard straddles two classes, so a client has at

@@ -5,13 +5,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from robustfl_bench.interfaces import check_fields
+from robustfl_bench.interfaces import Partition, check_fields
 from robustfl_bench.partitions.dealing import check_clients, deal, share
 from robustfl_bench.partitions.shards import deal_shards
 
 
 @dataclass(frozen=True)
-class Step:
+class Step(Partition):
     """Split every class over the clients by weight: ``alpha`` where the class is major for the client, 1 elsewhere.
 
     Major classes are dealt like the shards of the pathological partition (BOBA, Bao et al., AISTATS 2024, appendix

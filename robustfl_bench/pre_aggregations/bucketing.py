@@ -6,12 +6,12 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from robustfl_bench.interfaces import check_fields
+from robustfl_bench.interfaces import PreAggregation, check_fields
 from robustfl_bench.updates import Updates
 
 
 @dataclass(frozen=True)
-class Bucketing:
+class Bucketing(PreAggregation):
     """Means of ceil(n / bucket_size) groups, drawn anew every round; the last group may be smaller. 1 only permutes.
 
     f Byzantine clients spoil up to f groups, so their share grows by up to ``bucket_size``.

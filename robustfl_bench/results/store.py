@@ -126,9 +126,9 @@ class RunFolder:
         for name in TABLES:
             path = self.path / name
             if path.exists():
-                header, *rows = path.read_text().splitlines(keepends=True)
-                kept = [row for row in rows if row.endswith("\n") and int(row.split(",")[0]) <= round]
-                write_atomically(path, "".join([header, *kept]) if kept else "")
+                lines = path.read_text().splitlines(keepends=True)
+                kept = [row for row in lines[1:] if row.endswith("\n") and int(row.split(",")[0]) <= round]
+                write_atomically(path, "".join([lines[0], *kept]) if kept else "")
 
     def rows(self) -> list[dict[str, float]]:
         """The rows of ``metrics.csv``."""

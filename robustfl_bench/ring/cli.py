@@ -16,9 +16,11 @@ from typing import NoReturn
 
 from robustfl_bench import cli
 from robustfl_bench.errors import ConfigError
-from robustfl_bench.experiment.plan import execute, plan, take_part
-from robustfl_bench.ring.client import GO_ON, Client, check
+from robustfl_bench.experiment.execute import execute, take_part
+from robustfl_bench.experiment.plan import plan
+from robustfl_bench.ring.client import Client, check
 from robustfl_bench.ring.link import joined
+from robustfl_bench.ring.step import GO_ON
 
 GRACE = 8.0  # seconds in which the others notice that a client has gone
 
@@ -57,14 +59,14 @@ def main(argv: Sequence[str] | None = None) -> NoReturn:
 def client(rank: int, size: int, meeting_point: str, timeout: float, interval: int, overrides: list[str]) -> NoReturn:
     """Be one client and exit; the first one writes the run folder."""
     try:
-        cfg, choices = cli.compose(overrides)
+        cfg, call = cli.compose(overrides)
         check(plan(cfg), size)
         with joined(rank, size, meeting_point, timeout) as link:
             this = Client(link, interval)
             if rank == 0:
-                execute(cfg, overrides, choices, this.train)
+                execute(cfg, call, this.train)
             else:
-                take_part(cfg, choices, this.train)
+                take_part(cfg, call, this.train)
             this.end()
     except KeyboardInterrupt:
         sys.exit(130)
@@ -111,9 +113,7 @@ def context() -> ForkServerContext:
     loopback = next(name for _, name in socket.if_nameindex() if name.startswith("lo"))
     os.environ.setdefault("GLOO_SOCKET_IFNAME", loopback)  # they are all on this machine
     found = multiprocessing.get_context("forkserver")
-    found.set_forkserver_preload(
-        [__name__, "robustfl_bench.engine.clients", "robustfl_bench.engine.rounds", "sklearn.datasets"]
-    )
+    found.set_forkserver_preload([__name__, "robustfl_bench.engine.loop", "sklearn.datasets"])
     return found
 
 

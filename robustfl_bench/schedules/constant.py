@@ -2,9 +2,11 @@
 
 from dataclasses import dataclass
 
+from robustfl_bench.interfaces import Schedule
+
 
 @dataclass(frozen=True)
-class Constant:
+class Constant(Schedule):
     """The initial rate in every round."""
 
     def __call__(self, lr: float, round: int) -> float:

@@ -3,11 +3,11 @@
 import math
 from dataclasses import dataclass
 
-from robustfl_bench.interfaces import check_fields
+from robustfl_bench.interfaces import Schedule, check_fields
 
 
 @dataclass(frozen=True)
-class InverseSqrt:
+class InverseSqrt(Schedule):
     """``factor * lr / sqrt(t + offset)``, with t the round counted from 1.
 
     RAGA (Zuo et al., arXiv 2403.13374, section V) takes its number of local steps for ``factor``: with K = 3,

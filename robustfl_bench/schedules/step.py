@@ -3,11 +3,11 @@
 import math
 from dataclasses import dataclass
 
-from robustfl_bench.interfaces import check_choice, check_fields
+from robustfl_bench.interfaces import Schedule, check_choice, check_fields
 
 
 @dataclass(frozen=True)
-class Step:
+class Step(Schedule):
     """Constant until round ``start`` (counted from 0), then multiplied by ``factor`` once per ``interval`` rounds.
 
     BOBA, Table 6. The paper leaves open whether the first decay is at ``start`` (``first_decay=start``, the default)

@@ -5,11 +5,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from robustfl_bench.interfaces import ConfigError, Corruption
+from robustfl_bench.interfaces import ConfigError, Corruption, ServerData
 
 
 @dataclass(frozen=True)
-class PerClass:
+class PerClass(ServerData):
     """``samples_per_class`` samples of every class, drawn from the training set and also left with the clients.
 
     A list gives each class its own number, and ``corruption`` changes the images (BOBA, appendices C.3.1 and C.3.2).

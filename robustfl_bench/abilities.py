@@ -1,0 +1,50 @@
+"""What all parts of an experiment have in common: a misspelt ability fails when its class is made."""
+
+import difflib
+from abc import ABC
+from typing import Any, get_origin
+
+CLOSE = 0.8  # similarity of names, from 0 to 1, from which a method is taken for a misspelt ability
+
+
+class Part(ABC):  # noqa: B024 (its subclasses have the abstract methods)
+    """The base of the base classes of ``interfaces.py``, one for each config group, and so of every part.
+
+    The public names of a base class are the abilities that the engine asks for, each with a default. A part overrides
+    some of them, has fields (of a dataclass) and methods of its own, and nothing else that is public: another class
+    attribute or property, or a method whose name is nearly that of an ability, raises TypeError. A class of parts may
+    declare an attribute for its subclasses: ``mean: ClassVar[float]``, without a value.
+    """
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        if Part in cls.__bases__:
+            return  # a base class: its names are the abilities
+        known = _public(name for base in cls.__mro__[1:] for name in (*vars(base), *_annotations(base)))
+        for name in _public(vars(cls)) - known:
+            if name in _annotations(cls) and not _is_class_variable(_annotations(cls)[name]):
+                continue  # a field
+            method = callable(vars(cls)[name]) or isinstance(vars(cls)[name], classmethod | staticmethod)
+            near = difflib.get_close_matches(name, sorted(known), n=1, cutoff=CLOSE if method else 0)
+            if near or not method:
+                meant = f"; is {near[0]!r} meant?" if near else ""
+                raise TypeError(f"{cls.__name__}.{name} is no ability of {_kind(cls).__name__}{meant}")
+
+
+def _kind(cls: type) -> type:
+    """The base class that stands for the part's config group."""
+    return next(base for base in cls.__mro__ if Part in base.__bases__)
+
+
+def _public(names: Any) -> set[str]:
+    return {name for name in names if not name.startswith("_")}
+
+
+def _annotations(cls: type) -> dict[str, Any]:
+    found: dict[str, Any] = vars(cls).get("__annotations__", {})
+    return found
+
+
+def _is_class_variable(annotation: Any) -> bool:
+    text = annotation if isinstance(annotation, str) else getattr(get_origin(annotation), "__name__", repr(annotation))
+    return "ClassVar" in text.split("[")[0]

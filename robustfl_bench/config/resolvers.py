@@ -1,0 +1,57 @@
+"""What ``${name:...}`` means in conf/, for Hydra and for ``presets``."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+NO_ATTACK = "robustfl_bench.attacks.none.NoAttack"
+
+
+def is_attacked(config: Mapping[str, Any]) -> bool:
+    """Whether a run has Byzantine clients."""
+    attack = config.get("attack") or {}
+    return config.get("num_byzantine") != 0 and attack.get("_target_") != NO_ATTACK
+
+
+def _at_scale(paper: Any, quick: Any, *, _root_: Mapping[str, Any]) -> Any:
+    """``${at_scale:200,40}``: 200 with scale=paper, 40 with scale=quick."""
+    return quick if _root_["scale"] == "quick" else paper
+
+
+def _in_variant(fair: Any, published: Any, *, _root_: Mapping[str, Any]) -> Any:
+    """``${in_variant:keep,random}``: keep with variant=fair, random with variant=published."""
+    return published if _root_["variant"] == "published" else fair
+
+
+def _attacked(attacked: Any, clean: Any, *, _root_: Mapping[str, Any]) -> Any:
+    """``${attacked:1,10000}``: 1 in a run with Byzantine clients, 10000 in one without."""
+    return attacked if is_attacked(_root_) else clean
+
+
+def _share(part: float, whole: int) -> int:
+    """``${share:0.25,60}``: 15."""
+    return round(part * whole)
+
+
+def _ratio(part: float, whole: float) -> float:
+    """``${ratio:32,1039}``: 32 of 1039 clients."""
+    return part / whole
+
+
+def _times(count: int, size: int) -> int:
+    """``${times:40,${dataset.num_clusters}}``: 40 clients for each cluster."""
+    return count * size
+
+
+BY_ROOT: dict[str, Callable[..., Any]] = {"at_scale": _at_scale, "in_variant": _in_variant, "attacked": _attacked}
+"""Resolvers that look at the whole config, which they get as ``_root_``."""
+
+PLAIN: dict[str, Callable[..., Any]] = {"share": _share, "ratio": _ratio, "times": _times}
+"""Resolvers that see their arguments only."""
+
+
+def register() -> None:
+    """Make the resolvers known to OmegaConf."""
+    from omegaconf import OmegaConf
+
+    for name, function in {**BY_ROOT, **PLAIN}.items():
+        OmegaConf.register_new_resolver(name, function, replace=True)

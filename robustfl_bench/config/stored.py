@@ -1,0 +1,57 @@
+"""Run a config that a run folder holds: as it stands, changed by overrides, or its reference run.
+
+The stored config becomes a preset that Hydra composes like any other, so that sweeps, launchers and overrides work.
+"""
+
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from robustfl_bench.config import options, presets
+from robustfl_bench.config.parts import GROUPS
+from robustfl_bench.config.settings import DEFINING
+from robustfl_bench.errors import ConfigError
+
+FORMS: dict[str, Callable[[Mapping[str, Any]], dict[str, Any]]] = {"rerun": dict, "reference": presets.reference}
+"""What is run of a stored config: itself, or Average without Byzantine clients and all else equal."""
+
+
+def read(path: str | Path) -> dict[str, Any]:
+    """The config of a run folder, or of a ``config.yaml``. Raises ConfigError."""
+    file = Path(path).expanduser()
+    file = file / "config.yaml" if file.is_dir() else file
+    try:
+        config = options.parse(file.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise ConfigError(f"no run folder {path}: there is no {file}") from None
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        raise ConfigError(f"cannot read {file}: {' '.join(str(error).split())}") from None
+    if not isinstance(config, dict) or set(config) - set(DEFINING) or not {"dataset", "aggregator"} <= set(config):
+        raise ConfigError(f"{file} is not the config of a run")
+    return config
+
+
+def expand(arguments: Sequence[str], store: Callable[[str, str, Mapping[str, Any]], None]) -> list[str]:
+    """The arguments with ``rerun=FOLDER`` and ``reference=FOLDER`` replaced by presets, which ``store`` takes.
+
+    ``store`` is given group, name and content. A group that another argument chooses is left to that.
+    """
+    chosen = {argument.partition("=")[0].lstrip("+") for argument in arguments}
+    expanded = []
+    for argument in arguments:
+        form, equals, value = argument.partition("=")
+        if not equals or form not in FORMS:
+            expanded.append(argument)
+            continue
+        names = []
+        for path in value.split(","):
+            config = {key: item for key, item in FORMS[form](read(path)).items() if key not in chosen}
+            name = f"config_{hashlib.sha256(path.encode()).hexdigest()[:8]}"  # hydra takes some digests for numbers
+            groups = [{f"override /{group}": None} for group in GROUPS if group in config or group not in chosen]
+            store(form, name, {"defaults": [*groups, "_self_"], **config, "origin": f"{form}={path}"})
+            names.append(name)
+        expanded.append(f"+{form}={','.join(names)}")
+    return expanded

@@ -1,0 +1,113 @@
+"""Who trains what: the clients that take part in a round, and the model that each of them trains."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from robustfl_bench import seeding
+from robustfl_bench.engine.clients import Clients
+from robustfl_bench.engine.model_choice import ModelChoice
+from robustfl_bench.engine.state import State
+from robustfl_bench.interfaces import ChoiceView
+
+
+@dataclass(frozen=True)
+class Cohort:
+    """The clients that train a model in a round: positions among the honest and among the Byzantine clients."""
+
+    honest: list[int]
+    byzantine: list[int]
+
+    def __len__(self) -> int:
+        return len(self.honest) + len(self.byzantine)
+
+
+class Cohorts:
+    """Forms the cohorts of every round."""
+
+    def __init__(self, clients: Clients) -> None:
+        self._clients = clients
+
+    def present(self, round: int) -> Cohort:
+        """The clients that take part in a round.
+
+        Every client draws a number of its own, and the smallest take part: the choice among the honest clients does not
+        depend on the attack or the rule.
+        """
+        clients, s = self._clients, self._clients.settings
+        if s.clients_per_round >= s.total_clients:
+            return Cohort(list(range(len(clients.honest_ids))), list(range(len(clients.byzantine_ids))))
+        draws = seeding.generator(s.seed, "participation", round).random(s.num_clients)
+        added = s.total_clients - s.num_clients
+        extra = seeding.generator(s.seed, "participation of added clients", round).random(added)
+        chosen = np.argsort(np.concatenate([draws, extra]), kind="stable")[: s.clients_per_round]
+        honest, byzantine = (
+            np.flatnonzero(np.isin(ids, chosen)).tolist() for ids in (clients.honest_ids, clients.byzantine_ids)
+        )
+        return Cohort(honest, byzantine)
+
+    def of(self, state: State) -> tuple[Cohort, ...]:
+        """The cohort of each model in the round after ``state``."""
+        present, clustering = self.present(state.round), self._clients.parts.clustering
+        if clustering is None:
+            return (present,)
+        if state.choice is not None:
+            choice = state.choice.cpu()[self.ids(present)]
+        else:
+            rng = seeding.generator(self._clients.settings.seed, "models that nobody chose", state.round)
+            choice = clustering.fill(self._chosen(present, state.params).cpu(), rng)
+        who = np.array([*present.honest, *present.byzantine])
+        honest = np.arange(len(who)) < len(present.honest)
+        mine = [choice.numpy() == model for model in range(len(state.params))]
+        return tuple(Cohort(who[m & honest].tolist(), who[m & ~honest].tolist()) for m in mine)
+
+    def ids(self, cohort: Cohort) -> np.ndarray:
+        """The numbers of a cohort's clients, (n,), honest clients first."""
+        clients = self._clients
+        return np.concatenate([clients.honest_ids[cohort.honest], clients.byzantine_ids[cohort.byzantine]])
+
+    def users(self, cohorts: Sequence[Cohort]) -> np.ndarray:
+        """How many honest clients of each true cluster train each model, (K, k); K = 1 where there are no clusters."""
+        clusters = self._clients.clusters
+        counts = np.zeros((len(self._clients.test_parts), len(cohorts)), dtype=np.int64)
+        for model, cohort in enumerate(cohorts):
+            ids = self._clients.honest_ids[cohort.honest]
+            np.add.at(counts[:, model], np.zeros_like(ids) if clusters is None else clusters[ids], 1)
+        return counts
+
+    def _chosen(self, present: Cohort, params: Tensor) -> Tensor:
+        """The models (n,) that the round's clients choose among ``params`` (k, d), honest clients first."""
+        clients, attackers = self._clients, present.byzantine
+        honest = self._best(params, present.honest)
+        if not attackers:
+            return honest
+
+        def own_losses(models: Tensor) -> Tensor:
+            return clients.client_losses(clients.byzantine, attackers, models)
+
+        view = ChoiceView(
+            params=params,
+            honest=honest,
+            num_byzantine=len(attackers),
+            own_losses=own_losses if clients.settings.byzantine_placement == "replace" else None,
+        )
+        return torch.cat([honest, clients.parts.attack.choose(view)])
+
+    @cached_property
+    def _best(self) -> Callable[[Tensor, Sequence[int]], Tensor]:
+        """Maps models (k, d) and honest clients to their models of least loss (n,)."""
+        clients = self._clients
+        batch = clients.honest.batch(range(len(clients.honest)))
+        slopes = clients.network.slopes(batch)
+
+        def losses(params: Tensor, chosen: Sequence[int]) -> Tensor:
+            return clients.client_losses(clients.honest, chosen, params)
+
+        if slopes is None:
+            return lambda params, chosen: losses(params, chosen).argmin(dim=1)
+        sizes = torch.stack([y.double().square().mean().sqrt() for _, y in batch.clients()])
+        return ModelChoice(losses, slopes, sizes)

@@ -1,0 +1,73 @@
+"""The clients of one run at work: local training, and the memory that it needs."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from dataclasses import replace
+from functools import cached_property
+
+import torch
+from torch import Tensor
+
+from robustfl_bench import seeding
+from robustfl_bench.engine.clients import Clients
+from robustfl_bench.engine.cohorts import Cohorts
+from robustfl_bench.engine.samples import Population, Samples
+from robustfl_bench.engine.state import ModelState, Remembered
+from robustfl_bench.updates import Updates
+
+
+class Federation(Clients):
+    """The clients, the server and the network of one run on its data, and who of them trains what."""
+
+    @cached_property
+    def cohorts(self) -> Cohorts:
+        """Forms the cohorts of every round."""
+        return Cohorts(self)
+
+    def train(
+        self,
+        population: Population,
+        clients: list[int],
+        ids: list[int],
+        stream: str,
+        model: ModelState,
+        out: Tensor,
+        memory: Remembered | None = None,
+    ) -> Updates:
+        """The updates of the chosen clients of a population from ``model``, written into the rows of ``out`` (n, d).
+
+        ``ids`` and ``stream`` name their random streams. ``memory`` is changed in place; None for a trial.
+        """
+        s, parts = self.settings, self.parts
+        kept = {} if memory is None else memory
+        samples = Samples(population, clients, ids, s.seed, stream, model.round, s.batch_size, kept, parts.augmentation)
+        lr = parts.schedule(s.lr, model.round)
+        losses = self._local_update(samples, model.params, lr, out) if clients else out.new_zeros(0).double()
+        return Updates(out, torch.from_numpy(samples.sizes).to(out.device, torch.float64), losses)
+
+    def _local_update(self, samples: Samples, params: Tensor, lr: float, out: Tensor) -> Tensor:
+        """Fill ``out`` (n, d) with the updates of the clients of ``samples``; returns their losses (n,)."""
+        update, network, communication = self.parts.local_update, self.network, self.parts.communication
+        one_by_one = communication is not None and communication.clients_compute_alone
+        if not network.stochastic and not one_by_one:
+            return update(network, params, samples, lr, out)
+        losses = []
+        for client, identity, row in zip(samples.clients, samples.ids, out.split(1), strict=True):
+            # Each client has its own random stream, whoever else takes part, and memory that it shares with nobody
+            noise = seeding.integer(samples.seed, "noise", samples.stream, samples.round, identity)
+            with network.noise(noise) if network.stochastic else nullcontext():
+                own = torch.empty_like(row) if one_by_one else row
+                losses.append(update(network, params, replace(samples, clients=[client], ids=[identity]), lr, own))
+                if one_by_one:
+                    row.copy_(own)
+        return torch.cat(losses)
+
+    @cached_property
+    def buffer(self) -> Tensor:
+        """Room for the updates of a round, reused in every round, (clients per round, d)."""
+        return self.rows(self.settings.clients_per_round)
+
+    def rows(self, n: int) -> Tensor:
+        """Uninitialised room for n updates, (n, d)."""
+        return torch.empty(n, self.network.dim, device=self.data.train_x.device)

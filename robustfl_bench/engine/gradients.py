@@ -1,0 +1,197 @@
+"""The gradients of many clients at once: several ways, of which a network chooses one for good."""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.func import functional_call, grad_and_value, vmap
+from torch.nn.grad import conv2d_weight
+
+from robustfl_bench.engine import dense, least_squares
+from robustfl_bench.engine.flat import FlatModule
+from robustfl_bench.engine.samples import Batch
+from robustfl_bench.numerics.products import times_transposed
+
+Criterion = Callable[..., Tensor]
+
+
+def gradients_of(flat: FlatModule, criterion: Criterion, regression: bool) -> "OneByOne":
+    """The fastest way for a network."""
+    layers = _layers_with_simple_gradients(flat.module)
+    if layers is None:
+        return OneByOne(flat, criterion)
+    if regression and least_squares.is_linear_regression(flat.module):
+        return LeastSquares(flat, criterion, layers)
+    if not regression and dense.is_dense(flat.module):
+        return WrittenOut(flat, criterion, layers)
+    return Layerwise(flat, criterion, layers)
+
+
+class OneByOne:
+    """By autograd, client by client: works for every module."""
+
+    def __init__(self, flat: FlatModule, criterion: Criterion) -> None:
+        self._flat, self._criterion = flat, criterion
+
+    def shared(self, params: Tensor, batch: Batch, out: Tensor) -> Tensor:
+        """Write each client's gradient of its mean loss at ``params`` (d,) into its row of ``out`` (n, d).
+
+        Returns the clients' mean losses (n,) float64.
+        """
+        limit = self._flat.chunk(batch.all_x)
+        return torch.cat([self._at(params, part, rows) for part, rows in _chunks(batch, out, limit)])
+
+    def own(self, stack: Tensor, batch: Batch, out: Tensor) -> Tensor:
+        """Write each client's gradient at its own parameters, its row of ``stack`` (n, d), into its row of ``out``.
+
+        Returns the clients' mean losses (n,) float64. The clients take turns: on a CPU a batch over clients reads every
+        client's weights for each of its samples, and nothing stays in the cache.
+        """
+        turns = zip(stack, batch.clients(), out.split(1), strict=True)
+        return torch.cat([self._alone(params, Batch(x, y, (len(y),)), row) for params, (x, y), row in turns])
+
+    def _alone(self, params: Tensor, batch: Batch, out: Tensor) -> Tensor:
+        """What ``shared`` writes and returns, for one client."""
+        return self._by_autograd(params, batch, out)
+
+    def _at(self, params: Tensor, batch: Batch, out: Tensor) -> Tensor:
+        """What ``shared`` writes and returns, for clients whose samples stay in the cache."""
+        return self._by_autograd(params, batch, out)
+
+    def _by_autograd(self, params: Tensor, batch: Batch, out: Tensor) -> Tensor:
+        module, losses = self._flat.hold(params), []
+        for row, x, y in zip(out, batch.x.split(batch.sizes), batch.y.split(batch.sizes), strict=True):
+            loss = self._criterion(module(x), y)
+            gradients = torch.autograd.grad(loss, list(module.parameters()))
+            torch.cat([gradient.reshape(-1) for gradient in gradients], out=row)
+            losses.append(loss.detach().double())
+        return torch.stack(losses)
+
+
+class Layerwise(OneByOne):
+    """For Linear and Conv2d layers: the samples of many clients go through the network in one batch, and only the
+    weight gradients are taken client by client.
+
+    On a GPU one client alone is too little to do, so those with equally many samples go together also where each has
+    parameters of its own.
+    """
+
+    def __init__(self, flat: FlatModule, criterion: Criterion, layers: dict[str, nn.Module]) -> None:
+        super().__init__(flat, criterion)
+        self._tape: list[tuple[str, nn.Module, Tensor, Tensor]] | None = None
+        for name, layer in layers.items():
+            layer.register_forward_hook(self._recorder(name))
+
+    def own(self, stack: Tensor, batch: Batch, out: Tensor) -> Tensor:
+        """As the base; side by side on a GPU."""
+        return super().own(stack, batch, out) if out.device.type == "cpu" else self.side_by_side(stack, batch, out)
+
+    def side_by_side(self, stack: Tensor, batch: Batch, out: Tensor) -> Tensor:
+        """What ``own`` writes and returns, with clients of equally many samples in one batch."""
+
+        def loss(views: dict[str, Tensor], x: Tensor, y: Tensor) -> Tensor:
+            return self._criterion(functional_call(self._flat.module, views, (x,)), y)
+
+        losses = torch.empty(len(out), dtype=torch.float64, device=out.device)
+        sizes, samples = np.array(batch.sizes), batch.clients()
+        for size in np.unique(sizes):
+            alike = np.flatnonzero(sizes == size).tolist()
+            x, y = (torch.stack(parts) for parts in zip(*(samples[i] for i in alike), strict=True))
+            gradients, values = vmap(grad_and_value(loss))(self._flat.views(stack[alike]), x, y)
+            out[alike] = torch.cat([gradients[name].flatten(1) for name in self._flat.slots], dim=1)
+            losses[alike] = values.double()
+        return losses
+
+    def _at(self, params: Tensor, batch: Batch, out: Tensor) -> Tensor:
+        self._tape = []
+        try:
+            logits = self._flat.logits(params, batch.x)
+            tape = self._tape
+        finally:
+            self._tape = None
+        sizes = torch.tensor(batch.sizes, device=batch.x.device)
+        share = torch.repeat_interleave(1.0 / sizes, sizes, output_size=len(batch.y))
+        losses = self._criterion(logits, batch.y, reduction="none") * share
+        deltas = torch.autograd.grad(losses.sum(), [output for _, _, _, output in tape])
+        for (name, layer, inputs, _), delta in zip(tape, deltas, strict=True):
+            self._weight_gradients(name, layer, inputs, delta, batch.sizes, out)
+        return torch.segment_reduce(losses.detach().double(), "sum", lengths=sizes)
+
+    def _weight_gradients(
+        self, name: str, layer: nn.Module, inputs: Tensor, delta: Tensor, sizes: tuple[int, ...], out: Tensor
+    ) -> None:
+        for parameter, _ in layer.named_parameters():
+            start, shape = self._flat.slots[f"{name}.{parameter}" if name else parameter]
+            target = out[:, start : start + shape.numel()]
+            if parameter == "bias":
+                everywhere = [0, 2, 3] if isinstance(layer, nn.Conv2d) else list(range(delta.dim() - 1))
+                for row, part in zip(target, delta.split(sizes), strict=True):
+                    torch.sum(part, dim=everywhere, out=row)
+            elif isinstance(layer, nn.Conv2d):
+                for row, a, g in zip(target, inputs.split(sizes), delta.split(sizes), strict=True):
+                    how = (layer.stride, layer.padding, layer.dilation, layer.groups)
+                    row.copy_(conv2d_weight(a, shape, g, *how).reshape(-1))
+            else:
+                for row, a, g in zip(target, inputs.split(sizes), delta.split(sizes), strict=True):
+                    row.view(shape).copy_(times_transposed(g.flatten(0, -2).T, a.flatten(0, -2).T))
+
+    def _recorder(self, name: str) -> Any:
+        def record(layer: nn.Module, args: tuple[Tensor, ...], output: Tensor) -> Tensor | None:
+            if self._tape is None:
+                return None
+            if not output.requires_grad:  # the first layer: its inputs and weights need no gradient
+                output = output.detach().requires_grad_()
+            self._tape.append((name, layer, args[0].detach(), output))
+            return output
+
+        return record
+
+
+class WrittenOut(Layerwise):
+    """For dense networks under cross-entropy, without autograd (see dense.py)."""
+
+    @torch.no_grad()
+    def _at(self, params: Tensor, batch: Batch, out: Tensor) -> Tensor:
+        return dense.gradients(self._pairs(params), batch.x, batch.y, batch.sizes, self._pairs(out))
+
+    def _alone(self, params: Tensor, batch: Batch, out: Tensor) -> Tensor:
+        return self._at(params, batch, out)
+
+    def _pairs(self, params: Tensor) -> list[dense.Layer]:
+        views = list(self._flat.views(params).values())
+        return list(zip(views[::2], views[1::2], strict=True))
+
+
+class LeastSquares(Layerwise):
+    """For linear regression: straight from the data on a CPU (see least_squares.py)."""
+
+    def shared(self, params: Tensor, batch: Batch, out: Tensor) -> Tensor:
+        """As the base."""
+        on_cpu = out.device.type == "cpu"
+        return least_squares.gradients(params, batch, out) if on_cpu else super().shared(params, batch, out)
+
+
+def _layers_with_simple_gradients(module: nn.Module) -> dict[str, nn.Module] | None:
+    """The parametrised layers by name when each is a Linear or Conv2d that owns its weights alone; else None."""
+    owners = {name: layer for name, layer in module.named_modules() if list(layer.parameters(recurse=False))}
+    simple = all(
+        type(layer) is nn.Linear or (type(layer) is nn.Conv2d and not isinstance(layer.padding, str))
+        for layer in owners.values()
+    )
+    shared = sum(1 for _ in module.parameters()) != sum(len(list(o.parameters(recurse=False))) for o in owners.values())
+    stateful = any(isinstance(layer, nn.Dropout) for layer in module.modules()) or any(True for _ in module.buffers())
+    return owners if simple and not shared and not stateful else None
+
+
+def _chunks(batch: Batch, out: Tensor, limit: int) -> Iterator[tuple[Batch, Tensor]]:
+    """Whole clients at a time, about as many samples as stay in the cache."""
+    first, begin = 0, 0
+    while first < len(batch.sizes):
+        last, end = first, begin
+        while last < len(batch.sizes) and (last == first or end - begin + batch.sizes[last] <= limit):
+            end += batch.sizes[last]
+            last += 1
+        yield Batch(batch.x[begin:end], batch.y[begin:end], batch.sizes[first:last]), out[first:last]
+        first, begin = last, end

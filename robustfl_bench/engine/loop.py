@@ -1,0 +1,46 @@
+"""The loop over rounds. It decides when to evaluate, and is the only place that makes a record."""
+
+from collections.abc import Callable, Iterator
+
+import torch
+
+from robustfl_bench.config.settings import Settings
+from robustfl_bench.engine import rounds
+from robustfl_bench.engine.evaluation import Record, model_metrics, traffic, weight_metrics
+from robustfl_bench.engine.federation import Federation
+from robustfl_bench.engine.rounds import Round
+from robustfl_bench.engine.state import State
+
+Step = Callable[[Federation, State], tuple[State, Round | None]]
+"""Makes the next round. It may return None for a round that is not evaluated, or one that another process records."""
+
+
+def run(federation: Federation, state: State, step: Step = rounds.step) -> Iterator[tuple[State, Record | None]]:
+    """Go on from ``state`` to the last round; yield each new state, with a record where the round is evaluated."""
+    while state.round < federation.settings.rounds:
+        state, happened = step(federation, state)
+        if happened is not None and is_evaluated(federation.settings, state.round):
+            yield state, record(federation, state, happened)
+        else:
+            yield state, None
+
+
+def is_evaluated(settings: Settings, number: int) -> bool:
+    """Whether round ``number`` (from 1) gets a record."""
+    return number % settings.eval_every == 0 or number == settings.rounds
+
+
+def record(federation: Federation, state: State, happened: Round) -> Record:
+    """The row of metrics.csv for a round and the state after it."""
+    row: Record = {"round": happened.number, "lr": happened.lr}
+    losses = [model.losses for model in happened.models if model.losses is not None]
+    if losses:
+        row["train_loss"] = float(torch.cat(losses).mean())
+    row |= model_metrics(federation, state.params, happened.cohorts)
+    row |= weight_metrics(happened.models)
+    row["non_finite_updates"] = sum(model.non_finite for model in happened.models)
+    row |= traffic(federation, happened.number)
+    if len(happened.models) > 1:
+        row["empty_clusters"] = sum(not len(cohort) for cohort in happened.cohorts)
+        row["untrained_clusters"] = sum(model.aggregate is None for model in happened.models)
+    return row

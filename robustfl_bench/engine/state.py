@@ -1,0 +1,92 @@
+"""What a run carries from one round to the next: it is the checkpoint."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+import torch
+from torch import Tensor
+
+Remembered = dict[str, Tensor]
+
+
+@dataclass(frozen=True)
+class Memory:
+    """What the parts remember of one model: tensors by name, none before a part has stored something.
+
+    A round gives a new ``rule``, ``attack`` and ``server`` (the server's optimizer). ``local`` is what the local
+    updates of ``honest`` and of ``byzantine`` clients remember; it is large and changed in place.
+    """
+
+    rule: Remembered = field(default_factory=dict)
+    attack: Remembered = field(default_factory=dict)
+    server: Remembered = field(default_factory=dict)
+    local: dict[str, Remembered] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class ModelState:
+    """One model in a round: ``params`` (d,), its ``previous`` aggregate (d,), and what is remembered of it."""
+
+    round: int
+    params: Tensor
+    previous: Tensor | None
+    memory: Memory
+
+
+@dataclass(frozen=True)
+class State:
+    """The state after ``round`` rounds.
+
+    ``params`` (k, d) are the models, one unless there is a clustering, and ``previous`` (k, d) their last aggregates.
+    ``memory`` has one entry for each model. ``choice`` (clients,) is each client's fixed model; None where there is no
+    clustering, or one whose clients choose in every round. ``weights`` (N,) are the clients' weights in the last
+    aggregate, for a single model and a rule that gives weights.
+    """
+
+    round: int
+    params: Tensor
+    memory: tuple[Memory, ...]
+    previous: Tensor | None = None
+    choice: Tensor | None = None
+    weights: Tensor | None = None
+
+    @staticmethod
+    def start(params: Tensor, choice: Tensor | None = None) -> State:
+        """The state before the first round, from the initial models (k, d)."""
+        return State(0, params, tuple(Memory() for _ in params), choice=choice)
+
+    def model(self, number: int) -> ModelState:
+        """The state of one model."""
+        previous = None if self.previous is None else self.previous[number]
+        return ModelState(self.round, self.params[number], previous, self.memory[number])
+
+    @property
+    def changes_in_place(self) -> bool:
+        """Whether part of the state changes during a round, so that a round cut short must not be stored."""
+        return any(remembered for memory in self.memory for remembered in memory.local.values())
+
+    def stored(self) -> dict[str, Any]:
+        """The state as plain containers of tensors, for a checkpoint."""
+        return _shallow(self) | {"memory": [_shallow(memory) for memory in self.memory]}
+
+    @staticmethod
+    def restored(stored: Mapping[str, Any], device: torch.device) -> State:
+        """The state that ``stored`` made, with its tensors on ``device``."""
+        values = _on(dict(stored), device)
+        return State(**values | {"memory": tuple(Memory(**memory) for memory in values["memory"])})
+
+
+def _shallow(instance: Any) -> dict[str, Any]:
+    """A dataclass as a dict; nothing is copied, unlike with ``dataclasses.asdict``."""
+    return {field.name: getattr(instance, field.name) for field in fields(instance)}
+
+
+def _on(value: Any, device: torch.device) -> Any:
+    if isinstance(value, dict):
+        return {key: _on(item, device) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_on(item, device) for item in value]
+    return value.to(device) if isinstance(value, Tensor) else value

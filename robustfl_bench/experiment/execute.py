@@ -1,0 +1,186 @@
+"""Run an experiment in its folder: load, train, record, resume."""
+
+import shlex
+import time
+import traceback
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from omegaconf import DictConfig
+
+from robustfl_bench.config.parts import GROUPS
+from robustfl_bench.errors import ConfigError, Interrupted
+from robustfl_bench.experiment.machine import choose_threads, facts, threads
+from robustfl_bench.experiment.plan import InfeasibleError, Plan, plan
+from robustfl_bench.experiment.rows import written
+from robustfl_bench.experiment.summary import digest, results, tell
+from robustfl_bench.results import store
+
+
+@dataclass(frozen=True)
+class Call:
+    """How a run was asked for: the option chosen in each group, the overrides, and the words before them."""
+
+    choices: Mapping[str, str] = field(default_factory=dict)
+    overrides: Sequence[str] = ()
+    program: Sequence[str] = ("robustfl-bench",)
+
+    @property
+    def command(self) -> str:
+        """The command, quoted for a shell."""
+        return shlex.join([*self.program, *self.overrides])
+
+
+class RunFailed(RuntimeError):
+    """A run ended in an unexpected error; the traceback is in its folder (exit code 1)."""
+
+
+def execute(cfg: DictConfig, call: Call | None = None, train: "Train | None" = None) -> float:
+    """Run the experiment, or go on with it, or print its stored result; ``train`` may do it in another way.
+
+    Returns the final test accuracy, or where there are no classes the distance from the true parameters.
+
+    Raises ConfigError, DataError, RunLocked, OSError (results folder) with nothing written, Interrupted, or RunFailed.
+    """
+    planned = plan(cfg)
+    call = call or Call()
+    folder = _folder(planned, call)
+    if (stored := _stored(folder)) is not None:
+        return stored
+    # Missing data and impossible partitions are errors of the call, not failures of a run: nothing is written yet.
+    data = _load(planned)
+    federation = _federation(planned, data)
+    folder.open(planned.config)
+    try:
+        if (stored := _stored(folder)) is not None:  # by another process, while this one loaded its data
+            return stored
+        folder.reopen()
+        summary, trace = _attempt(planned, data, federation, folder, train or _train)
+        summary = _facts(planned, folder, call) | summary
+        folder.finish(summary, trace)
+    finally:
+        folder.close()
+    if summary["status"] == store.FAILED:
+        raise RunFailed(f"{summary['error']} (traceback in {folder.path / 'error.txt'})")
+    return tell(folder, summary, "result")
+
+
+def _attempt(
+    planned: Plan, data: Any, federation: Any, folder: store.RunFolder, train: "Train"
+) -> tuple[dict[str, Any], str | None]:
+    """Train; returns how it ended, and the traceback of a failure."""
+    outcome: dict[str, Any] = {"status": store.FAILED, "error": None}
+    try:
+        with threads(choose_threads(planned, len(data.train_y))) as number:
+            outcome |= {"num_threads": number, "device": str(data.train_x.device)}
+            outcome |= train(planned, federation, folder)
+        return outcome | {"status": store.FINISHED} | results(folder), None
+    except Interrupted:
+        raise
+    except ConfigError:  # found when a part was first used
+        folder.discard()
+        raise
+    except Exception as error:
+        outcome["error"] = f"{type(error).__name__}: {' '.join(str(error).split())}"
+        return outcome, traceback.format_exc()
+
+
+def take_part(cfg: DictConfig, call: Call, train: "Train") -> None:
+    """Train as a client of an experiment whose results another process writes; raises ConfigError or DataError."""
+    planned = plan(cfg)
+    data = _load(planned)
+    with threads(choose_threads(planned, len(data.train_y))):
+        train(planned, _federation(planned, data), _folder(planned, call))
+
+
+def _stored(folder: store.RunFolder) -> float | None:
+    """Print and return the result of a finished run, else None."""
+    summary = folder.summary()
+    if summary is None or summary["status"] != store.FINISHED:
+        return None
+    return tell(folder, summary, "stored result")
+
+
+def record_infeasible(error: InfeasibleError, call: Call) -> None:
+    """Leave a run folder that says why this cell of a sweep cannot be run."""
+    folder = _folder(error.plan, call)
+    folder.open(error.plan.config)
+    try:
+        outcome = {"status": store.INFEASIBLE, "error": str(error)}
+        folder.finish(_facts(error.plan, folder, call) | outcome)
+    finally:
+        folder.close()
+
+
+def _folder(planned: Plan, call: Call) -> store.RunFolder:
+    s, chosen = planned.settings, call.choices
+    attack = f"{chosen.get('attack', 'attack')}{s.num_byzantine}" if s.num_byzantine else "none"
+    groups = [chosen.get("partition", ""), attack, chosen.get("aggregator", "")]
+    if planned.parts.clustering is not None:
+        groups.append(chosen.get("clustering", ""))
+    name = store.slug(planned.parts.dataset.name, *groups, f"s{s.seed}")
+    return store.RunFolder(s.results_dir, name, planned.run_id)
+
+
+def _facts(planned: Plan, folder: store.RunFolder, call: Call) -> dict[str, Any]:
+    """What the summary of a run says of it, however it ended."""
+    seconds = folder.path / "timings.csv"
+    rows = seconds.read_text().split()[1:] if seconds.exists() else []
+    return {
+        "run_id": folder.run_id,
+        "name": folder.path.name,
+        "choices": {group: call.choices[group] for group in GROUPS if group in call.choices},
+        "scale": planned.settings.scale,
+        "variant": planned.settings.variant,
+        "command": call.command,
+        "reference_id": planned.reference_id,
+        "seconds": round(sum(float(row.split(",")[1]) for row in rows), 3),
+    } | facts()
+
+
+def _load(planned: Plan) -> Any:
+    import torch
+
+    from robustfl_bench import datasets
+
+    s = planned.settings
+    device = ("cuda" if torch.cuda.is_available() else "cpu") if s.device == "auto" else s.device
+    if device.startswith("cuda") and not torch.cuda.is_available():
+        raise ConfigError(f"device={s.device} but no CUDA device is visible; use device=cpu or device=auto")
+    return datasets.load(planned.parts.dataset, s.data_dir, torch.device(device))
+
+
+def _federation(planned: Plan, data: Any) -> Any:
+    from robustfl_bench.engine.federation import Federation
+
+    return Federation(planned.settings, planned.parts, data)
+
+
+Train = Callable[[Plan, Any, store.RunFolder], Mapping[str, Any]]
+
+
+def _train(planned: Plan, federation: Any, folder: store.RunFolder) -> Mapping[str, Any]:
+    import torch
+
+    from robustfl_bench.engine.loop import run
+    from robustfl_bench.engine.rounds import initial_state
+    from robustfl_bench.engine.state import State
+
+    s = planned.settings
+    torch.set_float32_matmul_precision(s.precision)
+    state, saved = initial_state(federation), folder.checkpoint()
+    if saved is not None:
+        state = State.restored(saved["state"], state.params.device)
+    stored = time.monotonic()
+    try:
+        for state in written(run(federation, state), folder, federation, state.round):  # noqa: B020
+            if time.monotonic() - stored >= s.checkpoint_seconds and state.round < s.rounds:
+                folder.save_checkpoint({"state": state.stored()})
+                stored = time.monotonic()
+    except (KeyboardInterrupt, SystemExit):
+        if not state.changes_in_place:  # in the middle of a round the clients' memory is ahead of the state
+            folder.cut(state.round)
+            folder.save_checkpoint({"state": state.stored()})
+        raise
+    return {"model_sha256": digest(state.params)}

@@ -1,0 +1,68 @@
+"""A round as one client of the ring makes it."""
+
+from dataclasses import replace
+
+import numpy as np
+
+from robustfl_bench.communication.ring import Ring, form_of
+from robustfl_bench.engine.federation import Federation
+from robustfl_bench.engine.loop import is_evaluated
+from robustfl_bench.engine.rounds import Round, Trained, server_step, zero_non_finite
+from robustfl_bench.engine.state import State
+from robustfl_bench.experiment.summary import digest
+from robustfl_bench.ring.link import Link, RingBroken
+from robustfl_bench.ring.reduce import reduced
+from robustfl_bench.updates import Aggregate
+
+GO_ON = "the same command goes on from the last checkpoint"
+
+
+class RingStep:
+    """The step of client ``link.rank``: the honest clients come first, in their order, then the Byzantine ones.
+
+    All clients end a round with the same model. In a round that is evaluated they tell each other what a record needs,
+    and the first client returns it. ``payload`` are then the bytes of updates that each client sent in that round.
+    """
+
+    def __init__(self, link: Link, federation: Federation) -> None:
+        ids = np.concatenate([federation.honest_ids, federation.byzantine_ids])[[link.rank]]
+        honest = link.rank < len(federation.honest_ids)
+        self.payload: list[int] = []
+        self._link, self._ids = link, ids.tolist()
+        self._samples = federation.unpoisoned(ids) if honest else federation.poisoned(ids)
+        self._row = federation.rows(1)
+
+    def __call__(self, federation: Federation, state: State) -> tuple[State, Round | None]:
+        """The next round; raises RingBroken."""
+        try:
+            return self._round(federation, state)
+        except RingBroken as error:
+            number = state.round + 1
+            raise RingBroken(f"client {self._link.rank} stops in round {number}: {error}; {GO_ON}") from error
+
+    def _round(self, federation: Federation, state: State) -> tuple[State, Round | None]:
+        parts, model, before = federation.parts, state.model(0), self._link.payload
+        communication, lr = parts.communication, parts.schedule(federation.settings.lr, state.round)
+        assert isinstance(communication, Ring)
+        kept = model.memory.local.setdefault("own", {})
+        updates = federation.train(self._samples, [0], self._ids, "batches", model, self._row, kept)
+        non_finite = zero_non_finite(updates.matrix)
+        vector = reduced(self._link, updates.matrix[0], form_of(parts.aggregator), communication.counting)
+        params, server = server_step(parts, model.params, vector, lr, model.memory.server)
+        memory = replace(model.memory, server=server)
+        after = replace(state, round=state.round + 1, params=params[None], memory=(memory,))
+        if not is_evaluated(federation.settings, after.round):
+            return after, None
+        assert updates.losses is not None
+        same = int(digest(after.params)[:12], 16)
+        sent = self._link.payload - before
+        told = self._link.gather([float(updates.losses[0]), non_finite, sent, same])
+        if len(set(told[:, 3].tolist())) > 1:
+            raise RuntimeError(f"the clients' models differ after round {after.round}")
+        self.payload = told[:, 2].int().tolist()
+        if self._link.rank:
+            return after, None
+        num_honest = len(federation.honest_ids)
+        losses, count = told[:num_honest, 0].clone(), int(told[:, 1].sum())
+        trained = Trained(params, losses, Aggregate(vector), num_honest, count, memory)
+        return after, Round(after.round, lr, federation.cohorts.of(state), (trained,))

@@ -1,0 +1,1 @@
+"""What the server does with an aggregate: one step of an optimizer, for each model."""

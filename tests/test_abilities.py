@@ -1,0 +1,135 @@
+"""Abilities are defaults of base classes: a misspelt one fails when the class is made."""
+
+from __future__ import annotations
+
+import importlib
+import math
+import pkgutil
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar
+
+import pytest
+
+from robustfl_bench import aggregators, attacks
+from robustfl_bench.attacks.wrapped import Wrapped
+from robustfl_bench.config.parts import GROUPS, Parts
+from robustfl_bench.interfaces import (
+    Aggregator,
+    Attack,
+    ConfigError,
+    Dataset,
+    LocalUpdate,
+    Partition,
+    check_fields,
+)
+
+
+@pytest.mark.parametrize(
+    ("base", "body", "message"),
+    [
+        (
+            LocalUpdate,
+            {"send_models": True},
+            r"Own.send_models is no ability of LocalUpdate; is 'sends_models' meant\?",
+        ),
+        (Partition, {"by_owners": True}, "is 'by_owner' meant"),
+        (Attack, {"need_honest": property(lambda self: False)}, "is 'needs_honest' meant"),
+        (Aggregator, {"rings": cached_property(lambda self: None)}, "is 'ring' meant"),
+        (Aggregator, {"checks": lambda self, n: None}, "is 'check' meant"),
+        (Attack, {"crafted": lambda self, view: view.own}, "no ability of Attack; is 'craft"),
+        (Attack, {"reprot": staticmethod(lambda losses, honest: losses)}, "is 'report' meant"),
+        (Attack, {"__annotations__": {"present_": "ClassVar[bool]"}, "present_": True}, "is 'present' meant"),
+        (Dataset, {"__annotations__": {"conten": ClassVar[str]}, "conten": "words"}, "is 'content' meant"),
+    ],
+)
+def test_a_misspelt_ability_fails_when_the_class_is_made(base: type, body: dict[str, Any], message: str) -> None:
+    with pytest.raises(TypeError, match=message):
+        type("Own", (base,), body)
+
+
+def test_fields_methods_and_declared_attributes_are_a_parts_own() -> None:
+    @dataclass(frozen=True)
+    class Family(Dataset):
+        scale: float = 1.0
+        mean: ClassVar[float]
+        _cache = 3
+
+        def draw(self) -> None:
+            """A method of its own."""
+
+        def load(self, folder: Any) -> Any:
+            return folder
+
+    class Member(Family):
+        name = "member"
+        mean = 0.5
+
+    assert Member(2.0).mean == 0.5 and Member().content == "numbers"
+    with pytest.raises(TypeError, match=r"Other\.means is no ability of Dataset; is 'mean' meant"):
+        type("Other", (Family,), {"means": 1})
+
+
+def test_a_part_without_what_its_kind_must_do_cannot_be_made() -> None:
+    class Empty(Aggregator):
+        pass
+
+    with pytest.raises(TypeError, match="abstract method"):
+        Empty()  # type: ignore[abstract]
+
+
+def classes(package: Any, base: type) -> list[type]:
+    modules = [
+        importlib.import_module(f"{package.__name__}.{module.name}")
+        for module in pkgutil.iter_modules(package.__path__)
+    ]
+    return [
+        value
+        for module in modules
+        for value in vars(module).values()
+        if isinstance(value, type) and issubclass(value, base) and value.__module__ == module.__name__
+    ]
+
+
+def test_attacks_say_whether_they_craft() -> None:
+    found = [attack for attack in classes(attacks, Attack) if not issubclass(attack, Wrapped)]
+    assert len(found) > 15
+    assert {attack for attack in found if attack.crafts} == {a for a in found if a.craft is not Attack.craft}  # type: ignore[attr-defined]
+
+
+def test_every_rule_is_an_aggregator_and_every_group_a_field() -> None:
+    assert len(classes(aggregators, Aggregator)) > 20
+    assert tuple(Parts.__dataclass_fields__) == GROUPS and "server_optimizer" in GROUPS
+
+
+@dataclass
+class Checked:
+    whole: int = 1
+    maybe: int | None = None
+    real: float = 0.5
+
+    def __post_init__(self) -> None:
+        check_fields(self, whole=(0, 9), maybe=(0, 9), real=(0, math.inf))
+
+
+class Inherits(Checked):
+    """Has the fields of its base."""
+
+
+@pytest.mark.parametrize("made", [Checked, Inherits])
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"whole": 2.5}, "whole must be a whole number, got 2.5"),
+        ({"whole": True}, "whole must be a whole number, got True"),
+        ({"whole": None}, "whole must be a whole number, got None"),
+        ({"maybe": 2.5}, "maybe must be a whole number or null, got 2.5"),
+        ({"real": "1"}, "real must be a number, got '1'"),
+        ({"whole": 10}, r"whole must be in \[0, 9\], got 10"),
+    ],
+)
+def test_fields_are_checked_where_annotations_are_strings(made: type, fields: dict[str, Any], message: str) -> None:
+    assert isinstance(Checked.__annotations__["whole"], str), "this module postpones its annotations"
+    with pytest.raises(ConfigError, match=message):
+        made(**fields)
+    made(whole=3, maybe=None, real=2)

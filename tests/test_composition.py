@@ -1,0 +1,196 @@
+"""Configs made without Hydra are those that Hydra makes, and a config that was run can be run again."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from robustfl_bench.config import options, presets
+from robustfl_bench.errors import ConfigError
+from robustfl_bench.experiment.plan import InfeasibleError
+from tests import presets as hydra
+from tests.conftest import Bench, config_of, run_folders
+
+EXPERIMENTS = sorted(
+    str(path.relative_to(options.CONF / "experiment").with_suffix(""))
+    for path in (options.CONF / "experiment").rglob("*.yaml")
+    if "params" in path.read_text()
+)
+SMALL = ("rounds=2", "model.hidden=[8]", "num_clients=8", "num_byzantine=2")
+
+
+def plain(tree: object) -> object:
+    return json.loads(json.dumps(tree))
+
+
+def test_all_presets_are_seen() -> None:
+    assert len(EXPERIMENTS) > 40
+
+
+@pytest.mark.parametrize("scale", ["paper", "quick"])
+@pytest.mark.parametrize("name", EXPERIMENTS)
+def test_a_sweep_and_its_runs_are_those_of_hydra(name: str, scale: str) -> None:
+    base = [f"+experiment={name}", f"scale={scale}"]
+    jobs, runs = hydra.jobs(name, f"scale={scale}"), presets.sweep(base)
+    assert [{f"{key}={value}" for key, value in job.items()} for job in jobs] == [{*run} - {*base} for run in runs]
+    for index in {0, len(jobs) - 1} if scale == "paper" else {len(jobs) // 2}:
+        try:
+            expected = hydra.planned(name, jobs[index], f"scale={scale}")
+        except InfeasibleError as error:
+            expected = error.plan
+        resolved = presets.resolve(runs[index])
+        assert plain(resolved.identity) == plain(expected.identity), runs[index]
+        assert resolved.run_id == expected.run_id
+
+
+@pytest.mark.parametrize(
+    "overrides",
+    [
+        ["lr=5e-4", "partition=dirichlet", "partition.alpha=1e-2"],
+        ["aggregator=b_krum", "aggregator@aggregator.rule=trmean", "aggregator.rule.num_byzantine=1", "attack=ipm"],
+        ["partition=step", "partition.alpha=inf", "batch_size=8", "lr=1"],
+        ["+setting=arfl/ten_clients", "+method=arfl/mkrum", "attack=none"],
+        ["server_data.samples_per_class=[4,4,4,4,4,4,4,4,4,4]", "dataset=digits", "num_byzantine_declared=1"],
+        ["clustering=ifca", "dataset=rotated_digits", "partition=natural"],
+    ],
+)
+def test_single_runs_are_those_of_hydra(overrides: list[str]) -> None:
+    assert plain(presets.resolve(overrides).identity) == plain(hydra.single(*overrides).identity)
+
+
+@pytest.mark.parametrize(
+    ("overrides", "message"),
+    [
+        (["aggregator=krumm"], "unknown aggregator 'krumm'; there are: arfl, average"),
+        (["+setting=boba/minst"], "unknown setting 'boba/minst'"),
+        (["aggregator.num_selected=3"], "no setting 'aggregator.num_selected'"),
+        (["no_such=3"], "no setting 'no_such'"),
+        (["krum"], "an override is KEY=VALUE, got 'krum'"),
+    ],
+)
+def test_what_does_not_exist_is_named(overrides: list[str], message: str) -> None:
+    with pytest.raises(ConfigError, match=message.replace("(", r"\(")):
+        presets.resolve(overrides)
+
+
+def test_a_null_is_no_setting_and_no_attack_has_no_attackers() -> None:
+    assert presets.resolve(["batch_size=null"]).run_id == presets.resolve([]).run_id
+    assert presets.resolve(["attack=ipm", "num_byzantine=0"]).run_id == presets.resolve(["attack=none"]).run_id
+    assert "corruption" not in presets.resolve([]).identity
+
+
+def test_the_reference_is_average_without_attack_and_all_else_equal() -> None:
+    run = presets.resolve(
+        ["+setting=boba/mnist", "aggregator=b_krum", "attack=ipm", "pre_aggregation=bucketing", "seed=3"]
+    )
+    expected = presets.resolve(["+setting=boba/mnist", "aggregator=average", "attack=none", "seed=3"])
+    assert presets.identity(presets.reference(run.config)) == expected.identity
+
+
+def test_options_that_may_be_null_are_written_out_where_null_is_not_the_default() -> None:
+    """A null counts as an absent setting, so an absent one must not mean something else than null."""
+    import dataclasses
+    from importlib import import_module
+
+    from robustfl_bench.config.parts import GROUPS
+
+    seen = 0
+    for group in GROUPS:
+        for name in options.names(group):
+            content = options.option(group, name)
+            if "_target_" not in content:
+                continue
+            module, _, kind = content["_target_"].rpartition(".")
+            for field in dataclasses.fields(getattr(import_module(module), kind)):
+                if "None" in str(field.type) and field.default not in (None, dataclasses.MISSING):
+                    seen += 1
+                    assert field.name in content, f"{group}={name} must name {field.name}"
+    assert seen
+
+
+# --- running a config again ------------------------------------------------------------------------------------------
+
+
+def test_a_finished_run_is_found_and_a_changed_one_is_made(bench: Bench, tmp_path: Path) -> None:
+    bench("aggregator=b_mkrum", "attack=ipm", "aggregator.rule.num_selected=3", *SMALL)
+    (first,) = run_folders(tmp_path / "results").values()
+    same = bench(f"rerun={first}")
+    assert same.code == 0 and same.out.startswith("stored result")
+    other = bench(f"rerun={first}", "aggregator.rule.num_selected=2", "seed=5")
+    assert other.code == 0, other.err
+    folders = run_folders(tmp_path / "results")
+    (second,) = (path for path in folders.values() if path != first)
+    config = config_of(first)
+    config["aggregator"]["rule"]["num_selected"] = 2  # type: ignore[index]
+    assert config_of(second) == config | {"seed": 5}
+
+
+def test_a_rule_is_swapped_with_what_the_server_declares(bench: Bench, tmp_path: Path) -> None:
+    bench("aggregator=trmean", "attack=ipm", "num_byzantine_declared=3", *SMALL)
+    (first,) = run_folders(tmp_path / "results").values()
+    assert bench(f"rerun={first}", "aggregator=krum").code == 0
+    (krum,) = (path for path in run_folders(tmp_path / "results").values() if "krum" in path.name)
+    assert config_of(krum)["aggregator"]["num_byzantine"] == 3  # type: ignore[index]
+
+
+def test_several_folders_are_a_sweep(bench: Bench, tmp_path: Path) -> None:
+    for rule in ("krum", "coomed"):
+        bench(f"aggregator={rule}", "attack=ipm", *SMALL)
+    folders = ",".join(map(str, run_folders(tmp_path / "results").values()))
+    outcome = bench("-m", f"reference={folders}", "seed=0,1")
+    assert outcome.code == 0, outcome.err
+    references = [path for path in run_folders(tmp_path / "results").values() if "-average-" in path.name]
+    assert {config_of(path)["seed"] for path in references} == {0, 1}
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (None, "no run folder"),
+        ("][", "cannot read"),
+        ("a: 1", "is not the config of a run"),
+        ("7", "is not the config"),
+    ],
+)
+def test_what_is_no_config_is_refused(bench: Bench, tmp_path: Path, content: str | None, message: str) -> None:
+    (tmp_path / "run").mkdir()
+    if content is not None:
+        (tmp_path / "run" / "config.yaml").write_text(content)
+    outcome = bench("rerun=run")
+    assert outcome.code == 2 and message in outcome.err and len(outcome.err.splitlines()) == 1
+
+
+METHODS = sorted(
+    str(path.relative_to(options.CONF / "method").with_suffix("")) for path in (options.CONF / "method").rglob("*.yaml")
+)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_the_reference_of_every_method_composes(bench: Bench, tmp_path: Path, method: str) -> None:
+    """Down to the missing data: nothing but the files of the data set keeps the command from running."""
+    command = (options.CONF / "method" / f"{method}.yaml").read_text().splitlines()[1]
+    asked = command.removeprefix("# robustfl-bench ").split("  ")[0].split()
+    setting = presets.resolve([word for word in asked if not word.startswith("+experiment")] or asked)
+    folder = tmp_path / "run"
+    folder.mkdir()
+    (folder / "config.yaml").write_text(json.dumps(presets.defining(setting.config)))
+    outcome = bench(f"reference={folder}", "rounds=1", "results_dir=out")
+    assert outcome.code in (0, 3), outcome.err
+    if outcome.code == 3:
+        assert "not found" in outcome.err or "missing" in outcome.err or "prepare" in outcome.err
+
+
+# --- doors -----------------------------------------------------------------------------------------------------------
+
+
+def test_a_preset_without_its_plus_is_told_how(bench: Bench) -> None:
+    outcome = bench("setting=boba/mnist")
+    assert outcome.code == 2 and "write +setting=" in outcome.err
+
+
+def test_a_sweep_without_m_says_how_many_runs_it_has(bench: Bench, tmp_path: Path) -> None:
+    outcome = bench("+experiment=demo")
+    assert outcome.code == 2 and "sweeps aggregator, attack, seed: 36 runs; add -m" in outcome.err
+    assert not (tmp_path / "results").exists()
+    single = bench("+experiment=demo", "aggregator=krum", "attack=none", "seed=0", "rounds=1", "eval_every=1")
+    assert single.code == 0, single.err
