@@ -49,5 +49,4 @@ class ClippedTrMean(Aggregator):
         factors = torch.from_numpy(centre.factors()).to(updates.device)
         near = (1 - factors).to(updates.matrix.dtype)[:, None] * centre.aggregate().vector
         clipped = Updates(factors.to(updates.matrix.dtype)[:, None] * updates.matrix + near)
-        kept = slice(self.num_byzantine, updates.n - self.num_byzantine)
-        return Aggregate(clipped.by_sorted_column(lambda values: values[:, kept].mean(1)))
+        return Aggregate(clipped.sorted_mean(self.num_byzantine, updates.n - self.num_byzantine))

@@ -1,0 +1,36 @@
+"""Trimmed mean that puts the last aggregate in the place of what it trims: ``tm_history`` of FL-Byzantine-Library."""
+
+import math
+from dataclasses import dataclass
+
+from robustfl_bench.interfaces import Aggregator, ConfigError, ServerView, check_fields
+from robustfl_bench.updates import Aggregate, Updates
+
+
+@dataclass(frozen=True)
+class HistoryTrMean(Aggregator):
+    """``(sum of the values kept + 2f times the last aggregate) / n`` in every coordinate; needs n > 2f.
+
+    The f largest and f smallest values of a coordinate are not kept. In the first round it is the trimmed mean.
+    """
+
+    num_byzantine: int
+
+    def __post_init__(self) -> None:
+        check_fields(self, num_byzantine=(0, math.inf))
+
+    def check(self, n: int) -> None:
+        """Raise ConfigError when trimming leaves nothing of n clients."""
+        if n <= 2 * self.num_byzantine:
+            raise ConfigError(
+                f"history TrMean needs n > 2f, got n={n}, f={self.num_byzantine}; lower num_byzantine_declared"
+            )
+
+    def __call__(self, updates: Updates, server: ServerView) -> Aggregate:
+        self.check(updates.n)
+        n, f = updates.n, self.num_byzantine
+        trimmed = updates.sorted_mean(f, n - f)
+        if server.previous is None:
+            return Aggregate(trimmed)
+        share = 2 * f / n
+        return Aggregate((1 - share) * trimmed + share * server.previous)
