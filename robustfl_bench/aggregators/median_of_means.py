@@ -1,0 +1,53 @@
+"""Geometric median of means (Chen, Su, Xu, POMACS 2017, Algorithm 2, https://arxiv.org/abs/1705.05491)."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+import torch
+
+from robustfl_bench.interfaces import Aggregator, ConfigError, ServerView, check_fields
+from robustfl_bench.numerics.gram_space import weiszfeld
+from robustfl_bench.updates import Aggregate, Updates
+
+
+@dataclass(frozen=True)
+class MedianOfMeans(Aggregator):
+    """Geometric median of the means of ``num_groups`` groups of clients, which are drawn anew every round.
+
+    The theory asks for more than 2f groups; null takes 2f + 1. One group is the mean, n groups are the geometric
+    median. In the paper the groups stay the same. ``eps`` and ``max_iter`` are those of the rule geomed.
+    """
+
+    exempt: ClassVar[Mapping[str, str]] = {"order": "groups are drawn by position in the matrix"}
+
+    num_byzantine: int
+    num_groups: int | None = None
+    eps: float = 1e-8
+    max_iter: int = 1000
+
+    def __post_init__(self) -> None:
+        check_fields(self, num_byzantine=(0, math.inf), num_groups=(1, math.inf), eps=(0, math.inf))
+        check_fields(self, max_iter=(1, math.inf))
+
+    @property
+    def _groups(self) -> int:
+        return 2 * self.num_byzantine + 1 if self.num_groups is None else self.num_groups
+
+    def check(self, n: int) -> None:
+        """Raise ConfigError when there are fewer clients than groups."""
+        if n < self._groups:
+            raise ConfigError(
+                f"median of means needs n >= groups, got n={n}, groups={self._groups}; lower num_byzantine_declared"
+            )
+
+    def __call__(self, updates: Updates, server: ServerView) -> Aggregate:
+        self.check(updates.n)
+        mixing = torch.zeros(self._groups, updates.n, dtype=torch.float64)
+        for row, members in zip(mixing, np.array_split(server.rng.permutation(updates.n), self._groups), strict=True):
+            row[members] = 1 / len(members)
+        means = updates.mix(mixing.to(updates.device))
+        weights = weiszfeld(means.gram.cpu().numpy(), np.ones(means.n), self.eps, self.max_iter)
+        return means.combine(torch.from_numpy(weights).to(updates.device))
