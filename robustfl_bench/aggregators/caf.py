@@ -21,10 +21,10 @@ class Caf(Aggregator):
     """Of the weighted means that a spectral filter passes through, the one whose covariance has the least norm.
 
     All clients begin with trust 1. In each pass a client's trust is multiplied by ``1 - t_i / max t``, t_i being its
-    squared deviation from the weighted mean along the top eigenvector of the weighted covariance and the maximum being
-    over clients of some trust left (in ByzFL over all). The filter ends when a trust of no more than n - 2f is left, so
-    it needs n > 2f; f = 0 is the mean. ByzFL approximates the eigenvector by one step of the power method from a random
-    vector; here it is exact.
+    squared deviation from the weighted mean along the top eigenvector of the weighted covariance. The maximum is over
+    clients of some trust left; in ByzFL it is over all, and far attackers without trust keep the filter from ending.
+    It ends when a trust of no more than n - 2f is left, so it needs n > 2f; f = 0 is the mean. ByzFL approximates the
+    eigenvector by one step of the power method from a random vector; here it is exact.
     """
 
     num_byzantine: int

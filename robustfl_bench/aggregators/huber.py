@@ -1,9 +1,7 @@
 """The minimiser of Huber's loss of the updates' distances (Zhao, Yu, Wan, AAAI 2024, https://arxiv.org/abs/2308.12581)."""
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 import torch
@@ -24,10 +22,6 @@ class Huber(Aggregator):
     median on: means with weights ``m_i min(1, threshold / |x_i - y|)``, until a step is no longer than ``eps`` times
     the median distance from the medoid, or after ``max_iter`` steps.
     """
-
-    exempt: ClassVar[Mapping[str, str]] = {
-        "robust": "attackers may have most of the samples",
-    }
 
     threshold: float | None = None
     weighted: bool = True
