@@ -470,6 +470,13 @@ class Communication(Part):
 class PreAggregation(Part):
     """Prepares the updates for the rule; every known one is linear in them."""
 
+    def check(self, n: int) -> None:
+        """Raise ConfigError when n clients are too few; called before any data are loaded."""
+
+    def num_made(self, n: int) -> int:
+        """How many updates it makes of n: as many, unless overridden."""
+        return n
+
     @abstractmethod
     def __call__(self, updates: Updates, rng: np.random.Generator) -> Updates:
         """Most return ``updates.mix(mixing)``."""

@@ -217,7 +217,8 @@ class Updates:
         mixed.n, mixed.d, mixed.device = len(mixing), self.d, self.device
         mixed.counts = (mixing != 0).to(self.counts) @ self.counts
         mixed.losses = None if self.losses is None else mixing @ self.losses
-        mixed._matrix, mixed._source = None, (self, mixing)
+        source, before = self._source if self._source is not None and self._matrix is None else (self, None)
+        mixed._matrix, mixed._source = None, (source, mixing if before is None else mixing @ before)
         return mixed
 
     def append(self, rows: Tensor, counts: Tensor, storage: Tensor) -> "Updates":

@@ -36,7 +36,7 @@ def rule(name):
 
 def test_every_config_is_seen():
     assert len(AGGREGATORS) >= 30
-    assert names("pre_aggregation") == ["bucketing", "none"]
+    assert names("pre_aggregation") == ["arc", "bucketing", "clipping", "nnm", "none"]
 
 
 @pytest.mark.parametrize("name", AGGREGATORS)

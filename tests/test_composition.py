@@ -52,6 +52,9 @@ def test_a_sweep_and_its_runs_are_those_of_hydra(name: str, scale: str) -> None:
         ["+setting=arfl/ten_clients", "+method=arfl/mkrum", "attack=none"],
         ["server_data.samples_per_class=[4,4,4,4,4,4,4,4,4,4]", "dataset=digits", "num_byzantine_declared=1"],
         ["clustering=ifca", "dataset=rotated_digits", "partition=natural"],
+        ["pre_aggregation=bucketing", "pre_aggregation.bucketing.bucket_size=4"],
+        ["pre_aggregation=[clipping,nnm]", "pre_aggregation.clipping.radius=0.5", "num_byzantine_declared=2"],
+        ["aggregator=b_krum", "pre_aggregation@aggregator.pre_aggregation=nnm", "num_byzantine=1"],
     ],
 )
 def test_single_runs_are_those_of_hydra(overrides: list[str]) -> None:
@@ -77,6 +80,32 @@ def test_a_null_is_no_setting_and_no_attack_has_no_attackers() -> None:
     assert presets.resolve(["batch_size=null"]).run_id == presets.resolve([]).run_id
     assert presets.resolve(["attack=ipm", "num_byzantine=0"]).run_id == presets.resolve(["attack=none"]).run_id
     assert "corruption" not in presets.resolve([]).identity
+
+
+def test_a_chain_is_known_by_its_steps_and_their_order() -> None:
+    runs = ["none", "clipping", "[clipping]", "[clipping,nnm]", "[nnm,clipping]", "[none,nnm]", "nnm"]
+    ids = {run: presets.resolve([f"pre_aggregation={run}"]).run_id for run in runs}
+    assert ids["clipping"] == ids["[clipping]"] and ids["nnm"] == ids["[none,nnm]"]
+    assert len(set(ids.values())) == 5
+    assert len(presets.sweep(["pre_aggregation=none,nnm,[clipping,nnm]", "seed=0,1"])) == 6
+    with pytest.raises(ConfigError, match="unknown pre_aggregation 'mnn'; there are: arc, bucketing"):
+        presets.resolve(["pre_aggregation=[nnm,mnn]"])
+
+
+def test_a_chain_is_run_and_run_again(bench: Bench, tmp_path: Path) -> None:
+    chain = ["pre_aggregation=[clipping,bucketing,nnm]", "pre_aggregation.clipping.radius=0.5", "attack=ipm"]
+    first = bench(*chain, *SMALL)
+    assert first.code == 0, first.err
+    (folder,) = run_folders(tmp_path / "results").values()
+    steps = config_of(folder)["pre_aggregation"]["steps"]
+    assert [step["_target_"].split(".")[-1] for step in steps] == ["Clipping", "Bucketing", "Nnm"]
+    assert steps[0]["radius"] == 0.5
+    summary = json.loads((folder / "summary.json").read_text())
+    assert summary["choices"]["pre_aggregation"] == "[clipping,bucketing,nnm]"
+    again = bench(f"rerun={folder}")
+    assert again.code == 0 and "stored result" in again.out, again.err
+    changed = bench(f"rerun={folder}", "pre_aggregation=nnm")
+    assert changed.code == 0 and len(run_folders(tmp_path / "results")) == 2, changed.err
 
 
 def test_the_reference_is_average_without_attack_and_all_else_equal() -> None:

@@ -28,7 +28,8 @@ def words(line: str) -> list[str]:
 
 def command_of(path: Path) -> list[str]:
     """The words of the command that a file of conf/ begins with."""
-    first = next(line for line in path.read_text(encoding="utf-8").splitlines() if line != "# @package _global_")
+    lines = path.read_text(encoding="utf-8").splitlines()
+    first = next(line for line in lines if not line.startswith("# @package "))
     assert first.startswith("# "), f"{path}: {first}"
     return words(first.removeprefix("# "))
 

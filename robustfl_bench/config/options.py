@@ -84,6 +84,34 @@ def option(group: str, name: str, nested: tuple[tuple[str, str], ...] = (), sear
 
 
 @cache
+def chosen(group: str, written: str, nested: tuple[tuple[str, str], ...] = (), search: Search = HERE) -> dict[str, Any]:
+    """The content of a group for which ``krum``, or a list such as ``[clipping,nnm]``, is written.
+
+    A file can say at its top where in the group its content goes, as in ``# @package pre_aggregation.nnm``, so that
+    several options have room. Raises FileNotFoundError for an option that does not exist.
+    """
+    content = dict[str, Any]()
+    for name in listed(written):
+        place = _place(group, name, search)
+        own = option(group, name, nested, search)
+        content = merge(content, {place: own} if place else own)
+    return content
+
+
+def listed(written: str) -> list[str]:
+    """The options that ``krum``, or a list such as ``[clipping,nnm]``, stands for."""
+    names = parse(written)
+    return [str(name) for name in names] if isinstance(names, list) else [written]
+
+
+def _place(group: str, name: str, search: Search) -> str | None:
+    """The key of its group to which an option's content goes, None for the group itself."""
+    file = find(f"{group}/{name}", search)
+    found = re.match(rf"# @package {group}\.(\w+)\n", file.read_text(encoding="utf-8")) if file else None
+    return found[1] if found else None
+
+
+@cache
 def defaults() -> tuple[Mapping[str, str], Mapping[str, Any]]:
     """The option of each group, and the scalars of a run, when nothing else is asked for: what config.yaml says."""
     content = dict(load("config"))

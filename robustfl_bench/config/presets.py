@@ -27,6 +27,7 @@ PRESETS = ("setting", "method", "threat", "experiment")
 
 UNHASHED = ("num_byzantine_declared",)  # rules hold it themselves, where they use it
 
+_CHAIN = "robustfl_bench.pre_aggregations.chain.Chain"
 _INNERMOST = re.compile(r"\$\{([^${}]*)\}")
 _FLOATS = {field.name for field in fields(Settings) if field.type in (float, "float")}
 
@@ -55,7 +56,7 @@ def resolve(overrides: Sequence[str], search: Search = HERE) -> Resolved:
     given = _parsed(overrides)
     choices, tree, _ = _composed(given, search)
     config = {key: tree.get(key) or None if key in GROUPS else tree[key] for key in (*SCALARS, *GROUPS)}
-    resolved = _interpolated(config, config)
+    resolved = chained(_interpolated(config, config))
     for name in _FLOATS:
         resolved[name] = float(resolved[name]) if isinstance(resolved[name], int) else resolved[name]
     return Resolved(tuple(overrides), resolved, choices)
@@ -80,9 +81,21 @@ def swept(overrides: Sequence[str], search: Search = HERE) -> dict[str, list[str
     return {key: _values(str(_interpolated(value, tree))) for key, value in params.items()}
 
 
+def chained(config: Mapping[str, Any]) -> dict[str, Any]:
+    """The config with its pre-aggregations, which are chosen by name, as one part: alone as it is, several as a chain.
+
+    Their order is part of the identity, and mappings have none there.
+    """
+    steps = config.get("pre_aggregation") or {}
+    if not steps or "_target_" in steps:
+        return dict(config)
+    parts = list(steps.values())
+    return {**config, "pre_aggregation": parts[0] if len(parts) == 1 else {"_target_": _CHAIN, "steps": parts}}
+
+
 def defining(config: Mapping[str, Any]) -> dict[str, Any]:
     """The part of a whole resolved config that a run folder keeps. Without Byzantine clients there is no attack."""
-    kept = {key: config[key] for key in DEFINING if key in config}
+    kept = {key: value for key, value in chained(config).items() if key in DEFINING}
     return kept if is_attacked(config) else kept | {"num_byzantine": 0, "attack": options.option("attack", "none")}
 
 
@@ -170,9 +183,12 @@ def _composed(
 
 def _option(group: str, name: str, nested: tuple[tuple[str, str], ...], search: Search) -> dict[str, Any]:
     try:
-        return options.option(group, name, nested, search)
+        return options.chosen(group, name, nested, search)
     except FileNotFoundError:
-        raise ConfigError(f"unknown {group} {name!r}; there are: {', '.join(options.names(group, search))}") from None
+        unknown = next(one for one in options.listed(name) if not options.exists(group, one, search))
+        raise ConfigError(
+            f"unknown {group} {unknown!r}; there are: {', '.join(options.names(group, search))}"
+        ) from None
 
 
 def _preset(path: str, search: Search) -> Mapping[str, Any]:

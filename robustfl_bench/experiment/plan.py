@@ -102,8 +102,11 @@ def _check_feasible(planned: Plan) -> None:
     parts = planned.parts
     if parts.communication is not None:
         parts.communication.check(parts)
-    if parts.pre_aggregation is None:
-        parts.aggregator.check(planned.settings.clients_per_round)
+    n, mixing = planned.settings.clients_per_round, parts.pre_aggregation
+    if mixing is not None:
+        mixing.check(n)
+    if mixing is None or mixing.num_made(n) == n:  # on fewer updates than clients, a rule is run whatever it guarantees
+        parts.aggregator.check(n)
 
 
 def _reason(error: InstantiationException) -> str:

@@ -22,6 +22,10 @@ class Bucketing(PreAggregation):
     def __post_init__(self) -> None:
         check_fields(self, bucket_size=(1, math.inf))
 
+    def num_made(self, n: int) -> int:
+        """The number of groups."""
+        return math.ceil(n / self.bucket_size)
+
     def __call__(self, updates: Updates, rng: np.random.Generator) -> Updates:
         order = rng.permutation(updates.n)
         buckets = [order[start : start + self.bucket_size] for start in range(0, updates.n, self.bucket_size)]

@@ -1,0 +1,37 @@
+"""ARC, adaptive robust clipping: the longest updates are shortened to the length of the next one.
+
+Allouah, Guerraoui, Gupta, Jellouli, Rizk, Stephan, ICLR 2025, Algorithm 2, https://arxiv.org/abs/2405.14432.
+"""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from robustfl_bench.interfaces import PreAggregation, check_fields
+from robustfl_bench.numerics.clipping import clip_factors
+from robustfl_bench.numerics.ranking import num_kept
+from robustfl_bench.updates import Updates
+
+
+@dataclass(frozen=True)
+class Arc(PreAggregation):
+    """The updates, of which the ``floor(2 f / n (n - f))`` longest are shortened to the length of the next one.
+
+    f = 0 leaves them as they are.
+    """
+
+    num_byzantine: int
+
+    def __post_init__(self) -> None:
+        check_fields(self, num_byzantine=(0, math.inf))
+
+    def check(self, n: int) -> None:
+        """Raise ConfigError when f leaves no client."""
+        num_kept("ARC", n, self.num_byzantine)
+
+    def __call__(self, updates: Updates, rng: np.random.Generator) -> Updates:
+        n, f = updates.n, self.num_byzantine
+        shortened = 2 * f * num_kept("ARC", n, f) // n
+        radius = float(updates.norms.sort().values[n - 1 - shortened])
+        return updates.mix(clip_factors(updates.norms, radius).diag())

@@ -1,0 +1,33 @@
+"""Several pre-aggregations, one after the other."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from robustfl_bench.interfaces import PreAggregation
+from robustfl_bench.updates import Updates
+
+
+@dataclass(frozen=True)
+class Chain(PreAggregation):
+    """Each of ``steps`` is given what the one before it makes: ``pre_aggregation=[clipping,nnm]`` clips, then mixes."""
+
+    steps: Sequence[PreAggregation]
+
+    def check(self, n: int) -> None:
+        """What each step requires of the number of updates that it is given."""
+        for step in self.steps:
+            step.check(n)
+            n = step.num_made(n)
+
+    def num_made(self, n: int) -> int:
+        """How many updates the last step makes."""
+        for step in self.steps:
+            n = step.num_made(n)
+        return n
+
+    def __call__(self, updates: Updates, rng: np.random.Generator) -> Updates:
+        for step in self.steps:
+            updates = step(updates, rng)
+        return updates

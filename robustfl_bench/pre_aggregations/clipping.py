@@ -1,0 +1,26 @@
+"""Static clipping: no update stays longer than a radius (Allouah et al., ICLR 2025, section 3, as ByzFL has it).
+
+https://arxiv.org/abs/2405.14432
+"""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from robustfl_bench.interfaces import PreAggregation, check_fields
+from robustfl_bench.numerics.clipping import clip_factors
+from robustfl_bench.updates import Updates
+
+
+@dataclass(frozen=True)
+class Clipping(PreAggregation):
+    """The updates, those longer than ``radius`` shortened to it; 2 is ByzFL's default."""
+
+    radius: float = 2.0
+
+    def __post_init__(self) -> None:
+        check_fields(self, radius=(0, math.inf))
+
+    def __call__(self, updates: Updates, rng: np.random.Generator) -> Updates:
+        return updates.mix(clip_factors(updates.norms, self.radius).diag())

@@ -1,0 +1,38 @@
+"""NNM, nearest neighbour mixing: every update becomes the mean of those nearest to it.
+
+Allouah, Farhadkhani, Guerraoui, Gupta, Pinot, Stephan, AISTATS 2023, Algorithm 2, https://arxiv.org/abs/2302.01772.
+"""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from robustfl_bench.interfaces import PreAggregation, check_fields
+from robustfl_bench.numerics.ranking import num_kept
+from robustfl_bench.updates import Updates
+
+
+@dataclass(frozen=True)
+class Nnm(PreAggregation):
+    """Means of the n - f updates nearest to each, itself included. f = 0 makes all of them the mean.
+
+    Updates at the same distance share the places that are left.
+    """
+
+    num_byzantine: int
+
+    def __post_init__(self) -> None:
+        check_fields(self, num_byzantine=(0, math.inf))
+
+    def check(self, n: int) -> None:
+        """Raise ConfigError when f leaves no client."""
+        num_kept("NNM", n, self.num_byzantine)
+
+    def __call__(self, updates: Updates, rng: np.random.Generator) -> Updates:
+        kept = num_kept("NNM", updates.n, self.num_byzantine)
+        dists = updates.sq_dists
+        last = dists.sort(dim=1).values[:, kept - 1 : kept]
+        nearer, equal = (dists < last).double(), (dists == last).double()
+        shares = (kept - nearer.sum(dim=1, keepdim=True)) / equal.sum(dim=1, keepdim=True)
+        return updates.mix((nearer + shares * equal) / kept)
