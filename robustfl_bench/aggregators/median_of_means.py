@@ -40,7 +40,8 @@ class MedianOfMeans(Aggregator):
         """Raise ConfigError when there are fewer clients than groups."""
         if n < self._groups:
             raise ConfigError(
-                f"median of means needs n >= groups, got n={n}, groups={self._groups}; lower num_byzantine_declared"
+                f"median of means needs n >= {self._groups} (groups), got n={n}, f={self.num_byzantine}; "
+                "lower num_groups or num_byzantine_declared"
             )
 
     def __call__(self, updates: Updates, server: ServerView) -> Aggregate:
