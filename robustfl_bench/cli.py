@@ -69,17 +69,17 @@ def _call(runtime: Any, cfg: DictConfig) -> Call:
     """How a run was asked for, as a user would ask for it again."""
     written = [item for item in runtime.overrides.task if item.split("=")[0].lstrip("+") not in stored.FORMS]
     overrides = [*([cfg.origin] if cfg.origin else []), *written]
-    named = {group: _named(name, cfg[group]) for group, name in runtime.runtime.choices.items() if group in GROUPS}
+    named = {group: runtime.runtime.choices.get(group) or _named(cfg[group]) for group in GROUPS}
     folders = [source.path for source in runtime.runtime.config_sources if source.provider == "command-line"]
     program = ["robustfl-bench", *(word for folder in folders for word in ("--config-dir", folder))]
     return Call(named, overrides, program)
 
 
-def _named(choice: Any, part: Any) -> str:
-    """The option that was chosen, or the list of them; for a part without an option, the name of its module."""
-    if choice:
-        return str(choice) if isinstance(choice, str) else f"[{','.join(choice)}]"
-    return str(part["_target_"]).split(".")[-2] if part else "none"
+def _named(part: Any) -> str:
+    """The name of a part that was configured without an option, that of its module; or the list of chosen options."""
+    if not part:
+        return "none"
+    return str(part["_target_"]).split(".")[-2] if "_target_" in part else f"[{','.join(part)}]"
 
 
 def _store(group: str, name: str, content: Mapping[str, Any]) -> None:

@@ -64,7 +64,7 @@ def test_single_runs_are_those_of_hydra(overrides: list[str]) -> None:
 @pytest.mark.parametrize(
     ("overrides", "message"),
     [
-        (["aggregator=krumm"], "unknown aggregator 'krumm'; there are: arfl, average"),
+        (["aggregator=krumm"], "unknown aggregator 'krumm'; there are: arfl, autogm, average"),
         (["+setting=boba/minst"], "unknown setting 'boba/minst'"),
         (["aggregator.num_selected=3"], "no setting 'aggregator.num_selected'"),
         (["no_such=3"], "no setting 'no_such'"),
