@@ -95,7 +95,8 @@ def chained(config: Mapping[str, Any]) -> dict[str, Any]:
 
 def defining(config: Mapping[str, Any]) -> dict[str, Any]:
     """The part of a whole resolved config that a run folder keeps. Without Byzantine clients there is no attack."""
-    kept = {key: value for key, value in chained(config).items() if key in DEFINING}
+    whole = chained(config)
+    kept = {key: whole[key] or None if key in GROUPS else whole[key] for key in DEFINING if key in whole}
     return kept if is_attacked(config) else kept | {"num_byzantine": 0, "attack": options.option("attack", "none")}
 
 
