@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from robustfl_bench.results.store import RunFolder
-from tests.conftest import Bench, contents, run_folders, start
+from tests.conftest import Bench, contents, run_folders, start, state_of
 
 RUN = (
     "rounds=400",
@@ -70,7 +70,7 @@ def test_kills_at_random_rounds_change_no_byte(bench: Bench, tmp_path: Path, run
             continue
         kills += 1
         (checkpoint,) = (tmp_path / "cut").glob("runs/*/checkpoint.pt")
-        resumed_from.add(torch.load(checkpoint, weights_only=True)["state"]["round"])
+        resumed_from.add(state_of(checkpoint)["round"])
     assert len(resumed_from) >= min(3, wanted - 1), "the kills should hit different rounds"
     assert bench(*run, "results_dir=cut").code == 0
     assert contents(tmp_path / "cut") == contents(tmp_path / "whole")
@@ -109,5 +109,5 @@ def test_sigterm_leaves_a_checkpoint_to_go_on_from(bench: Bench, tmp_path: Path)
     process.communicate(timeout=30)
     assert process.returncode == 143
     ((_, folder),) = run_folders(tmp_path / "results").items()
-    assert torch.load(folder / "checkpoint.pt", weights_only=True)["state"]["round"] >= 15
+    assert state_of(folder / "checkpoint.pt")["round"] >= 15
     assert not (folder / "summary.json").exists()

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import yaml
 
 from robustfl_bench.config.options import flatten
+from robustfl_bench.results.writing import Damaged as Damaged
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -35,10 +36,6 @@ _YAML_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # libyaml is ten t
 
 class NoRuns(LookupError):
     """There is nothing to show; one line says where was looked and what to do (exit code 3)."""
-
-
-class Damaged(ValueError):
-    """A file of a run folder cannot be read; one line says which and why."""
 
 
 def load(results_dir: str | Path) -> pd.DataFrame:
