@@ -105,7 +105,8 @@ def test_table_1_is_printed_with_its_formulas(tmp_path: Path) -> None:
     on_ring, at_server = (plan(cfg) for cfg in cfgs)
     for planned, bits in ((on_ring, {"bits_per_client": 4572493.2}), (at_server, {"bits_total": 447872000})):
         folder = RunFolder(tmp_path, "any", planned.run_id)
-        folder.open(planned.config)
+        folder.open()
+        folder.begin(planned.config)
         folder.append("metrics.csv", {"round": 1, "test_accuracy": 0.1} | bits)
         summary = {"status": "finished", "scale": "paper", "final": {"test_accuracy": 0.1}, "choices": {}}
         folder.finish(summary)

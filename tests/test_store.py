@@ -279,7 +279,8 @@ def test_a_full_disk_is_named_with_a_remedy_and_the_run_goes_on_later(bench: Ben
 
 def test_half_a_row_is_taken_back(tmp_path: Path) -> None:
     folder = RunFolder(tmp_path, "any", "0" * 8)
-    folder.open({})
+    folder.open()
+    folder.begin({})
     folder.append("metrics.csv", {"round": 1, "test_accuracy": 0.5})
     before = (folder.path / "metrics.csv").read_bytes()
     program = (
@@ -326,9 +327,7 @@ def test_what_is_only_named_like_a_run_does_not_take_its_place(bench: Bench, tmp
     assert [path.name for path in (runs / f"notes-{name[-8:]}").iterdir()] == ["notes.txt"]
 
 
-def test_a_copied_run_folder_is_named_and_the_others_are_read(
-    bench: Bench, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_copied_run_folder_is_named_and_the_others_are_read(bench: Bench, tmp_path: Path) -> None:
     bench(*SMALL)
     bench(*SMALL, "seed=1")
     first, second = sorted(run_folders(tmp_path / "results").values())
@@ -355,7 +354,8 @@ STAMP = {"run": "a", "code": "b", "data": "c"}
 
 def opened(tmp_path: Path, rounds: int = 3) -> RunFolder:
     folder = RunFolder(tmp_path, "any", "0" * 8)
-    folder.open({})
+    folder.open()
+    folder.begin({})
     for number in range(1, rounds + 1):
         folder.append("metrics.csv", {"round": number, "test_accuracy": 0.1 * number})
     return folder

@@ -58,11 +58,11 @@ def execute(cfg: DictConfig, call: Call | None = None, train: "Train | None" = N
     # Missing data and impossible partitions are errors of the call, not failures of a run: nothing is written yet.
     data = _load(planned)
     federation = _federation(planned, data)
-    folder.open(planned.config)
+    folder.open()
     try:
         if (stored := _stored(planned, folder)) is not None:  # by another process, while this one loaded its data
             return stored
-        folder.reopen()
+        folder.begin(planned.config)
         summary, trace = _attempt(planned, data, federation, folder, train or _train)
         summary = _facts(planned, folder, call, summary["device"]) | summary
         folder.finish(summary, trace)
@@ -143,8 +143,9 @@ def _say(message: str) -> None:
 def record_infeasible(error: InfeasibleError, call: Call) -> None:
     """Leave a run folder that says why this cell of a sweep cannot be run."""
     folder = _folder(error.plan, call)
-    folder.open(error.plan.config)
+    folder.open()
     try:
+        folder.begin(error.plan.config)
         outcome = {"status": store.INFEASIBLE, "error": str(error)}
         folder.finish(_facts(error.plan, folder, call, None) | outcome)
     finally:

@@ -225,6 +225,7 @@ def _read_summary(folder: Path) -> dict[str, Any]:
     for name in ("error", "command", "reference_command"):
         facts[name] = one_line(summary.get(name) or "")
     facts |= {
+        "name": summary.get("name"),  # which a copy of the folder does not have
         "state": summary["status"],
         "rounds_done": _number(final, "round"),
         "final_accuracy": _number(final, "test_accuracy"),
@@ -269,7 +270,7 @@ def _recall(final: dict[str, Any]) -> list[float] | None:
 def _name_copies(rows: tuple[dict[str, Any], ...]) -> None:
     """Mark folders that are no run's, and all but one folder of the same run, as damaged: they would count twice."""
     used: dict[str, str] = {}
-    for row in sorted(rows, key=lambda row: row["state"] != "finished"):
+    for row in sorted(rows, key=lambda row: (row["state"] != "finished", row.pop("name", None) != row["run"])):
         if id_of(Path(row["folder"])) is None:
             row |= {"state": "damaged", "error": row["error"] or "its name does not end in the id of a run"}
         elif row["run_id"] in used:

@@ -16,7 +16,7 @@ from typing import Any
 import yaml
 from filelock import FileLock, Timeout
 
-from robustfl_bench.config import options, presets
+from robustfl_bench.config import options
 from robustfl_bench.results import sealed
 from robustfl_bench.results.writing import Damaged, named, remove_leftovers, write_atomically
 
@@ -60,6 +60,8 @@ def oddity(path: Path) -> str | None:
 
 def _config_id(path: Path) -> str | None:
     """The id of the run that a ``config.yaml`` defines; None if it cannot be read as one."""
+    from robustfl_bench.config import presets  # which imports NumPy, and who only looks at results does not wait for it
+
     try:
         config = options.parse(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, yaml.YAMLError):
@@ -149,8 +151,8 @@ class RunFolder:
             raise Damaged(f"summary.json is damaged: its status must be one of {', '.join(ENDED)}")
         return summary
 
-    def open(self, config: Mapping[str, Any]) -> None:
-        """Create the folder, take its lock and write the config; raises RunLocked or CannotWrite."""
+    def open(self) -> None:
+        """Create the folder and take its lock; raises RunLocked or CannotWrite."""
         with named(self.path):
             self.path.mkdir(parents=True, exist_ok=True)
             self._lock = FileLock(self.path / ".lock")
@@ -160,11 +162,6 @@ class RunFolder:
                 raise RunLocked(f"{self.path} is being written by another process") from None
             for name in OWN:
                 remove_leftovers(self.path / name)
-        try:
-            write_atomically(self.path / "config.yaml", yaml.safe_dump(dict(config), sort_keys=True))
-        except BaseException:
-            self.close()
-            raise
 
     def close(self) -> None:
         """Release the lock."""
@@ -291,9 +288,10 @@ class RunFolder:
             with suppress(OSError):  # not empty
                 self.path.rmdir()
 
-    def reopen(self) -> None:
-        """Forget how an earlier attempt ended."""
+    def begin(self, config: Mapping[str, Any]) -> None:
+        """Forget how an earlier attempt ended, and write the config; raises CannotWrite."""
         self._remove(["summary.json", "error.txt"])
+        write_atomically(self.path / "config.yaml", yaml.safe_dump(dict(config), sort_keys=True))
 
     def _remove(self, names: Iterable[str]) -> None:
         for name in names:
