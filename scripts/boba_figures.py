@@ -19,14 +19,10 @@ from typing import Any
 import matplotlib.pyplot as plt
 import numpy as np
 import torch
-from hydra import compose, initialize_config_dir
-from hydra._internal.core_plugins.basic_sweeper import BasicSweeper
-from hydra.core.override_parser.overrides_parser import OverridesParser
-from omegaconf import OmegaConf
 
-from robustfl_bench import cli, datasets
+from robustfl_bench import datasets
 from robustfl_bench.aggregators.boba import Boba
-from robustfl_bench.config.options import CONF
+from robustfl_bench.config import presets
 from robustfl_bench.engine.federation import Federation
 from robustfl_bench.engine.loop import run
 from robustfl_bench.engine.rounds import initial_state
@@ -36,29 +32,20 @@ from robustfl_bench.numerics.principal import principal_axes, principal_variance
 from robustfl_bench.results.styles import BLACK, BLUE, GREEN, ORANGE, PURPLE, RED, SKY, styles
 from robustfl_bench.updates import Aggregate, Updates
 
-assert cli  # registers the typed settings with hydra
 ATTACKS = ["none", "gauss", "ipm", "lie", "mimic", "minmax", "minsum"]
 LINES = {"fedsgd": "-", "fedavg": "--", "fedprox": ":"}
 Rows = list[dict[str, Any]]
 
 
-def cells(name: str, overrides: list[str]) -> Iterator[tuple[dict[str, str], Federation]]:
+def cells(name: str, given: list[str]) -> Iterator[tuple[dict[str, str], Federation]]:
     """Every run of the preset: its swept values, and its federation."""
-    with initialize_config_dir(str(CONF), version_base="1.3"):
-        parser = OverridesParser.create()
-        chosen = parser.parse_overrides([f"+experiment=boba/{name}", *overrides])
-        single = [item.input_line for item in chosen if not item.is_sweep_override()]
-        preset = compose("config", single, return_hydra_config=True).hydra.sweeper.params
-        params = OmegaConf.to_container(preset, resolve=True)
-        assert isinstance(params, dict)
-        sweep = [*parser.parse_overrides([f"{key}={value}" for key, value in params.items()]), *chosen]
-        (jobs,) = BasicSweeper.split_arguments(sweep, max_batch_size=None)
-        configs = [compose("config", list(job)) for job in jobs]
-    for job, config in zip(jobs, configs, strict=True):
-        planned = plan(config)
+    given = [f"+experiment=boba/{name}", *given]
+    keys = presets.swept(given)
+    for overrides in presets.sweep(given):
+        planned = plan(presets.resolve(overrides).config)
         data = datasets.load(planned.parts.dataset, planned.settings.data_dir, torch.device("cpu"))
-        federation = Federation(planned.settings, planned.parts, data)
-        yield {key: value for key, value in (item.split("=", 1) for item in job) if key in params}, federation
+        swept = {key: value for key, value in (item.split("=", 1) for item in overrides) if key in keys}
+        yield swept, Federation(planned.settings, planned.parts, data)
 
 
 def first_updates(federation: Federation) -> Updates:

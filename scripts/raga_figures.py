@@ -19,19 +19,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from hydra import compose, initialize_config_dir
-from hydra._internal.core_plugins.basic_sweeper import BasicSweeper
-from hydra.core.override_parser.overrides_parser import OverridesParser
 from matplotlib.figure import Figure
-from omegaconf import OmegaConf
 
-from robustfl_bench import cli
+from robustfl_bench.config import presets
 from robustfl_bench.config.options import CONF
-from robustfl_bench.experiment.plan import plan
 from robustfl_bench.results import records
 from robustfl_bench.results.styles import styles
 
-assert cli  # registers the typed settings with hydra
 SHARE = "Byzantine share"
 
 
@@ -57,18 +51,13 @@ WORDS = {"partition.alpha": "phi", "local_update.steps": "local steps K", "+meth
 
 def jobs(name: str, overrides: list[str]) -> list[tuple[dict[str, str], str]]:
     """The swept values and the run id of every run of the preset."""
-    made = []
-    with initialize_config_dir(str(CONF), version_base="1.3"):
-        given = [f"+experiment=raga/{name}", *overrides]
-        params = compose("config", given, return_hydra_config=True).hydra.sweeper.params
-        swept = OmegaConf.to_container(params, resolve=True)
-        assert isinstance(swept, dict)
-        parsed = OverridesParser.create().parse_overrides([f"{key}={value}" for key, value in swept.items()])
-        for job in BasicSweeper.split_arguments(parsed, max_batch_size=None)[0]:
-            values = dict(item.split("=", 1) for item in job)
-            planned = plan(compose("config", [*job, *given]))
-            values[SHARE] = f"{int(values['num_byzantine']) / planned.settings.num_clients:g}"
-            made.append((values, planned.run_id))
+    given, made = [f"+experiment=raga/{name}", *overrides], []
+    keys = presets.swept(given)
+    for run in presets.sweep(given):
+        values = {key: value for key, value in (item.split("=", 1) for item in run) if key in keys}
+        resolved = presets.resolve(run)
+        values[SHARE] = f"{int(values['num_byzantine']) / resolved.config['num_clients']:g}"
+        made.append((values, resolved.run_id))
     return made
 
 

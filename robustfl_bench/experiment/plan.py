@@ -49,12 +49,12 @@ class InfeasibleError(ConfigError):
         self.plan = plan
 
 
-def plan(cfg: DictConfig) -> Plan:
-    """Build and check every part before any data are loaded; raises one ConfigError with all that is wrong."""
-    try:
-        config: dict[str, Any] = OmegaConf.to_container(cfg, resolve=True, throw_on_missing=True)  # type: ignore[assignment]
-    except OmegaConfBaseException as error:
-        raise ConfigError(" ".join(str(error).split())) from None
+def plan(cfg: DictConfig | Mapping[str, Any]) -> Plan:
+    """Build and check every part of a config, composed by Hydra or by ``presets``, before any data are loaded.
+
+    Raises one ConfigError with all that is wrong.
+    """
+    config: dict[str, Any] = _resolved(cfg) if isinstance(cfg, DictConfig) else dict(cfg)
     if unknown := sorted(set(config) - {*SCALARS, *GROUPS}):
         raise ConfigError(f"no setting {', '.join(unknown)}; robustfl-bench --cfg job shows all")
     kept = presets.defining(config)
@@ -69,6 +69,15 @@ def plan(cfg: DictConfig) -> Plan:
     except ConfigError as error:
         raise InfeasibleError(str(error), planned) from None
     return planned
+
+
+def _resolved(cfg: DictConfig) -> dict[str, Any]:
+    """The config without interpolations, as plain containers."""
+    try:
+        config: dict[str, Any] = OmegaConf.to_container(cfg, resolve=True, throw_on_missing=True)  # type: ignore[assignment]
+    except OmegaConfBaseException as error:
+        raise ConfigError(" ".join(str(error).split())) from None
+    return config
 
 
 def _built(config: Mapping[str, Any]) -> Parts:
@@ -92,7 +101,7 @@ def _check_feasible(planned: Plan) -> None:
     """Raise ConfigError when the rule cannot work with these clients, or on this topology."""
     parts = planned.parts
     if parts.communication is not None:
-        parts.communication.check(vars(parts))
+        parts.communication.check(parts)
     if parts.pre_aggregation is None:
         parts.aggregator.check(planned.settings.clients_per_round)
 

@@ -16,7 +16,7 @@ from typing import Any
 import yaml
 from filelock import FileLock, Timeout
 
-from robustfl_bench.config import options
+from robustfl_bench.config import options, presets
 from robustfl_bench.results import sealed
 from robustfl_bench.results.writing import Damaged, named, remove_leftovers, write_atomically
 
@@ -60,8 +60,6 @@ def oddity(path: Path) -> str | None:
 
 def _config_id(path: Path) -> str | None:
     """The id of the run that a ``config.yaml`` defines; None if it cannot be read as one."""
-    from robustfl_bench.config import presets  # which imports NumPy, and who only looks at results does not wait for it
-
     try:
         config = options.parse(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, yaml.YAMLError):
