@@ -445,7 +445,7 @@ def test_of_one_run_in_two_folders_the_copy_is_named_and_not_counted(tmp_path: P
     runs = records.load(tmp_path).set_index("run")
     assert runs.loc[folder.name, "state"] == "finished"
     assert runs.loc[twin.name, "error"] == f"it has the id of {folder.name}; remove one of them"
-    assert pivot(records.load(tmp_path)).rows == ["krum"]
+    assert pivot(records.load(tmp_path)).rows == ("krum",)
 
 
 # --- formats -------------------------------------------------------------------------------------------------------
