@@ -19,7 +19,7 @@ MISTAKES = [
     (["sed=1"], 2, ["no setting 'sed' (did you mean seed?)"]),
     (["aggregator=krum", "aggregator.num_selectd=2"], 2, ["did you mean aggregator.num_selected"]),
     (["aggregator=average", "aggregator.p_min=0"], 2, ["the chosen option of aggregator has no setting"]),
-    (["+bogus=1"], 2, ["no setting bogus"]),
+    (["+bogus=1"], 2, ["no setting 'bogus'"]),
     (["+aggregator.bogus=1"], 2, ["aggregator: no option 'bogus'"]),
     (["rounds=ten"], 2, ["rounds=ten", "could not be converted to Integer"]),
     (["aggregator=mkrum", "aggregator.num_selected=ten"], 2, ["must be a whole number or null, got 'ten'"]),

@@ -16,7 +16,7 @@ from typing import Any
 import yaml
 
 from robustfl_bench.config import options
-from robustfl_bench.config.options import HERE, Search
+from robustfl_bench.config.options import CONF, HERE, Search
 from robustfl_bench.config.parts import GROUPS
 from robustfl_bench.config.resolvers import BY_ROOT, PLAIN, is_attacked
 from robustfl_bench.config.settings import DEFINING, SCALARS, Settings
@@ -29,6 +29,12 @@ UNHASHED = ("num_byzantine_declared",)  # rules hold it themselves, where they u
 
 _INNERMOST = re.compile(r"\$\{([^${}]*)\}")
 _FLOATS = {field.name for field in fields(Settings) if field.type in (float, "float")}
+
+
+def names(group: str) -> list[str]:
+    """The presets of a group, such as ``boba/mnist``, in alphabetical order."""
+    folder = CONF / group
+    return sorted(str(path.relative_to(folder).with_suffix("")) for path in folder.rglob("*.yaml"))
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,7 @@
 """Run an experiment in its folder: load, train, record, resume."""
 
 import shlex
+import sys
 import time
 import traceback
 from collections.abc import Callable, Mapping, Sequence
@@ -11,6 +12,7 @@ from omegaconf import DictConfig
 
 from robustfl_bench.config.parts import GROUPS
 from robustfl_bench.errors import ConfigError, Interrupted
+from robustfl_bench.experiment import memory
 from robustfl_bench.experiment.machine import choose_threads, facts, threads
 from robustfl_bench.experiment.plan import InfeasibleError, Plan, plan
 from robustfl_bench.experiment.rows import written
@@ -36,8 +38,17 @@ class RunFailed(RuntimeError):
     """A run ended in an unexpected error; the traceback is in its folder (exit code 1)."""
 
 
-def execute(cfg: DictConfig, call: Call | None = None, train: "Train | None" = None) -> float:
+def note(line: str) -> None:
+    """Say on stderr what is allowed but may not be meant."""
+    print(f"note: {line}", file=sys.stderr, flush=True)
+
+
+def execute(
+    cfg: DictConfig, call: Call | None = None, train: "Train | None" = None, note: Callable[[str], None] = note
+) -> float:
     """Run the experiment, or go on with it, or print its stored result; ``train`` may do it in another way.
+
+    ``note`` is given what is allowed but may not be meant, line by line, before the first round.
 
     Returns the final test accuracy, or where there are no classes the distance from the true parameters.
 
@@ -48,6 +59,7 @@ def execute(cfg: DictConfig, call: Call | None = None, train: "Train | None" = N
     folder = _folder(planned, call)
     if (stored := _stored(folder)) is not None:
         return stored
+    memory.check(planned)
     # Missing data and impossible partitions are errors of the call, not failures of a run: nothing is written yet.
     data = _load(planned)
     federation = _federation(planned, data)
@@ -56,6 +68,8 @@ def execute(cfg: DictConfig, call: Call | None = None, train: "Train | None" = N
         if (stored := _stored(folder)) is not None:  # by another process, while this one loaded its data
             return stored
         folder.reopen()
+        for line in planned.settings.remarks():
+            note(line)
         summary, trace = _attempt(planned, data, federation, folder, train or _train)
         summary = _facts(planned, folder, call) | summary
         folder.finish(summary, trace)
