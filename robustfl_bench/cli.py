@@ -41,19 +41,23 @@ def _job(cfg: DictConfig) -> float:
     """One run; in a sweep, what cannot be run is reported and recorded, and the other runs go on."""
     runtime = HydraConfig.get()
     sweep = runtime.mode == RunMode.MULTIRUN
-    call = _call(runtime, cfg)
     try:
+        call = _call(runtime, cfg)
         if not sweep:
             _refuse_sweep(runtime)
-        return execute(cfg, call, note=_note_once)
+        try:
+            return execute(cfg, call, note=_note_once)
+        except InfeasibleError as error:
+            if sweep:
+                record_infeasible(error, call)
+            raise
     except Exception as error:
         if not sweep:
             if _TRACEBACKS:
                 raise
             sys.exit(report(error))  # past hydra, which would print a line of its own
-        where = f"[{shlex.join(call.overrides)}]"
+        where = f"[{shlex.join(runtime.overrides.task)}]"
         if isinstance(error, InfeasibleError):
-            record_infeasible(error, call)
             say(f"infeasible: {error}  {where}")
         elif isinstance(error, RunLocked):
             say(f"skipped: {error}")
@@ -137,7 +141,8 @@ def main() -> None:
     try:
         _SAID.clear()
         _check_choices(sys.argv[1:])
-        sys.argv[1:] = stored.expand(sys.argv[1:], _store)
+        expanded = stored.expand(sys.argv[1:], _store)
+        sys.argv[1:] = sorted(expanded, key=lambda word: word not in ("-m", "--multirun"))  # hydra wants it first
         _job()
     except BrokenPipeError:  # the reader of our output has gone, as in `robustfl-bench --help | head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -14,7 +14,7 @@ from robustfl_bench.config import presets, targets
 from robustfl_bench.config.parts import GROUPS, Parts
 from robustfl_bench.config.settings import SCALARS, Settings, check
 from robustfl_bench.errors import ConfigError, near
-from robustfl_bench.interfaces import Dataset, Model
+from robustfl_bench.interfaces import Attack, Dataset, Model
 
 
 @dataclass(frozen=True)
@@ -55,10 +55,12 @@ def plan(cfg: DictConfig | Mapping[str, Any]) -> Plan:
     Raises one ConfigError with all that is wrong.
     """
     config: Mapping[str, Any] = _resolved(cfg) if isinstance(cfg, DictConfig) else cfg
-    kept = presets.defining(config)
     checked = _settings(config)
+    kept = presets.defining(config)
     parts = _built(kept)
     _check_model(parts.model, parts.dataset)
+    if checked.num_byzantine and checked.byzantine_placement == "add":
+        _check_added(parts.attack)
     planned = Plan(checked, parts, kept)
     try:
         _check_feasible(planned)
@@ -72,6 +74,8 @@ def _settings(config: Mapping[str, Any]) -> Settings:
     if unknown := sorted(set(config) - {*SCALARS, *GROUPS}):
         named = ", ".join(f"{name!r}{near(name, (*SCALARS, *GROUPS, *presets.PRESETS))}" for name in unknown)
         raise ConfigError(f"no setting {named}; robustfl-bench --cfg job shows all")
+    if missing := [name for name in (*SCALARS, *GROUPS) if name not in config]:
+        raise ConfigError(f"a run needs {', '.join(missing)}: only what was added with + can be taken away with ~")
     settings = Settings(**{name: config[name] for name in SCALARS})
     check(settings)
     return replace(settings, num_byzantine=presets.defining(config)["num_byzantine"])
@@ -118,6 +122,15 @@ def _reason(error: InstantiationException) -> str:
     if isinstance(cause, TypeError) and "unexpected keyword argument" in text:
         text = f"no option {text.rsplit(' ', 1)[-1]}"
     return " ".join(text.split())
+
+
+def _check_added(attack: Attack) -> None:
+    """Raise ConfigError for an attack that changes data, where Byzantine clients are added and hold none."""
+    if not attack.crafts or type(attack).poison is not Attack.poison:
+        raise ConfigError(
+            f"attack {type(attack).__name__} trains on the Byzantine clients' own data, but added clients hold none: "
+            "set byzantine_placement=replace"
+        )
 
 
 def _check_model(model: Model, dataset: Dataset) -> None:

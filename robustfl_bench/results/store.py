@@ -148,6 +148,9 @@ class RunFolder:
         self.close()
         if not (self.path / "metrics.csv").exists():
             shutil.rmtree(self.path)
+            for folder in (self.path.parent, self.path.parent.parent):
+                if not any(folder.iterdir()):
+                    folder.rmdir()
 
     def reopen(self) -> None:
         """Forget how an earlier attempt ended."""
