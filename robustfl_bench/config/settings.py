@@ -108,7 +108,11 @@ class Settings(Switches, Execution, Defining):
             found.append(
                 f"num_byzantine_declared={self.num_byzantine_declared} is more than all {self.total_clients} clients"
             )
-        if 0 < self.participation <= 1 and round(self.participation * self.total_clients) < 1:
+        if (
+            0 < self.participation <= 1
+            and self.total_clients > 0
+            and round(self.participation * self.total_clients) < 1
+        ):
             found.append(
                 f"participation={self.participation:g} of {self.total_clients} clients leaves no client in a round; "
                 f"take at least {1 / self.total_clients:.2g}"
@@ -124,9 +128,7 @@ class Settings(Switches, Execution, Defining):
                 "a rule has nothing to compare"
             )
         if (honest := self.total_clients - self.num_byzantine) <= self.num_byzantine:
-            found.append(
-                f"{self.num_byzantine} Byzantine clients against {honest} honest ones: no rule promises anything"
-            )
+            found.append(f"{self.num_byzantine} Byzantine clients against {honest} honest: no rule promises anything")
         if self.eval_every > self.rounds:
             found.append(f"eval_every={self.eval_every} is more than rounds={self.rounds}: only the last is evaluated")
         return found
