@@ -4,9 +4,7 @@ A run itself is composed by Hydra. Tables, figures and sweeps need the configs o
 what ``conf/`` uses of Hydra's composition and takes a third of a millisecond for one. A test compares the two.
 """
 
-import hashlib
 import itertools
-import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
@@ -65,7 +63,10 @@ def resolve(overrides: Sequence[str], search: Search = HERE) -> Resolved:
     choices, tree, _ = _composed(given, search)
     config = {key: tree.get(key) or None if key in GROUPS else tree[key] for key in (*SCALARS, *GROUPS)}
     config |= {name: _typed(name, config[name]) for name in SCALARS if not options.refers(config[name])}
-    resolved = _interpolated(config, config)
+    try:
+        resolved = _interpolated(config, config)
+    except RecursionError:
+        raise ConfigError("settings refer to each other in a circle") from None
     resolved |= {name: _typed(name, resolved[name]) for name in SCALARS}
     return Resolved(tuple(overrides), resolved, choices)
 
@@ -107,49 +108,8 @@ def identity(config: Mapping[str, Any]) -> dict[str, Any]:
 def reference(config: Mapping[str, Any]) -> dict[str, Any]:
     """The config of the run that recalls are compared with: Average without Byzantine clients, all else equal."""
     parts = {"attack": "none", "aggregator": "average", "pre_aggregation": "none"}
-    chosen = {group: options.option(group, name) or None for group, name in parts.items()}
-    return {**config, "num_byzantine": 0, **chosen}
-
-
-def identify(identity: Mapping[str, Any]) -> str:
-    """Eight hex digits that stand for everything that defines the experiment."""
-    return hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()[:8]
-
-
-def _canonical(value: Any) -> Any:
-    """A tree without nulls, in which 1.0 is 1 and numbers have twelve digits, as in the CSV that keeps them."""
-    if isinstance(value, Mapping):
-        kept = {key: _canonical(item) for key, item in value.items()}
-        return {key: item for key, item in kept.items() if item is not None and item != {}}
-    if isinstance(value, list):
-        return [_canonical(item) for item in value]
-    if isinstance(value, float):
-        return int(value) if value.is_integer() else float(f"{value:.12g}")
-    return value
-
-
-def _parsed(overrides: Sequence[str]) -> dict[str, str]:
-    """The overrides by key, with its ``+``; of two for one key the last counts."""
-    given = {}
-    for override in overrides:
-        key, equals, value = override.partition("=")
-        if not equals:
-            raise ConfigError(f"an override is KEY=VALUE, got {override!r}")
-        given[key] = value
-    return given
-
-
-def _composed(
-    given: Mapping[str, str], search: Search, swept: bool = False
-) -> tuple[dict[str, str], dict[str, Any], dict[str, Any]]:
-    """The options chosen, the tree of settings with interpolations as written, and what presets sweep."""
-    groups, scalars = options.defaults()
-    presets = {key.lstrip("+"): name for key, name in given.items() if key.lstrip("+").split("/")[0] in PRESETS}
-    chosen = {
-        key: str(_value(name))
-        for key, name in given.items()
-        if key in groups and not (swept and len(_values(name)) > 1)
-    }
+    single = {key: name for key, name in given.items() if not (swept and len(_values(name)) > 1)}
+    chosen = {key: str(_value(name)) for key, name in single.items() if key in groups}
     bodies: list[Mapping[str, Any]] = []
     for group, name in presets.items():
         if not (swept and len(_values(name)) > 1):
@@ -185,9 +145,8 @@ def _option(group: str, name: str, nested: tuple[tuple[str, str], ...], search: 
     try:
         return options.option(group, name, nested, search)
     except (OSError, ValueError):  # also of a name that no file can have
-        raise ConfigError(
-            f"unknown {group} {name!r}{near(name, options.names(group, search))}; there are: {', '.join(options.names(group, search))}"
-        ) from None
+        known = options.names(group, search)
+        raise ConfigError(f"unknown {group} {name!r}{near(name, known)}; there are: {', '.join(known)}") from None
 
 
 def _preset(path: str, search: Search) -> Mapping[str, Any]:
@@ -271,11 +230,9 @@ def _typed(name: str, value: Any) -> Any:
     kinds = get_args(_TYPES[name]) or (_TYPES[name],)
     if Any in kinds or (value is None and NoneType in kinds):
         return value
-    kind, taken = {int: (int, (int, str)), float: (float, (int, float, str)), str: (str, (int, float, str, bool))}[
-        kinds[0]
-    ]
+    kind = kinds[0]
     try:
-        if type(value) in taken:
+        if type(value) in {int: (int, str), float: (int, float, str), str: (str, int, float, bool)}[kind]:
             return kind(value)
     except ValueError:
         pass
