@@ -220,7 +220,8 @@ def judge(arguments: Sequence[str], ended: Ended) -> tuple[str, str]:
     if ended.code is None:
         return "cut off", ""
     lines = [line for line in ended.err.splitlines() if not line.startswith("note: ")]
-    kinds = ("failed: ", "infeasible: ", "skipped: ", "error: ") if sweep else ("error: ",)
+    told = ("failed: ", "infeasible: ", "skipped: ", "Error executing job with overrides: ", "error: ")  # hydra's, too
+    kinds = told if sweep else ("error: ",)
     if ended.code not in (0, 2, 3):
         return "bad", f"exit code {ended.code}"
     if "Traceback" in ended.err or not all(line.startswith(kinds) for line in lines):
