@@ -2,7 +2,7 @@
 
 A part is a subclass. Abilities have their defaults here; a part overrides those that it has. To type checkers some are
 read-only properties: a part may have a class attribute, a field or a property there. Importing this module does not
-import torch, which takes over a second.
+import NumPy or torch, which takes over a second.
 """
 
 from __future__ import annotations
@@ -13,9 +13,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-import numpy as np
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from robustfl_bench.abilities import Part
 from robustfl_bench.errors import ConfigError as ConfigError
@@ -25,9 +24,11 @@ from robustfl_bench.errors import check_fields as check_fields
 from robustfl_bench.errors import check_flags as check_flags
 
 if TYPE_CHECKING:
+    import numpy as np
     import torch
     from torch import Tensor, nn
 
+    from robustfl_bench.config.parts import Parts
     from robustfl_bench.datasets.files import Source
     from robustfl_bench.engine.network import Network
     from robustfl_bench.engine.samples import Samples
@@ -90,6 +91,7 @@ class Data:
         data need not: their matrix products round differently on different processors. So do ``vectors`` made from the
         texts, which follow from ``train_x``; the digest of vectors read from a file is part of ``variant``.
         """
+        import numpy as np
         import torch
 
         total = hashlib.sha256()
@@ -152,9 +154,13 @@ class Dataset(Part):
 
 
 class Partition(Part):
-    """Splits samples over clients by their labels; with ``by_owner`` by their owners."""
+    """Splits samples over clients by their labels; with ``by_owner`` by their owners.
+
+    ``exempt`` may name ``covering`` (some samples go to nobody) or ``empty`` (some clients get none), with the reason.
+    """
 
     by_owner: bool = False
+    exempt: ClassVar[Mapping[str, str]] = MappingProxyType({})
 
     @abstractmethod
     def __call__(self, labels: np.ndarray, num_clients: int, rng: np.random.Generator) -> list[np.ndarray]:
@@ -245,21 +251,15 @@ class AttackView:
     def own(self) -> Tensor:
         return self.train_own(self.params)
 
-    @cached_property
+    @property
     def mean(self) -> Tensor:
         """Mean honest update, (d,)."""
-        return self.honest.matrix.mean(dim=0)
+        return self.honest.mean
 
-    @cached_property
+    @property
     def std(self) -> Tensor:
         """Standard deviation of the honest updates in every coordinate, (d,), with n - 1 in the denominator."""
-        if self.honest.n < 2:
-            return self.mean.new_zeros(self.mean.shape)
-        matrix, total = self.honest.matrix, self.mean.new_empty(self.mean.shape)
-        for start in range(0, self.honest.d, 4096):  # blocks that stay in the cache: 11 times faster than torch.std
-            block = matrix[:, start : start + 4096]
-            total[start : start + 4096] = (block - block.mean(dim=0)).square_().sum(dim=0)
-        return (total / (self.honest.n - 1)).sqrt_()
+        return self.honest.std
 
 
 @dataclass
@@ -281,7 +281,7 @@ class Crafted:
     """What an attack with a memory returns: the ``rows`` that it sends, and what it remembers until the next round."""
 
     rows: Tensor
-    memory: dict[str, Tensor]
+    memory: Mapping[str, Tensor]
 
 
 class Attack(Part):
@@ -408,8 +408,11 @@ class LocalUpdate(Part):
 class Aggregator(Part):
     """A robust rule: a pure function of the updates and of what it remembers.
 
-    ``ring`` is how clients on a ring compute it, None for a rule that needs a server.
+    ``ring`` is how clients on a ring compute it, None for a rule that needs a server. ``exempt`` names the promises of
+    ``testing.PROMISES`` that the rule does not make, each with the reason.
     """
+
+    exempt: ClassVar[Mapping[str, str]] = MappingProxyType({})
 
     if TYPE_CHECKING:
 
@@ -450,7 +453,7 @@ class Communication(Part):
 
     clients_compute_alone: bool = False
 
-    def check(self, parts: Mapping[str, Any]) -> None:
+    def check(self, parts: Parts) -> None:
         """Raise ConfigError unless the parts of an experiment can communicate so."""
 
     @abstractmethod

@@ -100,18 +100,22 @@ def trim_attack(honest, factor):
 
 
 def krum_attack(honest, num_byzantine, krum, least=1e-5):
-    """Full knowledge: minus lambda times the sign of the honest-only choice, lambda halved until Krum falls for it."""
+    """Full knowledge: minus lambda times the sign of the honest-only choice, and whether Krum fell for it.
+
+    Lambda is halved until it does, or given up at ``least`` times the first one.
+    """
     (h, d), n = honest.shape, len(honest) + num_byzantine
     s = np.sign(honest[krum(honest, num_byzantine)])
     sums = [sum(sorted(math.sqrt(sq_dist(g, o)) for j, o in enumerate(honest) if j != i)[: n - num_byzantine - 2])
             for i, g in enumerate(honest)]  # fmt: skip
     scale = min(sums) / ((n - 2 * num_byzantine - 1) * math.sqrt(d))
     scale += max(math.sqrt(sq_dist(g, 0 * g)) for g in honest) / math.sqrt(d)
-    while scale > least:
+    last = least * scale
+    while scale > last:
         if krum(np.vstack([honest, np.tile(-scale * s, (num_byzantine, 1))]), num_byzantine) >= h:
-            break
+            return -scale * s, True
         scale /= 2
-    return -scale * s
+    return -scale * s, False
 
 
 def adaptive(honest, threshold, factor):

@@ -66,7 +66,7 @@ def test_a_sweeper_is_given_the_distance(bench: Bench, tmp_path: Path) -> None:
 def test_without_clustering_nothing_about_it_is_recorded(bench: Bench, tmp_path: Path) -> None:
     bench("rounds=2", "num_clients=10")
     ((_, folder),) = run_folders(tmp_path / "results").items()
-    assert "clustering" not in config_of(folder)
+    assert config_of(folder)["clustering"] is None
     assert "cluster" not in (folder / "metrics.csv").read_text()
     assert plan(composed("clustering=ifca")).run_id != plan(composed()).run_id
 

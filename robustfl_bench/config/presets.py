@@ -94,7 +94,7 @@ def swept(overrides: Sequence[str], search: Search = HERE) -> dict[str, list[str
 
 def defining(config: Mapping[str, Any]) -> dict[str, Any]:
     """The part of a whole resolved config that a run folder keeps. Without Byzantine clients there is no attack."""
-    kept = {key: config[key] for key in DEFINING if key in config}
+    kept = {key: config[key] or None if key in GROUPS else config[key] for key in DEFINING if key in config}
     return kept if is_attacked(config) else kept | {"num_byzantine": 0, "attack": options.option("attack", "none")}
 
 
