@@ -183,7 +183,7 @@ WEIGHTS = {
 
 
 def run(arguments: Sequence[str], seconds: float) -> Ended:
-    """The command in an empty folder of its own, at most for so long."""
+    """The command in an empty folder of its own, with at most so many seconds of computing."""
     before = Path.cwd()
     with tempfile.TemporaryDirectory() as folder, redirect_stdout(io.StringIO()) as out:
         with redirect_stderr(io.StringIO()) as err, warnings.catch_warnings():
@@ -191,26 +191,32 @@ def run(arguments: Sequence[str], seconds: float) -> Ended:
             os.chdir(folder)
             Path("data").mkdir()
             sys.argv = ["robustfl-bench", "data_dir=data", *arguments]
-            signal.setitimer(signal.ITIMER_REAL, seconds)
-            code: int | None = 0
+            cut = False
+
+            def stop(*_: object) -> None:
+                nonlocal cut
+                cut = True  # what is cut off may end in any way
+                raise Capped
+
+            signal.signal(signal.SIGPROF, stop)
+            signal.setitimer(signal.ITIMER_PROF, seconds)
+            code = 0
             try:
                 cli.main()
             except SystemExit as left:
                 code = int(left.code or 0)
-            except Capped:
-                code = None
             except BaseException:
                 code = 1
                 traceback.print_exc()
             finally:
-                signal.setitimer(signal.ITIMER_REAL, 0)
+                signal.setitimer(signal.ITIMER_PROF, 0)
                 os.chdir(before)
         made = [path for path in Path(folder).rglob("*") if path.name != "data" and ".sweep" not in path.parts]
         summaries = [json.loads(path.read_text()) for path in made if path.name == "summary.json"]
         folders = [path for path in made if path.is_dir() and path.parent.name == "runs"]
         partial = len(folders) != len(summaries) or (bool(made) and not folders)
         shutil.rmtree(Path(folder) / "results", ignore_errors=True)
-    return Ended(code, out.getvalue(), err.getvalue(), tuple(summaries), partial)
+    return Ended(None if cut else code, out.getvalue(), err.getvalue(), tuple(summaries), partial)
 
 
 def judge(arguments: Sequence[str], ended: Ended) -> tuple[str, str]:
@@ -262,17 +268,12 @@ def main() -> None:
     parser.add_argument("--count", type=int, default=1200, help="commands (%(default)d)")
     parser.add_argument("--seed", type=int, default=0, help="of the commands (%(default)d)")
     parser.add_argument("--first", type=int, default=0, help="leave out those before (%(default)d)")
-    parser.add_argument("--seconds", type=float, default=10, help="that a command may take (%(default)g)")
+    parser.add_argument("--seconds", type=float, default=10, help="of computing for a command (%(default)g)")
     parser.add_argument("--memory", type=float, default=8, help="GB of addresses for this process (%(default)g)")
     arguments = parser.parse_args()
     run(BASE, 600)  # imports are not interrupted
     limit = int(arguments.memory * 1e9)
     resource.setrlimit(resource.RLIMIT_AS, (limit, resource.getrlimit(resource.RLIMIT_AS)[1]))
-
-    def stop(*_: object) -> None:
-        raise Capped
-
-    signal.signal(signal.SIGALRM, stop)
     outcomes, findings, compared, started = Counter[str](), 0, 0, time.monotonic()
     for index, command in enumerate(commands(arguments.seed, arguments.count)):
         if index < arguments.first:
