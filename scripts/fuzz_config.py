@@ -211,7 +211,9 @@ def run(arguments: Sequence[str], seconds: float) -> Ended:
             finally:
                 signal.setitimer(signal.ITIMER_PROF, 0)
                 os.chdir(before)
-        made = [path for path in Path(folder).rglob("*") if path.name != "data" and ".sweep" not in path.parts]
+        # Of a sweep that comes to nothing Hydra leaves an empty folder.
+        known = ("data", "results", ".sweep") if "-m" in arguments else ("data",)
+        made = [path for path in Path(folder).rglob("*") if path.name not in known and ".sweep" not in path.parts]
         summaries = [json.loads(path.read_text()) for path in made if path.name == "summary.json"]
         folders = [path for path in made if path.is_dir() and path.parent.name == "runs"]
         partial = len(folders) != len(summaries) or (bool(made) and not folders)

@@ -149,7 +149,7 @@ def _composed(
     groups, scalars = options.defaults()
     presets = {key.lstrip("+"): name for key, name in given.items() if key.lstrip("+").split("/")[0] in PRESETS}
     single = {key: name for key, name in given.items() if not (swept and len(_values(name)) > 1)}
-    chosen = {key: str(_value(name)) for key, name in single.items() if key in groups}
+    chosen = {key: str(read_value(name)) for key, name in single.items() if key in groups}
     bodies: list[Mapping[str, Any]] = []
     for group, name in presets.items():
         if not (swept and len(_values(name)) > 1):
@@ -177,7 +177,7 @@ def _composed(
         plain = key.lstrip("+")
         if key in groups or "@" in key or plain.split("/")[0] in PRESETS or (swept and len(_values(value)) > 1):
             continue
-        _set(tree, plain, _value(value), new=key.startswith("+"))
+        _set(tree, plain, read_value(value), new=key.startswith("+"))
     return choices, tree, params
 
 
@@ -246,7 +246,7 @@ def _set(tree: dict[str, Any], key: str, value: Any, new: bool) -> None:
     node[last] = value
 
 
-def _value(text: str) -> Any:
+def read_value(text: str) -> Any:
     """The value that a word of the command line stands for: Hydra's grammar, not YAML's (``yes`` is a word)."""
     text = text.strip()
     inner = text[1:-1]
@@ -254,10 +254,10 @@ def _value(text: str) -> Any:
         case "''" | '""':
             return inner.replace(f"\\{text[0]}", text[0])
         case "[]":
-            return [_value(word) for word in _split(inner)] if inner.strip() else []
+            return [read_value(word) for word in _split(inner)] if inner.strip() else []
         case "{}":
             pairs = [word.partition(":") for word in _split(inner)] if inner.strip() else []
-            return {_value(key): _value(value) for key, _, value in pairs}
+            return {read_value(key): read_value(value) for key, _, value in pairs}
     if (word := text.lower()) in ("null", "true", "false"):
         return {"null": None, "true": True, "false": False}[word]
     if _WHOLE.fullmatch(text):
@@ -298,7 +298,7 @@ def _expression(text: str, root: Mapping[str, Any]) -> Any:
     name, colon, written = text.partition(":")
     if not colon:
         return _looked_up(name, root)
-    arguments = [_value(word) for word in _split(written)]
+    arguments = [read_value(word) for word in _split(written)]
     if name == "oc.select":
         return _looked_up(arguments[0], root, *arguments[1:])
     if name in BY_ROOT:

@@ -41,7 +41,7 @@ def expand(arguments: Sequence[str], store: Callable[[str, str, Mapping[str, Any
     ConfigError when a config would build a part of another package that ``allow=PACKAGE`` does not name.
     """
     given = {key.lstrip("+"): value for key, _, value in (argument.partition("=") for argument in arguments)}
-    allowed = targets.packages(options.parse(given.get("allow", "null")))
+    allowed = targets.packages(presets.read_value(given.get("allow", "null")))
     expanded = []
     for argument in arguments:
         form, equals, value = argument.partition("=")
