@@ -1,6 +1,8 @@
 """The two errors that a user can mend, and the checks of fields that raise them; imports nothing heavy."""
 
+import difflib
 import sys
+from collections.abc import Iterable
 from types import SimpleNamespace
 from typing import Any, get_type_hints
 
@@ -17,6 +19,12 @@ class Interrupted(RuntimeError):
     """A run was cut off from outside; its checkpoints are good and the same command goes on (exit code 1)."""
 
 
+def near(word: str, known: Iterable[str]) -> str:
+    """`` (did you mean a or b?)`` of the known words that are like ``word``; empty when none is."""
+    close = difflib.get_close_matches(word, sorted(known), n=3)
+    return f" (did you mean {' or '.join(close)}?)" if close else ""
+
+
 def check_fields(rule: Any, **bounds: tuple[float, float]) -> None:
     """Raise ConfigError unless every named field is a number in its closed range; ints where the
     field holds one, and None where it may.
@@ -25,7 +33,7 @@ def check_fields(rule: Any, **bounds: tuple[float, float]) -> None:
     """
     for name, (low, high) in bounds.items():
         value = getattr(rule, name)
-        wanted = _type_of_field(type(rule), name)
+        wanted = type_of_field(type(rule), name)
         whole, optional = wanted in (int, int | None), wanted in (int | None, float | None)
         if value is None and optional:
             continue
@@ -37,7 +45,7 @@ def check_fields(rule: Any, **bounds: tuple[float, float]) -> None:
             raise ConfigError(f"{name} must be {limits}, got {value!r}")
 
 
-def _type_of_field(cls: type, name: str) -> Any:
+def type_of_field(cls: type, name: str) -> Any:
     """The annotation of a field, evaluated where its class wrote it as a string (``from __future__ import ...``)."""
     owner = next(base for base in cls.__mro__ if name in vars(base).get("__annotations__", {}))
     annotation = vars(owner)["__annotations__"][name]

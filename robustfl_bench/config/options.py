@@ -116,6 +116,11 @@ def interpolated(value: Any) -> str | None:
     return found[1] if found else None
 
 
+def refers(value: Any) -> bool:
+    """Whether a value, or a part of it, stands for something else: ``${...}``."""
+    return isinstance(value, str) and "${" in value
+
+
 def as_override(key: str, value: Any) -> str:
     """``key=value`` as Hydra's command line takes it."""
     if isinstance(value, Sequence) and not isinstance(value, str):

@@ -12,7 +12,7 @@ from omegaconf import DictConfig
 
 from robustfl_bench.config.parts import GROUPS
 from robustfl_bench.errors import ConfigError, Interrupted
-from robustfl_bench.experiment import provenance
+from robustfl_bench.experiment import memory, provenance
 from robustfl_bench.experiment.machine import choose_device, choose_threads, facts, set_precision, threads
 from robustfl_bench.experiment.plan import InfeasibleError, Plan, plan
 from robustfl_bench.experiment.rows import written
@@ -39,11 +39,19 @@ class RunFailed(RuntimeError):
     """A run ended in an unexpected error; the traceback is in its folder (exit code 1)."""
 
 
-def execute(cfg: DictConfig, call: Call | None = None, train: "Train | None" = None) -> float:
+def note(line: str) -> None:
+    """Say on stderr what is allowed but may not be meant."""
+    print(f"note: {line}", file=sys.stderr, flush=True)
+
+
+def execute(
+    cfg: DictConfig, call: Call | None = None, train: "Train | None" = None, note: Callable[[str], None] = note
+) -> float:
     """Run the experiment, or go on with it, or print its stored result; ``train`` may do it in another way.
 
     A stored result must be of this code, these data and these files; else a line says what differs, and the run is
-    made again. Returns the final test accuracy, or where there are no classes the distance from the true parameters.
+    made again. ``note`` is given what is allowed but may not be meant, line by line, before the first round. Returns
+    the final test accuracy, or where there are no classes the distance from the true parameters.
 
     Raises ConfigError, DataError, RunLocked, OSError (results folder) with nothing written, Interrupted, or RunFailed.
     """
@@ -52,9 +60,10 @@ def execute(cfg: DictConfig, call: Call | None = None, train: "Train | None" = N
     call = call or Call()
     folder = _folder(planned, call)
     for copy in folder.copies:
-        _say(f"{copy} and {folder.path} are both run {folder.run_id}; the latter is used, remove one of them")
-    if (stored := _stored(planned, folder, _say)) is not None:
+        note(f"{copy} and {folder.path} are both run {folder.run_id}; the latter is used, remove one of them")
+    if (stored := _stored(planned, folder, note)) is not None:
         return stored
+    memory.check(planned)
     # Missing data and impossible partitions are errors of the call, not failures of a run: nothing is written yet.
     data = _load(planned)
     federation = _federation(planned, data)
@@ -63,6 +72,8 @@ def execute(cfg: DictConfig, call: Call | None = None, train: "Train | None" = N
         if (stored := _stored(planned, folder)) is not None:  # by another process, while this one loaded its data
             return stored
         folder.begin(planned.config)
+        for line in planned.settings.remarks():
+            note(line)
         summary, trace = _attempt(planned, data, federation, folder, train or _train)
         summary = _facts(planned, folder, call, summary["device"]) | summary
         folder.finish(summary, trace)
@@ -134,10 +145,6 @@ def _stored(planned: Plan, folder: store.RunFolder, say: Callable[[str], None] |
     if (remark := provenance.remark(summary)) is not None:
         say(remark)
     return tell(folder, summary, "stored result")
-
-
-def _say(message: str) -> None:
-    print(message, file=sys.stderr, flush=True)
 
 
 def record_infeasible(error: InfeasibleError, call: Call) -> None:

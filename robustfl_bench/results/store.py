@@ -284,7 +284,8 @@ class RunFolder:
         if not (self.path / "metrics.csv").exists():
             self._remove([*OWN, ".lock"])
             with suppress(OSError):  # not empty
-                self.path.rmdir()
+                for folder in (self.path, self.path.parent, self.path.parent.parent):
+                    folder.rmdir()
 
     def begin(self, config: Mapping[str, Any]) -> None:
         """Forget how an earlier attempt ended, and write the config; raises CannotWrite."""
