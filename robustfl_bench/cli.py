@@ -1,5 +1,6 @@
 """The command ``robustfl-bench``: one run, or a sweep with ``-m``; every error in one line."""
 
+import errno
 import os
 import re
 import shlex
@@ -178,7 +179,9 @@ def explain(error: Exception) -> str:
         line = " ".join(str(error).split())
         return f"{type(error).__name__}: {line} (HYDRA_FULL_ERROR=1 shows where)"
     if isinstance(error, OSError) and error.filename is not None:
-        return f"cannot write {error.filename!s}: {error.strerror}; choose another folder with results_dir=..."
+        full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+        remedy = "free space for it" if full else "make its folder writable"
+        return f"cannot write {error.filename!s}: {error.strerror}; {remedy}, or choose another with results_dir=..."
     text = " ".join(str(error).split())
     if isinstance(error, ConfigCompositionException):
         if match := re.search(r"Could not override '([^']+)'", text):

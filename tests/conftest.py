@@ -5,12 +5,14 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
 
 from robustfl_bench import cli
 from robustfl_bench.results import cli as results_cli
+from robustfl_bench.results import sealed
 
 
 @dataclass(frozen=True)
@@ -59,6 +61,14 @@ def contents(folder: Path, *names: str) -> dict[str, bytes]:
     """Bytes of the deterministic files of every run, by run and file."""
     names = names or ("metrics.csv", "config.yaml")
     return {f"{run}/{name}": (path / name).read_bytes() for run, path in run_folders(folder).items() for name in names}
+
+
+def state_of(checkpoint: Path) -> dict[str, Any]:
+    """The state in a checkpoint file."""
+    content = sealed.load(checkpoint, {})
+    assert content is not None
+    state: dict[str, Any] = content["state"]
+    return state
 
 
 def config_of(path: Path) -> dict[str, object]:

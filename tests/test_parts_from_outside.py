@@ -5,9 +5,8 @@ import time
 from pathlib import Path
 
 import pytest
-import torch
 
-from tests.conftest import Bench, contents, run_folders, start
+from tests.conftest import Bench, contents, run_folders, start, state_of
 
 OWN_PARTS = '''
 import torch
@@ -77,7 +76,7 @@ def test_an_attack_and_a_server_optimizer_remember_over_a_kill(tmp_path: Path) -
     process.send_signal(signal.SIGKILL)
     process.communicate()
     (checkpoint,) = checkpoints.glob("*/checkpoint.pt")
-    state = torch.load(checkpoint, weights_only=True)["state"]
+    state = state_of(checkpoint)
     assert 0 < state["round"] < 200
     assert state["memory"][0]["attack"]["rounds"].item() == state["round"], "trials of the attacker count for nothing"
     assert state["memory"][0]["server"]["velocity"].norm() > 0

@@ -436,14 +436,16 @@ def test_the_advice_leads_to_a_table(tmp_path: Path) -> None:
     assert pivot(runs, conditions=conditions).rows == ("krum",)
 
 
-def test_one_run_in_two_folders_is_refused(tmp_path: Path) -> None:
+def test_of_one_run_in_two_folders_the_copy_is_named_and_not_counted(tmp_path: Path) -> None:
     folder = make_run(tmp_path)
     twin = folder.with_name("copy-" + folder.name)
     twin.mkdir()
     for file in folder.iterdir():
         (twin / file.name).write_bytes(file.read_bytes())
-    with pytest.raises(ConfigError, match="one run lies in two folders"):
-        pivot(records.load(tmp_path))
+    runs = records.load(tmp_path).set_index("run")
+    assert runs.loc[folder.name, "state"] == "finished"
+    assert runs.loc[twin.name, "error"] == f"it has the id of {folder.name}; remove one of them"
+    assert pivot(records.load(tmp_path)).rows == ("krum",)
 
 
 # --- formats -------------------------------------------------------------------------------------------------------

@@ -4,13 +4,18 @@ import random
 import shutil
 import signal
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
 
+from robustfl_bench import cli, datasets
+from robustfl_bench.engine.state import State
+from robustfl_bench.experiment import provenance
+from robustfl_bench.experiment.plan import plan
 from robustfl_bench.results.store import RunFolder
-from tests.conftest import Bench, contents, run_folders, start
+from tests.conftest import Bench, contents, run_folders, start, state_of
 
 RUN = (
     "rounds=400",
@@ -70,13 +75,16 @@ def test_kills_at_random_rounds_change_no_byte(bench: Bench, tmp_path: Path, run
             continue
         kills += 1
         (checkpoint,) = (tmp_path / "cut").glob("runs/*/checkpoint.pt")
-        resumed_from.add(torch.load(checkpoint, weights_only=True)["state"]["round"])
+        resumed_from.add(state_of(checkpoint)["round"])
     assert len(resumed_from) >= min(3, wanted - 1), "the kills should hit different rounds"
     assert bench(*run, "results_dir=cut").code == 0
     assert contents(tmp_path / "cut") == contents(tmp_path / "whole")
 
 
-@pytest.mark.parametrize("damage", ["truncated", "garbage", "metrics lost"])
+DAMAGES = ("truncated", "garbage", "metrics lost", "metrics changed", "another shape", "another round")
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
 def test_a_damaged_checkpoint_starts_the_run_again(bench: Bench, tmp_path: Path, damage: str) -> None:
     small = (*RUN[1:], "rounds=9")
     assert bench(*small, "results_dir=whole").code == 0
@@ -84,15 +92,22 @@ def test_a_damaged_checkpoint_starts_the_run_again(bench: Bench, tmp_path: Path,
     ((_, folder),) = run_folders(tmp_path / "cut").items()
     (folder / "summary.json").unlink()
     store = RunFolder(tmp_path / "cut", "any", folder.name[-8:])
-    store.save_checkpoint({"state": {"round": 3, "params": torch.zeros(5), "previous": None}})
+    planned = plan(cli.compose(small)[0])
+    stamp = provenance.stamp(planned, datasets.load(planned.parts.dataset, None, torch.device("cpu")))
+    state = State.start(torch.zeros(1, 5) if damage == "another shape" else torch.zeros(1, 64 * 16 + 16 + 170))
+    store.save_checkpoint({"state": replace(state, round=10 if damage == "another round" else 3).stored()}, stamp)
     checkpoint = folder / "checkpoint.pt"
     if damage == "truncated":
         checkpoint.write_bytes(checkpoint.read_bytes()[:100])
     elif damage == "garbage":
         checkpoint.write_bytes(b"\x80\x04garbage")
-    else:
+    elif damage == "metrics lost":
         (folder / "metrics.csv").unlink()
-    assert bench(*small, "results_dir=cut").code == 0
+    elif damage == "metrics changed":
+        rows = (folder / "metrics.csv").read_bytes()
+        (folder / "metrics.csv").write_bytes(rows[:-8] + b"\0" * 8)
+    outcome = bench(*small, "results_dir=cut")
+    assert outcome.code == 0 and outcome.err.startswith("starts again: ") and outcome.err.count("\n") == 1
     assert contents(tmp_path / "cut") == contents(tmp_path / "whole")
 
 
@@ -109,5 +124,5 @@ def test_sigterm_leaves_a_checkpoint_to_go_on_from(bench: Bench, tmp_path: Path)
     process.communicate(timeout=30)
     assert process.returncode == 143
     ((_, folder),) = run_folders(tmp_path / "results").items()
-    assert torch.load(folder / "checkpoint.pt", weights_only=True)["state"]["round"] >= 15
+    assert state_of(folder / "checkpoint.pt")["round"] >= 15
     assert not (folder / "summary.json").exists()

@@ -100,7 +100,8 @@ def test_table_1_is_printed_with_its_formulas(tmp_path: Path) -> None:
     at_server = presets.resolve([*base, "+method=brace/krum", "communication=star"])
     for run, bits in ((on_ring, {"bits_per_client": 4572493.2}), (at_server, {"bits_total": 447872000})):
         folder = RunFolder(tmp_path, "any", run.run_id)
-        folder.open(run.identity)
+        folder.open()
+        folder.begin(run.identity)
         folder.append("metrics.csv", {"round": 1, "test_accuracy": 0.1} | bits)
         summary = {"status": "finished", "scale": "paper", "final": {"test_accuracy": 0.1}, "choices": {}}
         folder.finish(summary)

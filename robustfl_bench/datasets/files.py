@@ -133,6 +133,24 @@ def find(source: Source, root: Path) -> Layout | None:
     return next((layout for layout, share in zip(layouts, shares, strict=True) if share > 0), None)
 
 
+def marks(source: Source | None, root: Path) -> dict[str, list[int]]:
+    """Size in bytes and time of change in nanoseconds of each file of the data set and of its base, by place.
+
+    If these are equal at two times, the files have not changed in between. Opens no file. Leaves out those that are
+    missing, and those that come with this package.
+    """
+    found: dict[str, list[int]] = {}
+    while source is not None:
+        layout = None if source.bundled else find(source, root)
+        if layout is not None:
+            place = root / layout.path
+            paths = [place] if layout.is_archive else [path for file in layout.files if (path := _path(place, file))]
+            states = {os.path.relpath(path, root): path.stat() for path in paths}
+            found |= {name: [state.st_size, state.st_mtime_ns] for name, state in states.items()}
+        source = source.base
+    return found
+
+
 def check(source: Source, root: Path) -> list[Checked]:
     """Read and check every file of the data set, in the order of its layout; raises DataError when none exists."""
     layout = find(source, root)

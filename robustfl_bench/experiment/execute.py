@@ -12,12 +12,13 @@ from omegaconf import DictConfig
 
 from robustfl_bench.config.parts import GROUPS
 from robustfl_bench.errors import ConfigError, Interrupted
-from robustfl_bench.experiment import memory
-from robustfl_bench.experiment.machine import choose_threads, facts, threads
+from robustfl_bench.experiment import memory, provenance
+from robustfl_bench.experiment.machine import choose_device, choose_threads, facts, set_precision, threads
 from robustfl_bench.experiment.plan import InfeasibleError, Plan, plan
 from robustfl_bench.experiment.rows import written
 from robustfl_bench.experiment.summary import digest, results, tell
 from robustfl_bench.results import store
+from robustfl_bench.results.writing import CannotWrite, Damaged
 
 
 @dataclass(frozen=True)
@@ -48,30 +49,33 @@ def execute(
 ) -> float:
     """Run the experiment, or go on with it, or print its stored result; ``train`` may do it in another way.
 
-    ``note`` is given what is allowed but may not be meant, line by line, before the first round.
-
-    Returns the final test accuracy, or where there are no classes the distance from the true parameters.
+    A stored result must be of this code, these data and these files; else a line says what differs, and the run is
+    made again. ``note`` is given what is allowed but may not be meant, line by line, before the first round. Returns
+    the final test accuracy, or where there are no classes the distance from the true parameters.
 
     Raises ConfigError, DataError, RunLocked, OSError (results folder) with nothing written, Interrupted, or RunFailed.
     """
     planned = plan(cfg)
+    provenance.code(planned.config)  # now, as the files may change while the run goes on
     call = call or Call()
     folder = _folder(planned, call)
-    if (stored := _stored(folder)) is not None:
+    for copy in folder.copies:
+        note(f"{copy} and {folder.path} are both run {folder.run_id}; the latter is used, remove one of them")
+    if (stored := _stored(planned, folder, note)) is not None:
         return stored
     memory.check(planned)
     # Missing data and impossible partitions are errors of the call, not failures of a run: nothing is written yet.
     data = _load(planned)
     federation = _federation(planned, data)
-    folder.open(planned.config)
+    folder.open()
     try:
-        if (stored := _stored(folder)) is not None:  # by another process, while this one loaded its data
+        if (stored := _stored(planned, folder)) is not None:  # by another process, while this one loaded its data
             return stored
-        folder.reopen()
+        folder.begin(planned.config)
         for line in planned.settings.remarks():
             note(line)
         summary, trace = _attempt(planned, data, federation, folder, train or _train)
-        summary = _facts(planned, folder, call) | summary
+        summary = _facts(planned, folder, call, summary["device"]) | summary
         folder.finish(summary, trace)
     finally:
         folder.close()
@@ -84,13 +88,15 @@ def _attempt(
     planned: Plan, data: Any, federation: Any, folder: store.RunFolder, train: "Train"
 ) -> tuple[dict[str, Any], str | None]:
     """Train; returns how it ended, and the traceback of a failure."""
-    outcome: dict[str, Any] = {"status": store.FAILED, "error": None}
+    outcome: dict[str, Any] = {"status": store.FAILED, "error": None, "device": str(data.train_x.device)}
+    outcome["data"] = provenance.origin(planned, data)
     try:
+        set_precision(planned.settings.precision, data.train_x.device)
         with threads(choose_threads(planned, len(data.train_y))) as number:
-            outcome |= {"num_threads": number, "device": str(data.train_x.device)}
+            outcome["num_threads"] = number
             outcome |= train(planned, federation, folder)
-        return outcome | {"status": store.FINISHED} | results(folder), None
-    except Interrupted:
+        return outcome | {"status": store.FINISHED} | results(_all_rows(planned, folder)), None
+    except (Interrupted, CannotWrite):
         raise
     except ConfigError:  # found when a part was first used
         folder.discard()
@@ -100,29 +106,55 @@ def _attempt(
         return outcome, traceback.format_exc()
 
 
+def _all_rows(planned: Plan, folder: store.RunFolder) -> list[dict[str, float]]:
+    """The rows of the whole run; raises Damaged, after removing them, if they are not exactly those."""
+    try:
+        rows = folder.rows()
+        provenance.check_rows(rows, planned.settings)
+    except Damaged:
+        folder.forget_rows()
+        raise
+    return rows
+
+
 def take_part(cfg: DictConfig, call: Call, train: "Train") -> None:
     """Train as a client of an experiment whose results another process writes; raises ConfigError or DataError."""
     planned = plan(cfg)
+    provenance.code(planned.config)
     data = _load(planned)
+    set_precision(planned.settings.precision, data.train_x.device)
     with threads(choose_threads(planned, len(data.train_y))):
         train(planned, _federation(planned, data), _folder(planned, call))
 
 
-def _stored(folder: store.RunFolder) -> float | None:
-    """Print and return the result of a finished run, else None."""
-    summary = folder.summary()
-    if summary is None or summary["status"] != store.FINISHED:
+def _stored(planned: Plan, folder: store.RunFolder, say: Callable[[str], None] | None = None) -> float | None:
+    """Print and return the result of a finished run that can be repeated as it is, else None.
+
+    ``say`` is given the reason why a stored result is not returned, and whether it was made with other code of ours.
+    """
+    say = say or (lambda _: None)
+    try:
+        summary = folder.summary()
+        if summary is None or summary["status"] != store.FINISHED:
+            return None
+        if (fault := provenance.fault(planned, folder, summary)) is not None:
+            raise Damaged(fault)
+    except Damaged as error:
+        say(f"stored result not used: {error}; running again  {folder.path}")
         return None
+    if (remark := provenance.remark(summary)) is not None:
+        say(remark)
     return tell(folder, summary, "stored result")
 
 
 def record_infeasible(error: InfeasibleError, call: Call) -> None:
     """Leave a run folder that says why this cell of a sweep cannot be run."""
     folder = _folder(error.plan, call)
-    folder.open(error.plan.config)
+    folder.open()
     try:
+        folder.begin(error.plan.config)
         outcome = {"status": store.INFEASIBLE, "error": str(error)}
-        folder.finish(_facts(error.plan, folder, call) | outcome)
+        folder.finish(_facts(error.plan, folder, call, None) | outcome)
     finally:
         folder.close()
 
@@ -137,7 +169,7 @@ def _folder(planned: Plan, call: Call) -> store.RunFolder:
     return store.RunFolder(s.results_dir, name, planned.run_id)
 
 
-def _facts(planned: Plan, folder: store.RunFolder, call: Call) -> dict[str, Any]:
+def _facts(planned: Plan, folder: store.RunFolder, call: Call, device: str | None) -> dict[str, Any]:
     """What the summary of a run says of it, however it ended."""
     seconds = folder.path / "timings.csv"
     rows = seconds.read_text().split()[1:] if seconds.exists() else []
@@ -150,19 +182,15 @@ def _facts(planned: Plan, folder: store.RunFolder, call: Call) -> dict[str, Any]
         "command": call.command,
         "reference_id": planned.reference_id,
         "seconds": round(sum(float(row.split(",")[1]) for row in rows), 3),
-    } | facts()
+        "code": provenance.code(planned.config),
+    } | facts(device)
 
 
 def _load(planned: Plan) -> Any:
-    import torch
-
     from robustfl_bench import datasets
 
     s = planned.settings
-    device = ("cuda" if torch.cuda.is_available() else "cpu") if s.device == "auto" else s.device
-    if device.startswith("cuda") and not torch.cuda.is_available():
-        raise ConfigError(f"device={s.device} but no CUDA device is visible; use device=cpu or device=auto")
-    return datasets.load(planned.parts.dataset, s.data_dir, torch.device(device))
+    return datasets.load(planned.parts.dataset, s.data_dir, choose_device(s.device))
 
 
 def _federation(planned: Plan, data: Any) -> Any:
@@ -175,26 +203,20 @@ Train = Callable[[Plan, Any, store.RunFolder], Mapping[str, Any]]
 
 
 def _train(planned: Plan, federation: Any, folder: store.RunFolder) -> Mapping[str, Any]:
-    import torch
-
     from robustfl_bench.engine.loop import run
-    from robustfl_bench.engine.rounds import initial_state
-    from robustfl_bench.engine.state import State
+    from robustfl_bench.experiment.resume import begin
 
-    s = planned.settings
-    torch.set_float32_matmul_precision(s.precision)
-    state, saved = initial_state(federation), folder.checkpoint()
-    if saved is not None:
-        state = State.restored(saved["state"], state.params.device)
+    s, stamp = planned.settings, provenance.stamp(planned, federation.data)
+    state = begin(federation, folder, stamp)
     stored = time.monotonic()
     try:
         for state in written(run(federation, state), folder, federation, state.round):  # noqa: B020
             if time.monotonic() - stored >= s.checkpoint_seconds and state.round < s.rounds:
-                folder.save_checkpoint({"state": state.stored()})
+                folder.save_checkpoint({"state": state.stored()}, stamp)
                 stored = time.monotonic()
     except (KeyboardInterrupt, SystemExit):
         if not state.changes_in_place:  # in the middle of a round the clients' memory is ahead of the state
             folder.cut(state.round)
-            folder.save_checkpoint({"state": state.stored()})
+            folder.save_checkpoint({"state": state.stored()}, stamp)
         raise
     return {"model_sha256": digest(state.params)}

@@ -1,5 +1,7 @@
-"""The machine under a run: its threads, its signals, and what it is."""
+"""The machine under a run: its device, threads and signals, what it is, and which code of this package it has."""
 
+import hashlib
+import json
 import os
 import platform
 import signal
@@ -9,14 +11,18 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import lru_cache
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, distribution, version
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from robustfl_bench import __version__
+from robustfl_bench.errors import ConfigError
 from robustfl_bench.experiment.plan import Plan, num_params
+
+if TYPE_CHECKING:
+    import torch
 
 PACKAGE = Path(__file__).resolve().parent.parent
 SMALL = 2e9  # samples x parameters of a round up to which a second thread costs more than it brings
@@ -55,8 +61,41 @@ def threads(number: int) -> Iterator[int]:
             signal.signal(signal.SIGTERM, handler)
 
 
-def facts() -> dict[str, Any]:
-    """Versions, commit, host and processor, for the summary of a run."""
+def choose_device(named: str) -> "torch.device":
+    """The device of ``auto``, ``cpu``, ``cuda`` or ``cuda:N``; raises ConfigError where there is none."""
+    import torch
+
+    count = torch.cuda.device_count() if torch.cuda.is_available() else 0
+    if named == "auto":
+        return torch.device("cuda" if count else "cpu")
+    kind, colon, number = named.partition(":")
+    if kind == "cuda" and not count:
+        raise ConfigError(f"device={named} but no CUDA device is visible; use device=cpu or device=auto")
+    if colon and (kind != "cuda" or not number.isdecimal()):
+        raise ConfigError(f"device must be auto, cpu, cuda or cuda:N, got {named!r}")
+    if colon and int(number) >= count:
+        raise ConfigError(f"device={named} but the CUDA devices are cuda:0 to cuda:{count - 1}; use one of these")
+    return torch.device(named)
+
+
+def set_precision(precision: str, device: "torch.device") -> None:
+    """Set all that decides how exact float32 products are, and on a GPU take the deterministic algorithms.
+
+    ``highest`` rules out TF32 and bfloat16 in matrix products and in cuDNN's convolutions.
+    """
+    import torch
+
+    torch.set_float32_matmul_precision(precision)  # of matrix products on every device
+    torch.backends.cudnn.allow_tf32 = precision != "highest"
+    torch.backends.cudnn.benchmark, torch.backends.cudnn.deterministic = False, True
+    if device.type == "cuda":
+        os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # without it cuBLAS is not deterministic
+    torch.use_deterministic_algorithms(device.type == "cuda", warn_only=True)
+    torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]  # costs time
+
+
+def facts(device: str | None) -> dict[str, Any]:
+    """Versions, code, host, and the kind of processor behind ``device``, for the summary of a run."""
     import torch
 
     return {
@@ -67,24 +106,65 @@ def facts() -> dict[str, Any]:
             "numpy": np.__version__,
             "hydra-core": version("hydra-core"),
         },
-        "commit": _commit(),
+        "commit": commit(),
         "host": platform.node(),
-        "processor": platform.processor() or platform.machine(),
+        "processor": torch.cuda.get_device_name(device) if device and device.startswith("cuda") else _processor(),
     }
 
 
 @lru_cache(maxsize=1)
-def _commit() -> str | None:
-    """The commit of a source checkout, with ``+changes`` when files differ from it."""
+def _processor() -> str:
+    """The model of the processor where the system tells it, else its architecture."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+        return next(line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    except (OSError, StopIteration):
+        pass
+    try:
+        command = ["sysctl", "-n", "machdep.cpu.brand_string"]  # macOS
+        told = subprocess.run(command, capture_output=True, text=True, timeout=10).stdout.strip()
+    except (OSError, subprocess.TimeoutExpired):
+        told = ""
+    return told or platform.processor() or platform.machine()
+
+
+@lru_cache(maxsize=1)
+def package_digest() -> str:
+    """SHA-256 over the names and contents of all Python files of this package."""
+    total = hashlib.sha256()
+    for path in sorted(PACKAGE.rglob("*.py")):
+        content = path.read_bytes()
+        total.update(f"{path.relative_to(PACKAGE).as_posix()} {len(content)}\n".encode())
+        total.update(content)
+    return total.hexdigest()
+
+
+@lru_cache(maxsize=1)
+def commit() -> str:
+    """The commit of this code, with ``+changes`` when files differ from it; without one its version and digest."""
+    return _checked_out() or _installed_from() or f"{__version__}+sha256.{package_digest()[:12]}"
+
+
+def _checked_out() -> str | None:
+    """The commit of a source checkout; None where git does not know one."""
     if not (PACKAGE.parent / ".git").exists():
         return None
     try:
-        commit, changed = _git("rev-parse", "HEAD"), _git("status", "--porcelain", "-uno")
-    except (OSError, subprocess.TimeoutExpired):
+        head, changed = _git("rev-parse", "HEAD"), _git("status", "--porcelain", "-uno")
+    except (OSError, subprocess.SubprocessError):
         return None
-    return commit + ("+changes" if changed else "") or None
+    return head + ("+changes" if changed else "")
+
+
+def _installed_from() -> str | None:
+    """The commit that pip noted when it installed this package from a repository."""
+    try:
+        note = json.loads(distribution("robustfl-bench").read_text("direct_url.json") or "{}")
+        return str(note["vcs_info"]["commit_id"])
+    except (PackageNotFoundError, ValueError, KeyError, TypeError):
+        return None
 
 
 def _git(*words: str) -> str:
-    done = subprocess.run(["git", *words], cwd=PACKAGE.parent, capture_output=True, text=True, timeout=10)
+    done = subprocess.run(["git", *words], cwd=PACKAGE.parent, capture_output=True, text=True, timeout=10, check=True)
     return done.stdout.strip()

@@ -1,10 +1,10 @@
 """What a result is: what is kept of the records of a run, and the line that is printed of it."""
 
 import hashlib
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
+from statistics import fmean
 from typing import Any
-
-import numpy as np
 
 from robustfl_bench.results import store
 
@@ -25,14 +25,20 @@ def _score(record: Mapping[str, Any]) -> str:
 def shown(record: Mapping[str, Any]) -> str:
     """The score of a round in words."""
     key = _score(record)
-    return f"accuracy {record[key]:.2%}" if key == "test_accuracy" else f"{key.removeprefix('test_')} {record[key]:.4f}"
+    value = _number(record[key])
+    return f"accuracy {value:.2%}" if key == "test_accuracy" else f"{key.removeprefix('test_')} {value:.4f}"
 
 
-def results(folder: store.RunFolder) -> dict[str, Any]:
+def _number(value: float | None) -> float:
+    """A number of a summary, where null stands for one that is not finite."""
+    return math.nan if value is None else float(value)
+
+
+def results(rows: Sequence[Mapping[str, float]]) -> dict[str, Any]:
     """The last evaluated round, the best one, and the mean of the last few."""
-    rows = folder.rows()
     last, score = rows[-1], _score(rows[-1])
-    best = max(rows, key=lambda row: row[score] if score == "test_accuracy" else -row[score])
+    sign = 1 if score == "test_accuracy" else -1
+    best = max(rows, key=lambda row: -math.inf if math.isnan(row[score]) else sign * row[score])
     clustered = [key for key in last if key in CLUSTERED or key.startswith("accuracy_cluster_")]
     final: dict[str, Any] = {key: last[key] for key in dict.fromkeys([score, "test_loss", *clustered])}
     if recall := [last[key] for key in last if key.startswith("recall_")]:
@@ -40,13 +46,18 @@ def results(folder: store.RunFolder) -> dict[str, Any]:
     return {
         "final": {"round": int(last["round"])} | final,
         "best": {"round": int(best["round"]), score: best[score]},
-        f"last_{LAST}": {score: float(np.mean([row[score] for row in rows[-LAST:]]))},
+        f"last_{LAST}": {score: fmean(row[score] for row in rows[-LAST:])},
     }
+
+
+def words(summary: Mapping[str, Any]) -> str:
+    """The result of a finished run in words."""
+    final, best = summary["final"], summary["best"]
+    return f"{shown(final)} after {final['round']} rounds (best {shown(best)} at {best['round']})"
 
 
 def tell(folder: store.RunFolder, summary: Mapping[str, Any], what: str) -> float:
     """Print a finished run's result in one line; returns what it is judged by."""
-    final, best = summary["final"], summary["best"]
-    rounds = f"after {final['round']} rounds (best {shown(best)} at {best['round']})"
-    print(f"{what}: {shown(final)} {rounds}  {folder.path}", flush=True)
-    return float(final[_score(final)])
+    print(f"{what}: {words(summary)}  {folder.path}", flush=True)
+    final = summary["final"]
+    return _number(final[_score(final)])

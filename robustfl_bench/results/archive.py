@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from robustfl_bench.errors import ConfigError
 from robustfl_bench.results.records import Damaged, NoRuns, arrange, last_metrics, settings, text
-from robustfl_bench.results.store import write_atomically
+from robustfl_bench.results.writing import write_atomically
 
 if TYPE_CHECKING:
     import pandas as pd

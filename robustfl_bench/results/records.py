@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING, Any
 import yaml
 
 from robustfl_bench.config.options import flatten
+from robustfl_bench.results.store import id_of
+from robustfl_bench.results.writing import Damaged as Damaged
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -38,10 +40,6 @@ class NoRuns(LookupError):
     """There is nothing to show; one line says where was looked and what to do (exit code 3)."""
 
 
-class Damaged(ValueError):
-    """A file of a run folder cannot be read; one line says which and why."""
-
-
 def load(results_dir: str | Path) -> pd.DataFrame:
     """All runs under ``results_dir/runs``, one row each, ordered by folder name.
 
@@ -57,6 +55,7 @@ def load(results_dir: str | Path) -> pd.DataFrame:
     if not folders:
         raise NoRuns(f"no runs in {runs}; make one with robustfl-bench, or name another folder with --results-dir")
     rows, blocks = zip(*map(_read, folders), strict=True)
+    _name_copies(rows)
     _name_choices(rows, blocks)
     return arrange(pd.DataFrame(list(rows)))
 
@@ -230,6 +229,7 @@ def _read_summary(folder: Path) -> dict[str, Any]:
     facts: dict[str, Any] = {name: summary.get(name) for name in FACTS if name in summary}
     facts["error"] = one_line(summary.get("error") or "")
     facts |= {
+        "name": summary.get("name"),  # which a copy of the folder does not have
         "state": summary["status"],
         "rounds_done": _number(final, "round"),
         "final_accuracy": _number(final, "test_accuracy"),
@@ -239,6 +239,8 @@ def _read_summary(folder: Path) -> dict[str, Any]:
         "recall": _recall(final),
         "versions": ", ".join(f"{name} {number}" for name, number in _part(summary, "versions").items()),
     }
+    if summary.get("run_id", id_of(folder)) != id_of(folder):
+        raise Damaged(f"summary.json is that of run {summary['run_id']}: a copy of its folder?")
     choices = _part(summary, "choices")
     return facts | {name: leaf(value) for name, value in choices.items() if not name.startswith("hydra/")}
 
@@ -267,6 +269,17 @@ def _recall(final: dict[str, Any]) -> list[float] | None:
     if not isinstance(values, list):
         raise Damaged(f"summary.json is damaged: recall must be a list, got {values!r}")
     return [_number({"recall": value}, "recall") for value in values]
+
+
+def _name_copies(rows: tuple[dict[str, Any], ...]) -> None:
+    """Mark folders that are no run's, and all but one folder of the same run, as damaged: they would count twice."""
+    used: dict[str, str] = {}
+    for row in sorted(rows, key=lambda row: (row["state"] != "finished", row.pop("name", None) != row["run"])):
+        if id_of(Path(row["folder"])) is None:
+            row |= {"state": "damaged", "error": row["error"] or "its name does not end in the id of a run"}
+        elif row["run_id"] in used:
+            row |= {"state": "damaged", "error": f"it has the id of {used[row['run_id']]}; remove one of them"}
+        used.setdefault(row["run_id"], row["run"])
 
 
 def _name_choices(rows: tuple[dict[str, Any], ...], blocks: tuple[dict[str, str], ...]) -> None:

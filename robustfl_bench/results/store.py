@@ -1,20 +1,30 @@
 """One run folder: written so that a kill at any moment loses at most the work since the last checkpoint."""
 
 import csv
+import hashlib
 import io
+import itertools
 import json
+import math
 import os
 import re
-import shutil
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import yaml
 from filelock import FileLock, Timeout
 
+from robustfl_bench.config import options, presets
+from robustfl_bench.results import sealed
+from robustfl_bench.results.writing import Damaged, named, remove_leftovers, write_atomically
+
 TABLES = ("metrics.csv", "timings.csv", "weights.csv")
+RECORDED = ("config.yaml", *TABLES)  # the files whose sizes and SHA-256 the summary has
+OWN = (*RECORDED, "summary.json", "checkpoint.pt", "error.txt")
 FINISHED, FAILED, INFEASIBLE = "finished", "failed", "infeasible"
+ENDED = (FINISHED, FAILED, INFEASIBLE)
 
 
 class RunLocked(RuntimeError):
@@ -26,14 +36,81 @@ def runs_folder(results_dir: str | Path) -> Path:
     return Path(results_dir).expanduser() / "runs"
 
 
-def write_atomically(path: Path, content: str | bytes) -> None:
-    """Write a file that other processes see whole or not at all, also after a power cut."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    with open(temporary, "wb") as file:
-        file.write(content.encode() if isinstance(content, str) else content)
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(temporary, path)
+def id_of(path: Path) -> str | None:
+    """The run id at the end of a folder's name; None if there is none."""
+    found = re.fullmatch(r"(?:.*-)?([0-9a-f]{8})", path.name)
+    return found[1] if found else None
+
+
+def oddity(path: Path) -> str | None:
+    """Why ``path`` is not the run folder that its name says it is, in a few words; None if it is one.
+
+    A folder whose config.yaml cannot be read is one if it holds other files of a run.
+    """
+    if not path.is_dir():
+        return "it is no folder"
+    if id_of(path) is None:
+        return "its name does not end in the id of a run"
+    config_id = _config_id(path / "config.yaml")
+    if config_id is not None:
+        return None if config_id == id_of(path) else f"its config.yaml is that of run {config_id}"
+    held = {entry.name for entry in path.iterdir() if not entry.name.startswith(".")}
+    return None if not held or held & {*TABLES, "summary.json", "checkpoint.pt"} else "it holds no config of a run"
+
+
+def _config_id(path: Path) -> str | None:
+    """The id of the run that a ``config.yaml`` defines; None if it cannot be read as one."""
+    try:
+        config = options.parse(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, yaml.YAMLError):
+        return None
+    if not isinstance(config, dict) or not {"dataset", "aggregator", "attack"} <= set(config):
+        return None
+    try:
+        return presets.identify(presets.identity(config))
+    except (AttributeError, TypeError, ValueError):
+        return None
+
+
+def damage(path: Path, summary: Mapping[str, Any], sizes_only: bool = False) -> str | None:
+    """The first file of a run folder that is not what its summary recorded, in one line; None if all are.
+
+    Compares sizes and SHA-256; ``sizes_only`` is faster and does not find changes that keep the size.
+    """
+    recorded = summary.get("files")
+    if not isinstance(recorded, Mapping) or not {"config.yaml", "metrics.csv"} <= set(recorded) <= set(RECORDED):
+        return "summary.json does not record the files"
+    for name in RECORDED:
+        try:
+            content = None if sizes_only else (path / name).read_bytes()
+            size = (path / name).stat().st_size if content is None else len(content)
+        except FileNotFoundError:
+            if name in recorded:
+                return f"{name} is missing"
+            continue
+        except OSError as error:
+            return f"{name} cannot be read: {error.strerror}"
+        expected = recorded.get(name)
+        if not isinstance(expected, Mapping):
+            return f"{name} was not there when the run ended"
+        if size != expected.get("bytes"):
+            return f"{name} has {size} bytes, {expected.get('bytes')} were written"
+        if content is not None and _sha256(content) != expected.get("sha256"):
+            return f"{name} is not what was written: its SHA-256 differs"
+    return None
+
+
+def _sha256(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
+
+
+def plain(value: Any) -> Any:
+    """A summary as JSON holds it, which has no number that is not finite: nan and infinity become None."""
+    if isinstance(value, Mapping):
+        return {key: plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(item) for item in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 class RunFolder:
@@ -47,29 +124,42 @@ class RunFolder:
 
     def __init__(self, results_dir: str | Path, slug: str, run_id: str) -> None:
         runs = runs_folder(results_dir)
+        usual = runs / f"{slug}-{run_id}"
         # The identity is the hash: a run made under another readable name (an alias of its rule) is the same run.
-        made = sorted(runs.glob(f"*-{run_id}")) if runs.is_dir() else []
-        self.path = made[0] if made else runs / f"{slug}-{run_id}"
+        found = sorted(runs.glob(f"*-{run_id}"), key=lambda path: (path != usual, path)) if runs.is_dir() else []
+        made = [path for path in found if oddity(path) is None]
+        free = (path for n in itertools.count(2) if not (path := runs / f"{slug}-{n}-{run_id}").exists())
+        self.path = made[0] if made else next(free) if usual in found else usual
+        self.copies = made[1:]
         self.run_id = run_id
         self._lock: FileLock | None = None
+        self._hashes: dict[str, hashlib._Hash] = {}  # of what TABLES hold so far
 
     def summary(self) -> dict[str, Any] | None:
-        """How the run ended, or None while it has not (an unreadable summary counts as none)."""
+        """How the run ended, or None while it has not; raises Damaged. A number may be None: it was not finite."""
         try:
-            summary = json.loads((self.path / "summary.json").read_text())
-        except (FileNotFoundError, json.JSONDecodeError, UnicodeDecodeError):
+            summary = json.loads((self.path / "summary.json").read_text(encoding="utf-8"))
+        except FileNotFoundError:
             return None
-        return summary if isinstance(summary, dict) else None
+        except OSError as error:
+            raise Damaged(f"summary.json cannot be read: {error.strerror}") from None
+        except ValueError as error:
+            raise Damaged(f"summary.json is damaged: {error}") from None
+        if not isinstance(summary, dict) or summary.get("status") not in ENDED:
+            raise Damaged(f"summary.json is damaged: its status must be one of {', '.join(ENDED)}")
+        return summary
 
-    def open(self, config: Mapping[str, Any]) -> None:
-        """Create the folder, take its lock and write the config; raises RunLocked or OSError."""
-        self.path.mkdir(parents=True, exist_ok=True)
-        self._lock = FileLock(self.path / ".lock")
-        try:
-            self._lock.acquire(timeout=1)  # `robustfl-results status` holds it for an instant
-        except Timeout:
-            raise RunLocked(f"{self.path} is being written by another process") from None
-        write_atomically(self.path / "config.yaml", yaml.safe_dump(dict(config), sort_keys=True))
+    def open(self) -> None:
+        """Create the folder and take its lock; raises RunLocked or CannotWrite."""
+        with named(self.path):
+            self.path.mkdir(parents=True, exist_ok=True)
+            self._lock = FileLock(self.path / ".lock")
+            try:
+                self._lock.acquire(timeout=1)  # `robustfl-results status` holds it for an instant
+            except Timeout:
+                raise RunLocked(f"{self.path} is being written by another process") from None
+            for name in OWN:
+                remove_leftovers(self.path / name)
 
     def close(self) -> None:
         """Release the lock."""
@@ -77,52 +167,88 @@ class RunFolder:
             self._lock.release()
             self._lock = None
 
-    def checkpoint(self) -> dict[str, Any] | None:
-        """The last checkpoint, after cutting the CSV files back to what it has seen; None when there is none."""
-        import torch
+    def checkpoint(self, stamp: sealed.Stamp) -> dict[str, Any] | None:
+        """The last checkpoint with this stamp, after cutting the CSV files back to what it has seen.
 
-        path = self.path / "checkpoint.pt"
+        Without one the CSV files are removed, as the run starts again: returns None where there is no checkpoint, and
+        raises Damaged where it, or what it has seen of the CSV files, is not what was written.
+        """
         try:
-            saved: dict[str, Any] = torch.load(path, weights_only=True)
-            complete = all(os.path.getsize(self.path / name) >= size for name, size in saved["files"].items())
-        except Exception:  # absent, of another version, or damaged: then the run starts again
-            complete = False
-        if not complete:
-            for name in ("checkpoint.pt", *TABLES):
-                (self.path / name).unlink(missing_ok=True)
-            return None
-        for name, size in saved["files"].items():
-            os.truncate(self.path / name, size)
-        return saved
+            saved = sealed.load(self.path / "checkpoint.pt", stamp)
+            if saved is not None:
+                self._cut_back(saved.get("files"))
+                return saved
+        except Damaged:
+            self.forget_rows()
+            raise
+        self.forget_rows()
+        return None
 
-    def save_checkpoint(self, state: Mapping[str, Any]) -> None:
-        """Store ``state`` (tensors and numbers) together with how far the CSV files have come."""
-        import torch
+    def _cut_back(self, files: Any) -> None:
+        """Cut TABLES back to the recorded sizes; raises Damaged, with all as it was, unless they have the SHA-256."""
+        if not isinstance(files, dict) or not set(files) <= set(TABLES):
+            raise Damaged("checkpoint.pt does not record the CSV files")
+        hashes = {}
+        for name, entry in files.items():
+            size, expected = entry if isinstance(entry, tuple) and len(entry) == 2 else (None, None)
+            path = self.path / name
+            content = path.read_bytes() if path.exists() else b""
+            if not isinstance(size, int) or not 0 <= size <= len(content):
+                raise Damaged(f"{name} does not hold what was written before the checkpoint")
+            hashes[name] = hashlib.sha256(content[:size])
+            if hashes[name].hexdigest() != expected:
+                raise Damaged(f"{name} is not what was written before the checkpoint")
+        self._remove(name for name in TABLES if name not in files)  # from a later round
+        for name, (size, _) in files.items():
+            with named(self.path / name):
+                os.truncate(self.path / name, size)
+        self._hashes = hashes
 
+    def forget_rows(self) -> None:
+        """Remove the checkpoint and all rows."""
+        self._remove(["checkpoint.pt", *TABLES])
+        self._hashes = {}
+
+    def save_checkpoint(self, state: Mapping[str, Any], stamp: sealed.Stamp) -> None:
+        """Store ``state`` (tensors and numbers) together with what the CSV files hold; raises CannotWrite."""
         files = {}
         for name in TABLES:
             path = self.path / name
             if path.exists():
-                with open(path, "rb") as file:
+                with named(path), open(path, "rb") as file:
                     os.fsync(file.fileno())
-                files[name] = path.stat().st_size
-        buffer = io.BytesIO()
-        torch.save({**state, "files": files}, buffer)
-        write_atomically(self.path / "checkpoint.pt", buffer.getvalue())
+                files[name] = (path.stat().st_size, self._hash(name).hexdigest())
+        sealed.save(self.path / "checkpoint.pt", {**state, "files": files}, stamp)
 
     def append(self, name: str, row: Mapping[str, float]) -> None:
-        """Add a row to one of TABLES; the first one brings the header."""
-        path = self.path / name
+        """Add a row to one of TABLES; the first one brings the header. Raises CannotWrite, with no part of it added."""
+        path, seen = self.path / name, self._hash(name)
+        size = path.stat().st_size if path.exists() else 0
         text = io.StringIO()
         writer = csv.writer(text, lineterminator="\n")
-        if not path.exists() or path.stat().st_size == 0:
+        if not size:
             writer.writerow(row)
         writer.writerow([value if isinstance(value, int) else f"{value:.8g}" for value in row.values()])
-        with open(path, "a") as file:
-            file.write(text.getvalue())
+        with named(path):
+            try:
+                with open(path, "a") as file:
+                    file.write(text.getvalue())
+            except OSError:
+                if path.exists():
+                    os.truncate(path, size)
+                raise
+        seen.update(text.getvalue().encode())
+
+    def _hash(self, name: str) -> "hashlib._Hash":
+        """The hash of what one of TABLES holds, kept from row to row."""
+        if name not in self._hashes:
+            path = self.path / name
+            self._hashes[name] = hashlib.sha256(path.read_bytes() if path.exists() else b"")
+        return self._hashes[name]
 
     def cut(self, round: int) -> None:
         """Drop the rows of later rounds."""
+        self._hashes = {}
         for name in TABLES:
             path = self.path / name
             if path.exists():
@@ -131,34 +257,45 @@ class RunFolder:
                 write_atomically(path, "".join([lines[0], *kept]) if kept else "")
 
     def rows(self) -> list[dict[str, float]]:
-        """The rows of ``metrics.csv``."""
-        with open(self.path / "metrics.csv", newline="") as file:
-            return [{key: float(value) for key, value in row.items()} for row in csv.DictReader(file)]
+        """The rows of ``metrics.csv``; raises Damaged."""
+        try:
+            with open(self.path / "metrics.csv", newline="", encoding="utf-8") as file:
+                return [{key: float(value) for key, value in row.items()} for row in csv.DictReader(file)]
+        except (OSError, TypeError, ValueError, csv.Error) as error:
+            raise Damaged(f"metrics.csv cannot be read: {error}") from None
 
     def finish(self, summary: Mapping[str, Any], traceback: str | None = None) -> None:
-        """Record how the run ended. A finished run drops its checkpoint; a failed one keeps it."""
+        """Record how the run ended, with the sizes and SHA-256 of its files; raises CannotWrite.
+
+        A finished run drops its checkpoint; a failed one keeps it.
+        """
         if traceback is not None:
             write_atomically(self.path / "error.txt", traceback)
-        write_atomically(self.path / "summary.json", json.dumps(summary, indent=1) + "\n")
+        found = {name: (self.path / name).read_bytes() for name in RECORDED if (self.path / name).exists()}
+        files = {name: {"bytes": len(content), "sha256": _sha256(content)} for name, content in found.items()}
+        text = json.dumps(plain({**summary, "files": files}), indent=1, allow_nan=False)
+        write_atomically(self.path / "summary.json", text + "\n")
         if summary["status"] == FINISHED:
             self._remove(["checkpoint.pt", "error.txt"])
 
     def discard(self) -> None:
-        """Remove the folder of a run that turned out to be impossible, unless it has results of some rounds."""
+        """Remove the folder of a run that turned out to be impossible, unless it has results, or files of others."""
         self.close()
         if not (self.path / "metrics.csv").exists():
-            shutil.rmtree(self.path)
-            for folder in (self.path.parent, self.path.parent.parent):
-                if not any(folder.iterdir()):
+            self._remove([*OWN, ".lock"])
+            with suppress(OSError):  # not empty
+                for folder in (self.path, self.path.parent, self.path.parent.parent):
                     folder.rmdir()
 
-    def reopen(self) -> None:
-        """Forget how an earlier attempt ended."""
+    def begin(self, config: Mapping[str, Any]) -> None:
+        """Forget how an earlier attempt ended, and write the config; raises CannotWrite."""
         self._remove(["summary.json", "error.txt"])
+        write_atomically(self.path / "config.yaml", yaml.safe_dump(dict(config), sort_keys=True))
 
     def _remove(self, names: Iterable[str]) -> None:
         for name in names:
-            (self.path / name).unlink(missing_ok=True)
+            with named(self.path / name):
+                (self.path / name).unlink(missing_ok=True)
 
 
 def slug(*parts: object) -> str:

@@ -1,36 +1,39 @@
 """What a client keeps on disk: its last two checkpoints, as neighbours may be one behind when they are cut off."""
 
-import io
+import sys
 from pathlib import Path
 from typing import Any
 
-import torch
-
-from robustfl_bench.results.store import write_atomically
+from robustfl_bench.results import sealed
+from robustfl_bench.results.writing import Damaged, named, remove_leftovers
 
 
 class Checkpoints:
-    """The checkpoints of client ``rank`` in ``folder``; none while a run has no need of them."""
+    """The checkpoints of client ``rank`` in ``folder``, all with one ``stamp``; none while a run needs none."""
 
-    def __init__(self, folder: Path, rank: int) -> None:
-        self._folder, self._prefix = folder, f"client_{rank}_round_"
+    def __init__(self, folder: Path, rank: int, stamp: sealed.Stamp) -> None:
+        self._folder, self._prefix, self._stamp = folder, f"client_{rank}_round_", stamp
 
     def saved(self) -> dict[int, dict[str, Any]]:
-        """The states by round; damaged files count as absent."""
+        """The states by round; files that are damaged, or have another stamp, are reported and removed."""
         found = {}
         for round, path in self._paths().items():
+            remove_leftovers(path)
             try:
-                found[round] = torch.load(path, weights_only=True)
-            except Exception:
+                state = sealed.load(path, self._stamp)
+            except Damaged as error:
+                print(f"not used: {error}  {self._folder}", file=sys.stderr, flush=True)
                 path.unlink(missing_ok=True)
+                continue
+            if state is not None:
+                found[round] = state
         return found
 
     def save(self, round: int, state: dict[str, Any]) -> None:
-        """Add the state after ``round`` and drop all but the last two."""
-        self._folder.mkdir(parents=True, exist_ok=True)
-        buffer = io.BytesIO()
-        torch.save(state, buffer)
-        write_atomically(self._folder / f"{self._prefix}{round}.pt", buffer.getvalue())
+        """Add the state after ``round`` and drop all but the last two; raises CannotWrite."""
+        with named(self._folder):
+            self._folder.mkdir(parents=True, exist_ok=True)
+        sealed.save(self._folder / f"{self._prefix}{round}.pt", state, self._stamp)
         for old in sorted(self._paths().items())[:-2]:
             old[1].unlink(missing_ok=True)
 

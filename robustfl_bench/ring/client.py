@@ -3,8 +3,6 @@
 from collections.abc import Mapping
 from typing import Any
 
-import torch
-
 from robustfl_bench.communication.ring import Ring
 from robustfl_bench.engine.evaluation import traffic
 from robustfl_bench.engine.federation import Federation
@@ -12,10 +10,13 @@ from robustfl_bench.engine.loop import run
 from robustfl_bench.engine.rounds import initial_state
 from robustfl_bench.engine.state import State
 from robustfl_bench.experiment.plan import Plan
+from robustfl_bench.experiment.provenance import stamp
+from robustfl_bench.experiment.resume import restored
 from robustfl_bench.experiment.rows import written
 from robustfl_bench.experiment.summary import digest
 from robustfl_bench.interfaces import ConfigError
 from robustfl_bench.results.store import RunFolder
+from robustfl_bench.results.writing import Damaged
 from robustfl_bench.ring.checkpoints import Checkpoints
 from robustfl_bench.ring.link import Link
 from robustfl_bench.ring.step import RingStep
@@ -50,9 +51,8 @@ class Client:
 
     def train(self, planned: Plan, federation: Federation, folder: RunFolder) -> Mapping[str, Any]:
         """Go on from the last round of which all clients have a checkpoint; raises RingBroken."""
-        torch.set_float32_matmul_precision(planned.settings.precision)
         first, rounds = self.link.rank == 0, planned.settings.rounds
-        self.checkpoints = Checkpoints(folder.path / "ring", self.link.rank)
+        self.checkpoints = Checkpoints(folder.path / "ring", self.link.rank, stamp(planned, federation.data))
         state = self._start(federation, self.checkpoints.saved(), folder if first else None)
         if state is None:
             return {}
@@ -78,8 +78,7 @@ class Client:
     ) -> State | None:
         """The state to go on from, with the rows of later rounds dropped from ``folder``; None: nothing to do."""
         if folder is not None:
-            every, rows = federation.settings.eval_every, folder.path / "metrics.csv"
-            there = {int(row["round"]) for row in folder.rows()} if rows.exists() else set()
+            every, there = federation.settings.eval_every, _rounds(folder)
             saved = {round: one for round, one in saved.items() if there.issuperset(range(every, round + 1, every))}
         mine = [-1.0, -1.0, *map(float, sorted(saved))][-2:]
         offers = self.link.gather(mine, forming=True)
@@ -88,4 +87,16 @@ class Client:
         round = int(max(set.intersection(*map(set, offers.tolist())), default=-1))
         if folder is not None:
             folder.cut(round)
-        return initial_state(federation) if round < 0 else State.restored(saved[round], torch.device("cpu"))
+        start = initial_state(federation)
+        return start if round < 0 else restored(saved[round], start, federation)
+
+
+def _rounds(folder: RunFolder) -> set[int]:
+    """The rounds that have a row; none if the rows are damaged, which are then removed."""
+    if not (folder.path / "metrics.csv").exists():
+        return set()
+    try:
+        return {int(row["round"]) for row in folder.rows()}
+    except (Damaged, KeyError):
+        folder.forget_rows()
+        return set()

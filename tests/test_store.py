@@ -1,0 +1,421 @@
+"""A stored result is of this code, these data and these files; else it is named, and the run is made again."""
+
+import json
+import math
+import os
+import resource
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+
+from robustfl_bench import datasets
+from robustfl_bench.errors import ConfigError
+from robustfl_bench.experiment import machine, provenance
+from robustfl_bench.results import records, sealed, store, writing
+from robustfl_bench.results.store import RunFolder
+from tests.conftest import Bench, contents, run_folders, start
+
+SMALL = ("rounds=3", "num_clients=10", "batch_size=16", "model.hidden=[16]")
+
+OWN_RULE = """
+from robustfl_bench.aggregators.average import Average
+from helping import SHARE
+
+
+class Vote(Average):
+    '''Averages, and takes a share of it.'''
+
+    def __call__(self, updates, server):
+        return updates.combine(updates.matrix.new_full((updates.n,), SHARE / updates.n).double())
+"""
+
+OWN_DATA = """
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from robustfl_bench.datasets.files import File, Layout, Source
+from robustfl_bench.interfaces import Data, Dataset
+
+LOADS = []
+
+
+@dataclass(frozen=True)
+class Numbers(Dataset):
+    '''Rows of a class and two numbers.'''
+
+    name = "numbers"
+    input_shape = (2,)
+    num_classes = 2
+    source = Source(name, layouts=(Layout(".", (File("numbers.csv", {}),)),), licence="none")
+
+    def load(self, folder):
+        LOADS.append(folder)
+        table = torch.from_numpy(np.loadtxt(folder / "numbers.csv", delimiter=",", dtype=np.float32))
+        x, y = table[:, 1:], table[:, 0].long()
+        return Data(x, y, x, y, variant=f"of {len(y)} rows")
+"""
+
+
+def the_folder(results: Path) -> Path:
+    (folder,) = run_folders(results).values()
+    return folder
+
+
+def test_a_result_of_changed_code_of_ones_own_is_named_and_made_again(tmp_path: Path) -> None:
+    def run() -> tuple[str, str]:
+        return start(tmp_path, *SMALL, "aggregator._target_=own_rule.Vote").communicate()
+
+    (tmp_path / "own_rule.py").write_text(OWN_RULE)
+    (tmp_path / "helping.py").write_text("SHARE = 1.0\n")
+    first, errors = run()
+    assert first.startswith("result: accuracy"), errors
+    assert run()[0] == f"stored {first}"
+    (tmp_path / "helping.py").write_text("SHARE = 0.1\n")
+    second, errors = run()
+    old = first.removeprefix("result: ").split("  ")[0]
+    assert second.startswith("result: ") and second != first
+    assert errors.startswith(f"stored result not used: {old} was made with other code of aggregator (own_rule.Vote);")
+    assert run()[0] == f"stored {second}"
+
+
+def test_a_result_of_other_code_of_the_package_is_answered_and_says_so(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = bench(*SMALL)
+    monkeypatch.setattr(machine, "package_digest", lambda: "1" * 64)
+    second = bench(*SMALL)
+    assert second.out == f"stored {first.out}"
+    assert second.err.startswith("made with other code of robustfl_bench: ") and second.err.count("\n") == 1
+
+
+def test_code_without_a_commit_has_its_version_and_digest(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(machine, "_checked_out", lambda: None)
+    monkeypatch.setattr(machine, "_installed_from", lambda: None)
+    machine.commit.cache_clear()
+    try:
+        assert machine.commit() == f"0.1.0+sha256.{machine.package_digest()[:12]}"
+    finally:
+        machine.commit.cache_clear()
+
+
+def test_a_result_of_other_data_is_named_and_made_again(
+    bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def rows(count: int) -> str:
+        return "".join(f"{i % 2},{i % 7},{-i % 5}\n" for i in range(count))
+
+    def run() -> tuple[str, str]:
+        datasets._load.cache_clear()  # a process of its own
+        own = ("dataset._target_=own_data.Numbers", "~dataset.scaling", "partition=iid", "data_dir=files")
+        outcome = bench(*SMALL, *own)
+        assert outcome.code == 0, outcome.err
+        return outcome.out, outcome.err
+
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "own_data.py").write_text(OWN_DATA)
+    (tmp_path / "files").mkdir()
+    file = tmp_path / "files" / "numbers.csv"
+    file.write_text(rows(40))
+    first, _ = run()
+    import own_data  # type: ignore[import-not-found]
+
+    loads = len(own_data.LOADS)
+    assert run() == (f"stored {first}", "") and len(own_data.LOADS) == loads, "unchanged files are not read"
+    os.utime(file, (1, 1))
+    assert run() == (f"stored {first}", "") and len(own_data.LOADS) == loads + 1, "the same content elsewhere or later"
+    file.write_text(rows(60))
+    second, errors = run()
+    assert second.startswith("result: ")
+    assert "was made of other data (of 40 rows, 40 + 40 samples, digest" in errors and "now of 60 rows" in errors
+    file.unlink()
+    assert run() == (f"stored {second}", ""), "without data there is nothing to compare"
+    summary = json.loads((the_folder(tmp_path / "results") / "summary.json").read_text())
+    assert summary["data"]["variant"] == "of 60 rows" and len(summary["data"]["digest"]) == 64
+
+
+def _changed(key: str, value: object = None) -> Callable[[bytes], bytes]:
+    def change(content: bytes) -> bytes:
+        summary = json.loads(content)
+        summary[key] = value
+        return json.dumps(summary if value is not None else {k: v for k, v in summary.items() if k != key}).encode()
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "told"),
+    [
+        ("metrics.csv", lambda content: content[:-20], "metrics.csv has"),
+        ("metrics.csv", lambda content: b"", "metrics.csv has 0 bytes"),
+        ("metrics.csv", lambda content: content[:-9] + b"\0" * 9, "metrics.csv is not what was written"),
+        ("timings.csv", None, "timings.csv is missing"),
+        ("weights.csv", None, "weights.csv is missing"),
+        ("config.yaml", lambda content: content.replace(b"seed: 0", b"seed: ["), "config.yaml is not what was written"),
+        ("summary.json", lambda content: content[:-30], "summary.json is damaged"),
+        ("summary.json", lambda content: b"[1]", "its status must be one of"),
+        ("summary.json", _changed("status"), "its status must be one of"),
+        ("summary.json", _changed("final"), "summary.json does not say what metrics.csv says"),
+        ("summary.json", _changed("best", [1]), "summary.json does not say what metrics.csv says"),
+        ("summary.json", _changed("files"), "summary.json does not record the files"),
+    ],
+)
+def test_a_damaged_result_is_named_and_made_again(
+    bench: Bench, tmp_path: Path, name: str, change: Callable[[bytes], bytes] | None, told: str
+) -> None:
+    bench(*SMALL)
+    bench(*SMALL, "results_dir=whole")
+    folder = the_folder(tmp_path / "results")
+    if change is None:
+        (folder / name).unlink()
+    else:
+        (folder / name).write_bytes(change((folder / name).read_bytes()))
+    outcome = bench(*SMALL)
+    assert outcome.code == 0 and outcome.out.startswith("result: ")
+    assert outcome.err.startswith("stored result not used: ") and told in outcome.err
+    assert contents(tmp_path / "results") == contents(tmp_path / "whole")
+    assert bench(*SMALL).out.startswith("stored result: ")
+
+
+def test_sizes_alone_show_what_was_cut_without_reading_it(bench: Bench, tmp_path: Path) -> None:
+    bench(*SMALL)
+    folder = the_folder(tmp_path / "results")
+    summary = json.loads((folder / "summary.json").read_text())
+    assert store.damage(folder, summary, sizes_only=True) is None
+    content = (folder / "metrics.csv").read_bytes()
+    (folder / "metrics.csv").write_bytes(content.replace(b"0", b"1"))
+    assert store.damage(folder, summary, sizes_only=True) is None
+    assert "SHA-256" in str(store.damage(folder, summary))
+    (folder / "metrics.csv").write_bytes(content[:-1])
+    assert "bytes" in str(store.damage(folder, summary, sizes_only=True))
+
+
+def test_a_summary_is_json_and_null_is_read_as_not_a_number(bench: Bench, tmp_path: Path) -> None:
+    diverging = ("dataset=linear_mixture", "model=linear_regression", "partition=natural", "clustering=ifca", "lr=1e30",
+                 "num_clients=8", "dataset.num_clusters=2", "rounds=40", "aggregator=average")  # fmt: skip
+    first = bench(*diverging)
+
+    def refused(constant: str) -> None:
+        raise AssertionError(f"{constant} is not JSON")
+
+    for folder in run_folders(tmp_path / "results").values():
+        json.loads((folder / "summary.json").read_text(), parse_constant=refused)
+    assert store.plain({"a": [math.nan, 1, {"b": -math.inf}]}) == {"a": [None, 1, {"b": None}]}
+    if first.code == 0:
+        assert bench(*diverging).out == f"stored {first.out}"
+
+
+def test_a_run_without_all_its_rows_is_not_finished(
+    bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    append = RunFolder.append
+
+    def forgetful(self: RunFolder, name: str, row: dict[str, float]) -> None:
+        if row["round"] != 2:
+            append(self, name, row)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(RunFolder, "append", forgetful)
+        outcome = bench(*SMALL)
+    assert outcome.code == 1 and "metrics.csv has 2 rows, the last of round 3; expected 3, up to 3" in outcome.err
+    assert bench(*SMALL).out.startswith("result: ")
+
+
+def test_a_device_that_does_not_exist_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
+    assert machine.choose_device("cuda:0") == torch.device("cuda:0")
+    with pytest.raises(ConfigError, match=r"device=cuda:7 but the CUDA devices are cuda:0 to cuda:0"):
+        machine.choose_device("cuda:7")
+    for name in ("cuda:", "cuda:x", "cpu:1", "auto:1"):
+        with pytest.raises(ConfigError, match=r"auto, cpu, cuda or cuda:N"):
+            machine.choose_device(name)
+
+
+def test_highest_precision_sets_every_flag_and_others_do_not_stay() -> None:
+    def flags() -> tuple[bool, bool]:
+        return torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32
+
+    machine.set_precision("high", torch.device("cpu"))
+    assert flags() == (True, True)
+    machine.set_precision("highest", torch.device("cpu"))
+    assert flags() == (False, False) and torch.get_float32_matmul_precision() == "highest"
+    assert torch.backends.cudnn.deterministic and not torch.backends.cudnn.benchmark
+
+
+def test_the_kind_of_processor_is_recorded(bench: Bench, tmp_path: Path) -> None:
+    bench(*SMALL)
+    summary = json.loads((the_folder(tmp_path / "results") / "summary.json").read_text())
+    cpuinfo = Path("/proc/cpuinfo")
+    if cpuinfo.exists() and "model name" in cpuinfo.read_text():
+        assert summary["processor"] in cpuinfo.read_text()
+    assert summary["processor"] and summary["commit"] and summary["code"]["package"] == machine.package_digest()
+
+
+def test_a_full_disk_is_named_with_a_remedy_and_the_run_goes_on_later(bench: Bench, tmp_path: Path) -> None:
+    run = ("rounds=20", "checkpoint_seconds=0", "eval_every=2")
+    full = subprocess.run(
+        [sys.executable, "-m", "robustfl_bench", *run],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000)),  # a checkpoint has 1.6 MB
+    )
+    (line,) = [line for line in full.stderr.splitlines() if line.startswith("error")]
+    folder = the_folder(tmp_path / "results")
+    assert full.returncode == 1
+    assert line.startswith(f"error: cannot write results/runs/{folder.name}/checkpoint.pt: ") and "free" in line
+    assert {path.name for path in folder.iterdir()} <= {".lock", "config.yaml", *store.TABLES}
+    assert bench(*run).code == 0
+    assert bench(*run, "results_dir=whole").code == 0
+    assert contents(tmp_path / "results") == contents(tmp_path / "whole")
+
+
+def test_half_a_row_is_taken_back(tmp_path: Path) -> None:
+    folder = RunFolder(tmp_path, "any", "0" * 8)
+    folder.open()
+    folder.begin({})
+    folder.append("metrics.csv", {"round": 1, "test_accuracy": 0.5})
+    before = (folder.path / "metrics.csv").read_bytes()
+    program = (
+        "import resource, sys; from robustfl_bench.results.store import RunFolder\n"
+        "from robustfl_bench.results.writing import CannotWrite\n"
+        f"folder = RunFolder({str(tmp_path)!r}, 'any', '00000000')\n"
+        f"resource.setrlimit(resource.RLIMIT_FSIZE, ({len(before) + 3}, {len(before) + 3}))\n"
+        "try:\n    folder.append('metrics.csv', {'round': 2, 'test_accuracy': 0.5})\n"
+        "except CannotWrite as error:\n    sys.exit(7 * error.filename.endswith('metrics.csv'))\n"
+    )
+    assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 7
+    assert (folder.path / "metrics.csv").read_bytes() == before
+
+
+def test_what_killed_writers_left_is_removed_and_what_others_write_is_not(bench: Bench, tmp_path: Path) -> None:
+    bench(*SMALL)
+    folder = the_folder(tmp_path / "results")
+    (folder / "summary.json").unlink()
+    ended = subprocess.Popen(["true"])
+    ended.wait()
+    left = [folder / f".{name}.{ended.pid}" for name in ("checkpoint.pt", "summary.json")]
+    for path in left:
+        path.write_text("half")
+    other, table = tmp_path / f".table.csv.{os.getppid()}", tmp_path / "table.csv"
+    other.write_text("of a process that lives")
+    (tmp_path / f".table.csv.{ended.pid}").write_text("half")
+    writing.write_atomically(table, "whole")
+    assert bench(*SMALL).code == 0
+    assert not any(path.exists() for path in left)
+    assert sorted(path.name for path in tmp_path.glob("*table*")) == sorted([other.name, table.name])
+
+
+def test_what_is_only_named_like_a_run_does_not_take_its_place(bench: Bench, tmp_path: Path) -> None:
+    bench(*SMALL, "results_dir=other")
+    name = the_folder(tmp_path / "other").name
+    runs = tmp_path / "results" / "runs"
+    (runs / f"notes-{name[-8:]}").mkdir(parents=True)
+    (runs / f"notes-{name[-8:]}" / "notes.txt").write_text("mine")
+    (runs / name).write_text("a file")
+    assert bench(*SMALL).out.startswith("result: ")
+    again = bench(*SMALL)
+    assert again.out.startswith("stored result: ")
+    assert (runs / name).read_text() == "a file"
+    assert [path.name for path in (runs / f"notes-{name[-8:]}").iterdir()] == ["notes.txt"]
+
+
+def test_a_copied_run_folder_is_named_and_the_others_are_read(bench: Bench, tmp_path: Path) -> None:
+    bench(*SMALL)
+    bench(*SMALL, "seed=1")
+    first, second = sorted(run_folders(tmp_path / "results").values())
+    copy, other = first.with_name(f"z-copy-{first.name[-8:]}"), first.with_name(f"copy-{second.name[-8:]}")
+    shutil.copytree(first, copy)
+    shutil.copytree(first, other)
+    shutil.copytree(first, first.with_name(f"{first.name}.bak"))
+    assert store.oddity(first) is None
+    assert store.oddity(other) == f"its config.yaml is that of run {first.name[-8:]}"
+    assert store.oddity(first.with_name(f"{first.name}.bak")) == "its name does not end in the id of a run"
+    outcome = bench(*SMALL, "seed=0" if first.name.split("-s")[1].startswith("0") else "seed=1")
+    assert outcome.out.startswith("stored result: ") and outcome.err.count("\n") == 1
+    assert copy.name in outcome.err and "remove one of them" in outcome.err
+    runs = records.load(tmp_path / "results").set_index("run")
+    assert runs.loc[[first.name, second.name], "state"].tolist() == ["finished", "finished"]
+    damaged = runs[runs["state"] == "damaged"]["error"].to_dict()
+    assert set(damaged) == {copy.name, other.name, f"{first.name}.bak"}
+
+
+# --- checkpoints -------------------------------------------------------------------------------------------------
+
+STAMP = {"run": "a", "code": "b", "data": "c"}
+
+
+def opened(tmp_path: Path, rounds: int = 3) -> RunFolder:
+    folder = RunFolder(tmp_path, "any", "0" * 8)
+    folder.open()
+    folder.begin({})
+    for number in range(1, rounds + 1):
+        folder.append("metrics.csv", {"round": number, "test_accuracy": 0.1 * number})
+    return folder
+
+
+def test_a_checkpoint_comes_back_as_it_was_and_cuts_the_rows_back(tmp_path: Path) -> None:
+    folder = opened(tmp_path)
+    folder.save_checkpoint({"state": {"params": torch.arange(5.0)}}, STAMP)
+    before = (folder.path / "metrics.csv").read_bytes()
+    folder.append("metrics.csv", {"round": 4, "test_accuracy": 0.4})
+    folder.append("weights.csv", {"round": 4, "client_0": 1.0})
+    saved = folder.checkpoint(STAMP)
+    assert saved is not None and torch.equal(saved["state"]["params"], torch.arange(5.0))
+    assert (folder.path / "metrics.csv").read_bytes() == before
+    assert not (folder.path / "weights.csv").exists(), "its first row came after the checkpoint"
+
+
+def _flipped(path: Path, place: int) -> None:
+    content = bytearray(path.read_bytes())
+    content[place] ^= 4
+    path.write_bytes(content)
+
+
+@pytest.mark.parametrize("place", [3, 30, 70, 200, -1000, -2], ids=str)
+def test_one_flipped_bit_in_a_checkpoint_is_found(tmp_path: Path, place: int) -> None:
+    folder = opened(tmp_path)
+    folder.save_checkpoint({"state": {"params": torch.zeros(5000)}}, STAMP)
+    _flipped(folder.path / "checkpoint.pt", place)
+    with pytest.raises(writing.Damaged, match=r"checkpoint\.pt is damaged"):
+        folder.checkpoint(STAMP)
+    assert {path.name for path in folder.path.iterdir()} == {".lock", "config.yaml"}
+
+
+@pytest.mark.parametrize("subject", STAMP)
+def test_a_checkpoint_of_another_run_other_code_or_other_data_is_refused(tmp_path: Path, subject: str) -> None:
+    folder = opened(tmp_path)
+    folder.save_checkpoint({"state": {}}, STAMP | {subject: "else"})
+    with pytest.raises(writing.Damaged, match=f"belongs to other {subject}"):
+        folder.checkpoint(STAMP)
+
+
+@pytest.mark.parametrize("files", [{"../../victim.txt": (3, "0")}, {"metrics.csv": 3}, {"metrics.csv": (-1, "")}, None])
+def test_a_checkpoint_names_no_file_of_the_user(tmp_path: Path, files: object) -> None:
+    folder, victim = opened(tmp_path), tmp_path / "victim.txt"
+    victim.write_text("a thesis")
+    sealed.save(folder.path / "checkpoint.pt", {"state": {}, "files": files}, STAMP)
+    with pytest.raises(writing.Damaged):
+        folder.checkpoint(STAMP)
+    assert victim.read_text() == "a thesis"
+
+
+def test_rows_that_changed_without_changing_their_length_are_found(tmp_path: Path) -> None:
+    folder = opened(tmp_path)
+    folder.save_checkpoint({"state": {}}, STAMP)
+    content = (folder.path / "metrics.csv").read_bytes()
+    (folder.path / "metrics.csv").write_bytes(content[:10] + b"\0" * 10 + content[20:])
+    with pytest.raises(writing.Damaged, match=r"metrics\.csv is not what was written"):
+        folder.checkpoint(STAMP)
+
+
+def test_parts_of_the_package_are_no_parts_from_outside() -> None:
+    config = {"aggregator": {"_target_": "robustfl_bench.aggregators.krum.Krum", "inner": {"_target_": "math.floor"}}}
+    assert provenance.code(config) == {"package": machine.package_digest(), "parts": {}}
