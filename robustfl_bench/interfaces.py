@@ -250,7 +250,7 @@ class Crafted:
     """What an attack with a memory returns: the ``rows`` that it sends, and what it remembers until the next round."""
 
     rows: Tensor
-    memory: dict[str, Tensor]
+    memory: Mapping[str, Tensor]
 
 
 class Attack(Part):

@@ -18,6 +18,7 @@ from robustfl_bench.interfaces import (
     Aggregator,
     Attack,
     AttackView,
+    Crafted,
     LocalUpdate,
     ServerView,
     Shard,
@@ -142,3 +143,21 @@ def test_the_attackers_goal_is_measured_where_there_are_attackers() -> None:
     assert records[-1]["attack_success_rate"] == pytest.approx(expected)
     alone = made(*SMALL, "num_byzantine=0", attack=Liar())
     assert all(record is None or "attack_success_rate" not in record for _, record in run(alone, initial_state(alone)))
+
+
+class Constant(Attack):
+    """Remembers the round in which it began, and never anything else."""
+
+    def craft(self, view: AttackView) -> Crafted:
+        with pytest.raises(TypeError):
+            view.memory["began"] = view.params  # type: ignore[index]
+        memory = view.memory if view.memory else {"began": torch.tensor(float(view.round))}
+        return Crafted(-view.mean, memory)
+
+
+def test_what_attackers_remember_is_theirs_per_model_and_passed_on_as_it_is() -> None:
+    f = made(*ATTACKED, attack=Constant(), aggregator=Momentum())
+    states = [through_a_file(state) for state, _ in run(f, initial_state(f))]
+    assert [float(state.memory[0].attack["began"]) for state in states] == [0.0] * 4
+    assert all(set(state.memory[0].rule) == {"velocity"} and not state.memory[0].server for state in states)
+    assert not initial_state(f).memory[0].attack

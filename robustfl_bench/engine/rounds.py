@@ -89,7 +89,7 @@ def server_step(
     if parts.clustering is not None:
         step_size *= parts.clustering.step_scale(share)
     params, remembered = parts.server_optimizer(params, aggregate, step_size, MappingProxyType(memory))
-    return params if parts.clustering is None else parts.clustering.project(params), remembered
+    return params if parts.clustering is None else parts.clustering.project(params), dict(remembered)
 
 
 def _trained(federation: Federation, model: ModelState, cohort: Cohort, lr: float) -> Trained:
@@ -103,7 +103,7 @@ def _trained(federation: Federation, model: ModelState, cohort: Cohort, lr: floa
     aggregate = _aggregate(federation, updates, cohort, model, lr)
     share = len(cohort) / federation.settings.clients_per_round
     params, server = server_step(federation.parts, model.params, aggregate.vector, lr, model.memory.server, share)
-    memory = replace(model.memory, rule=aggregate.memory or {}, attack=attack, server=server)
+    memory = replace(model.memory, rule=dict(aggregate.memory or {}), attack=attack, server=server)
     return Trained(params, honest.losses, aggregate, honest.n, non_finite, memory)
 
 
@@ -181,7 +181,7 @@ def _attacked(
         return joined(view.own), model.memory.attack
     crafted = attack.craft(view)
     if isinstance(crafted, Crafted):
-        return joined(crafted.rows), crafted.memory
+        return joined(crafted.rows), dict(crafted.memory)
     return joined(crafted), {}
 
 
