@@ -4,13 +4,14 @@ import shlex
 import time
 import traceback
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
 from omegaconf import DictConfig
 
 from robustfl_bench.config.parts import GROUPS
-from robustfl_bench.errors import ConfigError, Interrupted
+from robustfl_bench.errors import BrokenContract, ConfigError, Diverged, Interrupted
 from robustfl_bench.experiment.machine import choose_threads, facts, threads
 from robustfl_bench.experiment.plan import InfeasibleError, Plan, plan
 from robustfl_bench.experiment.rows import written
@@ -39,7 +40,8 @@ class RunFailed(RuntimeError):
 def execute(cfg: DictConfig, call: Call | None = None, train: "Train | None" = None) -> float:
     """Run the experiment, or go on with it, or print its stored result; ``train`` may do it in another way.
 
-    Returns the final test accuracy, or where there are no classes the distance from the true parameters.
+    Returns the final test accuracy, or where there are no classes the distance from the true parameters; nan for a
+    model that diverged.
 
     Raises ConfigError, DataError, RunLocked, OSError (results folder) with nothing written, Interrupted, or RunFailed.
     """
@@ -81,8 +83,11 @@ def _attempt(
     except ConfigError:  # found when a part was first used
         folder.discard()
         raise
+    except Diverged as end:
+        return outcome | {"status": store.DIVERGED, "error": str(end)}, None
     except Exception as error:
-        outcome["error"] = f"{type(error).__name__}: {' '.join(str(error).split())}"
+        line = " ".join(str(error).split())
+        outcome["error"] = line if isinstance(error, BrokenContract) else f"{type(error).__name__}: {line}"
         return outcome, traceback.format_exc()
 
 
@@ -90,14 +95,14 @@ def take_part(cfg: DictConfig, call: Call, train: "Train") -> None:
     """Train as a client of an experiment whose results another process writes; raises ConfigError or DataError."""
     planned = plan(cfg)
     data = _load(planned)
-    with threads(choose_threads(planned, len(data.train_y))):
+    with threads(choose_threads(planned, len(data.train_y))), suppress(Diverged):  # it is recorded by the other process
         train(planned, _federation(planned, data), _folder(planned, call))
 
 
 def _stored(folder: store.RunFolder) -> float | None:
-    """Print and return the result of a finished run, else None."""
+    """Print and return the result of a run that has one, else None."""
     summary = folder.summary()
-    if summary is None or summary["status"] != store.FINISHED:
+    if summary is None or summary["status"] not in (store.FINISHED, store.DIVERGED):
         return None
     return tell(folder, summary, "stored result")
 

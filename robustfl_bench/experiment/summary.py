@@ -45,7 +45,10 @@ def results(folder: store.RunFolder) -> dict[str, Any]:
 
 
 def tell(folder: store.RunFolder, summary: Mapping[str, Any], what: str) -> float:
-    """Print a finished run's result in one line; returns what it is judged by."""
+    """Print a run's result in one line; returns what it is judged by, nan where the model diverged."""
+    if summary["status"] == store.DIVERGED:
+        print(f"{what}: {summary['error']}  {folder.path}", flush=True)
+        return float("nan")
     final, best = summary["final"], summary["best"]
     rounds = f"after {final['round']} rounds (best {shown(best)} at {best['round']})"
     print(f"{what}: {shown(final)} {rounds}  {folder.path}", flush=True)

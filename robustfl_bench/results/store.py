@@ -14,7 +14,7 @@ import yaml
 from filelock import FileLock, Timeout
 
 TABLES = ("metrics.csv", "timings.csv", "weights.csv")
-FINISHED, FAILED, INFEASIBLE = "finished", "failed", "infeasible"
+FINISHED, DIVERGED, FAILED, INFEASIBLE = "finished", "diverged", "failed", "infeasible"
 
 
 class RunLocked(RuntimeError):
@@ -136,11 +136,11 @@ class RunFolder:
             return [{key: float(value) for key, value in row.items()} for row in csv.DictReader(file)]
 
     def finish(self, summary: Mapping[str, Any], traceback: str | None = None) -> None:
-        """Record how the run ended. A finished run drops its checkpoint; a failed one keeps it."""
+        """Record how the run ended. A run with a result drops its checkpoint; a failed one keeps it."""
         if traceback is not None:
             write_atomically(self.path / "error.txt", traceback)
         write_atomically(self.path / "summary.json", json.dumps(summary, indent=1) + "\n")
-        if summary["status"] == FINISHED:
+        if summary["status"] in (FINISHED, DIVERGED):
             self._remove(["checkpoint.pt", "error.txt"])
 
     def discard(self) -> None:
