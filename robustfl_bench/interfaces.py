@@ -7,9 +7,10 @@ import torch, which takes over a second.
 
 from __future__ import annotations
 
+import hashlib
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -57,18 +58,18 @@ class Scaling:
 class Data:
     """A data set as tensors: ``train_x`` (N, ...) float32 or token ids, ``train_y`` (N,) int64, the same for test.
 
-    ``source`` says which variant of the files was read (official, rebuilt, subset ...). Texts, as token ids with 0 for
-    padding, come with the ``vectors`` (V, e) of their words; images with their ``scaling``. Where there are numbers to
-    predict instead of classes, ``train_y`` is float32, (N,) or (N, t). A data set may know which client each training
-    sample comes from, ``owners`` (N,), and in which of K clusters each sample is, ``clusters`` (N,) and
-    ``test_clusters``; and one that is drawn knows the true parameters of the clusters, ``truth`` (K, d) float64.
+    ``variant`` names the variant of the files (official, rebuilt, subset ...). Texts, as token ids with 0 for padding,
+    come with the ``vectors`` (V, e) of their words; images with their ``scaling``. For regression, ``train_y`` is
+    float32, (N,) or (N, t). A data set may know the client of each training sample, ``owners`` (N,), and the cluster
+    (of K) of each sample, ``clusters`` (N,) and ``test_clusters``. Data drawn at random know the true parameters of the
+    clusters, ``truth`` (K, d) float64.
     """
 
     train_x: Tensor
     train_y: Tensor
     test_x: Tensor
     test_y: Tensor
-    source: str = "official"
+    variant: str = "official"
     vectors: Tensor | None = None
     scaling: Scaling | None = None
     owners: Tensor | None = None
@@ -78,8 +79,38 @@ class Data:
 
     def to(self, device: torch.device) -> Data:
         """The same data on ``device``."""
-        values: dict[str, Any] = vars(self)
+        values: dict[str, Any] = {field.name: getattr(self, field.name) for field in fields(self)}
         return Data(**{name: value.to(device) if hasattr(value, "to") else value for name, value in values.items()})
+
+    @cached_property
+    def digest(self) -> str:
+        """SHA-256, in hexadecimal, of the name, type, shape and little-endian bytes of each tensor but ``vectors``.
+
+        Computed once, on first access. Data read from files have the same digest on every machine and device. Drawn
+        data need not: their matrix products round differently on different processors. So do ``vectors`` made from the
+        texts, which follow from ``train_x``; the digest of vectors read from a file is part of ``variant``.
+        """
+        import torch
+
+        total = hashlib.sha256()
+        for field in fields(self):
+            tensor = getattr(self, field.name)
+            if not isinstance(tensor, torch.Tensor) or field.name == "vectors":
+                continue
+            array = np.ascontiguousarray(tensor.cpu().numpy())
+            total.update(f"{field.name} {array.dtype.name} {array.shape} ".encode())
+            total.update(array.astype(array.dtype.newbyteorder("<"), copy=False).data)
+        return total.hexdigest()
+
+    @property
+    def origin(self) -> dict[str, str | int]:
+        """What was read, for the summary of a run: the variant, the numbers of samples, and the digest."""
+        return {
+            "variant": self.variant,
+            "train_samples": len(self.train_y),
+            "test_samples": len(self.test_y),
+            "digest": self.digest,
+        }
 
 
 class Dataset(Part):
@@ -87,7 +118,7 @@ class Dataset(Part):
 
     Subclasses are frozen, as equal data sets are loaded once. ``content`` is what a sample consists of: ``numbers``,
     ``words`` or ``characters``. A data set of words also has ``embedding_dim``, the length of its words' vectors.
-    ``source`` describes its files; None for data that are drawn.
+    ``source`` describes its files. With None, robustfl-data does not know them and loads the data to see their state.
     """
 
     content: str = "numbers"

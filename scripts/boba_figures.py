@@ -22,6 +22,7 @@ import torch
 
 from robustfl_bench import datasets
 from robustfl_bench.aggregators.boba import Boba
+from robustfl_bench.config import presets
 from robustfl_bench.engine.federation import Federation
 from robustfl_bench.engine.loop import run
 from robustfl_bench.engine.rounds import initial_state

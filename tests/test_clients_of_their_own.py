@@ -64,7 +64,7 @@ def test_femnist_of_all_writers(femnist: Path) -> None:
         data.train_x[:, 0, 3, 4], torch.tensor([0, 1, 2, 10, 11, 12, 13, 20, 21, 22, 23, 24]) / 100
     )
     assert data.test_y.tolist() == [6, 7, 5, 7], "the test parts of all writers"
-    assert data.source == "own preprocessing, no checksum is published"
+    assert data.variant == "own preprocessing, no checksum is published"
     symmetric = Femnist(3, "symmetric").load(femnist)
     torch.testing.assert_close(symmetric.train_x, 2 * data.train_x - 1)
     assert symmetric.scaling is not None
@@ -103,10 +103,56 @@ def test_labels_and_pixels_have_ranges(femnist: Path) -> None:
         Femnist(3).load(femnist)
 
 
+@pytest.mark.parametrize(
+    "user",
+    [
+        {"x": [[0.5] * 783], "y": [1]},
+        {"x": [["dark"] * 784], "y": [1]},
+        {"x": [[0.5] * 784], "y": ["seven"]},
+        {"x": [[0.5] * 784], "y": [1.5]},
+        {"x": [[0.5] * 784], "y": [None]},
+        {"x": [[0.5] * 784], "y": [[1, 2]]},
+        {"x": [{}], "y": [1]},
+        {"x": [[float("nan")] * 784], "y": [1]},
+        {"x": [[0.5] * 784], "y": [62]},
+        {"x": [[0.5] * 784], "y": [-1]},
+        {"x": "a", "y": "b"},
+        {"raw": "text"},
+        {"raw": 5},
+        {"x": 5, "y": 6},
+    ],
+)
+def test_odd_samples_are_refused_in_one_line(femnist: Path, user: dict[str, Any]) -> None:
+    path = femnist / "femnist" / "train" / "more.json"
+    path.write_text(json.dumps({"user_data": {"odd": user}}))
+    (femnist / "femnist" / "test" / "more.json").write_text(
+        json.dumps({"user_data": {"odd": {"x": [[0.5] * 784], "y": [1]}}})
+    )
+    with pytest.raises(DataError) as caught:
+        Femnist(4).load(femnist)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("sample", [{"x": [5], "y": ["a"]}, {"x": ["a" * 80], "y": [5]}, {"raw": "text"}, {"raw": [1]}])
+def test_odd_characters_are_refused_in_one_line(tmp_path: Path, sample: dict[str, Any]) -> None:
+    for part in ("train", "test"):
+        path = tmp_path / "shakespeare" / part / "some.json"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps({"user_data": {"A": sample}}))
+    with pytest.raises(DataError) as caught:
+        ShakespeareLeaf(1, min_windows=1).load(tmp_path)
+    assert "\n" not in str(caught.value)
+
+
 def test_the_command_knows_files_without_checksums(femnist: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = ["--data-dir", str(femnist)]
     assert cli.main(["verify", "femnist", *folder]) == 0
-    assert capsys.readouterr().out.count("no checksum is published") == 4
+    told = capsys.readouterr().out
+    assert told.count("no checksum is published") == 4
+    assert "no digest, as the default settings do not suit these files: femnist has 3 clients" in told
+    assert cli.main(["list", *folder]) == 0
+    row = next(line for line in capsys.readouterr().out.splitlines() if line.startswith("femnist"))
+    assert row.split()[3:6] == ["12", "4", "ready"], "the samples in the folder"
     (femnist / "femnist" / "train" / "all_data_1_niid_0_keep_0_train_8.json.xz").write_bytes(b"damaged")
     assert cli.main(["verify", "femnist", *folder]) == 3
     assert "cannot be read: truncated or damaged?" in capsys.readouterr().out
@@ -170,7 +216,7 @@ def test_real_shakespeare() -> None:
     assert data.train_x.min() >= 0 and data.train_x.max() < 80
     assert 0.15 < len(data.test_y) / (len(data.train_y) + len(data.test_y)) < 0.25
     samples = ShakespeareLeaf(10).load(Path(str(DATA)))
-    assert len(samples.train_y) == 41_990 and samples.source == "subset of 10 roles"
+    assert len(samples.train_y) == 41_990 and samples.variant == "subset of 10 roles"
 
 
 # --- writers ---------------------------------------------------------------------------------------------------------

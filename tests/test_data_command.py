@@ -2,7 +2,10 @@
 
 import gzip
 import hashlib
+import os
 import re
+import socket
+import struct
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
@@ -12,8 +15,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from robustfl_bench.config.options import CONF
+from robustfl_bench.datasets import registry
 from robustfl_bench.datasets.cifar10 import Cifar10
-from robustfl_bench.datasets.cli import main
+from robustfl_bench.datasets.cli import main, sources
 from robustfl_bench.datasets.download import CHUNK, Download, fetch
 from robustfl_bench.datasets.files import File, Layout
 from robustfl_bench.datasets.mnist import Mnist
@@ -74,7 +79,7 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
 
 def download_of(server: Server, *folders: str) -> Download:
     server.files = {f"/{folder}data.gz": CONTENT for folder in folders}
-    return Download("data.gz", hashlib.md5(CONTENT).hexdigest(), tuple(server.url + folder for folder in folders))
+    return Download("data.gz", hashlib.sha256(CONTENT).hexdigest(), tuple(server.url + folder for folder in folders))
 
 
 def test_download_and_use_again(tmp_path: Path, server: Server) -> None:
@@ -134,7 +139,7 @@ def test_damaged_partial_file_is_thrown_away(tmp_path: Path, server: Server) -> 
 def test_wrong_content_is_refused(tmp_path: Path, server: Server) -> None:
     download = download_of(server, "a/")
     server.files["/a/data.gz"] = CONTENT[::-1]
-    with pytest.raises(DataError, match="does not match the known hash") as caught:
+    with pytest.raises(DataError, match="another file, its SHA-256 is wrong") as caught:
         fetch(download, tmp_path)
     assert "\n" not in str(caught.value)
     assert not list(tmp_path.iterdir())
@@ -150,15 +155,31 @@ def test_mirrors_in_turn_and_all_failures_are_told(tmp_path: Path, server: Serve
     del server.files["/a/data.gz"]
     assert fetch(download, tmp_path).read_bytes() == CONTENT
     server.files.clear()
-    with pytest.raises(DataError, match=r"could not be downloaded.*/a/: 404 .*/b/: 404 ") as caught:
+    with pytest.raises(
+        DataError, match=r"could not be downloaded \(127.*: 404 Not Found; 127.*: 404 Not Found\); run"
+    ) as caught:
         fetch(download, tmp_path / "other")
     assert "\n" not in str(caught.value)
 
 
 def test_unwritable_folder(tmp_path: Path, server: Server) -> None:
     (tmp_path / "file").write_text("not a folder")
-    with pytest.raises(DataError, match="could not be downloaded to"):
+    with pytest.raises(DataError, match=r"data.gz could not be downloaded \(127.0.0.1:\d+: Not a directory\)"):
         fetch(download_of(server, "a/"), tmp_path / "file" / "mnist")
+
+
+def test_without_a_network_one_short_line_says_what_to_do(tmp_path: Path, server: Server) -> None:
+    closed = f"http://127.0.0.1:{closed_port()}/"
+    download = replace(download_of(server, "a/"), mirrors=(closed, closed, closed))
+    with pytest.raises(DataError, match=r"no connection.*run the same command again.*put the file into") as caught:
+        fetch(download, tmp_path)
+    assert "\n" not in str(caught.value) and len(str(caught.value)) - len(str(tmp_path)) < 220
+
+
+def closed_port() -> int:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return int(free.getsockname()[1])
 
 
 # ---- the command
@@ -168,13 +189,15 @@ def test_unwritable_folder(tmp_path: Path, server: Server) -> None:
 def tiny_mnist(monkeypatch: pytest.MonkeyPatch, server: Server) -> Server:
     """Lets the command take four small files on the local server for MNIST."""
     files, downloads = [], []
-    for number, layout_file in enumerate(Mnist.source.layouts[0].files):
-        content = RNG.bytes(3 * CHUNK + number)
+    for layout_file in Mnist.source.layouts[0].files:
+        shape = (40, 28, 28)[: 1 if "labels" in layout_file.name else 3]
+        values = RNG.integers(0, 10 if len(shape) == 1 else 256, shape, dtype=np.uint8)
+        content = struct.pack(f">HBB{len(shape)}I", 0, 8, len(shape), *shape) + values.tobytes()
         packed = gzip.compress(content, mtime=0)
         name = layout_file.name
         server.files[f"/{name}.gz"] = packed
         files.append(File(name, {f"sha256:{hashlib.sha256(content).hexdigest()}": "official"}, len(content)))
-        downloads.append(Download(f"{name}.gz", hashlib.md5(packed).hexdigest(), (server.url,)))
+        downloads.append(Download(f"{name}.gz", hashlib.sha256(packed).hexdigest(), (server.url,)))
     layouts = tuple(Layout(layout.path, tuple(files)) for layout in Mnist.source.layouts)
     monkeypatch.setattr(Mnist, "source", replace(Mnist.source, layouts=layouts, downloads=tuple(downloads)))
     return server
@@ -198,12 +221,14 @@ def test_prepare_verify_list(tmp_path: Path, tiny_mnist: Server, capsys: pytest.
     assert "digits: ready in " in capsys.readouterr().out
 
     assert main(["verify", "mnist", *folder]) == 0
-    assert capsys.readouterr().out.count("OK  ") == 4
+    verified = capsys.readouterr().out
+    assert verified.count("OK  ") == 4
+    assert re.fullmatch(r"mnist: 40 \+ 40 samples \(official\), digest [0-9a-f]{64}", verified.splitlines()[-1])
     assert main(["list", *folder]) == 0
     rows = {line.split()[0]: line for line in capsys.readouterr().out.splitlines()}
-    assert re.search(rf"1x28x28 +10 +60000 +10000 +CC BY-SA 3.0 +{tmp_path}/mnist$", rows["mnist"])
-    assert rows["cifar10"].endswith(f"not in {tmp_path}")
-    assert set(rows) >= {"digits", "mnist", "fashion_mnist", "cifar10"}
+    assert re.search(rf"1x28x28 +10 +60000 +10000 +ready +CC BY-SA 3.0 +official +{tmp_path}/mnist$", rows["mnist"])
+    assert re.search(rf"- +- +missing .* - +not in {tmp_path}$", rows["cifar10"])
+    assert rows.keys() - {"name"} == {path.stem for path in (CONF / "dataset").glob("*.yaml")}
 
 
 def test_damage_is_told_and_mended(tmp_path: Path, tiny_mnist: Server, capsys: pytest.CaptureFixture[str]) -> None:
@@ -214,6 +239,9 @@ def test_damage_is_told_and_mended(tmp_path: Path, tiny_mnist: Server, capsys: p
     capsys.readouterr()
     assert main(["verify", "mnist", "digits", *folder]) == 3
     output = capsys.readouterr()
+    assert main(["list", *folder]) == 0
+    row = next(line for line in capsys.readouterr().out.splitlines() if line.startswith("mnist "))
+    assert re.search(rf" - +- +damaged .*{path}: cannot be read: truncated or damaged", row)
     assert f"BAD {path}: cannot be read: truncated or damaged?" in output.out
     assert output.out.count("OK  ") == 4  # the other three, and digits
     assert output.err.startswith("robustfl-data: mnist: 1 of 4 files are bad; run `robustfl-data prepare mnist")
@@ -245,15 +273,41 @@ def test_failed_download_exits_with_3(
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["verify", "mnits"], "no data set 'mnits', did you mean mnist or femnist?"),
-        (["prepare", "imagenet"], "no data set 'imagenet', there are digits, mnist, fashion_mnist, cifar10, cifar100"),
+        (["verify", "mnits"], "no data set 'mnits', did you mean mnist or "),
+        (["prepare", "imagenet"], "no data set 'imagenet', there are ag_news, cifar10, cifar100, digits, "),
         (["prepare"], "required: NAME"),
         (["destroy", "mnist"], "invalid choice: 'destroy'"),
         ([], "required: command"),
     ],
 )
 def test_bad_arguments(arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as caught:
-        main(arguments)
+    try:
+        code: object = main(arguments)
+    except SystemExit as left:  # argparse's own
+        code = left.code
     error = capsys.readouterr().err
-    assert caught.value.code == 2 and message in error and error.count("\n") == 1
+    assert code == 2 and message in error and error.count("\n") == 1
+
+
+def test_every_checksum_of_a_download_is_a_sha256() -> None:
+    every = [source for name in registry.names() for source in sources(registry.build(name))]
+    downloads = {download for source in every for download in source.downloads}
+    assert len(downloads) >= 13
+    assert all(re.fullmatch("[0-9a-f]{64}", download.sha256) for download in downloads)
+
+
+def test_downloads_are_the_files_that_people_have() -> None:
+    root = os.environ.get("ROBUSTFL_DATA")
+    if not root:
+        pytest.skip("set ROBUSTFL_DATA to a data folder to test on the real files")
+    every = [source for name in registry.names() for source in sources(registry.build(name))]
+    here = {
+        path: download
+        for source in every
+        for download in source.downloads
+        if (path := Path(root) / source.name / download.name).exists()
+    }
+    if not here:
+        pytest.skip(f"no file in {root} is packed as published")
+    for path, download in here.items():
+        assert hashlib.sha256(path.read_bytes()).hexdigest() == download.sha256, path

@@ -8,10 +8,13 @@ import io
 import lzma
 import os
 import pickle
+import re
 import struct
 import subprocess
 import sys
 import tarfile
+import tracemalloc
+from collections.abc import Callable
 from dataclasses import fields, replace
 from pathlib import Path
 
@@ -23,8 +26,10 @@ import yaml
 from robustfl_bench.datasets import cifar, find_folder, idx, load
 from robustfl_bench.datasets.cifar10 import BATCHES, Cifar10
 from robustfl_bench.datasets.cifar100 import PLACES, SUBSET, Cifar100
+from robustfl_bench.datasets.cli import main
 from robustfl_bench.datasets.digits import Digits
 from robustfl_bench.datasets.fashion_mnist import FashionMnist
+from robustfl_bench.datasets.femnist import Femnist
 from robustfl_bench.datasets.files import File, Layout, find
 from robustfl_bench.datasets.mnist import Mnist
 from robustfl_bench.interfaces import ConfigError, Data, DataError, Dataset
@@ -109,7 +114,7 @@ def test_mnist_in_every_place_and_packing(
 ) -> None:
     write(tmp_path / place, tiny_mnist, suffix)
     data = Mnist("unit").load(tmp_path)
-    assert data.source == "official"
+    assert data.variant == "official"
     assert data.train_x.shape == (6, 1, 28, 28) and data.test_x.shape == (2, 1, 28, 28)
     assert data.train_x.dtype == torch.float32 and data.train_y.dtype == torch.int64
     assert data.train_x.is_contiguous() and data.test_x.is_contiguous()
@@ -175,7 +180,7 @@ def test_missing_data(tmp_path: Path, tiny_mnist: dict[str, bytes]) -> None:
     with pytest.raises(DataError, match=r"mnist/train-labels-idx1-ubyte: is missing, also as .gz and .xz; run"):
         Mnist().load(tmp_path)
     write(tmp_path / "MNIST" / "raw", tiny_mnist, "")  # a complete place is preferred to a partial one
-    assert Mnist().load(tmp_path).source == "official"
+    assert Mnist().load(tmp_path).variant == "official"
 
 
 def test_unreadable_file(tmp_path: Path, tiny_mnist: dict[str, bytes]) -> None:
@@ -186,6 +191,52 @@ def test_unreadable_file(tmp_path: Path, tiny_mnist: dict[str, bytes]) -> None:
         pytest.skip("this user may read every file")
     with pytest.raises(DataError, match="Permission denied"):
         Mnist().load(tmp_path)
+
+
+@pytest.mark.parametrize(("one", "other"), [(0, 2), (1, 3), (0, 1), (2, 3)])
+def test_swapped_files_are_noticed(tmp_path: Path, tiny_mnist: dict[str, bytes], one: int, other: int) -> None:
+    write(tmp_path / "mnist", tiny_mnist)
+    names = [tmp_path / "mnist" / f"{name}.gz" for name, _ in idx.PARTS]
+    contents = [path.read_bytes() for path in names]
+    names[one].write_bytes(contents[other])
+    names[other].write_bytes(contents[one])
+    with pytest.raises(DataError, match=r"another file; run `robustfl-data") as caught:
+        Mnist().load(tmp_path)
+    one_line(caught.value)
+
+
+BOMB = 64 << 20  # bytes that unpack from some ten thousand
+
+
+def peak_of(read: Callable[[], object]) -> tuple[str, int]:
+    """The DataError that ``read`` raises, and the most memory that Python held meanwhile."""
+    tracemalloc.start()
+    try:
+        with pytest.raises(DataError) as caught:
+            read()
+        return one_line(caught.value), tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize("suffix", [".gz", ".xz", ""])
+def test_no_more_is_unpacked_than_expected(tmp_path: Path, tiny_mnist: dict[str, bytes], suffix: str) -> None:
+    write(tmp_path / "mnist", tiny_mnist, suffix)
+    path = tmp_path / "mnist" / f"t10k-labels-idx1-ubyte{suffix}"
+    path.write_bytes(PACK[suffix](tiny_mnist["t10k-labels-idx1-ubyte"] + bytes(BOMB)))
+    message, peak = peak_of(lambda: Mnist().load(tmp_path))
+    assert message.startswith(f"{path}: unpacks to more than the expected 10 bytes: another file; run `robustfl-data")
+    assert peak < BOMB / 4, "of which xz needs an eighth"
+
+
+def test_a_file_of_unknown_size_is_bounded_by_its_packed_size(tmp_path: Path) -> None:
+    for part in ("train", "test"):
+        folder = tmp_path / "femnist" / part
+        folder.mkdir(parents=True)
+        (folder / "all.json.gz").write_bytes(gzip.compress(b"[" + b" " * BOMB + b"]"))
+    message, peak = peak_of(lambda: Femnist().load(tmp_path))
+    assert "train/all.json.gz: unpacks to more than the expected " in message
+    assert peak < 0.8 * BOMB, "two files of at most a quarter of it each, read side by side"
 
 
 # ---- CIFAR
@@ -302,7 +353,8 @@ def tiny_cifar(monkeypatch: pytest.MonkeyPatch) -> dict[str, dict[str, bytes]]:
         contents["binary"][f"{batch}.bin"] = binary(labels=labels)
 
     def file(name: str, *variants: str) -> File:
-        return File(name, {f"md5:{hashlib.md5(contents[kind][name]).hexdigest()}": kind for kind in variants})
+        known = {f"sha256:{hashlib.sha256(contents[kind][name]).hexdigest()}": kind for kind in variants}
+        return File(name, known, at_most=1 << 20)
 
     python = tuple(file(batch, "official", "rebuilt") for batch in BATCHES)
     binaries = tuple(file(f"{batch}.bin", "binary") for batch in BATCHES)
@@ -335,7 +387,7 @@ def test_cifar_in_every_place(
     else:
         write(tmp_path / top / f"cifar-10-batches-{version}", tiny_cifar[kind], packing)
     data = Cifar10("unit").load(tmp_path)
-    assert data.source == kind
+    assert data.variant == kind
     assert data.train_x.shape == (15, 3, 32, 32) and data.train_x.is_contiguous()
     assert data.train_y.tolist() == [(label + number) % 10 for number in range(5) for label in LABELS]
     assert data.test_y.tolist() == [(label + 5) % 10 for label in LABELS]
@@ -345,11 +397,13 @@ def test_cifar_in_every_place(
 def test_cifar_names_both_variants_when_they_are_mixed(tmp_path: Path, tiny_cifar: dict[str, dict[str, bytes]]) -> None:
     mixed = tiny_cifar["official"] | {"test_batch": tiny_cifar["rebuilt"]["test_batch"]}
     write(tmp_path / "cifar-10-batches-py", mixed)
-    assert Cifar10().load(tmp_path).source == "official and rebuilt"
+    assert Cifar10().load(tmp_path).variant == "official and rebuilt"
 
 
 @pytest.mark.parametrize("place", PLACES)
-def test_cifar100_and_its_subset(tmp_path: Path, place: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cifar100_and_its_subset(
+    tmp_path: Path, place: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     contents = {}
     for name, shift in (("train", 0), ("test", 5)):
         batch = pickle.loads(pickled(labels=LABELS))
@@ -358,7 +412,7 @@ def test_cifar100_and_its_subset(tmp_path: Path, place: str, monkeypatch: pytest
         contents[name] = python2(pickle.dumps(batch, protocol=3))
     variant = SUBSET if "subset" in place else "official"
     files = tuple(
-        File(name, {f"md5:{hashlib.md5(content).hexdigest()}": variant}) for name, content in contents.items()
+        File(name, {f"sha256:{hashlib.sha256(content).hexdigest()}": variant}) for name, content in contents.items()
     )
     layouts = tuple(Layout(layout.path, files) for layout in Cifar100.source.layouts)
     monkeypatch.setattr(Cifar100, "source", replace(Cifar100.source, layouts=layouts))
@@ -368,7 +422,11 @@ def test_cifar100_and_its_subset(tmp_path: Path, place: str, monkeypatch: pytest
         write(tmp_path / "cifar100" / place, contents, "")
     data = Cifar100().load(tmp_path)
     assert (data.train_y.tolist(), data.test_y.tolist()) == ([90, 0, 7], [95, 5, 7])
-    assert data.source == variant and data.train_x.shape == (3, 3, 32, 32)
+    assert data.variant == variant and data.train_x.shape == (3, 3, 32, 32)
+    assert main(["list", "--data-dir", str(tmp_path)]) == 0
+    row = next(line for line in capsys.readouterr().out.splitlines() if line.startswith("cifar100"))
+    counts = "800 +200" if variant == SUBSET else "50000 +10000"
+    assert re.search(rf"100 +{counts} +ready .* {re.escape(variant)} ", row)
 
 
 def test_damaged_archive(tmp_path: Path, tiny_cifar: dict[str, dict[str, bytes]]) -> None:
@@ -378,7 +436,7 @@ def test_damaged_archive(tmp_path: Path, tiny_cifar: dict[str, dict[str, bytes]]
     with pytest.raises(DataError, match=r"tar.gz, test_batch: is not in the archive; run `robustfl-data prepare cif"):
         Cifar10().load(tmp_path)
     archive(path, "x", tiny_cifar["official"] | {"data_batch_2": pickled()})
-    with pytest.raises(DataError, match=r"tar.gz, data_batch_2: content of .* is not the expected md5:"):
+    with pytest.raises(DataError, match=r"tar.gz, data_batch_2: content of .* is not the expected sha256:"):
         Cifar10().load(tmp_path)
     archive(path, "x", tiny_cifar["official"])
     whole = path.read_bytes()
@@ -394,8 +452,35 @@ def test_archive_member_that_points_outside_writes_nothing(
 ) -> None:
     path = tmp_path / "data" / "cifar-10-python.tar.gz"
     archive(path, "../../escape", tiny_cifar["official"])
-    assert Cifar10().load(tmp_path / "data").source == "official"
+    assert Cifar10().load(tmp_path / "data").variant == "official"
     assert sorted(p.name for p in tmp_path.rglob("*")) == ["cifar-10-python.tar.gz", "data"]
+
+
+@pytest.mark.parametrize("name", ["data_batch_2", "readme.html"])
+def test_no_more_of_an_archive_is_unpacked_than_expected(
+    tmp_path: Path, tiny_cifar: dict[str, dict[str, bytes]], name: str
+) -> None:
+    path = tmp_path / "cifar-10-python.tar.gz"
+    archive(path, "x", {name: bytes(BOMB)} | {k: v for k, v in tiny_cifar["official"].items() if k != name})
+    message, peak = peak_of(lambda: Cifar10().load(tmp_path))
+    assert message.startswith(f"{path}, data_batch_1: cannot be read from the archive, which unpacks to more than ")
+    assert peak < BOMB / 4
+
+
+def test_links_in_an_archive_are_not_followed(tmp_path: Path, tiny_cifar: dict[str, dict[str, bytes]]) -> None:
+    path = tmp_path / "cifar-10-python.tar.gz"
+    secret = tmp_path / "secret"
+    secret.write_bytes(tiny_cifar["official"]["data_batch_1"])
+    with tarfile.open(path, "w:gz") as tar:
+        for batch, content in tiny_cifar["official"].items():
+            member = tarfile.TarInfo(batch)
+            if batch == "data_batch_1":
+                member.type, member.linkname = tarfile.SYMTYPE, str(secret)
+            else:
+                member.size = len(content)
+            tar.addfile(member, io.BytesIO(content))
+    with pytest.raises(DataError, match=r"data_batch_1: is not in the archive; run"):
+        Cifar10().load(tmp_path)
 
 
 # ---- digits
@@ -406,7 +491,7 @@ def test_digits_are_scikit_learns(tmp_path: Path) -> None:
 
     x, y = load_digits(return_X_y=True)
     data = Digits("unit").load(tmp_path / "needs no folder")
-    assert data.source == "official"
+    assert data.variant == "official"
     together = torch.cat([data.train_x, data.test_x])
     assert together.shape == (1797, 1, 8, 8) and len(data.test_y) == 360
     np.testing.assert_array_equal(together.reshape(-1, 64).numpy() * 16, x)
@@ -416,14 +501,62 @@ def test_digits_are_scikit_learns(tmp_path: Path) -> None:
 def test_missing_digits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     layouts = (replace(Digits.source.layouts[0], path="nowhere"),)
     monkeypatch.setattr(Digits, "source", replace(Digits.source, layouts=layouts))
-    with pytest.raises(DataError, match=r"no digits in .*; reinstall scikit-learn, which carries it$"):
+    with pytest.raises(DataError, match=r"no digits in .*; reinstall robustfl-bench, which brings it$"):
         Digits().load(tmp_path)
+
+
+def test_digits_are_the_same_bytes_everywhere(tmp_path: Path) -> None:
+    assert Digits().load(tmp_path).digest == "bd5b1a8f2f3da73c09fce42b2df0bce9b82d0531343b6f411fcf3c18f6f22a85"
+    assert Digits("unit").load(tmp_path).digest.startswith("49f06409008c")
+
+
+def test_digits_need_no_other_package(tmp_path: Path) -> None:
+    code = (
+        "import sys; sys.modules['sklearn'] = None; from pathlib import Path;"
+        "from robustfl_bench.datasets.digits import Digits; print(len(Digits().load(Path('.')).train_y))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.stdout == "1437\n", done.stderr
 
 
 def test_digits_standardised(tmp_path: Path) -> None:
     data = Digits().load(tmp_path)
     assert abs(data.train_x.mean()) < 1e-5
     assert abs(data.train_x.std(correction=0) - 1) < 1e-5
+
+
+# ---- what was read
+
+
+def test_the_digest_changes_with_the_data_and_with_nothing_else(tmp_path: Path, tiny_mnist: dict[str, bytes]) -> None:
+    write(tmp_path / "mnist", tiny_mnist)
+    data = Mnist().load(tmp_path)
+    assert len(data.digest) == 64 and data.digest is data.digest, "computed once"
+    write(tmp_path / "MNIST" / "raw", tiny_mnist, ".xz")
+    assert Mnist().load(tmp_path).digest == data.to(CPU).digest == data.digest
+    same = (replace(data, vectors=torch.ones(2, 3)), replace(data, train_x=data.train_x.mT.contiguous().mT))
+    assert {other.digest for other in same} == {data.digest}
+    labels = data.train_y.clone()
+    labels[0] += 1
+    others = [
+        Mnist("unit").load(tmp_path),
+        replace(data, train_y=labels),
+        replace(data, train_x=data.train_x.flip(0)),
+        replace(data, test_x=data.test_x.view(2, 1, 56, 14)),
+        replace(data, owners=torch.zeros(6)),
+        replace(data, clusters=torch.zeros(6)),
+        replace(data, train_x=data.train_x.double()),
+        data,
+    ]
+    assert len({other.digest for other in others}) == len(others)
+
+
+def test_the_origin_tells_a_subset_from_the_whole(tmp_path: Path, tiny_mnist: dict[str, bytes]) -> None:
+    write(tmp_path / "mnist", tiny_mnist)
+    data = Mnist().load(tmp_path)
+    assert data.origin == {"variant": "official", "train_samples": 6, "test_samples": 2, "digest": data.digest}
+    subset = replace(data, train_x=data.train_x[:4], train_y=data.train_y[:4], variant="subset")
+    assert subset.origin["digest"] != data.digest and subset.origin["train_samples"] == 4
 
 
 # ---- loading, once per process
@@ -522,13 +655,13 @@ def test_real_cifar10() -> None:
     ]
     assert data.train_x.mean((0, 2, 3)).abs().max() < 1e-3
     assert (data.train_x.std((0, 2, 3)) - 1).abs().max() < 1e-3
-    assert data.source in ("official", "rebuilt, 98 of 60,000 images from JPEG")
+    assert data.variant in ("official", "rebuilt, 98 of 60,000 images from JPEG")
 
 
 def test_real_cifar100() -> None:
     data = real(Cifar100("unit"))
-    official = data.source == "official"
-    assert official or data.source == SUBSET
+    official = data.variant == "official"
+    assert official or data.variant == SUBSET
     train, test = (500, 100) if official else (8, 2)
     assert data.train_y.bincount().tolist() == [train] * 100 and data.test_y.bincount().tolist() == [test] * 100
     assert (data.train_x.mean((0, 2, 3)) - torch.tensor([0.5071, 0.4865, 0.4409])).abs().max() < 0.02

@@ -183,7 +183,7 @@ def tiny(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     """A data folder with a tiny AG News, which the data set then takes for the official one; a cache of its own."""
     contents = {"train.csv": TRAIN, "test.csv": TEST}
     files = tuple(
-        File(name, {f"md5:{hashlib.md5(content).hexdigest()}": "official"}) for name, content in contents.items()
+        File(name, {f"sha256:{hashlib.sha256(content).hexdigest()}": "official"}) for name, content in contents.items()
     )
     layouts = tuple(Layout(layout.path, files) for layout in AgNews.source.layouts)
     monkeypatch.setattr(AgNews, "source", replace(AgNews.source, layouts=layouts))
@@ -204,7 +204,7 @@ def test_ag_news_in_every_place_and_packing(tiny: Path, place: str, suffix: str)
     dataset = AgNews(length=6, embedding_dim=3)
     assert isinstance(dataset, Dataset) and dataset.input_shape == (6,)
     data = dataset.load(tiny)
-    assert data.source == "official"
+    assert data.variant == "official"
     assert data.train_x.shape == (40, 6) and data.test_x.shape == (3, 6)
     assert data.train_x.dtype == torch.int32 and data.train_y.dtype == torch.int64
     assert data.train_y.tolist() == [i % 4 for i in range(40)] and data.test_y.tolist() == [3, 0, 1]
@@ -347,7 +347,7 @@ def real() -> Data:
 
 
 def test_real_ag_news(real: Data) -> None:
-    assert real.source in ("official", f"{ag_news.REBUILT} and official")
+    assert real.variant in ("official", f"{ag_news.REBUILT} and official")
     assert real.train_x.shape == (120_000, 64) and real.test_x.shape == (7_600, 64)
     assert torch.bincount(real.train_y).tolist() == [30_000] * 4
     assert torch.bincount(real.test_y).tolist() == [1_900] * 4

@@ -108,13 +108,15 @@ def identify(identity: Mapping[str, Any]) -> str:
 
 
 def _canonical(value: Any) -> Any:
-    """A tree without nulls, in which 1.0 is 1."""
+    """A tree without nulls, in which 1.0 is 1 and numbers have twelve digits, as in the CSV that keeps them."""
     if isinstance(value, Mapping):
         kept = {key: _canonical(item) for key, item in value.items()}
         return {key: item for key, item in kept.items() if item is not None and item != {}}
     if isinstance(value, list):
         return [_canonical(item) for item in value]
-    return int(value) if isinstance(value, float) and value.is_integer() else value
+    if isinstance(value, float):
+        return int(value) if value.is_integer() else float(f"{value:.12g}")
+    return value
 
 
 def _parsed(overrides: Sequence[str]) -> dict[str, str]:

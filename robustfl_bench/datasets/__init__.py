@@ -1,9 +1,11 @@
-"""Data sets: real files, checked, as tensors."""
+"""Data sets: tensors from checked files."""
 
 import os
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from robustfl_bench.errors import DataError
 
 if TYPE_CHECKING:  # importing torch takes over a second, and `robustfl-data` does without it
     import torch
@@ -23,11 +25,35 @@ def find_folder(data_dir: str | None = None) -> Path:
 
 def load(dataset: "Dataset", data_dir: str | None, device: "torch.device") -> "Data":
     """The data set on ``device``, read once per process: the jobs of a sweep share the tensors and must not write
-    into them. Raises DataError when files are missing or damaged.
+    into them. Raises DataError when files are missing or damaged, or when samples and labels cannot be right.
     """
     return _load(dataset, find_folder(data_dir), device)
 
 
 @lru_cache(maxsize=4)  # CIFAR-10 takes 0.7 GB: enough for a sweep over data sets, not a leak
 def _load(dataset: "Dataset", folder: Path, device: "torch.device") -> "Data":
-    return dataset.load(folder).to(device)
+    try:
+        data = dataset.load(folder)
+    except OSError as error:
+        path, reason = error.filename or folder, error.strerror or error
+        raise DataError(
+            f"{path}: {dataset.name} cannot be read: {reason}; put the file there, or set data_dir"
+        ) from error
+    _check(data, dataset)
+    return data.to(device)
+
+
+def _check(data: "Data", dataset: "Dataset") -> None:
+    """Raise DataError unless every sample is finite and has a label, and every label is a class of the data set."""
+    for part, x, y in (("training", data.train_x, data.train_y), ("test", data.test_x, data.test_y)):
+        if len(x) != len(y) or not len(y):
+            raise DataError(f"{dataset.name}: {len(x)} {part} samples have {len(y)} labels, expected one for each")
+        low, high = (value.item() for value in y.aminmax())
+        if not y.is_floating_point() and (low < 0 or high >= dataset.num_classes):
+            expected = f"expected 0 to {dataset.num_classes - 1}"
+            raise DataError(f"{dataset.name}: the {part} labels go from {low} to {high}, {expected}")
+        for name, values in (("samples", x), ("labels", y)):
+            if not all(value.isfinite() for value in values.aminmax()):
+                raise DataError(f"{dataset.name}: some {part} {name} are not finite numbers; make its files again")
+    if data.owners is not None and len(data.owners) != len(data.train_y):
+        raise DataError(f"{dataset.name}: {len(data.owners)} owners for {len(data.train_y)} training samples")

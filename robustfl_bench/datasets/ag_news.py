@@ -1,6 +1,7 @@
 """AG News: titles and first sentences of news in four classes (Zhang, Zhao and LeCun, NeurIPS 2015)."""
 
 import csv
+import hashlib
 import io
 import math
 from dataclasses import dataclass
@@ -14,14 +15,15 @@ from robustfl_bench.datasets.files import File, Layout, Source, read
 from robustfl_bench.errors import ConfigError, check_fields
 from robustfl_bench.interfaces import Data, Dataset
 
-TRAIN_MD5, TEST_MD5 = "b1a00f826fdfbd249f79597b59e1dc12", "d52ea96a97a2d943681189a97654912d"
-# Tokens of all official rows, the words that occur least often (2.6% of the text) under made-up names. Each name
-# stands for one word, so what is rare stays rare; rows keep their order within a class.
+TRAIN = "76a0a2d2f92b286371fe4d4044640910a04a803fdd2538e0f3f29a5c6f6b672e"  # SHA-256
+TEST = "521465c2428ed7f02f8d6db6ffdd4b5447c1c701962353eb2c40d548c3c85699"
+# Tokens of all official rows. Made-up names replace the words that occur least often (2.6% of the text), one name for
+# each word, so rare words stay rare. Rows keep their order within a class.
 REBUILT = "training texts rebuilt from tokens"
-REBUILT_MD5 = "ba9a1268db234320f22008d366f93cd1"
+REBUILT_TRAIN = "d8f308a9d9d1d5095d771b48f0dd284bbbb6ecf0113c08dab73172fde33b7393"
 FILES = (
-    File("train.csv", {f"md5:{TRAIN_MD5}": "official", f"md5:{REBUILT_MD5}": REBUILT}),
-    File("test.csv", {f"md5:{TEST_MD5}": "official"}, size=1_857_427),
+    File("train.csv", {f"sha256:{TRAIN}": "official", f"sha256:{REBUILT_TRAIN}": REBUILT}, at_most=30_000_000),
+    File("test.csv", {f"sha256:{TEST}": "official"}, size=1_857_427),
 )
 MIRRORS = ("https://raw.githubusercontent.com/mhjabreel/CharCnn_Keras/master/data/ag_news_csv/",)
 
@@ -34,7 +36,7 @@ class AgNews(Dataset):
     unknown word; the first ``length`` tokens count. ``Data.vectors`` (words, ``embedding_dim``) come from the training
     texts, made once per machine, or from the user's ``embedding_file`` (absolute, or from the data folder).
 
-    BOBA uses this data set and says nothing of tokens and vectors; with these its numbers can be met.
+    BOBA uses this data set and does not state its tokens and vectors; with these its numbers can be reproduced.
     """
 
     min_frequency: int = 5
@@ -48,9 +50,8 @@ class AgNews(Dataset):
     source = Source(
         name,
         layouts=tuple(Layout(folder, FILES) for folder in ("ag_news", "ag_news_csv", "ag_news/ag_news_csv", ".")),
-        downloads=(Download("train.csv", TRAIN_MD5, MIRRORS), Download("test.csv", TEST_MD5, MIRRORS)),
-        num_train=120_000,
-        num_test=7_600,
+        downloads=(Download("train.csv", TRAIN, MIRRORS), Download("test.csv", TEST, MIRRORS)),
+        sizes=dict.fromkeys(("official", REBUILT), (120_000, 7_600)),
         licence="research and other non-commercial use",
     )
 
@@ -76,18 +77,19 @@ class AgNews(Dataset):
             )
         else:
             vectors = word_vectors.read_file(folder / Path(self.embedding_file).expanduser(), ids, self.embedding_dim)
+            variant += f", word vectors sha256:{hashlib.sha256(vectors.tobytes()).hexdigest()}"
         return Data(
             torch.from_numpy(text.pad(train_rows, self.length)),
             torch.from_numpy(train_y),
             torch.from_numpy(text.pad(test_rows, self.length)),
             torch.from_numpy(test_y),
-            source=variant,
+            variant=variant,
             vectors=torch.from_numpy(vectors),
         )
 
 
 def cache_folder() -> Path:
-    """Where the vectors are kept: in the user's cache, as the data may lie where only others write."""
+    """The folder of the vectors: in the user's cache, as the data folder may be read-only."""
     from platformdirs import user_cache_path
 
     return user_cache_path("robustfl_bench") / "word_vectors"

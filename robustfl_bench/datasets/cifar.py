@@ -1,4 +1,4 @@
-"""The formats of CIFAR's batches (https://www.cs.toronto.edu/~kriz/cifar.html), read without trusting them."""
+"""Readers for CIFAR's batches (https://www.cs.toronto.edu/~kriz/cifar.html) that run no code from a file."""
 
 import io
 import pickle
@@ -10,7 +10,7 @@ from robustfl_bench.errors import DataError
 
 PIXELS = 3 * 32 * 32
 
-# All that the files name, in the spelling of either NumPy, to have one array built.
+# The only names in the files, as NumPy 1 and 2 spell them; each file builds one array with them.
 ARRAY_PARTS = {
     ("numpy.core.multiarray", "_reconstruct"),
     ("numpy._core.multiarray", "_reconstruct"),
@@ -20,7 +20,7 @@ ARRAY_PARTS = {
 
 
 class Recorded:
-    """What a pickle asks to have built: its arguments and state are kept, nothing is done with them."""
+    """An object that a pickle asks for: this class keeps its arguments and state and does nothing with them."""
 
     def __init__(self, *arguments: object) -> None:
         self.arguments = arguments
@@ -31,15 +31,15 @@ class Recorded:
 
 
 def encoded(text: object, encoding: object) -> bytes:
-    """Bytes as Python 3 writes them in the protocol of Python 2: as a string to encode."""
+    """The bytes of a string: Python 3 writes bytes so in the pickle protocol of Python 2."""
     if not isinstance(text, str) or encoding != "latin1":
         raise pickle.UnpicklingError("it encodes something else than bytes")
     return text.encode("latin1")
 
 
 class RecordingUnpickler(pickle.Unpickler):
-    """A pickle is a program. This one can make containers, strings and numbers, and calls no function but
-    ``Recorded``, in place of the parts of an array, and ``encoded``; whatever else it names is an error.
+    """A pickle is a program. Here it can make containers, strings and numbers, and it can call two functions:
+    ``Recorded``, in place of the parts of an array, and ``encoded``. Any other name in it is an error.
     """
 
     def find_class(self, module: str, name: str) -> Any:

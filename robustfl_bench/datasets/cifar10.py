@@ -16,22 +16,22 @@ MEAN, SD = (0.4914, 0.4822, 0.4465), (0.2470, 0.2435, 0.2616)  # of the training
 
 BATCHES = ("data_batch_1", "data_batch_2", "data_batch_3", "data_batch_4", "data_batch_5", "test_batch")
 OFFICIAL_PYTHON = (
-    "c99cafc152244af753f735de768cd75f",
-    "d4bba439e000b95fd0a9bffe97cbabec",
-    "54ebc095f3ab1f0389bbae665268c751",
-    "634d18415352ddfa80567beed471001a",
-    "482c414d41f54cd18b22e5b47cb7c3cb",
-    "40351d587109b95175f43aff81a1287e",
+    "54636561a3ce25bd3e19253c6b0d8538147b0ae398331ac4a2d86c6d987368cd",
+    "766b2cef9fbc745cf056b3152224f7cf77163b330ea9a15f9392beb8b89bc5a8",
+    "0f00d98ebfb30b3ec0ad19f9756dc2630b89003e10525f5e148445e82aa6a1f9",
+    "3f7bb240661948b8f4d53e36ec720d8306f5668bd0071dcb4e6c947f78e9682b",
+    "d91802434d8376bbaeeadf58a737e3a1b12ac839077e931237e0dcd43adcb154",
+    "f53d8d457504f7cff4ea9e021afcf0e0ad8e24a91f3fc42091b8adef61157831",
 )
 # The official images and labels in the official order, except that 77 + 21 images were decoded from JPEG copies.
 REBUILT = "rebuilt, 98 of 60,000 images from JPEG"
 REBUILT_PYTHON = (
-    "bae7eb8eccab9a495a7b644ff6d0cc2c",
-    "6fc347172baf0a3cfcfdf2bd0401f4cf",
-    "f110aadc8880d3ec6a41864f37adfc7d",
-    "d0dcf5153e6b4f8317cb0439f1e46d3f",
-    "f902d0081d81b037cf0decfdd75be3c9",
-    "307885da25aaf8c9d5d349af7f990296",
+    "8f5e3fb1f2cdda32f0f679b2c5076b1c7fb31af9042af268d16f9a0d14a0a352",
+    "45490e0fc21561e03a1eac6894a9f48d7e8e77b3153169f6ee6a869ef46c3df2",
+    "32b6ec97fa0ff0feded1fdabd5ca24c2bce9977156cad696f28bb13bb0b68f81",
+    "731a66fc33dff933cf32c50a549dd799f3b3b77b2a8a79470551de2272e3649a",
+    "080e180db663c3b64114508674b813cdd5d0dc34c8eab211a9f1d8df07ca37f0",
+    "56598e371d88dca6062dc54f47476ba064851133ab6388a7f176929193fba9fa",
 )
 OFFICIAL_BINARY = (  # sha1
     "aadd24acce27caa71bf4b10992e9e7b2d74c2540",
@@ -42,7 +42,7 @@ OFFICIAL_BINARY = (  # sha1
     "67eb016db431130d61cd03c7ad570b013799c88c",
 )
 PYTHON = tuple(
-    File(batch, {f"md5:{official}": "official", f"md5:{rebuilt}": REBUILT})
+    File(batch, {f"sha256:{official}": "official", f"sha256:{rebuilt}": REBUILT}, at_most=32_000_000)
     for batch, official, rebuilt in zip(BATCHES, OFFICIAL_PYTHON, REBUILT_PYTHON, strict=True)
 )
 BINARY = tuple(
@@ -75,12 +75,11 @@ class Cifar10(Dataset):
         downloads=(
             Download(
                 "cifar-10-python.tar.gz",
-                "c58f30108f718f92721af3b95e74349a",
+                "6d958be074577803d12ecdefd02955f39262c83c16fe9348329d7fe0b5c001ce",
                 ("https://www.cs.toronto.edu/~kriz/", "https://cave.cs.toronto.edu/kriz/"),
             ),
         ),
-        num_train=50_000,
-        num_test=10_000,
+        sizes=dict.fromkeys(("official", REBUILT), (50_000, 10_000)),
         licence="none stated, cite Krizhevsky 2009",
     )
 

@@ -12,10 +12,14 @@ from robustfl_bench.interfaces import Data, Dataset
 
 MEAN, SD = (0.5071, 0.4865, 0.4409), (0.2673, 0.2564, 0.2762)  # of all training pixels, red, green, blue
 
-SUBSET = "subset, the first 8 + 2 images of each class"  # enough to run the path, not to measure
+SUBSET = "subset, the first 8 + 2 images of each class"  # enough for a trial, too few to measure anything
+OFFICIAL_TRAIN = "sha256:735e79b04f092ca3d2e6d07f368c0a7d70d48c48d28865950cc24454cf45129b"
+OFFICIAL_TEST = "sha256:4b67687d9933c4db8f0831104447f15b93774f4f464bd0516f0f0f2ac83b7864"
+SUBSET_TRAIN = "sha256:b62c34318fc7d3979999ebb7e9618964b64c3706e17fb6f5c1f28354f5e2f2c5"
+SUBSET_TEST = "sha256:9a068d51e18099c6748ebf53863d0ba0de8dc9854e1cfd91101ccf6d4108b6ab"
 FILES = (
-    File("train", {"md5:16019d7e3df5f24257cddd939b257f8d": "official", "md5:b105cbb86148271a7ce68b9aa5eb4991": SUBSET}),
-    File("test", {"md5:f0ef6b0ae62326f3e7ffdfab6717acfc": "official", "md5:bfb57a6c6ee59042c4514642fd715a18": SUBSET}),
+    File("train", {OFFICIAL_TRAIN: "official", SUBSET_TRAIN: SUBSET}, at_most=160_000_000),
+    File("test", {OFFICIAL_TEST: "official", SUBSET_TEST: SUBSET}, at_most=32_000_000),
 )
 PLACES = ("cifar-100-python.tar.gz", "cifar-100-python", "cifar-100-python-subset")
 
@@ -24,8 +28,8 @@ PLACES = ("cifar-100-python.tar.gz", "cifar-100-python", "cifar-100-python-subse
 class Cifar100(Dataset):
     """50,000 training and 10,000 test images, (N, 3, 32, 32), in 100 (fine) classes; ``scaling`` as in images.py.
 
-    Reads the official archive of the python version as it is, or its unpacked files. ``Data.source`` tells when they
-    are a subset only.
+    Reads the official archive of the python version as it is, or its unpacked files. ``Data.variant`` says if they
+    are only a subset.
     """
 
     scaling: str = "standardize"
@@ -39,12 +43,11 @@ class Cifar100(Dataset):
         downloads=(
             Download(
                 "cifar-100-python.tar.gz",
-                "eb9058c3a382ffc7106e4002c42a8d85",
+                "85cd44d02ba6437773c5bbd22e183051d648de2e7d6b014e1ef29b855ba677a7",
                 ("https://www.cs.toronto.edu/~kriz/", "https://cave.cs.toronto.edu/kriz/"),
             ),
         ),
-        num_train=50_000,
-        num_test=10_000,
+        sizes={"official": (50_000, 10_000), SUBSET: (800, 200)},
         licence="none stated, cite Krizhevsky 2009",
     )
 

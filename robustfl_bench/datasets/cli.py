@@ -5,29 +5,17 @@ import difflib
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
-from robustfl_bench.datasets import find_folder
-from robustfl_bench.datasets.ag_news import AgNews
-from robustfl_bench.datasets.cifar10 import Cifar10
-from robustfl_bench.datasets.cifar100 import Cifar100
-from robustfl_bench.datasets.digits import Digits
+from robustfl_bench.datasets import find_folder, leaf, load, registry
 from robustfl_bench.datasets.download import fetch
-from robustfl_bench.datasets.fashion_mnist import FashionMnist
-from robustfl_bench.datasets.femnist import Femnist
-from robustfl_bench.datasets.files import Source, check, find, read
-from robustfl_bench.datasets.mnist import Mnist
-from robustfl_bench.datasets.mnist_writers import MnistWriters
-from robustfl_bench.datasets.shakespeare import Shakespeare, ShakespeareLeaf
-from robustfl_bench.errors import DataError
+from robustfl_bench.datasets.files import UNKNOWN, Checked, Source, check, find, read
+from robustfl_bench.errors import ConfigError, DataError
 
-Images = Digits | Mnist | FashionMnist | Cifar10 | Cifar100
-Known = Images | AgNews | MnistWriters | Femnist | Shakespeare | ShakespeareLeaf
-ALL: tuple[Known, ...] = (
-    *(Digits(), Mnist(), FashionMnist(), Cifar10(), Cifar100(), AgNews()),
-    *(MnistWriters(), Femnist(), Shakespeare(), ShakespeareLeaf()),
-)
-DATASETS = {dataset.name: dataset for dataset in ALL}
+if TYPE_CHECKING:
+    from robustfl_bench.interfaces import Data, Dataset
+
+HEADINGS = ("name", "shape", "classes", "train", "test", "state", "licence", "variant", "files")
 
 
 class Parser(argparse.ArgumentParser):
@@ -40,53 +28,88 @@ class Parser(argparse.ArgumentParser):
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command; returns its exit code: 0, 2 for bad arguments, 3 for missing or damaged data."""
     arguments = _parser().parse_args(argv)
-    root = find_folder(arguments.data_dir)
+    root, config_dir = find_folder(arguments.data_dir), arguments.config_dir
     try:
         if arguments.command == "list":
-            list_all(root)
+            list_all(root, config_dir)
             return 0
         command = prepare if arguments.command == "prepare" else verify
-        failures = [_reported(command, DATASETS[name], root) for name in arguments.names]
-        return 3 if any(failures) else 0
+        datasets = {name: registry.build(_known(name, config_dir), config_dir) for name in arguments.names}
+        return max(_reported(command, name, dataset, root) for name, dataset in datasets.items())
+    except ConfigError as error:
+        print(f"robustfl-data: {_line(error)}", file=sys.stderr)
+        return 2
     except KeyboardInterrupt:
         print("robustfl-data: interrupted; run the same command again to continue", file=sys.stderr)
         return 130
 
 
-def _reported(command: Callable[[Known, Path], None], dataset: Known, root: Path) -> bool:
-    """Whether ``command`` failed, which takes one line on stderr and does not keep it from the next data set."""
+def _reported(command: Callable[[str, "Dataset", Path], None], name: str, dataset: "Dataset", root: Path) -> int:
+    """The exit code of ``command`` for one data set; a failure takes one line on stderr and the next one follows."""
     try:
-        command(dataset, root)
-    except DataError as error:
-        print(f"robustfl-data: {error}", file=sys.stderr)
-        return True
-    return False
+        command(name, dataset, root)
+    except (ConfigError, DataError) as error:
+        print(f"robustfl-data: {_line(error)}", file=sys.stderr)
+        return 3 if isinstance(error, DataError) else 2
+    return 0
 
 
-def list_all(root: Path) -> None:
-    """Print a table of the data sets, and which of them have files under ``root``."""
-    rows = [("name", "shape", "classes", "train", "test", "licence", "files")]
-    for dataset in DATASETS.values():
-        source, layout = dataset.source, find(dataset.source, root)
-        rows.append(
-            (
-                dataset.name,
-                "x".join(map(str, dataset.input_shape)),
-                str(dataset.num_classes),
-                "?" if source.num_train is None else str(source.num_train),
-                "?" if source.num_test is None else str(source.num_test),
-                source.licence,
-                f"not in {root}" if layout is None else str(root / layout.path),
-            )
-        )
+def list_all(root: Path, config_dir: Path | None = None) -> None:
+    """Print a table of the data sets: their shape and licence, and the state of their files under ``root``."""
+    rows: list[tuple[str, ...]] = [HEADINGS]
+    for name in registry.names(config_dir):
+        dataset = registry.build(name, config_dir)
+        shape = "x".join(map(str, dataset.input_shape))
+        cells = _checked(sources(dataset), root) if sources(dataset) else _loaded(dataset, root)
+        rows.append((name, shape, str(dataset.num_classes), *cells))
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for row in rows:
         print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
 
 
-def prepare(dataset: Known, root: Path) -> None:
+def _checked(every: list[Source], root: Path) -> tuple[str, ...]:
+    """The cells from ``train`` on of a data set with known files: each is read and compared with its checksum."""
+    own = every[-1]
+    if own.is_drawn:
+        return "-", "-", "ready", own.licence, "generated", "-"
+    layouts = [find(source, root) for source in every]
+    if None in layouts:
+        return "-", "-", "missing", own.licence, "-", f"not in {root}"
+    try:
+        checked = [read(source, root) for source in every]
+        files, variant = checked[-1]
+        train, test = own.samples(files) or _counted(files) or ("-", "-")
+    except DataError as error:
+        return "-", "-", "damaged", own.licence, "-", _line(error)
+    assert layouts[-1] is not None
+    return str(train), str(test), "ready", own.licence, variant, str(root / layouts[-1].path)
+
+
+def _counted(files: list[Checked]) -> tuple[int, int] | None:
+    """The samples in LEAF's files; None for texts, which are cut into samples when they are loaded."""
+    if any(file.variant != UNKNOWN or "/" not in file.name for file in files):
+        return None
+    train, test = (leaf.users(file for file in files if file.name.startswith(part)) for part in ("train/", "test/"))
+    return leaf.count(train), leaf.count(test)
+
+
+def _loaded(dataset: "Dataset", root: Path) -> tuple[str, ...]:
+    """The same cells for a data set that says nothing about its files: it is loaded."""
+    try:
+        data = _data(dataset, root)
+    except DataError as error:
+        return "-", "-", "missing", "?", "-", _line(error)
+    return str(len(data.train_y)), str(len(data.test_y)), "ready", "?", data.variant, f"in {root}"
+
+
+def prepare(name: str, dataset: "Dataset", root: Path) -> None:
     """Use the files under ``root`` if they are right, else download the official ones into it."""
+    if not sources(dataset):
+        print(f"{name}: ready in {root} ({_data(dataset, root).variant})")
     for source in sources(dataset):
+        if source.is_drawn:
+            print(f"{name}: ready, drawn from the seed without any files")
+            continue
         try:
             _, variant = read(source, root)
         except DataError:
@@ -100,21 +123,36 @@ def prepare(dataset: Known, root: Path) -> None:
         print(f"{source.name}: ready in {root / layout.path} ({variant})")
 
 
-def verify(dataset: Known, root: Path) -> None:
-    """Print for every file whether it is right and which variant it is; raises DataError if any is not."""
+def verify(name: str, dataset: "Dataset", root: Path) -> None:
+    """Print the state of every file, then load the data and print their digest; raises DataError for bad files."""
     for source in sources(dataset):
-        files = check(source, root)
+        files = [] if source.is_drawn else check(source, root)
         for file in files:
             print(f"BAD {file.path}: {file.problem}" if file.problem else f"OK  {file.path}: {file.variant}")
         bad = sum(bool(file.problem) for file in files)
         if bad:
             raise DataError(f"{source.name}: {bad} of {len(files)} files are bad; {source.remedy(root)}")
+    try:
+        origin = _data(dataset, root).origin
+    except ConfigError as error:
+        print(f"{name}: no digest, as the default settings do not suit these files: {error}")
+        return
+    print(
+        f"{name}: {origin['train_samples']} + {origin['test_samples']} samples ({origin['variant']}), "
+        f"digest {origin['digest']}"
+    )
 
 
-def sources(dataset: Known) -> list[Source]:
-    """The files of a data set, those that it adds to first."""
-    found = [dataset.source]
-    while found[0].base is not None:
+def _data(dataset: "Dataset", root: Path) -> "Data":
+    import torch  # over a second, which only those who load data pay
+
+    return load(dataset, str(root), torch.device("cpu"))
+
+
+def sources(dataset: "Dataset") -> list[Source]:
+    """The descriptions of a data set's files, those of its base first; empty if it has none."""
+    found = [dataset.source] if dataset.source else []
+    while found and found[0].base is not None:
         found.insert(0, found[0].base)
     return found
 
@@ -123,23 +161,29 @@ def _parser() -> Parser:
     parser = Parser(prog="robustfl-data", description=__doc__)
     commands = parser.add_subparsers(dest="command", required=True)
     for command, purpose in (
-        ("list", "what there is, and where"),
-        ("prepare", "make sure that data sets are there: check their files, or download them"),
-        ("verify", "check every file"),
+        ("list", "the data sets, and the state of their files"),
+        ("prepare", "check the files of data sets, and download those that are missing or damaged"),
+        ("verify", "check every file, load the data and print their digest"),
     ):
         sub = commands.add_parser(command, help=purpose, description=purpose)
         if command != "list":
-            sub.add_argument("names", nargs="+", metavar="NAME", type=_name, help=", ".join(DATASETS))
+            sub.add_argument("names", nargs="+", metavar="NAME", help=", ".join(registry.names()))
         sub.add_argument("--data-dir", help="the data folder; else ROBUSTFL_DATA, else the user's cache folder")
+        sub.add_argument("--config-dir", type=Path, help="a folder with dataset/NAME.yaml of your own data sets")
     return parser
 
 
-def _name(name: str) -> str:
-    if name in DATASETS:
-        return name
-    near = difflib.get_close_matches(name, DATASETS)
-    hint = f"did you mean {' or '.join(near)}?" if near else f"there are {', '.join(DATASETS)}"
-    raise argparse.ArgumentTypeError(f"no data set {name!r}, {hint}")
+def _known(name: str, config_dir: Path | None) -> str:
+    known = registry.names(config_dir)
+    if name not in known:
+        near = difflib.get_close_matches(name, known)
+        hint = f"did you mean {' or '.join(near)}?" if near else f"there are {', '.join(known)}"
+        raise ConfigError(f"no data set {name!r}, {hint}")
+    return name
+
+
+def _line(error: Exception) -> str:
+    return " ".join(str(error).split())
 
 
 if __name__ == "__main__":

@@ -1,7 +1,6 @@
-"""Digits: the small handwritten digits that come with scikit-learn (Alpaydin and Kaynak, UCI repository, 1998)."""
+"""Digits: small handwritten digits, which come with this package (Alpaydin and Kaynak, UCI repository, 1998)."""
 
 from dataclasses import dataclass
-from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -15,18 +14,12 @@ MEAN, SD = (0.305386,), (0.375507,)  # of the training pixels
 NUM_TRAIN, NUM_TEST = 1437, 360
 
 
-def _folder() -> str:
-    """Where scikit-learn keeps the file; found without importing it, which would take over a second."""
-    package = find_spec("sklearn")
-    return "sklearn" if package is None or package.origin is None else str(Path(package.origin).parent)
-
-
 @dataclass(frozen=True)
 class Digits(Dataset):
     """1437 training and 360 test images, (N, 1, 8, 8), of the digits 0 .. 9; ``scaling`` as in images.py.
 
-    The file has one writer after the other; training takes its first 1437 rows and testing its last 360, so that
-    the test digits come mostly from writers not seen in training, as in the original study. Needs no data folder.
+    In the file one writer follows the other. Its first 1437 rows are for training and its last 360 for testing, so
+    that most test digits come from writers not seen in training, as in the original study. Needs no data folder.
     """
 
     scaling: str = "standardize"
@@ -38,7 +31,7 @@ class Digits(Dataset):
         name,
         layouts=(
             Layout(
-                f"{_folder()}/datasets/data",
+                str(Path(__file__).parent),
                 (
                     File(
                         "digits.csv",
@@ -48,11 +41,9 @@ class Digits(Dataset):
                 ),
             ),
         ),
-        downloads=(),
-        num_train=NUM_TRAIN,
-        num_test=NUM_TEST,
         licence="CC BY 4.0",
-        package="scikit-learn",
+        sizes={"official": (NUM_TRAIN, NUM_TEST)},
+        bundled=True,
     )
 
     def __post_init__(self) -> None:

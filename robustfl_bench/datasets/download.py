@@ -1,30 +1,31 @@
-"""Downloads that can be interrupted: pooch checks and places the files, a partial file is continued by HTTP range."""
+"""Downloads that can be interrupted: pooch checks the files, and HTTP ranges continue a partial one."""
 
 import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from robustfl_bench.errors import DataError
 
 TIMEOUT = 30  # seconds without a byte
-CHUNK = 1 << 13  # bytes: what a dropped connection can cost at most
+CHUNK = 1 << 13  # bytes: the most that a dropped connection can lose
 
 
 @dataclass(frozen=True)
 class Download:
-    """A published file: its name, the md5 of it as published, and the addresses it lies under, tried in turn."""
+    """A published file: its name, its SHA-256 as published (packed), and its mirrors, tried in turn."""
 
     name: str
-    md5: str
+    sha256: str
     mirrors: tuple[str, ...]
 
 
 def fetch(download: Download, folder: Path) -> Path:
-    """The checked file in ``folder``, downloaded unless it is there already.
+    """The checked file in ``folder``, downloaded unless the folder has it.
 
-    What an interrupted download brought stays in ``<name>.part`` and is continued, also from another mirror.
-    Raises DataError when no mirror delivers, naming what each said.
+    An interrupted download leaves ``<name>.part``, from which the next one continues, also with another mirror.
+    Raises DataError, with the reason of every mirror, when none delivers.
     """
     import pooch  # only a download pays for it
 
@@ -41,18 +42,35 @@ def fetch(download: Download, folder: Path) -> Path:
             folder.mkdir(parents=True, exist_ok=True)
             found = pooch.retrieve(
                 mirror + download.name,
-                known_hash=f"md5:{download.md5}",
+                known_hash=f"sha256:{download.sha256}",
                 fname=download.name,
                 path=folder,
                 downloader=downloader,
             )
             return Path(found)
-        except (OSError, ValueError) as error:  # what requests and pooch raise
-            failures.append(f"{mirror}: {' '.join(str(error).split())}")
+        except (OSError, ValueError) as error:  # requests raises the one, pooch the other
+            failures.append(f"{urlsplit(mirror).netloc}: {_reason(error)}")
     raise DataError(
-        f"{download.name} could not be downloaded to {folder} ({'; '.join(failures)}); "
-        "run the same command again to continue, or put the file there yourself"
+        f"{download.name} could not be downloaded ({'; '.join(failures)}); "
+        f"run the same command again to continue, or put the file into {folder}"
     )
+
+
+def _reason(error: OSError | ValueError) -> str:
+    """A failure in a few words: the messages of requests and pooch take hundreds of characters."""
+    import requests
+
+    if isinstance(error, requests.HTTPError) and error.response is not None:
+        return f"{error.response.status_code} {error.response.reason}"
+    if isinstance(error, requests.Timeout):
+        return f"no answer in {TIMEOUT} s"
+    if isinstance(error, requests.ConnectionError):
+        return "no connection"
+    if isinstance(error, ConnectionError):  # our own, in _continue
+        return str(error)
+    if isinstance(error, ValueError) and "hash" in str(error):
+        return "another file, its SHA-256 is wrong"
+    return getattr(error, "strerror", None) or type(error).__name__
 
 
 def resume(url: str, partial: Path) -> None:
@@ -76,7 +94,7 @@ def _continue(url: str, partial: Path) -> None:
         headers["Range"] = f"bytes={have}-"
     with requests.get(url, headers=headers, stream=True, timeout=TIMEOUT) as response:
         if response.status_code == requests.codes.requested_range_not_satisfiable:
-            return  # nothing comes after what we have; the checksum tells whether that is the file
+            return  # the partial file is as long as the whole one; the checksum decides
         response.raise_for_status()
         if response.status_code != requests.codes.partial_content:
             have = 0  # the server sends the whole file

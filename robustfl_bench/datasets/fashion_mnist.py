@@ -12,17 +12,17 @@ class FashionMnist(IdxImages):
     source = idx.source(
         name,
         folders=("fashion_mnist", "FashionMNIST/raw", "."),  # the second is torchvision's
-        sha256=(
+        unpacked=(
             "c59f468a2f672dc815687fe0f83887768d799fd8a3f3276145d20f83aa44d888",
             "bad3541b69d912435c50bb6ba87bec294ff4f6a2e1246121d8633921760443d9",
             "5b4141f0afbad91edebe8549f8fcffe087ea10ca49f1dbef5c9a5cd8815ce37b",
             "0402a96d92fd2663957122ceb108a494c5af83dab82d92729df917d7dec38c34",
         ),
-        md5=(
-            "8d4fb7e6c68d591d4c3dfef9ec88bf0d",
-            "25c81989df183df01b3e8a0aad5dffbe",
-            "bef4ecab320f06d8554ea6380940ec79",
-            "bb300cfdad3c16e7a12a480ee83cd310",
+        published=(
+            "3aede38d61863908ad78613f6a32ed271626dd12800ba2636569512369268a84",
+            "a04f17134ac03560a47e3764e11b92fc97de4d1bfaf8ba1a3aa29af54cc90845",
+            "346e55b948d973a97e58d2351dde16a484bd415d4595297633bb08f03db6a073",
+            "67da17c76eaffca5446c3361aaab5c3cd6d1c2608764d35dfb1850b086bf8dd5",
         ),
         mirrors=(
             "http://fashion-mnist.s3-website.eu-central-1.amazonaws.com/",

@@ -22,8 +22,8 @@ SCALINGS = {"unit": (0.0, 1.0), "symmetric": (0.5, 0.5)}  # (x - centre) / unit
 class Femnist(Dataset):
     """Images (N, 1, 28, 28) in 62 classes: digits, upper and lower case; dark on white, pixels in [0, 1].
 
-    Clients are writers, ``num_clients`` of those in LEAF's files. Each has a training and a test part; tests are on all
-    test parts together. ``scaling`` unit leaves the pixels as they are, symmetric stretches them to [-1, 1].
+    Clients are writers, ``num_clients`` of those in LEAF's files. Each has a training and a test part; the test set is
+    all test parts together. ``scaling`` unit leaves the pixels as they are, symmetric stretches them to [-1, 1].
     """
 
     num_clients: int = 1039
@@ -35,9 +35,6 @@ class Femnist(Dataset):
     source = Source(
         name,
         layouts=(),
-        downloads=(),
-        num_train=None,
-        num_test=None,
         licence="public domain (NIST)",
         leaf=("femnist", "femnist/data"),
         recipe=(
@@ -56,6 +53,8 @@ class Femnist(Dataset):
 
         files, variant = read(self.source, folder)
         train, test = (leaf.users(f for f in files if f.name.startswith(part)) for part in ("train/", "test/"))
+        if texts := [user for part in (train, test) for user in part if "y" not in part[user]]:
+            raise DataError(f"{files[0].path}: {texts[0]} has no images; {self.source.remedy(folder)}")
         writers = leaf.draw((user for user in train if train[user]["y"] and user in test), self.num_clients, self.name)
         train_x, train_y = samples([train[writer] for writer in writers])
         test_x, test_y = samples([test[writer] for writer in writers])
@@ -75,8 +74,15 @@ def samples(writers: list[dict[str, Any]]) -> "tuple[Tensor, Tensor]":
     """Images (N, 1, 28, 28) and labels (N,) of the writers, one after the other."""
     import torch
 
-    x = np.concatenate([np.asarray(writer["x"], dtype=np.float32).reshape(-1, 784) for writer in writers])
-    y = np.concatenate([np.asarray(writer["y"], dtype=np.int64) for writer in writers])
+    try:
+        x = np.concatenate([np.asarray(writer["x"], dtype=np.float32).reshape(-1, 784) for writer in writers])
+        y = np.concatenate([np.asarray(writer["y"]) for writer in writers]).astype(np.int64, casting="safe")
+        if len(x) != len(y):
+            raise ValueError(f"{len(x)} images with {len(y)} labels")
+    except (ValueError, TypeError, KeyError) as error:
+        raise DataError(
+            f"femnist has other samples than images of 784 pixels ({error}); make its files again"
+        ) from error
     if len(y) and not (x.min() >= 0 and x.max() <= 1 and y.min() >= 0 and y.max() < Femnist.num_classes):
         raise DataError("femnist has pixels outside of [0, 1] or labels outside of 0 to 61; make its files again")
     return torch.from_numpy(x).view(-1, 1, 28, 28), torch.from_numpy(y)

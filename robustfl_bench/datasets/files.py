@@ -1,4 +1,4 @@
-"""The files of a data set: where they may lie, how to unpack them, and how to know that they are right."""
+"""The files of a data set: the places they may lie in, how to unpack them, and the checksums of the right ones."""
 
 import gzip
 import hashlib
@@ -7,15 +7,18 @@ import os
 import shlex
 import tarfile
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
+from typing import IO, Any, Protocol
 
 from robustfl_bench.datasets.download import Download
 from robustfl_bench.errors import DataError
 
-UNPACK: dict[str, Callable[[bytes], bytes]] = {".gz": gzip.decompress, "": bytes, ".xz": lzma.decompress}
+OPEN: dict[str, Callable[..., IO[bytes]]] = {".gz": gzip.open, "": open, ".xz": lzma.open}  # type: ignore[dict-item]
+CHUNK = 1 << 20  # bytes unpacked at a time
+RATIO, SLACK = 200, 1 << 24  # a file of unknown size may hold RATIO times its packed size, and SLACK bytes in any case
 PARTS = ("train", "test")
 UNKNOWN = "own preprocessing, no checksum is published"
 UNPACK_ERRORS = (OSError, EOFError, zlib.error, lzma.LZMAError, tarfile.TarError)
@@ -25,17 +28,22 @@ UNPACK_ERRORS = (OSError, EOFError, zlib.error, lzma.LZMAError, tarfile.TarError
 class File:
     """A file of a data set, known by its unpacked content; on disk it may be plain, ``.gz`` or ``.xz``.
 
-    ``known`` maps checksums, such as ``md5:<hex>``, to the variant that has them, the official one first; empty where
-    everybody makes the file anew. ``size`` in bytes, where all variants agree on it, tells a truncated file from
-    another one.
+    ``known`` maps the checksum of each variant, such as ``sha256:<hex>``, to its name, the official one first. It is
+    empty for files that every user makes anew. ``size`` in bytes, given if it is the same for all variants, tells a
+    truncated file from another file. ``at_most`` bounds the size of the variants otherwise.
     """
 
     name: str
     known: Mapping[str, str]
     size: int | None = None
+    at_most: int | None = None
+
+    def limit(self, packed: int) -> int:
+        """The most bytes to unpack from a file of ``packed`` bytes: more cannot be right and would fill the memory."""
+        return self.size or self.at_most or max(RATIO * packed, SLACK)
 
     def variant(self, content: bytes) -> str:
-        """Which variant ``content`` is; raises DataError, saying what was expected, when it is none."""
+        """The name of the variant with this content; raises DataError with the expected checksum if there is none."""
         if self.size not in (None, len(content)):
             raise DataError(f"holds {len(content)} bytes, expected {self.size}: truncated, or another file")
         for checksum, variant in self.known.items():
@@ -50,7 +58,7 @@ class File:
 
 @dataclass(frozen=True)
 class Layout:
-    """One way in which the files may lie in a data folder: inside ``path``, a sub-folder or a ``.tar.gz``."""
+    """One arrangement of the files in a data folder: inside ``path``, which is a sub-folder or a ``.tar.gz``."""
 
     path: str
     files: tuple[File, ...]
@@ -62,29 +70,38 @@ class Layout:
 
 @dataclass(frozen=True)
 class Source:
-    """All that is known about a data set's files before any is read.
+    """The description of a data set's files, known before any is read.
 
-    ``layouts`` are in order of preference; the first is what ``downloads`` (into the sub-folder ``name``) make.
-    ``leaf`` are folders whose ``train/*.json`` and ``test/*.json``, whatever their names, are the files: what LEAF's
-    preprocessing writes. ``package`` is the Python package that carries the files, where there is one and nothing to
-    download; ``recipe`` is how to make them, where nobody publishes them. ``base`` is a data set that this one adds to.
+    ``layouts`` are in order of preference; ``downloads`` go to the sub-folder ``name`` and make the first layout.
+    ``sizes`` maps a variant to its numbers of training and test samples. ``leaf`` are folders in which LEAF's
+    preprocessing has written ``train/*.json`` and ``test/*.json``, under any names. ``bundled`` files come with this
+    package. ``recipe`` says how to make files that nobody publishes. ``base`` is a data set that this one adds to.
     """
 
     name: str
     layouts: tuple[Layout, ...]
-    downloads: tuple[Download, ...]
-    num_train: int | None
-    num_test: int | None
     licence: str
+    downloads: tuple[Download, ...] = ()
+    sizes: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     leaf: tuple[str, ...] = ()
-    package: str | None = None
+    bundled: bool = False
     recipe: str | None = None
     base: "Source | None" = None
 
+    @property
+    def is_drawn(self) -> bool:
+        """Whether the data are drawn at random, so that there are no files."""
+        return not self.layouts and not self.leaf
+
+    def samples(self, files: "Sequence[Checked]") -> tuple[int, int] | None:
+        """The numbers of training and test samples in checked files, by their variants; None if not known."""
+        first, last = (self.sizes.get(file.variant) for file in (files[0], files[-1]))
+        return (first[0], last[1]) if first and last else None
+
     def remedy(self, root: Path) -> str:
-        """What to do about a missing or damaged file."""
-        if self.package:
-            return f"reinstall {self.package}, which carries it"
+        """The advice for a missing or damaged file."""
+        if self.bundled:
+            return "reinstall robustfl-bench, which brings it"
         if self.recipe:
             return self.recipe
         return f"run `robustfl-data prepare {self.name} --data-dir {shlex.quote(str(root))}`"
@@ -92,7 +109,7 @@ class Source:
 
 @dataclass(frozen=True)
 class Checked:
-    """A file that was looked at: its place, content and variant, or else the ``problem`` with it."""
+    """A file after its check: its place, content and variant, or the ``problem`` with it."""
 
     path: str
     name: str
@@ -102,7 +119,7 @@ class Checked:
 
 
 def find(source: Source, root: Path) -> Layout | None:
-    """The first layout that is complete under ``root``, else the first that is there in part, else None."""
+    """The first complete layout under ``root``, else the first of which some files exist, else None."""
 
     def share(layout: Layout) -> float:
         if layout.is_archive:
@@ -117,14 +134,13 @@ def find(source: Source, root: Path) -> Layout | None:
 
 
 def check(source: Source, root: Path) -> list[Checked]:
-    """Read and check every file of the data set, in the order of its layout; raises DataError when none is there."""
+    """Read and check every file of the data set, in the order of its layout; raises DataError when none exists."""
     layout = find(source, root)
     if layout is None:
-        places = ", ".join(
-            [*(f"{folder}/train and /test" for folder in source.leaf), *(x.path for x in source.layouts)]
-        )
-        hint = " or point data_dir (or ROBUSTFL_DATA) to its files" if source.package is None else ""
-        raise DataError(f"no {source.name} in {root} (looked for {places}); {source.remedy(root)}{hint}")
+        places = [*(f"{folder}/train and /test" for folder in source.leaf), *(x.path for x in source.layouts)]
+        looked = ", ".join(places[:3]) + (f" and {len(places) - 3} more" if len(places) > 3 else "")
+        hint = "" if source.bundled else ", or set data_dir or ROBUSTFL_DATA to the folder of its files"
+        raise DataError(f"no {source.name} in {root} (looked for {looked}); {source.remedy(root)}{hint}")
     if layout.is_archive:
         return _check_archive(root / layout.path, layout.files)
     with ThreadPoolExecutor() as pool:  # unpacking and hashing run outside of Python's lock
@@ -132,7 +148,7 @@ def check(source: Source, root: Path) -> list[Checked]:
 
 
 def read(source: Source, root: Path) -> tuple[list[Checked], str]:
-    """The checked files, and the variant found ("official", ...); raises DataError for the first bad file."""
+    """The checked files and their variant ("official", ...); raises DataError for the first bad file."""
     checked = check(source, root)
     for file in checked:
         if file.problem:
@@ -141,14 +157,14 @@ def read(source: Source, root: Path) -> tuple[list[Checked], str]:
 
 
 def _leaf(root: Path, folder: str) -> Layout | None:
-    """The JSON files, packed or not, in both parts of a folder; None unless both have some."""
+    """The JSON files, packed or not, in the folders train and test; None unless both have some."""
     parts = [sorted({path.name.split(".json")[0] for path in (root / folder / part).glob("*.json*")}) for part in PARTS]
     files = [File(f"{part}/{name}.json", {}) for part, names in zip(PARTS, parts, strict=True) for name in names]
     return Layout(folder, tuple(files)) if all(parts) else None
 
 
 def _path(folder: Path, file: File) -> Path | None:
-    candidates = (folder / (file.name + suffix) for suffix in UNPACK)
+    candidates = (folder / (file.name + suffix) for suffix in OPEN)
     return next((path for path in candidates if os.path.isfile(path)), None)  # False where we may not look
 
 
@@ -157,7 +173,8 @@ def _check_file(folder: Path, file: File) -> Checked:
     if path is None:
         return Checked(str(folder / file.name), file.name, problem="is missing, also as .gz and .xz")
     try:
-        content = UNPACK[path.name.removeprefix(PurePosixPath(file.name).name)](path.read_bytes())
+        with OPEN[path.name.removeprefix(PurePosixPath(file.name).name)](path, "rb") as stream:
+            content = _content(stream, file.limit(path.stat().st_size))
         return Checked(str(path), file.name, content, file.variant(content))
     except UNPACK_ERRORS as error:
         return Checked(str(path), file.name, problem=f"cannot be read: truncated or damaged? ({error})")
@@ -165,20 +182,57 @@ def _check_file(folder: Path, file: File) -> Checked:
         return Checked(str(path), file.name, problem=str(error))
 
 
+class Readable(Protocol):
+    """A stream of bytes."""
+
+    def read(self, size: int, /) -> bytes:
+        """At most ``size`` bytes; none at the end."""
+
+
+def _content(stream: Readable | IO[bytes], limit: int) -> bytes:
+    """The whole stream; raises DataError once it has more than ``limit`` bytes, without reading on."""
+    content = bytearray()
+    while chunk := stream.read(min(CHUNK, limit + 1 - len(content))):
+        content += chunk
+        if len(content) > limit:
+            raise DataError(f"unpacks to more than the expected {limit} bytes: another file")
+    return bytes(content)
+
+
+@dataclass
+class Capped:
+    """A stream that raises DataError after ``left`` bytes: also the headers of an archive can claim any size."""
+
+    stream: Any
+    left: int
+
+    def read(self, size: int, /) -> bytes:
+        """The next bytes."""
+        chunk: bytes = self.stream.read(size)
+        self.left -= len(chunk)
+        if self.left < 0:
+            raise DataError("unpacks to more than expected: another file")
+        return chunk
+
+
 def _check_archive(path: Path, files: tuple[File, ...]) -> list[Checked]:
-    """Members are found by their last name and read in memory in one pass: nothing is written to disk."""
-    names = {file.name for file in files}
-    contents = {}
+    """Members are found by the last part of their names and read into memory in one pass: none is written to disk."""
+    wanted, contents = {file.name: file for file in files}, {}
     problem = "is not in the archive"
     try:
-        with tarfile.open(path, "r:gz") as archive:
-            for member in archive:
-                name = PurePosixPath(member.name).name
-                stream = archive.extractfile(member) if name in names else None
-                if stream is not None:
-                    contents[name] = stream.read()
+        packed = path.stat().st_size
+        with gzip.open(path) as unpacked:
+            capped: Any = Capped(unpacked, SLACK + sum(file.limit(packed) for file in files))
+            with tarfile.open(fileobj=capped, mode="r|", bufsize=CHUNK) as archive:
+                for member in archive:
+                    name = PurePosixPath(member.name).name
+                    stream = archive.extractfile(member) if name in wanted and member.isreg() else None
+                    if stream is not None:
+                        contents[name] = _content(stream, wanted[name].limit(packed))
     except UNPACK_ERRORS as error:
         problem = f"cannot be read from the archive: truncated or damaged? ({error})"
+    except DataError as error:
+        problem = f"cannot be read from the archive, which {error}"
 
     def checked(file: File) -> Checked:
         place = f"{path}, {file.name}"

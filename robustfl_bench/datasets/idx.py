@@ -19,7 +19,7 @@ PARTS = (  # in this order everywhere: name, size in bytes
 
 
 def parse(content: bytes, path: str) -> np.ndarray:
-    """The array in an unpacked idx file; ``path`` is for the message of the DataError that anything odd raises.
+    """The array in an unpacked idx file; raises DataError, beginning with ``path``, for all else.
 
     Header: two zero bytes, one byte for the type, one for the number of dimensions, then the dimensions as
     big-endian 32-bit integers; the values follow, row-major and big-endian, to the last byte of the file.
@@ -43,18 +43,19 @@ def parse(content: bytes, path: str) -> np.ndarray:
 def source(
     name: str,
     folders: tuple[str, ...],
-    sha256: tuple[str, ...],
-    md5: tuple[str, ...],
+    unpacked: tuple[str, ...],
+    published: tuple[str, ...],
     mirrors: tuple[str, ...],
     licence: str,
 ) -> Source:
     """The source of a data set in MNIST's four files, kept in any of ``folders`` and published as ``.gz``.
 
-    ``sha256`` are the checksums of the unpacked files, ``md5`` of the published ones, both in the order of PARTS.
+    ``unpacked`` and ``published`` are the SHA-256 checksums of the files without and with ``.gz``, in PARTS' order.
     """
     files = tuple(
-        File(part, {f"sha256:{digest}": "official"}, size) for (part, size), digest in zip(PARTS, sha256, strict=True)
+        File(part, {f"sha256:{digest}": "official"}, size) for (part, size), digest in zip(PARTS, unpacked, strict=True)
     )
-    downloads = tuple(Download(f"{part}.gz", digest, mirrors) for (part, _), digest in zip(PARTS, md5, strict=True))
+    names = [f"{part}.gz" for part, _ in PARTS]
+    downloads = tuple(Download(name, digest, mirrors) for name, digest in zip(names, published, strict=True))
     layouts = tuple(Layout(folder, files) for folder in folders)
-    return Source(name, layouts, downloads, num_train=60_000, num_test=10_000, licence=licence)
+    return Source(name, layouts, licence, downloads, sizes={"official": (60_000, 10_000)})

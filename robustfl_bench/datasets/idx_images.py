@@ -1,4 +1,4 @@
-"""Image data sets of idx files: what MNIST and its drop-in replacements share."""
+"""Image data sets of idx files: the common part of MNIST and its drop-in replacements."""
 
 from dataclasses import dataclass
 from pathlib import Path

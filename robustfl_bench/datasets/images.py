@@ -1,4 +1,4 @@
-"""From pixels to tensors: what the image data sets share."""
+"""From pixels to tensors, for all image data sets."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -31,7 +31,7 @@ def scale(pixels: np.ndarray, scaling: str, mean: Sequence[float], sd: Sequence[
 
 
 def to_data(
-    train: Part, test: Part, source: str, scaling: str, mean: Sequence[float], sd: Sequence[float], top: int = 255
+    train: Part, test: Part, variant: str, scaling: str, mean: Sequence[float], sd: Sequence[float], top: int = 255
 ) -> "Data":
     """Pixels (N, C, H, W) and class numbers (N,), of any integer type, as scaled tensors (see ``scale``)."""
     import torch
@@ -42,4 +42,4 @@ def to_data(
     train_y, test_y = (torch.from_numpy(labels.astype(np.int64)) for _, labels in (train, test))
     centre, unit = {"standardize": (mean, sd), "symmetric": ((0.5,), (0.5,)), "unit": ((0.0,), (1.0,))}[scaling]
     affine = Scaling(torch.tensor(centre).view(-1, 1, 1), torch.tensor(unit).view(-1, 1, 1))
-    return Data(train_x, train_y, test_x, test_y, source, scaling=affine)
+    return Data(train_x, train_y, test_x, test_y, variant, scaling=affine)

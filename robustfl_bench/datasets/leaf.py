@@ -14,9 +14,9 @@ Users = dict[str, dict[str, Any]]
 
 
 def users(files: Iterable[Checked]) -> Users:
-    """What the files say of every user: ``{"x": [...], "y": [...]}``, or ``{"raw": text}`` before samples are made.
+    """The data of every user: ``{"x": [...], "y": [...]}``, or ``{"raw": text}`` before samples are made.
 
-    Raises DataError for anything that is no such file, and where a user is in two of them.
+    Raises DataError for a file of another format, and for a user in two files.
     """
     found: Users = {}
     for file in files:
@@ -24,7 +24,9 @@ def users(files: Iterable[Checked]) -> Users:
             content = json.loads(file.content)
             own: Users = content["user_data"]
             lengths = [(len(data["x"]), len(data["y"])) for data in own.values() if "raw" not in data]
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            if not all(isinstance(data["raw"], str) for data in own.values() if "raw" in data):
+                raise TypeError("raw is not a text")
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             raise DataError(
                 f"{file.path}: not a JSON file of LEAF, expected user_data with x and y ({error!r})"
             ) from error
@@ -36,8 +38,13 @@ def users(files: Iterable[Checked]) -> Users:
     return found
 
 
+def count(users: Users) -> int:
+    """The number of samples of all users."""
+    return sum(len(data.get("y", ())) for data in users.values())
+
+
 def draw(names: Iterable[str], count: int, dataset: str) -> list[str]:
-    """``count`` of the users, in order; the same ones in every run. More clients extend the choice."""
+    """``count`` of the users, in order, the same in every run; a larger count adds users and drops none."""
     known = sorted(names)
     if count > len(known):
         raise ConfigError(f"{dataset} has {len(known)} clients with enough samples; set num_clients={len(known)}")

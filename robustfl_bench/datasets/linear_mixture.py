@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from robustfl_bench import seeding
+from robustfl_bench.datasets.files import Source
 from robustfl_bench.datasets.mixtures import clusters_of, mixture
 from robustfl_bench.errors import check_fields
 from robustfl_bench.interfaces import Data, Dataset
@@ -18,7 +19,7 @@ class LinearMixture(Dataset):
     """``num_clients`` machines in ``num_clusters`` clusters of equal size, each with ``points`` pairs (x, y).
 
     ``x ~ N(0, I)`` in ``dim`` dimensions, ``y = <x, theta> + N(0, noise_variance)``; the cluster's ``theta`` has
-    coordinates Bernoulli(0.5), scaled to norm 1. Drawn from ``seed``, nothing is read from disk.
+    coordinates Bernoulli(0.5), scaled to norm 1. Drawn from ``seed``; no file is read.
     """
 
     num_clients: int
@@ -30,6 +31,7 @@ class LinearMixture(Dataset):
     test_points: int = 100
 
     name = "linear_mixture"
+    source = Source(name, layouts=(), licence="none, drawn from the seed")
     num_classes = 1
 
     def __post_init__(self) -> None:
@@ -43,7 +45,7 @@ class LinearMixture(Dataset):
         return (self.dim,)
 
     def load(self, folder: Path) -> Data:
-        """Draw the data; ``folder`` is not looked at."""
+        """Draw the data; ``folder`` is not used."""
         truth = bernoulli_vectors(self.num_clusters, self.dim, 1.0, seeding.generator(self.seed, "true parameters"))
         return mixture(self.seed, self.num_clients, self.points, self.test_points, truth, self._draw)
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from robustfl_bench import seeding
+from robustfl_bench.datasets.files import Source
 from robustfl_bench.datasets.mixtures import clusters_of, mixture
 from robustfl_bench.errors import ConfigError, check_choice, check_fields
 from robustfl_bench.interfaces import Data, Dataset
@@ -19,8 +20,8 @@ class MeanMixture(Dataset):
     """``num_clients`` machines in ``num_clusters`` clusters of equal size, each with ``points`` vectors.
 
     Every coordinate of a cluster's mean is ``low`` or ``high``, with equal chance. The vectors are ``gaussian`` with
-    ``noise_variance`` around it, or ``poisson``: then the client means are not sub-Gaussian, which the theory of the
-    Three-Stage algorithm asks for and BRIFCA's does not. A vector is its own target. Drawn from ``seed``.
+    ``noise_variance`` around it, or ``poisson``, whose client means are not sub-Gaussian. The theory of the Three-Stage
+    algorithm needs sub-Gaussian means, BRIFCA's does not. A vector is its own target. Drawn from ``seed``.
     """
 
     num_clients: int
@@ -35,6 +36,7 @@ class MeanMixture(Dataset):
     test_points: int = 100
 
     name = "mean_mixture"
+    source = Source(name, layouts=(), licence="none, drawn from the seed")
 
     def __post_init__(self) -> None:
         check_fields(self, num_clients=(1, math.inf), seed=(0, math.inf), num_clusters=(1, math.inf), dim=(1, math.inf))
@@ -56,7 +58,7 @@ class MeanMixture(Dataset):
         return self.dim
 
     def load(self, folder: Path) -> Data:
-        """Draw the data; ``folder`` is not looked at."""
+        """Draw the data; ``folder`` is not used."""
         rng = seeding.generator(self.seed, "true parameters")
         truth = np.where(rng.integers(2, size=(self.num_clusters, self.dim)) == 1, float(self.high), float(self.low))
         return mixture(self.seed, self.num_clients, self.points, self.test_points, truth, self._draw)

@@ -1,4 +1,4 @@
-"""Data that are drawn, not read: clients in clusters, each cluster with a parameter of its own."""
+"""Data drawn at random: clients in clusters, each cluster with its own parameter."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING
@@ -25,7 +25,7 @@ def clusters_of(num_clients: int, num_clusters: int) -> np.ndarray:
 def mixture(seed: int, num_clients: int, points: int, test_points: int, truth: np.ndarray, draw: Draw) -> "Data":
     """``points`` samples for every client and ``test_points`` for every cluster; ``truth`` (k, d) are the parameters.
 
-    Every client draws from a stream of its own.
+    Every client has its own random stream.
     """
     import torch
 
@@ -42,7 +42,7 @@ def mixture(seed: int, num_clients: int, points: int, test_points: int, truth: n
         train_y,
         test_x,
         test_y,
-        source="generated",
+        variant="generated",
         owners=torch.arange(num_clients).repeat_interleave(points),
         clusters=torch.from_numpy(clusters).repeat_interleave(points),
         test_clusters=torch.from_numpy(every).repeat_interleave(test_points),

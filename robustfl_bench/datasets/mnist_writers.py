@@ -1,4 +1,4 @@
-"""MNIST by its real writers, whom QMNIST names (Yadav and Bottou, NeurIPS 2019, https://arxiv.org/abs/1905.10498)."""
+"""MNIST by its real writers, as listed in QMNIST (Yadav and Bottou, NeurIPS 2019, https://arxiv.org/abs/1905.10498)."""
 
 import math
 from dataclasses import dataclass, replace
@@ -21,7 +21,7 @@ MIRRORS = (
 )
 LABELS = "qmnist-train-labels-idx2-int"
 SHA256 = "bb1b6e1ec7b04fd5696f1ed50b5f58f8ef195118edd5c93c81783df9740b8ac5"  # unpacked
-MD5 = "0058f8dd561b90ffdd0f734c6a30e5e4"  # as published
+PUBLISHED = "2c05dc77f6b916b38e455e97ab129a42a444f3dbef09b278a366f82904e0dd9f"  # packed
 CLASS, WRITER = 0, 2  # columns
 
 
@@ -30,8 +30,8 @@ class MnistWriters(Dataset):
     """The 60,000 training images of MNIST, by the 539 people who wrote them: 19 to 131 each.
 
     A client is a writer, ``num_clients`` of them are drawn. Each keeps a random ``train_share`` of its images for
-    training, the same in every run; tests are on what all of them leave over. ``scaling`` as in images.py. A stand-in
-    for FEMNIST with real differences between clients, and half as hard.
+    training, the same in every run; the other images of all writers are the test set. ``scaling`` as in images.py.
+    A stand-in for FEMNIST, with real differences between clients and half its difficulty.
     """
 
     num_clients: int = 539
@@ -47,9 +47,8 @@ class MnistWriters(Dataset):
             Layout(folder, (File(LABELS, {f"sha256:{SHA256}": "official"}, 1_920_012),))
             for folder in ("mnist_writers", "qmnist", "QMNIST/raw")
         ),
-        downloads=(Download(f"{LABELS}.gz", MD5, MIRRORS),),
-        num_train=48_000,
-        num_test=12_000,
+        downloads=(Download(f"{LABELS}.gz", PUBLISHED, MIRRORS),),
+        sizes={"official": (48_214, 11_786)},  # of all writers, at the default train_share
         licence="BSD 3-clause",
         base=Mnist.source,
     )
@@ -82,6 +81,6 @@ class MnistWriters(Dataset):
             train_y=images.train_y[rows],
             test_x=images.train_x[others],
             test_y=images.train_y[others],
-            source=f"{images.source}, writers {variant}",
+            variant=f"{images.variant}, writers {variant}",
             owners=torch.from_numpy(leaf.owners(map(len, train))),
         )

@@ -1,21 +1,25 @@
-"""Rotated images: clusters of clients that hold their pictures differently (IFCA, Ghosh et al., NeurIPS 2020, 6.2)."""
+"""Rotated images: each cluster of clients has its own angle (IFCA, Ghosh et al., NeurIPS 2020, 6.2)."""
 
 import math
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from robustfl_bench import seeding
 from robustfl_bench.datasets.mixtures import clusters_of
 from robustfl_bench.errors import ConfigError, check_fields
 from robustfl_bench.interfaces import Data, Dataset
 
+if TYPE_CHECKING:
+    from robustfl_bench.datasets.files import Source
+
 
 @dataclass(frozen=True)
 class Rotated(Dataset):
-    """The images of ``base`` dealt evenly to clients, whose cluster says how they are turned.
+    """The images of ``base``, dealt evenly to clients and rotated by the angle of the client's cluster.
 
-    4 clusters: by 0, 90, 180, 270 degrees; 2: by 0 and 180. Every training image is used once (the paper uses each
-    under every angle), the test images are there under every angle.
+    The angles are 0, 90, 180 and 270 degrees for 4 clusters, 0 and 180 for 2. Every training image is used once (the
+    paper uses it under every angle); every test image is used under every angle.
     """
 
     base: Dataset
@@ -30,6 +34,11 @@ class Rotated(Dataset):
         if len(self.input_shape) != 3 or self.input_shape[1] != self.input_shape[2]:
             raise ConfigError(f"only square images can be turned, got inputs of shape {self.input_shape}")
         clusters_of(self.num_clients, self.num_clusters)
+
+    @property
+    def source(self) -> "Source | None":
+        """The files of the base; None if it says nothing of them."""
+        return self.base.source
 
     @property
     def name(self) -> str:

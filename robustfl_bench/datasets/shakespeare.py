@@ -16,7 +16,9 @@ from robustfl_bench.numerics.characters import ALPHABET, numbers
 LENGTH = 80  # characters that are read to predict the next
 Windows = tuple[np.ndarray, np.ndarray]  # characters (N, LENGTH) int32 and the next one (N,) int64
 PLAYS = "sha256:ff1dc981032afd3444eeb85fbd86f5f59ba82f435583211ef63c8826e1d13e7c"
-SUBSET_TRAIN, SUBSET_TEST = "md5:dbe74cf5a3cc6bb647135ff773ee4488", "md5:e99027a94e859f713ddbb304601a6282"
+SUBSET = "subset of 10 roles"
+SUBSET_TRAIN = "sha256:b9eadd4e91c0fa03641730bd62ae6cdf4200989974e69a2e7d5f648a64491a01"
+SUBSET_TEST = "sha256:20f7fc3e48d5292d6a0dc1b4f377bc392a69a4a6ad8d64b51ed5d635cb276de5"
 RECIPE = (
     "make it with LEAF (https://github.com/TalwalkarLab/leaf, data/shakespeare: ./preprocess.sh -s niid --sf 1.0 -k 0 "
     "-t sample{flag}) and copy its {what} into the folder shakespeare of the data folder"
@@ -25,10 +27,11 @@ RECIPE = (
 
 @dataclass(frozen=True)
 class Roles(Dataset):
-    """Windows of 80 characters, as places in the alphabet, (N, 80) int32, and the character behind each, one of 80.
+    """Windows of 80 characters, as places in the alphabet, (N, 80) int32, and the next character of each, one of 80.
 
-    Clients are speaking roles, each with a training and a test part; tests are on all test parts together. Those with
-    fewer than ``min_windows`` for training or none for testing are left out, ``num_clients`` of the others are drawn.
+    Clients are speaking roles, each with a training and a test part; the test set is all test parts together. Roles
+    with fewer than ``min_windows`` for training or none for testing are left out. ``num_clients`` of the others are
+    drawn.
     """
 
     num_clients: int = 71
@@ -55,7 +58,7 @@ class Roles(Dataset):
 
 @dataclass(frozen=True)
 class Shakespeare(Roles):
-    """From the text of every role: the first ``train_share`` of it for training, a window every ``stride`` characters.
+    """Windows of the text of every role, one every ``stride`` characters; the first ``train_share`` is for training.
 
     White space counts as one space, characters outside of the alphabet are left out. The defaults are those of ARFL.
     """
@@ -68,11 +71,8 @@ class Shakespeare(Roles):
         name,
         layouts=(
             Layout("shakespeare", (File("all_data.json", {}),)),
-            Layout("shakespeare", (File("pd_eight_plays_by_role.json", {PLAYS: "eight plays, 220 roles"}),)),
+            Layout("shakespeare", (File("pd_eight_plays_by_role.json", {PLAYS: "eight plays, 220 roles"}, 960_257),)),
         ),
-        downloads=(),
-        num_train=None,
-        num_test=None,
         licence="public domain",
         recipe=RECIPE.format(flag=" --raw", what="data/all_data/all_data.json"),
     )
@@ -97,7 +97,7 @@ class Shakespeare(Roles):
 
 @dataclass(frozen=True)
 class ShakespeareLeaf(Roles):
-    """From the samples that LEAF has made and split, taken as they are; unknown characters count as spaces."""
+    """The samples that LEAF has made and split, unchanged; unknown characters count as spaces."""
 
     name = "shakespeare_leaf"
     source = Source(
@@ -106,15 +106,13 @@ class ShakespeareLeaf(Roles):
             Layout(
                 "shakespeare",
                 (
-                    File("leaf_subset_train.json", {SUBSET_TRAIN: "subset of 10 roles"}),
-                    File("leaf_subset_test.json", {SUBSET_TEST: "subset of 10 roles"}),
+                    File("leaf_subset_train.json", {SUBSET_TRAIN: SUBSET}, 3_738_594),
+                    File("leaf_subset_test.json", {SUBSET_TEST: SUBSET}, 346_482),
                 ),
             ),
         ),
-        downloads=(),
-        num_train=None,
-        num_test=None,
         licence="public domain",
+        sizes={SUBSET: (41_990, 3_881)},
         leaf=("shakespeare", "shakespeare/data"),
         recipe=RECIPE.format(flag=" --tf 0.8", what="data/train and data/test"),
     )
@@ -139,8 +137,12 @@ def windows(text: np.ndarray, stride: int) -> Windows:
 
 
 def encoded(samples: dict[str, list[str]], path: str) -> Windows:
-    """Windows and next characters as numbers."""
-    if any(len(text) != LENGTH for text in samples["x"]) or any(len(character) != 1 for character in samples["y"]):
+    """Windows and next characters as numbers; raises DataError for samples of another length."""
+
+    def are_texts(values: list[str] | None, length: int) -> bool:
+        return values is not None and all(isinstance(text, str) and len(text) == length for text in values)
+
+    if not (are_texts(samples.get("x"), LENGTH) and are_texts(samples.get("y"), 1)):
         raise DataError(f"{path}: expected windows of {LENGTH} characters, each with one to predict; make it again")
     space = ALPHABET.index(" ")
     x, y = (numbers("".join(part)) for part in (samples["x"], samples["y"]))

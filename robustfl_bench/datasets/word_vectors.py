@@ -21,7 +21,7 @@ RECIPE = 1  # raise it when the vectors made of the same texts change
 
 
 def from_texts(rows: Sequence[np.ndarray], num_ids: int, dim: int) -> np.ndarray:
-    """Vectors (num_ids, dim) float32 of the ids in ``rows``; those of padding and of unknown words are zero.
+    """Vectors (num_ids, dim) float32 of the ids in ``rows``; zero for padding and unknown words.
 
     Co-occurrences within WINDOW words weigh 1 / distance; their positive pointwise mutual information, with the
     contexts' counts to the power CONTEXT_POWER (Levy, Goldberg and Dagan, TACL 2015), goes through a truncated
@@ -62,9 +62,9 @@ def _mutual_information(rows: Sequence[np.ndarray], num_ids: int) -> Any:
 
 
 def cached_from_texts(rows: Sequence[np.ndarray], num_ids: int, dim: int, folder: Path) -> np.ndarray:
-    """``from_texts``, kept in ``folder`` under a name that stands for the texts; made again when that file is damaged.
+    """``from_texts``, cached in ``folder`` under a digest of the texts; a damaged cache file is replaced.
 
-    A folder that cannot be written costs the time to make them, some ten seconds for 120,000 texts, in every process.
+    If the folder is not writable, every process makes the vectors anew: some ten seconds for 120,000 texts.
     """
     digest = hashlib.blake2b(f"{RECIPE} {num_ids} {dim}".encode(), digest_size=8)
     for row in rows:
@@ -91,7 +91,7 @@ def cached_from_texts(rows: Sequence[np.ndarray], num_ids: int, dim: int, folder
 
 
 def read_file(path: Path, ids: Mapping[str, int], dim: int) -> np.ndarray:
-    """Vectors (ids and two, dim) float32 from lines "word number ... number"; words that the file lacks get zeros.
+    """Vectors (ids and two, dim) float32 from lines "word number ... number"; words missing from the file get zeros.
 
     Raises DataError when the file is missing, has other dimensions or no vector for any of the words.
     """

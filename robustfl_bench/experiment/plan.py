@@ -54,7 +54,7 @@ def plan(cfg: DictConfig | Mapping[str, Any]) -> Plan:
 
     Raises one ConfigError with all that is wrong.
     """
-    config = _resolved(cfg) if isinstance(cfg, DictConfig) else dict(cfg)
+    config: dict[str, Any] = _resolved(cfg) if isinstance(cfg, DictConfig) else dict(cfg)
     if unknown := sorted(set(config) - {*SCALARS, *GROUPS}):
         raise ConfigError(f"no setting {', '.join(unknown)}; robustfl-bench --cfg job shows all")
     kept = presets.defining(config)

@@ -113,7 +113,7 @@ def context() -> ForkServerContext:
     loopback = next(name for _, name in socket.if_nameindex() if name.startswith("lo"))
     os.environ.setdefault("GLOO_SOCKET_IFNAME", loopback)  # they are all on this machine
     found = multiprocessing.get_context("forkserver")
-    found.set_forkserver_preload([__name__, "robustfl_bench.engine.loop", "sklearn.datasets"])
+    found.set_forkserver_preload([__name__, "robustfl_bench.engine.loop"])
     return found
 
 
