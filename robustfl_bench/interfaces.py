@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     import torch
     from torch import Tensor, nn
 
+    from robustfl_bench.config.parts import Parts
     from robustfl_bench.datasets.files import Source
     from robustfl_bench.engine.network import Network
     from robustfl_bench.engine.samples import Samples
@@ -450,7 +451,7 @@ class Communication(Part):
 
     clients_compute_alone: bool = False
 
-    def check(self, parts: Mapping[str, Any]) -> None:
+    def check(self, parts: Parts) -> None:
         """Raise ConfigError unless the parts of an experiment can communicate so."""
 
     @abstractmethod

@@ -140,9 +140,9 @@ def test_byzantine_clients_counted_by_their_data(number: int) -> None:
     assert smaller <= larger  # one order of the clients for both
 
 
-def test_counting_by_clients_leaves_runs_their_identity() -> None:
+def test_what_is_counted_is_part_of_the_identity_and_the_switches_of_presets_are_not() -> None:
     plain, data = (plan(composed("attack=ipm", *o)) for o in ((), ("byzantine_share_by=data",)))
-    assert "byzantine_share_by" not in plain.identity and data.identity["byzantine_share_by"] == "data"
+    assert plain.identity["byzantine_share_by"] == "clients" and data.identity["byzantine_share_by"] == "data"
     assert plain.run_id == identify(plain.identity) != data.run_id
     assert plan(composed("attack=ipm", "lr_policy=shared")).run_id == plain.run_id
 

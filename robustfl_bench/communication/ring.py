@@ -1,8 +1,9 @@
 """A ring without a server: clients pass chunks of a sum to the next one (BRACE, Fang et al., WWW Companion 2025)."""
 
-from collections.abc import Mapping
+from __future__ import annotations
+
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
 from robustfl_bench.communication.chunks import ring_sum
 from robustfl_bench.interfaces import (
@@ -15,6 +16,9 @@ from robustfl_bench.interfaces import (
     check_fields,
 )
 from robustfl_bench.updates import Aggregate, Updates
+
+if TYPE_CHECKING:
+    from robustfl_bench.config.parts import Parts
 
 
 @dataclass(frozen=True)
@@ -38,13 +42,13 @@ class Ring(Communication):
         check_fields(self, bits=(1, 64))
         check_choice("counting", self.counting, ("printed", "needed"))
 
-    def check(self, parts: Mapping[str, Any]) -> None:
-        """Raise ConfigError unless the parts of an experiment can do without a server."""
-        if parts["aggregator"].ring is None:
-            name = type(parts["aggregator"]).__name__
+    def check(self, parts: Parts) -> None:
+        """Raise ConfigError unless the parts of a run can do without a server."""
+        if parts.aggregator.ring is None:
+            name = type(parts.aggregator).__name__
             raise ConfigError(f"a ring cannot compute {name}; take aggregator=rar, brace, signsgd or rlr")
         for group in ("pre_aggregation", "clustering"):
-            if parts[group] is not None:
+            if getattr(parts, group) is not None:
                 raise ConfigError(f"on a ring nobody sees all updates: set {group}=none, or communication=star")
 
     def bits_per_phase(self, form: RingForm, n: int) -> tuple[int, int]:

@@ -101,7 +101,7 @@ def _check_feasible(planned: Plan) -> None:
     """Raise ConfigError when the rule cannot work with these clients, or on this topology."""
     parts = planned.parts
     if parts.communication is not None:
-        parts.communication.check(vars(parts))
+        parts.communication.check(parts)
     if parts.pre_aggregation is None:
         parts.aggregator.check(planned.settings.clients_per_round)
 
