@@ -16,9 +16,10 @@ from pathlib import Path
 import pandas as pd
 from matplotlib.figure import Figure
 
+from robustfl_bench.errors import ConfigError
 from robustfl_bench.results import records
-from robustfl_bench.results.selection import SelectionError, where
 from robustfl_bench.results.styles import BLACK, BLUE, GREY, RED, styles
+from robustfl_bench.results.where import where
 
 SCENARIOS = ("none", "label_shuffle", "label_flip_one", "noisy")
 TEN = ("num_clients=10", "attack=label_shuffle", "partition.alpha=0.5")
@@ -59,7 +60,7 @@ def against_lambda(runs: pd.DataFrame) -> Drawn:
         for run in runs.to_dict("records")
     ).sort_values("lambda")
     if rows["lambda"].duplicated().any():
-        raise SelectionError("several runs have the same lambda; choose by conditions, such as scale=paper")
+        raise ConfigError("several runs have the same lambda; choose by conditions, such as scale=paper")
     figure = Figure(figsize=(9, 3.5), layout="constrained")
     left, right = figure.subplots(1, 2)
     for name in rows.columns[2:]:
@@ -84,7 +85,7 @@ def compared(runs: pd.DataFrame) -> Drawn:
         if run["aggregator"] == "fedavg" or float(run["aggregator.regularization"]) == 1:
             found[run["aggregator"]] = last_weights(run)
     if set(found) != {"arfl", "fedavg"}:
-        raise SelectionError("needs a run of arfl with lambda = M and one of fedavg: make +experiment=arfl/fig7")
+        raise ConfigError("needs a run of arfl with lambda = M and one of fedavg: make +experiment=arfl/fig7")
     rows = pd.DataFrame({"ARFL": found["arfl"], "FedAvg": found["fedavg"]})
     honest = rows["FedAvg"].where(rows.index.str.startswith("client"), 0)
     rows["FedAvg, honest clients alone"] = honest / honest.sum()
@@ -113,7 +114,7 @@ def main() -> None:
     runs = where(records.load(arguments.results_dir), arguments.conditions)
     try:
         rows, figure = FIGURES[arguments.figure](runs[runs["state"] == "finished"])
-    except (SelectionError, records.NoRuns, records.Damaged) as error:
+    except (ConfigError, records.NoRuns, records.Damaged) as error:
         parser.exit(2, f"arfl_figures: {error}\n")
     arguments.output.mkdir(parents=True, exist_ok=True)
     for suffix, write in ((".csv", lambda path: rows.to_csv(path, index=False)), (".png", figure.savefig)):

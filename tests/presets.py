@@ -60,13 +60,3 @@ def of(paper: str) -> tuple[Callable[..., list[dict[str, str]]], Callable[..., P
         return planned(f"{paper}/{name}", job, *overrides)
 
     return jobs_of, planned_of
-
-
-def first_lines(preset: str) -> list[str]:
-    """The lines that every preset begins with: its package, its command, and what it is."""
-    return (CONF / "experiment" / f"{preset}.yaml").read_text().splitlines()[:3]
-
-
-def names(paper: str) -> set[str]:
-    """The presets of a paper."""
-    return {path.stem for path in (CONF / "experiment" / paper).glob("*.yaml")}

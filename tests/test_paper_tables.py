@@ -1,8 +1,8 @@
 """Published numbers beside measured ones: which runs count, what is compared, how it is printed, what survives."""
 
 import csv
-import hashlib
 import json
+import shlex
 from collections.abc import Sequence
 from dataclasses import replace
 from io import StringIO
@@ -13,36 +13,23 @@ import pandas as pd
 import pytest
 import yaml
 
-from robustfl_bench.config.settings import DEFINING
-from robustfl_bench.papers.known import TABLES
+from robustfl_bench.config import presets
+from robustfl_bench.errors import ConfigError
+from robustfl_bench.papers import tables as papers
 from robustfl_bench.papers.tables import PaperCell
-from robustfl_bench.results import archive, comparison_formats, matching, records
-from robustfl_bench.results.comparison import Comparison, compare
+from robustfl_bench.results import agreement, archive, layout, records
+from robustfl_bench.results.paper import compare
 from robustfl_bench.results.records import NoRuns
-from robustfl_bench.results.selection import SelectionError
+from robustfl_bench.results.table import Against, Cell, Table
 from tests.conftest import run_cli
 
-ONE, TWO = TABLES["boba/table1_mnist"], TABLES["boba/table2_mnist"]
+TABLES = papers.tables()
+ONE, TWO, EIGHT = TABLES["boba/table1_mnist"], TABLES["boba/table2_mnist"], "boba/table8"
 ATTACKS = ("gauss", "ipm", "lie", "mimic", "minmax", "minsum")
 
 
-def cell_of(name: str, method: str, column: str, block: str = "") -> PaperCell:
-    return next(c for c in TABLES[name].cells if (c.block, c.method, c.column.label) == (block, method, column))
-
-
-def config_of(cell: PaperCell, seed: int, changed: dict[str, Any]) -> dict[str, Any]:
-    """The config of a run of this cell, as the engine writes it."""
-    flat = matching.wanted(cell.runs or {}).settings | {"seed": str(seed)}
-    tree: dict[str, Any] = {}
-    for key, value in (flat | {key: json.dumps(value) for key, value in changed.items()}).items():
-        *groups, last = key.split(".")
-        if (groups or [last])[0] not in {*DEFINING, "corruption", *changed}:
-            continue
-        node = tree
-        for group in groups:
-            node = node.setdefault(group, {})
-        node[last] = yaml.safe_load(value)
-    return tree
+def cell_of(name: str, row: str, column: str, block: str = "") -> PaperCell:
+    return next(c for c in TABLES[name].cells if (c.block, c.row, c.column.label) == (block, row, column))
 
 
 def make_run(
@@ -56,7 +43,7 @@ def make_run(
     block: str = "",
     status: str | None = "finished",
     error: str | None = None,
-    scale: str | None = "paper",
+    scale: str = "paper",
     recall: Sequence[float] = (0.9, 0.8),
     reference: str = "",
     best: float | None = None,
@@ -65,9 +52,13 @@ def make_run(
     **changed: Any,
 ) -> str:
     """A run folder of one cell of a paper's table; its run id."""
-    cell = cell_of(table, method, column, block)
-    config = config_of(cell, seed, {key.replace("__", "."): value for key, value in changed.items()})
-    run_id = hashlib.sha256(json.dumps(config, sort_keys=True).encode()).hexdigest()[:8]
+    changes = [f"+{key.replace('__', '.')}={json.dumps(value)}" for key, value in changed.items()]
+    overrides = cell_of(table, method, column, block).overrides
+    assert overrides is not None
+    run = presets.resolve([*overrides, f"scale={scale}", f"seed={seed}", *changes])
+    extra = {key: value for key, value in changed.items() if key not in run.config and "__" not in key}
+    config = run.identity | extra
+    run_id = presets.identify(config)
     folder = results / "runs" / f"{method}-{config['attack']['_target_'].split('.')[-2]}-s{seed}-{run_id}"
     folder.mkdir(parents=True)
     (folder / "config.yaml").write_text(yaml.safe_dump(config))
@@ -75,16 +66,13 @@ def make_run(
     (folder / "metrics.csv").write_text(f"{','.join(metrics)}\n{','.join(map(str, metrics.values()))}\n")
     if status is None:
         return run_id
-    runs = cell.runs or {}
     summary = {
         "status": status,
         "run_id": run_id,
-        "choices": {"aggregator": choice or method, "attack": runs["attack"], "dataset": runs["dataset"],
-                    "partition": runs["partition"], "model": runs["model"]},
+        "choices": {**run.choices, "aggregator": choice or method},
         "scale": scale,
         "reference_id": reference or run_id,
         "error": error,
-        "command": f"robustfl-bench aggregator={method}",
         "seconds": 12.5,
         "commit": "abc",
         "versions": {"torch": "2.9", "numpy": "2.4"},
@@ -97,14 +85,12 @@ def make_run(
     return run_id
 
 
-@pytest.fixture
-def eight(monkeypatch: pytest.MonkeyPatch) -> str:
-    """Table 8, which has blocks, on a data set that is quick to name: MNIST."""
-    monkeypatch.setitem(TABLES, "boba/table8", replace(TABLES["boba/table8"], runs=TWO.runs))
-    return "boba/table8"
+def against(cell: Cell) -> Against:
+    assert cell.against is not None
+    return cell.against
 
 
-def made(results: Path, name: str = "boba/table2_mnist", **asked: Any) -> Comparison:
+def made(results: Path, name: str = "boba/table2_mnist", **asked: Any) -> Table:
     return compare(TABLES[name], records.load(results), **asked)
 
 
@@ -129,13 +115,13 @@ def results(tmp_path: Path) -> Path:
 def test_cells_by_hand(results: Path) -> None:
     found = made(results)
     ipm = found.cells["", "boba", "ipm"]  # published 91.6 (0.2); measured 91.6 and 91.8
-    assert (ipm.measured.mean, ipm.measured.seeds) == (pytest.approx(91.7), 2)
-    assert ipm.measured.sd == pytest.approx(0.2 / 2**0.5)
-    assert (ipm.difference, ipm.tolerance, ipm.inside) == (pytest.approx(0.1), 2, True)
+    assert (ipm.mean, ipm.seeds) == (pytest.approx(91.7), 2)
+    assert ipm.sd == pytest.approx(0.2 / 2**0.5)
+    assert (ipm.difference, against(ipm).tolerance, ipm.inside) == (pytest.approx(0.1), 2, True)
     mimic = found.cells["", "boba", "mimic"]  # published 91.7 (0.4)
     assert (mimic.difference, mimic.inside) == (pytest.approx(-21.6), False)
     selfrej = found.cells["", "selfrej", "ipm"]  # published 71.1 (2.5): two sd are more than two points
-    assert (selfrej.tolerance, selfrej.difference, selfrej.inside) == (5, pytest.approx(-1.1), True)
+    assert (against(selfrej).tolerance, selfrej.difference, selfrej.inside) == (5, pytest.approx(-1.1), True)
     assert len(found.cells) == 105 and len(found.judged) == 9
     assert found.lacking == {"missing": 79, "without all attacks": 14, "infeasible": 1, "failed": 1, "unfinished": 1}
 
@@ -150,25 +136,25 @@ def test_the_tolerance_is_met_by_a_difference_of_exactly_two_points(tmp_path: Pa
 
 def test_worst_is_the_least_of_both_sides_and_only_of_all_attacks(results: Path) -> None:
     found = made(results)
-    worst = found.cells["", "boba", "Wst"]
-    assert (worst.measured.mean, worst.reference, worst.difference) == (
+    worst = found.cells["", "boba", "worst"]
+    assert (worst.mean, against(worst).reference, worst.difference) == (
         pytest.approx(70.1), 91.6, pytest.approx(-21.5))  # fmt: skip
-    alone = found.cells["", "average", "Wst"]
-    assert alone.measured.mean == pytest.approx(9.8) and alone.difference is None
-    assert found.cells["", "coomed", "Wst"].measured.state == "-"
+    alone = found.cells["", "average", "worst"]
+    assert alone.mean == pytest.approx(9.8) and alone.difference is None
+    assert found.cells["", "coomed", "worst"].state == "-"
 
 
 def test_a_printed_worst_that_is_not_the_least_is_told(results: Path) -> None:
     found = made(results)
-    selfrej = found.cells["", "selfrej", "Wst"]
-    assert (selfrej.cell.published.mean, selfrej.reference) == ("71.5", 71.1)
+    selfrej = against(found.cells["", "selfrej", "worst"])
+    assert (selfrej.printed, selfrej.number, selfrej.reference) == ("71.5", 71.5, 71.1)
     told = [note for note in found.notes if "is printed as" in note]
-    assert told == ["selfrej / Wst is printed as 71.5; compared is the least of its printed numbers under attack, "
+    assert told == ["selfrej / worst is printed as 71.5; compared is the worst of its printed numbers under attack, "
                     "71.1 (ipm)"]  # fmt: skip
     nothing = records.nothing()
     misprints = {table.name: compare(table, nothing).notes for table in TABLES.values() if table.paper == "boba"}
     assert sum("is printed as" in note for notes in misprints.values() for note in notes) == 3
-    assert "average / Wst is printed as 34.0" in misprints["boba/table7_cifar10"][0]
+    assert "average / worst is printed as 34.0" in misprints["boba/table7_cifar10"][0]
 
 
 def test_mrd_is_against_the_paired_reference(tmp_path: Path) -> None:
@@ -180,30 +166,26 @@ def test_mrd_is_against_the_paired_reference(tmp_path: Path) -> None:
     make_run(tmp_path, "krum", "none accuracy", 0, 0.4, table=table, reference="00000000")
     found = made(tmp_path, table)
     drop = found.cells["", "boba", "none mrd"]  # max(0.1, 0.05) and max(0.1, 0.15)
-    assert (drop.measured.mean, drop.measured.seeds) == (pytest.approx(12.5), 2)
+    assert (drop.mean, drop.seeds) == (pytest.approx(12.5), 2)
     assert drop.difference == pytest.approx(12.5 - 1.3)
     assert ("", "average", "none mrd") not in found.cells
     krum = found.cells["", "krum", "none mrd"]
-    assert krum.measured.state == "-" and found.notes == ["no reference run yet"]
+    assert krum.state == "-" and found.notes == ["no reference run yet"]
     assert found.lacking["without reference run"] == 1
-    printed = comparison_formats.render(found, "text").split("\naverage")[1].splitlines()
+    printed = layout.render([found], "text").split("\naverage")[1].splitlines()
     assert [line.split()[-1] for line in printed[:3]] == ["-", "-", "-"], "the paper prints a dash"
 
 
-def test_error_and_best_accuracy_are_what_other_papers_print(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("robustfl_bench.results.comparison.missing_option", lambda runs: "")
-    monkeypatch.setattr(matching, "missing_option", lambda runs: "" if runs["aggregator"] in ("median", "fedavg")
-                        and runs["attack"] == "none" and runs["model"] in ("mlp", "cnn")
-                        and runs["partition"] != "fang" else "x")  # fmt: skip
+def test_error_and_best_accuracy_are_what_other_papers_print(tmp_path: Path) -> None:
     make_run(tmp_path, "median", "none", 0, 0.80, best=0.91, table="raga/table3", block="phi=0.6")
     found = made(tmp_path, "raga/table3")
     median = found.cells["phi=0.6", "median", "none"]  # the best round counts; published 91.48
-    assert median.measured.mean == pytest.approx(91.0) and median.tolerance == 2
-    assert found.cells["phi=0.2", "median", "none"].measured.seeds == 0
-    assert found.values["none"].digits == 2
+    assert median.mean == pytest.approx(91.0) and against(median).tolerance == 2
+    assert found.cells["phi=0.2", "median", "none"].seeds == 0
+    assert found.column("none").value.digits == 2
     brace = compare(TABLES["brace/table2a"], records.nothing())
-    assert {brace.values[c.label].name for c in brace.table.columns} == {"test_error", "attack_success_rate"}
-    assert brace.cells["", "krum", "none"].tolerance == 0.02
+    assert {column.value.name for column in brace.columns} == {"test_error", "attack_success_rate"}
+    assert against(brace.cells["", "krum", "none"]).tolerance == 0.02
 
 
 def test_test_error_is_one_less_accuracy(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -214,12 +196,12 @@ def test_test_error_is_one_less_accuracy(tmp_path: Path, capsys: pytest.CaptureF
 
 def test_agreement(results: Path) -> None:
     found = made(results)
-    assert sum(bool(cell.inside) for cell in found.judged) == 7
-    ranks = {(rank.block, rank.column): rank for rank in found.correlations()}
-    assert set(ranks) == {("", "ipm")} and (ranks["", "ipm"].methods, ranks["", "ipm"].rho) == (3, 1)
-    assert [(gap.cell.method, gap.cell.column.label) for gap in found.gaps[:3]] == [
-        ("boba", "mimic"), ("boba", "Wst"), ("selfrej", "ipm")]  # fmt: skip
-    lines = comparison_formats.agreement(found)
+    assert sum(bool(cell.inside) for cell in found.judged.values()) == 7
+    ranks = {(rank.block, rank.column): rank for rank in agreement.correlations(found)}
+    assert set(ranks) == {("", "ipm")} and (ranks["", "ipm"].rows, ranks["", "ipm"].rho) == (3, 1)
+    assert [key[1:] for key, _ in agreement.gaps(found)[:3]] == [
+        ("boba", "mimic"), ("boba", "worst"), ("selfrej", "ipm")]  # fmt: skip
+    lines = agreement.report(found)
     assert lines[0] == (
         "agreement: 7 of 9 compared cells are within the larger of 2 points and 2 published sd; 9 of 105 cells are "
         "compared (79 missing, 14 without all attacks, 1 failed, 1 infeasible, 1 unfinished)"
@@ -230,7 +212,8 @@ def test_agreement(results: Path) -> None:
 def test_other_data_than_the_papers_are_not_judged_by_its_numbers(
     results: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setitem(TABLES, TWO.name, replace(TWO, stand_in=True))
+    stand_in = replace(TWO, stand_in=True)
+    monkeypatch.setattr(papers, "tables", lambda: {TWO.name: stand_in})
     code, out, _ = run_cli(capsys, "table", TWO.name, "--results-dir", results)
     assert code == 0 and "compare the order of the methods, not the numbers" in out
     assert "agreement: 9 of 105 cells are compared" in out
@@ -241,11 +224,11 @@ def test_rank_correlation_by_hand(tmp_path: Path) -> None:
     # published under ipm: average 9.8, krum 42.6, coomed 42.0, boba 91.6
     for method, accuracy in (("average", 0.1), ("krum", 0.3), ("coomed", 0.5), ("boba", 0.9)):
         make_run(tmp_path, method, "ipm", accuracy=accuracy)
-    (rank,) = made(tmp_path).correlations()
+    (rank,) = agreement.correlations(made(tmp_path))
     assert rank.rho == pytest.approx(1 - 6 * (0 + 1 + 1 + 0) / (4 * 15))
     for method in ("average", "krum", "boba"):
         make_run(tmp_path, method, "lie", accuracy=0.5)
-    assert [r.rho == r.rho for r in made(tmp_path).correlations()] == [True, False], "no order among equals"
+    assert [r.rho == r.rho for r in agreement.correlations(made(tmp_path))] == [True, False], "no order among equals"
 
 
 # --- which runs count ------------------------------------------------------------------------------------------------
@@ -273,67 +256,60 @@ def test_runs_that_are_quite_different_are_not_told(tmp_path: Path) -> None:
 
 def test_a_rule_under_another_name_is_the_same_run(tmp_path: Path) -> None:
     make_run(tmp_path, "coomed", "ipm", choice="median")
-    assert made(tmp_path).cells["", "coomed", "ipm"].measured.seeds == 1
+    assert made(tmp_path).cells["", "coomed", "ipm"].seeds == 1
     make_run(tmp_path / "b", "krum", "ipm", aggregator__num_selected=None)  # that is mkrum
     found = made(tmp_path / "b")
-    assert found.cells["", "mkrum", "ipm"].measured.seeds == 1 and not found.cells["", "krum", "ipm"].measured.seeds
+    assert found.cells["", "mkrum", "ipm"].seeds == 1 and not found.cells["", "krum", "ipm"].seeds
 
 
 def test_a_quick_run_is_never_shown_as_the_papers(tmp_path: Path) -> None:
-    make_run(tmp_path, scale="quick")  # even with all settings of the paper
-    make_run(tmp_path, scale="quick", seed=1, rounds=5, num_clients=20, aggregator__num_byzantine=4)
+    make_run(tmp_path, scale="quick")
+    make_run(tmp_path, scale="quick", seed=1, rounds=5)
     found = made(tmp_path)
-    assert not found.judged and "not shown: 2 runs made at scale=quick; --scale quick shows them" in found.remarks
+    told = "not shown: 2 runs made at scale=quick; with scale=quick the table shows them"
+    assert not found.judged and told in found.remarks
 
 
-def test_quick_runs_on_demand_say_what_they_are(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    small = {"rounds": 5, "num_clients": 20, "num_byzantine": 3, "schedule__start": 2}
-    make_run(tmp_path, scale="quick", **small, aggregator__num_byzantine=4)
-    make_run(tmp_path, "average", "lie", scale="quick", **small)
-    make_run(tmp_path, "average", "ipm", scale="quick", **small, partition__shards_per_client=1)
+def test_an_override_changes_every_cell_and_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    make_run(tmp_path, scale="quick")
+    make_run(tmp_path, "average", "lie", scale="quick")
+    make_run(tmp_path, "average", "ipm", scale="quick", partition__shards_per_client=1)
     make_run(tmp_path, "average", "ipm", accuracy=0.5)
-    found = made(tmp_path, scale="quick")
-    assert [(c.cell.method, c.cell.column.label) for c in found.judged] == [("average", "lie"), ("boba", "ipm")]
-    code, out, _ = run_cli(capsys, "table", "boba/table2_mnist", "--scale", "quick", "--results-dir", tmp_path)
+    judged = made(tmp_path, overrides=["scale=quick"]).judged
+    assert [key[1:] for key in judged] == [("average", "lie"), ("boba", "ipm")]
+    code, out, _ = run_cli(capsys, "table", "boba/table2_mnist", "scale=quick", "--results-dir", tmp_path)
     assert code == 0
-    assert "MADE AT scale=quick (rounds=5, lr=0.1, batch_size=null, num_clients=20, num_byzantine=3)" in out
-    assert "not the paper's experiment" in out and "not shown: 1 run made at scale=paper" in out
+    assert "WITH scale=quick: not the paper's experiment" in out and "rounds=60, lr=0.1, batch_size=64" in out
+    assert "not shown: 1 run made at scale=paper" in out
     assert "not shown: 1 run with partition.shards_per_client=1" in out
-
-
-def test_quick_runs_of_two_sizes_are_not_mixed(tmp_path: Path) -> None:
-    make_run(tmp_path, "average", "ipm", scale="quick", rounds=5)
-    make_run(tmp_path, "average", "ipm", 1, scale="quick", rounds=6)
-    with pytest.raises(SelectionError, match=r"rounds \(5, 6\).*--where rounds="):
-        made(tmp_path, scale="quick")
-    assert made(tmp_path, scale="quick", conditions=["rounds=5"]).cells["", "average", "ipm"].measured.seeds == 1
+    assert f"robustfl-bench -m +experiment=boba/table2_mnist scale=quick results_dir={tmp_path}" in out
+    make_run(tmp_path, "krum", "ipm", batch_size=64, lr=0.3)
+    _, out, _ = run_cli(capsys, "table", "boba/table2_mnist", "batch_size=64", "lr=0.3", "--results-dir", tmp_path)
+    assert "1 of 105 cells are compared" in out
 
 
 def test_one_seed_twice_is_refused(tmp_path: Path) -> None:
     make_run(tmp_path)
-    make_run(tmp_path, eval_every=10)
-    with pytest.raises(SelectionError, match=r"seed 0 of boba / ipm has two runs, .* in eval_every; add .*where"):
+    make_run(tmp_path, eval_every=1)
+    with pytest.raises(ConfigError, match=r"seed 0 of boba / ipm has two runs, .* in eval_every; add .*where"):
         made(tmp_path)
-    found = made(tmp_path, conditions=["eval_every=10"])
-    assert found.cells["", "boba", "ipm"].measured.seeds == 1 and "where eval_every=10" in found.remarks
+    found = made(tmp_path, conditions=["eval_every=1"])
+    assert found.cells["", "boba", "ipm"].seeds == 1 and "where eval_every=1" in found.remarks
 
 
-def test_how_often_a_run_is_evaluated_matters_only_where_the_best_round_counts(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_how_often_a_run_is_evaluated_matters_only_where_the_best_round_counts(tmp_path: Path) -> None:
     make_run(tmp_path)
-    make_run(tmp_path, seed=1, eval_every=10)
-    assert made(tmp_path).cells["", "boba", "ipm"].measured.seeds == 2
-    monkeypatch.setitem(TWO.values, "accuracy", "best_accuracy")  # type: ignore[attr-defined]
-    with pytest.raises(SelectionError, match=r"eval_every \(1, 10\)"):
-        made(tmp_path)
+    make_run(tmp_path, seed=1, eval_every=1)
+    assert made(tmp_path).cells["", "boba", "ipm"].seeds == 2
+    with pytest.raises(ConfigError, match=r"eval_every \(1, 10\)"):
+        compare(replace(TWO, values={"accuracy": "best_accuracy"}), records.load(tmp_path))
 
 
-def test_participation_blocks_do_not_mix(tmp_path: Path, eight: str) -> None:
+def test_participation_blocks_do_not_mix(tmp_path: Path) -> None:
     for share in ("0.25", "1.00"):
-        make_run(tmp_path, "boba", "ipm", accuracy=float(share), table=eight, block=f"participation={share}")
-    found = made(tmp_path, eight)
-    measured = {block: cell.measured.mean for (block, _, _), cell in found.cells.items() if cell.difference is not None}
+        make_run(tmp_path, "boba", "ipm", accuracy=float(share), table=EIGHT, block=f"participation={share}")
+    found = made(tmp_path, EIGHT)
+    measured = {block: cell.mean for (block, _, _), cell in found.cells.items() if cell.difference is not None}
     assert measured == {"participation=0.25": 25, "participation=1.00": 100} and len(found.judged) == 2
 
 
@@ -355,7 +331,7 @@ def test_text(results: Path, capsys: pytest.CaptureFixture[str]) -> None:
     krum = next(line for line in lines if line.startswith("krum "))
     assert krum.split()[2:8] == ["missing", "n/a", "[1]", "failed", "missing", "missing"]
     assert "[1] Krum needs n > 2f + 2, got n=30, f=16" in lines
-    assert "[2] selfrej / Wst is printed as 71.5" in out and "71.5 [2]" in out
+    assert "[2] selfrej / worst is printed as 71.5" in out and "71.5 [2]" in out
     assert "unfinished 3/200" in out
     assert any(line.startswith("failed") and "RuntimeError: out of memory" in line for line in lines)
     assert "81 of 90 cells have no number, 2 have fewer seeds than others" in out
@@ -364,37 +340,43 @@ def test_text(results: Path, capsys: pytest.CaptureFixture[str]) -> None:
 def test_the_command_for_what_is_missing(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("robustfl_bench.config.options.exists", lambda group, name: True)
-    make_run(tmp_path / "my results")
     folder = tmp_path / "my results"
+    make_run(folder)
     _, out, _ = run_cli(capsys, "table", "boba/table2_mnist", "--results-dir", folder)
     assert f"robustfl-bench -m +experiment=boba/table2_mnist 'results_dir={folder}'" in out
-    _, out, _ = run_cli(capsys, "table", "boba/table2_mnist", "--scale", "quick", "--results-dir", folder)
-    assert "robustfl-bench -m +experiment=boba/table2_mnist scale=quick" in out
     monkeypatch.chdir(tmp_path)
     code, out, _ = run_cli(capsys, "table", "boba/table2_mnist")
     assert code == 0 and out.rstrip().endswith("robustfl-bench -m +experiment=boba/table2_mnist")
     assert "90 of 90 cells have no number; this runs only what is missing" in out
-    monkeypatch.setattr("robustfl_bench.config.options.exists", lambda group, name: group != "experiment")
-    _, out, _ = run_cli(capsys, "table", "boba/table2_mnist")
-    assert "there is no preset experiment=boba/table2_mnist yet" in out and "robustfl-bench -m" not in out
+
+
+def test_a_run_that_stopped_and_a_reference_are_made_of_the_folder(results: Path) -> None:
+    make_run(results, "boba", "none accuracy", table=ONE.name, reference="00000000")
+    todos = [todo for name in (ONE.name, TWO.name) for todo in made(results, name).todos]
+    commands = {todo.kind: shlex.split(todo.command) for todo in todos}
+    for kind, asked in (("failed", "rerun"), ("unfinished", "rerun"), ("reference", "reference")):
+        program, key, where = commands[kind]
+        assert program == "robustfl-bench" and where == f"results_dir={results}"
+        name, _, folder = key.partition("=")
+        assert name == asked and (Path(folder) / "config.yaml").is_file()
 
 
 def test_a_full_table_lacks_nothing(tmp_path: Path) -> None:
     for cell in ONE.cells:
         if cell.column.metric == "accuracy":
-            make_run(tmp_path, cell.method, "none accuracy", accuracy=cell.published.number / 100, table=ONE.name)
+            accuracy = cell.published.number / 100 if cell.published else 0
+            make_run(tmp_path, cell.row, "none accuracy", accuracy=accuracy, table=ONE.name)
     found = compare(ONE, records.load(tmp_path))
     assert (len(found.judged), found.todos, found.lacking) == (31, [], {})
-    assert all(cell.inside for cell in found.judged if cell.cell.column.metric == "accuracy")
-    assert {rank.column: rank.methods for rank in found.correlations()} == {"none accuracy": 16, "none mrd": 15}
+    assert all(cell.inside for (*_, column), cell in found.judged.items() if column == "none accuracy")
+    assert {rank.column: rank.rows for rank in agreement.correlations(found)} == {"none accuracy": 16, "none mrd": 15}
 
 
-def test_options_that_are_not_there_yet_are_told(tmp_path: Path) -> None:
+def test_options_that_are_not_there_yet_are_told() -> None:
     table = TABLES["brace/table2a"]
-    found = compare(replace(table, runs={**table.runs, "partition": "elsewhere"}), records.nothing())
-    assert {cell.measured.state for cell in found.cells.values()} == {"not yet"}
-    assert found.notes[0] == "this version has no partition=elsewhere" and not found.todos
+    found = compare(replace(table, base=(*table.base, "partition=elsewhere")), records.nothing())
+    assert {cell.state for cell in found.cells.values()} == {"not yet"}
+    assert found.notes[0].startswith("not in this version: unknown partition 'elsewhere'") and not found.todos
     assert found.lacking == {"not possible in this version": 70}
 
 
@@ -403,13 +385,13 @@ def test_csv_is_tidy(results: Path, capsys: pytest.CaptureFixture[str]) -> None:
     rows = {(row["aggregator"], row["attack"]): row for row in csv.DictReader(StringIO(out))}
     assert len(rows) == 105
     ipm = rows["boba", "ipm"]
-    assert (ipm["paper"], ipm["table"], ipm["dataset"], ipm["metric"], ipm["scale"]) == (
-        "boba", "2", "mnist", "accuracy", "paper")  # fmt: skip
+    assert (ipm["paper"], ipm["table"], ipm["dataset"], ipm["metric"], ipm["value"]) == (
+        "boba", "2", "mnist", "accuracy", "final_accuracy")  # fmt: skip
     assert [float(ipm[name]) for name in ("mean", "sd", "seeds")] == pytest.approx([91.7, 0.02**0.5, 2])
-    assert (ipm["published_mean"], ipm["published_sd"], ipm["inside"]) == ("91.6", "0.2", "true")
+    assert (ipm["published_mean"], ipm["published"], ipm["inside"]) == ("91.6", "91.6 (0.2)", "true")
     assert float(ipm["difference"]) == pytest.approx(0.1)
     worst = rows["selfrej", "worst"]
-    assert (worst["published_mean"], worst["printed_mean"], worst["difference"], worst["state"]) == (
+    assert (worst["published_mean"], worst["published"], worst["difference"], worst["state"]) == (
         "71.1", "71.5", "", "incomplete")  # fmt: skip
     assert rows["boba", "mimic"]["inside"] == "false" and rows["krum", "lie"]["state"] == "failed"
     assert rows["krum", "ipm"]["reason"].startswith("Krum needs") and rows["krum", "gauss"]["inside"] == ""
@@ -431,21 +413,67 @@ def test_latex_markdown_and_html(results: Path, capsys: pytest.CaptureFixture[st
     assert "<b>91.7 (0.1) [n=2]</b>" in page
 
 
-def test_blocks_have_a_heading(tmp_path: Path, eight: str) -> None:
-    make_run(tmp_path, "boba", "ipm", table=eight, block="participation=0.25")
-    out = comparison_formats.render(made(tmp_path, eight), "text")
+def test_blocks_have_a_heading(tmp_path: Path) -> None:
+    make_run(tmp_path, "boba", "ipm", table=EIGHT, block="participation=0.25")
+    out = layout.render([made(tmp_path, EIGHT)], "text")
     headings = [line for line in out.splitlines() if line.startswith("participation=")]
     assert headings == ["participation=0.25", "participation=0.50", "participation=0.75", "participation=1.00"]
     assert "participation=0.25 / boba / ipm" in out
 
 
 def test_list(results: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    make_run(results, "boba", "ipm", 7)  # no seed of the preset
     code, out, _ = run_cli(capsys, "list", "--results-dir", results)
-    lines = {line.split()[0]: line.split()[1:3] for line in out.splitlines()[1:]}
-    assert code == 0 and set(lines) == set(TABLES)
-    assert lines["boba/table2_mnist"] == ["9", "105"] and lines["boba/table9"] == ["0", "134"]
+    lines = {line.split()[0]: line.split()[1:5] for line in out.splitlines()[1:]}
+    assert code == 0 and set(lines) == {*TABLES, *papers.figures()}
+    assert lines["boba/table2_mnist"] == ["15/450", "7", "9", "105"]
+    assert lines["boba/table9"] == ["0/525", "0", "0", "134"]
+    assert lines["boba/fig14"][:2] == ["12/105", "-"] and lines["brifca/fig1a"][0] == "0/1000"
+    code, out, _ = run_cli(capsys, "list", "arfl/fig6", "--results-dir", results)
+    assert [line.strip() for line in out.splitlines()[2:]] == [
+        "robustfl-bench -m +experiment=arfl/fig6",
+        "robustfl-results plot weights --where partition.alpha=0.5 --output fig6.png",
+    ]
     monkeypatch.chdir(results.parent.parent)
     assert run_cli(capsys, "list")[0] == 0, "without any runs too"
+
+
+MINE = """
+title: A table of mine
+tables:
+  first:
+    base: [+setting=boba/mnist, attack=ipm]
+    published: {dataset: mnist}
+    rows: [boba, {label: trimmed, run: [aggregator=trmean, lr=0.2]}]
+    column: {run: [], published: {}}
+    columns: [accuracy]
+"""
+
+
+def test_a_table_of_ones_own(
+    results: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = results.parent / "elsewhere"
+    folder.mkdir()
+    (folder / "mine.yaml").write_text(MINE)
+    monkeypatch.chdir(folder)
+    code, out, err = run_cli(capsys, "table", "mine.yaml", "--results-dir", results)
+    assert (code, err) == (0, "") and out.startswith("A table of mine, first: measured, mean (sample sd) [n=seeds]\n")
+    assert any(line.split() == ["boba", "91.7", "(0.1)", "[n=2]"] for line in out.splitlines()) and "OUT" not in out
+    missing = [line for line in out.splitlines() if "robustfl-bench" in line]
+    assert [shlex.split(line) for line in missing] == [
+        ["robustfl-bench", "-m", "+setting=boba/mnist", "attack=ipm", "aggregator=trmean", "lr=0.2",
+         f"results_dir={results}", "seed=0,1"]
+    ]  # fmt: skip
+    numbers = ["dataset,aggregator,metric,mean,sd", "mnist,boba,accuracy,95,1", "mnist,trimmed,accuracy,50,"]
+    (folder / "mine.csv").write_text("\n".join(numbers) + "\n")
+    code, out, _ = run_cli(capsys, "table", "mine.yaml:first", "scale=paper", "--results-dir", results)
+    assert code == 0 and "95 (1)" in out and "-3 OUT" in out and "1 of 2 cells are compared (1 missing)" in out
+    (folder / "mine.csv").write_text("dataset,aggregator,mean\nmnist,boba,95\n")
+    code, _, err = run_cli(capsys, "table", "mine.yaml", "--results-dir", results)
+    assert code == 2 and "mine.csv needs the columns metric, mean and sd; it lacks metric, sd" in err
+    code, _, err = run_cli(capsys, "table", "mine.yaml:secnd")
+    assert code == 2 and err.count("\n") == 1
 
 
 @pytest.mark.parametrize(
@@ -454,8 +482,11 @@ def test_list(results: Path, capsys: pytest.CaptureFixture[str], monkeypatch: py
         (["table", "boba/table2_mnits"], 2, "unknown table 'boba/table2_mnits'; did you mean boba/table2_mnist"),
         (["table", "boba/table2_mnist", "--rows", "attack"], 2, "leave out --rows"),
         (["table", "boba/table2_mnist", "--value", "mrd"], 2, "leave out --rows, --columns, --value"),
-        (["table", "--scale", "quick"], 2, "--scale is for a paper's table"),
-        (["table", "boba/table2_mnist", "--scale", "small"], 2, "invalid choice"),
+        (["table", "scale=quick"], 2, "scale=quick needs a table's name before it; of a sweep, take --where"),
+        (["table", "boba/table2_mnist", "scale"], 2, "an override is KEY=VALUE, got 'scale'"),
+        (["table", "boba/table2_mnist", "aggregator.p_minn=1"], 2, "no setting 'aggregator.p_minn'"),
+        (["table", "nowhere.yaml"], 2, "no file nowhere.yaml"),
+        (["list", "boba/tabel1"], 2, "unknown table or figure 'boba/tabel1'; did you mean boba/table"),
         (["table", "boba/table2_mnist", "--where", "atack=ipm"], 2, "did you mean attack"),
         (["table", "boba/table2_mnist", "--from", "nowhere.csv"], 3, "no file nowhere.csv"),
         (["export"], 2, "one of the arguments --output --summary is required"),
@@ -549,7 +580,7 @@ def test_damaged_summary_files(tmp_path: Path, content: str | None, told: str) -
     path = tmp_path / "runs.csv"
     if content is not None:
         path.write_text(content)
-    with pytest.raises((SelectionError, NoRuns), match=told):
+    with pytest.raises((ConfigError, NoRuns), match=told):
         archive.read(str(path))
 
 
@@ -559,5 +590,5 @@ def test_a_number_that_is_none_is_told(results: Path, tmp_path: Path) -> None:
     table = pd.read_csv(path, dtype=str, keep_default_na=False)
     table.loc[0, "final_accuracy"] = "high"
     table.to_csv(path, index=False)
-    with pytest.raises(SelectionError, match=r"runs.csv is damaged: could not convert string to float: 'high'"):
+    with pytest.raises(ConfigError, match=r"runs.csv is damaged: could not convert string to float: 'high'"):
         archive.read(str(path))

@@ -3,6 +3,8 @@
 import hashlib
 import json
 import os
+import re
+import shlex
 import subprocess
 import sys
 from html.parser import HTMLParser
@@ -16,12 +18,14 @@ import pytest
 import yaml
 from filelock import FileLock
 
-from robustfl_bench.results import plots, records, tables
-from robustfl_bench.results.commands import join_commands
-from robustfl_bench.results.formats import render
-from robustfl_bench.results.selection import SelectionError
+from robustfl_bench.results import archive, plots, records
+from robustfl_bench.results import cli as results_cli
+from robustfl_bench.results.layout import render
+from robustfl_bench.results.pivot import pivot
 from robustfl_bench.results.styles import styles
-from tests.conftest import run_cli
+from robustfl_bench.results.table import Table
+from robustfl_bench.results.where import ConfigError
+from tests.conftest import Bench, run_cli
 
 ROUNDS = 4
 
@@ -90,8 +94,6 @@ def make_run(
                     "pre_aggregation": None, "hydra/launcher": "basic"},
         "scale": None,
         "reference_id": run_id(reference),
-        "reference_command": f"robustfl-bench aggregator=average attack=none num_byzantine=0 seed={seed}",
-        "command": f"robustfl-bench aggregator={aggregator} attack={attack} seed={seed}",
         "error": error,
         "seconds": 1.5,
     }  # fmt: skip
@@ -120,8 +122,12 @@ def results(tmp_path: Path) -> Path:
     return root
 
 
-def cell(table: tables.Table, row: str, column: str) -> str:
-    return table.cells[row, column].text(table.value.digits)
+def labels(table: Table) -> list[str]:
+    return [column.label for column in table.columns]
+
+
+def cell(table: Table, row: str, column: str) -> str:
+    return table.cell(row, column).text(table.column(column).value.digits)
 
 
 # --- reading -------------------------------------------------------------------------------------------------------
@@ -232,32 +238,35 @@ Test accuracy, last round [%]; mean (sample sd) over 1 to 2 seeds
 dataset=digits, model=mlp, rounds=4, num_clients=10
 differs with the aggregator or attack: num_byzantine: 0 (none), 2 (ipm, lie)
 
-aggregator / attack [%]  none        ipm         lie             Wst
+aggregator / attack [%]  none        ipm         lie             worst
 ----------------------------------------------------------------------
 average                  95.5 (0.7)  11.0 (1.4)  unfinished 2/4  11.0*
 krum                     missing     n/a [1]     failed          -
 boba                     94.0 (0.0)  91.0 (1.4)  92.0*           91.0*
 [1] Krum needs n > 2f + 2, got n=4, f=2
-* not complete: fewer seeds than elsewhere, or for Wst an attack without a full result
+* not complete: fewer seeds than elsewhere, or for worst an attack without a full result
 
 unfinished average / lie, seed 1: 2/4 rounds
+           robustfl-bench rerun=RUNS/digits-average-lie-s1 results_dir=RESULTS
 missing    average / lie, seed 0
-           robustfl-bench attack=lie aggregator=average seed=0
+           robustfl-bench rerun=RUNS/digits-average-ipm-s0 attack=lie results_dir=RESULTS seed=0
 missing    krum / none, seeds 0, 1
-           robustfl-bench -m attack=none aggregator=krum seed=0,1
+           robustfl-bench -m rerun=RUNS/digits-krum-ipm-s0 attack=none num_byzantine=0 results_dir=RESULTS seed=0,1
 failed     krum / lie, seed 0: killed
-           robustfl-bench aggregator=krum attack=lie seed=0
+           robustfl-bench rerun=RUNS/digits-krum-lie-s0 results_dir=RESULTS
 missing    krum / lie, seed 1
-           robustfl-bench attack=lie aggregator=krum seed=1
+           robustfl-bench rerun=RUNS/digits-krum-ipm-s0 attack=lie results_dir=RESULTS seed=1
 failed     boba / lie, seed 1: RuntimeError: out of memory
-           robustfl-bench aggregator=boba attack=lie seed=1
+           robustfl-bench rerun=RUNS/digits-boba-lie-s1 results_dir=RESULTS
 """
 
 
 def test_golden_table(results: Path, capsys: pytest.CaptureFixture[str]) -> None:
     code, out, err = run_cli(capsys, "table", "--results-dir", results)
     assert (code, err) == (0, "")
-    assert out == GOLDEN
+    assert re.sub("(-s[01])-[0-9a-f]{8}", r"\1", out) == GOLDEN.replace("RUNS", "RESULTS/runs").replace(
+        "RESULTS", str(results)
+    )
 
 
 def test_mean_sample_sd_and_worst_by_hand(tmp_path: Path) -> None:
@@ -265,71 +274,71 @@ def test_mean_sample_sd_and_worst_by_hand(tmp_path: Path) -> None:
         make_run(tmp_path, "boba", "ipm", seed, accuracy)
         make_run(tmp_path, "boba", "lie", seed, 0.7)
         make_run(tmp_path, "boba", "none", seed, 0.2)
-    table = tables.pivot(records.load(tmp_path))
-    found = table.cells["boba", "ipm"]
+    table = pivot(records.load(tmp_path))
+    found = table.cell("boba", "ipm")
     assert found.mean == pytest.approx(85.0)
     assert found.sd == pytest.approx(31**0.5)  # ((5^2 + 1^2 + 6^2) / 2)^0.5
-    assert (found.seeds, table.columns) == (3, ["none", "ipm", "lie", "Wst"])
-    assert cell(table, "boba", "Wst") == "70.0", "no attack does not count, and a minimum has no sd"
-    assert table.caption.endswith("over 3 seeds") and not table.todos
+    assert (found.seeds, labels(table)) == (3, ["none", "ipm", "lie", "worst"])
+    assert cell(table, "boba", "worst") == "70.0", "no attack does not count, and a minimum has no sd"
+    assert table.title.endswith("over 3 seeds") and not table.todos
 
 
 def test_one_seed_prints_no_spread(tmp_path: Path) -> None:
     make_run(tmp_path, accuracy=0.8)
-    table = tables.pivot(records.load(tmp_path))
+    table = pivot(records.load(tmp_path))
     assert cell(table, "krum", "ipm") == "80.0"
-    assert table.caption == "Test accuracy, last round [%]; 1 seed"
+    assert table.title == "Test accuracy, last round [%]; 1 seed"
 
 
 def test_a_table_of_runs_of_which_none_is_finished(tmp_path: Path) -> None:
     make_run(tmp_path, status="failed", error="killed")
-    table = tables.pivot(records.load(tmp_path))
-    assert (cell(table, "krum", "ipm"), cell(table, "krum", "Wst")) == ("failed", "-")
-    assert table.caption.endswith("no finished run")
+    table = pivot(records.load(tmp_path))
+    assert (cell(table, "krum", "ipm"), cell(table, "krum", "worst")) == ("failed", "-")
+    assert table.title.endswith("no finished run")
 
 
 def test_worst_follows_the_direction_of_the_value(tmp_path: Path) -> None:
     for attack, weight in (("none", 0.9), ("ipm", 0.1), ("lie", 0.4)):
         make_run(tmp_path, "boba", attack, metrics={"byzantine_weight": weight, "bits": 7.0})
-    table = tables.pivot(records.load(tmp_path), value="byzantine_weight")
-    assert [cell(table, "boba", column) for column in table.columns] == ["0.900", "0.100", "0.400", "0.400"]
+    table = pivot(records.load(tmp_path), value="byzantine_weight")
+    assert [cell(table, "boba", column) for column in labels(table)] == ["0.900", "0.100", "0.400", "0.400"]
     assert "[fraction]" in table.corner
-    assert tables.pivot(records.load(tmp_path), value="bits").columns == ["none", "ipm", "lie"]
+    assert labels(pivot(records.load(tmp_path), value="bits")) == ["none", "ipm", "lie"]
 
 
 def test_a_diverged_run_stays_visible(tmp_path: Path) -> None:
     for seed, loss in ((0, 1.0), (1, float("nan"))):
         make_run(tmp_path, "boba", "ipm", seed, metrics={"train_loss": loss})
     make_run(tmp_path, "krum", "ipm", 0, metrics={"train_loss": 3.0})
-    table = tables.pivot(records.load(tmp_path), value="train_loss")
+    table = pivot(records.load(tmp_path), value="train_loss")
     assert cell(table, "boba", "ipm") == "nan (nan)"
-    assert cell(table, "boba", "Wst") == "nan"
-    assert table.best("ipm") == set(), "a cell with fewer seeds cannot be the best"
+    assert cell(table, "boba", "worst") == "nan"
+    assert table.best(table.column("ipm"), "") == set(), "a cell with fewer seeds cannot be the best"
 
 
 def test_order_of_rows_and_columns(tmp_path: Path) -> None:
     for name in ("boba", "zeno", "coomed", "server", "boba_es", "average", "fedavg"):
         make_run(tmp_path, name)
     runs = records.load(tmp_path)
-    assert tables.pivot(runs).rows == ["average", "fedavg", "server", "coomed", "zeno", "boba_es", "boba"]
+    assert pivot(runs).rows == ("average", "fedavg", "server", "coomed", "zeno", "boba_es", "boba")
     for clients in (5, 100, 20):
         make_run(tmp_path / "b", num_clients=clients)
-    table = tables.pivot(records.load(tmp_path / "b"), "num_clients", "aggregator")
-    assert (table.rows, table.columns) == (["5", "20", "100"], ["krum"])
+    table = pivot(records.load(tmp_path / "b"), "num_clients", "aggregator")
+    assert (table.rows, labels(table)) == (("5", "20", "100"), ["krum"])
 
 
 def test_mrd_by_hand(results: Path) -> None:
-    table = tables.pivot(records.load(results), value="mrd", conditions=["attack=none,ipm"])
+    table = pivot(records.load(results), value="mrd", conditions=["attack=none,ipm"])
     # average under ipm: seed 0 max(1.0 - 0.9, 0.8 - 0.0), seed 1 max(1.0 - 0.8, 0.8 - 0.0)
     assert cell(table, "average", "ipm") == "80.0 (0.0)"
     # boba under ipm: seed 0 max(0, 0.8 - 0.7) = 10, seed 1 max(0, 0.8 - 0.8) = 0
     assert cell(table, "boba", "ipm") == "5.0 (7.1)"
     assert cell(table, "average", "none") == "0.0 (0.0)"
-    assert table.best("ipm") == {"boba"}
+    assert table.best(table.column("ipm"), "") == {"boba"}
 
 
 def test_mrd_finds_its_reference_outside_of_the_selection(results: Path) -> None:
-    table = tables.pivot(records.load(results), value="mrd", conditions=["attack=ipm", "aggregator=boba"])
+    table = pivot(records.load(results), value="mrd", conditions=["attack=ipm", "aggregator=boba"])
     assert cell(table, "boba", "ipm") == "5.0 (7.1)"
 
 
@@ -340,7 +349,7 @@ def test_mrd_without_reference_says_so_and_how_to_make_it(tmp_path: Path, capsys
     code, out, _ = run_cli(capsys, "table", "--value", "final_accuracy", "--value", "mrd", "--results-dir", tmp_path)
     assert code == 0
     assert out.count("- [1]") == 4 and "[1] no reference run yet" in out
-    command = "robustfl-bench aggregator=average attack=none num_byzantine=0 seed=4"
+    command = f"robustfl-bench reference={tmp_path}/runs/digits-boba-ipm-s4"
     assert out.count(command) == 1 and "reference  for the mrd of 4 runs" in out
     make_run(tmp_path, "average", "none", seed=4, status="failed")
     _, out, _ = run_cli(capsys, "table", "--value", "mrd", "--where", "attack=ipm", "--results-dir", tmp_path)
@@ -351,12 +360,12 @@ def test_metrics_columns_are_values_and_absent_ones_are_footnotes(tmp_path: Path
     make_run(tmp_path, "krum", metrics={"byzantine_weight": 0.25, "recall_3": 0.5})
     make_run(tmp_path, "coomed")
     runs = records.load(tmp_path)
-    table = tables.pivot(runs, value="byzantine_weight")
+    table = pivot(runs, value="byzantine_weight")
     assert (cell(table, "krum", "ipm"), cell(table, "coomed", "ipm")) == ("0.250", "-")
     assert table.notes == ["metrics.csv has no byzantine_weight: it does not apply"]
-    assert cell(tables.pivot(runs, value="recall_3"), "krum", "ipm") == "50.0"
+    assert cell(pivot(runs, value="recall_3"), "krum", "ipm") == "50.0"
     (Path(runs.iloc[0]["folder"]) / "metrics.csv").write_text("round,test_ac")
-    assert "metrics.csv is empty" in tables.pivot(runs, value="byzantine_weight").notes
+    assert "metrics.csv is empty" in pivot(runs, value="byzantine_weight").notes
 
 
 # --- runs that may not be mixed ----------------------------------------------------------------------------------
@@ -390,29 +399,29 @@ def test_settings_that_differ_within_a_cell(
 ) -> None:
     make_run(tmp_path, seed=0, **first)
     make_run(tmp_path, seed=1, **second)
-    with pytest.raises(SelectionError, match=name):
-        tables.pivot(records.load(tmp_path))
+    with pytest.raises(ConfigError, match=name):
+        pivot(records.load(tmp_path))
 
 
 def test_the_seed_of_generated_data_is_no_other_setting(tmp_path: Path) -> None:
     for seed in (0, 1):
         make_run(tmp_path, seed=seed, dataset={"dim": 5, "seed": seed})
-    (cell,) = (cell for (_, column), cell in tables.pivot(records.load(tmp_path)).cells.items() if column == "ipm")
+    (cell,) = (cell for (*_, column), cell in pivot(records.load(tmp_path)).cells.items() if column == "ipm")
     assert cell.seeds == 2
 
 
 def test_a_setting_that_differs_only_across_cells_is_found(tmp_path: Path) -> None:
     for rule, attack, rounds in (("krum", "ipm", 4), ("krum", "lie", 4), ("boba", "ipm", 4), ("boba", "lie", 8)):
         make_run(tmp_path, rule, attack, steps=rounds)
-    with pytest.raises(SelectionError, match=r"steps \(4, 8\)"):
-        tables.pivot(records.load(tmp_path))
+    with pytest.raises(ConfigError, match=r"steps \(4, 8\)"):
+        pivot(records.load(tmp_path))
 
 
 def test_what_an_axis_brings_along_is_allowed_and_told(tmp_path: Path) -> None:
     for rule in ("krum", "mkrum", "boba"):
         for attack in ("none", "ipm"):
             make_run(tmp_path, rule, attack, local={"steps": 3} if rule == "boba" else {"steps": 1})
-    table = tables.pivot(records.load(tmp_path))
+    table = pivot(records.load(tmp_path))
     assert "differs with the aggregator or attack: num_byzantine: 0 (none), 2 (ipm)" in table.remarks
 
 
@@ -420,11 +429,11 @@ def test_the_advice_leads_to_a_table(tmp_path: Path) -> None:
     for dataset, lr in (("a", 0.1), ("a", 0.2), ("b", 0.3), ("b", 0.4)):
         make_run(tmp_path, lr=lr, data={"_target_": dataset, "size": len(dataset)})
     runs = records.load(tmp_path)
-    with pytest.raises(SelectionError) as caught:
-        tables.pivot(runs)
+    with pytest.raises(ConfigError) as caught:
+        pivot(runs)
     words = str(caught.value).split()
     conditions = [after for word, after in pairwise(words) if word == "--where"]
-    assert tables.pivot(runs, conditions=conditions).rows == ["krum"]
+    assert pivot(runs, conditions=conditions).rows == ("krum",)
 
 
 def test_one_run_in_two_folders_is_refused(tmp_path: Path) -> None:
@@ -433,8 +442,8 @@ def test_one_run_in_two_folders_is_refused(tmp_path: Path) -> None:
     twin.mkdir()
     for file in folder.iterdir():
         (twin / file.name).write_bytes(file.read_bytes())
-    with pytest.raises(SelectionError, match="one run lies in two folders"):
-        tables.pivot(records.load(tmp_path))
+    with pytest.raises(ConfigError, match="one run lies in two folders"):
+        pivot(records.load(tmp_path))
 
 
 # --- formats -------------------------------------------------------------------------------------------------------
@@ -502,25 +511,42 @@ def _has_lxml() -> bool:
     return True
 
 
-def test_commands_are_joined_from_both_neighbours() -> None:
-    commands = {
-        "aggregator": "robustfl-bench model=a aggregator=krum aggregator.num_selected=3 attack=ipm attack.factor=2",
-        "attack": "robustfl-bench model=a aggregator=boba aggregator.p_min=0.5 attack=none num_byzantine=0 seed=0",
-    }
-    labels = {"aggregator": "krum", "attack": "none"}
-    assert join_commands(commands, labels, ["0", "1"]) == (
-        "robustfl-bench -m model=a attack=none num_byzantine=0 aggregator=krum aggregator.num_selected=3 seed=0,1"
-    )
-    implicit = {"aggregator": "robustfl-bench attack=ipm", "attack": "robustfl-bench aggregator=boba"}
-    assert join_commands(implicit, labels, ["0"]) == "robustfl-bench aggregator=krum attack=none seed=0"
-    assert join_commands({"aggregator": "", "attack": "robustfl-bench"}, labels, ["0"]) == ""
-    nested = {
-        "aggregator": "robustfl-bench aggregator=krum aggregator.f=1",
-        "aggregator.f": "robustfl-bench 'aggregator=b_krum' aggregator.f=2 '+x=[1, 2]'",
-    }
-    assert join_commands(nested, {"aggregator": "krum", "aggregator.f": "2"}, ["0"]) == (
-        "robustfl-bench aggregator.f=2 '+x=[1, 2]' aggregator=krum seed=0"
-    )
+SMALL = ("-m", "rounds=1", "model.hidden=[4]", "num_clients=8", "num_byzantine=1")
+
+
+def test_the_commands_of_a_table_make_what_it_lacks(
+    bench: Bench, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert bench(*SMALL, "aggregator=krum", "attack=ipm", "aggregator.num_selected=2", "seed=0,1").code == 0
+    assert bench(*SMALL, "aggregator=krum", "attack=none", "aggregator.num_selected=2", "seed=1").code == 0
+    assert bench(*SMALL, "aggregator=coomed", "attack=none", "seed=0,1").code == 0
+    for value in ("final_accuracy", "mrd"):
+        assert results_cli.main(["table", "--value", value]) == 0
+        commands = [shlex.split(line) for line in capfd.readouterr().out.splitlines() if "robustfl-bench" in line]
+        assert len(commands) == (2 if value == "final_accuracy" else 1)
+        for command in commands:
+            outcome = bench(*command[1:])
+            assert outcome.code == 0, outcome.err
+    assert results_cli.main(["table", "--value", "final_accuracy", "--value", "mrd"]) == 0
+    out = capfd.readouterr().out
+    assert "missing    krum" not in out and "missing    coomed" not in out and "reference " not in out
+    runs = records.load("results")
+    assert set(runs[runs["aggregator"] == "krum"]["aggregator.num_selected"]) == {2}
+
+
+def test_a_missing_cell_keeps_what_its_row_and_its_column_share(tmp_path: Path) -> None:
+    make_run(tmp_path, "krum", "none")
+    make_run(tmp_path, "boba", "none")
+    config = make_run(tmp_path, "boba", "ipm") / "config.yaml"
+    config.write_text(config.read_text().replace("factor: 10.0", "factor: 3.0"))
+    (todo,) = pivot(records.load(tmp_path)).todos
+    folder, *rest = shlex.split(todo.command)[1:]
+    assert "digits-krum-none-s0" in folder and rest == [
+        "attack=ipm", "attack.factor=3", "num_byzantine=2", f"results_dir={tmp_path}", "seed=0",
+    ]  # fmt: skip
+    archive.write(records.load(tmp_path), str(tmp_path / "runs.csv"))
+    (todo,) = pivot(archive.read(str(tmp_path / "runs.csv"))).todos
+    assert todo.command == "", "a run without its folder cannot be run again"
 
 
 # --- plots and export ----------------------------------------------------------------------------------------------
@@ -711,7 +737,7 @@ def test_help_imports_nothing_heavy() -> None:
 
 
 def test_all_formats_print_every_label(results: Path) -> None:
-    table = tables.pivot(records.load(results))
+    table = pivot(records.load(results))
     for form in ("text", "markdown", "latex", "csv", "html"):
         written = render([table], form)
-        assert all(label in written for label in (*table.rows, *table.columns)) and written.endswith("\n")
+        assert all(label in written for label in (*table.rows, *labels(table))) and written.endswith("\n")

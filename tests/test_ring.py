@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from hydra import compose, initialize_config_dir
 
 from robustfl_bench import cli
 from robustfl_bench.aggregators.average import Average
@@ -23,12 +22,12 @@ from robustfl_bench.aggregators.signsgd import SignSgd
 from robustfl_bench.communication.chunks import chunks, ring_sum
 from robustfl_bench.communication.ring import Ring
 from robustfl_bench.communication.star import Star
-from robustfl_bench.config.options import CONF
+from robustfl_bench.config import presets
 from robustfl_bench.experiment.plan import plan
 from robustfl_bench.interfaces import Aggregator, ConfigError
-from robustfl_bench.papers.known import TABLES
+from robustfl_bench.papers.tables import tables
 from robustfl_bench.results import records
-from robustfl_bench.results.comparison import compare
+from robustfl_bench.results.paper import compare
 from robustfl_bench.results.store import RunFolder
 from robustfl_bench.ring import cli as ring_cli
 from robustfl_bench.ring.client import check
@@ -96,22 +95,18 @@ def test_numbers_come_out_of_the_bytes_as_they_went_in(low: int, step: int, coun
 
 
 def test_table_1_is_printed_with_its_formulas(tmp_path: Path) -> None:
-    with initialize_config_dir(str(CONF), version_base="1.3"):
-        overrides = ["+experiment=brace/table1", "+threat=brace/none"]
-        cfgs = [
-            compose("config", [*overrides, f"+method=brace/{rule}", f"communication={who}"])
-            for rule, who in (("signsgd", "ring"), ("krum", "star"))
-        ]
-    on_ring, at_server = (plan(cfg) for cfg in cfgs)
-    for planned, bits in ((on_ring, {"bits_per_client": 4572493.2}), (at_server, {"bits_total": 447872000})):
-        folder = RunFolder(tmp_path, "any", planned.run_id)
-        folder.open(planned.config)
+    base = ("+experiment=brace/table1", "+threat=brace/none")
+    on_ring = presets.resolve([*base, "+method=brace/signsgd", "communication=ring"])
+    at_server = presets.resolve([*base, "+method=brace/krum", "communication=star"])
+    for run, bits in ((on_ring, {"bits_per_client": 4572493.2}), (at_server, {"bits_total": 447872000})):
+        folder = RunFolder(tmp_path, "any", run.run_id)
+        folder.open(run.identity)
         folder.append("metrics.csv", {"round": 1, "test_accuracy": 0.1} | bits)
         summary = {"status": "finished", "scale": "paper", "final": {"test_accuracy": 0.1}, "choices": {}}
         folder.finish(summary)
         folder.close()
-    found = compare(TABLES["brace/table1"], records.load(tmp_path))
-    assert {cell.cell.method: cell.inside for cell in found.judged} == {"signsgd": True, "krum": True}
+    found = compare(tables()["brace/table1"], records.load(tmp_path))
+    assert {row: cell.inside for (_, row, _), cell in found.judged.items()} == {"signsgd": True, "krum": True}
     assert len(found.cells) == 9
 
 

@@ -1,16 +1,32 @@
-"""What a paper's table is made of: its cells, the published number of each, and the runs that measure it.
+"""Descriptions of papers: their tables, cell by cell, and their figures.
 
-A description is a product: blocks x methods x columns. Each part says which rows of the paper's CSV it stands for
-(``published``) and what the runs behind it have in their config (``runs``): names of options for groups, values for
-scalars and dotted keys. What no part names is as it is shipped in conf/.
+``<paper>.yaml`` says which runs make each cell, in the overrides of ``robustfl-bench``; ``<paper>.csv`` beside it holds
+the numbers that the paper prints. The README here explains both files.
 """
 
+import ast
 import csv
-from collections.abc import Iterator, Mapping
+import operator
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
+
+import yaml
+
+from robustfl_bench.errors import ConfigError
+
+_HERE = Path(__file__).parent
+_TABLE_KEYS = ("title", "published", "preset", "base", "row", "rows", "column", "columns", "blocks", "metric", "values",
+               "repeats", "formulas", "stand_in")  # fmt: skip
+_PART_KEYS = ("label", "run", "published")
+_COLUMN_KEYS = (*_PART_KEYS, "metric", "worst")
+_FIGURE_KEYS = ("title", "preset", "draw")
+_OPERATORS: dict[type, Callable[[float, float], float]] = {
+    ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.truediv,
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -33,106 +49,267 @@ class Published:
 
     @property
     def text(self) -> str:
-        """As a table shows it: ``92.5 (0.1)``, or ``92.5``."""
+        """The number as a table shows it: ``92.5 (0.1)``, or ``92.5`` without a spread."""
         return f"{self.mean} ({self.sd})" if self.sd else self.mean
 
     @property
     def digits(self) -> int:
-        """Printed decimals."""
+        """The number of printed decimals."""
         return len(self.mean.partition(".")[2])
-
-
-@cache
-def published(paper: str) -> tuple[Published, ...]:
-    """All numbers of a paper, in the order of its CSV."""
-    with open(Path(__file__).parent / f"{paper}.csv", encoding="utf-8", newline="") as file:
-        rows = list(csv.DictReader(file))
-    return tuple(Published({k: v for k, v in row.items() if k not in ("mean", "sd")}, row["mean"], row["sd"])
-                 for row in rows)  # fmt: skip
 
 
 @dataclass(frozen=True)
 class Part:
-    """A block of rows, or the part that all columns with one attack share."""
+    """A row, a block of rows, or what every column has.
+
+    ``overrides`` are those that its runs have; ``published`` are the key columns of the CSV that name its numbers.
+    """
 
     label: str = ""
+    overrides: tuple[str, ...] = ()
     published: Mapping[str, str] = field(default_factory=dict)
-    runs: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class Column(Part):
-    """A column: its ``metric`` by the CSV's name. ``worst``: no runs of its own, the least of the attacks' columns.
+    """A column. ``metric`` is what the paper prints there, by the name in its CSV.
 
-    ``brings`` is what a method has in its runs here and not elsewhere.
+    A ``worst`` column has no runs of its own: it shows the worst of the columns under attack.
     """
 
     metric: str = "accuracy"
     worst: bool = False
-    brings: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class PaperCell:
-    """One number of a table. ``runs`` is what its runs have in their config; a worst case has none of its own."""
+    """One number of a table. ``overrides`` are those of its runs; a worst case has no runs of its own, and None."""
 
     block: str
-    method: str
+    row: str
     column: Column
-    published: Published
-    runs: Mapping[str, Any] | None
-
-    @property
-    def row(self) -> tuple[str, str]:
-        """Block and method."""
-        return self.block, self.method
+    published: Published | None
+    overrides: tuple[str, ...] | None
 
 
 @dataclass(frozen=True)
 class PaperTable:
-    """``name`` is also that of the preset that makes its runs; ``repeats`` says what a published number is.
+    """A table: every block x row x column for which the paper prints a number, or all of them without a CSV of numbers.
 
-    ``brings`` is what a method has in its runs beside its rule: rates, say, where every method has its own. ``values``
-    maps a metric of the CSV to the value of a run that is compared with it. ``formulas`` are the numbers where a table
-    prints formulas instead; else they are those of the CSV. In a ``stand_in`` the runs have other data than the printed
-    numbers: the order of its methods says something, differences do not.
+    The runs of a cell have the overrides ``base``, then those of block, row and column. ``values`` says what is
+    compared with a printed metric: ``{"accuracy": "best_accuracy"}``; a metric without an entry is compared with the
+    value of its own name. ``preset`` is the sweep that makes all runs, empty where there is none. A ``stand_in`` is
+    measured on other data than the paper's, so that only the order of its rows can be compared.
     """
 
     name: str
     title: str
-    published: Mapping[str, str]
-    runs: Mapping[str, Any]
-    methods: tuple[str, ...]
+    base: tuple[str, ...]
+    rows: tuple[Part, ...]
     columns: tuple[Column, ...]
     blocks: tuple[Part, ...] = (Part(),)
-    brings: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    values: Mapping[str, str] = field(default_factory=lambda: {"accuracy": "final_accuracy", "mrd": "mrd"})
-    repeats: str = "mean (sd) over 5 seeds"
-    formulas: tuple[Published, ...] = ()
+    preset: str = ""
+    numbers: tuple[Published, ...] | None = None
+    values: Mapping[str, str] = field(default_factory=dict)
+    repeats: str = ""
     stand_in: bool = False
 
     @property
     def paper(self) -> str:
-        """The first part of the name, which is that of the CSV."""
+        """The first part of the name."""
         return self.name.split("/")[0]
+
+    def value(self, metric: str) -> str:
+        """The name of the value that is compared with a metric of the CSV."""
+        return self.values.get(metric, "final_accuracy" if metric == "accuracy" else metric)
 
     @cached_property
     def cells(self) -> tuple[PaperCell, ...]:
-        """The cells that the paper prints, row by row. Where it prints a dash there is none."""
+        """The cells, row by row. There is none where the paper prints a dash."""
         return tuple(self._cells())
 
     def _cells(self) -> Iterator[PaperCell]:
-        here = self.formulas or [number for number in published(self.paper) if _has(number, self.published)]
         for block in self.blocks:
-            for method in self.methods:
+            for row in self.rows:
                 for column in self.columns:
-                    key = {**block.published, **column.published, "aggregator": method, "metric": column.metric}
-                    brought = {**self.brings.get(method, {}), **column.brings.get(method, {})}
-                    runs = {**self.runs, **block.runs, **column.runs, **brought, "aggregator": method}
-                    for number in here:
-                        if _has(number, key):
-                            yield PaperCell(block.label, method, column, number, None if column.worst else runs)
+                    key = {**block.published, **row.published, **column.published, "metric": column.metric}
+                    overrides = (*self.base, *block.overrides, *row.overrides, *column.overrides)
+                    for number in (None,) if self.numbers is None else self._printed(key):
+                        yield PaperCell(block.label, row.label, column, number, None if column.worst else overrides)
+
+    def _printed(self, key: Mapping[str, str]) -> list[Published]:
+        here = self._by_metric.get(key["metric"], [])
+        return [number for number in here if all(number.key[name] == value for name, value in key.items())]
+
+    @cached_property
+    def _by_metric(self) -> dict[str, list[Published]]:
+        found: dict[str, list[Published]] = {}
+        for number in self.numbers or ():
+            found.setdefault(number.key["metric"], []).append(number)
+        return found
 
 
-def _has(number: Published, key: Mapping[str, str]) -> bool:
-    return all(number.key[name] == value for name, value in key.items())
+@dataclass(frozen=True)
+class Figure:
+    """A figure of a paper: the ``preset`` that makes its runs, and the command that draws it (``draw``)."""
+
+    name: str
+    title: str
+    preset: str
+    draw: str
+
+
+@dataclass(frozen=True)
+class Paper:
+    """All that one YAML file describes, by name."""
+
+    tables: Mapping[str, PaperTable]
+    figures: Mapping[str, Figure]
+
+
+@cache
+def papers() -> Mapping[str, Paper]:
+    """The papers that come with the package, by name."""
+    return {path.stem: read(path) for path in sorted(_HERE.glob("*.yaml"))}
+
+
+def tables() -> dict[str, PaperTable]:
+    """The tables of all papers, by name (``boba/table2_mnist``)."""
+    return {name: table for paper in papers().values() for name, table in paper.tables.items()}
+
+
+def figures() -> dict[str, Figure]:
+    """The figures of all papers, by name (``boba/fig1``)."""
+    return {name: figure for paper in papers().values() for name, figure in paper.figures.items()}
+
+
+def published(path: Path) -> tuple[Published, ...]:
+    """All numbers of a paper's CSV, in its order. Raises ConfigError for a file that lacks a column."""
+    with open(path, encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
+    if rows and (absent := {"metric", "mean", "sd"} - set(rows[0])):
+        raise ConfigError(f"{path} needs the columns metric, mean and sd; it lacks {', '.join(sorted(absent))}")
+    return tuple(Published({k: v for k, v in row.items() if k not in ("mean", "sd")}, row["mean"], row["sd"])
+                 for row in rows)  # fmt: skip
+
+
+def read(path: Path) -> Paper:
+    """The paper that a YAML file describes; the CSV of the same name beside it, if any, has its printed numbers.
+
+    Raises ConfigError for a file that cannot be read or that has an unknown key.
+    """
+    try:
+        content = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise ConfigError(f"no file {path}; a table of your own is a YAML file, see robustfl_bench/papers") from None
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        raise ConfigError(f"cannot read {path}: {' '.join(str(error).split())}") from None
+    _check(content, ("title", "every_table", "tables", "figures"), f"{path}")
+    shared, numbers = content.get("every_table") or {}, path.with_suffix(".csv")
+    printed = published(numbers) if numbers.is_file() else None
+    made, drawn = {}, {}
+    for name, entry in (content.get("tables") or {}).items():
+        where = f"{path}: table {name}"
+        _check(entry, _TABLE_KEYS, where)
+        preset = {"preset": f"{path.stem}/{name}"} if path.parent == _HERE else {}
+        whole = {"title": name, **preset, **shared, **entry}
+        title = ", ".join(filter(None, (content.get("title"), whole["title"])))
+        made[f"{path.stem}/{name}"] = _table(f"{path.stem}/{name}", title, whole, printed, where)
+    for name, entry in (content.get("figures") or {}).items():
+        _check(entry, _FIGURE_KEYS, f"{path}: figure {name}")
+        full = f"{path.stem}/{name}"
+        title = ", ".join(filter(None, (content.get("title"), entry.get("title", name))))
+        drawn[full] = Figure(full, title, entry.get("preset", full), entry.get("draw", ""))
+    return Paper(made, drawn)
+
+
+def _table(
+    name: str, title: str, entry: Mapping[str, Any], printed: tuple[Published, ...] | None, where: str
+) -> PaperTable:
+    if "rows" not in entry or "columns" not in entry:
+        raise ConfigError(f"{where} needs rows and columns")
+    shared = {key: str(value) for key, value in entry.get("published", {}).items()}
+    if "formulas" in entry:
+        printed = tuple(_formulas(name.split("/")[0], shared, entry["formulas"], where))
+    elif printed is not None:
+        printed = tuple(number for number in printed if all(number.key.get(k) == v for k, v in shared.items()))
+    row = _pattern(entry.get("row", "aggregator={}"), "aggregator")
+    column = _pattern(entry.get("column", "attack={}"), "attack") | {"metric": entry.get("metric", "accuracy")}
+    return PaperTable(
+        name=name,
+        title=title,
+        base=_words(entry.get("base", ())),
+        rows=tuple(Part(**_part(item, row, _PART_KEYS, where)) for item in entry["rows"]),
+        columns=tuple(Column(**_part(item, column, _COLUMN_KEYS, where)) for item in entry["columns"]),
+        blocks=tuple(Part(**_part(item, {}, _PART_KEYS, where)) for item in entry.get("blocks", [{}])),
+        preset=entry.get("preset", ""),
+        numbers=printed,
+        values=entry.get("values", {}),
+        repeats=entry.get("repeats", ""),
+        stand_in=entry.get("stand_in", False),
+    )
+
+
+def _pattern(given: Any, key: str) -> dict[str, Any]:
+    """What the labels of rows or columns stand for: overrides, and key columns of the CSV."""
+    return {"published": {key: "{}"}} | (dict(given) if isinstance(given, Mapping) else {"run": given})
+
+
+def _part(item: Any, pattern: Mapping[str, Any], known: Sequence[str], where: str) -> dict[str, Any]:
+    """A row, a column or a block in full. What its entry does not say comes from the pattern, in which ``{}`` is the
+    label, ``{0}`` its first word and ``{1}`` the second."""
+    entry = item if isinstance(item, Mapping) else {"label": item}
+    _check(entry, known, where)
+    label = str(entry.get("label", ""))
+    words = {"{}": label} | {f"{{{place}}}": word for place, word in enumerate(label.split())}
+
+    def fill(value: Any) -> Any:
+        if isinstance(value, Mapping):
+            return {name: fill(one) for name, one in value.items()}
+        if isinstance(value, list):
+            return [fill(one) for one in value]
+        return re.sub(r"\{\d*\}", lambda found: words[found[0]], value) if isinstance(value, str) else value
+
+    try:
+        given = {*entry, "run"} if entry.get("worst") else {*entry}
+        rest = {name: fill(value) for name, value in pattern.items() if name not in given}
+    except KeyError as error:
+        raise ConfigError(f"{where}: the label {label!r} has no word {error.args[0]}") from None
+    whole = rest | dict(entry)
+    published = {name: str(value) for name, value in whole.get("published", {}).items()}
+    return {"label": label, "overrides": _words(whole.get("run", ())), "published": published} | {
+        name: whole[name] for name in ("metric", "worst") if name in whole
+    }
+
+
+def _words(overrides: str | Sequence[str]) -> tuple[str, ...]:
+    return (overrides,) if isinstance(overrides, str) else tuple(overrides)
+
+
+def _formulas(paper: str, key: Mapping[str, str], entry: Mapping[str, Any], where: str) -> Iterator[Published]:
+    """The numbers that follow from formulas: by metric and row, ``where`` holds what their letters stand for."""
+    letters = entry.get("where", {})
+    for metric, formulas in entry.items():
+        for row, formula in formulas.items() if metric != "where" else ():
+            number = _compute(ast.parse(str(formula), mode="eval").body, letters, where)
+            yield Published({"paper": paper, **key, "aggregator": row, "metric": metric}, f"{number:.3f}", "")
+
+
+def _compute(node: ast.expr, letters: Mapping[str, float], where: str) -> float:
+    """The value of a sum or product of numbers and letters."""
+    match node:
+        case ast.Constant(value=int() | float() as number):
+            return number
+        case ast.Name(id=letter) if letter in letters:
+            return letters[letter]
+        case ast.BinOp(left=left, op=op, right=right) if type(op) in _OPERATORS:
+            return _OPERATORS[type(op)](_compute(left, letters, where), _compute(right, letters, where))
+    raise ConfigError(f"{where}: a formula has numbers, + - * / and the letters of `where`, got {ast.unparse(node)}")
+
+
+def _check(entry: Any, known: Sequence[str], where: str) -> None:
+    """Raise ConfigError unless the entry is a mapping with known keys."""
+    if not isinstance(entry, Mapping):
+        raise ConfigError(f"{where} must hold `key: value` lines, got {entry!r}")
+    if unknown := [key for key in entry if key not in known]:
+        raise ConfigError(f"{where} has no key {unknown[0]!r}; known: {', '.join(known)}")

@@ -8,8 +8,8 @@ from collections.abc import Hashable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from robustfl_bench.errors import ConfigError
 from robustfl_bench.results.records import Damaged, NoRuns, arrange, last_metrics, settings, text
-from robustfl_bench.results.selection import SelectionError
 from robustfl_bench.results.store import write_atomically
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ def write(runs: pd.DataFrame, path: str) -> int:
 
     Facts first (accuracies as fractions, ``recall`` of all classes with blanks between), then the other numbers of the
     last evaluated round, then every setting. Lines are ordered by run, so that a version control shows what came in.
-    Raises NoRuns, or SelectionError for a file that cannot be written or that holds runs which would be lost.
+    Raises NoRuns, or ConfigError for a file that cannot be written or that holds runs which would be lost.
     """
     import pandas as pd
 
@@ -46,7 +46,7 @@ def write(runs: pd.DataFrame, path: str) -> int:
     try:
         write_atomically(Path(path), pd.DataFrame(table).to_csv(index=False, lineterminator="\n"))
     except OSError as error:
-        raise SelectionError(f"cannot write {path}: {error.strerror or error}") from error
+        raise ConfigError(f"cannot write {path}: {error.strerror or error}") from error
     return len(kept)
 
 
@@ -59,13 +59,13 @@ def read(path: str) -> pd.DataFrame:
     except FileNotFoundError as error:
         raise NoRuns(f"no file {path}; robustfl-results export --summary {path} makes it from run folders") from error
     except (OSError, ValueError) as error:
-        raise SelectionError(f"cannot read {path}: {' '.join(str(error).split())}") from error
+        raise ConfigError(f"cannot read {path}: {' '.join(str(error).split())}") from error
     if absent := [name for name in _FACTS if name not in table]:
-        raise SelectionError(f"{path} has no column {absent[0]}: it was not made by robustfl-results export --summary")
+        raise ConfigError(f"{path} has no column {absent[0]}: it was not made by robustfl-results export --summary")
     try:
         return _typed(table, path)
     except ValueError as error:
-        raise SelectionError(f"{path} is damaged: {error}") from error
+        raise ConfigError(f"{path} is damaged: {error}") from error
 
 
 def _typed(table: pd.DataFrame, path: str) -> pd.DataFrame:
@@ -74,7 +74,7 @@ def _typed(table: pd.DataFrame, path: str) -> pd.DataFrame:
 
     facts: dict[str, Any] = {name: [_number(value) for value in table[name]] for name in _NUMBERS}
     facts |= {name: [value or None for value in table[name]] for name in _WORDS}
-    facts |= {"error": list(table["error"]), "command": "", "reference_command": ""}
+    facts["error"] = list(table["error"])
     facts["recall"] = [[float(part) for part in value.split()] or None for value in table["recall"]]
     facts["folder"] = [f"{path}/{run_id}" for run_id in table["run_id"]]
     names = [str(name) for name in table]
@@ -106,7 +106,7 @@ def _refuse_loss(path: str, run_ids: set[str]) -> None:
             if run_id not in run_ids]  # fmt: skip
     if lost:
         plural = "s" if len(lost) > 1 else ""
-        raise SelectionError(
+        raise ConfigError(
             f"{path} holds {len(lost)} run{plural} that would be lost ({lost[0]}{' ...' if plural else ''}); "
             f"add --from {path} to keep them, or remove the file"
         )

@@ -8,17 +8,20 @@ import os
 import sys
 import warnings
 from collections.abc import Hashable, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from robustfl_bench.papers.known import TABLES
-from robustfl_bench.results import archive, comparison_formats, plots, records, tables
-from robustfl_bench.results.comparison import compare
+from robustfl_bench.errors import ConfigError
+from robustfl_bench.papers import tables as papers
+from robustfl_bench.results import archive, plots, records
 from robustfl_bench.results.export import tidy
-from robustfl_bench.results.formats import FORMATS, render
-from robustfl_bench.results.matching import held
+from robustfl_bench.results.inventory import inventory
+from robustfl_bench.results.layout import FORMATS, render
+from robustfl_bench.results.paper import compare
+from robustfl_bench.results.pivot import pivot
 from robustfl_bench.results.records import STATES, NoRuns
-from robustfl_bench.results.selection import SelectionError, check_name, where
 from robustfl_bench.results.values import KNOWN
+from robustfl_bench.results.where import check_name, where
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -42,7 +45,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         sys.stdout.flush()
         for warning in caught:
             print(f"robustfl-results: {warning.message}", file=sys.stderr)
-    except SelectionError as error:
+    except ConfigError as error:
         print(f"robustfl-results: {error}", file=sys.stderr)
         return 2
     except NoRuns as error:
@@ -61,18 +64,23 @@ def _parser() -> argparse.ArgumentParser:
     status.add_argument("--all", action="store_true", help="list the finished runs too")
     status.set_defaults(run=_status)
 
-    listing = commands.add_parser("list", help="the papers' tables that are known, and how much of each is measured")
+    listing = commands.add_parser("list", help="the papers' tables and figures, and how much of each is there")
+    listing.add_argument("name", nargs="?", metavar="NAME", help="those that begin so, with commands: boba/fig")
     listing.set_defaults(run=_list)
 
     table = commands.add_parser("table", help="a paper's table beside its published numbers, or a pivot of any sweep")
-    table.add_argument("name", nargs="?", metavar="PAPER/TABLE", help="such as boba/table2_mnist; see list")
+    table.add_argument(
+        "name", nargs="?", metavar="PAPER/TABLE", help="such as boba/table2_mnist, see list; or your FILE.yaml[:TABLE]"
+    )
+    table.add_argument(
+        "overrides", nargs="*", metavar="OVERRIDE", help="changes every cell of a paper's table, such as scale=quick"
+    )
     table.add_argument("--rows", metavar="KEY", help="of a sweep: setting down the side (aggregator)")
     table.add_argument("--columns", metavar="KEY", help="of a sweep: setting across the top (attack)")
     table.add_argument(
         "--value", action="append", metavar="NAME",
         help=f"of a sweep: what to show, repeatable (final_accuracy): {', '.join(KNOWN)}, or any column of metrics.csv",
     )  # fmt: skip
-    table.add_argument("--scale", choices=("paper", "quick"), help="of a paper's table: which runs to show (paper)")
     table.add_argument("--format", choices=FORMATS, default="text")
     table.set_defaults(run=_table)
 
@@ -153,40 +161,56 @@ def _told(run: Mapping[Hashable, Any]) -> str:
 
 
 def _list(arguments: argparse.Namespace) -> None:
-    runs = _load_any(arguments)
-    configs = held(runs)
-    width = max(map(len, TABLES))
-    print(f"{'table':<{width}}  compared  cells  title")
-    for name, table in TABLES.items():
-        found = compare(table, runs, configs=configs)
-        print(f"{name:<{width}}  {len(found.judged):>8}  {len(found.cells):>5}  {table.title}")
+    entries = list(inventory(_load_any(arguments), arguments.name or ""))
+    if not entries:
+        check_name(arguments.name, [*papers.tables(), *papers.figures()], "table or figure")
+    lines = [["name", "runs done", "cells inside", "compared", "all", "title"]]
+    for entry in entries:
+        told = ["-"] * 3 if entry.cells is None else [str(n) for n in (entry.inside, entry.compared, entry.cells)]
+        lines.append([entry.name, f"{entry.done}/{entry.runs}", *told, entry.title])
+    *widths, _ = (max(map(len, column)) for column in zip(*lines, strict=True))
+    for number, (name, *cells, title) in enumerate(lines):
+        numbers = (cell.rjust(width) for cell, width in zip(cells, widths[1:], strict=True))
+        print("  ".join([name.ljust(widths[0]), *numbers, title]))
+        for command in entries[number - 1].commands if arguments.name and number else ():
+            print(f"    {command}")
 
 
 def _table(arguments: argparse.Namespace) -> None:
+    if arguments.name is not None and "=" in arguments.name:
+        raise ConfigError(f"{arguments.name} needs a table's name before it; of a sweep, take --where {arguments.name}")
     if arguments.name is not None:
         _paper_table(arguments)
         return
-    if arguments.scale:
-        raise SelectionError("--scale is for a paper's table; of a sweep, take --where scale=quick")
     runs = _load(arguments)
     names = arguments.value or ["final_accuracy"]
     axes = (arguments.rows or "aggregator", arguments.columns or "attack")
-    made = [tables.pivot(runs, *axes, name, arguments.where) for name in names]
+    made = [pivot(runs, *axes, name, arguments.where) for name in names]
     print(render(made, arguments.format), end="")
 
 
 def _paper_table(arguments: argparse.Namespace) -> None:
-    check_name(arguments.name, TABLES, "table")
+    table = _described(arguments.name)
     if arguments.rows or arguments.columns or arguments.value:
-        raise SelectionError(f"{arguments.name} has its rows, columns and values; leave out --rows, --columns, --value")
-    found = compare(
-        TABLES[arguments.name],
-        _load_any(arguments),
-        arguments.where,
-        arguments.scale or "paper",
-        results_dir=arguments.results_dir or _RESULTS,
-    )
-    print(comparison_formats.render(found, arguments.format), end="")
+        raise ConfigError(f"{arguments.name} has its rows, columns and values; leave out --rows, --columns, --value")
+    runs, folder = _load_any(arguments), arguments.results_dir or _RESULTS
+    made = compare(table, runs, arguments.where, arguments.overrides, results_dir=folder)
+    print(render([made], arguments.format), end="")
+
+
+def _described(name: str) -> papers.PaperTable:
+    """A table of the papers, or of a YAML file: ``FILE.yaml:TABLE``, or ``FILE.yaml`` where it has only one."""
+    file, _, chosen = name.partition(":")
+    if not file.endswith((".yaml", ".yml")):
+        check_name(name, papers.tables(), "table")
+        return papers.tables()[name]
+    path = Path(file)
+    known = {full.partition("/")[2]: table for full, table in papers.read(path).tables.items()}
+    if not chosen and len(known) != 1:
+        raise ConfigError(f"{file} has {len(known)} tables; name one, {file}:TABLE, of {', '.join(known) or 'none'}")
+    chosen = chosen or next(iter(known))
+    check_name(chosen, known, "table")
+    return known[chosen]
 
 
 def _plot(arguments: argparse.Namespace) -> None:
@@ -197,7 +221,7 @@ def _plot(arguments: argparse.Namespace) -> None:
         figure = plots.rounds(runs, value, **asked, band=arguments.band)
     elif arguments.kind == "sweep":
         if arguments.x is None:
-            raise SelectionError("a sweep needs --x, the setting along the axis, such as --x partition.alpha")
+            raise ConfigError("a sweep needs --x, the setting along the axis, such as --x partition.alpha")
         figure = plots.sweep(runs, arguments.x, arguments.value or "final_accuracy", **asked)
     elif arguments.kind == "weights":
         figure = plots.weights(runs, arguments.panels, arguments.where)
@@ -216,9 +240,9 @@ def _warn_of_others(runs: pd.DataFrame) -> None:
 def _export(arguments: argparse.Namespace) -> None:
     option, path = ("--output", arguments.output) if arguments.output else ("--summary", arguments.summary)
     if not path.endswith(".csv"):
-        raise SelectionError(f"{option} must end in .csv, got {path!r}")
+        raise ConfigError(f"{option} must end in .csv, got {path!r}")
     if arguments.output and arguments.archives:
-        raise SelectionError("--from holds no rounds; with --output, name a folder with --results-dir")
+        raise ConfigError("--from holds no rounds; with --output, name a folder with --results-dir")
     runs = where(_load(arguments), arguments.where)
     if arguments.summary:
         print(f"{path}: {archive.write(runs, path)} runs")
@@ -227,5 +251,5 @@ def _export(arguments: argparse.Namespace) -> None:
     try:
         table.to_csv(path, index=False)
     except OSError as error:
-        raise SelectionError(f"cannot write {path}: {error.strerror or error}") from error
+        raise ConfigError(f"cannot write {path}: {error.strerror or error}") from error
     print(f"{path}: {len(table)} rows")

@@ -1,41 +1,54 @@
-"""The command of a run that is missing from a table, made from those of its neighbours in the table."""
+"""The commands that make what a table lacks."""
+
+from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+_RESULTS = "results"
 
 
-def join_commands(commands: Mapping[str, str], labels: Mapping[str, str], seeds: Sequence[str]) -> str:
-    """The command of the cell where two axes meet; empty when a neighbour's command is not known.
-
-    ``commands`` and ``labels`` are keyed by the row's and by the column's key, in that order: a command of a run in the
-    cell's row and one in its column, and the labels of both. The overrides of each axis come from the run that has
-    the right label (``aggregator=krum aggregator.num_selected=3`` from the row), all others from the column's run,
-    which also carries what the column brings along (``num_byzantine=0`` without attack).
-    """
-    row, column = commands
-    if not (commands[row] and commands[column]):
+def rerun(folder: str, changes: Iterable[str] = (), seeds: Sequence[str] = ()) -> str:
+    """The command that runs the config of a run folder again, with some settings changed; empty without a folder."""
+    if not _is_folder(folder):
         return ""
-    program = [token for token in shlex.split(commands[column]) if "=" not in token and not token.startswith("~")]
-    from_column = [token for token in _overrides(commands[column]) if _axis(token, labels) != row]
-    from_row = [token for token in _overrides(commands[row]) if _axis(token, labels) == row]
-    overrides = [token for token in [*from_column, *from_row] if _key(token) != "seed"]
-    given = {_key(token) for token in overrides}
-    overrides += [f"{key}={label}" for key, label in labels.items() if key not in given and key != "seed"]
-    chosen = [labels["seed"]] if "seed" in labels else list(seeds)
-    overrides += [f"seed={','.join(chosen)}"] if chosen else []
-    sweep = ["-m"] if len(chosen) > 1 and "-m" not in program else []
-    return shlex.join([*program, *sweep, *overrides])
+    return _command([f"rerun={folder}", *changes, *_beside(folder), *_seeds(seeds)], sweep=len(seeds) > 1)
 
 
-def _overrides(command: str) -> list[str]:
-    return [token for token in shlex.split(command) if "=" in token or token.startswith("~")]
+def reference(folders: Sequence[str]) -> str:
+    """The command for the runs that the recalls of these runs are compared with; empty without folders."""
+    known = [folder for folder in folders if _is_folder(folder)]
+    return _command([f"reference={','.join(known)}", *_beside(known[0])], sweep=len(known) > 1) if known else ""
 
 
-def _key(token: str) -> str:
-    return token.lstrip("+~").split("=", 1)[0]
+def run(overrides: Iterable[str], seeds: Sequence[str] = (), results_dir: str = _RESULTS) -> str:
+    """The command for the runs with these overrides."""
+    return _command([*overrides, *_results(results_dir), *_seeds(seeds)], sweep=len(seeds) > 1)
 
 
-def _axis(token: str, axes: Mapping[str, str]) -> str | None:
-    """The axis that an override belongs to: the longest one that it names or lies under."""
-    key = _key(token)
-    return max((axis for axis in axes if key == axis or key.startswith(f"{axis}.")), key=len, default=None)
+def preset(name: str, overrides: Iterable[str] = (), results_dir: str = _RESULTS) -> str:
+    """The command for all runs of a preset."""
+    return _command([f"+experiment={name}", *overrides, *_results(results_dir)], sweep=True)
+
+
+def _command(words: Sequence[str], sweep: bool) -> str:
+    return shlex.join(["robustfl-bench", *(["-m"] if sweep else []), *words])
+
+
+def _seeds(seeds: Sequence[str]) -> list[str]:
+    return [f"seed={','.join(seeds)}"] if seeds else []
+
+
+def _is_folder(folder: str) -> bool:
+    """Whether a run has its folder: one from a CSV has none."""
+    return Path(folder).is_dir()
+
+
+def _beside(folder: str) -> list[str]:
+    """Where a run goes that belongs beside the one of the folder."""
+    return _results(str(Path(folder).parent.parent))
+
+
+def _results(folder: str) -> list[str]:
+    return [f"results_dir={folder}"] if folder != _RESULTS else []

@@ -11,12 +11,12 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from robustfl_bench.errors import ConfigError
 from robustfl_bench.results import records
 from robustfl_bench.results.records import NoRuns, text
-from robustfl_bench.results.selection import SelectionError, check_name, keys, natural, require_comparable, where
 from robustfl_bench.results.styles import GREY, RED, Style, styles
-from robustfl_bench.results.tables import order
 from robustfl_bench.results.values import describe, measure
+from robustfl_bench.results.where import check_name, keys, natural, order, require_comparable, where
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -41,7 +41,7 @@ def rounds(
 ) -> Figure:
     """A column of ``metrics.csv`` against the round: one line per value of ``lines``, its mean over seeds with a band.
 
-    Draws the finished runs of ``records.load`` that meet the conditions and have the column. Raises SelectionError when
+    Draws the finished runs of ``records.load`` that meet the conditions and have the column. Raises ConfigError when
     they differ in anything else, NoRuns when there are none.
     """
     chosen = _select(runs, lines, panels, conditions)
@@ -86,7 +86,7 @@ def sweep(
     """A value of finished runs against the setting ``x``: one line per value of ``lines``, mean over seeds.
 
     Whiskers span lowest to highest over seeds. ``x`` is to scale where all its values are numbers, else one step each.
-    ``value`` is one that ``tables.pivot`` knows. Raises as ``rounds`` does.
+    ``value`` is one that ``values.describe`` knows. Raises as ``rounds`` does.
     """
     described = describe(value, runs)
     chosen = _select(runs[runs[x].notna()] if x in runs else runs, lines, panels, conditions, x)
@@ -176,7 +176,7 @@ def recall(
 def weights(runs: pd.DataFrame, panels: str = "aggregator", conditions: Sequence[str] = ()) -> Figure:
     """What every client counted for against the round, Byzantine ones dashed: one run in each panel.
 
-    Clients are named while there are few. Raises as ``accuracy`` does, and SelectionError for several runs in a panel.
+    Clients are named while there are few. Raises as ``accuracy`` does, and ConfigError for several runs in a panel.
     """
     from matplotlib import colormaps
 
@@ -187,7 +187,7 @@ def weights(runs: pd.DataFrame, panels: str = "aggregator", conditions: Sequence
     for panel in panel_names:
         folders = list(chosen.loc[chosen["panel"] == panel, "folder"])
         if len(folders) > 1:
-            raise SelectionError(f"{_title(panels, panel)} has {len(folders)} runs; choose one, as by --where seed=0")
+            raise ConfigError(f"{_title(panels, panel)} has {len(folders)} runs; choose one, as by --where seed=0")
         try:
             tables[panel] = records.weights(folders[0])
         except records.Damaged as error:
@@ -218,15 +218,15 @@ def _by_number(name: str) -> int:
 
 
 def save(figure: Figure, output: str | Path) -> Path:
-    """Write the figure in the format of the name's suffix. Raises SelectionError when that cannot be done."""
+    """Write the figure in the format of the name's suffix. Raises ConfigError when that cannot be done."""
     path = Path(output)
     if path.suffix not in SUFFIXES:
-        raise SelectionError(f"--output must end in {', '.join(SUFFIXES)}, got {str(output)!r}")
+        raise ConfigError(f"--output must end in {', '.join(SUFFIXES)}, got {str(output)!r}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         figure.savefig(path, dpi=200)
     except OSError as error:
-        raise SelectionError(f"cannot write {path}: {error.strerror or error}") from error
+        raise ConfigError(f"cannot write {path}: {error.strerror or error}") from error
     return path
 
 

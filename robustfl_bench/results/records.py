@@ -24,11 +24,12 @@ ENDED = ("finished", "failed", "infeasible")
 STATES = (*ENDED, "running", "unfinished", "damaged")
 FACTS = (
     "run", "folder", "run_id", "state", "error", "rounds_done", "final_accuracy", "best_accuracy", "last_accuracy",
-    "test_loss", "recall", "reference_id", "reference_command", "command", "scale", "experiment", "seconds", "commit",
-    "device", "num_threads", "processor", "versions", "last",
+    "test_loss", "recall", "reference_id", "scale", "experiment", "seconds", "commit", "device", "num_threads",
+    "processor", "versions", "last",
 )  # fmt: skip
 """The columns that tell about a run; all others are its settings. ``last``: its last metrics, if not in its folder."""
 
+_NULLABLE = ("batch_size",)  # scalars that may be null: a config leaves those out
 _TOP_LEVEL_KEY = re.compile(r"^(?=[A-Za-z_]\w*:)", re.MULTILINE)
 _YAML_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # libyaml is ten times faster, where there is one
 
@@ -46,7 +47,7 @@ def load(results_dir: str | Path) -> pd.DataFrame:
 
     Columns: FACTS (accuracies and recalls are fractions of the test set; ``state`` is one of STATES), then the
     settings: scalars and dotted keys of ``config.yaml`` (``lr``, ``aggregator.num_selected``), and for each config
-    group the name chosen (``aggregator``). A YAML null is the text "null", so that it differs from an absent key.
+    group the name chosen (``aggregator``). A null is the text "null".
     A damaged folder is a row whose ``error`` says what is wrong. Raises NoRuns when there is no folder.
     """
     import pandas as pd
@@ -62,8 +63,12 @@ def load(results_dir: str | Path) -> pd.DataFrame:
 
 def arrange(runs: pd.DataFrame) -> pd.DataFrame:
     """The columns in the order that ``load`` promises; what is absent is added empty."""
-    names = {"seed", "rounds", *runs.columns} - set(FACTS)
-    return runs.reindex(columns=[*FACTS, *sorted(names)])
+    names = {"seed", "rounds", *_NULLABLE, *runs.columns} - set(FACTS)
+    runs = runs.reindex(columns=[*FACTS, *sorted(names)])
+    for name in _NULLABLE:
+        null = runs[name].isna() & runs["rounds"].notna()
+        runs[name] = runs[name].astype(object).mask(null, "null")
+    return runs
 
 
 def nothing() -> pd.DataFrame:
@@ -160,7 +165,7 @@ def _is_run(path: Path) -> bool:
 def _read(folder: Path) -> tuple[dict[str, Any], dict[str, str]]:
     """One row of ``load``, and the YAML text of each config group of the run."""
     row: dict[str, Any] = {"run": folder.name, "folder": str(folder), "run_id": folder.name.rpartition("-")[2]}
-    row |= {"error": "", "command": "", "reference_command": ""}
+    row["error"] = ""
     blocks: dict[str, str] = {}
     try:
         blocks, values = _read_config(folder)
@@ -223,8 +228,7 @@ def _read_summary(folder: Path) -> dict[str, Any]:
         raise Damaged(f"summary.json is damaged: its status must be one of {', '.join(ENDED)}")
     final, best, last = (_part(summary, name) for name in ("final", "best", "last_10"))
     facts: dict[str, Any] = {name: summary.get(name) for name in FACTS if name in summary}
-    for name in ("error", "command", "reference_command"):
-        facts[name] = one_line(summary.get(name) or "")
+    facts["error"] = one_line(summary.get("error") or "")
     facts |= {
         "state": summary["status"],
         "rounds_done": _number(final, "round"),

@@ -1,4 +1,4 @@
-"""The numbers a table may show of a run: what each is called, its unit, and how it is got."""
+"""The numbers that a table can show of a run: name, unit, and how each is computed."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from robustfl_bench.results.records import Damaged, last_metrics
-from robustfl_bench.results.selection import check_name
+from robustfl_bench.results.where import check_name
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -75,16 +75,16 @@ KNOWN = (*_FROM_SUMMARY, _ERROR.name, _MRD.name, *_FROM_METRICS)
 class Measured:
     """A run's number in the value's unit (nan is a result: the model diverged), or why there is none.
 
-    ``command`` makes what is lacking, where a command can.
+    ``reference`` is the id of a run that the number needs and that is not there.
     """
 
     number: float = math.nan
     reason: str = ""
-    command: str = ""
+    reference: str = ""
 
 
 def describe(name: str, runs: pd.DataFrame) -> Value:
-    """The value of this name: a known one, or any column of the runs' ``metrics.csv``. Raises SelectionError."""
+    """The value of this name: a known one, or any column of the runs' ``metrics.csv``. Raises ConfigError."""
     for known in (_FROM_SUMMARY, {_ERROR.name: _ERROR, _MRD.name: _MRD}, _FROM_METRICS):
         if name in known:
             return known[name]
@@ -122,7 +122,7 @@ def _max_recall_drops(runs: pd.DataFrame, everything: pd.DataFrame) -> dict[str,
         elif isinstance(reference, list) and len(reference) == len(run["recall"]):
             found = Measured(_MRD.factor * max_recall_drop(reference, run["recall"]))
         elif isinstance(run["reference_id"], str):
-            found = Measured(reason="no reference run yet", command=run["reference_command"])
+            found = Measured(reason="no reference run yet", reference=run["reference_id"])
         else:
             found = Measured(reason="no reference run is defined")
         measured[run["folder"]] = found

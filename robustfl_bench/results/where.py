@@ -1,4 +1,4 @@
-"""Which runs belong in a table or a figure: ``--where``, and the refusal to mix runs that differ in something else."""
+"""Choosing runs: the conditions of ``--where``, and the refusal to mix runs that differ in other settings."""
 
 from __future__ import annotations
 
@@ -7,16 +7,17 @@ import shlex
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
+from robustfl_bench.config.options import is_group
+from robustfl_bench.config.presets import UNHASHED
+from robustfl_bench.errors import ConfigError
 from robustfl_bench.results.records import NoRuns, settings, text
 
 if TYPE_CHECKING:
     import pandas as pd
 
+_FIRST = ("none", "average", "fedavg", "rar", "server")
+_LAST = ("boba_wo_stage1", "boba_wo_stage2", "boba_es", "boba")
 _SELECTABLE_FACTS = ("scale", "experiment", "state", "run_id")
-
-
-class SelectionError(ValueError):
-    """What was asked for does not exist or would mislead; one line says what to ask instead (exit code 2)."""
 
 
 def keys(runs: pd.DataFrame) -> list[str]:
@@ -25,24 +26,24 @@ def keys(runs: pd.DataFrame) -> list[str]:
 
 
 def check_name(name: str, known: Iterable[str], what: str) -> None:
-    """Raise SelectionError, with near matches, unless ``name`` is known."""
+    """Raise ConfigError, with near matches, unless ``name`` is known."""
     names = sorted(known)
     if name not in names:
         near = difflib.get_close_matches(name, names, n=3, cutoff=0.5)
         hint = f"did you mean {' or '.join(near)}?" if near else f"known: {', '.join(names)}"
-        raise SelectionError(f"unknown {what} {name!r}; {hint}")
+        raise ConfigError(f"unknown {what} {name!r}; {hint}")
 
 
 def where(runs: pd.DataFrame, conditions: Sequence[str]) -> pd.DataFrame:
     """The runs that meet every ``key=value``; ``key=a,b`` means either.
 
-    Values are compared as text (``true``, ``null``, ``0.1``) or as numbers (``1e-1``). Raises SelectionError for an
+    Values are compared as text (``true``, ``null``, ``0.1``) or as numbers (``1e-1``). Raises ConfigError for an
     unknown key, NoRuns when nothing is left.
     """
     for condition in conditions:
         key, equals, wanted = condition.partition("=")
         if not equals:
-            raise SelectionError(f"--where takes key=value, got {condition!r}")
+            raise ConfigError(f"--where takes key=value, got {condition!r}")
         check_name(key, keys(runs), "key")
         held = runs[key].map(text)
         values = [wanted] if wanted in set(held) else [canonical(value) for value in wanted.split(",")]
@@ -54,7 +55,7 @@ def where(runs: pd.DataFrame, conditions: Sequence[str]) -> pd.DataFrame:
 
 
 def require_comparable(runs: pd.DataFrame, axes: Sequence[str]) -> None:
-    """Raise SelectionError when runs differ in more than the axes, the seed, and what an axis brings along.
+    """Raise ConfigError when runs differ in more than the axes, the seed, and what an axis brings along.
 
     A setting may vary along one axis (``attack.factor``, or ``num_byzantine`` = 0 without attack); it may not take two
     values within a cell, nor depend on both axes at once. The message holds the conditions that leave one table.
@@ -65,7 +66,7 @@ def require_comparable(runs: pd.DataFrame, axes: Sequence[str]) -> None:
     values = [f"{key} ({_listing(runs[key].map(text))})" for key in found[:4]]
     more = f" and {len(found) - 4} more" if len(found) > 4 else ""
     advice = " ".join(f"--where {shlex.quote(condition)}" for condition in _separating(runs, axes))
-    raise SelectionError(
+    raise ConfigError(
         f"these runs also differ in {', '.join(values)}{more}, which would be averaged; add for example {advice}"
     )
 
@@ -73,26 +74,28 @@ def require_comparable(runs: pd.DataFrame, axes: Sequence[str]) -> None:
 def mixed(runs: pd.DataFrame, axes: Sequence[str]) -> list[str]:
     """The settings that make runs incomparable in a table with these axes, config groups first."""
     axes = list(dict.fromkeys(axes))
-    names = [name for name in settings(runs) if name not in axes and not _is_seed(name)]
+    names = [name for name in settings(runs) if name not in (*axes, *UNHASHED) and not is_seed(name)]
     written = runs[[*axes, *names]].map(text)
+    options = [name for name in names if "." in name]
+    written[options] = written[options].replace("null", "absent")  # an archive leaves nulls out
     # In a cell, having a setting and not having it are two values; across cells, rules need not share their settings.
     within = written.groupby(axes)[names].nunique().max() > 1
     present = written[[*axes, *names]].where(written != "absent")
     along = [present.groupby(written[axis])[names].nunique().max() <= 1 for axis in axes]
     found = [name for name in names if within[name] or not any(single[name] for single in along)]
-    groups = [name for name in found if _is_group(name, names)]
+    groups = [name for name in found if any(other.startswith(f"{name}.") for other in names)]
     others = [name for name in found if name not in groups and name.split(".")[0] not in groups]
     return groups + sorted(others, key=lambda name: name.endswith("._target_"))  # last: a value says more to a user
 
 
-def _is_seed(name: str) -> bool:
-    """The seed, or a part's copy of it (``dataset.seed`` of generated data)."""
+def is_seed(name: str) -> bool:
+    """Whether a setting is the seed, or a part's copy of it (``dataset.seed`` of generated data)."""
     return name.split(".")[-1] == "seed"
 
 
 def brought_along(runs: pd.DataFrame, axes: Sequence[str]) -> list[str]:
     """One line for each scalar that varies with an axis: ``num_byzantine: 0 (none), 15 (ipm, lie)``."""
-    names = [name for name in settings(runs) if "." not in name and name not in axes and not _is_seed(name)]
+    names = [name for name in settings(runs) if "." not in name and name not in axes and not is_seed(name)]
     lines = []
     for name in names:
         if runs[name].map(text).nunique() > 1:
@@ -115,8 +118,9 @@ def _separating(runs: pd.DataFrame, axes: Sequence[str]) -> list[str]:
     return conditions
 
 
-def _is_group(name: str, names: Sequence[str]) -> bool:
-    return any(other.startswith(f"{name}.") for other in names)
+def group_names(runs: pd.DataFrame) -> set[str]:
+    """The settings that are the name of an option chosen in a config group."""
+    return {name for name in settings(runs) if is_group(name)}
 
 
 def canonical(value: str) -> str:
@@ -130,6 +134,13 @@ def canonical(value: str) -> str:
 def _listing(held: pd.Series[str]) -> str:
     values = sorted(set(held), key=natural)
     return ", ".join(values[:6]) + (" ..." if len(values) > 6 else "")
+
+
+def order(label: str) -> tuple[int, tuple[float, str]]:
+    """Sort key of labels: baselines first, the BOBA family last, numbers by size, else alphabetical."""
+    if label in _FIRST:
+        return _FIRST.index(label) - len(_FIRST), natural(label)
+    return _LAST.index(label) + 1 if label in _LAST else 0, natural(label)
 
 
 def natural(value: str) -> tuple[float, str]:

@@ -1,0 +1,142 @@
+"""Tables as text, Markdown, LaTeX (booktabs), CSV and HTML."""
+
+import csv
+import io
+from collections.abc import Sequence
+
+from robustfl_bench.results import agreement, sheets
+from robustfl_bench.results.sheets import Printed, Sheet
+from robustfl_bench.results.table import WORST, Cell, Table
+
+FORMATS = ("text", "markdown", "latex", "csv", "html")
+_INCOMPLETE = f"* not complete: fewer seeds than elsewhere, or for {WORST} an attack without a full result"
+_WITHOUT_ATTACKS = "* some attacks are not measured: not compared"
+_COMPARED = ("published", "published_mean", "difference", "tolerance", "inside")
+
+
+def render(tables: Sequence[Table], form: str) -> str:
+    """The tables one below the other, then once what they lack; ``form`` is one of FORMATS."""
+    return _csv(tables) if form == "csv" else sheets.FORMATS[form](list(map(_sheet, tables)))
+
+
+def _sheet(table: Table) -> Sheet:
+    labels = [table.corner, *([""] if table.compared else [])]
+    units = {column.value.heading for column in table.columns}
+    told = [f"{column.label} {column.value.heading}".strip() if len(units) > 1 else column.label
+            for column in table.columns]  # fmt: skip
+    rows = []
+    for block in table.blocks:
+        rows += [[Printed(block), *[Printed("")] * (len(labels) + len(told) - 1)]] if block else []
+        for row in table.rows:
+            rows += _lines(table, block, row)
+    return Sheet(
+        above=[table.title, *_measures(table), *table.remarks],
+        heading=[*labels, *told],
+        rows=rows,
+        labels=len(labels),
+        footnotes=_footnotes(table),
+        report=agreement.report(table) if table.compared else (),
+        todos=table.todos,
+    )
+
+
+def _measures(table: Table) -> list[str]:
+    """What the numbers are, where the title does not say it."""
+    if not table.seeds_told:
+        return []
+    titles = dict.fromkeys(column.value.title for column in table.columns)
+    worst = [f"{column.label}: the worst of the attacks" for column in table.columns if column.worst]
+    return ["; ".join([*titles, *worst])]
+
+
+def _lines(table: Table, block: str, row: str) -> list[list[Printed]]:
+    """The measured numbers of a row; below them the published ones and the differences, where there are some."""
+    measured, published, difference = [], [], []
+    for column in table.columns:
+        cell = table.cells.get((block, row, column.label))
+        if cell is None:  # the paper prints a dash
+            line = [Printed("-")] * 3
+        else:
+            digits, against = column.value.digits, cell.against
+            line = [
+                Printed(_number(table, cell, digits), row in table.best(column, block), cell.note),
+                Printed(against.printed, row in table.best_published(column, block), against.note)
+                if against
+                else Printed(""),
+                Printed(_difference(cell, digits)),
+            ]
+        measured.append(line[0])
+        published.append(line[1])
+        difference.append(line[2])
+    if not table.compared:
+        return [[Printed(row), *measured]]
+    lines = [[Printed(row), Printed("measured"), *measured], [Printed(""), Printed("published"), *published]]
+    if not table.stand_in and any(cell.text not in ("", "-") for cell in difference):
+        lines.append([Printed(""), Printed("difference"), *difference])
+    return lines
+
+
+def _number(table: Table, cell: Cell, digits: int) -> str:
+    seeds = f" [n={cell.seeds}]" if table.seeds_told and cell.seeds and not cell.worst else ""
+    return cell.text(digits) + "*" * table.incomplete(cell) + seeds
+
+
+def _difference(cell: Cell, digits: int) -> str:
+    if cell.difference is None:
+        return ""
+    return f"{agreement.signed(cell.difference, digits)} {'in' if cell.inside else 'OUT'}"
+
+
+def _footnotes(table: Table) -> list[str]:
+    notes = [f"[{number}] {reason}" for number, reason in enumerate(table.notes, 1)]
+    if any(table.incomplete(cell) for cell in table.cells.values()):
+        notes.append(_WITHOUT_ATTACKS if table.seeds_told else _INCOMPLETE)
+    if not table.compared:
+        return notes
+    if table.stand_in:
+        return [*notes, "measured on other data than published: compare the order of the methods, not the numbers"]
+    return [*notes, f"in / OUT: within {agreement.tolerance(table)} of the published number, or not"]
+
+
+def _csv(tables: Sequence[Table]) -> str:
+    """One line per cell, all tables below each other. ``state`` and ``reason`` say why there is no number.
+
+    ``published`` is the number as printed, ``published_mean`` the one compared: of a worst case they may differ.
+    """
+    compared = any(table.compared for table in tables)
+    names = dict.fromkeys(name for table in tables for cell in table.cells.values() for name in cell.key)
+    out = io.StringIO()
+    columns = ["value", "unit", *names, "mean", "sd", "seeds", *(_COMPARED if compared else ()), "state", "reason"]
+    writer = csv.DictWriter(out, columns, lineterminator="\n")
+    writer.writeheader()
+    for table in tables:
+        for (_, _, label), cell in table.in_order():
+            value = table.column(label).value
+            row = {
+                "value": value.name,
+                "unit": value.unit,
+                **cell.key,
+                "mean": cell.mean if cell.seeds else "",
+                "sd": cell.sd if cell.seeds > 1 else "",
+                "seeds": "" if cell.worst else cell.seeds,
+                "state": cell.state or ("incomplete" if cell.partial else "complete"),
+                "reason": "; ".join(table.notes[note - 1] for note in _notes(cell)),
+            }
+            writer.writerow(row | _compared(cell))
+    return out.getvalue()
+
+
+def _notes(cell: Cell) -> list[int]:
+    return [note for note in (cell.note, cell.against.note if cell.against else None) if note]
+
+
+def _compared(cell: Cell) -> dict[str, object]:
+    if cell.against is None:
+        return {}
+    return {
+        "published": cell.against.printed,
+        "published_mean": cell.against.reference,
+        "difference": "" if cell.difference is None else cell.difference,
+        "tolerance": cell.against.tolerance,
+        "inside": "" if cell.inside is None else str(cell.inside).lower(),
+    }
