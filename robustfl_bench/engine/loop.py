@@ -26,8 +26,9 @@ def run(federation: Federation, state: State, step: Step = rounds.step) -> Itera
         state, happened = step(federation, state)
         if happened is not None and is_evaluated(federation.settings, state.round):
             row = record(federation, state, happened)
-            if not math.isfinite(row["test_loss"]):
-                raise Diverged(state.round, "the test loss is not finite")
+            for name in ("test", "validation"):
+                if not math.isfinite(row.get(f"{name}_loss", 0)):
+                    raise Diverged(state.round, f"the {name} loss is not finite")
             yield state, row
         else:
             yield state, None

@@ -40,8 +40,7 @@ class RunFailed(RuntimeError):
 def execute(cfg: DictConfig, call: Call | None = None, train: "Train | None" = None) -> float:
     """Run the experiment, or go on with it, or print its stored result; ``train`` may do it in another way.
 
-    Returns the final test accuracy, or where there are no classes the distance from the true parameters; nan for a
-    model that diverged.
+    Returns what the run is tuned by, see ``tell``; nan for a model that diverged.
 
     Raises ConfigError, DataError, RunLocked, OSError (results folder) with nothing written, Interrupted, or RunFailed.
     """

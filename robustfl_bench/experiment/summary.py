@@ -28,28 +28,50 @@ def shown(record: Mapping[str, Any]) -> str:
     return f"accuracy {record[key]:.2%}" if key == "test_accuracy" else f"{key.removeprefix('test_')} {record[key]:.4f}"
 
 
+def _validated(record: Mapping[str, Any]) -> str | None:
+    """What a round is chosen by without the test set; None where nothing was held out for validation."""
+    return next((key for key in ("validation_accuracy", "validation_loss") if key in record), None)
+
+
+def _best(rows: list[dict[str, float]], key: str) -> dict[str, float]:
+    """The first row with the highest accuracy, or the least of anything else."""
+    return max(rows, key=lambda row: row[key] if key.endswith("_accuracy") else -row[key])
+
+
 def results(folder: store.RunFolder) -> dict[str, Any]:
-    """The last evaluated round, the best one, and the mean of the last few."""
+    """The last evaluated round, the best one, the mean of the last few, and the one that validation chooses."""
     rows = folder.rows()
     last, score = rows[-1], _score(rows[-1])
-    best = max(rows, key=lambda row: row[score] if score == "test_accuracy" else -row[score])
+    best, validated = _best(rows, score), _validated(last)
     clustered = [key for key in last if key in CLUSTERED or key.startswith("accuracy_cluster_")]
     final: dict[str, Any] = {key: last[key] for key in dict.fromkeys([score, "test_loss", *clustered])}
     if recall := [last[key] for key in last if key.startswith("recall_")]:
         final |= {"recall": recall}
+    chosen: dict[str, Any] = {}
+    if validated is not None:
+        tuned = _best(rows, validated)
+        chosen = {"tuned": {"round": int(tuned["round"]), score: tuned[score], validated: tuned[validated]}}
     return {
         "final": {"round": int(last["round"])} | final,
         "best": {"round": int(best["round"]), score: best[score]},
         f"last_{LAST}": {score: float(np.mean([row[score] for row in rows[-LAST:]]))},
-    }
+    } | chosen
 
 
 def tell(folder: store.RunFolder, summary: Mapping[str, Any], what: str) -> float:
-    """Print a run's result in one line; returns what it is judged by, nan where the model diverged."""
+    """Print a run's result in one line; returns what it is tuned by, nan where the model diverged.
+
+    That is the best validation accuracy, or the least validation loss; where nothing was held out for validation, the
+    score of the last round.
+    """
     if summary["status"] == store.DIVERGED:
         print(f"{what}: {summary['error']}  {folder.path}", flush=True)
         return float("nan")
-    final, best = summary["final"], summary["best"]
-    rounds = f"after {final['round']} rounds (best {shown(best)} at {best['round']})"
-    print(f"{what}: {shown(final)} {rounds}  {folder.path}", flush=True)
-    return float(final[_score(final)])
+    final, best, tuned = summary["final"], summary["best"], summary.get("tuned")
+    others = f"best {shown(best)} at {best['round']}"
+    returned = final[_score(final)]
+    if tuned:
+        returned = tuned[next(key for key in tuned if key.startswith("validation_"))]
+        others += f"; by validation {shown(tuned)} at {tuned['round']}"
+    print(f"{what}: {shown(final)} after {final['round']} rounds ({others})  {folder.path}", flush=True)
+    return float(returned)
