@@ -13,7 +13,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -153,9 +154,13 @@ class Dataset(Part):
 
 
 class Partition(Part):
-    """Splits samples over clients by their labels; with ``by_owner`` by their owners."""
+    """Splits samples over clients by their labels; with ``by_owner`` by their owners.
+
+    ``exempt`` may name ``covering`` (some samples go to nobody) or ``empty`` (some clients get none), with the reason.
+    """
 
     by_owner: bool = False
+    exempt: ClassVar[Mapping[str, str]] = MappingProxyType({})
 
     @abstractmethod
     def __call__(self, labels: np.ndarray, num_clients: int, rng: np.random.Generator) -> list[np.ndarray]:
@@ -246,21 +251,15 @@ class AttackView:
     def own(self) -> Tensor:
         return self.train_own(self.params)
 
-    @cached_property
+    @property
     def mean(self) -> Tensor:
         """Mean honest update, (d,)."""
-        return self.honest.matrix.mean(dim=0)
+        return self.honest.mean
 
-    @cached_property
+    @property
     def std(self) -> Tensor:
         """Standard deviation of the honest updates in every coordinate, (d,), with n - 1 in the denominator."""
-        if self.honest.n < 2:
-            return self.mean.new_zeros(self.mean.shape)
-        matrix, total = self.honest.matrix, self.mean.new_empty(self.mean.shape)
-        for start in range(0, self.honest.d, 4096):  # blocks that stay in the cache: 11 times faster than torch.std
-            block = matrix[:, start : start + 4096]
-            total[start : start + 4096] = (block - block.mean(dim=0)).square_().sum(dim=0)
-        return (total / (self.honest.n - 1)).sqrt_()
+        return self.honest.std
 
 
 @dataclass
@@ -409,8 +408,11 @@ class LocalUpdate(Part):
 class Aggregator(Part):
     """A robust rule: a pure function of the updates and of what it remembers.
 
-    ``ring`` is how clients on a ring compute it, None for a rule that needs a server.
+    ``ring`` is how clients on a ring compute it, None for a rule that needs a server. ``exempt`` names the promises of
+    ``testing.PROMISES`` that the rule does not make, each with the reason.
     """
+
+    exempt: ClassVar[Mapping[str, str]] = MappingProxyType({})
 
     if TYPE_CHECKING:
 

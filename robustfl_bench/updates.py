@@ -12,6 +12,7 @@ from torch import Tensor
 
 GRAM_BLOCK = 8192  # columns: a float64 block of 100 clients stays in the level-2 and level-3 caches
 SORT_BLOCK = 2048
+SMALLEST = 1e-30  # a weight: products of less with float32 numbers can leave the range of float32
 
 
 @dataclass(frozen=True)
@@ -33,8 +34,10 @@ class Aggregate:
 def cross_products(left: Tensor, right: Tensor) -> Tensor:
     """Inner products (a, b), float64, of the rows of ``left`` (a, d) and ``right`` (b, d).
 
-    Products of float32 numbers are exact in float64, so distances between nearly equal updates stay right; in
-    float32 they can be wrong by more than 100%. Works on column blocks and never copies a whole matrix.
+    Products of float32 numbers are exact in float64, and sums of them have a relative error of about 1e-16. So squared
+    distances computed from them have an error of about 1e-16 times the squared lengths: updates that differ by a
+    millionth of their length have distances right to 1e-4, and those that differ by 1e-8 of it have none. Works on
+    column blocks and never copies a whole matrix.
     """
     same = left is right
     if left.device.type == "cpu":
@@ -50,6 +53,12 @@ def cross_products(left: Tensor, right: Tensor) -> Tensor:
         columns = left[:, start : start + GRAM_BLOCK].double()
         out.addmm_(columns, (columns if same else right[:, start : start + GRAM_BLOCK].double()).T)
     return out
+
+
+def mean_row(rows: Tensor) -> Tensor:
+    """Mean (d,) of the rows (n, d), also where their sum overflows."""
+    mean = rows.mean(dim=0)
+    return mean if mean.isfinite().all() else rows.double().mean(dim=0).to(rows.dtype)
 
 
 def stacked_gram(upper: Tensor, lower: Tensor) -> Tensor:
@@ -93,7 +102,8 @@ class Updates:
         if self._matrix is None:
             assert self._source is not None
             source, mixing = self._source
-            self._matrix = mixing.to(source.matrix.dtype) @ source.matrix
+            mixed = mixing.to(source.matrix.dtype) @ source.matrix
+            self._matrix = mixed if mixed.isfinite().all() else (mixing @ source.matrix.double()).to(mixed.dtype)
         return self._matrix
 
     @cached_property
@@ -106,7 +116,10 @@ class Updates:
 
     @cached_property
     def sq_dists(self) -> Tensor:
-        """Squared Euclidean distances of all pairs of updates, (n, n) float64, with a zero diagonal."""
+        """Squared Euclidean distances of all pairs of updates, (n, n) float64, with a zero diagonal.
+
+        Their error is about 1e-16 times the squared lengths (see ``cross_products``).
+        """
         squares = self.gram.diagonal()
         return (squares[:, None] + squares[None, :] - 2 * self.gram).clamp_(min=0).fill_diagonal_(0)
 
@@ -114,6 +127,26 @@ class Updates:
     def norms(self) -> Tensor:
         """Euclidean norms, (n,) float64."""
         return self.gram.diagonal().clamp(min=0).sqrt()
+
+    @cached_property
+    def mean(self) -> Tensor:
+        """The mean, each update counting once, (d,)."""
+        return mean_row(self.matrix)
+
+    @cached_property
+    def std(self) -> Tensor:
+        """Standard deviation in every coordinate, (d,), with n - 1 in the denominator; of one update, 0."""
+        if self.n < 2:
+            return torch.zeros_like(self.mean)
+        std = self._std(torch.float32)
+        return std if 1e-15 < float(std.max()) < 1e15 else self._std(torch.float64)  # squares leave float32's range
+
+    def _std(self, dtype: torch.dtype) -> Tensor:
+        total = torch.empty(self.d, dtype=dtype, device=self.device)
+        for start in range(0, self.d, 4096):  # blocks that stay in the cache: 11 times faster than torch.std
+            block = self.matrix[:, start : start + 4096].to(dtype)
+            total[start : start + 4096] = (block - block.mean(dim=0)).square_().sum(dim=0)
+        return (total / (self.n - 1)).sqrt_().float()
 
     @cached_property
     def votes(self) -> Tensor:
@@ -149,21 +182,40 @@ class Updates:
         if self._source is not None:
             source, mixing = self._source
             return source.combine(weights @ mixing, None if accepted is None else mixing[accepted].any(dim=0))
-        used = weights.nonzero().squeeze(1)
+        return Aggregate(self._product(weights), weights, accepted)
+
+    def _product(self, weights: Tensor) -> Tensor:
+        """``weights @ matrix``, (d,) float32, of weights of all magnitudes.
+
+        In float32 tiny updates with huge weights would overflow, huge ones with tiny weights vanish, and a sum can
+        overflow whose result does not: what float32 does not hold is added in float64.
+        """
+        sizes = weights.abs()
+        held = (sizes > SMALLEST) & (sizes < 1 / SMALLEST)
+        wide = (sizes > 0) & ~held
+        used = held.nonzero().squeeze(1)
         if 2 * len(used) < self.n:  # reading a few rows beats one product over all of them
             vector = weights[used].to(self.matrix.dtype) @ self.matrix[used]
         else:
-            vector = weights.to(self.matrix.dtype) @ self.matrix
-        return Aggregate(vector, weights, accepted)
+            vector = weights.where(held, 0).to(self.matrix.dtype) @ self.matrix
+        if not vector.isfinite().all():
+            vector, wide = torch.zeros_like(vector), sizes > 0
+        if wide.any():
+            total = vector.double()
+            for client in wide.nonzero().squeeze(1).tolist():
+                total.add_(self.matrix[client].double(), alpha=float(weights[client]))
+            vector = total.to(self.matrix.dtype)
+        return vector
 
     def mix(self, mixing: Tensor) -> "Updates":
         """The n' updates ``mixing @ matrix`` for a (n', n) float64 matrix: what every pre-aggregation makes.
 
-        Gram matrix and aggregates are computed from those of the source; the mixed matrix itself only when read.
+        Each stands for the samples of all clients that are in it. Gram matrix and aggregates are computed from those
+        of the source; the mixed matrix itself only when read.
         """
         mixed = Updates.__new__(Updates)
         mixed.n, mixed.d, mixed.device = len(mixing), self.d, self.device
-        mixed.counts = mixing.abs() @ self.counts
+        mixed.counts = (mixing != 0).to(self.counts) @ self.counts
         mixed.losses = None if self.losses is None else mixing @ self.losses
         mixed._matrix, mixed._source = None, (self, mixing)
         return mixed
@@ -181,6 +233,14 @@ class Updates:
             joined.gram = torch.cat([torch.cat([self.gram, side], 1), torch.cat([side.T, corner], 1)])
         return joined
 
+    def sorted_mean(self, first: int, last: int) -> Tensor:
+        """The mean (d,) of every coordinate's sorted values from place ``first`` up to, not including, ``last``."""
+        # Trimmed by position: subtracting the extremes from a sum would leave their rounding errors behind.
+        mean = self.by_sorted_column(lambda values: values[:, first:last].mean(1))
+        if mean.isfinite().all():
+            return mean
+        return self.by_sorted_column(lambda values: _in_float64(values[:, first:last]).mean(1))  # the sums overflow
+
     def by_sorted_column(self, reduce: Callable[[Any], Any]) -> Tensor:
         """Apply ``reduce`` to every coordinate's sorted values; (d,).
 
@@ -189,14 +249,15 @@ class Updates:
         """
         if self.device.type != "cpu":
             blocks = self.matrix.split(1 << 20, dim=1)
-            return torch.cat([reduce(block.T.contiguous().sort(dim=1).values) for block in blocks])
+            return torch.cat([reduce(block.T.contiguous().sort(dim=1).values).float() for block in blocks])
         matrix, out = self.matrix.numpy(), np.empty(self.d, dtype=np.float32)
 
         def work(start: int) -> None:
             # numpy.sort along contiguous rows uses AVX-512 or AVX2: 14 times faster than torch.sort over clients
             block = np.ascontiguousarray(matrix[:, start : start + SORT_BLOCK].T)
             block.sort(axis=1)
-            out[start : start + SORT_BLOCK] = reduce(block)
+            with np.errstate(over="ignore", invalid="ignore"):
+                out[start : start + SORT_BLOCK] = reduce(block)
 
         starts = range(0, self.d, SORT_BLOCK)
         threads = min(torch.get_num_threads(), len(starts))
@@ -207,3 +268,7 @@ class Updates:
             for start in starts:
                 work(start)
         return torch.from_numpy(out)
+
+
+def _in_float64(values: Any) -> Any:
+    return values.double() if isinstance(values, Tensor) else values.astype(np.float64)

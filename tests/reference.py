@@ -170,8 +170,15 @@ def raga(rows, masses, steps=20_000):
     return point
 
 
+def unit(rows, masses):
+    """The distance from the weighted medoid within which half of the mass lies."""
+    dists = np.array([[np.linalg.norm(row - other) for other in rows] for row in rows])
+    pairs = sorted(zip(dists[(dists @ masses).argmin()], masses, strict=True))
+    return next(dist for i, (dist, _) in enumerate(pairs) if sum(mass for _, mass in pairs[: i + 1]) >= sum(masses) / 2)
+
+
 def rfa(rows, masses, nu, steps):
-    point = np.average(rows, axis=0, weights=masses)
+    point, nu = np.average(rows, axis=0, weights=masses), nu * unit(rows, masses)
     for _ in range(steps):
         pulls = [mass / max(nu, float(np.linalg.norm(row - point))) for mass, row in zip(masses, rows, strict=True)]
         point = sum(pull * row for pull, row in zip(pulls, rows, strict=True)) / sum(pulls)
@@ -179,7 +186,7 @@ def rfa(rows, masses, nu, steps):
 
 
 def mca(rows, sigma=None, eps=1e-5, steps=100):
-    point = rows.mean(axis=0)
+    point, eps = rows.mean(axis=0), eps * unit(rows, np.ones(len(rows)))
     for _ in range(steps):
         squares = [float(np.sum((row - point) ** 2)) for row in rows]
         width = np.median(squares) if sigma is None else sigma**2

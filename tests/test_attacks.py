@@ -20,6 +20,7 @@ from robustfl_bench.attacks.perturbation import largest_gamma
 from robustfl_bench.attacks.sign_flip import SignFlip
 from robustfl_bench.attacks.tailored import Tailored
 from robustfl_bench.interfaces import Attack, AttackView, ConfigError, Shard
+from robustfl_bench.testing import check_attack
 from robustfl_bench.updates import Updates
 from tests import reference_attacks as reference
 from tests.rounds import build
@@ -70,6 +71,11 @@ def test_files_are_complete():
         assert keys == {field.name for field in dataclasses.fields(attack)}, file
         assert isinstance(attack, Attack)
         assert file.read_text().startswith(f"# robustfl-bench attack={file.stem}")
+
+
+@pytest.mark.parametrize("attack", ATTACKS, ids=IDS)
+def test_the_contract_of_attacks(attack):
+    check_attack(attack)
 
 
 @pytest.mark.parametrize("attack", [ATTACKS[IDS.index(name)] for name in CRAFTING], ids=CRAFTING)

@@ -100,7 +100,9 @@ def test_a_run_folder_holds_what_the_design_promises(bench: Bench, tmp_path: Pat
     assert {path.name for path in folder.iterdir()} == files
     header, *rows = (folder / "metrics.csv").read_text().splitlines()
     assert header.split(",")[:5] == ["round", "lr", "train_loss", "test_loss", "test_accuracy"]
-    assert header.endswith("recall_9,byzantine_weight,byzantine_accepted,honest_dropped,non_finite_updates")
+    assert header.endswith(
+        "recall_9,byzantine_weight,effective_clients,byzantine_accepted,honest_dropped,non_finite_updates"
+    )
     assert [row.split(",")[0] for row in rows] == ["2", "3"]
     assert summary["status"] == "finished" and summary["name"] == name and name.endswith(summary["run_id"])
     assert summary["choices"]["aggregator"] == "krum"

@@ -33,6 +33,8 @@ from robustfl_bench.datasets.femnist import Femnist
 from robustfl_bench.datasets.files import File, Layout, find
 from robustfl_bench.datasets.mnist import Mnist
 from robustfl_bench.interfaces import ConfigError, Data, DataError, Dataset
+from robustfl_bench.testing import check_dataset
+from tests.rounds import build
 
 CPU = torch.device("cpu")
 CONF = Path(__file__).parents[1] / "conf" / "dataset"
@@ -496,6 +498,18 @@ def test_digits_are_scikit_learns(tmp_path: Path) -> None:
     assert together.shape == (1797, 1, 8, 8) and len(data.test_y) == 360
     np.testing.assert_array_equal(together.reshape(-1, 64).numpy() * 16, x)
     assert torch.cat([data.train_y, data.test_y]).tolist() == y.tolist()
+
+
+@pytest.mark.parametrize("name", ["digits", "rotated_digits", "linear_mixture", "mean_mixture"])
+def test_the_contract_of_data_sets_without_files(name: str, tmp_path: Path) -> None:
+    drawn = [] if name == "digits" else ["+num_clients=12", "+seed=0"]
+    check_dataset(build("dataset", name, *drawn), tmp_path)
+
+
+def test_the_contract_of_data_sets_with_files(tmp_path: Path, tiny_mnist: dict[str, bytes]) -> None:
+    for name, content in tiny_mnist.items():
+        (tmp_path / name).write_bytes(content)
+    check_dataset(Mnist(), tmp_path)
 
 
 def test_missing_digits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

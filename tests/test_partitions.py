@@ -19,6 +19,7 @@ from robustfl_bench.partitions.iid import IID
 from robustfl_bench.partitions.pathological import Pathological
 from robustfl_bench.partitions.shards import deal_shards, shards_per_class
 from robustfl_bench.partitions.step import Step
+from robustfl_bench.testing import check_partition
 
 PARTITION_FILES = sorted((Path(__file__).parents[1] / "conf" / "partition").glob("*.yaml"))
 PARTITIONS = [hydra.utils.instantiate(yaml.safe_load(file.read_text())) for file in PARTITION_FILES]
@@ -58,6 +59,12 @@ def test_every_sample_goes_to_exactly_one_client(partition, sizes, num_clients, 
     assert counts.shape == (num_clients, len(sizes))
     np.testing.assert_array_equal(counts.sum(axis=0), sizes)
     np.testing.assert_array_equal(counts.sum(axis=1), [len(part) for part in parts])
+
+
+@pytest.mark.parametrize("partition", PARTITIONS, ids=str)
+@pytest.mark.parametrize(("num_clients", "samples", "classes"), [(10, 600, 4), (3, 300, 6), (20, 2000, 2)])
+def test_contract(partition, num_clients, samples, classes):
+    check_partition(partition, num_clients, samples, classes)
 
 
 @pytest.mark.parametrize("partition", BY_LABEL, ids=str)

@@ -1,6 +1,8 @@
 """ARFL: auto-weighted robust federated learning (Li, Ngai, Ye, Voigt, ACM TECS 2022, https://arxiv.org/abs/2101.05880)."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import numpy as np
 import torch
@@ -29,6 +31,8 @@ class Arfl(Aggregator):
 
     It trusts what clients report and is not robust to clients who lie (section 6).
     """
+
+    exempt: ClassVar[Mapping[str, str]] = {"robust": "it judges clients by the losses they report"}
 
     regularization: float = 1.0
     loss_at: str = "aggregated"

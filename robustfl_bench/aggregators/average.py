@@ -1,6 +1,8 @@
 """Average: the mean of all updates (FedAvg, McMahan et al., AISTATS 2017, https://arxiv.org/abs/1602.05629)."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import ClassVar
 
 from robustfl_bench.interfaces import Aggregator, RingForm, ServerView, check_flags
 from robustfl_bench.updates import Aggregate, Updates
@@ -9,6 +11,8 @@ from robustfl_bench.updates import Aggregate, Updates
 @dataclass(frozen=True)
 class Average(Aggregator):
     """Mean of the updates, each client counting once, or by its samples with ``weighted``. Not robust."""
+
+    exempt: ClassVar[Mapping[str, str]] = {"robust": "one client moves the mean at will"}
 
     weighted: bool = False
 

@@ -1,7 +1,9 @@
 """AvgRej: reject the clients who harm the averaged model most (Fang et al., USENIX Security 2020)."""
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 
@@ -17,6 +19,12 @@ class AvgRej(Aggregator):
 
     The score is the loss without the client minus the loss with all, which is the same for every client and left out.
     """
+
+    exempt: ClassVar[Mapping[str, str]] = {
+        "translation": "losses depend on the origin",
+        "scale": "losses have a scale of their own",
+        "robust": "with two wild clients every mean that leaves one out is still wild",
+    }
 
     num_byzantine: int
 

@@ -1,7 +1,9 @@
 """Coordinate-wise trimmed mean by share (Yin et al., ICML 2018, definition 2, https://arxiv.org/abs/1803.01498)."""
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import ClassVar
 
 from robustfl_bench.interfaces import Aggregator, ConfigError, ServerView, check_fields
 from robustfl_bench.updates import Aggregate, Updates
@@ -14,6 +16,8 @@ class BetaTrMean(Aggregator):
     0 is the mean. Unlike ``trmean`` it suits groups of any size, as in BRIFCA (Tao et al., arXiv 2306.00638).
     """
 
+    exempt: ClassVar[Mapping[str, str]] = {"robust": "it trims a share of the clients, however many are Byzantine"}
+
     fraction: float
 
     def __post_init__(self) -> None:
@@ -23,5 +27,4 @@ class BetaTrMean(Aggregator):
 
     def __call__(self, updates: Updates, server: ServerView) -> Aggregate:
         trimmed = math.floor(self.fraction * updates.n + 1e-9)  # 0.29 * 100 is 28.999999999999996
-        kept = slice(trimmed, updates.n - trimmed)
-        return Aggregate(updates.by_sorted_column(lambda values: values[:, kept].mean(1)))
+        return Aggregate(updates.sorted_mean(trimmed, updates.n - trimmed))

@@ -4,6 +4,7 @@ Bao, Wu, He, AISTATS 2024, https://arxiv.org/abs/2208.12932.
 """
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import combinations
 
@@ -47,6 +48,13 @@ class Boba(Aggregator):
         check_choice("es_subspace", self.es_subspace, ("best", "last"))
         if not isinstance(self.stage2, bool):
             raise ConfigError(f"stage2 must be true or false, got {self.stage2!r}")
+
+    @property
+    def exempt(self) -> Mapping[str, str]:  # type: ignore[override]
+        """What the ablations give up."""
+        if self.fit == "server":
+            return {"unanimous": "it projects onto the server's subspace"}
+        return {} if self.stage2 else {"robust": "projections of wild clients are averaged"}
 
     def check(self, n: int) -> None:
         """Raise ConfigError when f leaves no client, or an exhaustive search would not end."""

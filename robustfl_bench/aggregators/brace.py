@@ -1,7 +1,9 @@
 """BRACE: one-bit votes and a threshold (Fang, Liu, Zhao, Liu, WWW Companion 2025, section 3, equation 3)."""
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import ClassVar
 
 from torch import Tensor
 
@@ -18,6 +20,13 @@ class Brace(Aggregator):
     ``symmetric`` gives them 0, and -1 only below minus the threshold; with threshold 0 that is signSGD. The paper does
     not say what the sign of zero is: here 0, a client that abstains.
     """
+
+    exempt: ClassVar[Mapping[str, str]] = {
+        "unanimous": "it counts signs",
+        "translation": "signs depend on the origin",
+        "scale": "signs have no size",
+        "robust": "a client moves every coordinate by its vote, however small the updates are",
+    }
 
     threshold: float = 5
     symmetric: bool = False

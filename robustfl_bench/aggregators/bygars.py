@@ -1,10 +1,11 @@
 """ByGARS: learn the clients' weights on the server's data (Regatti, Chen, Gupta, 2022, https://arxiv.org/abs/2006.13421)."""
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
-from torch import nn
 
 from robustfl_bench.interfaces import Aggregator, ServerView, check_choice, check_fields, check_flags
 from robustfl_bench.updates import Aggregate, Updates
@@ -23,6 +24,13 @@ class ByGars(Aggregator):
     ``chain_rule`` the inner product is multiplied by the model's step size, as the gradient of the server's loss with
     respect to q is; ByGARS's own formula leaves it out.
     """
+
+    exempt: ClassVar[Mapping[str, str]] = {
+        "unanimous": "its weights do not sum to 1",
+        "translation": "inner products depend on the origin",
+        "scale": "the length of its step has a scale of its own",
+        "robust": "its weights have any sum, so its length has no bound",
+    }
 
     inner_steps: int = 3
     inner_lr: float = 0.05
@@ -46,6 +54,7 @@ class ByGars(Aggregator):
             model = server.params - server.step_size * updates.combine(weights * scales).vector
             gradient = server.gradient(model)
             if self.normalize == "cosine":
-                gradient = nn.functional.normalize(gradient, dim=0)
+                length = torch.linalg.vector_norm(gradient, dtype=torch.float64)
+                gradient = gradient if length == 0 else gradient.double() / length
             weights = weights + rate * units * updates.cross(gradient[None])[:, 0]
         return updates.combine(weights * scales)

@@ -4,7 +4,9 @@ Clustered federated learning is by Sattler, Müller, Samek (IEEE TNNLS 2021; as 
 variant that ARFL compares with (Li et al., arXiv 2101.05880, section 5.1): a split in every round, no recursion.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 import torch
@@ -26,6 +28,11 @@ class Cfl(Aggregator):
     ``group``: the ``larger`` one by clients, the ``heavier`` one by samples, or the ``smaller`` one; with equal sizes
     the group without the first client. A zero update has similarity 0 to all others. Two clients are two groups.
     """
+
+    exempt: ClassVar[Mapping[str, str]] = {
+        "translation": "cosines depend on the origin",
+        "robust": "large updates can point where honest ones do",
+    }
 
     threshold: float = 0.02
     group: str = "larger"
@@ -55,6 +62,6 @@ class Cfl(Aggregator):
         first = held[int(tree[-1, 0])]
         first = first if first[0] else ~first
         sizes = updates.counts.cpu().numpy() if self.group == "heavier" else np.ones(n)
-        more = bool(sizes[first].sum() > sizes[~first].sum())
-        members: NDArray[np.bool_] = first if more != (self.group == "smaller") else ~first
+        lead = sizes[first].sum() - sizes[~first].sum()
+        members: NDArray[np.bool_] = first if (-lead if self.group == "smaller" else lead) > 0 else ~first
         return members

@@ -1,6 +1,8 @@
 """FLTrust: trust clients as far as they point where the server's own update does (Cao et al., NDSS 2021)."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import ClassVar
 
 from robustfl_bench.interfaces import Aggregator, ServerView
 from robustfl_bench.updates import Aggregate, Updates
@@ -12,6 +14,11 @@ class FLTrust(Aggregator):
 
     Without a client of positive cosine the aggregate is zero; it is never longer than the server's update.
     """
+
+    exempt: ClassVar[Mapping[str, str]] = {
+        "unanimous": "it gives every update the length of the server's",
+        "translation": "cosines depend on the origin",
+    }
 
     def __call__(self, updates: Updates, server: ServerView) -> Aggregate:
         gram = updates.joint_gram(server.update[None])

@@ -7,7 +7,7 @@ import numpy as np
 import torch
 
 from robustfl_bench.interfaces import Aggregator, ServerView, check_fields
-from robustfl_bench.numerics.gram_space import length, recentred, weiszfeld_step
+from robustfl_bench.numerics.gram_space import weiszfeld
 from robustfl_bench.updates import Aggregate, Updates
 
 
@@ -15,8 +15,10 @@ from robustfl_bench.updates import Aggregate, Updates
 class GeoMed(Aggregator):
     """The vector of least total distance to the updates, each client counting once; robust below half Byzantine.
 
-    Starts at the mean and stops when a step moves less than ``eps`` or after ``max_iter`` steps. Updates within
-    ``eps`` of the iterate count as lying on it. Defaults are those of the hdmedians package, which BOBA uses.
+    Starts at the medoid, the update of least total distance to the others. Stops when a step moves no more than ``eps``
+    or after ``max_iter`` steps. Updates within ``eps`` of the iterate count as lying on it. The unit of ``eps`` is the
+    median distance from the medoid. Defaults are those of the hdmedians package, which BOBA uses; it starts at the
+    mean, where huge updates can cancel and leave only rounding errors, and its ``eps`` is an absolute length.
     """
 
     eps: float = 1e-8
@@ -26,11 +28,5 @@ class GeoMed(Aggregator):
         check_fields(self, eps=(0, math.inf), max_iter=(1, math.inf))
 
     def __call__(self, updates: Updates, server: ServerView) -> Aggregate:
-        gram = recentred(updates.gram.cpu().numpy())
-        masses = np.ones(updates.n)
-        weights = masses / updates.n
-        for _ in range(self.max_iter):
-            previous, weights = weights, weiszfeld_step(gram, masses, weights, self.eps)
-            if length(gram, weights - previous) < self.eps:
-                break
+        weights = weiszfeld(updates.gram.cpu().numpy(), np.ones(updates.n), self.eps, self.max_iter)
         return updates.combine(torch.from_numpy(weights).to(updates.device))

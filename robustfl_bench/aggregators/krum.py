@@ -3,8 +3,10 @@
 import math
 from dataclasses import dataclass
 
+import torch
+
 from robustfl_bench.interfaces import Aggregator, ConfigError, ServerView, check_fields, check_flags
-from robustfl_bench.numerics.ranking import mean_of_lowest, nearest_sums
+from robustfl_bench.numerics.ranking import nearest_sums
 from robustfl_bench.updates import Aggregate, Updates
 
 
@@ -12,13 +14,14 @@ from robustfl_bench.updates import Aggregate, Updates
 class Krum(Aggregator):
     """The update with the least sum of squared distances to its n - f - 2 nearest others.
 
-    With ``num_selected`` > 1 the mean of that many best-scored updates (Multi-Krum), None meaning n - f as in BOBA.
+    With ``num_selected`` > 1 the mean of that many best-scored updates (Multi-Krum), None meaning n - f as in BOBA; of
+    equals the first, as in the paper.
     The theory needs n > 2f + 2, which ``check`` enforces; the rule itself only needs a neighbour to compare with, so
     that it also runs on the few means which bucketing makes. Distances are squared and exclude the update itself.
 
     ARFL's code (Li et al., arXiv 2101.05880) differs in all of that: ``num_byzantine`` None, half of the clients of the
-    round whatever the theory says; distances not ``squared``; ``self_distance``, the update is the first of its own
-    n - f - 2 neighbours; and a mean ``weighted`` by samples.
+    round whatever the theory says, and as many selected; distances not ``squared``; ``self_distance``, the update is
+    the first of its own n - f - 2 neighbours; and a mean ``weighted`` by samples.
     """
 
     num_byzantine: int | None
@@ -44,4 +47,9 @@ class Krum(Aggregator):
         if others < 1:
             raise ConfigError(f"Krum cannot compare updates unless n > f + {2 + self.self_distance}, got n={n}, f={f}")
         scores = nearest_sums(updates.sq_dists if self.squared else updates.sq_dists.sqrt(), others)
-        return mean_of_lowest(updates, scores, n - f if self.num_selected is None else self.num_selected, self.weighted)
+        selected = self.num_selected or (f if self.num_byzantine is None else n - f)
+        chosen = scores.argsort(stable=True)[:selected]
+        masses = updates.counts if self.weighted else torch.ones_like(updates.counts)
+        weights = torch.zeros_like(masses)
+        weights[chosen] = masses[chosen] / masses[chosen].sum()
+        return updates.combine(weights)

@@ -7,7 +7,8 @@ import numpy as np
 import torch
 
 from robustfl_bench.interfaces import Aggregator, ServerView, check_fields
-from robustfl_bench.numerics.gram_space import Array, length, recentred, sq_dists_to
+from robustfl_bench.numerics.gram_space import Array, length, medoid, recentred, spread, sq_dists_to
+from robustfl_bench.numerics.mean_distances import sq_dists_to_mean
 from robustfl_bench.updates import Aggregate, Updates
 
 
@@ -15,10 +16,11 @@ from robustfl_bench.updates import Aggregate, Updates
 class Mca(Aggregator):
     """The vector most like the updates under a Gaussian kernel: a fixed point of their mean weighted by that kernel.
 
-    Weights are exp(-|x_i - y|^2 / (2 sigma^2)), from the mean on until a step moves no more than ``eps`` or after
-    ``max_iter`` steps. The kernel's width is not published: ``sigma`` null takes the median distance of the updates
-    from y, anew in every step. Every client counts once. A fixed sigma that is small against the distances keeps the
-    update nearest to the mean; a large one recovers the mean.
+    Weights are exp(-|x_i - y|^2 / (2 sigma^2)), from the mean on until a later step moves no more than ``eps`` or after
+    ``max_iter`` steps; the unit of ``eps`` is the updates' median distance from their medoid. The kernel's width is not
+    published: ``sigma`` null takes the median distance of the updates from y, anew in every step. Every client counts
+    once. A fixed sigma that is small against the distances keeps the update nearest to the mean; a large one recovers
+    the mean.
     """
 
     sigma: float | None = None
@@ -29,11 +31,13 @@ class Mca(Aggregator):
         check_fields(self, sigma=(1e-150, math.inf), eps=(0, math.inf), max_iter=(1, math.inf))
 
     def __call__(self, updates: Updates, server: ServerView) -> Aggregate:
-        gram = recentred(updates.gram.cpu().numpy())
-        weights = np.full(updates.n, 1 / updates.n)
-        for _ in range(self.max_iter):
+        gram, masses = updates.gram.cpu().numpy(), np.ones(updates.n)
+        gram = recentred(gram, medoid(gram, masses))
+        tolerance = self.eps * spread(gram, masses)
+        weights = self._kernel(sq_dists_to_mean(updates, gram, masses))
+        for _ in range(self.max_iter - 1):
             previous, weights = weights, self._kernel(sq_dists_to(gram, weights))
-            if length(gram, weights - previous) <= self.eps:
+            if length(gram, weights - previous) <= tolerance:
                 break
         return updates.combine(torch.from_numpy(weights).to(updates.device))
 

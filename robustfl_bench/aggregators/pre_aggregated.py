@@ -1,5 +1,6 @@
 """A pre-aggregation and a rule as one rule (bucketing with Krum: Karimireddy, He, Jaggi, ICLR 2022)."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from robustfl_bench.interfaces import Aggregator, PreAggregation, ServerView
@@ -16,6 +17,11 @@ class PreAggregated(Aggregator):
 
     pre_aggregation: PreAggregation
     rule: Aggregator
+
+    @property
+    def exempt(self) -> Mapping[str, str]:  # type: ignore[override]
+        """What the rule does not promise, and what is lost on the way to it."""
+        return {**self.rule.exempt, "order": "groups are drawn by position in the matrix"}
 
     def __call__(self, updates: Updates, server: ServerView) -> Aggregate:
         return self.rule(self.pre_aggregation(updates, server.rng), server)

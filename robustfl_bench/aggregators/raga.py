@@ -3,10 +3,12 @@
 import math
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 
 from robustfl_bench.interfaces import Aggregator, ServerView, check_fields, check_flags
 from robustfl_bench.numerics.geometric_median import geometric_median
+from robustfl_bench.numerics.gram_space import medoid, recentred, spread
 from robustfl_bench.updates import Aggregate, Updates
 
 
@@ -15,7 +17,8 @@ class Raga(Aggregator):
     """The vector of least mean distance to the updates, each counting by its samples, or once without ``weighted``.
 
     Robust while less than half of the weight is Byzantine. The mean distance is within ``eps`` of the least possible:
-    that is proven for the result, not assumed of a number of steps (see geometric_median.py).
+    that is proven for the result, not assumed of a number of steps (see geometric_median.py). The unit of ``eps`` is
+    the median distance from the medoid; in the paper ``eps`` is an absolute length.
     """
 
     eps: float = 1e-5
@@ -26,6 +29,8 @@ class Raga(Aggregator):
         check_flags(self, "weighted")
 
     def __call__(self, updates: Updates, server: ServerView) -> Aggregate:
-        masses = updates.counts if self.weighted else torch.ones_like(updates.counts)
-        weights = geometric_median(updates.gram.cpu().numpy(), masses.cpu().numpy(), self.eps)
+        masses = updates.counts.cpu().numpy() if self.weighted else np.ones(updates.n)
+        gram = updates.gram.cpu().numpy()
+        unit = spread(recentred(gram, medoid(gram, masses)), masses)
+        weights = geometric_median(gram, masses, self.eps * unit)
         return updates.combine(torch.from_numpy(weights).to(updates.device))

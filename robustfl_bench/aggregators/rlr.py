@@ -1,7 +1,9 @@
 """RLR, robust learning rate (Ozdayi, Kantarcioglu, Gel, AAAI 2021, https://arxiv.org/abs/2007.03767)."""
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import ClassVar
 
 from torch import Tensor
 
@@ -19,6 +21,13 @@ class Rlr(Aggregator):
     threshold 0 it never goes back.
     """
 
+    exempt: ClassVar[Mapping[str, str]] = {
+        "unanimous": "it counts signs",
+        "translation": "signs depend on the origin",
+        "scale": "signs have no size",
+        "robust": "a client moves every coordinate by its vote, however small the updates are",
+    }
+
     threshold: float = 5
     direction: str = "sign"
 
@@ -32,7 +41,7 @@ class Rlr(Aggregator):
             raise ConfigError(f"RLR needs n >= threshold, got n={n}, threshold={self.threshold:g}")
 
     def __call__(self, updates: Updates, server: ServerView) -> Aggregate:
-        forward = updates.votes.sign() if self.direction == "sign" else updates.matrix.mean(dim=0)
+        forward = updates.votes.sign() if self.direction == "sign" else updates.mean
         return Aggregate(self.turned(forward, updates.votes))
 
     def turned(self, forward: Tensor, votes: Tensor) -> Tensor:

@@ -1,7 +1,9 @@
 """The server's step of RSA (Li et al., AAAI 2019, arXiv 1811.03761): each client votes on every coordinate."""
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import ClassVar
 
 from robustfl_bench.interfaces import Aggregator, ServerView, check_fields
 from robustfl_bench.updates import Aggregate, Updates
@@ -14,6 +16,13 @@ class Rsa(Aggregator):
 
     A client can move a coordinate by ``penalty``, whatever it sends.
     """
+
+    exempt: ClassVar[Mapping[str, str]] = {
+        "unanimous": "it counts signs",
+        "translation": "signs depend on the origin",
+        "scale": "signs have no size",
+        "robust": "a client moves every coordinate by its vote, however small the updates are",
+    }
 
     penalty: float = 0.005
 

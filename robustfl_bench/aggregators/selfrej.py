@@ -1,7 +1,9 @@
 """SelfRej: reject the clients whose own step harms the model most (BOBA's form of Fang et al., USENIX Sec. 2020)."""
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import ClassVar
 
 from robustfl_bench.interfaces import Aggregator, ServerView, check_fields
 from robustfl_bench.numerics.ranking import mean_of_lowest, num_kept
@@ -12,6 +14,11 @@ from robustfl_bench.updates import Aggregate, Updates
 @dataclass(frozen=True)
 class SelfRej(Aggregator):
     """Mean of the n - f updates after whose step alone the model has the least loss on the server's data."""
+
+    exempt: ClassVar[Mapping[str, str]] = {
+        "translation": "losses depend on the origin",
+        "scale": "losses have a scale of their own",
+    }
 
     num_byzantine: int
 

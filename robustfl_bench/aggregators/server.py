@@ -1,14 +1,18 @@
 """Server: what the server would learn alone, from its own data (a baseline of BOBA, Bao et al., AISTATS 2024)."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import ClassVar
 
 from robustfl_bench.interfaces import Aggregator, ServerView
-from robustfl_bench.updates import Aggregate, Updates
+from robustfl_bench.updates import Aggregate, Updates, mean_row
 
 
 @dataclass(frozen=True)
 class Server(Aggregator):
     """Mean of the server's updates per class; the clients, whose weights are all 0, are ignored."""
 
+    exempt: ClassVar[Mapping[str, str]] = {"unanimous": "it ignores the clients"}
+
     def __call__(self, updates: Updates, server: ServerView) -> Aggregate:
-        return Aggregate(server.class_updates.mean(dim=0), updates.counts.new_zeros(updates.n))
+        return Aggregate(mean_row(server.class_updates), updates.counts.new_zeros(updates.n))

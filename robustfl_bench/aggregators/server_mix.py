@@ -1,9 +1,10 @@
 """Any rule mixed with the server's own update (BOBA, Bao et al., AISTATS 2024, appendix C.2)."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from robustfl_bench.interfaces import Aggregator, ServerView, check_fields
-from robustfl_bench.updates import Aggregate, Updates
+from robustfl_bench.updates import Aggregate, Updates, mean_row
 
 
 @dataclass(frozen=True)
@@ -19,6 +20,11 @@ class ServerMix(Aggregator):
     def __post_init__(self) -> None:
         check_fields(self, server_weight=(0, 1))
 
+    @property
+    def exempt(self) -> Mapping[str, str]:  # type: ignore[override]
+        """What the mixed rule does not promise, and what the server's part changes."""
+        return {**self.rule.exempt, "unanimous": "part of it is the server's update"}
+
     def check(self, n: int) -> None:
         """What the mixed rule requires of n."""
         self.rule.check(n)
@@ -27,6 +33,6 @@ class ServerMix(Aggregator):
         aggregate, share = self.rule(updates, server), 1 - self.server_weight
         return replace(
             aggregate,
-            vector=share * aggregate.vector + self.server_weight * server.class_updates.mean(dim=0),
+            vector=share * aggregate.vector + self.server_weight * mean_row(server.class_updates),
             weights=None if aggregate.weights is None else share * aggregate.weights,
         )

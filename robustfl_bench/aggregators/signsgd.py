@@ -1,6 +1,8 @@
 """SignSGD with majority vote (Bernstein, Zhao, Azizzadenesheli, Anandkumar, ICLR 2019, arXiv 1810.05291)."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import ClassVar
 
 from torch import Tensor
 
@@ -14,6 +16,13 @@ class SignSgd(Aggregator):
 
     A tie gives 0, the parameter stays; zeros abstain.
     """
+
+    exempt: ClassVar[Mapping[str, str]] = {
+        "unanimous": "it counts signs",
+        "translation": "signs depend on the origin",
+        "scale": "signs have no size",
+        "robust": "a client moves every coordinate by its vote, however small the updates are",
+    }
 
     def __call__(self, updates: Updates, server: ServerView) -> Aggregate:
         return Aggregate(updates.votes.sign())

@@ -1,7 +1,9 @@
 """Zeno: keep short updates that lower the server's loss (Xie et al., ICML 2019, https://arxiv.org/abs/1805.10032)."""
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import ClassVar
 
 from robustfl_bench.interfaces import Aggregator, ServerView, check_choice, check_fields
 from robustfl_bench.numerics.ranking import mean_of_lowest, num_kept
@@ -16,6 +18,11 @@ class Zeno(Aggregator):
     The first term is the same for all and left out. ``penalty`` says what rho weighs: the sum of squares, as in the
     paper, or the ``mean`` square of the coordinates, as in the authors' code. The loss is over all server data.
     """
+
+    exempt: ClassVar[Mapping[str, str]] = {
+        "translation": "losses and lengths depend on the origin",
+        "scale": "losses and their penalty have a scale of their own",
+    }
 
     num_byzantine: int
     rho: float = 5e-4

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from torch import Tensor
 
 from robustfl_bench.interfaces import Attack, AttackView, check_fields
+from robustfl_bench.updates import mean_row
 
 
 @dataclass(frozen=True)
@@ -27,5 +28,5 @@ class Adaptive(Attack):
         check_fields(self, threshold=(0, math.inf), factor=(0, math.inf))
 
     def craft(self, view: AttackView) -> Tensor:
-        size = self.factor * view.honest.matrix.abs().mean(dim=0)
+        size = self.factor * mean_row(view.honest.matrix.abs())
         return size.where(view.honest.votes <= self.threshold, -size)

@@ -10,7 +10,7 @@ from robustfl_bench.interfaces import Attack, AttackView, check_choice
 from robustfl_bench.numerics.ranking import nearest_sums
 from robustfl_bench.updates import Updates
 
-LEAST = 1e-5  # the attackers give up below this scale
+LEAST = 1e-5  # the attackers give up below this share of the first scale
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,8 @@ def largest_selected(others: Updates, direction: Tensor, copies: int) -> tuple[f
 
     nearest = float(nearest_sums(others.sq_dists.sqrt(), max(h - 2, 0)).min())
     scale = (nearest / max(h - copies - 1, 1) + float(others.norms.max())) / math.sqrt(others.d)
-    while scale > LEAST:
+    least = LEAST * scale
+    while scale > least:
         if selected(scale):
             return scale, True
         scale /= 2

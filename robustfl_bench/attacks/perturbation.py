@@ -28,8 +28,8 @@ def perturbation(view: AttackView, kind: str) -> Tensor:
         return -view.std
     if kind == "sign":
         return -view.mean.sign()
-    length: Tensor = torch.linalg.vector_norm(view.mean)
-    return -view.mean / length.clamp(min=1e-30)
+    length = float(torch.linalg.vector_norm(view.mean, dtype=torch.float64))
+    return -view.mean if length == 0 else -(view.mean.double() / length).float()
 
 
 def sq_dists_along(view: AttackView, direction: Tensor) -> Callable[[float], np.ndarray]:

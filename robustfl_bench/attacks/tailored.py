@@ -34,7 +34,7 @@ class Tailored(Attack):
 
         def moved(gamma: float) -> float:
             there = view.aggregate(view.mean + gamma * direction).vector
-            return float(torch.linalg.vector_norm(there - calm))
+            return float(torch.linalg.vector_norm(there.double() - calm.double()))
 
         first = (self.evaluations + 1) // 2
         best, gamma = max((moved(gamma), gamma) for gamma in (math.ldexp(self.gamma_init, k) for k in range(first)))

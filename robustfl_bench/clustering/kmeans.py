@@ -5,7 +5,7 @@ The update of a centre is that of BRIFCA's code (Tao et al. 2023): the mean of a
 
 import numpy as np
 
-from robustfl_bench.numerics.gram_space import length, recentred, sq_dists_to, weiszfeld_step
+from robustfl_bench.numerics.gram_space import weiszfeld
 
 CANDIDATES = 5  # tried for every new centre
 MEDIAN_STEPS, MEDIAN_EPS = 100, 1e-6
@@ -46,13 +46,8 @@ def seeds(points: np.ndarray, count: int, keep: float, rng: np.random.Generator)
 
 def trimmed_mean(points: np.ndarray, keep: float) -> np.ndarray:
     """Mean (d,) of the points (n, d) nearer to their geometric median than the quantile ``keep`` of these distances."""
-    gram = recentred(points @ points.T)
-    weights = masses = np.full(len(points), 1 / len(points))
-    for _ in range(MEDIAN_STEPS):
-        previous, weights = weights, weiszfeld_step(gram, masses, weights, MEDIAN_EPS)
-        if length(gram, weights - previous) < MEDIAN_EPS:
-            break
-    dists = np.sqrt(sq_dists_to(gram, weights))
+    weights = weiszfeld(points @ points.T, np.ones(len(points)), MEDIAN_EPS, MEDIAN_STEPS)
+    dists = np.linalg.norm(points - weights @ points, axis=1)
     inside = dists < np.quantile(dists, keep)
     mean: np.ndarray = (points[inside] if inside.any() else points).mean(axis=0)
     return mean

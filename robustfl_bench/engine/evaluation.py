@@ -13,6 +13,8 @@ from robustfl_bench.updates import Aggregate
 
 Record = dict[str, float]
 
+COUNTS = 0.01  # a client is let in when its weight is more than this share of the largest
+
 
 def model_metrics(federation: Federation, params: Tensor, cohorts: Sequence[Cohort]) -> Record:
     """Each true cluster is tested with the model that most of its honest clients trained in this round.
@@ -61,12 +63,14 @@ def _validation_metrics(federation: Federation, params: Tensor, serving: np.ndar
 
 
 def weight_metrics(models: Sequence[Trained]) -> Record:
-    """The weight on Byzantine clients (mean over models), how many were let in, and how many honest ones were not."""
+    """The weight on Byzantine clients and the effective number of clients (means over models), how many Byzantine
+    clients were let in, and how many honest ones were not."""
     record: Record = {}
     aggregates = [(model.aggregate, model.num_honest) for model in models if model.aggregate is not None]
-    weights = [float(a.weights[honest:].sum()) for a, honest in aggregates if a.weights is not None]
-    if weights:
-        record["byzantine_weight"] = sum(weights) / len(weights)
+    weighed = [(a.weights, honest) for a, honest in aggregates if a.weights is not None]
+    if weighed:
+        record["byzantine_weight"] = sum(float(weights[honest:].sum()) for weights, honest in weighed) / len(weighed)
+        record["effective_clients"] = sum(effective_clients(weights) for weights, _ in weighed) / len(weighed)
     accepted = [(mask, honest) for a, honest in aggregates if (mask := _accepted(a)) is not None]
     if accepted:
         record["byzantine_accepted"] = sum(int(mask[honest:].sum()) for mask, honest in accepted)
@@ -86,5 +90,15 @@ def traffic(federation: Federation, rounds: int) -> Record:
 def _accepted(aggregate: Aggregate) -> Tensor | None:
     """The clients that the rule let in, (n,) bool; None where it does not say."""
     if aggregate.accepted is None and aggregate.weights is not None:
-        return aggregate.weights != 0
+        sizes = aggregate.weights.abs()
+        return sizes > COUNTS * sizes.max()
     return aggregate.accepted
+
+
+def effective_clients(weights: Tensor) -> float:
+    """``1 / sum of squared weights``, for weights (n,) scaled so that their sizes sum to 1.
+
+    It is n where all are equal, 1 where one client has all the weight, and 0 where nobody has any.
+    """
+    sizes = weights.abs()
+    return float(sizes.sum() ** 2 / sizes.square().sum()) if sizes.any() else 0.0

@@ -6,7 +6,7 @@ of the points' pulls on y: unit vectors towards them, each times its mass.
 
 import numpy as np
 
-from robustfl_bench.numerics.gram_space import Array, length, recentred, sq_dists_to
+from robustfl_bench.numerics.gram_space import Array, length, medoid, recentred, sq_dists_to
 
 STEPS = 1000  # never needed: Newton's steps end after about three
 ROUNDING = 3e-8  # the resultant of unit pulls, a root of a sum of float64 products, is not known better
@@ -22,16 +22,13 @@ def geometric_median(gram: Array, masses: Array, eps: float) -> Array:
     better.
     """
     masses = masses / masses.sum()
-    squares = gram.diagonal()
-    sq_dists = squares[:, None] + squares - 2 * gram
-    dists = np.sqrt(np.where(sq_dists > 32 * np.finfo(np.float64).eps * (squares[:, None] + squares), sq_dists, 0))
-    totals = dists @ masses
-    best = int(totals.argmin())
+    best = medoid(gram, masses)
     gram = recentred(gram, best)
     weights: Array = np.eye(len(gram))[best]
-    pulls = _pulls(masses, dists[best])
-    resultant, hold = _resultant(gram, pulls, weights), masses[dists[best] == 0].sum()
-    if (resultant - hold) * radius(dists[best], masses) <= eps or resultant - hold <= ROUNDING:
+    dists = np.sqrt(gram.diagonal())
+    pulls = _pulls(masses, dists)
+    resultant, hold = _resultant(gram, pulls, weights), masses[dists == 0].sum()
+    if (resultant - hold) * radius(dists, masses) <= eps or resultant - hold <= ROUNDING:
         return weights
     weights += (1 - hold / resultant) * (pulls / pulls.sum() - weights)
     for _ in range(STEPS):
@@ -64,7 +61,8 @@ def radius(dists: Array, masses: Array) -> float:
 
 
 def _pulls(masses: Array, dists: Array) -> Array:
-    return np.divide(masses, dists, out=np.zeros_like(dists), where=dists > 0)
+    """Every mass, or row of them, divided by its point's distance; nothing pulls towards where it is."""
+    return np.divide(masses, dists, out=np.zeros_like(masses), where=dists > 0)
 
 
 def _resultant(gram: Array, pulls: Array, weights: Array) -> float:
@@ -84,14 +82,17 @@ def _change(gram: Array, masses: Array, old: Array, new: Array, dists: Array) ->
 
 def _newton(gram: Array, masses: Array, dists: Array, weights: Array) -> Array:
     """Newton's step: with z_i = x_i - y the Hessian is s I - sum of (m_i / d_i^3) z_i z_i', s = sum of m_i / d_i, so
-    that the step is a combination of the z_i, whose coefficients solve n equations."""
+    that the step is a combination of the z_i, whose coefficients solve n equations.
+
+    The unknowns are the coefficients times d_i: the system then holds cosines, and points at all distances fit in it.
+    """
     pulls = _pulls(masses, dists)
     products = gram @ weights
     inner = gram - products - products[:, None] + weights @ products
-    curvature = np.divide(pulls, dists**2, out=np.zeros_like(dists), where=dists > 0)
-    system = pulls.sum() * np.eye(len(gram)) - curvature[:, None] * inner
+    cosines = _pulls(_pulls(inner, dists).T, dists)
+    system = pulls.sum() * np.eye(len(gram)) - pulls[:, None] * cosines
     try:
-        step = np.linalg.solve(system, pulls)
+        step = _pulls(np.linalg.solve(system, masses), dists)
     except np.linalg.LinAlgError:  # all points on one line
         return weights
     moved: Array = (1 - step.sum()) * weights + step

@@ -2,7 +2,6 @@
 
 import math
 
-import torch
 from torch import Tensor
 
 from robustfl_bench.interfaces import ConfigError
@@ -16,12 +15,15 @@ def num_kept(rule: str, n: int, num_byzantine: int) -> int:
     return n - num_byzantine
 
 
-def mean_of_lowest(updates: Updates, scores: Tensor, count: int, weighted: bool = False) -> Aggregate:
-    """Mean, by samples if ``weighted``, of the ``count`` updates of lowest score (n,); of equals the first clients."""
-    chosen = scores.argsort(stable=True)[:count]
-    weights = torch.zeros(updates.n, dtype=torch.float64, device=updates.device)
-    weights[chosen] = updates.counts[chosen] / updates.counts[chosen].sum() if weighted else 1 / len(chosen)
-    return updates.combine(weights)
+def mean_of_lowest(updates: Updates, scores: Tensor, count: int) -> Aggregate:
+    """Mean of the ``count`` updates of lowest score (n,); equals at the border share the places that are left.
+
+    To prefer the first of equals would favour the honest clients, who come first.
+    """
+    last = scores.sort().values[count - 1]
+    below, equal = scores < last, scores == last
+    weights = below.double() + equal.double() * (count - below.sum()) / equal.sum()
+    return updates.combine(weights / count)
 
 
 def nearest_sums(dists: Tensor, others: int) -> Tensor:

@@ -61,6 +61,7 @@ _FROM_METRICS = {
         Value("test_accuracy", f"Test accuracy, {_LAST}", "%", 100, 1, better=1),
         Value("train_loss", f"Training loss, {_LAST}", better=-1),
         Value("byzantine_weight", f"Weight given to Byzantine clients, {_LAST}", "fraction", better=-1),
+        Value("effective_clients", f"Effective number of clients, {_LAST}", "clients", digits=1, better=1),
         Value("byzantine_accepted", f"Byzantine clients accepted, {_LAST}", "clients", digits=1, better=-1),
         Value("honest_dropped", f"Honest clients dropped, {_LAST}", "clients", digits=1, better=-1),
         Value("non_finite_updates", f"Non-finite updates, {_LAST}", "clients", digits=1),

@@ -1,0 +1,44 @@
+"""How far the updates are from their mean, also where huge updates cancel in it."""
+
+import numpy as np
+
+from robustfl_bench.numerics.gram_space import Array, sq_dists_to
+from robustfl_bench.updates import GRAM_BLOCK, Updates
+
+DIGITS = 1e-6  # the relative error of a squared distance that is still taken from inner products
+FOLD = 4  # sums have that many times the digits of float64
+
+
+def sq_dists_to_mean(updates: Updates, gram: Array, masses: Array) -> Array:
+    """Squared distances (n,) of the updates to their mean, each counting with its mass.
+
+    ``gram`` (n, n) holds the inner products relative to one of the updates. Attackers who send v and -v leave a mean of
+    ordinary size, but rounding errors of the size of |v|^2 in its inner products; it is then computed by coordinate.
+    """
+    weights = masses / masses.sum()
+    sq_dists = sq_dists_to(gram, weights)
+    lengths = np.sqrt(gram.diagonal().clip(min=0))
+    error = len(gram) * np.finfo(np.float64).eps * (lengths + weights @ lengths) ** 2
+    if (error <= DIGITS * sq_dists).all():
+        return sq_dists
+    exact, matrix = np.zeros(updates.n), updates.matrix.cpu().numpy()
+    for start in range(0, updates.d, GRAM_BLOCK):
+        block = matrix[:, start : start + GRAM_BLOCK].astype(np.float64)
+        exact += np.square(block - exact_sum(masses[:, None] * block) / masses.sum()).sum(axis=1)
+    return exact
+
+
+def exact_sum(rows: Array) -> Array:
+    """The sum (d,) of the rows (n, d), as if computed with four times the digits of float64 and then rounded.
+
+    Every addition passes its rounding error on to the next (Ogita, Rump, Oishi, SIAM J. Sci. Comput. 2005, SumK).
+    """
+    parts = rows.copy()
+    for _ in range(FOLD - 1):
+        for i in range(1, len(parts)):
+            total = parts[i] + parts[i - 1]
+            share = total - parts[i]
+            parts[i - 1] = (parts[i] - (total - share)) + (parts[i - 1] - share)
+            parts[i] = total
+    summed: Array = parts.sum(axis=0)
+    return summed

@@ -1,0 +1,351 @@
+"""What every part promises, as functions that check it: for the parts of this package and for a user's own.
+
+A check returns nothing, or raises an AssertionError of one line: which part, which promise, on which input.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from robustfl_bench.interfaces import (
+    Aggregator,
+    Attack,
+    AttackView,
+    ConfigError,
+    Crafted,
+    Dataset,
+    Partition,
+    Scaling,
+    ServerView,
+    Shard,
+)
+from robustfl_bench.updates import Aggregate, Updates, mean_row
+
+PROMISES = {
+    "order": "the aggregate does not depend on the order of the clients",
+    "unanimous": "clients who agree get what they send",
+    "translation": "adding a vector to all updates, the server's too, adds it to the aggregate",
+    "scale": "multiplying all updates, the server's too, multiplies the aggregate",
+    "robust": "f attackers, whatever they send, do not move the aggregate beyond the honest range",
+}
+LAYOUTS = ("first", "last", "mixed")
+ATTACKERS = ("identical", "opposite", "ladder", "scattered")
+MAGNITUDES = (1e-41, 1e-20, 1.0, 1e10, 1e20, 1e30, 3e38)
+FACTORS = (2.0**-136, 2.0**-60, 2.0**-20, 2.0**20, 2.0**60, 2.0**120)
+LARGEST = float(np.finfo(np.float32).max)
+
+
+def example_server(class_updates: Tensor, step_size: float = 0.1, seed: int = 0, clients: int = 20) -> ServerView:
+    """A server whose loss is ``|params - target|^2 / 2``, with ``target`` such that its update is the mean of
+    ``class_updates`` (c, d). Clients report a loss of 0."""
+    update = mean_row(class_updates)
+    params = torch.zeros_like(update)
+
+    def loss(models: Tensor) -> Tensor:
+        return (models.double() + update.double()).square().sum(dim=1) / 2
+
+    return ServerView(
+        params=params,
+        step_size=step_size,
+        round=0,
+        rng=np.random.default_rng(seed),
+        previous=None,
+        clients=torch.arange(clients),
+        counts=torch.ones(clients, dtype=torch.float64),
+        memory={},
+        losses_of=lambda params, clients: torch.zeros(len(clients), dtype=torch.float64),
+        train_per_class=lambda: class_updates,
+        train_together=lambda: update,
+        loss=loss,
+        gradient=lambda model: model + update,
+    )
+
+
+def example_round(
+    seed: int, honest: int = 17, wild: int = 3, classes: int = 4, d: int = 50, scale: float = 10.0
+) -> tuple[Updates, ServerView]:
+    """A round under label skew: honest updates are noisy mixtures of class directions, the first ``wild`` rows attacks.
+
+    Clients have one or two classes; the attackers send ``-scale`` times the honest mean with a little noise.
+    """
+    rng = np.random.default_rng(seed)
+    corners = rng.normal(size=(classes, d)) * 2 + rng.normal(size=d)
+    mixtures = np.zeros((honest, classes))
+    for row in mixtures:
+        np.add.at(row, rng.integers(classes, size=2), 0.5)
+    updates = mixtures @ corners + 0.1 * rng.normal(size=(honest, d))
+    attacks = -scale * updates.mean(axis=0) + 0.1 * rng.normal(size=(wild, d))
+    matrix = torch.from_numpy(np.concatenate([attacks, updates])).float()
+    class_updates = torch.from_numpy(corners + 0.2 * rng.normal(size=(classes, d))).float()
+    return Updates(matrix), example_server(class_updates, seed=seed, clients=honest + wild)
+
+
+# --- aggregators -----------------------------------------------------------------------------------------------------
+
+
+def check_aggregator(rule: Aggregator, num_byzantine: int = 3, clients: int = 20) -> None:
+    """Check what every rule promises, and each of PROMISES that the rule's ``exempt`` does not name with a reason.
+
+    ``rule`` must be made for ``num_byzantine`` attackers. It is tried with ``clients`` clients, and with 2f + 3 unless
+    it raises ConfigError for so few. Every rule returns a finite float32 vector (d,), leaves the updates as they are
+    and gives the same result for the same input.
+    """
+    name, exempt = _name(rule), rule.exempt
+    unknown = sorted(set(exempt) - set(PROMISES))
+    _require(not unknown, name, "exempt", f"{', '.join(unknown)} is no promise; there are {', '.join(PROMISES)}")
+    for n in sorted({2 * num_byzantine + 3, clients}):
+        try:
+            rule.check(n)
+            rule(*example_round(0, n - num_byzantine, num_byzantine))
+        except ConfigError as error:
+            _require(n < clients, name, "clients", f"refuses {n} clients ({error}); pass more clients")
+        else:
+            _check_with(rule, exempt, n, num_byzantine)
+    for n in (1, 2):
+        try:
+            aggregate = rule(*example_round(0, n, 0))
+        except ConfigError:
+            continue
+        _require_vector(name, aggregate, 50, f"n={n}")
+
+
+def _check_with(rule: Aggregator, exempt: Mapping[str, str], n: int, f: int) -> None:
+    name = _name(rule)
+    updates, server = example_round(1, n - f, f, scale=1.0)
+    # Numbers of few digits, so that multiplying them by powers of 2 is exact down to the smallest float32 numbers.
+    matrix, classes = (torch.round(rows * 256) / 256 for rows in (updates.matrix, server.class_updates))
+    counts = torch.arange(1.0, n + 1, dtype=torch.float64)
+
+    def ask(rows: Tensor, served: Tensor = classes, order: Tensor | None = None) -> Aggregate:
+        order = torch.arange(n) if order is None else order
+        view = replace(example_server(served, clients=n), clients=order, counts=counts)
+        return rule(Updates(rows[order], counts[order]), view)
+
+    before, same = matrix.clone(), Updates(matrix)
+    first = rule(same, example_server(classes, clients=n))
+    _require(torch.equal(matrix, before), name, "untouched", f"it writes into the updates, n={n}")
+    again = rule(Updates(matrix.clone()), example_server(classes, clients=n))
+    _require_vector(name, first, matrix.shape[1], f"n={n}")
+    _require(torch.equal(first.vector, again.vector), name, "deterministic", f"the same input gives two results, n={n}")
+    for attribute, dtype in (("weights", torch.float64), ("accepted", torch.bool)):
+        value = getattr(first, attribute)
+        fits = value is None or (value.shape == (n,) and value.dtype == dtype)
+        _require(fits, name, attribute, f"must be None or ({n},) {dtype}, n={n}")
+
+    def close(got: Tensor, wanted: Tensor, tolerance: float) -> bool:
+        return bool((got.double() - wanted.double()).norm() <= tolerance)
+
+    result = ask(matrix).vector
+    size = float(result.double().norm()) + float(matrix.double().norm(dim=1).median())
+    if "order" not in exempt:
+        order = torch.from_numpy(np.random.default_rng(0).permutation(n))
+        _require(close(ask(matrix, order=order).vector, result, 1e-4 * size), name, "order", f"a random order, n={n}")
+    if "unanimous" not in exempt:
+        for scale in (1e-38, 1.0, 1e30, 3e38):
+            vector = torch.linspace(-1, 1, matrix.shape[1]) * scale
+            alike = close(ask(vector.repeat(n, 1)).vector / scale, vector / scale, 1e-4)
+            _require(alike, name, "unanimous", f"all clients send one vector of size {scale:g}, n={n}")
+    if "translation" not in exempt:
+        shift = torch.linspace(-3, 5, matrix.shape[1])
+        moved = ask(matrix + shift, classes + shift).vector
+        _require(close(moved, result + shift, 1e-3 * size), name, "translation", f"a shift of 3 to 5, n={n}")
+    if "scale" not in exempt:
+        for factor in FACTORS:
+            scaled = ask(matrix * factor, classes * factor).vector.double() / factor
+            tolerance = 1e-4 * size + 2.0**-148 / factor * matrix.shape[1] ** 0.5  # the step of float32 near 0
+            _require(close(scaled, result, tolerance), name, "scale", f"all updates times {factor:g}, n={n}")
+    for rows, honest, case in attacked_rounds(matrix[f:], f):
+        aggregate = rule(Updates(rows), example_server(classes, clients=n))
+        _require_vector(name, aggregate, matrix.shape[1], case)
+        if "robust" not in exempt:
+            moved_by = honest_radii(aggregate.vector, rows[honest], n, f)
+            _require(moved_by <= 1, name, "robust", f"{moved_by:.2g} honest radii away: {case}")
+
+
+def attacked_rounds(honest: Tensor, f: int, seed: int = 0) -> Iterator[tuple[Tensor, Tensor, str]]:
+    """Rounds (n, d) of the ``honest`` updates (n - f, d) and f attackers, who is honest (n,) bool, and a description.
+
+    All LAYOUTS and ATTACKERS at all MAGNITUDES. ``opposite`` attackers send v and -v in turn, those on a ``ladder`` one
+    direction at sizes from the magnitude down to its root, ``scattered`` ones directions of their own.
+    """
+    rng, n = np.random.default_rng(seed), len(honest) + f
+    directions = rng.normal(size=(f, honest.shape[1]))
+    places = {"first": np.arange(f), "last": np.arange(n - f, n), "mixed": np.sort(rng.choice(n, f, replace=False))}
+    for kind in ATTACKERS:
+        for magnitude in MAGNITUDES:
+            steps = np.arange(f)
+            factors = {"opposite": (-1.0) ** steps, "ladder": magnitude ** (-steps / max(2 * f, 1))}.get(kind, steps**0)
+            own = directions if kind == "scattered" else directions[:1]
+            wild = np.clip(magnitude * factors[:, None] * own, -LARGEST, LARGEST)
+            for layout in LAYOUTS:
+                rows, is_honest = torch.empty(n, honest.shape[1]), torch.ones(n, dtype=torch.bool)
+                is_honest[places[layout]] = False
+                rows[is_honest], rows[~is_honest] = honest, torch.from_numpy(wild).float()
+                yield rows, is_honest, f"n={n}, f={f} {kind} attackers of {magnitude:g}, {layout}"
+
+
+def honest_radii(vector: Tensor, honest: Tensor, n: int, f: int) -> float:
+    """How far the vector (d,) is from the mean of the ``honest`` updates (n - f, d), in units of the honest range.
+
+    That is the bound for the geometric median, ``2 (n - f) / (n - 2 f)`` times the largest distance of an honest
+    update from their mean.
+    """
+    mean = honest.double().mean(dim=0)
+    radius = 2 * (n - f) / (n - 2 * f) * (honest.double() - mean).norm(dim=1).max()
+    return float((vector.double() - mean).norm() / radius)
+
+
+def _require_vector(name: str, aggregate: Any, d: int, case: str) -> None:
+    returned = type(aggregate).__name__
+    _require(isinstance(aggregate, Aggregate), name, "type", f"must return an Aggregate, not {returned}: {case}")
+    vector = aggregate.vector
+    fits = vector.shape == (d,) and vector.dtype == torch.float32
+    _require(fits, name, "shape", f"must be ({d},) float32, got {tuple(vector.shape)} {vector.dtype}: {case}")
+    _require(bool(vector.isfinite().all()), name, "finite", f"the aggregate is not finite: {case}")
+
+
+# --- attacks ---------------------------------------------------------------------------------------------------------
+
+
+def example_view(honest: int = 7, num_byzantine: int = 3, d: int = 23, seed: int = 0, scale: float = 1.0) -> AttackView:
+    """What attackers know in a round of random updates; the server's rule is the mean."""
+    rng = np.random.default_rng(seed)
+    rows = scale * (rng.normal(size=(honest, d)) * rng.uniform(0.1, 3, size=d) + rng.normal(size=d))
+    own = torch.from_numpy(scale * rng.normal(size=(num_byzantine, d))).float()
+    updates = Updates(torch.from_numpy(rows).float())
+
+    def aggregate(crafted: Tensor) -> Aggregate:
+        return Aggregate(mean_row(torch.cat([updates.matrix, crafted.expand(num_byzantine, -1)])))
+
+    return AttackView(
+        honest=updates,
+        num_byzantine=num_byzantine,
+        round=0,
+        lr=0.1,
+        params=torch.zeros(d),
+        label_counts=torch.from_numpy(rng.integers(1, 9, size=(honest, 3))),
+        rng=np.random.default_rng(seed),
+        memory={},
+        train_own=lambda start: own + 0.1 * start,
+        aggregate=aggregate,
+    )
+
+
+def example_shard(seed: int = 0) -> Shard:
+    """Forty images (1, 28, 28) of four classes."""
+    rng = np.random.default_rng(seed)
+    scaling = Scaling(torch.full((1, 1, 1), 0.5), torch.full((1, 1, 1), 0.25))
+    x = scaling.inputs(torch.from_numpy(rng.random((40, 1, 28, 28))).float())
+    return Shard(x, torch.from_numpy(rng.integers(4, size=40)), 4, scaling, np.random.default_rng(seed))
+
+
+def _sent(crafted: Tensor | Crafted) -> Tensor:
+    return crafted.rows if isinstance(crafted, Crafted) else crafted
+
+
+def check_attack(attack: Attack, shard: Callable[[], Shard] = example_shard) -> None:
+    """Check that crafted updates are finite float32, (b, d) or (d,), the same for the same view, and leave the honest
+    ones as they are; and that poisoning keeps the number of samples and leaves the shard as it is.
+
+    ``shard`` makes a client's data of the kind that the attack is for. An attack may raise ConfigError on other data.
+    """
+    name = _name(attack)
+    for scale in (1e-12, 1.0, 1e12):
+        for honest, num_byzantine in ((7, 3), (2, 5), (1, 1)):
+            case = f"{honest} honest clients, {num_byzantine} attackers, updates of {scale:g}"
+            views = [example_view(honest, num_byzantine, scale=scale) for _ in range(2)]
+            before = views[0].honest.matrix.clone()
+            crafted, again = (_sent(attack.craft(view)) for view in views)
+            shapes = ((num_byzantine, before.shape[1]), (before.shape[1],))
+            fits = tuple(crafted.shape) in shapes and crafted.dtype == torch.float32
+            got = f"{tuple(crafted.shape)} {crafted.dtype}"
+            _require(fits, name, "shape", f"must be {shapes[0]} or {shapes[1]} float32, got {got}: {case}")
+            _require(bool(crafted.isfinite().all()), name, "finite", f"crafted updates are not finite: {case}")
+            _require(torch.equal(crafted, again), name, "deterministic", f"the same view gives two results: {case}")
+            untouched = torch.equal(views[0].honest.matrix, before)
+            _require(untouched, name, "untouched", f"it writes into the honest updates: {case}")
+    try:
+        given = [shard(), shard()]
+        (x, y), (x_again, y_again) = (attack.poison(own) for own in given)
+    except ConfigError:
+        return
+    fresh = shard()
+    _require(len(x) == len(y) > 0, name, "poison", f"{len(x)} inputs for {len(y)} labels")
+    equal = torch.equal(x, x_again) and torch.equal(y, y_again)
+    _require(equal, name, "deterministic", "the same shard is poisoned in two ways")
+    untouched = torch.equal(given[0].x, fresh.x) and torch.equal(given[0].y, fresh.y)
+    _require(untouched, name, "untouched", "it writes into the shard")
+
+
+# --- partitions ------------------------------------------------------------------------------------------------------
+
+
+def check_partition(partition: Partition, num_clients: int = 10, samples: int = 600, classes: int = 4) -> None:
+    """Check that every client gets samples, none goes to two clients, each goes to one, and the stream decides all.
+
+    But for what its ``exempt`` names with the reason: ``covering`` (some samples go to nobody), ``empty`` (a client).
+    """
+    name, exempt = _name(partition), partition.exempt
+    for seed in range(3):
+        kinds = num_clients if partition.by_owner else classes
+        labels = np.random.default_rng(seed).permutation(np.arange(samples) % kinds)
+        before = labels.copy()
+        parts, again = (partition(labels, num_clients, np.random.default_rng(seed)) for _ in range(2))
+        case = f"{samples} samples, {num_clients} clients, seed {seed}"
+        _require(len(parts) == num_clients, name, "clients", f"{len(parts)} parts: {case}")
+        _require(all(np.issubdtype(part.dtype, np.integer) for part in parts), name, "type", f"no indices: {case}")
+        dealt = np.concatenate(parts)
+        inside = len(dealt) == 0 or (dealt.min() >= 0 and dealt.max() < samples)
+        _require(inside, name, "range", f"an index is outside the samples: {case}")
+        _require(len(np.unique(dealt)) == len(dealt), name, "disjoint", f"a sample goes to two clients: {case}")
+        covered = len(dealt) == samples or "covering" in exempt
+        _require(covered, name, "covering", f"{samples - len(dealt)} samples go to nobody: {case}")
+        full = "empty" in exempt or all(map(len, parts))
+        _require(full, name, "empty", f"a client gets no samples: {case}")
+        alike = all(np.array_equal(a, b) for a, b in zip(parts, again, strict=True))
+        _require(alike, name, "reproducible", f"the same stream gives two partitions: {case}")
+        _require(np.array_equal(labels, before), name, "untouched", f"it writes into the labels: {case}")
+
+
+# --- data sets -------------------------------------------------------------------------------------------------------
+
+
+def check_dataset(dataset: Dataset, folder: Path) -> None:
+    """Check the tensors under ``folder``: shapes and types as the data set says, labels in range, equal when loaded
+    again."""
+    name = _name(dataset)
+    data, again = dataset.load(folder), dataset.load(folder)
+    for part in ("train", "test"):
+        x, y = getattr(data, f"{part}_x"), getattr(data, f"{part}_y")
+        _require(len(x) == len(y) > 0, name, part, f"{len(x)} samples and {len(y)} labels")
+        shape = tuple(x.shape[1:])
+        _require(shape == tuple(dataset.input_shape), name, part, f"input_shape {dataset.input_shape}, got {shape}")
+        numbers = x.dtype == torch.float32 and bool(x.isfinite().all())
+        tokens = x.dtype == torch.int64 and bool((x >= 0).all())
+        _require(numbers or tokens, name, part, f"inputs must be finite float32 or int64 from 0, got {x.dtype}")
+        if y.dtype == torch.int64:
+            low, high = int(y.min()), int(y.max())
+            fits = low >= 0 and high < dataset.num_classes
+            _require(fits, name, part, f"labels must be 0 to {dataset.num_classes - 1}, got {low} to {high}")
+        else:
+            outputs = y.shape[1] if y.dim() == 2 else 1
+            fits = y.dtype == torch.float32 and outputs == dataset.num_classes and bool(y.isfinite().all())
+            _require(fits, name, part, f"must have {dataset.num_classes} finite float32 to predict, got {y.dtype}")
+        _require(torch.equal(x, getattr(again, f"{part}_x")), name, part, "inputs differ when loaded again")
+        _require(torch.equal(y, getattr(again, f"{part}_y")), name, part, "labels differ when loaded again")
+    if data.owners is not None:
+        _require(data.owners.shape == (len(data.train_x),), name, "owners", "must be one per training sample")
+
+
+def _name(part: object) -> str:
+    return type(part).__name__
+
+
+def _require(holds: bool, name: str, promise: str, what: str) -> None:
+    if not holds:
+        raise AssertionError(f"{name}: {promise}: {what}")
