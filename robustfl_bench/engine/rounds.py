@@ -215,6 +215,10 @@ def _aggregate(federation: Federation, updates: Updates, cohort: Cohort, model: 
         rows = federation.train(federation.server_together, [0], [0], "server", model, federation.rows(1)).matrix
         return require_finite(rows[0], model.round, "the server's own update is not finite")
 
+    def gradient(params: Tensor) -> Tensor:
+        found = network.gradient(params, federation.server.x, federation.server.y)
+        return require_finite(found, model.round, "the server's gradient is not finite")
+
     server = ServerView(
         params=model.params,
         step_size=parts.local_update.step_size(lr),
@@ -227,7 +231,7 @@ def _aggregate(federation: Federation, updates: Updates, cohort: Cohort, model: 
         train_per_class=train_per_class,
         train_together=train_together,
         loss=lambda params: network.losses(params, federation.server.x, federation.server.y),
-        gradient=lambda params: network.gradient(params, federation.server.x, federation.server.y),
+        gradient=gradient,
         losses_of=federation.reported_losses,
     )
     contract, prepared = federation.contract, updates

@@ -40,7 +40,7 @@ class RunFailed(RuntimeError):
 def execute(cfg: DictConfig, call: Call | None = None, train: "Train | None" = None) -> float:
     """Run the experiment, or go on with it, or print its stored result; ``train`` may do it in another way.
 
-    Returns what the run is tuned by, see ``tell``; nan for a model that diverged.
+    Returns what the run is tuned by, see ``tell``.
 
     Raises ConfigError, DataError, RunLocked, OSError (results folder) with nothing written, Interrupted, or RunFailed.
     """
@@ -83,7 +83,8 @@ def _attempt(
         folder.discard()
         raise
     except Diverged as end:
-        return outcome | {"status": store.DIVERGED, "error": str(end)}, None
+        judged_by = "loss" if federation.network.regression else "accuracy"
+        return outcome | {"status": store.DIVERGED, "error": str(end), "judged_by": judged_by}, None
     except Exception as error:
         line = " ".join(str(error).split())
         outcome["error"] = line if isinstance(error, BrokenContract) else f"{type(error).__name__}: {line}"

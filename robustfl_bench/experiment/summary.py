@@ -1,6 +1,7 @@
 """What a result is: what is kept of the records of a run, and the line that is printed of it."""
 
 import hashlib
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -59,14 +60,14 @@ def results(folder: store.RunFolder) -> dict[str, Any]:
 
 
 def tell(folder: store.RunFolder, summary: Mapping[str, Any], what: str) -> float:
-    """Print a run's result in one line; returns what it is tuned by, nan where the model diverged.
+    """Print a run's result in one line; returns what it is tuned by.
 
     That is the best validation accuracy, or the least validation loss; where nothing was held out for validation, the
-    score of the last round.
+    score of the last round. A model that diverged is infinitely bad: sweepers take no nan.
     """
     if summary["status"] == store.DIVERGED:
         print(f"{what}: {summary['error']}  {folder.path}", flush=True)
-        return float("nan")
+        return math.inf if summary["judged_by"] == "loss" else -math.inf
     final, best, tuned = summary["final"], summary["best"], summary.get("tuned")
     others = f"best {shown(best)} at {best['round']}"
     returned = final[_score(final)]
