@@ -2,7 +2,7 @@
 
 A part is a subclass. Abilities have their defaults here; a part overrides those that it has. To type checkers some are
 read-only properties: a part may have a class attribute, a field or a property there. Importing this module does not
-import torch, which takes over a second.
+import NumPy or torch, which takes over a second.
 """
 
 from __future__ import annotations
@@ -16,8 +16,6 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar
 
-import numpy as np
-
 from robustfl_bench.abilities import Part
 from robustfl_bench.errors import ConfigError as ConfigError
 from robustfl_bench.errors import DataError as DataError
@@ -26,6 +24,7 @@ from robustfl_bench.errors import check_fields as check_fields
 from robustfl_bench.errors import check_flags as check_flags
 
 if TYPE_CHECKING:
+    import numpy as np
     import torch
     from torch import Tensor, nn
 
@@ -92,6 +91,7 @@ class Data:
         data need not: their matrix products round differently on different processors. So do ``vectors`` made from the
         texts, which follow from ``train_x``; the digest of vectors read from a file is part of ``variant``.
         """
+        import numpy as np
         import torch
 
         total = hashlib.sha256()

@@ -9,9 +9,10 @@ import pytest
 import yaml
 from hydra import compose, initialize_config_dir
 
+from robustfl_bench.config import presets
 from robustfl_bench.config.options import CONF, defaults
 from robustfl_bench.experiment.plan import plan
-from tests import presets
+from tests import presets as hydra
 from tests.conftest import Bench, config_of, run_folders
 
 FILES = sorted(CONF.rglob("*.yaml"))
@@ -38,9 +39,12 @@ def check(*command: str) -> None:
     """Fail unless the command is one of robustfl-bench whose run, in a sweep the last one, can be planned."""
     program, *overrides = command
     assert program == "robustfl-bench"
-    last = presets.swept(*overrides[1:])[-1] if overrides[0] == "-m" else overrides
-    with initialize_config_dir(str(CONF), version_base="1.3"):
-        plan(compose("config", last))
+    if any(word.startswith("hydra") for word in overrides):
+        last = hydra.swept(*overrides[1:])[-1]
+        with initialize_config_dir(str(CONF), version_base="1.3"):
+            plan(compose("config", last))
+    else:  # test_composition.py compares these with those of hydra
+        plan(presets.resolve(presets.sweep(overrides[1:])[-1] if overrides[0] == "-m" else overrides).config)
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(CONF)))

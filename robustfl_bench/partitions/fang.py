@@ -14,7 +14,8 @@ class Fang(Partition):
 
     All other groups are equally likely; within a group the samples are shuffled and shared out equally. With c classes
     ``q`` = 1/c is IID, 1 leaves every client one class. Client i is in group i modulo c; fewer clients than classes are
-    a group each, the group of class y being y modulo their number.
+    a group each, the group of class y being y modulo their number. The first author's later code draws the client of
+    every sample within the group, so that its clients' sizes vary by chance; here they are equal.
     """
 
     q: float = 0.5
