@@ -21,6 +21,7 @@ from robustfl_bench.results.pivot import pivot
 from robustfl_bench.results.sheets import FORMATS
 from robustfl_bench.results.tune import tuned
 from tests.conftest import Bench, contents, run_cli, run_folders, start
+from tests.test_clustering import federation as clustered
 from tests.test_engine import experiment, federation
 from tests.test_results import make_run
 
@@ -36,8 +37,8 @@ def test_without_a_share_nothing_changes(bench: Bench, tmp_path: Path) -> None:
     settings, parts, data = experiment()
     f = Federation(settings, parts, data)
     assert f.data is data and f.held_out is None
-    assert bench(*SMALL).code == bench(*SMALL, "validation_share=null", "results_dir=null").code == 0
-    assert contents(tmp_path / "results") == contents(tmp_path / "null")
+    assert bench(*SMALL).code == bench(*SMALL, "validation_share=null", "results_dir=without").code == 0
+    assert contents(tmp_path / "results") == contents(tmp_path / "without")
     (folder,) = run_folders(tmp_path / "results").values()
     assert not [name for name in records.last_metrics(folder) if name.startswith("validation")]
     assert "tuned" not in json.loads((folder / "summary.json").read_text())
@@ -72,7 +73,7 @@ def test_neither_clients_nor_server_see_what_is_held_out() -> None:
 
 
 def test_every_owner_keeps_samples_and_numbers_are_validated_by_their_loss(bench: Bench, tmp_path: Path) -> None:
-    f = federation(*NATURAL, "validation_share=0.9")
+    f = clustered(*NATURAL, "validation_share=0.9")
     assert min(map(len, f.shards)) >= 1
     outcome = bench(*NATURAL, "rounds=5", "lr=0.01", "validation_share=0.3")
     assert outcome.code == 0, outcome.err
@@ -94,9 +95,9 @@ def test_a_share_that_makes_no_sense_is_refused(bench: Bench, share: str, phrase
 
 
 def test_a_cluster_without_validation_samples_is_refused() -> None:
-    settings, parts, data = experiment(*NATURAL, "validation_share=0.3")
-    assert data.clusters is not None
-    f = Federation(settings, parts, replace(data, clusters=torch.zeros_like(data.clusters)))
+    plain, f = (clustered(*NATURAL, share) for share in ("validation_share=null", "validation_share=0.3"))
+    assert plain.data.clusters is not None
+    f = Federation(f.settings, f.parts, replace(plain.data, clusters=torch.zeros_like(plain.data.clusters)))
     with pytest.raises(ConfigError, match="holds out no sample of a cluster; take a larger share"):
         _ = f.validation_parts
 
