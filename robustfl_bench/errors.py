@@ -1,4 +1,4 @@
-"""The two errors that a user can mend, and the checks of fields that raise them; imports nothing heavy."""
+"""The errors that a run ends with, and the checks of fields that raise one; imports nothing heavy."""
 
 import difflib
 import sys
@@ -13,6 +13,18 @@ class ConfigError(ValueError):
 
 class DataError(RuntimeError):
     """Data are missing or damaged; one line says which, and what to do (exit code 3)."""
+
+
+class BrokenContract(TypeError):
+    """A part returned something else than its base class promises; one line names the part (exit code 1)."""
+
+
+class Diverged(Exception):
+    """A model diverged in round ``round`` (from 1): a result, which is recorded as such (exit code 0)."""
+
+    def __init__(self, round: int, reason: str) -> None:
+        super().__init__(f"diverged in round {round}: {reason}")
+        self.round = round
 
 
 class Interrupted(RuntimeError):

@@ -178,7 +178,7 @@ def test_a_damaged_result_is_named_and_made_again(
         (folder / name).write_bytes(change((folder / name).read_bytes()))
     outcome = bench(*SMALL)
     assert outcome.code == 0 and outcome.out.startswith("result: ")
-    assert outcome.err.startswith("stored result not used: ") and told in outcome.err
+    assert outcome.err.startswith("note: stored result not used: ") and told in outcome.err
     assert contents(tmp_path / "results") == contents(tmp_path / "whole")
     assert bench(*SMALL).out.startswith("stored result: ")
 

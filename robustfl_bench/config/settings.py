@@ -32,6 +32,7 @@ class Defining:
     byzantine_placement: str
     byzantine_share_by: str
     participation: float
+    validation_share: float | None
     eval_every: int
     precision: str
 
@@ -84,6 +85,8 @@ class Settings(Switches, Execution, Defining):
             found.append(f"lr must be > 0, got {self.lr!r}")
         if not 0 < self.participation <= 1:
             found.append(f"participation must be in (0, 1], got {self.participation!r}")
+        if self.validation_share is not None and not 0 < self.validation_share < 1:
+            found.append(f"validation_share must be null or in (0, 1), got {self.validation_share!r}")
         for name, value, known in (
             ("precision", self.precision, PRECISIONS),
             ("byzantine_placement", self.byzantine_placement, PLACEMENTS),

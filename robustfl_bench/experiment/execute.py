@@ -5,13 +5,14 @@ import sys
 import time
 import traceback
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
 from omegaconf import DictConfig
 
 from robustfl_bench.config.parts import GROUPS
-from robustfl_bench.errors import ConfigError, Interrupted
+from robustfl_bench.errors import BrokenContract, ConfigError, Diverged, Interrupted
 from robustfl_bench.experiment import memory, provenance
 from robustfl_bench.experiment.machine import choose_device, choose_threads, facts, set_precision, threads
 from robustfl_bench.experiment.plan import InfeasibleError, Plan, plan
@@ -51,7 +52,7 @@ def execute(
 
     A stored result must be of this code, these data and these files; else a line says what differs, and the run is
     made again. ``note`` is given what is allowed but may not be meant, line by line, before the first round. Returns
-    the final test accuracy, or where there are no classes the distance from the true parameters.
+    what the run is tuned by, see ``tell``.
 
     Raises ConfigError, DataError, RunLocked, OSError (results folder) with nothing written, Interrupted, or RunFailed.
     """
@@ -101,8 +102,12 @@ def _attempt(
     except ConfigError:  # found when a part was first used
         folder.discard()
         raise
+    except Diverged as end:
+        judged_by = "loss" if federation.network.regression else "accuracy"
+        return outcome | {"status": store.DIVERGED, "error": str(end), "judged_by": judged_by}, None
     except Exception as error:
-        outcome["error"] = f"{type(error).__name__}: {' '.join(str(error).split())}"
+        line = " ".join(str(error).split())
+        outcome["error"] = line if isinstance(error, BrokenContract) else f"{type(error).__name__}: {line}"
         return outcome, traceback.format_exc()
 
 
@@ -123,19 +128,19 @@ def take_part(cfg: DictConfig, call: Call, train: "Train") -> None:
     provenance.code(planned.config)
     data = _load(planned)
     set_precision(planned.settings.precision, data.train_x.device)
-    with threads(choose_threads(planned, len(data.train_y))):
+    with threads(choose_threads(planned, len(data.train_y))), suppress(Diverged):  # it is recorded by the other process
         train(planned, _federation(planned, data), _folder(planned, call))
 
 
 def _stored(planned: Plan, folder: store.RunFolder, say: Callable[[str], None] | None = None) -> float | None:
-    """Print and return the result of a finished run that can be repeated as it is, else None.
+    """Print and return the result of a run that has one and can be repeated as it is, else None.
 
     ``say`` is given the reason why a stored result is not returned, and whether it was made with other code of ours.
     """
     say = say or (lambda _: None)
     try:
         summary = folder.summary()
-        if summary is None or summary["status"] != store.FINISHED:
+        if summary is None or summary["status"] not in store.MEASURED:
             return None
         if (fault := provenance.fault(planned, folder, summary)) is not None:
             raise Damaged(fault)

@@ -70,13 +70,14 @@ def check_rows(rows: Sequence[Mapping[str, float]], settings: Settings) -> None:
 
 
 def fault(planned: Plan, folder: store.RunFolder, summary: Mapping[str, Any]) -> str | None:
-    """Why the stored result of a finished run is not that of this code, these data and these files; None if it is."""
+    """Why the stored result of a run is not that of this code, these data and these files; None if it is."""
     if damage := store.damage(folder.path, summary):
         return damage
-    rows = folder.rows()
-    check_rows(rows, planned.settings)
-    if any(summary.get(name) != value for name, value in store.plain(results(rows)).items()):
-        return "summary.json does not say what metrics.csv says"
+    if summary["status"] == store.FINISHED:
+        rows = folder.rows()
+        check_rows(rows, planned.settings)
+        if any(summary.get(name) != value for name, value in store.plain(results(rows)).items()):
+            return "summary.json does not say what metrics.csv says"
     recorded, now = _within(summary, "code", "parts"), code(planned.config)["parts"]
     if changed := [group for group in GROUPS if recorded.get(group) != now.get(group)]:
         names = ", ".join(dict.fromkeys(name for group in changed for name in _targets(planned.config[group])))

@@ -23,8 +23,9 @@ from robustfl_bench.results.writing import Damaged, named, remove_leftovers, wri
 TABLES = ("metrics.csv", "timings.csv", "weights.csv")
 RECORDED = ("config.yaml", *TABLES)  # the files whose sizes and SHA-256 the summary has
 OWN = (*RECORDED, "summary.json", "checkpoint.pt", "error.txt")
-FINISHED, FAILED, INFEASIBLE = "finished", "failed", "infeasible"
-ENDED = (FINISHED, FAILED, INFEASIBLE)
+FINISHED, DIVERGED, FAILED, INFEASIBLE = "finished", "diverged", "failed", "infeasible"
+MEASURED = (FINISHED, DIVERGED)  # the states of a run that has a result: a model that diverged is one
+ENDED = (*MEASURED, FAILED, INFEASIBLE)
 
 
 class RunLocked(RuntimeError):
@@ -267,7 +268,7 @@ class RunFolder:
     def finish(self, summary: Mapping[str, Any], traceback: str | None = None) -> None:
         """Record how the run ended, with the sizes and SHA-256 of its files; raises CannotWrite.
 
-        A finished run drops its checkpoint; a failed one keeps it.
+        A run with a result drops its checkpoint; a failed one keeps it.
         """
         if traceback is not None:
             write_atomically(self.path / "error.txt", traceback)
@@ -275,7 +276,7 @@ class RunFolder:
         files = {name: {"bytes": len(content), "sha256": _sha256(content)} for name, content in found.items()}
         text = json.dumps(plain({**summary, "files": files}), indent=1, allow_nan=False)
         write_atomically(self.path / "summary.json", text + "\n")
-        if summary["status"] == FINISHED:
+        if summary["status"] in MEASURED:
             self._remove(["checkpoint.pt", "error.txt"])
 
     def discard(self) -> None:
