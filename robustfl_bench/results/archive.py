@@ -21,6 +21,7 @@ _WORDS = ("run", "run_id", "state", "error", "scale", "reference_id", "commit", 
 _FACTS = ("run", "run_id", "state", "scale", *_NUMBERS, "recall", "reference_id", "error", "commit", "device",
           "processor", "versions")  # fmt: skip
 _TUNED = ("validation_accuracy", "tuned_accuracy")  # facts of runs with validation only: other files lack them
+_MADE_OF = ("code", "data")  # facts that files of older versions lack
 _LAST = "last."  # begins the columns that hold the last line of metrics.csv
 _ELSEWHERE = (
     "round",
@@ -46,7 +47,8 @@ def write(runs: pd.DataFrame, path: str) -> int:
         raise NoRuns("none of these runs is finished")
     _refuse_loss(path, set(kept["run_id"]))
     names = [name for name in settings(kept) if kept[name].notna().any()]
-    facts = {name: kept[name].map(_fact) for name in (*_FACTS, *_TUNED) if name in _FACTS or kept[name].notna().any()}
+    told = (*_FACTS, *(name for name in (*_MADE_OF, *_TUNED) if kept[name].notna().any()))
+    facts = {name: kept[name].map(_fact) for name in told}
     lasts = [_last(run) for run in kept.to_dict("records")]
     columns = dict.fromkeys(name for last in lasts for name in last)
     others = {f"{_LAST}{name}": [_fact(last.get(name)) for last in lasts] for name in columns}
@@ -82,7 +84,8 @@ def _typed(table: pd.DataFrame, path: str) -> pd.DataFrame:
 
     tuned = [name for name in _TUNED if name in table]
     facts: dict[str, Any] = {name: [_number(value) for value in table[name]] for name in (*_NUMBERS, *tuned)}
-    facts |= {name: [value or None for value in table[name]] for name in _WORDS}
+    made_of = [name for name in _MADE_OF if name in table]
+    facts |= {name: [value or None for value in table[name]] for name in (*_WORDS, *made_of)}
     facts["error"] = list(table["error"])
     facts["recall"] = [[float(part) for part in value.split()] or None for value in table["recall"]]
     facts["folder"] = [f"{path}/{run_id}" for run_id in table["run_id"]]
@@ -92,7 +95,9 @@ def _typed(table: pd.DataFrame, path: str) -> pd.DataFrame:
     facts["last"] = [{name.removeprefix(_LAST): float(value) for name, value in zip(lasts, row, strict=True) if value}
                      for row in rows]  # fmt: skip
     values = {
-        name: [_parsed(value) for value in table[name]] for name in names if name not in (*_FACTS, *tuned, *lasts)
+        name: [_parsed(value) for value in table[name]]
+        for name in names
+        if name not in (*_FACTS, *made_of, *tuned, *lasts)
     }
     return arrange(pd.DataFrame(facts | values))
 

@@ -17,6 +17,7 @@ from robustfl_bench.results import archive, plots, records, sheets
 from robustfl_bench.results.export import tidy
 from robustfl_bench.results.inventory import inventory
 from robustfl_bench.results.layout import FORMATS, render
+from robustfl_bench.results.origins import other_code
 from robustfl_bench.results.paper import compare
 from robustfl_bench.results.pivot import pivot
 from robustfl_bench.results.records import STATES, NoRuns
@@ -257,6 +258,8 @@ def _export(arguments: argparse.Namespace) -> None:
     runs = where(_load(arguments), arguments.where)
     if arguments.summary:
         print(f"{path}: {archive.write(runs, path)} runs")
+        if told := other_code(runs[runs["state"].isin(archive.KEPT)]):
+            print(told)
         return
     table = tidy(runs)
     try:

@@ -28,7 +28,7 @@ STATES = (*ENDED, "running", "unfinished", "damaged")
 FACTS = (
     "run", "folder", "run_id", "state", "error", "rounds_done", "final_accuracy", "best_accuracy", "last_accuracy",
     "validation_accuracy", "tuned_accuracy", "test_loss", "recall", "reference_id", "scale", "experiment", "seconds",
-    "commit", "device", "num_threads", "processor", "versions", "last",
+    "commit", "code", "data", "device", "num_threads", "processor", "versions", "last",
 )  # fmt: skip
 """The columns that tell about a run; all others are its settings. ``last``: its last metrics, if not in its folder."""
 
@@ -240,6 +240,8 @@ def _read_summary(folder: Path) -> dict[str, Any]:
         "tuned_accuracy": _number(tuned, "test_accuracy"),
         "test_loss": _number(final, "test_loss"),
         "recall": _recall(final),
+        "code": _code(_part(summary, "code")),
+        "data": _data(_part(summary, "data")),
         "versions": ", ".join(f"{name} {number}" for name, number in _part(summary, "versions").items()),
     }
     if summary.get("run_id", id_of(folder)) != id_of(folder):
@@ -253,6 +255,24 @@ def _part(summary: dict[str, Any], name: str) -> dict[str, Any]:
     if not isinstance(part, dict):
         raise Damaged(f"summary.json is damaged: {name} must be a mapping, got {part!r}")
     return part
+
+
+def _code(part: dict[str, Any]) -> str | None:
+    """The digest of this package's code, and of that of each part from outside: ``1a2b3c4d5e6f aggregator=...``."""
+    if not isinstance(part.get("package"), str):
+        return None
+    others = part.get("parts") if isinstance(part.get("parts"), dict) else {}
+    return " ".join(
+        [part["package"][:12], *(f"{group}={str(digest)[:12]}" for group, digest in (others or {}).items())]
+    )
+
+
+def _data(part: dict[str, Any]) -> str | None:
+    """The data that were read: ``official, 60000 + 10000 samples, digest 1a2b3c4d5e6f``."""
+    if not part.get("digest"):
+        return None
+    samples = f"{part.get('train_samples')} + {part.get('test_samples')} samples"
+    return f"{part.get('variant')}, {samples}, digest {str(part['digest'])[:12]}"
 
 
 def _number(part: dict[str, Any], name: str) -> float:
