@@ -30,7 +30,6 @@ from robustfl_bench.results.store import RunLocked
 
 _EXPECTED = (HydraException, OmegaConfBaseException, ConfigError, DataError, Interrupted, RunFailed, RunLocked, OSError)
 
-_TRACEBACKS = os.environ.get("HYDRA_FULL_ERROR") == "1"  # what the user set, before main sets it for hydra
 _SAID = set[str]()  # notes of this command
 
 ConfigStore.instance().store(name="settings", node=Schema)
@@ -138,6 +137,7 @@ def main() -> None:
 
     With HYDRA_FULL_ERROR=1 in the environment errors show their tracebacks.
     """
+    asked = os.environ.get("HYDRA_FULL_ERROR")
     os.environ["HYDRA_FULL_ERROR"] = "1"  # hydra hands errors over instead of printing them
     try:
         _SAID.clear()
@@ -152,9 +152,14 @@ def main() -> None:
         say("interrupted; the same command goes on from the last checkpoint")
         sys.exit(130)
     except Exception as error:
-        if _TRACEBACKS:
+        if asked == "1":
             raise
         sys.exit(report(error))
+    finally:
+        if asked is None:
+            del os.environ["HYDRA_FULL_ERROR"]
+        else:
+            os.environ["HYDRA_FULL_ERROR"] = asked
 
 
 def report(error: Exception) -> int:

@@ -81,7 +81,8 @@ def test_a_result_of_changed_code_of_ones_own_is_named_and_made_again(tmp_path: 
     second, errors = run()
     old = first.removeprefix("result: ").split("  ")[0]
     assert second.startswith("result: ") and second != first
-    assert errors.startswith(f"note: stored result not used: {old} was made with other code of aggregator (own_rule.Vote);")
+    expected = f"note: stored result not used: {old} was made with other code of aggregator (own_rule.Vote);"
+    assert errors.startswith(expected)
     assert run()[0] == f"stored {second}"
 
 
