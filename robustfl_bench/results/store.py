@@ -79,7 +79,9 @@ def damage(path: Path, summary: Mapping[str, Any], sizes_only: bool = False) -> 
     Compares sizes and SHA-256; ``sizes_only`` is faster and does not find changes that keep the size.
     """
     recorded = summary.get("files")
-    if not isinstance(recorded, Mapping) or not {"config.yaml", "metrics.csv"} <= set(recorded) <= set(RECORDED):
+    # A model may diverge before the first round that is evaluated.
+    needed = {"config.yaml"} if summary.get("status") == DIVERGED else {"config.yaml", "metrics.csv"}
+    if not isinstance(recorded, Mapping) or not needed <= set(recorded) <= set(RECORDED):
         return "summary.json does not record the files"
     for name in RECORDED:
         try:
