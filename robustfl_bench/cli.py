@@ -1,16 +1,19 @@
 """The command ``robustfl-bench``: one run, or a sweep with ``-m``; every error in one line."""
 
-import difflib
 import errno
 import os
 import re
+import shlex
 import sys
 from collections.abc import Mapping, Sequence
+from contextvars import ContextVar
 from typing import Any
 
 import hydra
 from hydra.core.config_store import ConfigStore
 from hydra.core.hydra_config import HydraConfig
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.core.override_parser.types import ChoiceSweep, QuotedString
 from hydra.errors import ConfigCompositionException, HydraException, MissingConfigException
 from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf
@@ -21,14 +24,15 @@ from robustfl_bench.config.options import CONF
 from robustfl_bench.config.parts import GROUPS
 from robustfl_bench.config.resolvers import register
 from robustfl_bench.config.settings import SCALARS, Schema
-from robustfl_bench.errors import ConfigError, DataError, Interrupted
-from robustfl_bench.experiment.execute import Call, RunFailed, execute, record_infeasible
-from robustfl_bench.experiment.plan import InfeasibleError
+from robustfl_bench.errors import ConfigError, DataError, Interrupted, near
+from robustfl_bench.experiment.execute import Call, RunFailed, execute, note, record_infeasible
+from robustfl_bench.experiment.plan import InfeasibleError, plan
 from robustfl_bench.results.store import RunLocked
 
 _EXPECTED = (HydraException, OmegaConfBaseException, ConfigError, DataError, Interrupted, RunFailed, RunLocked, OSError)
 
-_TRACEBACKS = os.environ.get("HYDRA_FULL_ERROR") == "1"  # what the user set, before main sets it for hydra
+_asked = ContextVar[str | None]("HYDRA_FULL_ERROR", default=None)  # as the user set it, before main sets it for hydra
+_SAID = set[str]()  # notes of this command
 
 ConfigStore.instance().store(name="settings", node=Schema)
 register()
@@ -38,17 +42,24 @@ register()
 def _job(cfg: DictConfig) -> float:
     """One run; in a sweep, what cannot be run is reported and recorded, and the other runs go on."""
     runtime = HydraConfig.get()
-    call = _call(runtime, cfg)
+    sweep = runtime.mode == RunMode.MULTIRUN
     try:
-        if runtime.mode != RunMode.MULTIRUN:
+        call = _call(runtime, cfg)
+        if not sweep:
             _refuse_sweep(runtime)
-        return execute(cfg, call)
-    except _EXPECTED as error:
-        if runtime.mode != RunMode.MULTIRUN:
+        try:
+            return execute(cfg, call, note=_note_once)
+        except InfeasibleError as error:
+            if sweep:
+                record_infeasible(error, call)
+            raise
+    except Exception as error:
+        if not sweep:
+            if _asked.get() == "1":
+                raise
             sys.exit(report(error))  # past hydra, which would print a line of its own
-        where = f"[{' '.join(call.overrides)}]"
+        where = f"[{shlex.join(runtime.overrides.task)}]"
         if isinstance(error, InfeasibleError):
-            record_infeasible(error, call)
             say(f"infeasible: {error}  {where}")
         elif isinstance(error, RunLocked):
             say(f"skipped: {error}")
@@ -58,12 +69,40 @@ def _job(cfg: DictConfig) -> float:
     return float("nan")
 
 
+def _note_once(line: str) -> None:
+    """Say in a sweep but once what holds for many of its runs."""
+    if line not in _SAID:
+        note(line)
+        _SAID.add(line)
+
+
 def compose(overrides: Sequence[str]) -> tuple[DictConfig, Call]:
-    """The config that these overrides make, and how it was asked for; raises what ``explain`` explains."""
+    """The config that these overrides make, and how it was asked for; checked as the command checks it.
+
+    Raises what ``explain`` explains.
+    """
+    _check_choices(overrides)
     with hydra.initialize_config_dir(str(CONF), version_base="1.3"):
         cfg = hydra.compose("config", overrides=stored.expand(overrides, _store), return_hydra_config=True)
+    _refuse_sweep(cfg.hydra)
     config = OmegaConf.masked_copy(cfg, [str(key) for key in cfg if key != "hydra"])
+    plan(config)
     return config, _call(cfg.hydra, config)
+
+
+def _check_choices(arguments: Sequence[str]) -> None:
+    """Raise ConfigError when a config group is given something else than the names of options."""
+    overrides = [argument for argument in arguments if "=" in argument and not argument.startswith("-")]
+    for override in OverridesParser.create().parse_overrides(overrides):
+        group = override.key_or_group
+        if (group not in GROUPS and group.split("/")[0] not in presets.PRESETS) or override.is_delete():
+            continue
+        value = override.value()
+        sweeps = isinstance(value, ChoiceSweep)
+        for name in value.list if sweeps else [value]:  # type: ignore[union-attr]
+            several = isinstance(name, list) and name and override.package is None and options.has_places(group)
+            if not all(isinstance(one, str | QuotedString) for one in (name if several else [name])):
+                raise ConfigError(f"{group} takes the name of an option, got {override.get_value_element_as_str()}")
 
 
 def _call(runtime: Any, cfg: DictConfig) -> Call:
@@ -103,9 +142,14 @@ def main() -> None:
 
     With HYDRA_FULL_ERROR=1 in the environment errors show their tracebacks.
     """
+    asked = os.environ.get("HYDRA_FULL_ERROR")
+    _asked.set(asked)
     os.environ["HYDRA_FULL_ERROR"] = "1"  # hydra hands errors over instead of printing them
     try:
-        sys.argv[1:] = stored.expand(sys.argv[1:], _store)
+        _SAID.clear()
+        _check_choices(sys.argv[1:])
+        expanded = stored.expand(sys.argv[1:], _store)
+        sys.argv[1:] = sorted(expanded, key=lambda word: word not in ("-m", "--multirun"))  # hydra wants it first
         _job()
     except BrokenPipeError:  # the reader of our output has gone, as in `robustfl-bench --help | head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -114,9 +158,14 @@ def main() -> None:
         say("interrupted; the same command goes on from the last checkpoint")
         sys.exit(130)
     except Exception as error:
-        if _TRACEBACKS:
+        if asked == "1":
             raise
         sys.exit(report(error))
+    finally:
+        if asked is None:
+            del os.environ["HYDRA_FULL_ERROR"]
+        else:
+            os.environ["HYDRA_FULL_ERROR"] = asked
 
 
 def report(error: Exception) -> int:
@@ -134,8 +183,9 @@ def say(message: str) -> None:
 def explain(error: Exception) -> str:
     """One line: what was wrong, what was expected, what to do."""
     if isinstance(error, MissingConfigException) and error.options is not None and error.missing_cfg_file:
-        group, _, name = error.missing_cfg_file.rpartition("/")
-        return f"unknown {group} {name!r}{_near(name, error.options)}; there are: {', '.join(error.options)}"
+        group, _, name = error.missing_cfg_file.partition("/")
+        known = presets.names(group) if group in presets.PRESETS else error.options
+        return f"unknown {group} {name!r}{near(name, known)}; there are: {', '.join(known)}"
     if not isinstance(error, _EXPECTED):
         line = " ".join(str(error).split())
         return f"{type(error).__name__}: {line} (HYDRA_FULL_ERROR=1 shows where)"
@@ -151,15 +201,12 @@ def explain(error: Exception) -> str:
             if match[1] in (known := _settings()):
                 group = match[1].split(".")[0]
                 return f"the chosen option of {group} has no setting {match[1]!r}; take another {group}=... with it"
-            return f"no setting {match[1]!r}{_near(match[1], known)}; robustfl-bench --cfg job shows all"
+            return f"no setting {match[1]!r}{near(match[1], known)}; robustfl-bench --cfg job shows all"
+        if match := re.search(r"Could not delete from config. '([^']+)' does not exist", text):
+            return f"no setting {match[1]!r} to delete{near(match[1], _settings())}"
         if error.__cause__ is not None and not isinstance(error, MissingConfigException):
             text = f"{text}: {' '.join(str(error.__cause__).split())}"
     return text.split(" object_type=")[0].split(" full_key: ")[0].removeprefix("Error merging override ")
-
-
-def _near(word: str, known: Sequence[str]) -> str:
-    close = difflib.get_close_matches(word, list(known), n=3)
-    return f" (did you mean {' or '.join(close)}?)" if close else ""
 
 
 def _settings() -> list[str]:
@@ -167,7 +214,9 @@ def _settings() -> list[str]:
     keys = {*SCALARS, *GROUPS}
     for group in GROUPS:
         for name in options.names(group):
-            keys |= {f"{group}.{key}" for key, _ in options.flatten(options.option(group, name)) if key[0] != "_"}
+            keys |= {
+                f"{group}.{key}" for key, _ in options.flatten(options.chosen(group, name)) if "_target_" not in key
+            }
     return sorted(keys)
 
 

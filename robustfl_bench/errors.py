@@ -1,6 +1,8 @@
-"""The two errors that a user can mend, and the checks of fields that raise them; imports nothing heavy."""
+"""The errors that a run ends with, and the checks of fields that raise one; imports nothing heavy."""
 
+import difflib
 import sys
+from collections.abc import Iterable
 from types import SimpleNamespace
 from typing import Any, get_type_hints
 
@@ -13,8 +15,26 @@ class DataError(RuntimeError):
     """Data are missing or damaged; one line says which, and what to do (exit code 3)."""
 
 
+class BrokenContract(TypeError):
+    """A part returned something else than its base class promises; one line names the part (exit code 1)."""
+
+
+class Diverged(Exception):
+    """A model diverged in round ``round`` (from 1): a result, which is recorded as such (exit code 0)."""
+
+    def __init__(self, round: int, reason: str) -> None:
+        super().__init__(f"diverged in round {round}: {reason}")
+        self.round = round
+
+
 class Interrupted(RuntimeError):
     """A run was cut off from outside; its checkpoints are good and the same command goes on (exit code 1)."""
+
+
+def near(word: str, known: Iterable[str]) -> str:
+    """`` (did you mean a or b?)`` of the known words that are like ``word``; empty when none is."""
+    close = difflib.get_close_matches(word, sorted(known), n=3)
+    return f" (did you mean {' or '.join(close)}?)" if close else ""
 
 
 def check_fields(rule: Any, **bounds: tuple[float, float]) -> None:
@@ -25,7 +45,7 @@ def check_fields(rule: Any, **bounds: tuple[float, float]) -> None:
     """
     for name, (low, high) in bounds.items():
         value = getattr(rule, name)
-        wanted = _type_of_field(type(rule), name)
+        wanted = type_of_field(type(rule), name)
         whole, optional = wanted in (int, int | None), wanted in (int | None, float | None)
         if value is None and optional:
             continue
@@ -37,7 +57,7 @@ def check_fields(rule: Any, **bounds: tuple[float, float]) -> None:
             raise ConfigError(f"{name} must be {limits}, got {value!r}")
 
 
-def _type_of_field(cls: type, name: str) -> Any:
+def type_of_field(cls: type, name: str) -> Any:
     """The annotation of a field, evaluated where its class wrote it as a string (``from __future__ import ...``)."""
     owner = next(base for base in cls.__mro__ if name in vars(base).get("__annotations__", {}))
     annotation = vars(owner)["__annotations__"][name]

@@ -2,13 +2,19 @@
 
 import json
 import os
+import re
 import signal
 import stat
+import subprocess
+import sys
 import time
 from pathlib import Path
 
 import pytest
 
+from robustfl_bench import cli
+from robustfl_bench.config import presets
+from robustfl_bench.errors import ConfigError
 from tests.conftest import Bench, config_of, contents, run_folders, start
 
 SMALL = ("rounds=3", "num_clients=10")
@@ -19,7 +25,7 @@ MISTAKES = [
     (["sed=1"], 2, ["no setting 'sed' (did you mean seed?)"]),
     (["aggregator=krum", "aggregator.num_selectd=2"], 2, ["did you mean aggregator.num_selected"]),
     (["aggregator=average", "aggregator.p_min=0"], 2, ["the chosen option of aggregator has no setting"]),
-    (["+bogus=1"], 2, ["no setting bogus"]),
+    (["+bogus=1"], 2, ["no setting 'bogus'"]),
     (["+aggregator.bogus=1"], 2, ["aggregator: no option 'bogus'"]),
     (["rounds=ten"], 2, ["rounds=ten", "could not be converted to Integer"]),
     (["aggregator=mkrum", "aggregator.num_selected=ten"], 2, ["must be a whole number or null, got 'ten'"]),
@@ -38,6 +44,37 @@ MISTAKES = [
     (["server_data.samples_per_class=9999", "aggregator=boba"], 2, ["samples_per_class=9999 but class 0 has"]),
     (["aggregator._target_=nowhere.Nothing"], 2, ["aggregator:", "nowhere"]),
     (["dataset=mnist", "data_dir=absent"], 3, ["mnist", "robustfl-data prepare mnist"]),
+    (["aggregator=5"], 2, ["aggregator takes the name of an option, got 5"]),
+    (["aggregator=[krum]"], 2, ["aggregator takes the name of an option, got [krum]"]),
+    (["dataset=true"], 2, ["dataset takes the name of an option"]),
+    (["server_data.corruption=abc"], 2, ["no setting 'server_data.corruption' (did you mean server_data.corruption."]),
+    (
+        ["attack=ipm", "num_byzantine=1000000000"],
+        2,
+        ["n=1000000010", "d=55210", "lower num_byzantine"],
+    ),
+    (["model.hidden=[1000000000]"], 2, ["n=10", "d=75000000010", "lower model.hidden (now 1000000000)"]),
+    (["model.hidden=[100000000000000000000]"], 2, ["model Mlp cannot be built for digits"]),
+    (["model.hidden=5"], 2, ["model.hidden must be a list, each a whole number, got 5"]),
+    (["num_threads=1000000000"], 2, ["num_threads must be null (chosen here) or in [1, 1024], got 1000000000"]),
+    (
+        ["participation=0.001"],
+        2,
+        ["of 14 clients leaves no client in a round; take at least 0.071"],
+    ),
+    (["num_byzantine_declared=15"], 2, ["num_byzantine_declared=15 is more than all 14 clients"]),
+    (["results_dir="], 2, ["results_dir must name a folder, got ''"]),
+    (["device=cuda:x"], 2, ["device must be one of", "got 'cuda:x'"]),
+    (["num_clients=-1"], 2, ["num_clients must be >= 1, got -1"]),
+    (["~seed"], 2, ["a run needs seed"]),
+    (["+settin=boba/mnist"], 2, ["no setting 'settin' (did you mean setting?)"]),
+    (["+setting=boba/minst"], 2, ["unknown setting 'boba/minst' (did you mean boba/mnist"]),
+    (["~aggregatr"], 2, ["no setting 'aggregatr' to delete (did you mean aggregator"]),
+    (["aggregator=krum", "+aggregator.num_selectd=2"], 2, ["no option 'num_selectd' (did you mean num_selected?)"]),
+    (["aggregator._target_=robustfl_bench.aggregators.krum.Krumm"], 2, ["has no 'Krumm' (did you mean Krum?)"]),
+    (["aggregator=b_krum", "aggregator.rule=5"], 2, ["aggregator.rule must be a subclass of"]),
+    (["dataset.scaling=${nowhere}"], 2, ["nowhere"]),
+    (["attack=label_flip"], 2, ["LabelFlip trains on the Byzantine clients' own data, but added clients hold none"]),
     (["results_dir=/proc/nowhere"], 1, ["cannot write", "results_dir"]),
 ]
 
@@ -196,3 +233,158 @@ def test_a_run_that_another_process_writes_is_left_alone(bench: Bench, tmp_path:
 def test_help_and_config_are_shown(bench: Bench) -> None:
     assert "aggregator" in bench("--help").out
     assert "num_byzantine_declared" in bench("--cfg", "job").out
+
+
+# --- notes, memory, and configs of somebody else ----------------------------------------------------------------------
+
+NOTES = [
+    (["eval_every=9"], "eval_every=9 is more than rounds=1: only the last is evaluated"),
+    (["participation=0.1"], "participation=0.1 leaves 1 of 10 clients in a round"),
+    (["attack=ipm", "num_byzantine=10"], "10 Byzantine clients against 10 honest: no rule promises anything"),
+    (["attack=ipm", "num_byzantine=6", "byzantine_placement=replace"], "6 Byzantine clients against 4 honest"),
+]
+
+
+@pytest.mark.parametrize(("overrides", "phrase"), NOTES, ids=[" ".join(case[0]) for case in NOTES])
+def test_what_may_not_be_meant_is_said_once_and_run(bench: Bench, overrides: list[str], phrase: str) -> None:
+    outcome = bench("rounds=1", "num_clients=10", "model.hidden=[4]", "-m", "seed=0,1", *overrides)
+    assert outcome.code == 0 and outcome.out.count("result: ") == 2
+    (line,) = outcome.err.splitlines()
+    assert line.startswith(f"note: {phrase}")
+
+
+def test_compose_checks_what_the_command_checks() -> None:
+    for overrides, phrase in (
+        (["lr=-1"], "lr must be > 0"),
+        (["aggregator=5"], "aggregator takes the name of an option, got 5"),
+        (["aggregator=krum", "num_clients=3"], "Krum needs n > 2f"),
+        (["+experiment=demo"], "add -m to make them all"),
+    ):
+        with pytest.raises(ConfigError, match=re.escape(phrase)):
+            cli.compose(overrides)
+    cfg, call = cli.compose(["aggregator=krum", "seed=3"])
+    assert cfg.seed == 3 and call.command == "robustfl-bench aggregator=krum seed=3"
+
+
+def test_the_option_for_sweeps_may_stand_anywhere(bench: Bench) -> None:
+    outcome = bench("rounds=1", "model.hidden=[4]", "-m", "seed=0,1", "num_clients=5")
+    assert outcome.code == 0 and outcome.out.count("result: ") == 2, outcome.err
+
+
+def test_printed_overrides_are_quoted_for_a_shell(bench: Bench) -> None:
+    outcome = bench("-m", *SMALL, "model.hidden=[4,4]", "aggregator=krum", "num_byzantine_declared=9,8")
+    assert outcome.err.count("infeasible: ") == 2
+    assert outcome.err.count("'model.hidden=[4,4]'") == 2
+
+
+def foreign(folder: Path, **changed: object) -> Path:
+    """A run folder of somebody else, made by our defaults but for what is changed."""
+    config = presets.defining(presets.resolve([*SMALL, "model.hidden=[4]"]).config) | changed
+    folder.mkdir()
+    (folder / "config.yaml").write_text(json.dumps(config))
+    return folder
+
+
+DANGERS = [
+    ("aggregator", {"_target_": "os.system", "command": "touch called"}, "builds aggregator by os.system"),
+    ("aggregator", {"_target_": "robustfl_bench.cli.os.system", "command": "touch called"}, "cannot import"),
+    ("aggregator", {"_target_": "robustfl_bench.cli.say", "message": "called"}, "must be a subclass of"),
+    (
+        "aggregator",
+        {
+            "_target_": "robustfl_bench.aggregators.pre_aggregated.PreAggregated",
+            "pre_aggregation": {"_target_": "subprocess.run", "args": ["touch", "called"]},
+        },
+        "builds aggregator.pre_aggregation by subprocess.run",
+    ),
+    (
+        "model",
+        {"_target_": "robustfl_bench.models.mlp.Mlp", "hidden": [{"_target_": "os.mkdir", "path": "called"}]},
+        "builds model.hidden[0] by os.mkdir",
+    ),
+    ("aggregator", {"_target_": "robustfl_bench.attacks.none.NoAttack"}, "must be a subclass of"),
+    (
+        "aggregator",
+        {"_target_": "robustfl_bench.aggregators.coomed.CooMed", "_partial_": True},
+        "no option '_partial_'",
+    ),
+    ("aggregator", {"_target_": "robustfl_bench.aggregators.coomed.CooMed", "_args_": [1]}, "no option '_args_'"),
+    ("aggregator", {"_target_": ["os.system"]}, "is no class"),
+    ("precision", "${oc.env:HOME}", "is an interpolation"),
+]
+
+
+@pytest.mark.parametrize("form", ["rerun", "reference"])
+@pytest.mark.parametrize(("group", "content", "phrase"), DANGERS, ids=[f"{case[0]} {case[2]}" for case in DANGERS])
+def test_a_config_of_somebody_else_calls_nothing(
+    bench: Bench, tmp_path: Path, form: str, group: str, content: object, phrase: str
+) -> None:
+    foreign(tmp_path / "theirs", **{group: content})
+    outcome = bench(f"{form}=theirs", "results_dir=made", "data_dir=.")
+    if form == "rerun" or group != "aggregator":  # the reference has a rule of our own
+        assert outcome.code == 2 and len(outcome.err.splitlines()) == 1 and phrase in outcome.err, outcome.err
+        assert not (tmp_path / "made").exists()
+    else:
+        assert outcome.code == 0, outcome.err
+    assert not (tmp_path / "called").exists()
+
+
+def test_aliases_that_stand_for_billions_of_values_are_refused(bench: Bench, tmp_path: Path) -> None:
+    folder = foreign(tmp_path / "theirs")
+    lines = ["a0: &a0 [1,1]", *(f"a{i}: &a{i} [*a{i - 1},*a{i - 1}]" for i in range(1, 40))]
+    model = "".join(f"  {line}\n" for line in ("_target_: robustfl_bench.models.mlp.Mlp", *lines))
+    (folder / "config.yaml").write_text(f"dataset: {{}}\naggregator: {{}}\nmodel:\n{model}")
+    outcome = bench("rerun=theirs")
+    assert outcome.code == 2 and "10000 values" in outcome.err and len(outcome.err.splitlines()) == 1
+
+
+OWN_RULE = """
+from dataclasses import dataclass
+from robustfl_bench.aggregators.average import Average
+
+open("imported", "w").close()
+
+@dataclass(frozen=True)
+class Mine(Average):
+    pass
+"""
+
+
+def test_parts_of_other_packages_are_built_when_the_user_allows_them(
+    bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "my_rules_allowed.py").write_text(OWN_RULE)
+    monkeypatch.syspath_prepend(tmp_path)
+    foreign(tmp_path / "theirs", aggregator={"_target_": "my_rules_allowed.Mine"})
+    refused = bench("rerun=theirs")
+    assert refused.code == 2 and "if you trust it, add allow=my_rules_allowed" in refused.err
+    assert not (tmp_path / "imported").exists(), "nothing of it was even imported"
+    assert bench("rerun=theirs", "allow=other").err.strip().endswith("add allow=[other,my_rules_allowed]")
+    assert bench("rerun=theirs", "allow=7").code == 2
+    allowed = bench("rerun=theirs", "allow=[other,my_rules_allowed]")
+    assert allowed.code == 0, allowed.err
+    ((_, folder),) = run_folders(tmp_path / "results").items()
+    summary = json.loads((folder / "summary.json").read_text())
+    assert summary["command"] == "robustfl-bench rerun=theirs 'allow=[other,my_rules_allowed]'"
+    own = bench(*SMALL, "model.hidden=[4]", "~aggregator.weighted", "aggregator._target_=my_rules_allowed.Mine")
+    assert own.code == 0 and own.out.startswith("stored result"), own.err  # the user's own words need no permission
+
+
+@pytest.mark.parametrize(
+    "module", ["robustfl_bench", "robustfl_bench.ring", "robustfl_bench.results", "robustfl_bench.datasets"]
+)
+def test_an_interrupt_while_modules_are_imported_is_one_line(tmp_path: Path, module: str) -> None:
+    name = {"robustfl_bench": "bench"}.get(module, module.rpartition(".")[2]).replace("datasets", "data")
+    slow = (
+        "import sys, builtins, os, signal\n"
+        "real, sent = builtins.__import__, []\n"
+        "def tell(name, *rest):\n"
+        "    if not sent and name.startswith('robustfl_bench.') and name != 'robustfl_bench.entry':\n"
+        "        sent.append(name); os.kill(os.getpid(), signal.SIGINT)\n"
+        "    return real(name, *rest)\n"
+        "builtins.__import__ = tell\n"
+        f"from robustfl_bench.entry import {name}\n"
+        f"sys.argv = ['command', 'list']\n{name}()\n"
+    )
+    ended = subprocess.run([sys.executable, "-c", slow], cwd=tmp_path, capture_output=True, text=True, timeout=120)
+    assert (ended.returncode, ended.stderr, ended.stdout) == (130, "interrupted\n", "")

@@ -33,7 +33,7 @@ NEEDS = {
     "dataset=shakespeare": ["model=lstm"],
     "dataset=shakespeare_leaf": ["model=lstm"],
 }
-ROOM = ["num_clients=40", "num_byzantine=2", "attack=ipm"]
+ROOM = ["num_clients=40", "num_byzantine=2", "attack=ipm", "byzantine_placement=replace"]
 
 
 def composed(*overrides: str) -> Any:

@@ -521,7 +521,7 @@ def test_every_table_can_be_made_of_the_summary_file(
     make_run(results, "average", "none accuracy", table=ONE.name, recall=(1.0, 0.30000000000000004))
     path = tmp_path / "runs.csv"
     code, out, err = run_cli(capsys, "export", "--summary", path, "--results-dir", results)
-    assert (code, out, err) == (0, f"{path}: 16 runs\n", "")
+    assert (code, out, err) == (0, f"{path}: 16 runs\nof 16 runs, 16 with code that is not recorded\n", "")
     for name in (TWO.name, ONE.name):
         for form in ("text", "csv", "latex"):
             _, direct, _ = run_cli(capsys, "table", name, "--format", form, "--results-dir", results)
@@ -563,7 +563,7 @@ def test_a_summary_file_is_not_overwritten_by_less(
     assert (code, err.count("\n")) == (2, 1) and "holds 15 runs that would be lost" in err and f"--from {path}" in err
     assert path.read_bytes() == before
     code, out, _ = run_cli(capsys, "export", "--summary", path, "--from", path, "--results-dir", later)
-    assert (code, out) == (0, f"{path}: 16 runs\n")
+    assert (code, out) == (0, f"{path}: 16 runs\nof 16 runs, 16 with code that is not recorded\n")
     _, out, _ = run_cli(capsys, "table", TWO.name, "--from", path, "--results-dir", results)
     assert "agreement: 7 of 10 compared" in out, "a run that is in both counts once"
 

@@ -237,6 +237,8 @@ GOLDEN = """\
 Test accuracy, last round [%]; mean (sample sd) over 1 to 2 seeds
 dataset=digits, model=mlp, rounds=4, num_clients=10
 differs with the aggregator or attack: num_byzantine: 0 (none), 2 (ipm, lie)
+data: not recorded
+of 9 runs, 9 with code that is not recorded
 
 aggregator / attack [%]  none        ipm         lie             worst
 ----------------------------------------------------------------------

@@ -81,7 +81,8 @@ def test_a_result_of_changed_code_of_ones_own_is_named_and_made_again(tmp_path: 
     second, errors = run()
     old = first.removeprefix("result: ").split("  ")[0]
     assert second.startswith("result: ") and second != first
-    assert errors.startswith(f"stored result not used: {old} was made with other code of aggregator (own_rule.Vote);")
+    expected = f"note: stored result not used: {old} was made with other code of aggregator (own_rule.Vote);"
+    assert errors.startswith(expected)
     assert run()[0] == f"stored {second}"
 
 
@@ -89,10 +90,10 @@ def test_a_result_of_other_code_of_the_package_is_answered_and_says_so(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first = bench(*SMALL)
-    monkeypatch.setattr(machine, "package_digest", lambda: "1" * 64)
+    monkeypatch.setattr(provenance, "package_digest", lambda: "1" * 64)
     second = bench(*SMALL)
     assert second.out == f"stored {first.out}"
-    assert second.err.startswith("made with other code of robustfl_bench: ") and second.err.count("\n") == 1
+    assert second.err.startswith("note: made with other code of robustfl_bench: ") and second.err.count("\n") == 1
 
 
 def test_code_without_a_commit_has_its_version_and_digest(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -178,7 +179,7 @@ def test_a_damaged_result_is_named_and_made_again(
         (folder / name).write_bytes(change((folder / name).read_bytes()))
     outcome = bench(*SMALL)
     assert outcome.code == 0 and outcome.out.startswith("result: ")
-    assert outcome.err.startswith("stored result not used: ") and told in outcome.err
+    assert outcome.err.startswith("note: stored result not used: ") and told in outcome.err
     assert contents(tmp_path / "results") == contents(tmp_path / "whole")
     assert bench(*SMALL).out.startswith("stored result: ")
 
@@ -267,7 +268,7 @@ def test_a_full_disk_is_named_with_a_remedy_and_the_run_goes_on_later(bench: Ben
         text=True,
         preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000)),  # a checkpoint has 1.6 MB
     )
-    (line,) = [line for line in full.stderr.splitlines() if line.startswith("error")]
+    (line,) = [line for line in full.stderr.splitlines() if line.startswith("error")] or [full.stderr]
     folder = the_folder(tmp_path / "results")
     assert full.returncode == 1
     assert line.startswith(f"error: cannot write results/runs/{folder.name}/checkpoint.pt: ") and "free" in line

@@ -100,10 +100,16 @@ def chosen(group: str, written: str, nested: tuple[tuple[str, str], ...] = (), s
 
 def listed(written: str) -> list[str]:
     """The options that ``krum``, or a list such as ``[clipping,nnm]``, stands for."""
-    names = parse(written)
-    return [str(name) for name in names] if isinstance(names, list) else [written]
+    is_list = written.startswith("[") and written.endswith("]")
+    return [name.strip() for name in written[1:-1].split(",")] if is_list else [written]
 
 
+def has_places(group: str) -> bool:
+    """Whether several options of a group can be chosen at once, each with a place of its own."""
+    return any(_place(group, name, HERE) for name in names(group))
+
+
+@cache
 def _place(group: str, name: str, search: Search) -> str | None:
     """The key of its group to which an option's content goes, None for the group itself."""
     file = find(f"{group}/{name}", search)
@@ -142,6 +148,11 @@ def interpolated(value: Any) -> str | None:
     """The key that a value stands for: ``num_byzantine`` for ``${num_byzantine}``; None for a plain value."""
     found = re.fullmatch(r"\$\{(\w+)\}", value) if isinstance(value, str) else None
     return found[1] if found else None
+
+
+def refers(value: Any) -> bool:
+    """Whether a value, or a part of it, stands for something else: ``${...}``."""
+    return isinstance(value, str) and "${" in value
 
 
 def as_override(key: str, value: Any) -> str:

@@ -1,15 +1,15 @@
 """The parts that make up a run: one field for each config group."""
 
 from dataclasses import dataclass, fields
-from typing import Any, get_args, get_type_hints
+from typing import get_args, get_type_hints
 
+from robustfl_bench.abilities import Part
 from robustfl_bench.interfaces import (
     Aggregator,
     Attack,
     Augmentation,
     Clustering,
     Communication,
-    ConfigError,
     Corruption,
     Dataset,
     LocalUpdate,
@@ -45,11 +45,8 @@ class Parts:
 GROUPS = tuple(field.name for field in fields(Parts))
 
 
-def check_kind(group: str, part: Any) -> None:
-    """Raise ConfigError unless ``part`` is of the class that the config group takes."""
-    kind = get_type_hints(Parts)[group]
-    if not isinstance(part, kind):
-        wanted, got = (get_args(kind) or (kind,))[0], type(part)
-        raise ConfigError(
-            f"{group} must be a subclass of {wanted.__module__}.{wanted.__name__}, got {got.__module__}.{got.__name__}"
-        )
+def kind(group: str) -> tuple[type[Part], bool]:
+    """The class that the parts of a config group are of, and whether a run can do without one."""
+    wanted = get_type_hints(Parts)[group]
+    classes = get_args(wanted)
+    return (classes[0], True) if classes else (wanted, False)

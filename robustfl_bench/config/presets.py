@@ -11,16 +11,15 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
-from typing import Any
-
-import yaml
+from types import NoneType
+from typing import Any, get_args
 
 from robustfl_bench.config import options
-from robustfl_bench.config.options import HERE, Search
+from robustfl_bench.config.options import CONF, HERE, Search
 from robustfl_bench.config.parts import GROUPS
 from robustfl_bench.config.resolvers import BY_ROOT, PLAIN, is_attacked
 from robustfl_bench.config.settings import DEFINING, SCALARS, Settings
-from robustfl_bench.errors import ConfigError
+from robustfl_bench.errors import ConfigError, near
 
 PRESETS = ("setting", "method", "threat", "experiment")
 """Groups whose options change settings of other groups; on the command line they take a ``+``."""
@@ -29,7 +28,17 @@ UNHASHED = ("num_byzantine_declared",)  # rules hold it themselves, where they u
 
 _CHAIN = "robustfl_bench.pre_aggregations.chain.Chain"
 _INNERMOST = re.compile(r"\$\{([^${}]*)\}")
-_FLOATS = {field.name for field in fields(Settings) if field.type in (float, "float")}
+_TYPES = {field.name: field.type for field in fields(Settings)}
+_DIGITS = r"(?:0|[1-9](?:_?\d)*)"
+_WHOLE = re.compile(rf"[+-]?{_DIGITS}")
+_POINT = rf"(?:{_DIGITS}?\.\d(?:_?\d)*|{_DIGITS}\.)"
+_NUMBER = re.compile(rf"[+-]?(?:{_POINT}|(?:{_DIGITS}|{_POINT})[eE][+-]?\d(?:_?\d)*|[iI][nN][fF]|[nN][aA][nN])")
+
+
+def names(group: str) -> list[str]:
+    """The presets of a group, such as ``boba/mnist``, in alphabetical order."""
+    folder = CONF / group
+    return sorted(str(path.relative_to(folder).with_suffix("")) for path in folder.rglob("*.yaml"))
 
 
 @dataclass(frozen=True)
@@ -56,9 +65,12 @@ def resolve(overrides: Sequence[str], search: Search = HERE) -> Resolved:
     given = _parsed(overrides)
     choices, tree, _ = _composed(given, search)
     config = {key: tree.get(key) or None if key in GROUPS else tree[key] for key in (*SCALARS, *GROUPS)}
-    resolved = chained(_interpolated(config, config))
-    for name in _FLOATS:
-        resolved[name] = float(resolved[name]) if isinstance(resolved[name], int) else resolved[name]
+    config |= {name: _typed(name, config[name]) for name in SCALARS if not options.refers(config[name])}
+    try:
+        resolved = chained(_interpolated(config, config))
+    except RecursionError:
+        raise ConfigError("settings refer to each other in a circle") from None
+    resolved |= {name: _typed(name, resolved[name]) for name in SCALARS}
     return Resolved(tuple(overrides), resolved, choices)
 
 
@@ -87,7 +99,7 @@ def chained(config: Mapping[str, Any]) -> dict[str, Any]:
     Their order is part of the identity, and mappings have none there.
     """
     steps = config.get("pre_aggregation") or {}
-    if not steps or "_target_" in steps:
+    if not steps or not isinstance(steps, Mapping) or "_target_" in steps:
         return dict(config)
     parts = list(steps.values())
     return {**config, "pre_aggregation": parts[0] if len(parts) == 1 else {"_target_": _CHAIN, "steps": parts}}
@@ -150,7 +162,8 @@ def _composed(
     """The options chosen, the tree of settings with interpolations as written, and what presets sweep."""
     groups, scalars = options.defaults()
     presets = {key.lstrip("+"): name for key, name in given.items() if key.lstrip("+").split("/")[0] in PRESETS}
-    chosen = {key: name for key, name in given.items() if key in groups and not (swept and len(_values(name)) > 1)}
+    single = {key: name for key, name in given.items() if not (swept and len(_values(name)) > 1)}
+    chosen = {key: _named(read_value(name)) for key, name in single.items() if key in groups}
     bodies: list[Mapping[str, Any]] = []
     for group, name in presets.items():
         if not (swept and len(_values(name)) > 1):
@@ -178,26 +191,30 @@ def _composed(
         plain = key.lstrip("+")
         if key in groups or "@" in key or plain.split("/")[0] in PRESETS or (swept and len(_values(value)) > 1):
             continue
-        _set(tree, plain, _value(value), new=key.startswith("+"))
+        _set(tree, plain, read_value(value), new=key.startswith("+"))
     return choices, tree, params
+
+
+def _named(value: Any) -> str:
+    """The option, or the list of options, that a value chooses, as ``krum`` or ``[clipping,nnm]``."""
+    return f"[{','.join(map(str, value))}]" if isinstance(value, list) else str(value)
 
 
 def _option(group: str, name: str, nested: tuple[tuple[str, str], ...], search: Search) -> dict[str, Any]:
     try:
         return options.chosen(group, name, nested, search)
-    except FileNotFoundError:
-        unknown = next(one for one in options.listed(name) if not options.exists(group, one, search))
-        raise ConfigError(
-            f"unknown {group} {unknown!r}; there are: {', '.join(options.names(group, search))}"
-        ) from None
+    except (OSError, ValueError):  # also of a name that no file can have
+        known = options.names(group, search)
+        unknown = next(one for one in options.listed(name) if one not in known)
+        raise ConfigError(f"unknown {group} {unknown!r}{near(unknown, known)}; there are: {', '.join(known)}") from None
 
 
 def _preset(path: str, search: Search) -> Mapping[str, Any]:
     try:
         return options.load(path, search)
-    except FileNotFoundError:
+    except (OSError, ValueError):
         group, _, name = path.partition("/")
-        raise ConfigError(f"unknown {group} {name!r}") from None
+        raise ConfigError(f"unknown {group} {name!r}{near(name, names(group))}") from None
 
 
 def _entries(group: str, name: str, search: Search) -> Iterator[tuple[str, str, str]]:
@@ -212,7 +229,7 @@ def _entries(group: str, name: str, search: Search) -> Iterator[tuple[str, str, 
         else:
             ((key, value),) = entry.items()
             kind = "override" if key.startswith("override ") else "preset"
-            yield kind, key.removeprefix("override ").strip().removeprefix("/"), str(value)
+            yield kind, key.removeprefix("override ").strip().removeprefix("/"), _named(value)
 
 
 def _visit(group: str, name: str, search: Search, bodies: list[Mapping[str, Any]]) -> None:
@@ -245,15 +262,41 @@ def _set(tree: dict[str, Any], key: str, value: Any, new: bool) -> None:
         node[name] = dict(node[name])
         node = node[name]
     if last not in node and not new:
-        raise ConfigError(f"no setting {key!r}")
+        raise ConfigError(f"no setting {key!r}{near(last, map(str, node))}")
     node[last] = value
 
 
-def _value(text: str) -> Any:
+def read_value(text: str) -> Any:
+    """The value that a word of the command line stands for: Hydra's grammar, not YAML's (``yes`` is a word)."""
+    text = text.strip()
+    inner = text[1:-1]
+    match text[:1] + text[-1:] if len(text) > 1 else "":
+        case "''" | '""':
+            return inner.replace(f"\\{text[0]}", text[0])
+        case "[]":
+            return [read_value(word) for word in _split(inner)] if inner.strip() else []
+        case "{}":
+            pairs = [word.partition(":") for word in _split(inner)] if inner.strip() else []
+            return {read_value(key): read_value(value) for key, _, value in pairs}
+    if (word := text.lower()) in ("null", "true", "false"):
+        return {"null": None, "true": True, "false": False}[word]
+    if _WHOLE.fullmatch(text):
+        return int(text)
+    return float(text) if _NUMBER.fullmatch(text) else re.sub(r"\\([\\()\[\]{}:=,\s])", r"\1", text)
+
+
+def _typed(name: str, value: Any) -> Any:
+    """The value of a scalar in its type, as OmegaConf converts it. Raises ConfigError."""
+    kinds = get_args(_TYPES[name]) or (_TYPES[name],)
+    if Any in kinds or (value is None and NoneType in kinds):
+        return value
+    kind = kinds[0]
     try:
-        return options.parse(text)
-    except yaml.YAMLError:
-        return text
+        if type(value) in {int: (int, str), float: (int, float, str), str: (str, int, float, bool)}[kind]:
+            return kind(value)
+    except ValueError:
+        pass
+    raise ConfigError(f"{name} must be of type {kind.__name__}, got {value!r}")
 
 
 def _interpolated(value: Any, root: Mapping[str, Any]) -> Any:
@@ -275,7 +318,7 @@ def _expression(text: str, root: Mapping[str, Any]) -> Any:
     name, colon, written = text.partition(":")
     if not colon:
         return _looked_up(name, root)
-    arguments = [_value(word) for word in _split(written)]
+    arguments = [read_value(word) for word in _split(written)]
     if name == "oc.select":
         return _looked_up(arguments[0], root, *arguments[1:])
     if name in BY_ROOT:

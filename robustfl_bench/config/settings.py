@@ -1,6 +1,7 @@
 """The scalars of a run, typed and range-checked before anything is loaded."""
 
 import math
+import re
 from dataclasses import dataclass, fields, make_dataclass
 from typing import Any
 
@@ -14,6 +15,7 @@ DEVICES = ("auto", "cpu", "cuda")
 SCALES = ("quick", "paper")
 VARIANTS = ("fair", "published")
 LR_POLICIES = ("own", "shared")
+MOST_THREADS = 1024  # more end the process: the operating system refuses them
 
 
 @dataclass
@@ -30,6 +32,7 @@ class Defining:
     byzantine_placement: str
     byzantine_share_by: str
     participation: float
+    validation_share: float | None
     eval_every: int
     precision: str
 
@@ -44,6 +47,7 @@ class Execution:
     results_dir: str
     checkpoint_seconds: float
     origin: str | None
+    allow: Any
 
 
 @dataclass
@@ -72,7 +76,7 @@ class Settings(Switches, Execution, Defining):
                 ("num_byzantine", self.num_byzantine, 0, math.inf, ">= 0"),
                 ("num_byzantine_declared", self.num_byzantine_declared, 0, math.inf, ">= 0"),
                 ("eval_every", self.eval_every, 1, math.inf, ">= 1"),
-                ("num_threads", self.num_threads, 1, math.inf, "null (chosen for the machine) or >= 1"),
+                ("num_threads", self.num_threads, 1, MOST_THREADS, f"null (chosen here) or in [1, {MOST_THREADS}]"),
                 ("checkpoint_seconds", self.checkpoint_seconds, 0, math.inf, ">= 0"),
             )
             if value is not None and not low <= value <= high
@@ -81,6 +85,8 @@ class Settings(Switches, Execution, Defining):
             found.append(f"lr must be > 0, got {self.lr!r}")
         if not 0 < self.participation <= 1:
             found.append(f"participation must be in (0, 1], got {self.participation!r}")
+        if self.validation_share is not None and not 0 < self.validation_share < 1:
+            found.append(f"validation_share must be null or in (0, 1), got {self.validation_share!r}")
         for name, value, known in (
             ("precision", self.precision, PRECISIONS),
             ("byzantine_placement", self.byzantine_placement, PLACEMENTS),
@@ -91,13 +97,43 @@ class Settings(Switches, Execution, Defining):
         ):
             if value is not None and value not in known:
                 found.append(f"{name} must be one of {', '.join(known)}, got {value!r}")
-        if self.device.split(":")[0] not in DEVICES:
+        for name, folder in (("results_dir", self.results_dir), ("data_dir", self.data_dir)):
+            if folder is not None and not folder.strip():
+                found.append(f"{name} must name a folder, got {folder!r}")
+        if not re.fullmatch(rf"{'|'.join(DEVICES)}|cuda:\d+", self.device):
             found.append(f"device must be one of {', '.join(DEVICES)} or cuda:N, got {self.device!r}")
         if self.byzantine_placement == "replace" and self.num_byzantine >= self.num_clients:
             found.append(
                 f"num_byzantine={self.num_byzantine} leaves no honest client of num_clients={self.num_clients} "
                 "with byzantine_placement=replace"
             )
+        elif self.num_byzantine_declared > self.total_clients:
+            found.append(
+                f"num_byzantine_declared={self.num_byzantine_declared} is more than all {self.total_clients} clients"
+            )
+        if (
+            0 < self.participation <= 1
+            and self.total_clients > 0
+            and round(self.participation * self.total_clients) < 1
+        ):
+            found.append(
+                f"participation={self.participation:g} of {self.total_clients} clients leaves no client in a round; "
+                f"take at least {1 / self.total_clients:.2g}"
+            )
+        return found
+
+    def remarks(self) -> list[str]:
+        """What is allowed but may not be meant, one phrase each."""
+        found = []
+        if self.clients_per_round == 1 < self.total_clients:
+            found.append(
+                f"participation={self.participation:g} leaves 1 of {self.total_clients} clients in a round: "
+                "a rule has nothing to compare"
+            )
+        if (honest := self.total_clients - self.num_byzantine) <= self.num_byzantine:
+            found.append(f"{self.num_byzantine} Byzantine clients against {honest} honest: no rule promises anything")
+        if self.eval_every > self.rounds:
+            found.append(f"eval_every={self.eval_every} is more than rounds={self.rounds}: only the last is evaluated")
         return found
 
     @property

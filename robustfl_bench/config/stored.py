@@ -10,7 +10,7 @@ from typing import Any
 
 import yaml
 
-from robustfl_bench.config import options, presets
+from robustfl_bench.config import options, presets, targets
 from robustfl_bench.config.parts import GROUPS
 from robustfl_bench.config.settings import DEFINING
 from robustfl_bench.errors import ConfigError
@@ -37,9 +37,11 @@ def read(path: str | Path) -> dict[str, Any]:
 def expand(arguments: Sequence[str], store: Callable[[str, str, Mapping[str, Any]], None]) -> list[str]:
     """The arguments with ``rerun=FOLDER`` and ``reference=FOLDER`` replaced by presets, which ``store`` takes.
 
-    ``store`` is given group, name and content. A group that another argument chooses is left to that.
+    ``store`` is given group, name and content. A group that another argument chooses is left to that. Raises
+    ConfigError when a config would build a part of another package that ``allow=PACKAGE`` does not name.
     """
-    chosen = {argument.partition("=")[0].lstrip("+") for argument in arguments}
+    given = {key.lstrip("+"): value for key, _, value in (argument.partition("=") for argument in arguments)}
+    allowed = targets.packages(presets.read_value(given.get("allow", "null")))
     expanded = []
     for argument in arguments:
         form, equals, value = argument.partition("=")
@@ -48,9 +50,10 @@ def expand(arguments: Sequence[str], store: Callable[[str, str, Mapping[str, Any
             continue
         names = []
         for path in value.split(","):
-            config = {key: item for key, item in FORMS[form](read(path)).items() if key not in chosen}
+            config = {key: item for key, item in FORMS[form](read(path)).items() if key not in given}
+            targets.check_stored(config, allowed, path)
             name = f"config_{hashlib.sha256(path.encode()).hexdigest()[:8]}"  # hydra takes some digests for numbers
-            groups = [{f"override /{group}": None} for group in GROUPS if group in config or group not in chosen]
+            groups = [{f"override /{group}": None} for group in GROUPS if group in config or group not in given]
             store(form, name, {"defaults": [*groups, "_self_"], **config, "origin": f"{form}={path}"})
             names.append(name)
         expanded.append(f"+{form}={','.join(names)}")

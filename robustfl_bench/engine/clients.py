@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import cached_property
 from itertools import pairwise
 
@@ -21,11 +22,14 @@ class Clients:
     """The clients of one run on its data, and what the server holds. Everything is built lazily, on first access.
 
     ``honest_ids`` and ``byzantine_ids`` number the clients of either kind; ``shards`` are the sample indices of every
-    client with data.
+    client with data. ``data`` are without the samples ``held_out`` for validation, which neither clients nor the
+    server ever see.
     """
 
     def __init__(self, settings: Settings, parts: Parts, data: Data) -> None:
-        self.settings, self.parts, self.data = settings, parts, data
+        self.settings, self.parts = settings, parts
+        self.data, self.held_out = _divided(data, settings, parts.partition.by_owner)
+        data = self.data
         self.num_classes, s = parts.dataset.num_classes, settings
         shape, regression = tuple(data.train_x.shape[1:]), data.train_y.is_floating_point()
         self.network = Network(parts.model, shape, self.num_classes, s.seed, data.vectors, regression)
@@ -210,11 +214,55 @@ class Clients:
     @cached_property
     def test_parts(self) -> list[tuple[Tensor, Tensor]]:
         """The test samples of every true cluster; all together where there are none."""
-        data = self.data
-        if data.test_clusters is None:
-            return [(data.test_x, data.test_y)]
-        members = [data.test_clusters == cluster for cluster in data.test_clusters.unique()]
-        return [(data.test_x[rows], data.test_y[rows]) for rows in members]
+        return self._by_cluster(self.data.test_x, self.data.test_y, self.data.test_clusters)
+
+    @cached_property
+    def validation_parts(self) -> list[tuple[Tensor, Tensor]]:
+        """The samples held out for validation, as ``test_parts``; empty where nothing is held out."""
+        if self.held_out is None:
+            return []
+        parts = self._by_cluster(self.held_out.train_x, self.held_out.train_y, self.held_out.clusters)
+        if not all(len(y) for _, y in parts):
+            share = self.settings.validation_share
+            raise ConfigError(f"validation_share={share} holds out no sample of a cluster; take a larger share")
+        return parts
+
+    def _by_cluster(self, x: Tensor, y: Tensor, clusters: Tensor | None) -> list[tuple[Tensor, Tensor]]:
+        if clusters is None or self.data.test_clusters is None:
+            return [(x, y)]
+        members = [clusters == cluster for cluster in self.data.test_clusters.unique()]
+        return [(x[rows], y[rows]) for rows in members]
+
+
+def _divided(data: Data, settings: Settings, by_owner: bool) -> tuple[Data, Data | None]:
+    """The data without a share of the training set, and with nothing but that share; drawn before the partition.
+
+    The same share is drawn of every class; of every client where the data set says who holds what, so that no client
+    ends without samples; and of all samples where there are neither.
+    """
+    share = settings.validation_share
+    if share is None:
+        return data, None
+    groups = np.zeros(len(data.train_y), dtype=np.int64)
+    if by_owner and data.owners is not None:
+        groups = data.owners.cpu().numpy()
+    elif not data.train_y.is_floating_point():
+        groups = data.train_y.cpu().numpy()
+    rng = seeding.generator(settings.seed, "validation")
+    chosen = np.zeros(len(groups), dtype=bool)
+    for group in np.unique(groups):
+        members = np.flatnonzero(groups == group)
+        chosen[rng.choice(members, int(share * len(members)), replace=False)] = True
+    if not chosen.any():
+        raise ConfigError(f"validation_share={share} holds out none of {len(groups)} samples; take a larger share")
+    mask = torch.from_numpy(chosen).to(data.train_y.device)
+    return _with_samples(data, ~mask), _with_samples(data, mask)
+
+
+def _with_samples(data: Data, kept: Tensor) -> Data:
+    """The same data with some of the training samples, (N,) bool."""
+    owners, clusters = (None if each is None else each[kept] for each in (data.owners, data.clusters))
+    return replace(data, train_x=data.train_x[kept], train_y=data.train_y[kept], owners=owners, clusters=clusters)
 
 
 def _in_turn(order: np.ndarray, clusters: np.ndarray | None) -> np.ndarray:

@@ -17,7 +17,11 @@ COUNTS = 0.01  # a client is let in when its weight is more than this share of t
 
 
 def model_metrics(federation: Federation, params: Tensor, cohorts: Sequence[Cohort]) -> Record:
-    """Each true cluster is tested with the model that most of its honest clients trained in this round."""
+    """Each true cluster is tested with the model that most of its honest clients trained in this round.
+
+    So are the samples held out for validation, where there are some: untouched by corruptions and poison, as the test
+    set is.
+    """
     users, parts, truth = federation.cohorts.users(cohorts), federation.test_parts, federation.data.truth
     serving = np.where(users.any(axis=1), users.argmax(axis=1), users.sum(axis=0).argmax())
     results = [federation.network.evaluate(params[j], *part) for j, part in zip(serving, parts, strict=True)]
@@ -27,6 +31,8 @@ def model_metrics(federation: Federation, params: Tensor, cohorts: Sequence[Coho
     if confusions:
         confusion = np.sum(confusions, axis=0)
         record["test_accuracy"] = float(confusion.diagonal().sum() / confusion.sum())
+    record |= _validation_metrics(federation, params, serving)
+    if confusions:
         record |= {f"recall_{i}": float(recall) for i, recall in enumerate(recall_per_class(confusion))}
         if len(parts) > 1:
             record |= {f"accuracy_cluster_{i}": float(c.trace() / c.sum()) for i, c in enumerate(confusions)}
@@ -39,6 +45,20 @@ def model_metrics(federation: Federation, params: Tensor, cohorts: Sequence[Coho
     if truth is not None and truth.shape[1] == params.shape[1]:
         record["distance"] = matched_distance(params.cpu(), truth.cpu())
         record["distance_nearest"] = nearest_distance(params.cpu(), truth.cpu())
+    return record
+
+
+def _validation_metrics(federation: Federation, params: Tensor, serving: np.ndarray) -> Record:
+    """Loss and, with classes, accuracy on the samples held out, each true cluster's with the model that serves it."""
+    parts = federation.validation_parts
+    if not parts:
+        return {}
+    results = [federation.network.evaluate(params[j], *part) for j, part in zip(serving, parts, strict=True)]
+    sizes = np.array([len(y) for _, y in parts])
+    record = {"validation_loss": float(np.dot(sizes / sizes.sum(), [loss for loss, _ in results]))}
+    confusions = [confusion for _, confusion in results if confusion is not None]
+    if confusions:
+        record["validation_accuracy"] = float(sum(c.trace() for c in confusions) / sizes.sum())
     return record
 
 

@@ -12,6 +12,7 @@ from torch import Tensor
 from robustfl_bench import seeding
 from robustfl_bench.engine.clients import Clients
 from robustfl_bench.engine.cohorts import Cohorts
+from robustfl_bench.engine.contract import Contract
 from robustfl_bench.engine.samples import Population, Samples
 from robustfl_bench.engine.state import ModelState, Remembered
 from robustfl_bench.updates import Updates
@@ -24,6 +25,11 @@ class Federation(Clients):
     def cohorts(self) -> Cohorts:
         """Forms the cohorts of every round."""
         return Cohorts(self)
+
+    @cached_property
+    def contract(self) -> Contract:
+        """Checks what the parts return when each acts for the first time."""
+        return Contract()
 
     def train(
         self,

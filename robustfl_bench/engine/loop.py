@@ -1,5 +1,6 @@
 """The loop over rounds. It decides when to evaluate, and is the only place that makes a record."""
 
+import math
 from collections.abc import Callable, Iterator
 
 import torch
@@ -10,17 +11,25 @@ from robustfl_bench.engine.evaluation import Record, model_metrics, traffic, wei
 from robustfl_bench.engine.federation import Federation
 from robustfl_bench.engine.rounds import Round
 from robustfl_bench.engine.state import State
+from robustfl_bench.errors import Diverged
 
 Step = Callable[[Federation, State], tuple[State, Round | None]]
 """Makes the next round. It may return None for a round that is not evaluated, or one that another process records."""
 
 
 def run(federation: Federation, state: State, step: Step = rounds.step) -> Iterator[tuple[State, Record | None]]:
-    """Go on from ``state`` to the last round; yield each new state, with a record where the round is evaluated."""
+    """Go on from ``state`` to the last round; yield each new state, with a record where the round is evaluated.
+
+    Raises Diverged for a model that cannot be trained or tested any more: its last record is of an earlier round.
+    """
     while state.round < federation.settings.rounds:
         state, happened = step(federation, state)
         if happened is not None and is_evaluated(federation.settings, state.round):
-            yield state, record(federation, state, happened)
+            row = record(federation, state, happened)
+            for name in ("test", "validation"):
+                if not math.isfinite(row.get(f"{name}_loss", 0)):
+                    raise Diverged(state.round, f"the {name} loss is not finite")
+            yield state, row
         else:
             yield state, None
 

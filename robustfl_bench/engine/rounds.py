@@ -1,6 +1,7 @@
 """A round: for every model local updates, attack, pre-aggregation, aggregation and the server's step.
 
-It names no rule, attack or data set, and knows no configuration, disk or clock.
+It names no rule, attack or data set, and knows no configuration, disk or clock. A model that diverged raises Diverged,
+a part that does not keep its contract BrokenContract.
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,10 +15,15 @@ from torch import Tensor
 from robustfl_bench import seeding
 from robustfl_bench.config.parts import Parts
 from robustfl_bench.engine.cohorts import Cohort
+from robustfl_bench.engine.contract import aggregate_fault, crafted_fault, mixed_fault
 from robustfl_bench.engine.federation import Federation
 from robustfl_bench.engine.state import Memory, ModelState, Remembered, State
-from robustfl_bench.interfaces import AttackView, ConfigError, Crafted, ServerView, StartView
+from robustfl_bench.errors import BrokenContract, Diverged
+from robustfl_bench.interfaces import Aggregator, AttackView, ConfigError, Crafted, ServerView, StartView
 from robustfl_bench.updates import Aggregate, Updates
+
+HUGE = torch.finfo(torch.float32).max ** 0.5
+"""Updates beyond this size have squares that float32 does not hold."""
 
 
 @dataclass(frozen=True)
@@ -96,13 +102,17 @@ def _trained(federation: Federation, model: ModelState, cohort: Cohort, lr: floa
     """One round of one model."""
     honest = _honest_updates(federation, cohort, model)
     non_finite = zero_non_finite(honest.matrix)
+    require_some_finite(honest.n, non_finite, model.round)
     if federation.parts.clustering is not None and not _enough(federation.parts, len(cohort)):
         return Trained(model.params, honest.losses, None, honest.n, non_finite, model.memory)
     updates, attack = _attacked(federation, honest, cohort, model, lr)
     non_finite += zero_non_finite(updates.matrix[honest.n :])
     aggregate = _aggregate(federation, updates, cohort, model, lr)
+    if not aggregate.vector.isfinite().all():
+        raise _non_finite_aggregate(federation.parts.aggregator, updates, model.round + 1)
     share = len(cohort) / federation.settings.clients_per_round
     params, server = server_step(federation.parts, model.params, aggregate.vector, lr, model.memory.server, share)
+    require_finite(params, model.round, "the model has parameters that are not finite")
     memory = replace(model.memory, rule=dict(aggregate.memory or {}), attack=attack, server=server)
     return Trained(params, honest.losses, aggregate, honest.n, non_finite, memory)
 
@@ -179,7 +189,13 @@ def _attacked(
     )
     if not honest.n and attack.needs_honest:
         return joined(view.own), model.memory.attack
-    crafted = attack.craft(view)
+    crafted = federation.contract.call(
+        "attack",
+        attack,
+        honest.matrix,
+        lambda: attack.craft(view),
+        lambda crafted: crafted_fault(crafted, len(attackers), honest.matrix),
+    )
     if isinstance(crafted, Crafted):
         return joined(crafted.rows), dict(crafted.memory)
     return joined(crafted), {}
@@ -192,10 +208,16 @@ def _aggregate(federation: Federation, updates: Updates, cohort: Cohort, model: 
     def train_per_class() -> Tensor:
         classes = list(range(federation.num_classes))
         rows = federation.rows(len(classes))
-        return federation.train(federation.server, classes, classes, "server batches", model, rows).matrix
+        rows = federation.train(federation.server, classes, classes, "server batches", model, rows).matrix
+        return require_finite(rows, model.round, "the server's update for a class is not finite")
 
     def train_together() -> Tensor:
-        return federation.train(federation.server_together, [0], [0], "server", model, federation.rows(1)).matrix[0]
+        rows = federation.train(federation.server_together, [0], [0], "server", model, federation.rows(1)).matrix
+        return require_finite(rows[0], model.round, "the server's own update is not finite")
+
+    def gradient(params: Tensor) -> Tensor:
+        found = network.gradient(params, federation.server.x, federation.server.y)
+        return require_finite(found, model.round, "the server's gradient is not finite")
 
     server = ServerView(
         params=model.params,
@@ -209,15 +231,64 @@ def _aggregate(federation: Federation, updates: Updates, cohort: Cohort, model: 
         train_per_class=train_per_class,
         train_together=train_together,
         loss=lambda params: network.losses(params, federation.server.x, federation.server.y),
-        gradient=lambda params: network.gradient(params, federation.server.x, federation.server.y),
+        gradient=gradient,
         losses_of=federation.reported_losses,
         layers=tuple(shape.numel() for _, shape in network.slots.values()),
     )
-    if parts.pre_aggregation is not None:
-        updates = parts.pre_aggregation(updates, seeding.generator(s.seed, "pre-aggregation", model.round))
-    if parts.communication is not None:
-        return parts.communication.aggregate(parts.aggregator, updates, server)
-    return parts.aggregator(updates, server)
+    contract, prepared = federation.contract, updates
+    if (preparation := parts.pre_aggregation) is not None:
+        stream = seeding.generator(s.seed, "pre-aggregation", model.round)
+        prepared = contract.call(
+            "pre-aggregation",
+            preparation,
+            updates.matrix,
+            lambda: preparation(updates, stream),
+            lambda mixed: mixed_fault(mixed, updates),
+        )
+
+    def combined() -> Aggregate:
+        if parts.communication is not None:
+            return parts.communication.aggregate(parts.aggregator, prepared, server)
+        return parts.aggregator(prepared, server)
+
+    try:
+        return contract.call(
+            "aggregator", parts.aggregator, updates.matrix, combined, lambda made: aggregate_fault(made, updates)
+        )
+    except (ConfigError, BrokenContract, Diverged):
+        raise
+    except (ArithmeticError, ValueError, RuntimeError) as error:  # of linear algebra, for one
+        if (largest := _largest(updates)) < HUGE:
+            raise
+        reason = f"aggregator {type(parts.aggregator).__name__} failed with updates of up to {largest:.0e} ({error})"
+        raise Diverged(model.round + 1, reason) from error
+
+
+def _non_finite_aggregate(rule: Aggregator, updates: Updates, number: int) -> Exception:
+    """Whose fault an aggregate is that is not finite: that of updates which leave no room to compute in, or the
+    rule's."""
+    what, largest = f"aggregator {type(rule).__name__} returned a non-finite aggregate", _largest(updates)
+    if largest < HUGE:
+        return BrokenContract(f"{what} in round {number}, from finite updates of at most {largest:.0e}")
+    return Diverged(number, f"{what}, from updates of up to {largest:.0e}")
+
+
+def _largest(updates: Updates) -> float:
+    """The largest size of an entry."""
+    return float(torch.stack([*updates.matrix.aminmax()]).abs().max())
+
+
+def require_finite(values: Tensor, round: int, otherwise: str) -> Tensor:
+    """The values; raises Diverged, in the round after ``round``, unless all are finite."""
+    if not values.isfinite().all():
+        raise Diverged(round + 1, otherwise)
+    return values
+
+
+def require_some_finite(num_honest: int, non_finite: int, round: int) -> None:
+    """Raise Diverged, in the round after ``round``, when the honest clients there have no finite update."""
+    if 0 < num_honest == non_finite:
+        raise Diverged(round + 1, "no honest client's update is finite")
 
 
 def zero_non_finite(matrix: Tensor) -> int:

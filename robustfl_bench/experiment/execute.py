@@ -5,14 +5,15 @@ import sys
 import time
 import traceback
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
 from omegaconf import DictConfig
 
 from robustfl_bench.config.parts import GROUPS
-from robustfl_bench.errors import ConfigError, Interrupted
-from robustfl_bench.experiment import provenance
+from robustfl_bench.errors import BrokenContract, ConfigError, Diverged, Interrupted
+from robustfl_bench.experiment import memory, provenance
 from robustfl_bench.experiment.machine import choose_device, choose_threads, facts, set_precision, threads
 from robustfl_bench.experiment.plan import InfeasibleError, Plan, plan
 from robustfl_bench.experiment.rows import written
@@ -39,11 +40,19 @@ class RunFailed(RuntimeError):
     """A run ended in an unexpected error; the traceback is in its folder (exit code 1)."""
 
 
-def execute(cfg: DictConfig, call: Call | None = None, train: "Train | None" = None) -> float:
+def note(line: str) -> None:
+    """Say on stderr what is allowed but may not be meant."""
+    print(f"note: {line}", file=sys.stderr, flush=True)
+
+
+def execute(
+    cfg: DictConfig, call: Call | None = None, train: "Train | None" = None, note: Callable[[str], None] = note
+) -> float:
     """Run the experiment, or go on with it, or print its stored result; ``train`` may do it in another way.
 
     A stored result must be of this code, these data and these files; else a line says what differs, and the run is
-    made again. Returns the final test accuracy, or where there are no classes the distance from the true parameters.
+    made again. ``note`` is given what is allowed but may not be meant, line by line, before the first round. Returns
+    what the run is tuned by, see ``tell``.
 
     Raises ConfigError, DataError, RunLocked, OSError (results folder) with nothing written, Interrupted, or RunFailed.
     """
@@ -52,9 +61,10 @@ def execute(cfg: DictConfig, call: Call | None = None, train: "Train | None" = N
     call = call or Call()
     folder = _folder(planned, call)
     for copy in folder.copies:
-        _say(f"{copy} and {folder.path} are both run {folder.run_id}; the latter is used, remove one of them")
-    if (stored := _stored(planned, folder, _say)) is not None:
+        note(f"{copy} and {folder.path} are both run {folder.run_id}; the latter is used, remove one of them")
+    if (stored := _stored(planned, folder, note)) is not None:
         return stored
+    memory.check(planned)
     # Missing data and impossible partitions are errors of the call, not failures of a run: nothing is written yet.
     data = _load(planned)
     federation = _federation(planned, data)
@@ -63,6 +73,8 @@ def execute(cfg: DictConfig, call: Call | None = None, train: "Train | None" = N
         if (stored := _stored(planned, folder)) is not None:  # by another process, while this one loaded its data
             return stored
         folder.begin(planned.config)
+        for line in planned.settings.remarks():
+            note(line)
         summary, trace = _attempt(planned, data, federation, folder, train or _train)
         summary = _facts(planned, folder, call, summary["device"]) | summary
         folder.finish(summary, trace)
@@ -90,8 +102,12 @@ def _attempt(
     except ConfigError:  # found when a part was first used
         folder.discard()
         raise
+    except Diverged as end:
+        judged_by = "loss" if federation.network.regression else "accuracy"
+        return outcome | {"status": store.DIVERGED, "error": str(end), "judged_by": judged_by}, None
     except Exception as error:
-        outcome["error"] = f"{type(error).__name__}: {' '.join(str(error).split())}"
+        line = " ".join(str(error).split())
+        outcome["error"] = line if isinstance(error, BrokenContract) else f"{type(error).__name__}: {line}"
         return outcome, traceback.format_exc()
 
 
@@ -112,19 +128,19 @@ def take_part(cfg: DictConfig, call: Call, train: "Train") -> None:
     provenance.code(planned.config)
     data = _load(planned)
     set_precision(planned.settings.precision, data.train_x.device)
-    with threads(choose_threads(planned, len(data.train_y))):
+    with threads(choose_threads(planned, len(data.train_y))), suppress(Diverged):  # it is recorded by the other process
         train(planned, _federation(planned, data), _folder(planned, call))
 
 
 def _stored(planned: Plan, folder: store.RunFolder, say: Callable[[str], None] | None = None) -> float | None:
-    """Print and return the result of a finished run that can be repeated as it is, else None.
+    """Print and return the result of a run that has one and can be repeated as it is, else None.
 
     ``say`` is given the reason why a stored result is not returned, and whether it was made with other code of ours.
     """
     say = say or (lambda _: None)
     try:
         summary = folder.summary()
-        if summary is None or summary["status"] != store.FINISHED:
+        if summary is None or summary["status"] not in store.MEASURED:
             return None
         if (fault := provenance.fault(planned, folder, summary)) is not None:
             raise Damaged(fault)
@@ -134,10 +150,6 @@ def _stored(planned: Plan, folder: store.RunFolder, say: Callable[[str], None] |
     if (remark := provenance.remark(summary)) is not None:
         say(remark)
     return tell(folder, summary, "stored result")
-
-
-def _say(message: str) -> None:
-    print(message, file=sys.stderr, flush=True)
 
 
 def record_infeasible(error: InfeasibleError, call: Call) -> None:

@@ -1,6 +1,5 @@
 """The machine under a run: its device, threads and signals, what it is, and which code of this package it has."""
 
-import hashlib
 import json
 import os
 import platform
@@ -20,11 +19,11 @@ import numpy as np
 from robustfl_bench import __version__
 from robustfl_bench.errors import ConfigError
 from robustfl_bench.experiment.plan import Plan, num_params
+from robustfl_bench.package import PACKAGE, package_digest
 
 if TYPE_CHECKING:
     import torch
 
-PACKAGE = Path(__file__).resolve().parent.parent
 SMALL = 2e9  # samples x parameters of a round up to which a second thread costs more than it brings
 
 
@@ -126,17 +125,6 @@ def _processor() -> str:
     except (OSError, subprocess.TimeoutExpired):
         told = ""
     return told or platform.processor() or platform.machine()
-
-
-@lru_cache(maxsize=1)
-def package_digest() -> str:
-    """SHA-256 over the names and contents of all Python files of this package."""
-    total = hashlib.sha256()
-    for path in sorted(PACKAGE.rglob("*.py")):
-        content = path.read_bytes()
-        total.update(f"{path.relative_to(PACKAGE).as_posix()} {len(content)}\n".encode())
-        total.update(content)
-    return total.hexdigest()
 
 
 @lru_cache(maxsize=1)

@@ -1,7 +1,7 @@
 """From a composed config to checked parts and the identity of the run."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -10,11 +10,11 @@ from hydra.utils import instantiate
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from robustfl_bench.config import presets
-from robustfl_bench.config.parts import GROUPS, Parts, check_kind
+from robustfl_bench.config import presets, targets
+from robustfl_bench.config.parts import GROUPS, Parts
 from robustfl_bench.config.settings import SCALARS, Settings, check
-from robustfl_bench.errors import ConfigError
-from robustfl_bench.interfaces import Dataset, Model
+from robustfl_bench.errors import ConfigError, near
+from robustfl_bench.interfaces import Attack, Dataset, Model
 
 
 @dataclass(frozen=True)
@@ -54,21 +54,31 @@ def plan(cfg: DictConfig | Mapping[str, Any]) -> Plan:
 
     Raises one ConfigError with all that is wrong.
     """
-    config: dict[str, Any] = _resolved(cfg) if isinstance(cfg, DictConfig) else dict(cfg)
-    if unknown := sorted(set(config) - {*SCALARS, *GROUPS}):
-        raise ConfigError(f"no setting {', '.join(unknown)}; robustfl-bench --cfg job shows all")
+    config: Mapping[str, Any] = _resolved(cfg) if isinstance(cfg, DictConfig) else cfg
+    checked = _settings(config)
     kept = presets.defining(config)
-    settings = Settings(**{name: config[name] for name in SCALARS})
-    check(settings)
-    settings.num_byzantine = kept["num_byzantine"]
     parts = _built(kept)
     _check_model(parts.model, parts.dataset)
-    planned = Plan(settings, parts, kept)
+    if checked.num_byzantine and checked.byzantine_placement == "add":
+        _check_added(parts.attack)
+    planned = Plan(checked, parts, kept)
     try:
         _check_feasible(planned)
     except ConfigError as error:
         raise InfeasibleError(str(error), planned) from None
     return planned
+
+
+def _settings(config: Mapping[str, Any]) -> Settings:
+    """The checked scalars of a config; without attack no client is Byzantine. Raises ConfigError."""
+    if unknown := sorted(set(config) - {*SCALARS, *GROUPS}):
+        named = ", ".join(f"{name!r}{near(name, (*SCALARS, *GROUPS, *presets.PRESETS))}" for name in unknown)
+        raise ConfigError(f"no setting {named}; robustfl-bench --cfg job shows all")
+    if missing := [name for name in (*SCALARS, *GROUPS) if name not in config]:
+        raise ConfigError(f"a run needs {', '.join(missing)}: only what was added with + can be taken away with ~")
+    settings = Settings(**{name: config[name] for name in SCALARS})
+    check(settings)
+    return replace(settings, num_byzantine=presets.defining(config)["num_byzantine"])
 
 
 def _resolved(cfg: DictConfig) -> dict[str, Any]:
@@ -86,8 +96,8 @@ def _built(config: Mapping[str, Any]) -> Parts:
     errors = []
     for group in GROUPS:
         try:
+            targets.check(group, config[group])
             parts[group] = instantiate(config[group], _convert_="all") if config[group] else None
-            check_kind(group, parts[group])
         except InstantiationException as error:
             errors.append(f"{group}: {_reason(error)}")
         except ConfigError as error:
@@ -117,6 +127,15 @@ def _reason(error: InstantiationException) -> str:
     return " ".join(text.split())
 
 
+def _check_added(attack: Attack) -> None:
+    """Raise ConfigError for an attack that changes data, where Byzantine clients are added and hold none."""
+    if not attack.crafts or type(attack).poison is not Attack.poison:
+        raise ConfigError(
+            f"attack {type(attack).__name__} trains on the Byzantine clients' own data, but added clients hold none: "
+            "set byzantine_placement=replace"
+        )
+
+
 def _check_model(model: Model, dataset: Dataset) -> None:
     if model.reads != dataset.content:
         takers = {"words": "has texts: take model=gru", "characters": "has texts by character: take model=lstm"}
@@ -127,10 +146,17 @@ def _check_model(model: Model, dataset: Dataset) -> None:
 
 
 def num_params(model: Any, dataset: Dataset) -> int:
-    """Parameters of the model, from shapes only (a vocabulary, known when its texts are read, counts one word)."""
+    """Parameters of the model, from shapes only (a vocabulary, known when its texts are read, counts one word).
+
+    Raises ConfigError for a model that cannot be built.
+    """
     import torch
 
-    with torch.device("meta"):
-        vectors = [torch.empty(1, dataset.embedding_dim)] if dataset.content == "words" else []
-        module = model(dataset.input_shape, dataset.num_classes, *vectors)
+    try:
+        with torch.device("meta"):
+            vectors = [torch.empty(1, dataset.embedding_dim)] if dataset.content == "words" else []
+            module = model(dataset.input_shape, dataset.num_classes, *vectors)
+    except (RuntimeError, TypeError, OverflowError) as error:  # sizes beyond 64 bits
+        reason = " ".join(str(error).split())[:200]
+        raise ConfigError(f"model {type(model).__name__} cannot be built for {dataset.name}: {reason}") from error
     return sum(parameter.numel() for parameter in module.parameters())

@@ -20,6 +20,7 @@ from robustfl_bench.errors import DataError
 from robustfl_bench.experiment import machine
 from robustfl_bench.experiment.plan import Plan
 from robustfl_bench.experiment.summary import results, words
+from robustfl_bench.package import PACKAGE, package_digest
 from robustfl_bench.results import store
 from robustfl_bench.results.writing import Damaged
 
@@ -36,7 +37,7 @@ def code(config: Mapping[str, Any]) -> dict[str, Any]:
     """
     targets = {group: _targets(config.get(group)) for group in GROUPS}
     parts = {group: _digest(names) for group, names in targets.items() if names}
-    return {"package": machine.package_digest(), "parts": parts}
+    return {"package": package_digest(), "parts": parts}
 
 
 def origin(planned: Plan, data: "Data") -> dict[str, Any]:
@@ -70,13 +71,14 @@ def check_rows(rows: Sequence[Mapping[str, float]], settings: Settings) -> None:
 
 
 def fault(planned: Plan, folder: store.RunFolder, summary: Mapping[str, Any]) -> str | None:
-    """Why the stored result of a finished run is not that of this code, these data and these files; None if it is."""
+    """Why the stored result of a run is not that of this code, these data and these files; None if it is."""
     if damage := store.damage(folder.path, summary):
         return damage
-    rows = folder.rows()
-    check_rows(rows, planned.settings)
-    if any(summary.get(name) != value for name, value in store.plain(results(rows)).items()):
-        return "summary.json does not say what metrics.csv says"
+    if summary["status"] == store.FINISHED:
+        rows = folder.rows()
+        check_rows(rows, planned.settings)
+        if any(summary.get(name) != value for name, value in store.plain(results(rows)).items()):
+            return "summary.json does not say what metrics.csv says"
     recorded, now = _within(summary, "code", "parts"), code(planned.config)["parts"]
     if changed := [group for group in GROUPS if recorded.get(group) != now.get(group)]:
         names = ", ".join(dict.fromkeys(name for group in changed for name in _targets(planned.config[group])))
@@ -88,7 +90,7 @@ def fault(planned: Plan, folder: store.RunFolder, summary: Mapping[str, Any]) ->
 
 def remark(summary: Mapping[str, Any]) -> str | None:
     """One line where a result was made with other code of this package; None if with the same."""
-    then, now = _within(summary, "code").get("package"), machine.package_digest()
+    then, now = _within(summary, "code").get("package"), package_digest()
     if then == now:
         return None
     names = [summary.get("commit"), machine.commit()]
@@ -175,7 +177,7 @@ def _sources(name: str) -> set[Path]:
 
 def _belongs(path: Path, home: Path) -> bool:
     """Whether a file is of the same author as those in the folder ``home``."""
-    if home not in path.parents or machine.PACKAGE in path.parents or home.name in LIBRARIES:
+    if home not in path.parents or PACKAGE in path.parents or home.name in LIBRARIES:
         return False
     return not any(part in LIBRARIES for part in path.relative_to(home).parts)
 

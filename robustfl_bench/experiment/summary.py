@@ -34,30 +34,57 @@ def _number(value: float | None) -> float:
     return math.nan if value is None else float(value)
 
 
+def _validated(record: Mapping[str, Any]) -> str | None:
+    """What a round is chosen by without the test set; None where nothing was held out for validation."""
+    return next((key for key in ("validation_accuracy", "validation_loss") if key in record), None)
+
+
+def _best(rows: Sequence[Mapping[str, float]], key: str) -> Mapping[str, float]:
+    """The first row with the highest accuracy, or the least of anything else; nan is never the best."""
+    sign = 1 if key.endswith("_accuracy") else -1
+    return max(rows, key=lambda row: -math.inf if math.isnan(row[key]) else sign * row[key])
+
+
 def results(rows: Sequence[Mapping[str, float]]) -> dict[str, Any]:
-    """The last evaluated round, the best one, and the mean of the last few."""
+    """The last evaluated round, the best one, the mean of the last few, and the one that validation chooses."""
     last, score = rows[-1], _score(rows[-1])
-    sign = 1 if score == "test_accuracy" else -1
-    best = max(rows, key=lambda row: -math.inf if math.isnan(row[score]) else sign * row[score])
+    best, validated = _best(rows, score), _validated(last)
     clustered = [key for key in last if key in CLUSTERED or key.startswith("accuracy_cluster_")]
     final: dict[str, Any] = {key: last[key] for key in dict.fromkeys([score, "test_loss", *clustered])}
     if recall := [last[key] for key in last if key.startswith("recall_")]:
         final |= {"recall": recall}
+    chosen: dict[str, Any] = {}
+    if validated is not None:
+        tuned = _best(rows, validated)
+        chosen = {"tuned": {"round": int(tuned["round"]), score: tuned[score], validated: tuned[validated]}}
     return {
         "final": {"round": int(last["round"])} | final,
         "best": {"round": int(best["round"]), score: best[score]},
         f"last_{LAST}": {score: fmean(row[score] for row in rows[-LAST:])},
-    }
+    } | chosen
 
 
 def words(summary: Mapping[str, Any]) -> str:
-    """The result of a finished run in words."""
-    final, best = summary["final"], summary["best"]
-    return f"{shown(final)} after {final['round']} rounds (best {shown(best)} at {best['round']})"
+    """The result of a run in words."""
+    if summary["status"] == store.DIVERGED:
+        return str(summary["error"])
+    final, best, tuned = summary["final"], summary["best"], summary.get("tuned")
+    others = f"best {shown(best)} at {best['round']}"
+    if tuned:
+        others += f"; by validation {shown(tuned)} at {tuned['round']}"
+    return f"{shown(final)} after {final['round']} rounds ({others})"
 
 
 def tell(folder: store.RunFolder, summary: Mapping[str, Any], what: str) -> float:
-    """Print a finished run's result in one line; returns what it is judged by."""
+    """Print a run's result in one line; returns what it is tuned by.
+
+    That is the best validation accuracy, or the least validation loss; where nothing was held out for validation, the
+    score of the last round. A model that diverged is infinitely bad: sweepers take no nan.
+    """
     print(f"{what}: {words(summary)}  {folder.path}", flush=True)
-    final = summary["final"]
+    if summary["status"] == store.DIVERGED:
+        return math.inf if summary["judged_by"] == "loss" else -math.inf
+    final, tuned = summary["final"], summary.get("tuned")
+    if tuned:
+        return _number(tuned[_validated(tuned)])
     return _number(final[_score(final)])

@@ -1,6 +1,5 @@
 """Several pre-aggregations, one after the other."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,7 +12,7 @@ from robustfl_bench.updates import Updates
 class Chain(PreAggregation):
     """Each of ``steps`` is given what the one before it makes: ``pre_aggregation=[clipping,nnm]`` clips, then mixes."""
 
-    steps: Sequence[PreAggregation]
+    steps: tuple[PreAggregation, ...]
 
     def check(self, n: int) -> None:
         """What each step requires of the number of updates that it is given."""

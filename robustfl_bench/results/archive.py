@@ -9,23 +9,32 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from robustfl_bench.errors import ConfigError
-from robustfl_bench.results.records import Damaged, NoRuns, arrange, last_metrics, settings, text
+from robustfl_bench.results.records import MEASURED, Damaged, NoRuns, arrange, last_metrics, settings, text
 from robustfl_bench.results.writing import write_atomically
 
 if TYPE_CHECKING:
     import pandas as pd
 
-KEPT = ("finished", "infeasible")  # what is a result
+KEPT = (*MEASURED, "infeasible")  # what is a result
 _NUMBERS = ("rounds_done", "final_accuracy", "best_accuracy", "last_accuracy", "test_loss", "seconds", "num_threads")
 _WORDS = ("run", "run_id", "state", "error", "scale", "reference_id", "commit", "device", "processor", "versions")
 _FACTS = ("run", "run_id", "state", "scale", *_NUMBERS, "recall", "reference_id", "error", "commit", "device",
           "processor", "versions")  # fmt: skip
+_TUNED = ("validation_accuracy", "tuned_accuracy")  # facts of runs with validation only: other files lack them
+_MADE_OF = ("code", "data")  # facts that files of older versions lack
 _LAST = "last."  # begins the columns that hold the last line of metrics.csv
-_ELSEWHERE = ("round", "lr", "test_accuracy", "test_loss", "recall_")  # what of it the facts hold already
+_ELSEWHERE = (
+    "round",
+    "lr",
+    "test_accuracy",
+    "test_loss",
+    "recall_",
+    "validation_accuracy",
+)  # what of it the facts hold already
 
 
 def write(runs: pd.DataFrame, path: str) -> int:
-    """Write the finished and the infeasible runs of ``records.load``, one line each; their number.
+    """Write the finished, the diverged and the infeasible runs of ``records.load``, one line each; their number.
 
     Facts first (accuracies as fractions, ``recall`` of all classes with blanks between), then the other numbers of the
     last evaluated round, then every setting. Lines are ordered by run, so that a version control shows what came in.
@@ -38,7 +47,8 @@ def write(runs: pd.DataFrame, path: str) -> int:
         raise NoRuns("none of these runs is finished")
     _refuse_loss(path, set(kept["run_id"]))
     names = [name for name in settings(kept) if kept[name].notna().any()]
-    facts = {name: kept[name].map(_fact) for name in _FACTS}
+    told = (*_FACTS, *(name for name in (*_MADE_OF, *_TUNED) if kept[name].notna().any()))
+    facts = {name: kept[name].map(_fact) for name in told}
     lasts = [_last(run) for run in kept.to_dict("records")]
     columns = dict.fromkeys(name for last in lasts for name in last)
     others = {f"{_LAST}{name}": [_fact(last.get(name)) for last in lasts] for name in columns}
@@ -72,8 +82,10 @@ def _typed(table: pd.DataFrame, path: str) -> pd.DataFrame:
     """The columns of the file, all of words, as what they are."""
     import pandas as pd
 
-    facts: dict[str, Any] = {name: [_number(value) for value in table[name]] for name in _NUMBERS}
-    facts |= {name: [value or None for value in table[name]] for name in _WORDS}
+    tuned = [name for name in _TUNED if name in table]
+    facts: dict[str, Any] = {name: [_number(value) for value in table[name]] for name in (*_NUMBERS, *tuned)}
+    made_of = [name for name in _MADE_OF if name in table]
+    facts |= {name: [value or None for value in table[name]] for name in (*_WORDS, *made_of)}
     facts["error"] = list(table["error"])
     facts["recall"] = [[float(part) for part in value.split()] or None for value in table["recall"]]
     facts["folder"] = [f"{path}/{run_id}" for run_id in table["run_id"]]
@@ -82,7 +94,11 @@ def _typed(table: pd.DataFrame, path: str) -> pd.DataFrame:
     rows = zip(*(table[name] for name in lasts), strict=True) if lasts else iter([()] * len(table))
     facts["last"] = [{name.removeprefix(_LAST): float(value) for name, value in zip(lasts, row, strict=True) if value}
                      for row in rows]  # fmt: skip
-    values = {name: [_parsed(value) for value in table[name]] for name in names if name not in (*_FACTS, *lasts)}
+    values = {
+        name: [_parsed(value) for value in table[name]]
+        for name in names
+        if name not in (*_FACTS, *made_of, *tuned, *lasts)
+    }
     return arrange(pd.DataFrame(facts | values))
 
 

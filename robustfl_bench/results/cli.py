@@ -13,13 +13,15 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from robustfl_bench.errors import ConfigError
 from robustfl_bench.papers import tables as papers
-from robustfl_bench.results import archive, plots, records
+from robustfl_bench.results import archive, plots, records, sheets
 from robustfl_bench.results.export import tidy
 from robustfl_bench.results.inventory import inventory
 from robustfl_bench.results.layout import FORMATS, render
+from robustfl_bench.results.origins import other_code
 from robustfl_bench.results.paper import compare
 from robustfl_bench.results.pivot import pivot
 from robustfl_bench.results.records import STATES, NoRuns
+from robustfl_bench.results.tune import tuned
 from robustfl_bench.results.values import KNOWN
 from robustfl_bench.results.where import check_name, where
 
@@ -58,7 +60,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = _Parser(prog="robustfl-results", description="Tables and figures from the run folders of robustfl-bench.")
-    commands = parser.add_subparsers(required=True, metavar="status|list|table|plot|export", parser_class=_Parser)
+    commands = parser.add_subparsers(required=True, metavar="status|list|table|tune|plot|export", parser_class=_Parser)
 
     status = commands.add_parser("status", help="how many runs are in which state, and what went wrong")
     status.add_argument("--all", action="store_true", help="list the finished runs too")
@@ -84,6 +86,11 @@ def _parser() -> argparse.ArgumentParser:
     table.add_argument("--format", choices=FORMATS, default="text")
     table.set_defaults(run=_table)
 
+    tune = commands.add_parser("tune", help="each method's value of a swept setting, chosen by validation")
+    tune.add_argument("--over", required=True, metavar="KEY", help="the swept setting, such as lr")
+    tune.add_argument("--format", choices=sheets.FORMATS, default="text")
+    tune.set_defaults(run=_tune)
+
     plot = commands.add_parser("plot", help="metrics or weights against the round, a value against a setting, recall")
     plot.add_argument("kind", choices=("accuracy", "rounds", "sweep", "recall", "weights"))
     plot.add_argument("--x", metavar="KEY", help="of a sweep: setting along the axis, such as partition.alpha")
@@ -103,17 +110,17 @@ def _parser() -> argparse.ArgumentParser:
     output.add_argument("--summary", metavar="FILE.csv", help="a line for each finished run, to keep: see --from")
     export.set_defaults(run=_export)
 
-    for command in (table, plot, export):
+    for command in (table, tune, plot, export):
         command.add_argument(
             "--where", action="append", default=[], metavar="KEY=VALUE",
             help="only these runs; repeatable; dataset=mnist, aggregator.num_selected=3, attack=none,ipm",
         )  # fmt: skip
-    for command in (listing, table, plot, export):
+    for command in (listing, table, tune, plot, export):
         command.add_argument(
             "--from", action="append", default=[], metavar="FILE.csv", dest="archives",
             help="runs kept by export --summary, repeatable; with --results-dir beside those of the folder, else alone",
         )  # fmt: skip
-    for command in (status, listing, table, plot, export):
+    for command in (status, listing, table, tune, plot, export):
         command.add_argument("--results-dir", metavar="DIR", help=f"holds runs/ ({_RESULTS})")
     return parser
 
@@ -213,6 +220,11 @@ def _described(name: str) -> papers.PaperTable:
     return known[chosen]
 
 
+def _tune(arguments: argparse.Namespace) -> None:
+    made = tuned(_load(arguments), arguments.over, arguments.where)
+    print(sheets.FORMATS[arguments.format]([made]), end="")
+
+
 def _plot(arguments: argparse.Namespace) -> None:
     runs = _load(arguments)
     asked = {"lines": arguments.lines, "panels": arguments.panels, "conditions": arguments.where}
@@ -246,6 +258,8 @@ def _export(arguments: argparse.Namespace) -> None:
     runs = where(_load(arguments), arguments.where)
     if arguments.summary:
         print(f"{path}: {archive.write(runs, path)} runs")
+        if told := other_code(runs[runs["state"].isin(archive.KEPT)]):
+            print(told)
         return
     table = tidy(runs)
     try:

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 from robustfl_bench.config import options
 from robustfl_bench.errors import ConfigError
 from robustfl_bench.results import commands
-from robustfl_bench.results.records import ENDED, NoRuns, leaf, settings, text
+from robustfl_bench.results.origins import origins
+from robustfl_bench.results.records import ENDED, MEASURED, NoRuns, leaf, settings, text
 from robustfl_bench.results.sheets import Todo
 from robustfl_bench.results.table import WORST, Column, Run, Table, facts, make_cell, references, stopped
 from robustfl_bench.results.values import Value, describe, measure
@@ -56,6 +57,7 @@ def pivot(
     if len(done):
         require_comparable(done, (rows, columns))
     remarks = _remarks(chosen, readable, (rows, columns), conditions)
+    remarks += origins(readable[readable["state"].isin(MEASURED)])
     readable = readable.assign(row=readable[rows].map(text), column=readable[columns].map(text))
     labels = sorted(set(readable["column"]), key=order)
     table = Table(

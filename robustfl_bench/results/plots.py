@@ -70,7 +70,7 @@ def rounds(
             axis.set_ylim(0, 100)
         axis.grid(color="#dddddd", linewidth=0.6)
     figure.supylabel("\n".join(textwrap.wrap(shown.of_a_round, 40)), fontsize=10)
-    _heading(figure, _over_seeds(chosen, BANDS[band]))
+    _heading(figure, _over_seeds(chosen, BANDS[band]) + _diverged(runs, lines, panels, conditions))
     _legend(figure, axes, title=lines)
     return figure
 
@@ -122,7 +122,8 @@ def sweep(
         axis.set_title(_title(panels, panel))
         axis.grid(color="#dddddd", linewidth=0.6)
     figure.supylabel("\n".join(textwrap.wrap(f"{described.title} {described.heading}", 40)), fontsize=9)
-    _heading(figure, _over_seeds(chosen, "whiskers span lowest to highest"))
+    spread_told = _over_seeds(chosen, "whiskers span lowest to highest")
+    _heading(figure, spread_told + _diverged(runs, lines, panels, conditions))
     _legend(figure, axes, title=lines)
     return figure
 
@@ -168,7 +169,7 @@ def recall(
         axis.set_yticks(range(len(line_names)), line_names)
         axis.set_title(_title(panels, panel))
     figure.supylabel(lines, fontsize=10)
-    _heading(figure, _over_seeds(chosen))
+    _heading(figure, _over_seeds(chosen) + _diverged(runs, lines, panels, conditions))
     figure.colorbar(image, ax=axes, label="Recall [%]", aspect=30, pad=0.01)
     return figure
 
@@ -246,6 +247,14 @@ def _finished(runs: pd.DataFrame, conditions: Sequence[str], *settings: str) -> 
     if not len(chosen):
         raise NoRuns("none of these runs is finished; robustfl-results status shows how far they are")
     return chosen
+
+
+def _diverged(runs: pd.DataFrame, lines: str, panels: str, conditions: Sequence[str]) -> str:
+    """Which of the runs are not drawn as their models diverged, for the heading."""
+    chosen = where(runs, conditions)
+    gone = chosen[chosen["state"] == "diverged"]
+    names = (gone[lines].map(text) + " / " + gone[panels].map(text)).value_counts().sort_index()
+    return f"; diverged: {', '.join(f'{name} ({count})' for name, count in names.items())}" if len(gone) else ""
 
 
 def _labels(chosen: pd.DataFrame) -> tuple[list[str], list[str]]:

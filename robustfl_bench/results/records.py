@@ -16,22 +16,23 @@ from typing import TYPE_CHECKING, Any
 import yaml
 
 from robustfl_bench.config.options import flatten
+from robustfl_bench.results.store import ENDED as ENDED
+from robustfl_bench.results.store import MEASURED as MEASURED
 from robustfl_bench.results.store import id_of
 from robustfl_bench.results.writing import Damaged as Damaged
 
 if TYPE_CHECKING:
     import pandas as pd
 
-ENDED = ("finished", "failed", "infeasible")
 STATES = (*ENDED, "running", "unfinished", "damaged")
 FACTS = (
     "run", "folder", "run_id", "state", "error", "rounds_done", "final_accuracy", "best_accuracy", "last_accuracy",
-    "test_loss", "recall", "reference_id", "scale", "experiment", "seconds", "commit", "device", "num_threads",
-    "processor", "versions", "last",
+    "validation_accuracy", "tuned_accuracy", "test_loss", "recall", "reference_id", "scale", "experiment", "seconds",
+    "commit", "code", "data", "device", "num_threads", "processor", "versions", "last",
 )  # fmt: skip
 """The columns that tell about a run; all others are its settings. ``last``: its last metrics, if not in its folder."""
 
-_NULLABLE = ("batch_size",)  # scalars that may be null: a config leaves those out
+_NULLABLE = ("batch_size", "validation_share")  # scalars that may be null: a config leaves those out
 _TOP_LEVEL_KEY = re.compile(r"^(?=[A-Za-z_]\w*:)", re.MULTILINE)
 _YAML_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # libyaml is ten times faster, where there is one
 
@@ -225,7 +226,7 @@ def _read_summary(folder: Path) -> dict[str, Any]:
         raise Damaged(f"summary.json is damaged: {one_line(error)}") from error
     if not isinstance(summary, dict) or summary.get("status") not in ENDED:
         raise Damaged(f"summary.json is damaged: its status must be one of {', '.join(ENDED)}")
-    final, best, last = (_part(summary, name) for name in ("final", "best", "last_10"))
+    final, best, last, tuned = (_part(summary, name) for name in ("final", "best", "last_10", "tuned"))
     facts: dict[str, Any] = {name: summary.get(name) for name in FACTS if name in summary}
     facts["error"] = one_line(summary.get("error") or "")
     facts |= {
@@ -235,8 +236,12 @@ def _read_summary(folder: Path) -> dict[str, Any]:
         "final_accuracy": _number(final, "test_accuracy"),
         "best_accuracy": _number(best, "test_accuracy"),
         "last_accuracy": _number(last, "test_accuracy"),
+        "validation_accuracy": _number(tuned, "validation_accuracy"),
+        "tuned_accuracy": _number(tuned, "test_accuracy"),
         "test_loss": _number(final, "test_loss"),
         "recall": _recall(final),
+        "code": _code(_part(summary, "code")),
+        "data": _data(_part(summary, "data")),
         "versions": ", ".join(f"{name} {number}" for name, number in _part(summary, "versions").items()),
     }
     if summary.get("run_id", id_of(folder)) != id_of(folder):
@@ -250,6 +255,24 @@ def _part(summary: dict[str, Any], name: str) -> dict[str, Any]:
     if not isinstance(part, dict):
         raise Damaged(f"summary.json is damaged: {name} must be a mapping, got {part!r}")
     return part
+
+
+def _code(part: dict[str, Any]) -> str | None:
+    """The digest of this package's code, and of that of each part from outside: ``1a2b3c4d5e6f aggregator=...``."""
+    if not isinstance(part.get("package"), str):
+        return None
+    others = part.get("parts") if isinstance(part.get("parts"), dict) else {}
+    return " ".join(
+        [part["package"][:12], *(f"{group}={str(digest)[:12]}" for group, digest in (others or {}).items())]
+    )
+
+
+def _data(part: dict[str, Any]) -> str | None:
+    """The data that were read: ``official, 60000 + 10000 samples, digest 1a2b3c4d5e6f``."""
+    if not part.get("digest"):
+        return None
+    samples = f"{part.get('train_samples')} + {part.get('test_samples')} samples"
+    return f"{part.get('variant')}, {samples}, digest {str(part['digest'])[:12]}"
 
 
 def _number(part: dict[str, Any], name: str) -> float:

@@ -23,8 +23,9 @@ from robustfl_bench.results.writing import Damaged, named, remove_leftovers, wri
 TABLES = ("metrics.csv", "timings.csv", "weights.csv")
 RECORDED = ("config.yaml", *TABLES)  # the files whose sizes and SHA-256 the summary has
 OWN = (*RECORDED, "summary.json", "checkpoint.pt", "error.txt")
-FINISHED, FAILED, INFEASIBLE = "finished", "failed", "infeasible"
-ENDED = (FINISHED, FAILED, INFEASIBLE)
+FINISHED, DIVERGED, FAILED, INFEASIBLE = "finished", "diverged", "failed", "infeasible"
+MEASURED = (FINISHED, DIVERGED)  # the states of a run that has a result: a model that diverged is one
+ENDED = (*MEASURED, FAILED, INFEASIBLE)
 
 
 class RunLocked(RuntimeError):
@@ -78,7 +79,8 @@ def damage(path: Path, summary: Mapping[str, Any], sizes_only: bool = False) -> 
     Compares sizes and SHA-256; ``sizes_only`` is faster and does not find changes that keep the size.
     """
     recorded = summary.get("files")
-    if not isinstance(recorded, Mapping) or not {"config.yaml", "metrics.csv"} <= set(recorded) <= set(RECORDED):
+    least = {"config.yaml", "metrics.csv"} if summary.get("status") == FINISHED else {"config.yaml"}
+    if not isinstance(recorded, Mapping) or not least <= set(recorded) <= set(RECORDED):
         return "summary.json does not record the files"
     for name in RECORDED:
         try:
@@ -267,7 +269,7 @@ class RunFolder:
     def finish(self, summary: Mapping[str, Any], traceback: str | None = None) -> None:
         """Record how the run ended, with the sizes and SHA-256 of its files; raises CannotWrite.
 
-        A finished run drops its checkpoint; a failed one keeps it.
+        A run with a result drops its checkpoint; a failed one keeps it.
         """
         if traceback is not None:
             write_atomically(self.path / "error.txt", traceback)
@@ -275,7 +277,7 @@ class RunFolder:
         files = {name: {"bytes": len(content), "sha256": _sha256(content)} for name, content in found.items()}
         text = json.dumps(plain({**summary, "files": files}), indent=1, allow_nan=False)
         write_atomically(self.path / "summary.json", text + "\n")
-        if summary["status"] == FINISHED:
+        if summary["status"] in MEASURED:
             self._remove(["checkpoint.pt", "error.txt"])
 
     def discard(self) -> None:
@@ -284,7 +286,8 @@ class RunFolder:
         if not (self.path / "metrics.csv").exists():
             self._remove([*OWN, ".lock"])
             with suppress(OSError):  # not empty
-                self.path.rmdir()
+                for folder in (self.path, self.path.parent, self.path.parent.parent):
+                    folder.rmdir()
 
     def begin(self, config: Mapping[str, Any]) -> None:
         """Forget how an earlier attempt ended, and write the config; raises CannotWrite."""

@@ -23,6 +23,7 @@ POINTS, SPREADS = 2, 2
 """A number is inside when it differs by no more than the larger of this many points and published sd."""
 
 INFEASIBLE, NOT_YET = "n/a", "not yet"  # states: no such run can be; this version has no such option
+DIVERGED = "diverged"
 _SLACK = 1e-9  # of the comparison: a difference of exactly 2 points is inside
 
 Key = tuple[str, str, str]
@@ -87,7 +88,7 @@ class Cell:
     @property
     def lacks(self) -> str:
         """Why the cell is not compared."""
-        if self.worst:
+        if self.worst and self.state != DIVERGED:
             return "without all attacks"
         words = {INFEASIBLE: "infeasible", NOT_YET: "not possible in this version", "-": "without reference run"}
         return words.get(self.state, self.state.split(" ")[0])
@@ -184,6 +185,8 @@ class Table:
                     self.cells[block, row, column.label] = self._worst(cells, column.value)
 
     def _worst(self, cells: Sequence[Cell], value: Value) -> Cell:
+        if any(cell.state.startswith(DIVERGED) for cell in cells):
+            return Cell(state=DIVERGED, worst=True)
         means = [cell.mean for cell in cells if cell.seeds]
         if not means:
             return Cell(state="-", worst=True)
@@ -208,10 +211,15 @@ def make_cell(
 ) -> Cell:
     """What the runs ``here`` give; ``wanted`` are the seeds of a full cell. A reason joins the ``notes``.
 
-    Raises ConfigError when a seed has two finished runs: counting both would be wrong.
+    With a seed whose model diverged a cell has no number: the mean of the others would hide it.
+    Raises ConfigError when a seed has two runs with a result: counting both would be wrong.
     """
     finished = [run for run in here if run["state"] == "finished"]
-    _refuse_twins(name, finished)
+    diverged = [run for run in here if run["state"] == DIVERGED]
+    _refuse_twins(name, [*finished, *diverged])
+    if diverged:
+        share = f" {len(diverged)}/{len(diverged) + len(finished)}" if finished else ""
+        return Cell(state=DIVERGED + share, note=add_note(notes, diverged[0]["error"]))
     found = [measured[run["folder"]] for run in finished]
     numbers = [one.number for one in found if not one.reason]
     reasons = [one.reason for one in found if one.reason]

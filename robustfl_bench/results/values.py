@@ -46,10 +46,13 @@ _FROM_SUMMARY = {
         Value("final_accuracy", "Test accuracy, last round", "%", 100, 1, better=1),
         Value("best_accuracy", "Test accuracy, best evaluated round (chosen on the test set)", "%", 100, 1, better=1),
         Value("last_accuracy", "Test accuracy, mean of the last 10 evaluated rounds", "%", 100, 1, better=1),
+        Value("tuned_accuracy", "Test accuracy, round of the best validation accuracy", "%", 100, 1, better=1),
+        Value("validation_accuracy", "Validation accuracy, best evaluated round", "%", 100, 1, better=1),
         Value("test_loss", "Test loss, last round", better=-1),
         Value("seconds", "Run time", "s", digits=1),
     )
 }
+_BY_VALIDATION = ("tuned_accuracy", "validation_accuracy")
 _ERROR = Value("test_error", "Test error, last round", "fraction", better=-1)
 _MRD = Value("mrd", "Max recall drop against Average without attack, last round", "points", 100, 1, better=-1)
 _FROM_METRICS = {
@@ -100,7 +103,11 @@ def measure(value: Value, runs: pd.DataFrame, everything: pd.DataFrame) -> dict[
     """The number of each of the finished ``runs``, by folder; MRD looks for its references in ``everything``."""
     if value.name in _FROM_SUMMARY:
         stored = zip(runs["folder"], runs[value.name], strict=True)
-        return {folder: Measured(float(number) * value.factor) for folder, number in stored}
+        numbers = {folder: Measured(float(number) * value.factor) for folder, number in stored}
+        if value.name in _BY_VALIDATION:
+            lacking = Measured(reason="nothing was held out for validation: set validation_share")
+            numbers = {folder: lacking if math.isnan(one.number) else one for folder, one in numbers.items()}
+        return numbers
     if value.name == _ERROR.name:
         accuracies = zip(runs["folder"], runs["final_accuracy"], strict=True)
         return {folder: Measured(1 - float(accuracy)) for folder, accuracy in accuracies}
@@ -115,6 +122,7 @@ def _max_recall_drops(runs: pd.DataFrame, everything: pd.DataFrame) -> dict[str,
 
     finished = everything[everything["state"] == "finished"]
     references = dict(zip(finished["run_id"], finished["recall"], strict=True))
+    diverged = set(everything.loc[everything["state"] == "diverged", "run_id"])
     measured = {}
     for run in runs.to_dict("records"):
         reference = references.get(run["reference_id"])
@@ -122,6 +130,8 @@ def _max_recall_drops(runs: pd.DataFrame, everything: pd.DataFrame) -> dict[str,
             found = Measured(reason="the run records no recall per class")
         elif isinstance(reference, list) and len(reference) == len(run["recall"]):
             found = Measured(_MRD.factor * max_recall_drop(reference, run["recall"]))
+        elif run["reference_id"] in diverged:
+            found = Measured(reason="the reference run diverged")
         elif isinstance(run["reference_id"], str):
             found = Measured(reason="no reference run yet", reference=run["reference_id"])
         else:

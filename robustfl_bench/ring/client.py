@@ -6,9 +6,10 @@ from typing import Any
 from robustfl_bench.communication.ring import Ring
 from robustfl_bench.engine.evaluation import traffic
 from robustfl_bench.engine.federation import Federation
-from robustfl_bench.engine.loop import run
+from robustfl_bench.engine.loop import is_evaluated, run
 from robustfl_bench.engine.rounds import initial_state
 from robustfl_bench.engine.state import State
+from robustfl_bench.errors import Diverged
 from robustfl_bench.experiment.plan import Plan
 from robustfl_bench.experiment.provenance import stamp
 from robustfl_bench.experiment.resume import restored
@@ -58,9 +59,15 @@ class Client:
             return {}
         step = RingStep(self.link, federation)
         states = written(run(federation, state, step), folder, federation, state.round, silent=not first)
-        for state in states:
-            if state.round % self.interval == 0 and state.round < rounds:
-                self.checkpoints.save(state.round, state.stored())
+        try:
+            for state in states:
+                if is_evaluated(planned.settings, state.round) and self.link.gather([0]).any():
+                    return {}  # only the first client tests the model, and it has diverged
+                if state.round % self.interval == 0 and state.round < rounds:
+                    self.checkpoints.save(state.round, state.stored())
+        except Diverged:
+            self.link.gather([1])
+            raise
         bits = traffic(federation, 1)["bits_total"]
         sent = {"payload_bytes": step.payload, "formula_bits": bits, "bits_above": 8 * sum(step.payload) - bits}
         return {"model_sha256": digest(state.params), "ring": {"processes": self.link.size, **sent}}

@@ -7,7 +7,14 @@ import numpy as np
 from robustfl_bench.communication.ring import Ring, form_of
 from robustfl_bench.engine.federation import Federation
 from robustfl_bench.engine.loop import is_evaluated
-from robustfl_bench.engine.rounds import Round, Trained, server_step, zero_non_finite
+from robustfl_bench.engine.rounds import (
+    Round,
+    Trained,
+    require_finite,
+    require_some_finite,
+    server_step,
+    zero_non_finite,
+)
 from robustfl_bench.engine.state import State
 from robustfl_bench.experiment.summary import digest
 from robustfl_bench.ring.link import Link, RingBroken
@@ -49,6 +56,7 @@ class RingStep:
         non_finite = zero_non_finite(updates.matrix)
         vector = reduced(self._link, updates.matrix[0], form_of(parts.aggregator), communication.counting)
         params, server = server_step(parts, model.params, vector, lr, model.memory.server)
+        require_finite(params, model.round, "the model has parameters that are not finite")
         memory = replace(model.memory, server=server)
         after = replace(state, round=state.round + 1, params=params[None], memory=(memory,))
         if not is_evaluated(federation.settings, after.round):
@@ -60,9 +68,10 @@ class RingStep:
         if len(set(told[:, 3].tolist())) > 1:
             raise RuntimeError(f"the clients' models differ after round {after.round}")
         self.payload = told[:, 2].int().tolist()
+        num_honest = len(federation.honest_ids)
+        require_some_finite(num_honest, int(told[:num_honest, 1].sum()), state.round)
         if self._link.rank:
             return after, None
-        num_honest = len(federation.honest_ids)
         losses, count = told[:num_honest, 0].clone(), int(told[:, 1].sum())
         trained = Trained(params, losses, Aggregate(vector), num_honest, count, memory)
         return after, Round(after.round, lr, federation.cohorts.of(state), (trained,))

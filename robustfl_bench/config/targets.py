@@ -1,0 +1,148 @@
+"""The classes that a config names by ``_target_``, checked before one of them is built."""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import fields, is_dataclass
+from importlib import import_module
+from types import NoneType, UnionType
+from typing import Any, Union, get_args, get_origin
+
+from robustfl_bench.abilities import Part
+from robustfl_bench.config.parts import kind
+from robustfl_bench.errors import ConfigError, near, type_of_field
+
+PACKAGE = __package__.partition(".")[0]
+
+_MOST_NODES = 10_000  # of a stored config; a few hundred bytes of YAML can stand for billions
+
+
+def check(group: str, content: Any) -> None:
+    """Raise ConfigError unless the content of a config group names a class of that group, and only parts within, with
+    options that these have and values of their types.
+
+    Nothing is built. The modules of the classes are imported.
+    """
+    wanted, optional = kind(group)
+    if not content and optional:
+        return
+    if not isinstance(content, Mapping) or "_target_" not in content:
+        raise ConfigError(f"{group} must be an option or have a _target_, got {content!r}")
+    for place, node in _nodes(group, content):
+        if isinstance(node, Mapping) and "_target_" in node:
+            found = _found(place, node["_target_"])
+            _check_class(place, found, wanted if node is content else Part)
+            _check_options(place, found, {key: value for key, value in node.items() if key != "_target_"})
+        elif isinstance(node, Mapping):
+            _check_names(place, node)
+
+
+def check_stored(config: Mapping[str, Any], allowed: Sequence[str], source: str) -> None:
+    """Raise ConfigError unless all that a config of somebody else names is in this package or in ``allowed``.
+
+    ``source`` is what the config was read from. Nothing is imported.
+    """
+    for place, node in _nodes("", config):
+        if isinstance(node, str) and "${" in node:
+            raise ConfigError(f"{source}: {place} is an interpolation, which no run folder holds")
+        if not isinstance(node, Mapping) or "_target_" not in node:
+            continue
+        target = node["_target_"]
+        if not isinstance(target, str) or not re.fullmatch(r"\w+(\.\w+)+", target):
+            raise ConfigError(f"{source}: {place}._target_ is no class, got {target!r}")
+        if (package := target.partition(".")[0]) not in (PACKAGE, *allowed):
+            names = ",".join([*allowed, package])
+            raise ConfigError(
+                f"{source} builds {place} by {target}, which is not of this package; "
+                f"if you trust it, add allow={names if not allowed else f'[{names}]'}"
+            )
+
+
+def packages(value: Any) -> list[str]:
+    """The packages that a value of the setting ``allow`` names; raises ConfigError."""
+    names = [] if value is None else value if isinstance(value, list) else [value]
+    if not all(isinstance(name, str) and name.isidentifier() for name in names):
+        raise ConfigError(f"allow must be null, the name of a package, or a list [NAME,NAME] of them, got {value!r}")
+    return names
+
+
+def _nodes(place: str, tree: Any) -> Iterator[tuple[str, Any]]:
+    """All values in a tree of mappings and lists, with where they stand; outer ones first."""
+    waiting, seen = [(place, tree)], 0
+    while waiting:
+        here, node = waiting.pop()
+        seen += 1
+        if seen > _MOST_NODES:
+            raise ConfigError(f"{here} is within more than {_MOST_NODES} values: no config of a run")
+        yield here, node
+        if isinstance(node, Mapping):
+            waiting += [(f"{here}.{key}".lstrip("."), item) for key, item in node.items()]
+        elif isinstance(node, list):
+            waiting += [(f"{here}[{index}]", item) for index, item in enumerate(node)]
+
+
+def _found(place: str, target: Any) -> Any:
+    """What a dotted name stands for."""
+    module, _, name = str(target).rpartition(".")
+    try:
+        found = import_module(module)
+    except Exception as error:  # a module of somebody else can raise anything
+        reason = f"{type(error).__name__}: {' '.join(str(error).split())}"
+        raise ConfigError(f"{place}: cannot import {target}: {reason}") from error
+    if not hasattr(found, name):
+        raise ConfigError(f"{place}: {module} has no {name!r}{near(name, vars(found))}")
+    return getattr(found, name)
+
+
+def _check_class(place: str, found: Any, wanted: type[Part]) -> None:
+    if not isinstance(found, type) or not issubclass(found, wanted):
+        got = f"{getattr(found, '__module__', None)}.{getattr(found, '__qualname__', repr(found))}"
+        raise ConfigError(f"{place} must be a subclass of {wanted.__module__}.{wanted.__name__}, got {got}")
+
+
+def _check_names(place: str, names: Iterable[Any]) -> None:
+    """Raise ConfigError for a key by which Hydra would do something else than build a part (``_partial_``)."""
+    if special := [name for name in names if str(name).startswith("_")]:
+        raise ConfigError(f"{place}: no option {', '.join(map(repr, special))}")
+
+
+def _check_options(place: str, found: type[Part], options: Mapping[str, Any]) -> None:
+    """Raise ConfigError for options that a class does not have, or that have another type there."""
+    _check_names(place, options)
+    if not is_dataclass(found):
+        return
+    known = {field.name for field in fields(found) if field.init}
+    for name, value in options.items():
+        if name not in known:
+            raise ConfigError(f"{place}: no option {name!r}{near(str(name), known)}")
+        try:
+            wanted = type_of_field(found, name)
+        except NameError:  # of an import for type checkers only
+            continue
+        if not _fits(f"{place}.{name}", value, wanted):
+            raise ConfigError(f"{place}.{name} must be {_in_words(wanted)}, got {value!r}")
+
+
+def _fits(place: str, value: Any, wanted: Any) -> bool:
+    """Whether a value of a config can stand for an annotation; of one that is not plain, nothing is known."""
+    if get_origin(wanted) in (Union, UnionType):
+        return any(_fits(place, value, one) for one in get_args(wanted))
+    if get_origin(wanted) is tuple:
+        return isinstance(value, list | tuple) and all(_fits(place, item, get_args(wanted)[0]) for item in value)
+    if wanted in (int, float):
+        return isinstance(value, int if wanted is int else (int, float)) and not isinstance(value, bool)
+    if wanted in (str, bool, NoneType):
+        return isinstance(value, wanted)
+    if isinstance(wanted, type) and issubclass(wanted, Part):
+        found = _found(place, value["_target_"]) if isinstance(value, Mapping) and "_target_" in value else None
+        return isinstance(found, type) and issubclass(found, wanted)
+    return True
+
+
+def _in_words(wanted: Any) -> str:
+    """An annotation as it is called in errors."""
+    if get_origin(wanted) in (Union, UnionType):
+        return " or ".join(map(_in_words, get_args(wanted)))
+    if get_origin(wanted) is tuple:
+        return f"a list, each {_in_words(get_args(wanted)[0])}"
+    words = {int: "a whole number", float: "a number", bool: "true or false", str: "a word", NoneType: "null"}
+    return words.get(wanted) or f"a subclass of {wanted.__module__}.{wanted.__name__}"

@@ -1,0 +1,51 @@
+"""What runs were made of: their data, their code and the machines, in lines above a table."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from robustfl_bench.package import package_digest
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+UNKNOWN = "not recorded"
+SHORT = 12  # digits of a digest
+
+
+def origins(runs: pd.DataFrame) -> list[str]:
+    """Lines on the data of the ``runs`` of ``records.load``, on those of other code than today's, and on machines if
+    there are several kinds."""
+    if not len(runs):
+        return []
+    lines = [f"data: {_counted(runs['data'])}"]
+    if told := other_code(runs):
+        lines.append(told)
+    machines = list(_words(runs["processor"]))
+    if len(set(machines) - {None}) > 1:
+        lines.append(f"made on different kinds of machine: {_counted(machines)}")
+    return lines
+
+
+def other_code(runs: pd.DataFrame) -> str:
+    """How many runs were made with other code of this package than today's; empty if none."""
+    code = list(_words(runs["code"]))
+    unknown, today = code.count(None), package_digest()[:SHORT]
+    other = sum(name is not None and name.split(" ")[0] != today for name in code)
+    parts = [f"{other} with other code than today's"] if other else []
+    parts += [f"{unknown} with code that is not recorded"] if unknown else []
+    return f"of {len(code)} runs, {' and '.join(parts)}" if parts else ""
+
+
+def _words(values: Iterable[object]) -> Iterable[str | None]:
+    return (value if isinstance(value, str) and value else None for value in values)
+
+
+def _counted(values: Iterable[object]) -> str:
+    """Each value with its number of runs, unless all are alike."""
+    counts = Counter(value or UNKNOWN for value in _words(values))
+    if len(counts) == 1:
+        return next(iter(counts))
+    return "; ".join(f"{value} ({count} runs)" for value, count in counts.most_common())

@@ -1,0 +1,299 @@
+"""Random commands: each must make a run, or be refused in one line with nothing written.
+
+    python scripts/fuzz_config.py --count 1200 --seed 0
+
+Every command is `robustfl-bench` in this process with tiny runs, in an empty folder, with a limit of memory and time.
+Where a command makes a run, the identity that `presets.resolve` gives its overrides must be that of the run.
+Prints the number of commands by outcome, and every finding with its command; exit code 1 when there is a finding.
+"""
+
+import argparse
+import io
+import json
+import os
+import random
+import re
+import resource
+import shlex
+import shutil
+import signal
+import sys
+import tempfile
+import time
+import traceback
+import warnings
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import redirect_stderr, redirect_stdout
+from dataclasses import dataclass
+from pathlib import Path
+
+from robustfl_bench import cli
+from robustfl_bench.config import options, presets
+from robustfl_bench.config.parts import GROUPS
+from robustfl_bench.config.settings import SCALARS
+from robustfl_bench.errors import ConfigError
+
+BASE = ("rounds=1", "num_clients=6", "num_byzantine=1", "device=cpu", "num_threads=1", "batch_size=4")
+LIGHT = ("model=mlp", "model.hidden=[4]")
+OFFLINE = ("digits", "rotated_digits", "linear_mixture", "mean_mixture")  # data sets that need no download
+ODD = (
+    "0", "1", "2", "3", "-1", "7", "0.5", "1.5", "-0.5", "1e-3", "5e-4", "1e400", "nan", "inf", "-inf", ".5", "1.",
+    "1_000", "0x10", "010", "1e1", "+1", "-0", "null", "None", "NULL", "~", "true", "False", "yes", "off", "''", '""',
+    "'1'", '"a b"', "'it\\'s'", "abc", "a b", "é", "日本", "[]", "[1]", "[1,2]", "[a,'b c']", "[1,[2]]", "{}", "{a:1}",
+    "[", "'", "1000000000", "99999999999999999999", "${seed}", "${nowhere}", "${", "a|b", "$(ls)", "a\\b", "a=b", "a,b",
+    "2024-01-01", "12:30:00", "???", "", " ", "1 2", "krum", "x" * 500,
+)  # fmt: skip
+SLOW = ("rounds", "epochs", "steps", "max_iter", "restarts", "iterations", "tries")  # a large number is a long run
+FAULTS = ("_partial_=true", "_args_=[1]", "_convert_=none", "_recursive_=false", "_target_=os.system", "_target_=nope")
+
+
+class Capped(BaseException):
+    """A run took longer than it may here."""
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How a command ended: its exit code (None: cut off), what it printed, and the summaries of its runs."""
+
+    code: int | None
+    out: str
+    err: str
+    runs: tuple[dict[str, object], ...]
+    partial: bool
+
+
+def commands(seed: int, count: int) -> Iterator[list[str]]:
+    """``count`` lists of arguments; the same for the same seed."""
+    for index in range(count):
+        draw = random.Random(f"{seed} {index}")
+        chosen = [part for _ in range(draw.choice((0, 1, 1, 2, 2, 3, 5))) for part in PIECES[_kind(draw)](draw)]
+        base = [*BASE, *(LIGHT if draw.random() < 0.7 else ())]
+        given = {item.split("=")[0] for item in chosen}
+        yield [item for item in base if item.split("=")[0] not in given] + chosen
+
+
+def _kind(draw: random.Random) -> str:
+    kinds, weights = zip(*WEIGHTS.items(), strict=True)
+    return draw.choices(kinds, weights)[0]
+
+
+def _option(draw: random.Random) -> list[str]:
+    group = draw.choice(GROUPS)
+    names = options.names(group)
+    return [f"{group}={draw.choice(OFFLINE if group == 'dataset' and draw.random() < 0.9 else names)}"]
+
+
+def _setting(draw: random.Random) -> list[str]:
+    """An option together with one of its settings, at a value like its own or at an odd one."""
+    group = draw.choice(GROUPS)
+    name = draw.choice(OFFLINE if group == "dataset" else options.names(group))
+    leaves = [(key, value) for key, value in options.flatten(options.chosen(group, name)) if "_target_" not in key]
+    if not leaves:
+        return [f"{group}={name}"]
+    key, value = draw.choice(leaves)
+    return [f"{group}={name}", f"{group}.{key}={_value(draw, key, value)}"]
+
+
+def _value(draw: random.Random, key: str, value: object) -> str:
+    if draw.random() < 0.5 and isinstance(value, int | float) and not isinstance(value, bool):
+        return str(draw.choice((0, 1, 2, value, value * 2, value / 2, -value)))
+    odd = draw.choice(ODD)
+    return "2" if key.split(".")[-1] in SLOW and re.fullmatch(r"\d{4,}", odd) else odd
+
+
+def _scalar(draw: random.Random) -> list[str]:
+    key = draw.choice([name for name in SCALARS if name not in ("results_dir", "origin")])
+    likely = {
+        "device": ("cpu", "auto", "cuda:99", "tpu"), "precision": ("high", "medium", "low"),
+        "byzantine_placement": ("add", "replace"), "byzantine_share_by": ("clients", "data"),
+        "participation": ("0.5", "0.3", "0.01"), "scale": ("paper", "quick"), "variant": ("fair", "published"),
+    }  # fmt: skip
+    if key in likely and draw.random() < 0.6:
+        return [f"{key}={draw.choice(likely[key])}"]
+    return [f"{key}={_value(draw, key, draw.choice((1, 2, 5)))}"]
+
+
+def _attacked(draw: random.Random) -> list[str]:
+    return [
+        f"attack={draw.choice(options.names('attack'))}", f"aggregator={draw.choice(options.names('aggregator'))}",
+        f"num_byzantine={draw.choice((0, 1, 2, 3, 6, 9))}", f"byzantine_placement={draw.choice(('add', 'replace'))}",
+    ]  # fmt: skip
+
+
+def _misspelt(draw: random.Random) -> list[str]:
+    group = draw.choice(GROUPS)
+    name = draw.choice(options.names(group))
+    word = draw.choice((group, *SCALARS, f"{group}.num_byzantine", f"{group}.nothing", "hydra/launchr", "hydra.jb.x"))
+    at = draw.randrange(len(word))
+    bad = word[:at] + draw.choice("xyz_.é ") + word[at + draw.choice((0, 1)) :]
+    return [draw.choice(("", "+", "++", "~")) + bad + draw.choice((f"={name}", "=1", "=null", ""))]
+
+
+def _preset(draw: random.Random) -> list[str]:
+    group = draw.choice([group for group in presets.PRESETS if group != "experiment"])
+    name = draw.choice(presets.names(group))
+    broken = draw.random() < 0.2
+    return [f"{draw.choice(('', '++', '~')) if broken else '+'}{group}={name[:-1] if draw.random() < 0.1 else name}"]
+
+
+def _nested(draw: random.Random) -> list[str]:
+    rule = draw.choice(options.names("aggregator"))
+    return draw.choice((
+        ["aggregator=b_krum", f"aggregator@aggregator.rule={rule}"],
+        ["aggregator=b_krum", f"aggregator.rule.{draw.choice(('num_byzantine', 'num_selected', 'no'))}={_odd(draw)}"],
+        ["dataset=rotated_digits", "partition=natural", f"dataset.base.scaling={draw.choice(('unit', 'none', '5'))}"],
+        ["local_update=broadcast", f"local_update.inner.memory_gib={_odd(draw)}"],
+        [f"server_data=noisy{draw.choice(('', 'x'))}", f"server_data.corruption.severity={_odd(draw)}"],
+        [f"aggregator.rule={_odd(draw)}", "aggregator=b_mkrum"],
+    ))  # fmt: skip
+
+
+def _odd(draw: random.Random) -> str:
+    return draw.choice(ODD)
+
+
+def _part(draw: random.Random) -> list[str]:
+    """A part that is none, is built in another way, or is of another group."""
+    group, other = draw.choice(GROUPS), draw.choice(GROUPS)
+    names = [name for name in options.names(other) if "_target_" in options.option(other, name)]
+    target = options.option(other, draw.choice(names))["_target_"]
+    return [draw.choice((f"+{group}.{draw.choice(FAULTS)}", f"{group}._target_={target}", f"{group}={_odd(draw)}"))]
+
+
+def _garbage(draw: random.Random) -> list[str]:
+    key = draw.choice((*SCALARS, *GROUPS, "a", "", "=", "+", "~", "--", "é", "x.y.z", "[1]", "'a'", "a b", "\t"))
+    word = draw.choice((key, f"{key}={_odd(draw)}", _odd(draw), f"~{key}", f"rerun={_odd(draw)}", "results_dir="))
+    return [word] if not word.startswith("-") else [f"x{word}"]  # flags have a parser of their own
+
+
+def _sweep(draw: random.Random) -> list[str]:
+    key = draw.choice(("seed=0,1", "lr=0.1,1e-2", "aggregator=krum,average", "attack=none,ipm", "seed=range(2)"))
+    return ["-m", key] if draw.random() < 0.8 else [key]
+
+
+PIECES = {
+    "option": _option, "setting": _setting, "scalar": _scalar, "attacked": _attacked, "misspelt": _misspelt,
+    "preset": _preset, "nested": _nested, "part": _part, "garbage": _garbage, "sweep": _sweep,
+}  # fmt: skip
+WEIGHTS = {
+    "option": 5, "setting": 6, "scalar": 6, "attacked": 4, "misspelt": 1, "preset": 1.5, "nested": 1.5, "part": 1,
+    "garbage": 1, "sweep": 0.5,
+}  # fmt: skip
+
+
+def run(arguments: Sequence[str], seconds: float) -> Ended:
+    """The command in an empty folder of its own, with at most so many seconds of computing."""
+    before = Path.cwd()
+    with tempfile.TemporaryDirectory() as folder, redirect_stdout(io.StringIO()) as out:
+        with redirect_stderr(io.StringIO()) as err, warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            os.chdir(folder)
+            Path("data").mkdir()
+            sys.argv = ["robustfl-bench", "data_dir=data", *arguments]
+            cut = False
+
+            def stop(*_: object) -> None:
+                nonlocal cut
+                cut = True  # what is cut off may end in any way
+                raise Capped
+
+            signal.signal(signal.SIGPROF, stop)
+            signal.setitimer(signal.ITIMER_PROF, seconds)
+            code = 0
+            try:
+                cli.main()
+            except SystemExit as left:
+                code = int(left.code or 0)
+            except BaseException:
+                code = 1
+                traceback.print_exc()
+            finally:
+                signal.setitimer(signal.ITIMER_PROF, 0)
+                os.chdir(before)
+        # Of a sweep that comes to nothing Hydra leaves an empty folder.
+        known = ("data", "results", ".sweep") if "-m" in arguments else ("data",)
+        made = [path for path in Path(folder).rglob("*") if path.name not in known and ".sweep" not in path.parts]
+        summaries = [json.loads(path.read_text()) for path in made if path.name == "summary.json"]
+        folders = [path for path in made if path.is_dir() and path.parent.name == "runs"]
+        partial = len(folders) != len(summaries) or (bool(made) and not folders)
+        shutil.rmtree(Path(folder) / "results", ignore_errors=True)
+    return Ended(None if cut else code, out.getvalue(), err.getvalue(), tuple(summaries), partial)
+
+
+def judge(arguments: Sequence[str], ended: Ended) -> tuple[str, str]:
+    """The outcome of a command, and what is wrong with it, or nothing."""
+    sweep = "-m" in arguments
+    states = Counter(str(summary["status"]) for summary in ended.runs)
+    if ended.code is None:
+        return "cut off", ""
+    lines = [line for line in ended.err.splitlines() if not line.startswith("note: ")]
+    told = ("failed: ", "infeasible: ", "skipped: ", "Error executing job with overrides: ", "error: ")  # hydra's, too
+    kinds = told if sweep else ("error: ",)
+    if ended.code not in (0, 2, 3):
+        return "bad", f"exit code {ended.code}"
+    if "Traceback" in ended.err or not all(line.startswith(kinds) for line in lines):
+        return "bad", "other lines than errors"
+    if set(states) - {"finished", "infeasible", "diverged"} or ended.partial:
+        return "bad", f"left behind: {dict(states)}"
+    if ended.code and not sweep:
+        if len(lines) != 1 or ended.out:
+            return "bad", "not one line"
+        if ended.runs:
+            return "bad", "refused and written"
+    if not ended.code and ((lines and not sweep) or not ended.runs):
+        return "bad", "no run, or an error line with exit code 0"
+    name = {0: "+".join(sorted(states)), 2: "refused", 3: "no data"}[ended.code]
+    return (f"sweep, {name}" if sweep else name), ""
+
+
+def compare(arguments: Sequence[str], ended: Ended) -> str:
+    """What is wrong with the identity that ``presets.resolve`` gives the command, or nothing."""
+    if not all(re.fullmatch(r"\+{0,2}[\w./@]+=.*", item, re.DOTALL) for item in arguments):
+        return ""
+    if any(item.startswith(("rerun=", "reference=", "hydra")) for item in arguments):
+        return ""
+    try:
+        run_id = presets.resolve(arguments).run_id
+    except ConfigError as error:
+        return f"resolve refuses: {error}" if ended.code == 0 else ""
+    except Exception as error:
+        return f"resolve raises {type(error).__name__}: {error}"
+    if ended.code == 0 and [run_id] != [summary["run_id"] for summary in ended.runs]:
+        return "resolve has another identity"
+    return ""
+
+
+def main() -> None:
+    """Run the commands and print what came of them."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--count", type=int, default=1200, help="commands (%(default)d)")
+    parser.add_argument("--seed", type=int, default=0, help="of the commands (%(default)d)")
+    parser.add_argument("--first", type=int, default=0, help="leave out those before (%(default)d)")
+    parser.add_argument("--seconds", type=float, default=10, help="of computing for a command (%(default)g)")
+    parser.add_argument("--memory", type=float, default=8, help="GB of addresses for this process (%(default)g)")
+    arguments = parser.parse_args()
+    run(BASE, 600)  # imports are not interrupted
+    limit = int(arguments.memory * 1e9)
+    resource.setrlimit(resource.RLIMIT_AS, (limit, resource.getrlimit(resource.RLIMIT_AS)[1]))
+    outcomes, findings, compared, started = Counter[str](), 0, 0, time.monotonic()
+    for index, command in enumerate(commands(arguments.seed, arguments.count)):
+        if index < arguments.first:
+            continue
+        ended = run(command, arguments.seconds)
+        outcome, wrong = judge(command, ended)
+        outcomes[outcome] += 1
+        problems = [problem for problem in (wrong, compare(command, ended)) if problem]
+        compared += ended.code == 0 and "-m" not in command
+        for problem in problems:
+            findings += 1
+            print(f"FINDING {index}: {problem}\n  {shlex.join(command)}\n  {ended.err.strip()[-600:]}", flush=True)
+    print(f"{sum(outcomes.values())} commands in {time.monotonic() - started:.0f} s, seed {arguments.seed}")
+    for outcome, number in outcomes.most_common():
+        print(f"{number:6d}  {outcome}")
+    print(f"{compared:6d}  identities compared\n{findings:6d}  findings")
+    sys.exit(1 if findings else 0)
+
+
+if __name__ == "__main__":
+    main()

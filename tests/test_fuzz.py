@@ -1,0 +1,28 @@
+"""Random commands: some of those that ``scripts/fuzz_config.py`` tries."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+SCRIPT = Path(__file__).resolve().parent.parent / "scripts" / "fuzz_config.py"
+
+
+def fuzz(*arguments: str) -> subprocess.CompletedProcess[str]:
+    path = os.pathsep.join([str(SCRIPT.parent.parent), os.environ.get("PYTHONPATH", "")])
+    command = [sys.executable, str(SCRIPT), *arguments]
+    return subprocess.run(command, capture_output=True, text=True, env=os.environ | {"PYTHONPATH": path}, timeout=600)
+
+
+def test_random_commands_make_a_run_or_are_refused_in_one_line() -> None:
+    done = fuzz("--count", "100", "--seed", "1")
+    assert done.returncode == 0, done.stdout + done.stderr
+    counts = {words[1]: int(words[0]) for line in done.stdout.splitlines()[1:] if (words := line.split(maxsplit=1))}
+    assert counts["findings"] == 0
+    assert min(counts["finished"], counts["refused"], counts["identities compared"]) >= 20, "it tries both"
+
+
+def test_the_fuzz_finds_what_is_planted(tmp_path: Path) -> None:
+    """With a limit of memory below what this process needs already, commands fail in other ways."""
+    done = fuzz("--count", "12", "--seed", "1", "--memory", "0.001")
+    assert done.returncode == 1 and "FINDING" in done.stdout, done.stdout + done.stderr

@@ -1,0 +1,73 @@
+"""What is said above a table of the data, the code and the machines behind its numbers."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from robustfl_bench.package import package_digest
+from robustfl_bench.results import archive, records
+from robustfl_bench.results.origins import origins, other_code
+from tests.conftest import run_cli, run_folders
+
+SMALL = ("-m", "rounds=1", "model.hidden=[4]", "num_clients=6", "aggregator=average,coomed", "attack=none")
+
+
+@pytest.fixture
+def results(tmp_path: Path) -> Path:
+    subprocess.run([sys.executable, "-m", "robustfl_bench", *SMALL], cwd=tmp_path, check=True)
+    return tmp_path / "results"
+
+
+def change(folder: Path, **values: object) -> None:
+    path = folder / "summary.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | values))
+
+
+def test_data_stand_above_a_table_and_code_of_today_needs_no_word(
+    results: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, out, _ = run_cli(capsys, "table", "--results-dir", results)
+    lines = out.splitlines()
+    assert code == 0 and sum(line.startswith("data: ") and "1437 + 360 samples, digest" in line for line in lines) == 1
+    assert "other code" not in out and "kinds of machine" not in out
+
+
+def test_other_code_other_data_and_other_machines_are_counted(
+    results: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    first, second = run_folders(results).values()
+    change(first, code={"package": "0" * 64, "parts": {}}, processor="Abacus")
+    change(second, data={"variant": "subset", "train_samples": 8, "test_samples": 2, "digest": "f" * 64})
+    lines = origins(records.load(results))
+    assert lines[0].count("(1 runs)") == 2 and "subset, 8 + 2 samples, digest ffffffffffff" in lines[0]
+    assert lines[1] == "of 2 runs, 1 with other code than today's"
+    assert lines[2].startswith("made on different kinds of machine: ") and "Abacus" in lines[2]
+    kept = tmp_path / "kept.csv"
+    _, out, _ = run_cli(capsys, "export", "--summary", kept, "--results-dir", results)
+    assert "of 2 runs, 1 with other code than today's" in out
+    assert sorted(origins(archive.read(str(kept)))) == sorted(lines), "a kept file says the same"
+
+
+def test_what_older_runs_do_not_record_is_said(results: Path) -> None:
+    for folder in run_folders(results).values():
+        summary = json.loads((folder / "summary.json").read_text())
+        (folder / "summary.json").write_text(
+            json.dumps({k: v for k, v in summary.items() if k not in ("code", "data")})
+        )
+    runs = records.load(results)
+    assert origins(runs)[0] == "data: not recorded"
+    assert other_code(runs) == "of 2 runs, 2 with code that is not recorded"
+
+
+def test_the_digest_is_that_of_the_code(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "a.py").write_text("x = 1\n")
+    monkeypatch.setattr("robustfl_bench.package.PACKAGE", tmp_path)
+    package_digest.cache_clear()
+    first = package_digest()
+    (tmp_path / "a.py").write_text("x = 2\n")
+    package_digest.cache_clear()
+    assert package_digest() != first
+    package_digest.cache_clear()
