@@ -6,7 +6,6 @@ import re
 import shlex
 import sys
 from collections.abc import Mapping, Sequence
-from contextvars import ContextVar
 from typing import Any
 
 import hydra
@@ -31,7 +30,7 @@ from robustfl_bench.results.store import RunLocked
 
 _EXPECTED = (HydraException, OmegaConfBaseException, ConfigError, DataError, Interrupted, RunFailed, RunLocked, OSError)
 
-_asked = ContextVar[str | None]("HYDRA_FULL_ERROR", default=None)  # as the user set it, before main sets it for hydra
+_ASKED: dict[str, str | None] = {}  # HYDRA_FULL_ERROR as the user set it, before main sets it for hydra
 _SAID = set[str]()  # notes of this command
 
 ConfigStore.instance().store(name="settings", node=Schema)
@@ -55,7 +54,7 @@ def _job(cfg: DictConfig) -> float:
             raise
     except Exception as error:
         if not sweep:
-            if _asked.get() == "1":
+            if _ASKED.get("HYDRA_FULL_ERROR") == "1":
                 raise
             sys.exit(report(error))  # past hydra, which would print a line of its own
         where = f"[{shlex.join(runtime.overrides.task)}]"
@@ -143,7 +142,7 @@ def main() -> None:
     With HYDRA_FULL_ERROR=1 in the environment errors show their tracebacks.
     """
     asked = os.environ.get("HYDRA_FULL_ERROR")
-    _asked.set(asked)
+    _ASKED["HYDRA_FULL_ERROR"] = asked
     os.environ["HYDRA_FULL_ERROR"] = "1"  # hydra hands errors over instead of printing them
     try:
         _SAID.clear()

@@ -20,7 +20,7 @@ from robustfl_bench.results.store import RunFolder
 from robustfl_bench.results.writing import Damaged
 from robustfl_bench.ring.checkpoints import Checkpoints
 from robustfl_bench.ring.link import Link
-from robustfl_bench.ring.step import RingStep
+from robustfl_bench.ring.step import RingStep, told
 
 NOTHING_TO_DO = -2.0  # what the first client says when the result is there already
 
@@ -61,12 +61,15 @@ class Client:
         states = written(run(federation, state, step), folder, federation, state.round, silent=not first)
         try:
             for state in states:
-                if is_evaluated(planned.settings, state.round) and self.link.gather([0]).any():
-                    return {}  # only the first client tests the model, and it has diverged
+                if is_evaluated(planned.settings, state.round):
+                    with told(self.link, state.round):
+                        if self.link.gather([0]).any():
+                            return {}  # only the first client tests the model, and it has diverged
                 if state.round % self.interval == 0 and state.round < rounds:
                     self.checkpoints.save(state.round, state.stored())
-        except Diverged:
-            self.link.gather([1])
+        except Diverged as end:
+            with told(self.link, end.round):
+                self.link.gather([1])
             raise
         bits = traffic(federation, 1)["bits_total"]
         sent = {"payload_bytes": step.payload, "formula_bits": bits, "bits_above": 8 * sum(step.payload) - bits}

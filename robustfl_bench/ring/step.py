@@ -1,5 +1,7 @@
 """A round as one client of the ring makes it."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 
 import numpy as np
@@ -24,6 +26,15 @@ from robustfl_bench.updates import Aggregate
 GO_ON = "the same command goes on from the last checkpoint"
 
 
+@contextmanager
+def told(link: Link, number: int) -> Iterator[None]:
+    """Within it, a ring that breaks is told with the client and the round ``number``."""
+    try:
+        yield
+    except RingBroken as error:
+        raise RingBroken(f"client {link.rank} stops in round {number}: {error}; {GO_ON}") from error
+
+
 class RingStep:
     """The step of client ``link.rank``: the honest clients come first, in their order, then the Byzantine ones.
 
@@ -41,11 +52,8 @@ class RingStep:
 
     def __call__(self, federation: Federation, state: State) -> tuple[State, Round | None]:
         """The next round; raises RingBroken."""
-        try:
+        with told(self._link, state.round + 1):
             return self._round(federation, state)
-        except RingBroken as error:
-            number = state.round + 1
-            raise RingBroken(f"client {self._link.rank} stops in round {number}: {error}; {GO_ON}") from error
 
     def _round(self, federation: Federation, state: State) -> tuple[State, Round | None]:
         parts, model, before = federation.parts, state.model(0), self._link.payload
@@ -64,14 +72,14 @@ class RingStep:
         assert updates.losses is not None
         same = int(digest(after.params)[:12], 16)
         sent = self._link.payload - before
-        told = self._link.gather([float(updates.losses[0]), non_finite, sent, same])
-        if len(set(told[:, 3].tolist())) > 1:
+        heard = self._link.gather([float(updates.losses[0]), non_finite, sent, same])
+        if len(set(heard[:, 3].tolist())) > 1:
             raise RuntimeError(f"the clients' models differ after round {after.round}")
-        self.payload = told[:, 2].int().tolist()
+        self.payload = heard[:, 2].int().tolist()
         num_honest = len(federation.honest_ids)
-        require_some_finite(num_honest, int(told[:num_honest, 1].sum()), state.round)
+        require_some_finite(num_honest, int(heard[:num_honest, 1].sum()), state.round)
         if self._link.rank:
             return after, None
-        losses, count = told[:num_honest, 0].clone(), int(told[:, 1].sum())
+        losses, count = heard[:num_honest, 0].clone(), int(heard[:, 1].sum())
         trained = Trained(params, losses, Aggregate(vector), num_honest, count, memory)
         return after, Round(after.round, lr, federation.cohorts.of(state), (trained,))
