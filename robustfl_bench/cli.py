@@ -97,8 +97,8 @@ def _check_choices(arguments: Sequence[str]) -> None:
         if (group not in GROUPS and group.split("/")[0] not in presets.PRESETS) or override.is_delete():
             continue
         value = override.value()
-        sweeps = isinstance(value, ChoiceSweep)
-        for name in value.list if sweeps else [value]:  # type: ignore[union-attr]
+        names: list[Any] = value.list if isinstance(value, ChoiceSweep) else [value]
+        for name in names:
             several = isinstance(name, list) and name and override.package is None and options.has_places(group)
             if not all(isinstance(one, str | QuotedString) for one in (name if several else [name])):
                 raise ConfigError(f"{group} takes the name of an option, got {override.get_value_element_as_str()}")

@@ -99,7 +99,7 @@ def test_a_chain_is_known_by_its_steps_and_their_order() -> None:
     assert ids["clipping"] == ids["[clipping]"] and ids["nnm"] == ids["[none,nnm]"]
     assert len(set(ids.values())) == 5
     assert len(presets.sweep(["pre_aggregation=none,nnm,[clipping,nnm]", "seed=0,1"])) == 6
-    with pytest.raises(ConfigError, match="unknown pre_aggregation 'mnn'; there are: arc, bucketing"):
+    with pytest.raises(ConfigError, match="unknown pre_aggregation 'mnn'"):
         presets.resolve(["pre_aggregation=[nnm,mnn]"])
 
 

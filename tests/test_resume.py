@@ -124,5 +124,6 @@ def test_sigterm_leaves_a_checkpoint_to_go_on_from(bench: Bench, tmp_path: Path)
     process.communicate(timeout=30)
     assert process.returncode == 143
     ((_, folder),) = run_folders(tmp_path / "results").items()
-    assert state_of(folder / "checkpoint.pt")["round"] >= 15
+    # The row of round 15 was seen; the signal may still have come before the state of that round was passed on.
+    assert state_of(folder / "checkpoint.pt")["round"] >= 14
     assert not (folder / "summary.json").exists()
