@@ -233,6 +233,9 @@ def example_view(honest: int = 7, num_byzantine: int = 3, d: int = 23, seed: int
         memory={},
         train_own=lambda start: own + 0.1 * start,
         aggregate=aggregate,
+        upload=lambda rows: rows,
+        after=lambda vector: -0.1 * vector,
+        assess=lambda params: (float(params.double().square().sum()), None),
     )
 
 

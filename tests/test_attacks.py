@@ -19,6 +19,7 @@ from robustfl_bench.attacks.none import NoAttack
 from robustfl_bench.attacks.perturbation import largest_gamma
 from robustfl_bench.attacks.sign_flip import SignFlip
 from robustfl_bench.attacks.tailored import Tailored
+from robustfl_bench.attacks.worst import Worst
 from robustfl_bench.interfaces import Attack, AttackView, ConfigError, Shard
 from robustfl_bench.testing import check_attack
 from robustfl_bench.updates import Updates
@@ -30,7 +31,7 @@ IDS = [file.stem for file in ATTACK_FILES]
 ATTACKS = [build("attack", name) for name in IDS]
 TRAINING = {"brifca_outlier", "sign_flip"}  # they train as honest clients do
 POISONING = {"backdoor", "fake_loss", "label_flip", "label_flip_one", "label_shuffle", "noisy"}  # and on bad data
-ASKING = {"tailored"}  # they ask the server's rule
+ASKING = {"tailored", "worst"}  # they ask the server's rule
 CRAFTING = [i for i in IDS if i not in {"none", *TRAINING, *POISONING, *ASKING}]
 CALM = [attack for name, attack in zip(IDS, ATTACKS, strict=True) if name not in {"brifca_outlier", *POISONING}]
 
@@ -59,6 +60,9 @@ def make_view(honest, num_byzantine=3, seed=0, label_counts=None):
         rng=seeding.generator(seed, "attack", 0),
         train_own=unused,
         aggregate=unused,
+        upload=unused,
+        after=unused,
+        assess=unused,
     )
 
 
@@ -156,7 +160,7 @@ def test_lie_with_fixed_z():
 
 
 @pytest.mark.parametrize(
-    "attack", [a for a in CALM if not isinstance(a, NoAttack | Gauss | SignFlip | Tailored)], ids=str
+    "attack", [a for a in CALM if not isinstance(a, NoAttack | Gauss | SignFlip | Tailored | Worst)], ids=str
 )
 def test_order_of_honest_clients_and_scale_do_not_matter(attack):
     honest = honest_updates()

@@ -7,7 +7,7 @@ import torch
 
 from robustfl_bench.config.settings import Settings
 from robustfl_bench.engine import rounds
-from robustfl_bench.engine.evaluation import Record, model_metrics, traffic, weight_metrics
+from robustfl_bench.engine.evaluation import Record, attack_notes, model_metrics, traffic, weight_metrics
 from robustfl_bench.engine.federation import Federation
 from robustfl_bench.engine.rounds import Round
 from robustfl_bench.engine.state import State
@@ -47,6 +47,7 @@ def record(federation: Federation, state: State, happened: Round) -> Record:
         row["train_loss"] = float(torch.cat(losses).mean())
     row |= model_metrics(federation, state.params, happened.cohorts)
     row |= weight_metrics(happened.models)
+    row |= attack_notes(federation.parts.attack, happened.models)
     row["non_finite_updates"] = sum(model.non_finite for model in happened.models)
     row |= traffic(federation, happened.number)
     if len(happened.models) > 1:

@@ -4,8 +4,9 @@ It names no rule, attack or data set, and knows no configuration, disk or clock.
 a part that does not keep its contract BrokenContract.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cache, partial
 from types import MappingProxyType
 
 import numpy as np
@@ -22,6 +23,9 @@ from robustfl_bench.errors import BrokenContract, Diverged
 from robustfl_bench.interfaces import Aggregator, AttackView, ConfigError, Crafted, ServerView, StartView
 from robustfl_bench.updates import Aggregate, Updates
 
+ASSESSED = 1024
+"""Samples of the honest clients' data, at most, on which attackers judge a model."""
+
 HUGE = torch.finfo(torch.float32).max ** 0.5
 """Updates beyond this size have squares that float32 does not hold."""
 
@@ -31,6 +35,7 @@ class Trained:
     """A model (d,) after a round, with the honest clients' losses and what the rule made of the cohort's updates.
 
     ``aggregate`` is None for a model that stayed as it was, as its cohort was empty or too small for the rule.
+    ``notes`` are what the attack reports.
     """
 
     params: Tensor
@@ -39,6 +44,7 @@ class Trained:
     num_honest: int
     non_finite: int
     memory: Memory
+    notes: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -105,16 +111,20 @@ def _trained(federation: Federation, model: ModelState, cohort: Cohort, lr: floa
     require_some_finite(honest.n, non_finite, model.round)
     if federation.parts.clustering is not None and not _enough(federation.parts, len(cohort)):
         return Trained(model.params, honest.losses, None, honest.n, non_finite, model.memory)
-    updates, attack = _attacked(federation, honest, cohort, model, lr)
+    share = len(cohort) / federation.settings.clients_per_round
+
+    def moved(vector: Tensor) -> tuple[Tensor, Remembered]:
+        return server_step(federation.parts, model.params, vector, lr, model.memory.server, share)
+
+    updates, attack = _attacked(federation, honest, cohort, model, lr, moved)
     non_finite += zero_non_finite(updates.matrix[honest.n :])
     aggregate = _aggregate(federation, updates, cohort, model, lr)
     if not aggregate.vector.isfinite().all():
         raise _non_finite_aggregate(federation.parts.aggregator, updates, model.round + 1)
-    share = len(cohort) / federation.settings.clients_per_round
-    params, server = server_step(federation.parts, model.params, aggregate.vector, lr, model.memory.server, share)
+    params, server = moved(aggregate.vector)
     require_finite(params, model.round, "the model has parameters that are not finite")
-    memory = replace(model.memory, rule=dict(aggregate.memory or {}), attack=attack, server=server)
-    return Trained(params, honest.losses, aggregate, honest.n, non_finite, memory)
+    memory = replace(model.memory, rule=dict(aggregate.memory or {}), attack=dict(attack.memory), server=server)
+    return Trained(params, honest.losses, aggregate, honest.n, non_finite, memory, attack.notes)
 
 
 def _enough(parts: Parts, n: int) -> bool:
@@ -153,12 +163,20 @@ def _honest_updates(federation: Federation, cohort: Cohort, model: ModelState) -
 
 
 def _attacked(
-    federation: Federation, honest: Updates, cohort: Cohort, model: ModelState, lr: float
-) -> tuple[Updates, Remembered]:
-    """The honest updates with the Byzantine clients' rows below them, and what the attack remembers."""
+    federation: Federation,
+    honest: Updates,
+    cohort: Cohort,
+    model: ModelState,
+    lr: float,
+    moved: Callable[[Tensor], tuple[Tensor, Remembered]],
+) -> tuple[Updates, Crafted]:
+    """The honest updates with the Byzantine clients' rows below them, and what they crafted.
+
+    ``moved`` is the server's step, from an aggregate to the next model.
+    """
     attack, attackers = federation.parts.attack, cohort.byzantine
     if not attackers:
-        return honest, model.memory.attack
+        return honest, Crafted(honest.matrix[:0], model.memory.attack)
     ids, buffer = federation.byzantine_ids[attackers].tolist(), federation.buffer[: len(cohort)]
     sends_models = federation.parts.local_update.sends_models
 
@@ -186,9 +204,12 @@ def _attacked(
         memory=MappingProxyType(model.memory.attack),
         train_own=train_own,
         aggregate=lambda crafted: _aggregate(federation, joined(crafted), cohort, model, lr),
+        upload=sent,
+        after=lambda vector: moved(vector)[0],
+        assess=_assessor(federation, cohort.honest),
     )
     if not honest.n and attack.needs_honest:
-        return joined(view.own), model.memory.attack
+        return joined(view.own), Crafted(view.own, model.memory.attack)
     crafted = federation.contract.call(
         "attack",
         attack,
@@ -196,9 +217,20 @@ def _attacked(
         lambda: attack.craft(view),
         lambda crafted: crafted_fault(crafted, len(attackers), honest.matrix),
     )
-    if isinstance(crafted, Crafted):
-        return joined(crafted.rows), dict(crafted.memory)
-    return joined(crafted), {}
+    made = crafted if isinstance(crafted, Crafted) else Crafted(crafted)
+    return joined(made.rows), made
+
+
+def _assessor(federation: Federation, clients: list[int]) -> Callable[[Tensor], tuple[float, float | None]]:
+    """A function from a model (d,) to its mean loss, and the share it gets wrong, on a sample of these honest clients'
+    data, which is gathered when first needed."""
+    sample = cache(partial(federation.honest.thinned, clients, ASSESSED))
+
+    def assess(params: Tensor) -> tuple[float, float | None]:
+        loss, confusion = federation.network.evaluate(params, *sample())
+        return loss, None if confusion is None else float(1 - confusion.trace() / confusion.sum())
+
+    return assess
 
 
 def _aggregate(federation: Federation, updates: Updates, cohort: Cohort, model: ModelState, lr: float) -> Aggregate:
