@@ -16,9 +16,10 @@ def harm(
     """The harm of an aggregate (d,), and a second number that decides between equals.
 
     ``error``: the share of the honest clients' samples that the model gets wrong after the server's step, taken
-    ``ahead`` times, and its loss on them; the loss alone for regression. ``loss``: that loss. ``slope``: its change to first order, minus the inner
-    product of the aggregate with the honest mean update. ``distance``: how far the aggregate is from ``calm`` (d,), the
-    one that attackers get who send the honest mean. A model whose loss is not finite is the greatest harm.
+    ``ahead`` times, and its loss on them; the loss alone for regression. ``loss``: that loss. ``slope``: its change to
+    first order, minus the inner product of the aggregate with the honest mean update. ``distance``: how far the
+    aggregate is from ``calm`` (d,), the one that attackers get who send the honest mean. A model whose loss is not
+    finite is the greatest harm.
     """
     if kind == "distance":
         assert calm is not None
