@@ -116,7 +116,8 @@ def identity(config: Mapping[str, Any]) -> dict[str, Any]:
     """What defines the experiment, of a resolved config: its hash names the run.
 
     A setting that is null counts as absent: an option that is added later, null by default, changes no identity. A
-    whole number is the same with and without a decimal point.
+    whole number is the same with and without a decimal point. Of a file whose ``digest`` is known the ``path`` does not
+    count.
     """
     return dict(_canonical({key: value for key, value in defining(config).items() if key not in UNHASHED}))
 
@@ -136,7 +137,7 @@ def identify(identity: Mapping[str, Any]) -> str:
 def _canonical(value: Any) -> Any:
     """A tree without nulls, in which 1.0 is 1 and numbers have twelve digits, as in the CSV that keeps them."""
     if isinstance(value, Mapping):
-        kept = {key: _canonical(item) for key, item in value.items()}
+        kept = {key: _canonical(item) for key, item in value.items() if key != "path" or not value.get("digest")}
         return {key: item for key, item in kept.items() if item is not None and item != {}}
     if isinstance(value, list):
         return [_canonical(item) for item in value]
