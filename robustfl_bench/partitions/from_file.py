@@ -97,14 +97,13 @@ class FromFile(Partition):
             )
 
 
-def text(shards: Sequence[np.ndarray], labels: np.ndarray | None, byzantine: Collection[int]) -> str:
+def text(shards: Sequence[np.ndarray], labels: np.ndarray, byzantine: Collection[int]) -> str:
     """The CSV that ``FromFile`` reads, with a line for each sample of every client, in the order of ``shards``."""
-    lines = [",".join([*COLUMNS, *([] if labels is None else ["label"]), "byzantine"])]
+    lines = [",".join([*COLUMNS, "label", "byzantine"])]
     for client, shard in enumerate(shards):
-        last = int(client in byzantine)
-        for sample in shard.tolist():
-            own = [sample, client, *([] if labels is None else [labels[sample]]), last]
-            lines.append(",".join(map(str, own)))
+        attacks = int(client in byzantine)
+        pairs = zip(shard.tolist(), labels[shard].tolist(), strict=True)
+        lines += [f"{sample},{client},{label},{attacks}" for sample, label in pairs]
     return "\n".join([*lines, ""])
 
 
