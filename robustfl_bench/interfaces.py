@@ -387,6 +387,9 @@ class LocalUpdate(Part):
 
     With ``sends_models`` clients send models: rules get the received model minus those as updates all the same, but
     attackers see and send models.
+
+    ``repeats`` is the number of local steps or passes in a round, 1 where a straggler cannot make fewer. One that makes
+    several asks ``samples.repeats`` how many each client makes; the passes of ``samples.epochs`` are counted there.
     """
 
     if TYPE_CHECKING:
@@ -394,8 +397,12 @@ class LocalUpdate(Part):
         @property
         def sends_models(self) -> bool:
             """Whether attackers see and send models."""
+
+        @property
+        def repeats(self) -> int:
+            """Local steps or passes in a round that can be left out but for the first."""
     else:
-        sends_models = False
+        sends_models, repeats = False, 1
 
     @abstractmethod
     def __call__(self, network: Network, params: Tensor, samples: Samples, lr: float, out: Tensor) -> Tensor:
@@ -465,6 +472,23 @@ class Communication(Part):
     @abstractmethod
     def aggregate(self, rule: Aggregator, updates: Updates, server: ServerView) -> Aggregate:
         """The aggregate of one round."""
+
+
+class Availability(Part):
+    """Which of the clients that take part in a round deliver, and how much of their local work they do.
+
+    Byzantine clients always deliver unless ``byzantine``.
+    """
+
+    byzantine: bool = False
+
+    def check(self, parts: Parts) -> None:
+        """Raise ConfigError unless the parts of an experiment allow it."""
+
+    @abstractmethod
+    def __call__(self, num_clients: int, rng: np.random.Generator) -> np.ndarray:
+        """The share of its local work that every client does in a round, (num_clients,) float64 in [0, 1]; the update
+        of one with 0 does not arrive. ``rng`` is the round's own stream, the same whatever the attack and the rule."""
 
 
 class PreAggregation(Part):

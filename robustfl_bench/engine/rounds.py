@@ -30,7 +30,7 @@ HUGE = torch.finfo(torch.float32).max ** 0.5
 class Trained:
     """A model (d,) after a round, with the honest clients' losses and what the rule made of the cohort's updates.
 
-    ``aggregate`` is None for a model that stayed as it was, as its cohort was empty or too small for the rule.
+    ``aggregate`` is None for a model that stayed as it was: its cohort was empty, or too small for the rule.
     """
 
     params: Tensor
@@ -74,12 +74,13 @@ def step(federation: Federation, state: State) -> tuple[State, Round]:
     """The state after the next round, and what happened in it."""
     lr = federation.parts.schedule(federation.settings.lr, state.round)
     cohorts = federation.cohorts.of(state)
-    models = tuple(_trained(federation, state.model(i), cohort, lr) for i, cohort in enumerate(cohorts))
+    n = sum(map(len, cohorts))
+    models = tuple(_trained(federation, state.model(i), cohort, n, lr) for i, cohort in enumerate(cohorts))
     after = replace(
         state,
         round=state.round + 1,
         params=torch.stack([model.params for model in models]),
-        previous=_last_aggregates(state, models),
+        previous=_last_aggregates(federation, state, models),
         memory=tuple(model.memory for model in models),
         weights=_client_weights(federation, cohorts, models),
     )
@@ -98,40 +99,60 @@ def server_step(
     return params if parts.clustering is None else parts.clustering.project(params), dict(remembered)
 
 
-def _trained(federation: Federation, model: ModelState, cohort: Cohort, lr: float) -> Trained:
-    """One round of one model."""
+def _trained(federation: Federation, model: ModelState, cohort: Cohort, n: int, lr: float) -> Trained:
+    """One round of one model; ``n`` clients take part in the round."""
     honest = _honest_updates(federation, cohort, model)
     non_finite = zero_non_finite(honest.matrix)
     require_some_finite(honest.n, non_finite, model.round)
-    if federation.parts.clustering is not None and not _enough(federation.parts, len(cohort)):
+    if not _enough(federation, len(cohort)):
         return Trained(model.params, honest.losses, None, honest.n, non_finite, model.memory)
     updates, attack = _attacked(federation, honest, cohort, model, lr)
     non_finite += zero_non_finite(updates.matrix[honest.n :])
     aggregate = _aggregate(federation, updates, cohort, model, lr)
     if not aggregate.vector.isfinite().all():
         raise _non_finite_aggregate(federation.parts.aggregator, updates, model.round + 1)
-    share = len(cohort) / federation.settings.clients_per_round
+    share = len(cohort) / n
     params, server = server_step(federation.parts, model.params, aggregate.vector, lr, model.memory.server, share)
     require_finite(params, model.round, "the model has parameters that are not finite")
     memory = replace(model.memory, rule=dict(aggregate.memory or {}), attack=attack, server=server)
     return Trained(params, honest.losses, aggregate, honest.n, non_finite, memory)
 
 
-def _enough(parts: Parts, n: int) -> bool:
-    """Whether the rule can work with a cohort of n clients: one that cannot leaves the model as it is."""
-    if n and parts.pre_aggregation is None:
-        try:
-            parts.aggregator.check(n)
-        except ConfigError:
-            return False
+def _enough(federation: Federation, n: int) -> bool:
+    """Whether the rule can work with a cohort of n clients: one that cannot leaves the model as it is.
+
+    Cohorts are too small by chance where clients drop out or choose their model. A rule that refuses even the number of
+    updates that it was planned for, as a pre-aggregation makes fewer, is run whatever it guarantees.
+    """
+    parts, clustered = federation.parts, federation.parts.clustering is not None
+    if parts.availability is None and (not clustered or parts.pre_aggregation is not None):
+        return n > 0
+    planned = federation.settings.clients_per_round
+    return _works_with(parts, n) or (not clustered and n > 0 and not _works_with(parts, planned))
+
+
+def _works_with(parts: Parts, n: int) -> bool:
+    """Whether pre-aggregation and rule accept n clients."""
+    try:
+        if (mixing := parts.pre_aggregation) is not None:
+            mixing.check(n)
+            n = mixing.num_made(n)
+        parts.aggregator.check(n)
+    except ConfigError:
+        return False
     return n > 0
 
 
-def _last_aggregates(state: State, models: Sequence[Trained]) -> Tensor:
-    """The aggregates (k, d) of this round; of a model that was not trained, the one before, or zero."""
-    before = torch.zeros_like(state.params) if state.previous is None else state.previous
+def _last_aggregates(federation: Federation, state: State, models: Sequence[Trained]) -> Tensor | None:
+    """The aggregates (k, d) of this round; of a model that was not trained, the one before, or zero.
+
+    Raises ConfigError when no model was trained, unless clients were absent by chance.
+    """
     if all(model.aggregate is None for model in models):
+        if federation.parts.availability is not None:
+            return state.previous
         raise ConfigError("every cohort of clients is too small for the rule; take fewer clusters, or a lower f")
+    before = torch.zeros_like(state.params) if state.previous is None else state.previous
     pairs = zip(models, before, strict=True)
     return torch.stack([old if model.aggregate is None else model.aggregate.vector for model, old in pairs])
 
@@ -148,8 +169,8 @@ def _client_weights(federation: Federation, cohorts: Sequence[Cohort], models: S
 
 def _honest_updates(federation: Federation, cohort: Cohort, model: ModelState) -> Updates:
     ids, buffer = federation.honest_ids[cohort.honest].tolist(), federation.buffer[: len(cohort.honest)]
-    memory = model.memory.local.setdefault("honest", {})
-    return federation.train(federation.honest, cohort.honest, ids, "batches", model, buffer, memory)
+    memory, work = model.memory.local.setdefault("honest", {}), federation.cohorts.work(model.round)
+    return federation.train(federation.honest, cohort.honest, ids, "batches", model, buffer, memory, work)
 
 
 def _attacked(
@@ -173,7 +194,8 @@ def _attacked(
         rows, there = federation.rows(len(attackers)), replace(model, params=start)
         # Only training from the model that was received is part of the scheme: other trials leave no trace.
         memory = model.memory.local.setdefault("byzantine", {}) if start is model.params else None
-        return sent(federation.train(federation.byzantine, attackers, ids, "batches", there, rows, memory).matrix)
+        work = federation.cohorts.work(model.round)
+        return sent(federation.train(federation.byzantine, attackers, ids, "batches", there, rows, memory, work).matrix)
 
     view = AttackView(
         honest=Updates(sent(honest.matrix), honest.counts, honest.losses) if sends_models else honest,

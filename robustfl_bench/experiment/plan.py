@@ -110,8 +110,9 @@ def _built(config: Mapping[str, Any]) -> Parts:
 def _check_feasible(planned: Plan) -> None:
     """Raise ConfigError when the rule cannot work with these clients, or on this topology."""
     parts = planned.parts
-    if parts.communication is not None:
-        parts.communication.check(parts)
+    for part in (parts.communication, parts.availability):
+        if part is not None:
+            part.check(parts)
     n, mixing = planned.settings.clients_per_round, parts.pre_aggregation
     if mixing is not None:
         mixing.check(n)
