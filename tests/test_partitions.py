@@ -309,7 +309,7 @@ def test_gamma_similarity_leaves_nobody_without_samples(samples, gamma, seed):
 
 def test_quantity_skew_by_a_power_law():
     labels = labels_of([3000] * 10)
-    parts = QuantitySkew("power", exponent=1.0, min_size=1)(labels, 10, rng())
+    parts = QuantitySkew("power", exponent=1.0)(labels, 10, rng())
     sizes = np.array(sorted(map(len, parts), reverse=True))
     np.testing.assert_allclose(sizes, 30000 / np.arange(1, 11) / (1 / np.arange(1, 11)).sum(), atol=3)
     assert np.argmax([len(part) for part in parts]) != 0  # not always the first client
@@ -322,14 +322,14 @@ def test_quantity_skew_by_a_power_law():
 def test_quantity_skew_by_a_dirichlet_draw_has_its_spread():
     """The variance of a Dir(alpha, ..., alpha) coordinate is (1/m)(1 - 1/m) / (m alpha + 1) for m clients."""
     labels = np.zeros(100_000, dtype=np.int64)
-    draws = [QuantitySkew(alpha=0.5, min_size=1)(labels, 10, rng(seed)) for seed in range(60)]
+    draws = [QuantitySkew(alpha=0.5)(labels, 10, rng(seed)) for seed in range(60)]
     shares = np.array([[len(part) / 100_000 for part in parts] for parts in draws])
     assert shares.var() == pytest.approx(0.1 * 0.9 / 6, rel=0.2)
 
 
 def test_quantity_skew_at_its_extremes():
     labels = labels_of([500] * 4)
-    sizes = sorted(len(part) for part in QuantitySkew(alpha=1e-6)(labels, 20, rng()))
+    sizes = sorted(len(part) for part in QuantitySkew(alpha=1e-6, min_size=10)(labels, 20, rng()))
     assert sizes[:19] == [10] * 19 and sizes[19] == 2000 - 190
     sizes = [len(part) for part in QuantitySkew(alpha=1e6)(labels, 20, rng())]
     assert max(sizes) - min(sizes) <= 2
@@ -380,7 +380,10 @@ def test_a_long_tail_is_split_by_its_inner_partition():
     [
         (lambda: GammaSimilarity(1.1), r"gamma must be in \[0, 1\], got 1.1"),
         (lambda: QuantitySkew("zipf"), "law must be one of dirichlet, power, got 'zipf'"),
-        (lambda: QuantitySkew()(labels_of([50]), 6, rng()), "50 samples are too few for 6 clients with 10 each"),
+        (
+            lambda: QuantitySkew(min_size=10)(labels_of([50]), 6, rng()),
+            "50 samples are too few for 6 clients with 10 each",
+        ),
         (lambda: ClassesPerClient(0), "classes must be >= 1, got 0"),
         (lambda: ClassesPerClient(5)(labels_of([30] * 4), 6, rng()), "take partition.classes from 1 to 4"),
         (lambda: ClassesPerClient()(labels_of([3, 90]), 10, rng()), "class 0 has 3 samples for 10 clients"),

@@ -25,7 +25,7 @@ class QuantitySkew(Partition):
     law: str = "dirichlet"
     alpha: float = 0.5
     exponent: float = 1.0
-    min_size: int = 10
+    min_size: int = 1
 
     def __post_init__(self) -> None:
         check_choice("law", self.law, ("dirichlet", "power"))
