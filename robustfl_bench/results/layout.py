@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from robustfl_bench.results import agreement, sheets
 from robustfl_bench.results.sheets import Printed, Sheet
-from robustfl_bench.results.table import WORST, Cell, Table
+from robustfl_bench.results.table import FEW, WORST, Cell, Table
 
 FORMATS = ("text", "markdown", "latex", "csv", "html")
 _INCOMPLETE = f"* not complete: fewer seeds than elsewhere, or for {WORST} an attack without a full result"
@@ -35,9 +35,20 @@ def _sheet(table: Table) -> Sheet:
         rows=rows,
         labels=len(labels),
         footnotes=_footnotes(table),
-        report=agreement.report(table) if table.compared else (),
+        bold=_bold(table),
+        report=[*(agreement.report(table) if table.compared else ()), *agreement.mean_ranks(table)],
         todos=table.todos,
     )
+
+
+def _bold(table: Table) -> str:
+    """What bold means, and whether the seeds are too few for it."""
+    if not table.fewest or not any(column.value.better for column in table.columns):
+        return ""
+    if table.fewest == 1:
+        return "the best number of its column; with one seed, differences cannot be told from noise"
+    few = f"; with {table.fewest} seeds few differences can be told" if table.fewest < FEW else ""
+    return f"cannot be told from the best of its column, by paired differences over shared seeds (95%){few}"
 
 
 def _measures(table: Table) -> list[str]:
@@ -118,7 +129,7 @@ def _csv(tables: Sequence[Table]) -> str:
                 **cell.key,
                 "mean": cell.mean if cell.seeds else "",
                 "sd": cell.sd if cell.seeds > 1 else "",
-                "seeds": "" if cell.worst else cell.seeds,
+                "seeds": cell.seeds,
                 "state": cell.state or ("incomplete" if cell.partial else "complete"),
                 "reason": "; ".join(table.notes[note - 1] for note in _notes(cell)),
             }
@@ -137,6 +148,6 @@ def _compared(cell: Cell) -> dict[str, object]:
         "published": cell.against.printed,
         "published_mean": cell.against.reference,
         "difference": "" if cell.difference is None else cell.difference,
-        "tolerance": cell.against.tolerance,
+        "tolerance": cell.tolerance,
         "inside": "" if cell.inside is None else str(cell.inside).lower(),
     }

@@ -21,7 +21,6 @@ from robustfl_bench.results.table import (
     INFEASIBLE,
     NOT_YET,
     POINTS,
-    SPREADS,
     Against,
     Cell,
     Column,
@@ -79,13 +78,13 @@ def compare(
             value = made.column(cell.column.label).value
             here = [rows[place] for place in places.get(cell.overrides, [])]
             found = _measured(made, cell, here, seeds, measured[value.name], impossible)
-            made.cells[_key(cell)] = replace(found, against=_against(cell, value), key=_printed_key(cell))
+            made.cells[_key(cell)] = replace(found, against=_against(cell, value, table.seeds), key=_printed_key(cell))
     for column in made.columns:
         if column.worst:
             made.add_worst(column)
             for cell in table.cells:
                 if cell.column.label == column.label:
-                    made.cells[_key(cell)] = _worst(made, cell)
+                    made.cells[_key(cell)] = _worst(made, cell, table.seeds)
     made.cells = {_key(cell): made.cells[_key(cell)] for cell in table.cells}
     made.remarks = _remarks(table, list(resolved.values()), conditions, overrides)
     scale = next((str(one.config["scale"]) for one in resolved.values()), "")
@@ -184,18 +183,17 @@ def _measured(
     return make_cell(_name(cell), made.notes, here, seeds, measured)
 
 
-def _against(cell: PaperCell, value: Value) -> Against | None:
+def _against(cell: PaperCell, value: Value, seeds: int) -> Against | None:
     if cell.published is None:
         return None
-    tolerance = max(POINTS * points(value), SPREADS * cell.published.spread)
     number = cell.published.number
-    return Against(cell.published.text, number, number, tolerance, bool(cell.published.sd))
+    return Against(cell.published.text, number, number, POINTS * points(value), cell.published.spread, seeds)
 
 
-def _worst(made: Table, cell: PaperCell) -> Cell:
+def _worst(made: Table, cell: PaperCell, seeds: int) -> Cell:
     """A worst case with what it is compared with: the worst of the published numbers under attack, printed or not."""
     value = made.column(cell.column.label).value
-    worst, against = made.cells[_key(cell)], _against(cell, value)
+    worst, against = made.cells[_key(cell)], _against(cell, value, seeds)
     if cell.published is None or against is None:
         return replace(worst, key=_printed_key(cell))
     attacks = [column.label for column in made.columns if column.attacked and column.value.name == value.name]
@@ -209,6 +207,7 @@ def _worst(made: Table, cell: PaperCell) -> Cell:
             f"attack, {least.reference:.{value.digits}f} ({label})",
         )
         against = replace(against, reference=least.reference, note=note)
+    against = replace(against, sd=least.sd)
     return replace(worst, against=against, key=_printed_key(cell))
 
 

@@ -36,7 +36,8 @@ class Todo:
 @dataclass(frozen=True)
 class Sheet:
     """A table to print: lines ``above`` it, the first being its title; rows, which begin with ``labels`` label cells;
-    ``footnotes`` that belong to it wherever it goes; a ``report`` on it and what it lacks, for who reads it here.
+    ``footnotes`` that belong to it wherever it goes; what ``bold`` means; a ``report`` on it and what it lacks, for
+    readers of the output alone.
     """
 
     above: Sequence[str]
@@ -44,6 +45,7 @@ class Sheet:
     rows: Sequence[Sequence[Printed]]
     labels: int = 1
     footnotes: Sequence[str] = ()
+    bold: str = ""
     report: Sequence[str] = ()
     todos: Sequence[Todo] = field(default_factory=tuple)
 
@@ -70,7 +72,7 @@ def markdown(sheets: Sequence[Sheet]) -> str:
         lines = [heading, ["---"] * sheet.labels + ["---:"] * numbers, *rows]
         parts.append("  \n".join(map(_markdown_escape, sheet.above)))
         parts.append("\n".join(f"| {' | '.join(line)} |" for line in lines))
-        parts.append("  \n".join(map(_markdown_escape, sheet.footnotes)))
+        parts.append("  \n".join(map(_markdown_escape, _below(sheet))))
         parts.append("\n".join(f"- {_markdown_escape(line)}" for line in sheet.report))
     for todo in _todos(sheets):
         parts.append(f"- {todo.kind}: {_markdown_escape(todo.what)}")
@@ -90,7 +92,7 @@ def latex(sheets: Sequence[Sheet]) -> str:
         parts.append(rf"    {' & '.join(heading)} \\" + "\n    \\midrule")
         parts += [rf"    {' & '.join(row)} \\" for row in rows]
         parts.append("    \\bottomrule\n  \\end{tabular}")
-        parts += [rf"  \par\footnotesize {_latex_escape(line)}" for line in sheet.footnotes]
+        parts += [rf"  \par\footnotesize {_latex_escape(line)}" for line in _below(sheet)]
         parts.append(r"\end{table}")
         parts += [f"% {line}" for line in sheet.report]
         parts.append("")
@@ -110,7 +112,7 @@ def page(sheets: Sequence[Sheet]) -> str:
             labels = "".join(f'<th scope="row">{label}</th>' for label in row[: sheet.labels])
             parts.append(f"<tr>{labels}{''.join(f'<td>{cell}</td>' for cell in row[sheet.labels :])}</tr>")
         parts.append("</table>")
-        parts += [f"<p>{html.escape(line)}</p>" for line in (*sheet.footnotes, *sheet.report)]
+        parts += [f"<p>{html.escape(line)}</p>" for line in (*_below(sheet), *sheet.report)]
     for todo in _todos(sheets):
         command = f"<br><code>{html.escape(todo.command)}</code>" if todo.command else ""
         parts.append(f"<p>{html.escape(f'{todo.kind}: {todo.what}')}{command}</p>")
@@ -134,6 +136,11 @@ def _grid(
         written = [bold(escape(cell.text)) if cell.best else escape(cell.text) for cell in row]
         grid.append([words + (note(cell.note) if cell.note else "") for words, cell in zip(written, row, strict=True)])
     return grid
+
+
+def _below(sheet: Sheet) -> list[str]:
+    """The lines below a table in a format that has bold type."""
+    return [*sheet.footnotes, *([f"bold: {sheet.bold}"] if sheet.bold else [])]
 
 
 def _todos(sheets: Sequence[Sheet]) -> list[Todo]:
