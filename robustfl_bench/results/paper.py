@@ -64,6 +64,9 @@ def compare(
     chosen = where(runs, conditions) if conditions else runs
     index = Index(chosen) if index is None or conditions else index
     resolved, impossible = _resolve(table, overrides)
+    if conditions:
+        table = _part(table, resolved, conditions)
+        resolved = {cell.overrides: resolved[cell.overrides] for cell in table.cells if cell.overrides in resolved}
     wanted = {key: matching.config(one.identity) for key, one in resolved.items()}
     rows = facts(chosen)
     places = {key: index.at(one) for key, one in wanted.items()}
@@ -112,6 +115,27 @@ def _resolve(
     return resolved, impossible
 
 
+def _part(table: PaperTable, resolved: Mapping[_Overrides, Resolved], conditions: Sequence[str]) -> PaperTable:
+    """The rows, columns and blocks with a cell whose settings meet the conditions that are about settings of cells.
+
+    Raises NoRuns when there is none.
+    """
+    import pandas as pd
+
+    held = pd.DataFrame([{**matching.config(one.identity), **one.choices} for one in resolved.values()])
+    about = [condition for condition in conditions if condition.partition("=")[0] in held]
+    left = where(held, about).index
+    kept = {overrides for place, overrides in enumerate(resolved) if place in left}
+    cells = [cell for cell in table.cells if cell.overrides in kept]
+    blocks, rows, columns = ({_key(cell)[place] for cell in cells} for place in range(3))
+    return replace(
+        table,
+        blocks=tuple(block for block in table.blocks if block.label in blocks),
+        rows=tuple(row for row in table.rows if row.label in rows),
+        columns=tuple(column for column in table.columns if column.label in columns or column.worst),
+    )
+
+
 def _key(cell: PaperCell) -> tuple[str, str, str]:
     return cell.block, cell.row, cell.column.label
 
@@ -143,7 +167,7 @@ def _empty(table: PaperTable, runs: pd.DataFrame) -> Table:
     compared = table.numbers is not None
     told = ["measured, mean (sample sd) [n=seeds]", *(["and published", table.repeats] if compared else [])]
     return Table(
-        title=f"{table.title}: {', '.join(filter(None, told))}",
+        title=table.title,
         corner=f"aggregator {units.pop()}".strip() if len(units) == 1 else "aggregator",
         blocks=tuple(block.label for block in table.blocks),
         rows=tuple(row.label for row in table.rows),
@@ -151,6 +175,7 @@ def _empty(table: PaperTable, runs: pd.DataFrame) -> Table:
         compared=compared,
         stand_in=table.stand_in,
         seeds_told=True,
+        told=", ".join(filter(None, told)),
     )
 
 

@@ -6,7 +6,7 @@ import math
 import statistics
 from collections import Counter
 from collections.abc import Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from robustfl_bench.errors import ConfigError
@@ -15,6 +15,7 @@ from robustfl_bench.results.records import text
 from robustfl_bench.results.sheets import Todo
 from robustfl_bench.results.statistics import indistinguishable, two_samples
 from robustfl_bench.results.values import Measured, Value
+from robustfl_bench.results.where import check_name
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -129,7 +130,7 @@ class Table:
 
     ``compared`` says whether published numbers stand below the measured ones; a ``stand_in`` is measured on other data
     than those. With ``seeds_told`` every cell has its number of seeds, and a line above says what the numbers are;
-    else the title says both.
+    else the title says both. ``told`` says how the numbers of a cell are written.
     """
 
     title: str
@@ -144,6 +145,7 @@ class Table:
     compared: bool = False
     stand_in: bool = False
     seeds_told: bool = False
+    told: str = ""
 
     def cell(self, row: str, column: str, block: str = "") -> Cell:
         """One cell by its labels."""
@@ -201,6 +203,17 @@ class Table:
                    if (cell := self.cells.get((block, row, column.label))) and cell.against}  # fmt: skip
         top = max(numbers.values(), key=lambda number: column.value.better * number, default=None)
         return {row for row, number in numbers.items() if number == top}
+
+    def put_first(self, names: Sequence[str]) -> None:
+        """Move these rows to the top, in this order. Raises ConfigError for a row that the table lacks."""
+        for name in names:
+            check_name(name, self.rows, "row")
+        self.rows = (*dict.fromkeys(names), *(row for row in self.rows if row not in names))
+
+    def forget_published(self) -> None:
+        """Show the measured numbers alone."""
+        self.compared, self.told = False, self.told.partition(", and published")[0]
+        self.cells = {key: replace(cell, against=None) for key, cell in self.cells.items()}
 
     def add_worst(self, column: Column) -> None:
         """Make the cells of a worst column of the row's other cells of this value under attack, where a row has any."""
