@@ -16,7 +16,7 @@ from robustfl_bench.papers import tables as papers
 from robustfl_bench.results import archive, plots, records, sheets
 from robustfl_bench.results.export import tidy
 from robustfl_bench.results.inventory import inventory
-from robustfl_bench.results.layout import FORMATS, render
+from robustfl_bench.results.layout import FORMATS, Look, render
 from robustfl_bench.results.origins import other_code
 from robustfl_bench.results.paper import compare
 from robustfl_bench.results.pivot import pivot
@@ -27,6 +27,8 @@ from robustfl_bench.results.where import check_name, where
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from robustfl_bench.results.table import Table
 
 
 _RESULTS = "results"
@@ -77,13 +79,20 @@ def _parser() -> argparse.ArgumentParser:
     table.add_argument(
         "overrides", nargs="*", metavar="OVERRIDE", help="changes every cell of a paper's table, such as scale=quick"
     )
-    table.add_argument("--rows", metavar="KEY", help="of a sweep: setting down the side (aggregator)")
-    table.add_argument("--columns", metavar="KEY", help="of a sweep: setting across the top (attack)")
+    table.add_argument("--rows", metavar="KEY", help="of a sweep: setting down the side (aggregator), or KEY,KEY")
+    table.add_argument("--columns", metavar="KEY", help="of a sweep: setting across the top (attack), or KEY,KEY")
     table.add_argument(
         "--value", action="append", metavar="NAME",
         help=f"of a sweep: what to show, repeatable (final_accuracy): {', '.join(KNOWN)}, or any column of metrics.csv",
     )  # fmt: skip
     table.add_argument("--format", choices=FORMATS, default="text")
+    table.add_argument("--layout", choices=("full", "compact"), default="full", help="compact: one line for each row")
+    table.add_argument("--versus", metavar="ROW", default="", help="differences to a row, with paired 95%% intervals")
+    table.add_argument("--order", metavar="ROW,ROW", default="", help="the rows that come first")
+    table.add_argument("--no-published", action="store_true", help="of a paper's table: without its published numbers")
+    table.add_argument("--caption", default="", metavar="LATEX", help="of the LaTeX table, in place of its title")
+    table.add_argument("--label", default="", metavar="NAME", help="of the LaTeX table, such as tab:attacks")
+    table.add_argument("--width", choices=sheets.WIDTHS, default="", help="the LaTeX table fits a column or a page")
     table.set_defaults(run=_table)
 
     tune = commands.add_parser("tune", help="each method's value of a swept setting, chosen by validation")
@@ -193,7 +202,16 @@ def _table(arguments: argparse.Namespace) -> None:
     names = arguments.value or ["final_accuracy"]
     axes = (arguments.rows or "aggregator", arguments.columns or "attack")
     made = [pivot(runs, *axes, name, arguments.where) for name in names]
-    print(render(made, arguments.format), end="")
+    _print(made, arguments)
+
+
+def _print(made: Sequence[Table], arguments: argparse.Namespace) -> None:
+    """The tables as asked for."""
+    for table in made:
+        table.put_first([name for name in arguments.order.split(",") if name])
+    compact = arguments.layout == "compact"
+    look = Look(compact, arguments.versus, arguments.caption, arguments.label, arguments.width)
+    print(render(made, arguments.format, look), end="")
 
 
 def _paper_table(arguments: argparse.Namespace) -> None:
@@ -202,7 +220,9 @@ def _paper_table(arguments: argparse.Namespace) -> None:
         raise ConfigError(f"{arguments.name} has its rows, columns and values; leave out --rows, --columns, --value")
     runs, folder = _load_any(arguments), arguments.results_dir or _RESULTS
     made = compare(table, runs, arguments.where, arguments.overrides, results_dir=folder)
-    print(render([made], arguments.format), end="")
+    if arguments.no_published:
+        made.forget_published()
+    _print([made], arguments)
 
 
 def _described(name: str) -> papers.PaperTable:
