@@ -15,6 +15,7 @@ from robustfl_bench.attacks.lie import LittleIsEnough, lie_z
 from robustfl_bench.attacks.mimic import Mimic, most_skewed
 from robustfl_bench.attacks.minmax import MinMax
 from robustfl_bench.attacks.minsum import MinSum
+from robustfl_bench.attacks.non_finite import NonFinite
 from robustfl_bench.attacks.none import NoAttack
 from robustfl_bench.attacks.perturbation import largest_gamma
 from robustfl_bench.attacks.sign_flip import SignFlip
@@ -50,15 +51,19 @@ def make_view(honest, num_byzantine=3, seed=0, label_counts=None):
 
     return AttackView(
         honest=Updates(matrix),
+        clients=torch.arange(h),
+        n=h + num_byzantine,
         num_byzantine=num_byzantine,
         round=0,
         memory={},
         lr=0.1,
         params=torch.zeros(d),
+        previous=None,
         label_counts=torch.ones(h, 3, dtype=torch.int64) if label_counts is None else torch.tensor(label_counts),
         rng=seeding.generator(seed, "attack", 0),
         train_own=unused,
         aggregate=unused,
+        upload=lambda updates: updates,
     )
 
 
@@ -85,9 +90,9 @@ def test_contract(attack, h, b):
     crafted = attack.craft(make_view(honest, b))
     assert crafted.shape in ((b, 23), (23,))
     assert crafted.dtype == torch.float32
-    assert torch.isfinite(crafted).all()
+    assert "finite" in attack.exempt or torch.isfinite(crafted).all()
     np.testing.assert_array_equal(honest, honest_updates(h))
-    assert torch.equal(crafted, attack.craft(make_view(honest, b)))
+    np.testing.assert_array_equal(crafted, attack.craft(make_view(honest, b)))
 
 
 @pytest.mark.parametrize("attack", CALM, ids=str)
@@ -156,7 +161,7 @@ def test_lie_with_fixed_z():
 
 
 @pytest.mark.parametrize(
-    "attack", [a for a in CALM if not isinstance(a, NoAttack | Gauss | SignFlip | Tailored)], ids=str
+    "attack", [a for a in CALM if not isinstance(a, NoAttack | Gauss | NonFinite | SignFlip | Tailored)], ids=str
 )
 def test_order_of_honest_clients_and_scale_do_not_matter(attack):
     honest = honest_updates()
