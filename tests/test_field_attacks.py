@@ -1,6 +1,7 @@
 """The attacks of the field against slow references; attacks that pause, and attackers who know only their own data."""
 
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -13,17 +14,24 @@ from robustfl_bench.attacks.label_flip import LabelFlip
 from robustfl_bench.attacks.non_finite import NonFinite
 from robustfl_bench.attacks.scheduled import Scheduled
 from robustfl_bench.config import presets
+from robustfl_bench.engine.federation import Federation
 from robustfl_bench.engine.loop import run
 from robustfl_bench.engine.rounds import initial_state, step
 from robustfl_bench.experiment.plan import plan
 from robustfl_bench.interfaces import Aggregator, Attack, AttackView, ConfigError, ServerView
 from robustfl_bench.updates import Aggregate, Updates
 from tests.test_attacks import honest_updates, make_view
-from tests.test_memory import made
+from tests.test_engine import experiment
 
 ATTACKED = (
     "rounds=3", "batch_size=8", "num_clients=12", "attack=ipm", "num_byzantine=4", "byzantine_placement=replace",
 )  # fmt: skip
+composed = cache(experiment)
+
+
+def made(*overrides: str, **parts: Any) -> Federation:
+    settings, found, data = composed(*overrides)
+    return Federation(settings, replace(found, **parts), data)
 
 
 @dataclass(frozen=True)
@@ -37,7 +45,7 @@ class Recording(Aggregator):
         return Aggregate(updates.matrix.mean(dim=0))
 
 
-def rows_of(federation: Any) -> list[Tensor]:
+def rows_of(federation: Federation) -> list[Tensor]:
     """The matrix of each round, honest clients first."""
     seen: list[Tensor] = []
 
