@@ -60,7 +60,7 @@ def _follow(view: AttackView, warmup: int) -> Crafted:
     along = honest @ memory["z"]
     if t < warmup:
         memory["client"] = view.clients[int(along.argmax())]
-    there = (view.clients == memory["client"]).nonzero()
+    there = (view.clients == int(memory["client"])).nonzero()
     return Crafted(view.honest.matrix[int(there[0]) if len(there) else int(along.argmax())], memory)
 
 
