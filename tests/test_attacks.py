@@ -34,7 +34,7 @@ POISONING = {
 ASKING = {"opt_alie", "opt_ipm", "tailored"}  # they ask the server's rule
 CRAFTING = [i for i in IDS if i not in {"none", *TRAINING, *POISONING, *ASKING}]
 CALM = [attack for name, attack in zip(IDS, ATTACKS, strict=True) if name not in {"brifca_outlier", *POISONING}]
-SIZED = {"gauss", "gaussian", "inf", "nan", "rop"}  # sizes of their own
+SIZED = {"gauss", "gaussian", "infinity", "not_a_number", "rop"}  # sizes of their own
 EQUIVARIANT = [ATTACKS[IDS.index(name)] for name in CRAFTING if name not in SIZED]
 
 

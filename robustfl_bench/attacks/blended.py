@@ -4,10 +4,10 @@ on deep learning systems using data poisoning", https://arxiv.org/abs/1712.05526
 import math
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 from torch import Tensor
 
-from robustfl_bench import seeding
 from robustfl_bench.attacks.triggered import Triggered
 from robustfl_bench.interfaces import Shard, check_fields
 
@@ -36,6 +36,6 @@ class Blended(Triggered):
 
     def _mark(self, x: Tensor, shard: Shard) -> None:
         assert shard.scaling is not None
-        rng = seeding.generator(self.pattern_seed, "pattern of a blended backdoor")
+        rng = np.random.Generator(np.random.Philox(self.pattern_seed))  # not of the client: all share the pattern
         key = torch.from_numpy(rng.random(tuple(x.shape[1:]), dtype="float32")).to(x)
         x[:] = shard.scaling.inputs(self.alpha * key + (1 - self.alpha) * shard.scaling.pixels(x))
