@@ -109,7 +109,11 @@ def defining(config: Mapping[str, Any]) -> dict[str, Any]:
     """The part of a whole resolved config that a run folder keeps. Without Byzantine clients there is no attack."""
     whole = chained(config)
     kept = {key: whole[key] or None if key in GROUPS else whole[key] for key in DEFINING if key in whole}
-    return kept if is_attacked(config) else kept | {"num_byzantine": 0, "attack": options.option("attack", "none")}
+    if not is_attacked(config):
+        kept |= {"num_byzantine": 0, "attack": options.option("attack", "none"), "knowledge": None}
+    elif kept.get("knowledge") == "all":
+        kept["knowledge"] = None  # not hashed: runs made before there was a choice keep their id
+    return kept
 
 
 def identity(config: Mapping[str, Any]) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from robustfl_bench.engine.clients import Clients
 from robustfl_bench.engine.model_choice import ModelChoice
 from robustfl_bench.engine.state import State
 from robustfl_bench.errors import BrokenContract
-from robustfl_bench.interfaces import ChoiceView
+from robustfl_bench.interfaces import Attack, ChoiceView
 
 
 @dataclass(frozen=True)
@@ -108,7 +108,7 @@ class Cohorts:
             choice = state.choice.cpu()[self.ids(present)]
         else:
             rng = seeding.generator(self._clients.settings.seed, "models that nobody chose", state.round)
-            choice = clustering.fill(self._chosen(present, state.params).cpu(), rng)
+            choice = clustering.fill(self._chosen(present, state.params, state.round + 1).cpu(), rng)
         who = np.array([*present.honest, *present.byzantine])
         honest = np.arange(len(who)) < len(present.honest)
         mine = [choice.numpy() == model for model in range(len(state.params))]
@@ -128,15 +128,15 @@ class Cohorts:
             np.add.at(counts[:, model], np.zeros_like(ids) if clusters is None else clusters[ids], 1)
         return counts
 
-    def _chosen(self, present: Cohort, params: Tensor) -> Tensor:
-        """The models (n,) that the round's clients choose among ``params`` (k, d), honest clients first."""
+    def _chosen(self, present: Cohort, params: Tensor, round: int) -> Tensor:
+        """The models (n,) that the clients of a round (from 1) choose among ``params`` (k, d), honest clients first."""
         clients, attackers = self._clients, present.byzantine
         honest = self._best(params, present.honest)
         if not attackers:
             return honest
 
         def own_losses(models: Tensor) -> Tensor:
-            return clients.client_losses(clients.byzantine, attackers, models)
+            return clients.client_losses(clients.attackers_samples(round), attackers, models)
 
         view = ChoiceView(
             params=params,
@@ -144,7 +144,8 @@ class Cohorts:
             num_byzantine=len(attackers),
             own_losses=own_losses if clients.settings.byzantine_placement == "replace" else None,
         )
-        return torch.cat([honest, clients.parts.attack.choose(view)])
+        attack = clients.parts.attack
+        return torch.cat([honest, attack.choose(view) if attack.active(round) else Attack.choose(attack, view)])
 
     @cached_property
     def _best(self) -> Callable[[Tensor, Sequence[int]], Tensor]:

@@ -181,6 +181,9 @@ def _attacked(
     if not attackers:
         return honest, model.memory.attack
     ids, buffer = federation.byzantine_ids[attackers].tolist(), federation.buffer[: len(cohort)]
+    if not attack.active(model.round + 1):
+        rows = _paused(federation, honest, attackers, model)
+        return honest.append(rows, federation.counts[ids], buffer), model.memory.attack
     sends_models = federation.parts.local_update.sends_models
 
     def sent(rows: Tensor) -> Tensor:
@@ -199,17 +202,23 @@ def _attacked(
 
     view = AttackView(
         honest=Updates(sent(honest.matrix), honest.counts, honest.losses) if sends_models else honest,
+        clients=torch.from_numpy(federation.honest_ids[cohort.honest]),
+        n=len(cohort),
         num_byzantine=len(attackers),
         round=model.round,
         lr=lr,
         params=model.params,
+        previous=model.previous,
         label_counts=federation.label_counts[cohort.honest],
         rng=seeding.generator(federation.settings.seed, "attack", model.round),
         memory=MappingProxyType(model.memory.attack),
         train_own=train_own,
         aggregate=lambda crafted: _aggregate(federation, joined(crafted), cohort, model, lr),
+        upload=sent,
     )
-    if not honest.n and attack.needs_honest:
+    if federation.settings.knowledge == "own":
+        view = _of_their_own(federation, view, cohort, model)
+    elif not honest.n and attack.needs_honest:
         return joined(view.own), model.memory.attack
     crafted = federation.contract.call(
         "attack",
@@ -221,6 +230,50 @@ def _attacked(
     if isinstance(crafted, Crafted):
         return joined(crafted.rows), dict(crafted.memory)
     return joined(crafted), {}
+
+
+def _paused(federation: Federation, honest: Updates, attackers: list[int], model: ModelState) -> Tensor:
+    """The updates (b, d) of Byzantine clients in a round without attack: trained on their own samples, not poisoned.
+
+    Added clients hold none: they send the mean of the honest updates.
+    """
+    if federation.settings.byzantine_placement == "add":
+        return honest.mean.expand(len(attackers), -1)
+    ids, rows = federation.byzantine_ids[attackers].tolist(), federation.rows(len(attackers))
+    # What they remember of their own samples does not fit poisoned ones, of which there may be more.
+    memory = model.memory.local.setdefault("byzantine, no attack", {})
+    return federation.train(federation.byzantine_clean, attackers, ids, "batches", model, rows, memory).matrix
+
+
+def _of_their_own(federation: Federation, view: AttackView, cohort: Cohort, model: ModelState) -> AttackView:
+    """The view of attackers who know no honest client's update, only what they compute on their own samples.
+
+    Their own updates stand for the honest ones. Where they ask the rule, these are repeated in turn, so that it gets as
+    many updates as in the round; the server's data, its memory and the losses reported to it are the real ones.
+    """
+    attackers, lr = cohort.byzantine, view.lr
+    ids = federation.byzantine_ids[attackers].tolist()
+    own = view.own.clone()
+    zero_non_finite(own)
+    turns = torch.arange(view.n, device=own.device) % len(attackers)
+    counts = federation.counts[ids][turns]
+
+    def aggregate(crafted: Tensor) -> Aggregate:
+        supposed = torch.cat([own[turns[: len(cohort.honest)]], crafted.expand(len(attackers), -1)])
+        return _aggregate(federation, Updates(view.upload(supposed), counts), cohort, model, lr)
+
+    label_counts = torch.zeros(len(attackers), 0, dtype=torch.int64)
+    if not federation.network.regression:
+        label_counts = federation.byzantine.label_counts(federation.num_classes)[attackers]
+    mine = replace(
+        view,
+        honest=Updates(own, federation.counts[ids]),
+        clients=torch.tensor(ids),
+        label_counts=label_counts,
+        aggregate=aggregate,
+    )
+    mine.own = view.own  # training once more would move what the clients remember
+    return mine
 
 
 def _aggregate(federation: Federation, updates: Updates, cohort: Cohort, model: ModelState, lr: float) -> Aggregate:
@@ -254,7 +307,7 @@ def _aggregate(federation: Federation, updates: Updates, cohort: Cohort, model: 
         train_together=train_together,
         loss=lambda params: network.losses(params, federation.server.x, federation.server.y),
         gradient=gradient,
-        losses_of=federation.reported_losses,
+        losses_of=lambda params, clients: federation.reported_losses(params, clients, model.round + 1),
         layers=tuple(shape.numel() for _, shape in network.slots.values()),
     )
     contract, prepared = federation.contract, updates
