@@ -144,13 +144,19 @@ def _load(arguments: argparse.Namespace) -> pd.DataFrame:
 
 
 def _load_any(arguments: argparse.Namespace) -> pd.DataFrame:
-    """As ``_load``, but that there is no usual folder yet is no mistake: a paper's table can be shown without runs."""
-    try:
+    """As ``_load``. Without a folder or file named, the usual folder, if it is there, and the runs kept with the package.
+
+    A run that ended in the folder comes before the kept one, which comes before an unfinished one.
+    """
+    if arguments.results_dir is not None or arguments.archives:
         return _load(arguments)
+    kept = [archive.read(str(path)) for path in archive.shipped()]
+    try:
+        runs = records.load(_RESULTS)
     except NoRuns:
-        if arguments.results_dir is not None or arguments.archives:
-            raise
-        return records.nothing()
+        runs = records.nothing()
+    ended = runs["state"].isin(archive.KEPT)
+    return archive.join([runs[ended], *kept, runs[~ended]])
 
 
 def _status(arguments: argparse.Namespace) -> None:
