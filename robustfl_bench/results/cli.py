@@ -144,7 +144,7 @@ def _load(arguments: argparse.Namespace) -> pd.DataFrame:
 
 
 def _load_any(arguments: argparse.Namespace) -> pd.DataFrame:
-    """As ``_load``; with no folder or file named, the usual folder, if there is one, and the runs kept with the package.
+    """As ``_load``; with no folder or file named, the usual folder, if any, and the runs kept with the package.
 
     A run that ended in the folder comes before the kept one, which comes before an unfinished one.
     """
