@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from robustfl_bench.errors import ConfigError
 from robustfl_bench.papers import tables as papers
-from robustfl_bench.results import archive, plots, records, sheets
+from robustfl_bench.results import archive, diff, plots, records, sheets
 from robustfl_bench.results.export import tidy
 from robustfl_bench.results.inventory import inventory
 from robustfl_bench.results.layout import FORMATS, Look, render
@@ -62,7 +62,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = _Parser(prog="robustfl-results", description="Tables and figures from the run folders of robustfl-bench.")
-    commands = parser.add_subparsers(required=True, metavar="status|list|table|tune|plot|export", parser_class=_Parser)
+    commands = parser.add_subparsers(
+        required=True, metavar="status|list|table|tune|plot|diff|export", parser_class=_Parser
+    )
 
     status = commands.add_parser("status", help="how many runs are in which state, and what went wrong")
     status.add_argument("--all", action="store_true", help="list the finished runs too")
@@ -112,6 +114,14 @@ def _parser() -> argparse.ArgumentParser:
     plot.add_argument("--band", choices=plots.BANDS, default="minmax", help="spread over seeds, of accuracy and rounds")
     plot.add_argument("--output", required=True, metavar="FILE", help="ends in .png, .pdf or .svg")
     plot.set_defaults(run=_plot)
+
+    differing = commands.add_parser("diff", help="what differs between two runs, or between a run and a command")
+    differing.add_argument("first", metavar="RUN", help="a run folder")
+    differing.add_argument(
+        "second", metavar="RUN|OVERRIDE", nargs="+", help="another one, or overrides of robustfl-bench"
+    )
+    differing.add_argument("--format", choices=sheets.FORMATS, default="text")
+    differing.set_defaults(run=_diff)
 
     export = commands.add_parser("export", help="runs with their settings as one CSV: every round, or a line each")
     output = export.add_mutually_exclusive_group(required=True)
@@ -249,6 +259,12 @@ def _described(name: str) -> papers.PaperTable:
 def _tune(arguments: argparse.Namespace) -> None:
     made = tuned(_load(arguments), arguments.over, arguments.where)
     print(sheets.FORMATS[arguments.format]([made]), end="")
+
+
+def _diff(arguments: argparse.Namespace) -> None:
+    given = arguments.second
+    second = diff.made(given[0]) if len(given) == 1 and "=" not in given[0] else diff.wanted(given)
+    print(sheets.FORMATS[arguments.format]([diff.compare(diff.made(arguments.first), second)]), end="")
 
 
 def _plot(arguments: argparse.Namespace) -> None:
