@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests import test_results
+from tests import test_paper_tables, test_results
 from tests.conftest import run_cli
 
 KEPT = ("--from", str(Path(__file__).parent.parent / "results" / "boba" / "runs.csv"))
@@ -147,3 +147,25 @@ def test_latex_fits_its_width(width: str, tmp_path: Path, capsys: pytest.Capture
     assert done.returncode == 0, done.stdout
     wide = [float(amount) for amount in re.findall(r"Overfull \\hbox \(([\d.]+)pt", done.stdout)]
     assert max(wide, default=0) < 1, done.stdout
+
+
+def test_the_runs_kept_with_the_package_are_shown_without_any_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    _, out, _ = run_cli(capsys, "list", "raga/table3")
+    assert re.search(r"^raga/table3 +78/156 +\d+ +78 +156 ", out, re.M)
+    _, out, _ = run_cli(capsys, "table", "raga/table3", "--where", "partition.alpha=0.6")
+    assert "78 of 78 cells are compared" in out
+    _, out, _ = run_cli(capsys, "table", "raga/table3", "--from", str(Path(KEPT[1]).parents[1] / "boba" / "runs.csv"))
+    assert "0 of 156 cells are compared" in out, "a file that is named is all that counts"
+
+
+def test_a_run_that_ended_here_comes_before_the_kept_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    test_paper_tables.make_run(tmp_path / "results", "boba", "ipm", 0, accuracy=0.5)
+    test_paper_tables.make_run(tmp_path / "results", "krum", "ipm", 0, status=None)
+    _, out, _ = run_cli(capsys, "table", "boba/table2_mnist", "--layout", "compact", "--where", "attack=ipm")
+    assert re.search(r"^boba +50.0 \(91.6\)", out, re.M) and re.search(r"^krum +46.2 \(42.6\)", out, re.M)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from robustfl_bench.errors import ConfigError
 from robustfl_bench.papers import tables as papers
-from robustfl_bench.results import archive, plots, records, sheets
+from robustfl_bench.results import archive, diff, plots, records, sheets
 from robustfl_bench.results.export import tidy
 from robustfl_bench.results.inventory import inventory
 from robustfl_bench.results.layout import FORMATS, Look, render
@@ -62,7 +62,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = _Parser(prog="robustfl-results", description="Tables and figures from the run folders of robustfl-bench.")
-    commands = parser.add_subparsers(required=True, metavar="status|list|table|tune|plot|export", parser_class=_Parser)
+    commands = parser.add_subparsers(
+        required=True, metavar="status|list|table|tune|plot|diff|export", parser_class=_Parser
+    )
 
     status = commands.add_parser("status", help="how many runs are in which state, and what went wrong")
     status.add_argument("--all", action="store_true", help="list the finished runs too")
@@ -113,6 +115,14 @@ def _parser() -> argparse.ArgumentParser:
     plot.add_argument("--output", required=True, metavar="FILE", help="ends in .png, .pdf or .svg")
     plot.set_defaults(run=_plot)
 
+    differing = commands.add_parser("diff", help="what differs between two runs, or between a run and a command")
+    differing.add_argument("first", metavar="RUN", help="a run folder")
+    differing.add_argument(
+        "second", metavar="RUN|OVERRIDE", nargs="+", help="another one, or overrides of robustfl-bench"
+    )
+    differing.add_argument("--format", choices=sheets.FORMATS, default="text")
+    differing.set_defaults(run=_diff)
+
     export = commands.add_parser("export", help="runs with their settings as one CSV: every round, or a line each")
     output = export.add_mutually_exclusive_group(required=True)
     output.add_argument("--output", metavar="FILE.csv", help="every evaluated round of every run")
@@ -144,13 +154,19 @@ def _load(arguments: argparse.Namespace) -> pd.DataFrame:
 
 
 def _load_any(arguments: argparse.Namespace) -> pd.DataFrame:
-    """As ``_load``, but that there is no usual folder yet is no mistake: a paper's table can be shown without runs."""
-    try:
+    """As ``_load``; with no folder or file named, the usual folder, if any, and the runs kept with the package.
+
+    A run that ended in the folder comes before the kept one, which comes before an unfinished one.
+    """
+    if arguments.results_dir is not None or arguments.archives:
         return _load(arguments)
+    kept = [archive.read(str(path)) for path in archive.shipped()]
+    try:
+        runs = records.load(_RESULTS)
     except NoRuns:
-        if arguments.results_dir is not None or arguments.archives:
-            raise
-        return records.nothing()
+        runs = records.nothing()
+    ended = runs["state"].isin(archive.KEPT)
+    return archive.join([runs[ended], *kept, runs[~ended]])
 
 
 def _status(arguments: argparse.Namespace) -> None:
@@ -243,6 +259,12 @@ def _described(name: str) -> papers.PaperTable:
 def _tune(arguments: argparse.Namespace) -> None:
     made = tuned(_load(arguments), arguments.over, arguments.where)
     print(sheets.FORMATS[arguments.format]([made]), end="")
+
+
+def _diff(arguments: argparse.Namespace) -> None:
+    given = arguments.second
+    second = diff.made(given[0]) if len(given) == 1 and "=" not in given[0] else diff.wanted(given)
+    print(sheets.FORMATS[arguments.format]([diff.compare(diff.made(arguments.first), second)]), end="")
 
 
 def _plot(arguments: argparse.Namespace) -> None:
