@@ -241,8 +241,8 @@ def _paused(federation: Federation, honest: Updates, attackers: list[int], model
         return honest.mean.expand(len(attackers), -1)
     ids, rows = federation.byzantine_ids[attackers].tolist(), federation.rows(len(attackers))
     # What they remember of their own samples does not fit poisoned ones, of which there may be more.
-    memory = model.memory.local.setdefault("byzantine, no attack", {})
-    return federation.train(federation.byzantine_clean, attackers, ids, "batches", model, rows, memory).matrix
+    memory, work = model.memory.local.setdefault("byzantine, no attack", {}), federation.cohorts.work(model.round)
+    return federation.train(federation.byzantine_clean, attackers, ids, "batches", model, rows, memory, work).matrix
 
 
 def _of_their_own(federation: Federation, view: AttackView, cohort: Cohort, model: ModelState) -> AttackView:
