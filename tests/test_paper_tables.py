@@ -369,9 +369,9 @@ def test_the_command_for_what_is_missing(
     _, out, _ = run_cli(capsys, "table", "boba/table2_mnist", "--results-dir", folder)
     assert f"robustfl-bench -m +experiment=boba/table2_mnist 'results_dir={folder}'" in out
     monkeypatch.chdir(tmp_path)
-    code, out, _ = run_cli(capsys, "table", "boba/table2_mnist")
-    assert code == 0 and out.rstrip().endswith("robustfl-bench -m +experiment=boba/table2_mnist")
-    assert "90 of 90 cells have no number; this runs only what is missing" in out
+    code, out, _ = run_cli(capsys, "table", "boba/table2_cifar10")
+    assert code == 0 and out.rstrip().endswith("robustfl-bench -m +experiment=boba/table2_cifar10")
+    assert "90 of 90 cells have no number; this runs all that the results folder lacks" in out
 
 
 def test_a_run_that_stopped_and_a_reference_are_made_of_the_folder(results: Path) -> None:

@@ -293,7 +293,7 @@ def _todos(
     what = ", ".join(counts)
     if table.preset:
         command = commands.preset(table.preset, overrides, results_dir)
-        return [*todos, Todo("missing", f"{what}; this runs only what is missing", command)]
+        return [*todos, Todo("missing", f"{what}; this runs all that the results folder lacks", command)]
     todos.append(Todo("missing", what))
     for key in dict.fromkeys(own[key] for key in (*empty, *fewer)):
         there = {run["seed"] for run in held[key]}
