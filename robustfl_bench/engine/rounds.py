@@ -119,11 +119,11 @@ def _trained(federation: Federation, model: ModelState, cohort: Cohort, lr: floa
 
 def _enough(parts: Parts, n: int) -> bool:
     """Whether the rule can work with a cohort of n clients: one that cannot leaves the model as it is."""
-    if n and parts.pre_aggregation is None:
-        try:
-            parts.aggregator.check(n)
-        except ConfigError:
-            return False
+    try:
+        if n:
+            parts.check_clients(n)
+    except ConfigError:
+        return False
     return n > 0
 
 
