@@ -155,7 +155,7 @@ def test_smea_agrees_where_one_step_of_the_power_method_is_enough(byzfl: ModuleT
 
     def largest(rows: np.ndarray, mean: np.ndarray) -> float:
         """The least largest eigenvalue among the sets with this mean."""
-        sets = [part for part in field.combinations(range(len(rows)), len(rows) - F)]
+        sets = list(field.combinations(range(len(rows)), len(rows) - F))
         (chosen,) = [rows[list(part)] for part in sets if np.allclose(rows[list(part)].mean(axis=0), mean, atol=1e-5)]
         return float(np.linalg.norm(chosen - chosen.mean(axis=0), ord=2))
 
