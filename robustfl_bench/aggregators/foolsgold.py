@@ -32,6 +32,7 @@ class FoolsGold(Aggregator):
     their ``sum``, so that the aggregate is as long as other rules', or ``none``, as in the paper. Clients who all send
     the same have no weight at all.
 
+    A client unlike all others has a negative largest cosine, which counts as it is; the authors' code takes 0 for it.
     The paper can also look at important features only; here all count. With history the rule stores a vector for each
     client.
     """
