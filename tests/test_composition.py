@@ -8,7 +8,7 @@ import pytest
 
 from robustfl_bench.config import options, presets
 from robustfl_bench.errors import ConfigError
-from robustfl_bench.experiment.plan import InfeasibleError
+from robustfl_bench.experiment.plan import InfeasibleError, plan
 from tests import presets as hydra
 from tests.conftest import Bench, config_of, run_folders
 
@@ -32,11 +32,11 @@ def test_all_presets_are_seen() -> None:
 @pytest.mark.parametrize("name", EXPERIMENTS)
 def test_a_sweep_and_its_runs_are_those_of_hydra(name: str, scale: str) -> None:
     base = [f"+experiment={name}", f"scale={scale}"]
-    jobs, runs = hydra.jobs(name, f"scale={scale}"), presets.sweep(base)
-    assert [{f"{key}={value}" for key, value in job.items()} for job in jobs] == [{*run} - {*base} for run in runs]
+    jobs, runs = hydra.swept(*base), presets.sweep(base)
+    assert [{*job} for job in jobs] == [{*run} for run in runs]
     for index in {0, len(jobs) - 1} if scale == "paper" else {len(jobs) // 2}:
         try:
-            expected = hydra.planned(name, jobs[index], f"scale={scale}")
+            expected = plan(hydra.composed(*jobs[index]))
         except InfeasibleError as error:
             expected = error.plan
         resolved = presets.resolve(runs[index])
@@ -61,7 +61,7 @@ def test_a_sweep_and_its_runs_are_those_of_hydra(name: str, scale: str) -> None:
     ],
 )
 def test_single_runs_are_those_of_hydra(overrides: list[str]) -> None:
-    assert plain(presets.resolve(overrides).identity) == plain(hydra.single(*overrides).identity)
+    assert plain(presets.resolve(overrides).identity) == plain(plan(hydra.composed(*overrides)).identity)
 
 
 @pytest.mark.parametrize(
