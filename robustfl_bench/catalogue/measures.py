@@ -20,7 +20,7 @@ from robustfl_bench.interfaces import Aggregator, Attack, AttackView, ChoiceView
 from robustfl_bench.testing import example_round, example_shard, example_view
 from robustfl_bench.updates import Updates, cross_products, stacked_gram
 
-CLIENTS, BYZANTINE, COORDINATES = 16, 2, 1999  # few enough for rules that try all subsets of clients
+CLIENTS, BYZANTINE, COORDINATES = 12, 2, 1999  # few enough for rules that try all subsets of clients
 DECLARED = "${num_byzantine_declared}"
 MOST = 100  # clients with which a rule is tried
 
