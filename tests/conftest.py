@@ -1,6 +1,5 @@
-"""The command as a user calls it, in this process (fast) or in one of its own (to be killed)."""
+"""The command as a user calls it, in this process; ``processes.py`` starts it in one of its own, to be killed."""
 
-import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -44,12 +43,6 @@ def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.Capture
         return Outcome(code, printed.out, printed.err)
 
     return call
-
-
-def start(folder: Path, *overrides: str, module: str = "robustfl_bench") -> subprocess.Popen[str]:
-    """Start ``python -m robustfl_bench``, or another command, in ``folder``."""
-    command = [sys.executable, "-m", module, *overrides]
-    return subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
 def run_folders(folder: Path) -> dict[str, Path]:

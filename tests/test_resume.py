@@ -17,7 +17,7 @@ from robustfl_bench.experiment import provenance
 from robustfl_bench.experiment.plan import plan
 from robustfl_bench.results.store import RunFolder
 from tests.conftest import Bench, contents, run_folders, state_of
-from tests.processes import die_after_checkpoint, fork
+from tests.processes import die_after_checkpoint, start
 
 RUN = (
     "rounds=200",
@@ -60,12 +60,12 @@ def test_kills_at_random_rounds_change_no_byte(bench: Bench, tmp_path: Path, run
     rng, kills, resumed_from = random.Random(0), 0, set()
     while kills < wanted:
         killed = partial(die_after_checkpoint, rng.uniform(0.0, 0.15))
-        process = fork(tmp_path, *run, "results_dir=cut", first=killed)
-        process.join()
-        if process.exitcode == 0:  # it had come to its end: begin again
+        process = start(tmp_path, *run, "results_dir=cut", first=killed)
+        process.communicate()
+        if process.returncode == 0:  # it had come to its end: begin again
             shutil.rmtree(tmp_path / "cut")
             continue
-        assert process.exitcode == -signal.SIGPROF
+        assert process.returncode == -signal.SIGPROF
         kills += 1
         (checkpoint,) = (tmp_path / "cut").glob("runs/*/checkpoint.pt")
         resumed_from.add(state_of(checkpoint)["round"])
@@ -106,15 +106,15 @@ def test_a_damaged_checkpoint_starts_the_run_again(bench: Bench, tmp_path: Path,
 
 def test_sigterm_leaves_a_checkpoint_to_go_on_from(bench: Bench, tmp_path: Path) -> None:
     long = (*RUN[1:-1], "rounds=100000", "checkpoint_seconds=1000")
-    process = fork(tmp_path, *long)
-    while process.is_alive():
+    process = start(tmp_path, *long)
+    while process.poll() is None:
         found = list((tmp_path / "results").glob("runs/*/metrics.csv"))
         if found and found[0].read_text().count("\n") > 5:
-            process.terminate()
+            process.send_signal(signal.SIGTERM)
             break
         time.sleep(0.01)
-    process.join()
-    assert process.exitcode == 143
+    process.communicate()
+    assert process.returncode == 143
     ((_, folder),) = run_folders(tmp_path / "results").items()
     # The row of round 15 was seen; the signal may still have come before the state of that round was passed on.
     assert state_of(folder / "checkpoint.pt")["round"] >= 14

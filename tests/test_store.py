@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -18,7 +19,8 @@ from robustfl_bench.errors import ConfigError
 from robustfl_bench.experiment import machine, provenance
 from robustfl_bench.results import records, sealed, store, writing
 from robustfl_bench.results.store import RunFolder
-from tests.conftest import Bench, contents, run_folders, start
+from tests.conftest import Bench, contents, run_folders
+from tests.processes import start
 
 SMALL = ("rounds=3", "num_clients=10", "batch_size=16", "model.hidden=[16]")
 
@@ -261,14 +263,10 @@ def test_the_kind_of_processor_is_recorded(bench: Bench, tmp_path: Path) -> None
 
 def test_a_full_disk_is_named_with_a_remedy_and_the_run_goes_on_later(bench: Bench, tmp_path: Path) -> None:
     run = ("rounds=20", "checkpoint_seconds=0", "eval_every=2")
-    full = subprocess.run(
-        [sys.executable, "-m", "robustfl_bench", *run],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000)),  # a checkpoint has 1.6 MB
-    )
-    (line,) = [line for line in full.stderr.splitlines() if line.startswith("error")] or [full.stderr]
+    disk = partial(resource.setrlimit, resource.RLIMIT_FSIZE, (100_000, 100_000))  # a checkpoint has 1.6 MB
+    full = start(tmp_path, *run, first=disk)
+    _, errors = full.communicate()
+    (line,) = [line for line in errors.splitlines() if line.startswith("error")] or [errors]
     folder = the_folder(tmp_path / "results")
     assert full.returncode == 1
     assert line.startswith(f"error: cannot write results/runs/{folder.name}/checkpoint.pt: ") and "free" in line
