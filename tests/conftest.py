@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import yaml
+from hydra._internal.hydra import Hydra
 
 from robustfl_bench import cli
 from robustfl_bench.results import cli as results_cli
@@ -31,6 +32,8 @@ def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.Capture
     """Call ``robustfl-bench`` with overrides in an empty working directory, ``tmp_path``."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("ROBUSTFL_DATA", raising=False)
+    # Hydra would compose every config a second time to look up hydra.mode, which nothing here sets.
+    monkeypatch.setattr(Hydra, "get_mode", lambda *_, **__: None)
 
     def call(*overrides: str) -> Outcome:
         monkeypatch.setattr(sys, "argv", ["robustfl-bench", *overrides])

@@ -65,6 +65,17 @@ class Numbers(Dataset):
 """
 
 
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The results folder of a finished run of SMALL."""
+    folder = tmp_path_factory.mktemp("finished") / "run"
+    folder.mkdir()
+    command = start(folder, *SMALL)
+    _, errors = command.communicate()
+    assert command.returncode == 0, errors
+    return folder / "results"
+
+
 def the_folder(results: Path) -> Path:
     (folder,) = run_folders(results).values()
     return folder
@@ -170,10 +181,9 @@ def _changed(key: str, value: object = None) -> Callable[[bytes], bytes]:
     ],
 )
 def test_a_damaged_result_is_named_and_made_again(
-    bench: Bench, tmp_path: Path, name: str, change: Callable[[bytes], bytes] | None, told: str
+    bench: Bench, finished: Path, tmp_path: Path, name: str, change: Callable[[bytes], bytes] | None, told: str
 ) -> None:
-    bench(*SMALL)
-    bench(*SMALL, "results_dir=whole")
+    shutil.copytree(finished, tmp_path / "results")
     folder = the_folder(tmp_path / "results")
     if change is None:
         (folder / name).unlink()
@@ -182,7 +192,7 @@ def test_a_damaged_result_is_named_and_made_again(
     outcome = bench(*SMALL)
     assert outcome.code == 0 and outcome.out.startswith("result: ")
     assert outcome.err.startswith("note: stored result not used: ") and told in outcome.err
-    assert contents(tmp_path / "results") == contents(tmp_path / "whole")
+    assert contents(tmp_path / "results") == contents(finished)
     assert bench(*SMALL).out.startswith("stored result: ")
 
 
