@@ -76,16 +76,23 @@ def facts(entry: Entry, search: Search = options.HERE) -> Facts:
 def _clients(check: Callable[[int], Callable[[int], None]], declared: bool) -> str:
     """The numbers of clients that a part accepts, found by trying: ``n > 2f + 2``; empty where it accepts all."""
     tried = (1, 2, 3, 4) if declared else (0,)
-    accepted = {f: [n for n in range(1, MOST + 1) if _passes(check(f), n)] for f in tried}
+    checks = {f: check(f) for f in tried}
+    accepted = {f: [n for n in range(1, MOST + 1) if _passes(checks[f], n)] for f in tried}
     if not all(accepted.values()):
         return f"more than {MOST} clients"
-    below = [min(numbers) - 1 for numbers in accepted.values()]  # as slope * f + offset
-    slope = below[1] - below[0] if declared else 0
-    offset = below[0] - slope * tried[0]
+    least = [min(numbers) for numbers in accepted.values()]  # slope * f + offset, if that is all it takes
+    slope = least[1] - least[0] if declared else 0
+    offset = least[0] - slope * tried[0]
     when = f" (f = {tried[-1]})" if declared else ""
-    terms = [*([f"{slope}f".removeprefix("1")] if slope else []), *([str(offset)] if offset else [])]
-    linear = all(least == slope * f + offset for f, least in zip(tried, below, strict=True))
-    limits = [f"n > {' + '.join(terms)}"] if linear and terms else [] if linear else [f"n > {below[-1]}{when}"]
+    times_f = "f" if slope == 1 else f"{slope}f"
+    if any(n != slope * f + offset for f, n in zip(tried, least, strict=True)):
+        limits = [f"n >= {least[-1]}{when}"]
+    elif slope and offset < 1:
+        limits = [f"n >= {times_f}" + (f" - {-offset}" if offset else "")]
+    elif slope:
+        limits = [f"n > {times_f}" + (f" + {offset - 1}" if offset > 1 else "")]
+    else:
+        limits = [f"n > {offset - 1}"] if offset > 1 else []
     most = max(accepted[tried[-1]])
     return ", ".join([*limits, *([f"n <= {most}{when}"] if most < MOST else [])])
 
@@ -122,20 +129,21 @@ def _of_rule(rule: Aggregator) -> Facts:
         aggregate = rule(updates, view)
     does = ["draws at random"] if server.rng.bit_generator.state != state else []
     does += ["remembers"] if aggregate.memory else []
-    weighed = torch.arange(1.0, CLIENTS + 1, dtype=torch.float64)
-    if _changed(rule, aggregate.vector, {"counts": weighed}, {"counts": weighed}):
+    if _changed(rule, aggregate.vector, counts=torch.arange(1.0, CLIENTS + 1, dtype=torch.float64)):
         seen["sample counts"] += 1
-    if _changed(rule, aggregate.vector, {}, {"previous": torch.linspace(1, 2, COORDINATES)}):
+    if _changed(rule, aggregate.vector, previous=torch.linspace(1, 2, COORDINATES)):
         seen["the last aggregate"] += 1
     order = ("server data", "training losses", "sample counts", "the last aggregate")
     return Facts(tuple(what for what in order if seen[what]), tuple(does), _in_words(cost, CLIENTS))
 
 
-def _changed(rule: Aggregator, before: torch.Tensor, counts: Mapping[str, Any], told: Mapping[str, Any]) -> bool:
-    """Whether the rule returns something else than ``before`` for the same round with other circumstances."""
+def _changed(
+    rule: Aggregator, before: torch.Tensor, counts: torch.Tensor | None = None, previous: torch.Tensor | None = None
+) -> bool:
+    """Whether the rule returns something else than ``before`` for the same round with these."""
     updates, server = example_round(0, CLIENTS - BYZANTINE, BYZANTINE, d=COORDINATES)
-    other = rule(Updates(updates.matrix, **counts), replace(server, **told)).vector
-    return not torch.allclose(other, before, rtol=1e-3, atol=1e-5)
+    view = replace(server, counts=server.counts if counts is None else counts, previous=previous)
+    return not torch.allclose(rule(Updates(updates.matrix, counts), view).vector, before, rtol=1e-3, atol=1e-5)
 
 
 def _of_step(step: PreAggregation) -> Facts:
