@@ -47,7 +47,8 @@ def facts(entry: Entry, search: Search = options.HERE) -> Facts:
 
     def build(num_byzantine: int = BYZANTINE) -> Any:
         chosen = [f"{entry.group}={entry.name}", f"num_byzantine_declared={num_byzantine}"]
-        return targets.build(presets.resolve(chosen, search).config[entry.group])
+        config = presets.resolve(chosen, search).config[entry.group]
+        return targets.build(config[entry.name] if entry.group == "pre_aggregation" else config)
 
     if not entry.target:
         return Facts()
