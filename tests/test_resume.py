@@ -54,7 +54,7 @@ def _checkpoint_time(folder: Path) -> int | None:
     ("run", "wanted"),
     [
         (RUN, 10),
-        ((*RUN, "local_update=momentum", "server_optimizer=adam", "lr=0.01"), 1),
+        ((*RUN, "rounds=200", "local_update=momentum", "server_optimizer=adam", "lr=0.01"), 1),
         ((*CLUSTERED, "clustering=ifca", "clustering.empty=random", "aggregator=coomed"), 3),
         ((*CLUSTERED, "clustering=three_stage", "aggregator=beta_trmean"), 2),
     ],
