@@ -118,7 +118,7 @@ def identity(config: Mapping[str, Any]) -> dict[str, Any]:
     A setting that is null counts as absent: an option that is added later, null by default, changes no identity. A
     whole number is the same with and without a decimal point.
     """
-    return dict(_canonical({key: value for key, value in defining(config).items() if key not in UNHASHED}))
+    return dict(canonical({key: value for key, value in defining(config).items() if key not in UNHASHED}))
 
 
 def reference(config: Mapping[str, Any]) -> dict[str, Any]:
@@ -133,13 +133,13 @@ def identify(identity: Mapping[str, Any]) -> str:
     return hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()[:8]
 
 
-def _canonical(value: Any) -> Any:
+def canonical(value: Any) -> Any:
     """A tree without nulls, in which 1.0 is 1 and numbers have twelve digits, as in the CSV that keeps them."""
     if isinstance(value, Mapping):
-        kept = {key: _canonical(item) for key, item in value.items()}
+        kept = {key: canonical(item) for key, item in value.items()}
         return {key: item for key, item in kept.items() if item is not None and item != {}}
     if isinstance(value, list):
-        return [_canonical(item) for item in value]
+        return [canonical(item) for item in value]
     if isinstance(value, float):
         return int(value) if value.is_integer() else float(f"{value:.12g}")
     return value
