@@ -20,6 +20,7 @@ NEEDS = {
     "model=cnn": ["dataset=cifar10"],
     "model=lenet": ["dataset=mnist"],
     "model=brace_cnn": ["dataset=mnist"],
+    "model=byzfl_cnn": ["dataset=mnist"],
     "model=resnet20": ["dataset=cifar10"],
     "model=vgg16": ["dataset=cifar100"],
     "model=gru": ["dataset=ag_news"],
