@@ -30,7 +30,7 @@ class CosineVote(Aggregator):
     names: list[str] = field(default_factory=list)
     device: object = torch.device("cpu")
 
-    def __call__(self, updates, server):
+    def aggregate(self, updates, server):
         return updates.combine(torch.full_like(updates.counts, self.stretch / updates.n))
 
 
@@ -51,7 +51,7 @@ class HalfBack(Attack):
 class Halved(PreAggregation):
     factor: float = 0.5
 
-    def __call__(self, updates, rng):
+    def prepare(self, updates, rng):
         return updates.mix(torch.eye(updates.n, dtype=torch.float64) * self.factor)
 
 
@@ -137,10 +137,10 @@ def test_a_readable_name_is_not_that_of_an_option_here(parts: str) -> None:
 @pytest.mark.parametrize(
     ("overrides", "message"),
     [
-        (["aggregator=PARTS_x:CosineVote"], "no module 'PARTS_x' (did you mean PARTS?); searched were the current folder"),
+        (["aggregator=PARTS_x:CosineVote"], "no module 'PARTS_x' (did you mean PARTS?); searched were the current"),
         (["aggregator=PARTS.py:CosineVote"], "no module 'PARTS.py' (did you mean PARTS?)"),
         (["aggregator=PARTS:CosinVote"], "PARTS.py) has no 'CosinVote' (did you mean CosineVote?)"),
-        (["aggregator=PARTS:Stranger"], "must be a subclass of robustfl_bench.interfaces.Aggregator, got PARTS.Stranger"),
+        (["aggregator=PARTS:Stranger"], "a subclass of robustfl_bench.interfaces.Aggregator, got PARTS.Stranger"),
         (["aggregator=PARTS:HalfBack"], "got PARTS.HalfBack; did you mean attack=PARTS:HalfBack?"),
         (["aggregator=PARTS:Krum"], "aggregator.power has no default and no value; add aggregator.power=VALUE"),
         (["aggregator=PARTS:CosineVote", "aggregator.strech=2"], "no setting 'aggregator.strech' (did you mean"),

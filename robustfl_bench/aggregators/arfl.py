@@ -39,7 +39,7 @@ class Arfl(Aggregator):
         check_fields(self, regularization=(1e-9, 1e12))
         check_choice("loss_at", self.loss_at, LOSS_AT)
 
-    def __call__(self, updates: Updates, server: ServerView) -> Aggregate:
+    def aggregate(self, updates: Updates, server: ServerView) -> Aggregate:
         clients, counts = server.clients, server.counts
         if clients is None:
             raise ConfigError("arfl needs the update of every client by itself; set pre_aggregation=none")

@@ -40,7 +40,7 @@ class Bulyan(Aggregator):
                 f"Bulyan needs n >= 4f + 3, got n={n}, f={self.num_byzantine}; lower num_byzantine_declared"
             )
 
-    def __call__(self, updates: Updates, server: ServerView) -> Aggregate:
+    def aggregate(self, updates: Updates, server: ServerView) -> Aggregate:
         n, f = updates.n, self.num_byzantine
         if n <= 4 * f:
             raise ConfigError(f"Bulyan cannot trim unless n > 4f, got n={n}, f={f}")

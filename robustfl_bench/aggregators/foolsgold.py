@@ -50,7 +50,7 @@ class FoolsGold(Aggregator):
         check_flags(self, "history")
         check_choice("scale", self.scale, ("sum", "none"))
 
-    def __call__(self, updates: Updates, server: ServerView) -> Aggregate:
+    def aggregate(self, updates: Updates, server: ServerView) -> Aggregate:
         memory, gram = self._remembered(updates, server) if self.history else (None, updates.gram)
         weights = torch.from_numpy(self._weights(gram.cpu().numpy())).to(updates.device)
         if self.scale == "sum" and weights.any():

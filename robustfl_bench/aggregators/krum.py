@@ -41,7 +41,7 @@ class Krum(Aggregator):
         if self.num_selected is not None and self.num_selected > n:
             raise ConfigError(f"num_selected must be <= n, got num_selected={self.num_selected}, n={n}")
 
-    def __call__(self, updates: Updates, server: ServerView) -> Aggregate:
+    def aggregate(self, updates: Updates, server: ServerView) -> Aggregate:
         n, f = updates.n, updates.n // 2 if self.num_byzantine is None else self.num_byzantine
         others = n - f - 2 - self.self_distance
         if others < 1:

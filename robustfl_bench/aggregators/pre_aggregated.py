@@ -23,5 +23,5 @@ class PreAggregated(Aggregator):
         """What the rule does not promise, and what is lost on the way to it."""
         return {**self.rule.exempt, "order": "groups are drawn by position in the matrix"}
 
-    def __call__(self, updates: Updates, server: ServerView) -> Aggregate:
+    def aggregate(self, updates: Updates, server: ServerView) -> Aggregate:
         return self.rule(self.pre_aggregation(updates, server.rng), server)

@@ -41,7 +41,7 @@ class SequentialClipping(Aggregator):
         check_fields(self, radius=(0, math.inf), bucket_size=(1, math.inf))
         check_flags(self, "mean_first")
 
-    def __call__(self, updates: Updates, server: ServerView) -> Aggregate:
+    def aggregate(self, updates: Updates, server: ServerView) -> Aggregate:
         centre = ClippingCentre(updates, server.previous, self.radius)
         random = server.previous is None
         order = server.rng.permutation(updates.n) if random else centre.cosines.argsort(kind="stable")

@@ -14,5 +14,5 @@ class Server(Aggregator):
 
     exempt: ClassVar[Mapping[str, str]] = {"unanimous": "it ignores the clients"}
 
-    def __call__(self, updates: Updates, server: ServerView) -> Aggregate:
+    def aggregate(self, updates: Updates, server: ServerView) -> Aggregate:
         return Aggregate(mean_row(server.class_updates), updates.counts.new_zeros(updates.n))

@@ -29,7 +29,7 @@ class ServerMix(Aggregator):
         """What the mixed rule requires of n."""
         self.rule.check(n)
 
-    def __call__(self, updates: Updates, server: ServerView) -> Aggregate:
+    def aggregate(self, updates: Updates, server: ServerView) -> Aggregate:
         aggregate, share = self.rule(updates, server), 1 - self.server_weight
         return replace(
             aggregate,

@@ -35,8 +35,9 @@ def content(group: str, option: str) -> dict[str, Any]:
         raise ConfigError(f"{group} takes an option, or a class such as my_package.my_module:MyClass, got {option!r}")
     target = option.replace(":", ".")
     found = targets.found_part(group, target)
-    options = {field.name: _value(group, field) for field in fields(found) if field.init} if is_dataclass(found) else {}
-    return {"_target_": target, **{name: value for name, value in options.items() if value is not MISSING}}
+    options: list[Field[Any]] = [field for field in fields(found) if field.init] if is_dataclass(found) else []
+    values = {field.name: _value(group, field) for field in options}
+    return {"_target_": target, **{name: value for name, value in values.items() if value is not MISSING}}
 
 
 def label(option: str) -> str:
@@ -51,7 +52,7 @@ def label_of(target: str) -> str:
     return module.rpartition(".")[2] if target.startswith(f"{targets.PACKAGE}.") else label(f"{module}:{name}")
 
 
-def _value(group: str, field: "Field[Any]") -> Any:
+def _value(group: str, field: Field[Any]) -> Any:
     """The option that a field of a class is; MISSING for a default that no config can hold."""
     if field.default is not MISSING:
         return _plain(field.default)
