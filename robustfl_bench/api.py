@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from robustfl_bench.config import options, presets, stored
 from robustfl_bench.errors import ConfigError
 from robustfl_bench.experiment.execute import Call, complete
-from robustfl_bench.results import records, store
+from robustfl_bench.results import records
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -54,7 +54,7 @@ def run(*overrides: str, results_dir: str | Path | None = None, config_dir: str 
     made = complete({**resolved.config, **folder}, call, note=notes.append)
     for line in notes:
         warnings.warn(line, stacklevel=2)
-    return Result(_metrics(made.folder.path), store.plain(made.summary), made.folder.path)
+    return Result(_metrics(made.folder.path), made.folder.summary() or {}, made.folder.path)
 
 
 def _metrics(path: Path) -> "pd.DataFrame":

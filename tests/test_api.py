@@ -66,7 +66,7 @@ def test_a_model_that_diverges_is_a_result_and_what_may_not_be_meant_a_warning(
         (
             ["aggregator=krum,boba", "seed=0,1"],
             robustfl_bench.ConfigError,
-            "these overrides are 4 runs, the first with",
+            "are 4 runs, the first with aggregator=krum",
         ),
         (["+experiment=demo"], robustfl_bench.ConfigError, "these overrides are 36 runs"),
         (["rerun=results/runs/x"], robustfl_bench.ConfigError, "rerun is for the command robustfl-bench"),
