@@ -18,18 +18,22 @@ if TYPE_CHECKING:
         Aggregator,
         Attack,
         AttackView,
+        Data,
         Dataset,
         Model,
         Partition,
         PreAggregation,
+        Schedule,
+        ServerOptimizer,
         ServerView,
     )
     from robustfl_bench.results import runs as results
     from robustfl_bench.updates import Aggregate, Updates
 
 __all__ = [
-    "Aggregate", "Aggregator", "Attack", "AttackView", "ConfigError", "DataError", "Dataset", "Model", "Partition",
-    "PreAggregation", "Result", "ServerView", "Updates", "check_fields", "results", "run",
+    "Aggregate", "Aggregator", "Attack", "AttackView", "ConfigError", "Data", "DataError", "Dataset", "Model",
+    "Partition", "PreAggregation", "Result", "Schedule", "ServerOptimizer", "ServerView", "Updates", "check_fields",
+    "results", "run",
 ]  # fmt: skip
 
 _HOMES = {"Aggregate": "updates", "Result": "api", "Updates": "updates", "run": "api"}

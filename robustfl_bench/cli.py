@@ -18,6 +18,7 @@ from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
+from robustfl_bench import starter
 from robustfl_bench.config import class_options, options, outside, presets, resolvers, stored
 from robustfl_bench.config.options import CONF
 from robustfl_bench.config.parts import GROUPS
@@ -140,6 +141,8 @@ def _refuse_sweep(runtime: Any) -> None:
 def main() -> None:
     """Console entry point: exit code 0, 2 for bad configuration, 3 for missing or corrupt data, 1 for anything else.
 
+    ``robustfl-bench new GROUP NAME`` is left to ``starter``.
+
     With HYDRA_FULL_ERROR=1 in the environment errors show their tracebacks.
     """
     asked = os.environ.get("HYDRA_FULL_ERROR")
@@ -147,6 +150,8 @@ def main() -> None:
     os.environ["HYDRA_FULL_ERROR"] = "1"  # hydra hands errors over instead of printing them
     try:
         _SAID.clear()
+        if sys.argv[1:2] == ["new"]:
+            return starter.main(sys.argv[2:])
         _check_choices(sys.argv[1:])
         expanded = stored.expand(sys.argv[1:], _store)
         sys.argv[1:] = sorted(expanded, key=lambda word: word not in ("-m", "--multirun"))  # hydra wants it first
