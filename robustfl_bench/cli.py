@@ -58,7 +58,7 @@ def _job(cfg: DictConfig) -> float:
             if _ASKED.get("HYDRA_FULL_ERROR") == "1":
                 raise
             sys.exit(report(error))  # past hydra, which would print a line of its own
-        where = f"[{shlex.join(runtime.overrides.task)}]"
+        where = f"[{shlex.join(map(_written, runtime.overrides.task))}]"
         if isinstance(error, InfeasibleError):
             say(f"infeasible: {error}  {where}")
         elif isinstance(error, RunLocked):
@@ -107,13 +107,20 @@ def _check_choices(arguments: Sequence[str]) -> None:
 
 def _call(runtime: Any, cfg: DictConfig) -> Call:
     """How a run was asked for, as a user would ask for it again."""
-    written = [item for item in runtime.overrides.task if item.split("=")[0].lstrip("+") not in stored.FORMS]
+    task = map(_written, runtime.overrides.task)
+    written = [item for item in task if item.split("=")[0].lstrip("+") not in stored.FORMS]
     overrides = [*([cfg.origin] if cfg.origin else []), *written]
     choices = {group: _named(runtime.runtime.choices.get(group), cfg[group]) for group in GROUPS}
     named = {group: options.label(group, choice) for group, choice in choices.items()}
     folders = [source.path for source in runtime.runtime.config_sources if source.provider == "command-line"]
     program = ["robustfl-bench", *(word for folder in folders for word in ("--config-dir", folder))]
     return Call(named, overrides, program)
+
+
+def _written(override: str) -> str:
+    """An override without the backslash that Hydra's sweeper puts into the name of a class."""
+    key, _, _ = override.lstrip("+").partition("=")
+    return override.replace("\\:", ":") if key.partition("@")[0] in GROUPS else override
 
 
 def _named(choice: Any, part: Any) -> str:

@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shlex
 import sys
 from pathlib import Path
 
@@ -93,8 +94,11 @@ def test_a_sweep_takes_classes_beside_options(bench: Bench, parts: str) -> None:
     chain = f"pre_aggregation=[clipping,{parts}:Halved]"
     outcome = bench("-m", f"aggregator=average,{parts}:CosineVote", chain, "pre_aggregation.halved.factor=0.1", *SMALL)
     assert outcome.code == 0, outcome.err
-    names = [name.split("-")[3] for name in run_folders(Path("results"))]
-    assert names == ["average", "cosine_vote"]
+    folders = run_folders(Path("results"))
+    assert [name.split("-")[3] for name in folders] == ["average", "cosine_vote"]
+    summary = json.loads((list(folders.values())[-1] / "summary.json").read_text())
+    assert f"aggregator={parts}:CosineVote" in shlex.split(summary["command"])
+    assert summary["choices"]["pre_aggregation"] == "[clipping,halved]"
 
 
 @pytest.mark.parametrize(
