@@ -50,6 +50,8 @@ def test_a_sweep_and_its_runs_are_those_of_hydra(name: str, scale: str) -> None:
         ["lr=5e-4", "partition=dirichlet", "partition.alpha=1e-2"],
         ["aggregator=b_krum", "aggregator@aggregator.rule=trmean", "aggregator.rule.num_byzantine=1", "attack=ipm"],
         ["partition=step", "partition.alpha=inf", "batch_size=8", "lr=1"],
+        ["partition=from_file", f"partition.path={Path(__file__)}"],
+        ["partition=long_tail", "partition@partition.inner=dirichlet", "partition.inner.alpha=0.5"],
         ["+setting=arfl/ten_clients", "+method=arfl/mkrum", "attack=none"],
         ["server_data.samples_per_class=[4,4,4,4,4,4,4,4,4,4]", "dataset=digits", "num_byzantine_declared=1"],
         ["clustering=ifca", "dataset=rotated_digits", "partition=natural"],

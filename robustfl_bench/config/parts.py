@@ -8,6 +8,7 @@ from robustfl_bench.interfaces import (
     Aggregator,
     Attack,
     Augmentation,
+    Availability,
     Clustering,
     Communication,
     Corruption,
@@ -40,6 +41,7 @@ class Parts:
     corruption: Corruption | None
     augmentation: Augmentation | None
     communication: Communication | None
+    availability: Availability | None
 
 
 GROUPS = tuple(field.name for field in fields(Parts))

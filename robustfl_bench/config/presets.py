@@ -109,14 +109,19 @@ def defining(config: Mapping[str, Any]) -> dict[str, Any]:
     """The part of a whole resolved config that a run folder keeps. Without Byzantine clients there is no attack."""
     whole = chained(config)
     kept = {key: whole[key] or None if key in GROUPS else whole[key] for key in DEFINING if key in whole}
-    return kept if is_attacked(config) else kept | {"num_byzantine": 0, "attack": options.option("attack", "none")}
+    if not is_attacked(config):
+        kept |= {"num_byzantine": 0, "attack": options.option("attack", "none"), "knowledge": None}
+    elif kept.get("knowledge") == "all":
+        kept["knowledge"] = None  # not hashed: runs made before there was a choice keep their id
+    return kept
 
 
 def identity(config: Mapping[str, Any]) -> dict[str, Any]:
     """What defines the experiment, of a resolved config: its hash names the run.
 
     A setting that is null counts as absent: an option that is added later, null by default, changes no identity. A
-    whole number is the same with and without a decimal point.
+    whole number is the same with and without a decimal point. Of a file whose ``digest`` is known the ``path`` does not
+    count.
     """
     return dict(_canonical({key: value for key, value in defining(config).items() if key not in UNHASHED}))
 
@@ -136,7 +141,7 @@ def identify(identity: Mapping[str, Any]) -> str:
 def _canonical(value: Any) -> Any:
     """A tree without nulls, in which 1.0 is 1 and numbers have twelve digits, as in the CSV that keeps them."""
     if isinstance(value, Mapping):
-        kept = {key: _canonical(item) for key, item in value.items()}
+        kept = {key: _canonical(item) for key, item in value.items() if key != "path" or not value.get("digest")}
         return {key: item for key, item in kept.items() if item is not None and item != {}}
     if isinstance(value, list):
         return [_canonical(item) for item in value]

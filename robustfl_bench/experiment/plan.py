@@ -60,7 +60,7 @@ def plan(cfg: DictConfig | Mapping[str, Any]) -> Plan:
     parts = _built(kept)
     _check_model(parts.model, parts.dataset)
     if checked.num_byzantine and checked.byzantine_placement == "add":
-        _check_added(parts.attack)
+        _check_added(parts.attack, checked.knowledge)
     planned = Plan(checked, parts, kept)
     try:
         _check_feasible(planned)
@@ -112,8 +112,9 @@ def _built(config: Mapping[str, Any]) -> Parts:
 def _check_feasible(planned: Plan) -> None:
     """Raise ConfigError when the rule cannot work with these clients, or on this topology."""
     parts = planned.parts
-    if parts.communication is not None:
-        parts.communication.check(parts)
+    for part in (parts.communication, parts.availability):
+        if part is not None:
+            part.check(parts)
     n, mixing = planned.settings.clients_per_round, parts.pre_aggregation
     if mixing is not None:
         mixing.check(n)
@@ -129,9 +130,14 @@ def _reason(error: InstantiationException) -> str:
     return " ".join(text.split())
 
 
-def _check_added(attack: Attack) -> None:
-    """Raise ConfigError for an attack that changes data, where Byzantine clients are added and hold none."""
-    if not attack.crafts or type(attack).poison is not Attack.poison:
+def _check_added(attack: Attack, knowledge: str | None) -> None:
+    """Raise ConfigError for attackers that need data, where Byzantine clients are added and hold none."""
+    if knowledge == "own":
+        raise ConfigError(
+            "knowledge=own leaves attackers what they compute on their own data, but added clients hold none: "
+            "set byzantine_placement=replace"
+        )
+    if not attack.crafts or attack.poisons:
         raise ConfigError(
             f"attack {type(attack).__name__} trains on the Byzantine clients' own data, but added clients hold none: "
             "set byzantine_placement=replace"
