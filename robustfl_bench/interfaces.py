@@ -472,6 +472,11 @@ class Aggregator(Part):
     def check(self, n: int) -> None:
         """Raise ConfigError when n clients are too few for the rule; called before any data are loaded."""
 
+    def check_mixed(self, n: int) -> None:
+        """Raise ConfigError when the rule cannot work on n updates that a pre-aggregation made, which are no client's
+        own; called before any data are loaded. Unless overridden, it asks for as many as of clients."""
+        self.check(n)
+
     @abstractmethod
     def aggregate(self, updates: Updates, server: ServerView) -> Aggregate:
         """The aggregate of one round: what a rule defines."""

@@ -134,10 +134,8 @@ def _check_with(rule: Aggregator, exempt: Mapping[str, str], n: int, f: int) -> 
     again = rule(Updates(matrix.clone()), example_server(classes, clients=n))
     _require_vector(name, first, matrix.shape[1], f"n={n}")
     _require(torch.equal(first.vector, again.vector), name, "deterministic", f"the same input gives two results, n={n}")
-    for attribute, dtype in (("weights", torch.float64), ("accepted", torch.bool)):
-        value = getattr(first, attribute)
-        fits = value is None or (value.shape == (n,) and value.dtype == dtype)
-        _require(fits, name, attribute, f"must be None or ({n},) {dtype}, n={n}")
+    _require_of_clients(name, first, n, f"n={n}")
+    _check_mixed(name, rule, matrix, classes)
 
     def close(got: Tensor, wanted: Tensor, tolerance: float) -> bool:
         return bool((got.double() - wanted.double()).norm() <= tolerance)
@@ -167,6 +165,28 @@ def _check_with(rule: Aggregator, exempt: Mapping[str, str], n: int, f: int) -> 
         if "robust" not in exempt:
             moved_by = honest_radii(aggregate.vector, rows[honest], n, f)
             _require(moved_by <= 1, name, "robust", f"{moved_by:.2g} honest radii away: {case}")
+
+
+def _check_mixed(name: str, rule: Aggregator, matrix: Tensor, classes: Tensor) -> None:
+    """Check the aggregate of the means of pairs of clients, unless the rule refuses them."""
+    n = len(matrix)
+    mixing = torch.zeros((n + 1) // 2, n, dtype=torch.float64)
+    mixing[torch.arange(n) // 2, torch.arange(n)] = 1
+    mixed, case = Updates(matrix).mix(mixing / mixing.sum(dim=1, keepdim=True)), f"means of pairs of {n} clients"
+    try:
+        rule.check_mixed(mixed.n)
+    except ConfigError:
+        return
+    aggregate = rule(mixed, replace(example_server(classes, clients=n), clients=None))
+    _require_vector(name, aggregate, matrix.shape[1], case)
+    _require_of_clients(name, aggregate, n, case)
+
+
+def _require_of_clients(name: str, aggregate: Aggregate, n: int, case: str) -> None:
+    for attribute, dtype in (("weights", torch.float64), ("accepted", torch.bool)):
+        value = getattr(aggregate, attribute)
+        fits = value is None or (value.shape == (n,) and value.dtype == dtype)
+        _require(fits, name, attribute, f"must be None or ({n},) {dtype}: {case}")
 
 
 def attacked_rounds(honest: Tensor, f: int, seed: int = 0) -> Iterator[tuple[Tensor, Tensor, str]]:

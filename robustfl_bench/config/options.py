@@ -9,6 +9,7 @@ from typing import Any
 import yaml
 
 from robustfl_bench.config import outside
+from robustfl_bench.errors import ConfigError
 
 _PACKAGE = Path(__file__).resolve().parent.parent
 CONF = _PACKAGE / "conf" if (_PACKAGE / "conf").is_dir() else _PACKAGE.parent / "conf"  # a wheel has it inside
@@ -120,6 +121,13 @@ def label(group: str, written: str) -> str:
         known = own != name and exists(group, own)
         readable.append(f"{name.partition(':')[0].rpartition('.')[2]}_{own}" if known else own)
     return f"[{','.join(readable)}]" if written.startswith("[") else "".join(readable)
+
+
+def check_several(group: str, chosen: Sequence[str]) -> None:
+    """Raise ConfigError when a list of options has one of them twice: each has one place for its keys."""
+    places = [label(group, name) for name in chosen]
+    if twice := next((place for place in places if places.count(place) > 1), None):
+        raise ConfigError(f"{group} takes each option once, got {twice} twice in [{','.join(chosen)}]")
 
 
 def has_places(group: str) -> bool:

@@ -104,7 +104,7 @@ def _trained(federation: Federation, model: ModelState, cohort: Cohort, n: int, 
     honest = _honest_updates(federation, cohort, model)
     non_finite = zero_non_finite(honest.matrix)
     require_some_finite(honest.n, non_finite, model.round)
-    if not _enough(federation, len(cohort)):
+    if not _enough(federation.parts, len(cohort)):
         return Trained(model.params, honest.losses, None, honest.n, non_finite, model.memory)
     updates, attack = _attacked(federation, honest, cohort, model, lr)
     non_finite += zero_non_finite(updates.matrix[honest.n :])
@@ -118,26 +118,11 @@ def _trained(federation: Federation, model: ModelState, cohort: Cohort, n: int, 
     return Trained(params, honest.losses, aggregate, honest.n, non_finite, memory)
 
 
-def _enough(federation: Federation, n: int) -> bool:
-    """Whether the rule can work with a cohort of n clients: one that cannot leaves the model as it is.
-
-    Cohorts are too small by chance where clients drop out or choose their model. A rule that refuses even the number of
-    updates that it was planned for, as a pre-aggregation makes fewer, is run whatever it guarantees.
-    """
-    parts, clustered = federation.parts, federation.parts.clustering is not None
-    if parts.availability is None and (not clustered or parts.pre_aggregation is not None):
-        return n > 0
-    planned = federation.settings.clients_per_round
-    return _works_with(parts, n) or (not clustered and n > 0 and not _works_with(parts, planned))
-
-
-def _works_with(parts: Parts, n: int) -> bool:
-    """Whether pre-aggregation and rule accept n clients."""
+def _enough(parts: Parts, n: int) -> bool:
+    """Whether the rule can work with a cohort of n clients: one that cannot leaves the model as it is."""
     try:
-        if (mixing := parts.pre_aggregation) is not None:
-            mixing.check(n)
-            n = mixing.num_made(n)
-        parts.aggregator.check(n)
+        if n:
+            parts.check_clients(n)
     except ConfigError:
         return False
     return n > 0
