@@ -55,7 +55,7 @@ def test_the_keys_of_an_option_are_the_fields_of_what_it_makes(option: str) -> N
     group, _, name = option.partition("=")
     node = resolve(beside(option)).config[group] or {}
     assert isinstance(node, dict)
-    _check_keys(node)
+    _check_keys(node[name] if group == "pre_aggregation" and node else node)
     lines = (CONF / group / f"{name}.yaml").read_text().splitlines()
     first = next(line for line in lines if not line.startswith("# @package "))
     assert first.startswith("# robustfl-bench "), "an option begins with a command that uses it"

@@ -1,4 +1,7 @@
-"""Quantity skew: clients hold the same mixture of classes, but unequally many samples."""
+"""Quantity skew: clients hold the same mixture of classes, but unequally many samples.
+
+Li, Diao, Chen, He, ICDE 2022, section IV-C, https://arxiv.org/abs/2102.02079.
+"""
 
 import math
 from dataclasses import dataclass
