@@ -20,7 +20,7 @@ MEASURED = ("aggregator", "attack", "pre_aggregation", "partition", "model")
 _ROW = re.compile(r"^\| `(?P<name>[\w/]+)` \| (?P<question>[^|]+) \| (?P<count>\d+) \| (?P<default>[^|]+) \|$", re.M)
 _SENTENCE = re.compile(r"(?<!\bal)(?<!\be\.g)(?<!\bi\.e)(?<!\bvs)(?<![ .])\.(?=\s|$)")
 _BRACKETS = re.compile(r"\(((?:[^()]|\([^()]*\))*)\)")
-_DATED = re.compile(r"\b(?:19|20)\d\d\b|\barXiv\b|Library\b|^(?:ours|folklore)\b")
+_DATED = re.compile(r"\b(?:19|20)\d\d\b|\barXiv\b|https?://|Library\b|^(?:ours|folklore)\b")
 _URL = re.compile(r",? *(https?://[^\s,;)]+?)(?=[.]?(?:[\s,;)]|$))")
 
 
