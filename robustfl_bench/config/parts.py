@@ -8,6 +8,7 @@ from robustfl_bench.interfaces import (
     Aggregator,
     Attack,
     Augmentation,
+    Availability,
     Clustering,
     Communication,
     Corruption,
@@ -40,6 +41,19 @@ class Parts:
     corruption: Corruption | None
     augmentation: Augmentation | None
     communication: Communication | None
+    availability: Availability | None
+
+    def check_clients(self, n: int) -> None:
+        """Raise ConfigError when the rule cannot work with the updates of n clients, or with what is made of them.
+
+        What a rule asks of clients for the sake of its guarantee does not count for fewer means of them.
+        """
+        mixing, rule = self.pre_aggregation, self.aggregator
+        if mixing is not None:
+            mixing.check(n)
+            rule.check_mixed(mixing.num_made(n))
+        if mixing is None or mixing.num_made(n) == n:
+            rule.check(n)
 
 
 GROUPS = tuple(field.name for field in fields(Parts))
