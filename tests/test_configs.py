@@ -9,7 +9,7 @@ from hydra import compose, initialize_config_dir
 from omegaconf import OmegaConf
 
 from robustfl_bench import cli
-from robustfl_bench.config.options import CONF
+from robustfl_bench.config.options import CONF, has_places
 from robustfl_bench.config.parts import GROUPS
 from robustfl_bench.config.settings import Settings
 from robustfl_bench.experiment.plan import plan
@@ -58,7 +58,7 @@ def test_the_keys_of_an_option_are_the_fields_of_what_it_makes(option: str) -> N
     group, _, name = option.partition("=")
     node = OmegaConf.to_container(composed(*ROOM, *NEEDS.get(option, []), option)[group], resolve=True)
     assert isinstance(node, dict)
-    _check_keys(node[name] if group == "pre_aggregation" and node else node)
+    _check_keys(node[name] if has_places(group) and node else node)
     lines = (CONF / group / f"{name}.yaml").read_text().splitlines()
     first = next(line for line in lines if not line.startswith("# @package "))
     assert first.startswith("# robustfl-bench "), "an option begins with a command that uses it"

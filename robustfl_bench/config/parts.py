@@ -19,6 +19,7 @@ from robustfl_bench.interfaces import (
     Schedule,
     ServerData,
     ServerOptimizer,
+    Tracker,
 )
 
 
@@ -40,9 +41,13 @@ class Parts:
     corruption: Corruption | None
     augmentation: Augmentation | None
     communication: Communication | None
+    tracker: tuple[Tracker, ...]
 
 
 GROUPS = tuple(field.name for field in fields(Parts))
+
+FOLLOWING = ("tracker",)
+"""Groups that change no result: they are no part of what defines a run, and take any number of options."""
 
 
 def kind(group: str) -> tuple[type[Part], bool]:

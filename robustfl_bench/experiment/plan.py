@@ -11,7 +11,7 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from robustfl_bench.config import presets, targets
-from robustfl_bench.config.parts import GROUPS, Parts
+from robustfl_bench.config.parts import FOLLOWING, GROUPS, Parts
 from robustfl_bench.config.settings import SCALARS, Settings, check
 from robustfl_bench.errors import ConfigError, near
 from robustfl_bench.interfaces import Attack, Dataset, Model
@@ -57,7 +57,7 @@ def plan(cfg: DictConfig | Mapping[str, Any]) -> Plan:
     config: Mapping[str, Any] = _resolved(cfg) if isinstance(cfg, DictConfig) else cfg
     checked = _settings(config)
     kept = presets.defining(config)
-    parts = _built(kept)
+    parts = _built({group: config[group] for group in FOLLOWING} | kept)
     _check_model(parts.model, parts.dataset)
     if checked.num_byzantine and checked.byzantine_placement == "add":
         _check_added(parts.attack)
@@ -96,8 +96,10 @@ def _built(config: Mapping[str, Any]) -> Parts:
     errors = []
     for group in GROUPS:
         try:
-            targets.check(group, config[group])
-            parts[group] = instantiate(config[group], _convert_="all") if config[group] else None
+            if group in FOLLOWING:
+                parts[group] = tuple(_made(group, content) for content in _several(config[group]))
+            else:
+                parts[group] = _made(group, config[group])
         except InstantiationException as error:
             errors.append(f"{group}: {_reason(error)}")
         except ConfigError as error:
@@ -105,6 +107,18 @@ def _built(config: Mapping[str, Any]) -> Parts:
     if errors:
         raise ConfigError("; ".join(errors))
     return Parts(**parts)
+
+
+def _made(group: str, content: Any) -> Any:
+    """The object that the content of a config group stands for."""
+    targets.check(group, content)
+    return instantiate(content, _convert_="all") if content else None
+
+
+def _several(content: Any) -> list[Any]:
+    """The contents of a group that takes any number of options, each under its name; one can also stand alone."""
+    alone = not isinstance(content, Mapping) or "_target_" in content
+    return [content] if alone and content else list((content or {}).values())
 
 
 def _check_feasible(planned: Plan) -> None:
