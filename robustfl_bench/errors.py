@@ -38,11 +38,11 @@ def near(word: str, known: Iterable[str]) -> str:
     return f" (did you mean {' or '.join(close)}?)" if close else ""
 
 
-def check_package(name: str) -> None:
-    """Raise ConfigError unless the package ``name``, which the extra of the same name brings, is installed."""
+def check_package(name: str, extra: str | None = None) -> None:
+    """Raise ConfigError unless the package ``name`` is installed; ``extra`` brings it, by default that of its name."""
     found = find_spec(name)
     if found is None or found.origin is None:  # a folder of this name, such as W&B makes, has no origin
-        raise ConfigError(f'{name} is not installed: pip install "robustfl-bench[{name}]"')
+        raise ConfigError(f'{name} is not installed: pip install "robustfl-bench[{extra or name}]"')
 
 
 def check_fields(rule: Any, **bounds: tuple[float, float]) -> None:

@@ -89,9 +89,10 @@ def test_a_tracker_changes_neither_the_run_nor_its_id(bench: Bench, tmp_path: Pa
     assert summaries[0]["choices"] == summaries[1]["choices"] and "tracker" not in summaries[0]["choices"]
     stored = bench(*SMALL, "results_dir=without", *diary())
     assert stored.out.startswith("stored result") and len(TOLD) == 6
-    again = bench(f"rerun={only_run(tmp_path / 'with')}", "results_dir=again", "allow=tests", *diary())
+    again = bench(f"rerun={only_run(tmp_path / 'with')}", "results_dir=again", *diary())
     assert again.code == 0, again.err
     assert contents(tmp_path / "again") == contents(tmp_path / "with") and len(TOLD) == 12
+    assert bench(f"rerun={only_run(tmp_path / 'with')}", "results_dir=with").out.startswith("stored result")
 
 
 def test_a_tracker_that_fails_is_left_out_with_one_note_and_others_go_on(bench: Bench, tmp_path: Path) -> None:
