@@ -9,7 +9,7 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from types import MappingProxyType
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 import torch
@@ -18,6 +18,7 @@ from torch import Tensor
 from robustfl_bench import seeding
 from robustfl_bench.errors import ConfigError, check_package
 from robustfl_bench.interfaces import Aggregator, PreAggregation, ServerView
+from robustfl_bench.serverless import server_without_samples
 from robustfl_bench.updates import Aggregate, Updates
 
 check_package("flwr", extra="flower")
@@ -165,13 +166,9 @@ class RobustStrategy(FedAvg):  # type: ignore[misc]
         return shaped
 
     def _server(self, round: int, params: Tensor, clients: Tensor | None) -> ServerView:
-        def lacking(*_: object) -> NoReturn:
-            raise ConfigError(
-                f"{type(self.rule).__name__} needs samples of the server, or losses that clients report when asked, "
-                "which a Flower server does not have: take another rule"
-            )
-
-        return ServerView(
+        return server_without_samples(
+            self.rule,
+            "a Flower server has neither, take another rule",
             params=params,
             step_size=self.server_lr,
             round=round,
@@ -180,11 +177,6 @@ class RobustStrategy(FedAvg):  # type: ignore[misc]
             clients=clients,
             counts=torch.tensor(list(self._counts.values()), dtype=torch.float64),
             memory=MappingProxyType((self.last.memory if self.last is not None else None) or {}),
-            train_per_class=lacking,
-            train_together=lacking,
-            loss=lacking,
-            gradient=lacking,
-            losses_of=lacking,
             layers=tuple(array.size for array in self._arrays.values() if _is_real(array)),
         )
 
