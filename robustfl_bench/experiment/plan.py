@@ -97,11 +97,9 @@ def _built(config: Mapping[str, Any]) -> Parts:
     for group in GROUPS:
         try:
             if group in FOLLOWING:
-                parts[group] = tuple(_made(group, content) for content in _several(config[group]))
+                parts[group] = tuple(made(group, content) for content in _several(config[group]))
             else:
-                parts[group] = _made(group, config[group])
-        except InstantiationException as error:
-            errors.append(f"{group}: {_reason(error)}")
+                parts[group] = made(group, config[group])
         except ConfigError as error:
             errors.append(str(error))
     if errors:
@@ -109,10 +107,13 @@ def _built(config: Mapping[str, Any]) -> Parts:
     return Parts(**parts)
 
 
-def _made(group: str, content: Any) -> Any:
-    """The object that the content of a config group stands for."""
+def made(group: str, content: Any) -> Any:
+    """The object that the content of a config group stands for; raises ConfigError."""
     targets.check(group, content)
-    return instantiate(content, _convert_="all") if content else None
+    try:
+        return instantiate(content, _convert_="all") if content else None
+    except InstantiationException as error:
+        raise ConfigError(f"{group}: {_reason(error)}") from error
 
 
 def _several(content: Any) -> list[Any]:

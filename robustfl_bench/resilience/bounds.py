@@ -13,7 +13,7 @@ from robustfl_bench.pre_aggregations.nnm import Nnm
 
 
 def least(n: int, f: int) -> float:
-    """The least kappa that any rule can have: f / (n - 2f) (Allouah et al., Proposition 6)."""
+    """The least kappa that a rule of the updates alone can have, f / (n - 2f): two sets S can share n - 2f updates."""
     return f / (n - 2 * f)
 
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from robustfl_bench.config import options, presets
 from robustfl_bench.errors import ConfigError, DataError
-from robustfl_bench.experiment.plan import plan
+from robustfl_bench.experiment.plan import made
 from robustfl_bench.interfaces import Aggregator, Attack, PreAggregation
 from robustfl_bench.resilience.inputs import Inputs, gaussian, of_round
 from robustfl_bench.resilience.measure import Resilience, resilience
@@ -23,10 +23,12 @@ from robustfl_bench.results.sheets import Printed, Sheet
 from robustfl_bench.results.writing import write_atomically
 
 FORMATS = ("csv", *sheets.FORMATS)
+TEXTS = {".csv": "csv", ".txt": "text", ".md": "markdown", ".tex": "latex", ".html": "html"}
+PICTURES = (".png", ".pdf", ".svg")
 HEADING = ("aggregator", "pre-aggregation", "f", "kappa", "any updates", "least", "proven", "bias", "breakdown", "ms")
 FOOTNOTES = (
     "kappa: the worst |F - mean|^2 / spread^2 found with f attackers on these updates; any updates: on any",
-    "least: no rule can go below; proven: upper bound (Allouah et al., AISTATS 2023); - where none is known",
+    "least: no rule of the updates alone can go below; proven: upper bound (Allouah et al., AISTATS 2023), where known",
     "bias: |F - mean| / spread without attack; breakdown: most attackers with bounded output, of less than n / 2",
 )
 
@@ -49,13 +51,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Console entry point; exit code 0, 2 for bad configuration, 3 for missing or corrupt data."""
     asked = _parser().parse_intermixed_args(arguments)
     try:
-        suffix = Path(asked.plot).suffix if asked.plot else ".png"
-        if suffix not in (".png", ".pdf", ".svg"):
-            raise ConfigError(f"--plot must end in .png, .pdf or .svg, got {asked.plot}")
+        for path in asked.output:
+            if Path(path).suffix not in (*TEXTS, *PICTURES):
+                raise ConfigError(f"--output must end in {', '.join([*TEXTS, *PICTURES])}, got {path}")
         name, rows = measured(asked.overrides, asked)
         print(written(name, rows, asked.format), end="")
-        if asked.plot:
-            heat_map(name, rows, asked.plot)
+        for path in map(Path, asked.output):
+            is_text = path.suffix in TEXTS
+            content = written(name, rows, TEXTS[path.suffix]) if is_text else heat_map(name, rows, path.suffix[1:])
+            path.parent.mkdir(parents=True, exist_ok=True)
+            write_atomically(path, content)
     except ConfigError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
@@ -83,7 +88,10 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--steps", type=int, default=200, help="random steps of the search (%(default)s)")
     parser.add_argument("--format", choices=FORMATS, default="text")
-    parser.add_argument("--plot", metavar="FILE", help="a heat map of kappa, ends in .png, .pdf or .svg")
+    parser.add_argument(
+        "--output", action="append", default=[], metavar="FILE",
+        help="also write the table (.csv, .txt, .md, .tex, .html) or a heat map (.png, .pdf, .svg); repeatable",
+    )  # fmt: skip
     return parser
 
 
@@ -97,25 +105,25 @@ def measured(overrides: Sequence[str], asked: argparse.Namespace) -> tuple[str, 
     updates: dict[str, Inputs] = {}
     rows, names = [], dict[str, None]()
     for run in presets.sweep(overrides):
-        made = presets.resolve(run)
-        f, n = made.config["num_byzantine"], made.config["num_clients"]
+        resolved = presets.resolve(run)
+        f, n = resolved.config["num_byzantine"], resolved.config["num_clients"]
         if not 0 <= 2 * f < n:
             raise ConfigError(f"num_byzantine must be less than half of num_clients, got f={f}, n={n}")
-        key = _data_of(made.config) if asked.inputs == "round" else f"{n} {made.config['seed']}"
+        key = _data_of(resolved.config) if asked.inputs == "round" else f"{n} {resolved.config['seed']}"
         if key not in updates:
             updates[key] = (
                 of_round(presets.resolve([*run, *HONEST]).config, asked.rounds)
                 if asked.inputs == "round"
-                else gaussian(n, asked.dimensions, asked.mean, asked.spread, made.config["seed"])
+                else gaussian(n, asked.dimensions, asked.mean, asked.spread, resolved.config["seed"])
             )
         names[f"n = {n}; {updates[key].name}"] = None
 
         def build(count: int, run: Sequence[str] = run) -> tuple[Aggregator, PreAggregation | None]:
-            parts = plan(presets.resolve([*run, f"num_byzantine={count}", "attack=none"]).config).parts
-            return parts.aggregator, parts.pre_aggregation
+            config = presets.resolve([*run, f"num_byzantine={count}"]).config
+            return made("aggregator", config["aggregator"]), made("pre_aggregation", config["pre_aggregation"])
 
-        found = resilience(build, updates[key], f, attacks(n, f), asked.steps, made.config["seed"])
-        rows.append(Row(made.choices["aggregator"], made.choices["pre_aggregation"], found))
+        found = resilience(build, updates[key], f, attacks(n, f), asked.steps, resolved.config["seed"])
+        rows.append(Row(resolved.choices["aggregator"], resolved.choices["pre_aggregation"], found))
     return "; ".join(names), rows
 
 
@@ -135,7 +143,7 @@ def attacks(n: int, f: int) -> tuple[tuple[str, Attack], ...]:
     for name in options.names("attack"):
         clients = [f"num_clients={n}", f"num_byzantine={f}", "byzantine_placement=replace"]
         try:
-            attack = plan(presets.resolve([f"attack={name}", *clients]).config).parts.attack
+            attack = made("attack", presets.resolve([f"attack={name}", *clients]).config["attack"])
         except ConfigError:  # of other data or models
             continue
         if attack.present and attack.crafts:
@@ -173,8 +181,8 @@ def _csv(name: str, rows: Sequence[Row]) -> str:
     return text.getvalue()
 
 
-def heat_map(name: str, rows: Sequence[Row], path: str) -> None:
-    """Draw kappa, of these updates and of any, by rule and number of attackers."""
+def heat_map(name: str, rows: Sequence[Row], form: str) -> bytes:
+    """A picture of kappa, of these updates and of any, by rule and number of attackers."""
     import matplotlib
     import numpy as np
     from matplotlib.colors import LogNorm
@@ -203,5 +211,5 @@ def heat_map(name: str, rows: Sequence[Row], path: str) -> None:
     figure.colorbar(image, ax=axes, extend="max", label="kappa (red: unbounded)")
     figure.suptitle(name, fontsize=8, wrap=True)
     content = io.BytesIO()
-    figure.savefig(content, format=Path(path).suffix[1:], dpi=150)
-    write_atomically(Path(path), content.getvalue())
+    figure.savefig(content, format=form, dpi=150)
+    return content.getvalue()

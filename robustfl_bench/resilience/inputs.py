@@ -75,7 +75,7 @@ def of_round(config: Mapping[str, Any], rounds: int = 0) -> Inputs:
     from robustfl_bench.experiment.machine import choose_device
     from robustfl_bench.experiment.plan import plan
 
-    planned, seen = plan(config), dict[str, Any]()
+    planned, seen = plan({**config, "device": "cpu"}), dict[str, Any]()
     s = planned.settings
     parts = replace(planned.parts, aggregator=_Spy(seen), pre_aggregation=None, communication=None)
     federation = Federation(s, parts, datasets.load(parts.dataset, s.data_dir, choose_device(s.device)))

@@ -30,11 +30,12 @@ TIMED = 5
 class Resilience:
     """A rule with f of n attackers. ``kappa`` was found on the given updates, ``kappa_any`` on any.
 
-    Both are infinite where attackers far away move the output without limit. ``least`` is what no rule can go below,
-    ``proven`` an upper bound, None where none is known. ``bias`` is the distance of the aggregate from the mean of all
-    n updates without attack, over their spread. ``breakdown`` is the largest number of attackers up to which the output
-    stays bounded. ``attack`` is the worst one on the given updates, ``calls`` how often the rule was asked. ``reason``
-    says why there are no numbers.
+    Both are infinite where attackers far away move the output without limit. ``kappa_any`` is None for a rule that
+    needs samples of the server. ``least`` is what no rule of the updates alone can go below, ``proven`` an upper bound,
+    None where none is known. ``bias`` is the distance of the aggregate from the mean of all n updates without attack,
+    over their spread. ``breakdown`` is the largest number of attackers up to which the output stays bounded. ``attack``
+    is the worst one on the given updates, ``calls`` how often the rule was asked. ``reason`` says why there are no
+    numbers.
     """
 
     f: int
@@ -77,14 +78,14 @@ def resilience(
             f=f,
             n=n,
             kappa=max(given.kappa, beyond),
-            kappa_any=max(given.kappa, worst.kappa, beyond),
+            kappa_any=None if worst is None else max(given.kappa, worst.kappa, beyond),
             least=bounds.least(n, f),
             proven=bounds.proven(rule, preparation, n, f),
             bias=float(np.linalg.norm(whole - matrix.mean(axis=0))) / spread_of(matrix),
             breakdown=breakdown(build, inputs),
             milliseconds=1000 * median(times),
             attack=given.attack,
-            calls=given.calls + worst.calls,
+            calls=given.calls + (0 if worst is None else worst.calls),
         )
     except ConfigError as error:
         return Resilience(f=f, n=n, reason=str(error))
@@ -157,12 +158,12 @@ def breakdown(build: Build, inputs: Inputs) -> int:
     return (n + 1) // 2 - 1
 
 
-def _worst_of_any(aggregate: Rule, n: int, f: int, rng: np.random.Generator, steps: int) -> Found:
-    """What ``worst_inputs`` finds; nothing for a rule that needs the samples of a server, which drawn updates lack."""
+def _worst_of_any(aggregate: Rule, n: int, f: int, rng: np.random.Generator, steps: int) -> Found | None:
+    """What ``worst_inputs`` finds; None for a rule that needs the samples of a server, which drawn updates lack."""
     try:
         return worst_inputs(aggregate, n, f, rng, steps)
     except ConfigError:
-        return Found()
+        return None
 
 
 def _bounded(aggregate: Rule, honest: np.ndarray, f: int) -> bool:
