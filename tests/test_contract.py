@@ -166,8 +166,8 @@ def _only_summary(results: Path) -> dict[str, object]:
         ("attack._target_=Wide", "attack Wide returned rows of shape (2, 311) float32; (2, 310) or (310,) float32"),
         ("attack._target_=Doubles", "attack Doubles returned rows of shape (310,) float64"),
         ("attack._target_=Spoils", "attack Spoils wrote into the updates that it was given"),
-        ("pre_aggregation._target_=Loses", "pre-aggregation Loses returned a Tensor, no Updates"),
-        ("pre_aggregation._target_=Shortens", "pre-aggregation Shortens returned 6 updates of length 309"),
+        ("pre_aggregation.bucketing._target_=Loses", "pre-aggregation Loses returned a Tensor, no Updates"),
+        ("pre_aggregation.bucketing._target_=Shortens", "pre-aggregation Shortens returned 6 updates of length 309"),
     ],
 )
 def test_a_part_that_returns_something_else_than_promised_is_named_in_the_first_round(

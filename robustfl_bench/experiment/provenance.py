@@ -22,6 +22,7 @@ from robustfl_bench.experiment.plan import Plan
 from robustfl_bench.experiment.summary import results, words
 from robustfl_bench.package import PACKAGE, package_digest
 from robustfl_bench.results import store
+from robustfl_bench.results.records import data_line
 from robustfl_bench.results.writing import Damaged
 
 if TYPE_CHECKING:  # importing torch takes over a second
@@ -117,9 +118,7 @@ def _other_data(planned: Plan, recorded: Mapping[str, Any]) -> str | None:
         return None
     if all(recorded.get(name) == now[name] for name in ("variant", "digest")):
         return None
-    described = [f"{of.get('variant')}, {of.get('train_samples')} + {of.get('test_samples')} samples, "
-                 f"digest {str(of.get('digest'))[:12]}" for of in (recorded, now)]  # fmt: skip
-    return f"other data ({described[0]}; now {described[1]})"
+    return f"other data ({data_line(recorded) or 'unknown'}; now {data_line(now)})"
 
 
 def _marks(planned: Plan) -> dict[str, list[int]]:

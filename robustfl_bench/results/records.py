@@ -9,6 +9,7 @@ import io
 import json
 import re
 import warnings
+from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -241,7 +242,7 @@ def _read_summary(folder: Path) -> dict[str, Any]:
         "test_loss": _number(final, "test_loss"),
         "recall": _recall(final),
         "code": _code(_part(summary, "code")),
-        "data": _data(_part(summary, "data")),
+        "data": data_line(_part(summary, "data")),
         "versions": ", ".join(f"{name} {number}" for name, number in _part(summary, "versions").items()),
     }
     if summary.get("run_id", id_of(folder)) != id_of(folder):
@@ -267,8 +268,8 @@ def _code(part: dict[str, Any]) -> str | None:
     )
 
 
-def _data(part: dict[str, Any]) -> str | None:
-    """The data that were read: ``official, 60000 + 10000 samples, digest 1a2b3c4d5e6f``."""
+def data_line(part: Mapping[str, Any]) -> str | None:
+    """The data that were read: ``official, 60000 + 10000 samples, digest 1a2b3c4d5e6f``; None if unknown."""
     if not part.get("digest"):
         return None
     samples = f"{part.get('train_samples')} + {part.get('test_samples')} samples"
