@@ -81,6 +81,17 @@ def test_the_search_reaches_kappa_where_it_is_known_exactly(name: str, n: int, f
     assert worst.kappa == pytest.approx(expected, rel=1e-4)
 
 
+@pytest.mark.parametrize("name", ["coomed", "trmean"])
+def test_the_search_finds_the_worst_attack_on_given_updates_of_rules_that_act_by_coordinate(name: str) -> None:
+    n, f, d = 9, 3, 5
+    honest = np.random.default_rng(2).normal(size=(n - f, d)) + 3
+    aggregate = on(rule(name, f), None, alone, n)
+    found = search(aggregate, honest, f, np.random.default_rng(0), steps=1)
+    sides = itertools.product((-1e4, 1e4), repeat=d)
+    worst = max(kappa(aggregate, honest, np.tile(np.array(side), (f, 1))) for side in sides)
+    assert found.kappa == pytest.approx(worst, rel=1e-3)
+
+
 def test_the_proven_bounds_by_hand() -> None:
     expected = {"coomed": 4 * (12 / 9) ** 2, "trmean": 2 * 12 / 9, "krum": 6 * 12 / 8, "geomed": 4 * (12 / 9) ** 2}
     for name, value in expected.items():

@@ -15,14 +15,24 @@ from robustfl_bench.errors import ConfigError
 from robustfl_bench.interfaces import Aggregator, Attack, Crafted, PreAggregation
 from robustfl_bench.resilience import bounds
 from robustfl_bench.resilience.inputs import Inputs, MakeServer, alone
-from robustfl_bench.resilience.search import Found, Rule, directions, kappa, laid_out, search, spread_of, worst_inputs
+from robustfl_bench.resilience.search import (
+    LAYOUTS,
+    Found,
+    Rule,
+    directions,
+    kappa,
+    laid_out,
+    search,
+    spread_of,
+    worst_inputs,
+)
 from robustfl_bench.testing import example_view
 from robustfl_bench.updates import Aggregate, Updates
 
 Build = Callable[[int], tuple[Aggregator, PreAggregation | None]]
 """Makes a rule, with what stands in front of it, for a number of attackers. Raises ConfigError."""
 
-FAR = (1e3, 1e6)  # distances of attackers, in units of the spread, for the breakdown point
+APART = (1e3, 1e6)  # distances of attackers, in units of the spread, for the breakdown point
 TIMED = 5
 
 
@@ -142,7 +152,7 @@ def crafted(
 def breakdown(build: Build, inputs: Inputs) -> int:
     """The largest f below n / 2 up to which the output stays bounded, for the rule made for that f.
 
-    Attackers stand ``FAR`` times the spread away, in every direction and layout of the search. An output that moves
+    Attackers stand ``APART`` times the spread away, in every direction and layout of the search. An output that moves
     ten times as far with attackers a thousand times as far is not bounded. A rule that cannot be made for an f, or
     refuses so few clients, ends there.
     """
@@ -169,8 +179,8 @@ def _worst_of_any(aggregate: Rule, n: int, f: int, rng: np.random.Generator, ste
 def _bounded(aggregate: Rule, honest: np.ndarray, f: int) -> bool:
     mean, spread = honest.mean(axis=0), spread_of(honest)
     for _, direction in directions(aggregate, honest, f, np.random.default_rng(0)):
-        for layout in ("alike", "halves", "ladder"):
-            far = [mean + scale * spread * laid_out(layout, f)[:, None] * direction for scale in FAR]
+        for layout in LAYOUTS:
+            far = [mean + scale * spread * laid_out(layout, f)[:, None] * direction for scale in APART]
             near, away = (np.sqrt(kappa(aggregate, honest, rows)) for rows in far)
             if not away <= 10 * near + 100:
                 return False

@@ -13,7 +13,8 @@ import numpy as np
 Rule = Callable[[np.ndarray], np.ndarray]
 """Maps updates (n, d) to the aggregate (d,), float64."""
 
-STRENGTHS = (0.1, 0.3, 0.6, 1.0, 1.5, 2.0, 3.0, 5.0, 10.0, 100.0, 1e4)  # in units of the spread
+FAR = 1e4  # in units of the spread
+STRENGTHS = (0.1, 0.3, 0.6, 1.0, 1.5, 2.0, 3.0, 5.0, 10.0, 100.0, FAR)  # in units of the spread
 FACTORS = (0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 4.0)  # of crafted attacks, from the honest mean
 RAY = (0.5, 0.8, 0.9, 0.95, 1.05, 1.1, 1.25, 2.0)
 LAYOUTS = ("alike", "halves", "ladder")
@@ -98,8 +99,13 @@ def directions(
     axes = np.linalg.svd(centred, full_matrices=False)[2]
     named += [(f"principal axis {i + 1}", axis) for i, axis in enumerate(axes[:3])]
     named += [("widest coordinate", np.eye(1, len(mean), int(centred.std(axis=0).argmax()))[0])]
-    quiet = np.vstack([np.tile(mean, (num_byzantine, 1)), honest])
-    named += [("bias of the rule", rule(quiet) - mean), ("random", rng.normal(size=len(honest)) @ centred)]
+    answers = []
+    for place in (0.0, FAR, -FAR):
+        rows = np.tile(mean + place * spread_of(honest), (num_byzantine, 1))
+        answers.append(rule(np.vstack([rows, honest])) - mean)
+    worse = np.where(np.abs(answers[1]) > np.abs(answers[2]), 1.0, -1.0)
+    named += [("worse side by coordinate", worse), ("bias of the rule", answers[0])]
+    named += [("random", rng.normal(size=len(honest)) @ centred)]
     for name, vector in named:
         length = np.linalg.norm(vector)
         if length > 0 and np.isfinite(length):
