@@ -193,7 +193,7 @@ def heat_map(name: str, rows: Sequence[Row], form: str) -> bytes:
     figure = Figure(figsize=(2.6 + 0.75 * 2 * len(counts), 1.6 + 0.28 * len(labels)), layout="constrained")
     axes = figure.subplots(1, 2, sharey=True)
     colours = matplotlib.colormaps["viridis"].with_extremes(bad="#dddddd", over="#b2182b")
-    norm = LogNorm(0.01, 100)
+    norm = LogNorm(0.01, 1000)
     for axis, (title, value) in zip(axes, (("these updates", "kappa"), ("any updates", "kappa_any")), strict=True):
         grid = np.full((len(labels), len(counts)), np.nan)
         for row in rows:
@@ -202,7 +202,7 @@ def heat_map(name: str, rows: Sequence[Row], form: str) -> bytes:
         image = axis.imshow(np.where(np.isinf(grid), 1e30, grid.clip(min=0.01)), cmap=colours, norm=norm, aspect="auto")
         for (i, j), number in np.ndenumerate(grid):
             words = "-" if np.isnan(number) else "inf" if np.isinf(number) else f"{number:.2g}"
-            light = not np.isnan(number) and (number < 1 or number > 100)
+            light = not np.isnan(number) and (number < 1 or number > 1000)
             axis.text(j, i, words, ha="center", va="center", fontsize=7, color="white" if light else "black")
         axis.set_xticks(range(len(counts)), [str(count) for count in counts])
         axis.set_yticks(range(len(labels)), labels)
