@@ -9,6 +9,7 @@ DEMO := results/demo
 $(VENV)/.installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[dev]'
+	$(BIN)/pip install --quiet --constraint constraints.txt --no-deps byzfl   # its rules, to compare with; not what it needs
 	touch $@
 
 run: $(VENV)/.installed

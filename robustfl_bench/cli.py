@@ -102,6 +102,8 @@ def _check_choices(arguments: Sequence[str]) -> None:
             several = isinstance(name, list) and name and override.package is None and options.has_places(group)
             if not all(isinstance(one, str | QuotedString) for one in (name if several else [name])):
                 raise ConfigError(f"{group} takes the name of an option, got {override.get_value_element_as_str()}")
+            if several:
+                options.check_several(group, [getattr(one, "text", one) for one in name])
 
 
 def _call(runtime: Any, cfg: DictConfig) -> Call:

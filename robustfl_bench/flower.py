@@ -17,7 +17,7 @@ from torch import Tensor
 
 from robustfl_bench import seeding
 from robustfl_bench.errors import ConfigError, check_package
-from robustfl_bench.interfaces import Aggregator, PreAggregation, ServerView
+from robustfl_bench.interfaces import Aggregator, PreAggregation, ServerView, check_clients
 from robustfl_bench.serverless import server_without_samples
 from robustfl_bench.updates import Aggregate, Updates
 
@@ -75,7 +75,7 @@ class RobustStrategy(FedAvg):  # type: ignore[misc]
         """Send the global model to the sampled clients; raises ConfigError when they are too few for the rule."""
         messages = list(super().configure_train(server_round, arrays, config, grid))
         if messages:
-            self._check(len(messages))
+            check_clients(self.rule, self.pre_aggregation, len(messages))
         self._arrays = {name: array.numpy() for name, array in arrays.items()}
         for node in sorted(grid.get_node_ids()):
             self._counts.setdefault(node, 0.0)
@@ -94,18 +94,11 @@ class RobustStrategy(FedAvg):  # type: ignore[misc]
         fitting.sort(key=lambda reply: reply.metadata.src_node_id)  # replies come in any order
         metrics = self.train_metrics_aggr_fn([reply.content for reply in fitting], self.weighted_by_key)
         try:
-            self._check(len(fitting))
+            check_clients(self.rule, self.pre_aggregation, len(fitting))
         except ConfigError as error:
             LOG.warning("aggregate_train: the model stays as it is: %s", error)
             return None, metrics
         return self._next(server_round, fitting), metrics
-
-    def _check(self, n: int) -> None:
-        """Raise ConfigError when n updates are too few for the rule."""
-        if self.pre_aggregation is not None:
-            self.pre_aggregation.check(n)
-            n = self.pre_aggregation.num_made(n)
-        self.rule.check(n)
 
     def _fits(self, reply: Message) -> bool:
         """Whether a reply holds a model of the same arrays, and a positive number of samples."""

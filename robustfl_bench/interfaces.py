@@ -209,7 +209,8 @@ class Shard:
     """Samples that an attacker changes: those of one Byzantine client, or the test set.
 
     ``x`` (N, ...) are inputs as the network gets them, ``y`` (N,) labels; images come with their ``scaling``. ``rng``
-    is the client's own stream.
+    is the client's own stream. ``attacker`` is the client's place among the Byzantine clients, from 0; None for the
+    test set.
     """
 
     x: Tensor
@@ -217,35 +218,38 @@ class Shard:
     num_classes: int
     scaling: Scaling | None
     rng: np.random.Generator
+    attacker: int | None = None
 
 
 @dataclass
 class AttackView:
-    """What omniscient, colluding attackers know in a round.
+    """What colluding attackers know in a round.
 
-    ``honest`` are the honest updates of the round, or models where clients send those; ``num_byzantine`` attackers
-    take part in it. ``own`` (b, d), computed when read, are the updates the attackers get by training honestly on
-    their own (poisoned) data from ``params`` (d,); ``train_own`` those from any parameters. ``label_counts`` (h, c)
-    are the honest clients' samples per class. ``aggregate`` asks the server's rule what it would do, given crafted
-    rows (b, d). ``rng`` is the attack's random stream of this round. ``memory`` is what the attack put into its last
-    ``Crafted``, empty at first. With several models, a view covers one of them and the clients that train it.
+    ``honest`` are the honest updates of the round, or models where clients send those; ``clients`` (h,) int64 says
+    whose updates its rows are, ``label_counts`` (h, c) those clients' samples per class. With ``knowledge=own`` these
+    three are of the attackers themselves, and ``honest`` is ``own``. ``n`` clients take part in the round, of which
+    ``num_byzantine`` are attackers. ``own`` (b, d), computed when read, are the updates the attackers get by training
+    honestly on their own (poisoned) data from ``params`` (d,); ``train_own`` those from any parameters. ``previous``
+    (d,) is the last aggregate, None in the first round. ``aggregate`` asks the server's rule what it would do, given
+    crafted rows (b, d). ``upload`` maps updates (..., d) to what clients send: the updates, or the models they lead to.
+    ``rng`` is the attack's random stream of this round. ``memory`` is what the attack put into its last ``Crafted``,
+    empty at first. With several models, a view covers one of them and the clients that train it.
     """
 
     honest: Updates
+    clients: Tensor
+    n: int
     num_byzantine: int
     round: int
     lr: float
     params: Tensor
+    previous: Tensor | None
     label_counts: Tensor
     rng: np.random.Generator
     memory: Mapping[str, Tensor]
     train_own: Callable[[Tensor], Tensor]
     aggregate: Callable[[Tensor], Aggregate]
-
-    @property
-    def n(self) -> int:
-        """Number of clients in this round, Byzantine included."""
-        return self.honest.n + self.num_byzantine
+    upload: Callable[[Tensor], Tensor]
 
     @cached_property
     def own(self) -> Tensor:
@@ -291,7 +295,10 @@ class Attack(Part):
     ``present`` is False only for the absence of an attack: then there are no Byzantine clients at all. ``crafts`` is
     False for an attack that leaves ``craft`` as it is: its clients train like honest ones, on poisoned data.
     ``needs_honest`` is False where ``craft`` works without honest updates, for a model that only attackers train.
+    ``exempt`` may name ``finite`` (what it sends need not be), with the reason.
     """
+
+    exempt: ClassVar[Mapping[str, str]] = MappingProxyType({})
 
     if TYPE_CHECKING:
 
@@ -308,6 +315,19 @@ class Attack(Part):
             """Whether ``craft`` needs honest updates."""
     else:
         present, crafts, needs_honest = True, True, True
+
+    @property
+    def poisons(self) -> bool:
+        """Whether ``poison`` is more than the default, so that the Byzantine clients need data."""
+        return type(self).poison is not Attack.poison
+
+    def active(self, round: int) -> bool:
+        """Whether the Byzantine clients attack in this round (from 1).
+
+        In the others they are honest: they train on their own samples, not poisoned, and tell the truth. Added clients
+        hold no samples and send the honest mean.
+        """
+        return True
 
     def poison(self, shard: Shard) -> tuple[Tensor, Tensor]:
         """The samples on which one Byzantine client trains."""
@@ -387,6 +407,9 @@ class LocalUpdate(Part):
 
     With ``sends_models`` clients send models: rules get the received model minus those as updates all the same, but
     attackers see and send models.
+
+    ``repeats`` is the number of local steps or passes in a round, 1 where a straggler cannot make fewer. One that makes
+    several asks ``samples.repeats`` how many each client makes; the passes of ``samples.epochs`` are counted there.
     """
 
     if TYPE_CHECKING:
@@ -394,8 +417,12 @@ class LocalUpdate(Part):
         @property
         def sends_models(self) -> bool:
             """Whether attackers see and send models."""
+
+        @property
+        def repeats(self) -> int:
+            """Local steps or passes in a round that can be left out but for the first."""
     else:
-        sends_models = False
+        sends_models, repeats = False, 1
 
     @abstractmethod
     def __call__(self, network: Network, params: Tensor, samples: Samples, lr: float, out: Tensor) -> Tensor:
@@ -426,6 +453,11 @@ class Aggregator(Part):
 
     def check(self, n: int) -> None:
         """Raise ConfigError when n clients are too few for the rule; called before any data are loaded."""
+
+    def check_mixed(self, n: int) -> None:
+        """Raise ConfigError when the rule cannot work on n updates that a pre-aggregation made, which are no client's
+        own; called before any data are loaded. Unless overridden, it asks for as many as of clients."""
+        self.check(n)
 
     @abstractmethod
     def __call__(self, updates: Updates, server: ServerView) -> Aggregate:
@@ -465,6 +497,23 @@ class Communication(Part):
     @abstractmethod
     def aggregate(self, rule: Aggregator, updates: Updates, server: ServerView) -> Aggregate:
         """The aggregate of one round."""
+
+
+class Availability(Part):
+    """Which of the clients that take part in a round deliver, and how much of their local work they do.
+
+    Byzantine clients always deliver unless ``byzantine``.
+    """
+
+    byzantine: bool = False
+
+    def check(self, parts: Parts) -> None:
+        """Raise ConfigError unless the parts of an experiment allow it."""
+
+    @abstractmethod
+    def __call__(self, num_clients: int, rng: np.random.Generator) -> np.ndarray:
+        """The share of its local work that every client does in a round, (num_clients,) float64 in [0, 1]; the update
+        of one with 0 does not arrive. ``rng`` is the round's own stream, the same whatever the attack and the rule."""
 
 
 class PreAggregation(Part):
@@ -554,6 +603,18 @@ class ServerOptimizer(Part):
 
         ``memory`` is what it remembered after the model's last step, empty at first.
         """
+
+
+def check_clients(rule: Aggregator, mixing: PreAggregation | None, n: int) -> None:
+    """Raise ConfigError when a rule cannot work with the updates of n clients, or with what ``mixing`` makes of them.
+
+    What a rule asks of clients for the sake of its guarantee does not count for fewer means of them.
+    """
+    if mixing is not None:
+        mixing.check(n)
+        rule.check_mixed(mixing.num_made(n))
+    if mixing is None or mixing.num_made(n) == n:
+        rule.check(n)
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ A check returns nothing, or raises an AssertionError of one line: which part, wh
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -33,6 +34,7 @@ PROMISES = {
     "scale": "multiplying all updates, the server's too, multiplies the aggregate",
     "robust": "f attackers, whatever they send, do not move the aggregate beyond the honest range",
 }
+ATTACK_PROMISES = {"finite": "all numbers that attackers send are finite"}
 LAYOUTS = ("first", "last", "mixed")
 ATTACKERS = ("identical", "opposite", "ladder", "scattered")
 MAGNITUDES = (1e-41, 1e-20, 1.0, 1e10, 1e20, 1e30, 3e38)
@@ -132,10 +134,8 @@ def _check_with(rule: Aggregator, exempt: Mapping[str, str], n: int, f: int) -> 
     again = rule(Updates(matrix.clone()), example_server(classes, clients=n))
     _require_vector(name, first, matrix.shape[1], f"n={n}")
     _require(torch.equal(first.vector, again.vector), name, "deterministic", f"the same input gives two results, n={n}")
-    for attribute, dtype in (("weights", torch.float64), ("accepted", torch.bool)):
-        value = getattr(first, attribute)
-        fits = value is None or (value.shape == (n,) and value.dtype == dtype)
-        _require(fits, name, attribute, f"must be None or ({n},) {dtype}, n={n}")
+    _require_of_clients(name, first, n, f"n={n}")
+    _check_mixed(name, rule, matrix, classes)
 
     def close(got: Tensor, wanted: Tensor, tolerance: float) -> bool:
         return bool((got.double() - wanted.double()).norm() <= tolerance)
@@ -165,6 +165,28 @@ def _check_with(rule: Aggregator, exempt: Mapping[str, str], n: int, f: int) -> 
         if "robust" not in exempt:
             moved_by = honest_radii(aggregate.vector, rows[honest], n, f)
             _require(moved_by <= 1, name, "robust", f"{moved_by:.2g} honest radii away: {case}")
+
+
+def _check_mixed(name: str, rule: Aggregator, matrix: Tensor, classes: Tensor) -> None:
+    """Check the aggregate of the means of pairs of clients, unless the rule refuses them."""
+    n = len(matrix)
+    mixing = torch.zeros((n + 1) // 2, n, dtype=torch.float64)
+    mixing[torch.arange(n) // 2, torch.arange(n)] = 1
+    mixed, case = Updates(matrix).mix(mixing / mixing.sum(dim=1, keepdim=True)), f"means of pairs of {n} clients"
+    try:
+        rule.check_mixed(mixed.n)
+    except ConfigError:
+        return
+    aggregate = rule(mixed, replace(example_server(classes, clients=n), clients=None))
+    _require_vector(name, aggregate, matrix.shape[1], case)
+    _require_of_clients(name, aggregate, n, case)
+
+
+def _require_of_clients(name: str, aggregate: Aggregate, n: int, case: str) -> None:
+    for attribute, dtype in (("weights", torch.float64), ("accepted", torch.bool)):
+        value = getattr(aggregate, attribute)
+        fits = value is None or (value.shape == (n,) and value.dtype == dtype)
+        _require(fits, name, attribute, f"must be None or ({n},) {dtype}: {case}")
 
 
 def attacked_rounds(honest: Tensor, f: int, seed: int = 0) -> Iterator[tuple[Tensor, Tensor, str]]:
@@ -224,15 +246,19 @@ def example_view(honest: int = 7, num_byzantine: int = 3, d: int = 23, seed: int
 
     return AttackView(
         honest=updates,
+        clients=torch.arange(honest),
+        n=honest + num_byzantine,
         num_byzantine=num_byzantine,
         round=0,
         lr=0.1,
         params=torch.zeros(d),
+        previous=None,
         label_counts=torch.from_numpy(rng.integers(1, 9, size=(honest, 3))),
         rng=np.random.default_rng(seed),
         memory={},
         train_own=lambda start: own + 0.1 * start,
         aggregate=aggregate,
+        upload=lambda updates: updates,
     )
 
 
@@ -244,31 +270,55 @@ def example_shard(seed: int = 0) -> Shard:
     return Shard(x, torch.from_numpy(rng.integers(4, size=40)), 4, scaling, np.random.default_rng(seed))
 
 
-def _sent(crafted: Tensor | Crafted) -> Tensor:
-    return crafted.rows if isinstance(crafted, Crafted) else crafted
+def _check_crafted(attack: Attack, view: AttackView, case: str) -> Crafted:
+    """What an attack sends, checked, and what it remembers."""
+    name, before, remembered = _name(attack), view.honest.matrix.clone(), dict(view.memory)
+    kept = {key: value.clone() for key, value in remembered.items()}
+    made = attack.craft(view)
+    crafted = made if isinstance(made, Crafted) else Crafted(made, {})
+    rows, shapes = crafted.rows, ((view.num_byzantine, before.shape[1]), (before.shape[1],))
+    fits = tuple(rows.shape) in shapes and rows.dtype == torch.float32
+    got = f"{tuple(rows.shape)} {rows.dtype}"
+    _require(fits, name, "shape", f"must be {shapes[0]} or {shapes[1]} float32, got {got}: {case}")
+    finite = "finite" in attack.exempt or bool(rows.isfinite().all())
+    _require(finite, name, "finite", f"crafted updates are not finite: {case}")
+    _require(torch.equal(view.honest.matrix, before), name, "untouched", f"it writes into the honest updates: {case}")
+    same = all(torch.equal(remembered[key], kept[key]) for key in kept)
+    _require(same, name, "untouched", f"it writes into what it remembered: {case}")
+    tensors = all(isinstance(value, Tensor) for value in crafted.memory.values())
+    _require(tensors, name, "memory", f"must hold tensors: {case}")
+    return crafted
+
+
+def _equal(one: Crafted, other: Crafted) -> bool:
+    """Whether two attacks send and remember the same, bit for bit; nan is nan."""
+    pairs = [(one.rows, other.rows), *((value, other.memory.get(key)) for key, value in one.memory.items())]
+    return one.memory.keys() == other.memory.keys() and all(
+        second is not None and torch.equal(first.nan_to_num(), second.nan_to_num()) for first, second in pairs
+    )
 
 
 def check_attack(attack: Attack, shard: Callable[[], Shard] = example_shard) -> None:
     """Check that crafted updates are finite float32, (b, d) or (d,), the same for the same view, and leave the honest
-    ones as they are; and that poisoning keeps the number of samples and leaves the shard as it is.
+    ones as they are, also in a second round with what the attack remembers of the first; and that poisoning gives
+    samples with a label each, the same for the same shard, and leaves the shard as it is.
 
     ``shard`` makes a client's data of the kind that the attack is for. An attack may raise ConfigError on other data.
+    Of ATTACK_PROMISES, those are not checked that the attack's ``exempt`` names with a reason.
     """
     name = _name(attack)
+    unknown = sorted(set(attack.exempt) - set(ATTACK_PROMISES))
+    _require(not unknown, name, "exempt", f"{', '.join(unknown)} is no promise; there are {', '.join(ATTACK_PROMISES)}")
     for scale in (1e-12, 1.0, 1e12):
         for honest, num_byzantine in ((7, 3), (2, 5), (1, 1)):
             case = f"{honest} honest clients, {num_byzantine} attackers, updates of {scale:g}"
             views = [example_view(honest, num_byzantine, scale=scale) for _ in range(2)]
-            before = views[0].honest.matrix.clone()
-            crafted, again = (_sent(attack.craft(view)) for view in views)
-            shapes = ((num_byzantine, before.shape[1]), (before.shape[1],))
-            fits = tuple(crafted.shape) in shapes and crafted.dtype == torch.float32
-            got = f"{tuple(crafted.shape)} {crafted.dtype}"
-            _require(fits, name, "shape", f"must be {shapes[0]} or {shapes[1]} float32, got {got}: {case}")
-            _require(bool(crafted.isfinite().all()), name, "finite", f"crafted updates are not finite: {case}")
-            _require(torch.equal(crafted, again), name, "deterministic", f"the same view gives two results: {case}")
-            untouched = torch.equal(views[0].honest.matrix, before)
-            _require(untouched, name, "untouched", f"it writes into the honest updates: {case}")
+            first = [_check_crafted(attack, view, case) for view in views]
+            _require(_equal(*first), name, "deterministic", f"the same view gives two results: {case}")
+            second = example_view(honest, num_byzantine, seed=1, scale=scale)
+            previous = mean_row(views[0].honest.matrix)
+            second = replace(second, round=1, previous=previous, memory=MappingProxyType(dict(first[0].memory)))
+            _check_crafted(attack, second, f"{case}, round 2")
     try:
         given = [shard(), shard()]
         (x, y), (x_again, y_again) = (attack.poison(own) for own in given)

@@ -1,6 +1,7 @@
 """Slow, obvious versions of the attacks, in float64, written from the papers with loops, for the tests."""
 
 import math
+import struct
 
 import numpy as np
 
@@ -134,4 +135,84 @@ def triggered(pixels, size, margin):
         for i in range(size):
             for j in range(size):
                 channel[len(channel) - 1 - margin - i][len(channel[0]) - 1 - margin - j] = 1.0
+    return result
+
+
+def rop(honest, previous, z, angle, relocation, mixing):
+    """One number at a time; ``previous`` is the last aggregate or None."""
+    mean, _ = mean_and_std(honest)
+    first = previous is None
+    before = np.zeros_like(mean) if first else previous
+    reference = mean if first else np.array([mixing * b + (1 - mixing) * m for b, m in zip(before, mean, strict=True)])
+    square = math.fsum(value**2 for value in reference)
+    across = np.array([1 - math.fsum(reference) / square * value for value in reference])
+    across = across / math.sqrt(math.fsum(across**2))
+    along = reference / math.sqrt(square)
+    sine, cosine = math.sin(math.radians(angle)), math.cos(math.radians(angle))
+    place = np.array([relocation * b + (1 - relocation) * m for b, m in zip(before, mean, strict=True)])
+    return place + z * (sine * across + cosine * along)
+
+
+def flipped(value, bits):
+    """A float32 number with some of its bits turned around, counted from 1 at the least one."""
+    (whole,) = struct.unpack("<I", struct.pack("<f", value))
+    text = list(f"{whole:032b}"[::-1])
+    for bit in bits:
+        text[bit - 1] = "1" if text[bit - 1] == "0" else "0"
+    return struct.unpack("<f", struct.pack("<I", int("".join(text)[::-1], 2)))[0]
+
+
+def mimicked(rounds, start, warmup):
+    """The client copied in each of ``rounds`` of honest updates (h, d), from the random direction ``start``."""
+    copied, mu, z = [], None, start
+    for t, honest in enumerate(rounds):
+        if t < warmup:
+            mean = mean_and_std(honest)[0]
+            mu = mean if mu is None else t / (t + 1) * mu + mean / (t + 1)
+            total = np.zeros_like(mu)
+            for update in honest:
+                total += math.fsum((update - mu) * z) * (update - mu)
+            total /= math.sqrt(math.fsum(total**2))
+            z = total if t == 0 else t / (t + 1) * z + total / (t + 1)
+            z = z / math.sqrt(math.fsum(z**2))
+            along = [math.fsum(update * z) for update in honest]
+            client = along.index(max(along))
+        copied.append(client)
+    return copied
+
+
+def farthest(value, evaluations, step, ratio):
+    """The numbers that the line search tries, in order, and the best of them."""
+    tried, best = [0.0], 0.0
+    while len(tried) < evaluations:
+        tried.append(best + step)
+        if value(tried[-1]) <= value(best):
+            break
+        best, step = tried[-1], 2 * step
+    while len(tried) < evaluations:
+        step, last = ratio * step, tried[-1]
+        tried.append(last + step if last < best else max(last - step, last / 2))
+        best = tried[-1] if value(tried[-1]) > value(best) else best
+    return tried, best
+
+
+def rarest(x, y, target, share):
+    """Positions of the samples of other classes that are farthest from the mean of their class."""
+    distances = []
+    for i in range(len(y)):
+        own = [x[j].ravel() for j in range(len(y)) if y[j] == y[i]]
+        mean = [math.fsum(column) / len(own) for column in np.transpose(own)]
+        distances.append(math.sqrt(math.fsum((a - b) ** 2 for a, b in zip(x[i].ravel(), mean, strict=True))))
+    others = [i for i in range(len(y)) if y[i] != target]
+    return sorted(others, key=lambda i: -distances[i])[: math.ceil(share * len(others))]
+
+
+def bars(pixels, length, gap, margin, which):
+    """One image (C, H, W) with some of the four white bars, by row and column."""
+    result = pixels.copy()
+    for bar in which:
+        for k in range(length):
+            down, right = (0, 0, 1, 1)[bar], (0, 1, 0, 1)[bar]
+            for channel in result:
+                channel[margin + down * (gap + 1)][margin + right * (length + gap) + k] = 1.0
     return result

@@ -25,11 +25,18 @@ def centered_clipping(rows, start, radius, steps=1):
     return point
 
 
-def sequential_clipping(rows, start, radius, bucket_size, rng, mean_first=False):
-    if start is None:
-        order, point = rng.permutation(len(rows)).tolist(), np.zeros(rows.shape[1])
-    else:
-        order, point = sorted(range(len(rows)), key=lambda i: cosine(rows[i], start)), start
+def sequential_clipping(rows, start, radius, bucket_size, rng, mean_first=False, passes=1):
+    point = np.zeros(rows.shape[1]) if start is None else start
+    for _ in range(passes):
+        if start is None:
+            order = rng.permutation(len(rows)).tolist()
+        else:
+            order = sorted(range(len(rows)), key=lambda i: cosine(rows[i], start))
+        point = clipped_in_groups(rows, order, point, radius, bucket_size, rng, mean_first)
+    return point
+
+
+def clipped_in_groups(rows, order, point, radius, bucket_size, rng, mean_first):
     size, larger = divmod(len(order), bucket_size)
     parts = []
     for k in range(bucket_size):

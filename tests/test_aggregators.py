@@ -338,7 +338,7 @@ def test_bucketed_krum_runs_where_krum_alone_is_refused():
     rng = np.random.default_rng(0)
     updates = Updates(torch.from_numpy(rng.normal(size=(160, 5))).float())
     bucketed = build("aggregator", "b_mkrum", num_byzantine=60)
-    bucketed.check(80)
+    bucketed.check(160)
     chosen = bucketed(updates, skewed_round(0)[1]).weights
     assert (chosen > 0).sum() == 2 * 20
     with pytest.raises(ConfigError, match=r"n > f \+ 2, got n=80, f=79"):

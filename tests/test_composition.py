@@ -8,7 +8,7 @@ import pytest
 
 from robustfl_bench.config import options, presets
 from robustfl_bench.errors import ConfigError
-from robustfl_bench.experiment.plan import InfeasibleError
+from robustfl_bench.experiment.plan import InfeasibleError, plan
 from tests import presets as hydra
 from tests.conftest import Bench, config_of, run_folders
 
@@ -50,6 +50,8 @@ def test_a_sweep_and_its_runs_are_those_of_hydra(name: str, scale: str) -> None:
         ["lr=5e-4", "partition=dirichlet", "partition.alpha=1e-2"],
         ["aggregator=b_krum", "aggregator@aggregator.rule=trmean", "aggregator.rule.num_byzantine=1", "attack=ipm"],
         ["partition=step", "partition.alpha=inf", "batch_size=8", "lr=1"],
+        ["partition=from_file", f"partition.path={Path(__file__)}"],
+        ["partition=long_tail", "partition@partition.inner=dirichlet", "partition.inner.alpha=0.5"],
         ["+setting=arfl/ten_clients", "+method=arfl/mkrum", "attack=none"],
         ["server_data.samples_per_class=[4,4,4,4,4,4,4,4,4,4]", "dataset=digits", "num_byzantine_declared=1"],
         ["clustering=ifca", "dataset=rotated_digits", "partition=natural"],
@@ -107,6 +109,95 @@ def test_a_chain_is_known_by_its_steps_and_their_order() -> None:
     assert len(presets.sweep(["pre_aggregation=none,nnm,[clipping,nnm]", "seed=0,1"])) == 6
     with pytest.raises(ConfigError, match="unknown pre_aggregation 'mnn'"):
         presets.resolve(["pre_aggregation=[nnm,mnn]"])
+
+
+@pytest.mark.parametrize(
+    ("overrides", "message"),
+    [
+        (["[nnm,nnm]"], "pre_aggregation takes each option once, got nnm twice in [nnm,nnm]"),
+        (
+            ["[clipping,nnm]", "pre_aggregation.clipping.radius=x"],
+            "pre_aggregation.clipping.radius must be a number, g",
+        ),
+        (
+            ["[clipping,nnm]", "pre_aggregation.clipping.radius=-1"],
+            "pre_aggregation.clipping: radius must be >= 0, got",
+        ),
+        (
+            ["clipping", "pre_aggregation.clipping.radius=x"],
+            "pre_aggregation.clipping.radius must be a number, got 'x'",
+        ),
+        (["[arc,nnm]", "+pre_aggregation.arc.f=1"], "pre_aggregation.arc: no option 'f'"),
+        (
+            ["clipping", "pre_aggregation.clipping=wide"],
+            "pre_aggregation.clipping must be an option or have a _target_",
+        ),
+        (
+            ["[nnm,bucketing]", "pre_aggregation.nnm.num_byzantine=x", "pre_aggregation.bucketing.bucket_size=0"],
+            "pre_aggregation.nnm.num_byzantine must be a whole number, got 'x'; "
+            "pre_aggregation.bucketing: bucket_size must be >= 1, got 0",
+        ),
+    ],
+)
+def test_what_is_wrong_with_a_step_of_a_chain_is_named_as_it_was_typed(overrides: list[str], message: str) -> None:
+    with pytest.raises(ConfigError, match=f"^{re.escape(message)}"):
+        plan(presets.resolve([f"pre_aggregation={overrides[0]}", *overrides[1:]]).config)
+
+
+def test_the_command_refuses_a_step_that_comes_twice_or_is_wrong(bench: Bench) -> None:
+    twice = bench("-m", "pre_aggregation=none,[nnm,nnm]")
+    assert (twice.code, twice.err) == (2, "error: pre_aggregation takes each option once, got nnm twice in [nnm,nnm]\n")
+    wrong = bench("pre_aggregation=[clipping,nnm]", "pre_aggregation.clipping.radius=x")
+    assert (wrong.code, wrong.err) == (2, "error: pre_aggregation.clipping.radius must be a number, got 'x'\n")
+
+
+def test_an_option_inside_an_option_is_one_that_exists() -> None:
+    for written in ("nmn", "[nnm,clipping]"):
+        with pytest.raises(ConfigError, match=re.escape(f"unknown pre_aggregation '{written}'")):
+            presets.resolve(["aggregator=b_krum", f"pre_aggregation@aggregator.pre_aggregation={written}"])
+    assert len(presets.sweep(["aggregator=server_mix", "aggregator@aggregator.rule=krum,trmean", "seed=0,1"])) == 4
+
+
+BEHIND = {
+    "aggregator=foolsgold pre_aggregation=nnm": "foolsgold must know whose updates it gets; set pre_aggregation=none",
+    "aggregator=arfl pre_aggregation=[clipping,bucketing]": "arfl needs the update of every client by itself",
+    "aggregator=bulyan pre_aggregation=bucketing": "Bulyan cannot trim unless n > 4f, got n=5, f=2",
+    "aggregator=krum pre_aggregation=nnm num_byzantine=6": "Krum needs n > 2f + 2, got n=14, f=6",
+    "aggregator=trmean pre_aggregation=[nnm,bucketing] num_byzantine=3": "TrMean needs n > 2f, got n=6, f=3",
+    "aggregator=b_krum num_byzantine=4": "Krum cannot compare updates unless n > f + 2, got n=6, f=4",
+    "aggregator=server_mix aggregator@aggregator.rule=arfl pre_aggregation=nnm": "arfl needs the update of every",
+}
+
+
+@pytest.mark.parametrize("overrides", BEHIND)
+def test_a_rule_that_cannot_work_behind_a_pre_aggregation_is_infeasible(overrides: str) -> None:
+    with pytest.raises(InfeasibleError, match=f"^{re.escape(BEHIND[overrides])}"):
+        plan(presets.resolve([*SMALL, "attack=ipm", *overrides.split()]).config)
+
+
+def test_an_infeasible_rule_is_known_before_the_data_are_loaded(bench: Bench, tmp_path: Path) -> None:
+    overrides = "aggregator=bulyan pre_aggregation=bucketing"
+    command = [*SMALL, "attack=ipm", "dataset=mnist", "data_dir=nowhere", *overrides.split()]
+    single = bench(*command)
+    assert single.code == 2 and single.err.startswith(f"error: {BEHIND[overrides]}"), single.err
+    assert single.err.count("\n") == 1 and not run_folders(tmp_path / "results")
+    assert bench("-m", *command).code == 0
+    (folder,) = run_folders(tmp_path / "results").values()
+    summary = json.loads((folder / "summary.json").read_text())
+    assert summary["status"] == "infeasible" and summary["error"].startswith(BEHIND[overrides])
+
+
+@pytest.mark.parametrize(
+    "overrides",
+    [
+        "aggregator=krum pre_aggregation=bucketing num_byzantine=2",
+        "aggregator=mkrum pre_aggregation=[clipping,bucketing]",
+        "aggregator=foolsgold pre_aggregation=nnm aggregator.history=false",
+        "aggregator=b_krum num_byzantine=2",
+    ],
+)
+def test_a_rule_may_work_on_fewer_means_than_it_asks_for_of_clients(overrides: str) -> None:
+    plan(presets.resolve([*SMALL, "attack=ipm", *overrides.split()]).config)
 
 
 def test_a_chain_is_run_and_run_again(bench: Bench, tmp_path: Path) -> None:

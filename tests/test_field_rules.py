@@ -122,15 +122,15 @@ def test_centered_clipping_by_layer():
         torch.testing.assert_close(CenteredClipping(1.5, 2, per_layer=True)(updates, server).vector, whole)
 
 
-@pytest.mark.parametrize("mean_first", [False, True])
+@pytest.mark.parametrize(("mean_first", "passes"), [(False, 1), (True, 1), (True, 2)])
 @pytest.mark.parametrize("bucket_size", [1, 3, 7])
-def test_sequential_clipping(bucket_size, mean_first):
+def test_sequential_clipping(bucket_size, mean_first, passes):
     for updates, server, rows in rounds():
-        rule = SequentialClipping(1.0, bucket_size, mean_first)
+        rule = SequentialClipping(1.0, bucket_size, mean_first, passes)
         for asked, last in ((server, None), previous(server)):
             aggregate = rule(updates, replace(asked, rng=np.random.default_rng(5)))
             drawn = np.random.default_rng(5)
-            agree(aggregate, field.sequential_clipping(rows, last, 1.0, bucket_size, drawn, mean_first))
+            agree(aggregate, field.sequential_clipping(rows, last, 1.0, bucket_size, drawn, mean_first, passes))
 
 
 def test_clipped_trmean():

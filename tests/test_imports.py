@@ -12,7 +12,7 @@ import robustfl_bench
 PACKAGE = Path(robustfl_bench.__file__).parent
 RULES = (
     "aggregators", "attacks", "partitions", "pre_aggregations", "corruptions", "augmentations", "models",
-    "communication", "server_optimizers",
+    "communication", "server_optimizers", "availability",
 )  # fmt: skip
 
 

@@ -12,6 +12,7 @@ from typing import Any
 import pandas as pd
 import pytest
 import yaml
+from scipy.stats import ttest_ind_from_stats
 
 from robustfl_bench.config import presets
 from robustfl_bench.errors import ConfigError
@@ -117,11 +118,11 @@ def test_cells_by_hand(results: Path) -> None:
     ipm = found.cells["", "boba", "ipm"]  # published 91.6 (0.2); measured 91.6 and 91.8
     assert (ipm.mean, ipm.seeds) == (pytest.approx(91.7), 2)
     assert ipm.sd == pytest.approx(0.2 / 2**0.5)
-    assert (ipm.difference, against(ipm).tolerance, ipm.inside) == (pytest.approx(0.1), 2, True)
+    assert (ipm.difference, ipm.tolerance, ipm.inside) == (pytest.approx(0.1), 2, True)
     mimic = found.cells["", "boba", "mimic"]  # published 91.7 (0.4)
     assert (mimic.difference, mimic.inside) == (pytest.approx(-21.6), False)
     selfrej = found.cells["", "selfrej", "ipm"]  # published 71.1 (2.5): two sd are more than two points
-    assert (against(selfrej).tolerance, selfrej.difference, selfrej.inside) == (5, pytest.approx(-1.1), True)
+    assert (selfrej.tolerance, selfrej.difference, selfrej.inside) == (5, pytest.approx(-1.1), True)
     assert len(found.cells) == 105 and len(found.judged) == 9
     assert found.lacking == {"missing": 79, "without all attacks": 14, "infeasible": 1, "failed": 1, "unfinished": 1}
 
@@ -176,16 +177,37 @@ def test_mrd_is_against_the_paired_reference(tmp_path: Path) -> None:
     assert [line.split()[-1] for line in printed[:3]] == ["-", "-", "-"], "the paper prints a dash"
 
 
+def test_a_worst_case_has_the_spread_of_the_cell_that_attains_it(tmp_path: Path) -> None:
+    for attack in ATTACKS:
+        make_run(tmp_path, "selfrej", attack, accuracy=0.67 if attack == "ipm" else 0.9)
+        for seed, accuracy in enumerate((0.80, 0.90, 0.88)):
+            make_run(tmp_path, "krum", attack, seed, 0.5 * accuracy if attack == "gauss" else accuracy)
+    found = made(tmp_path)
+    selfrej = found.cells["", "selfrej", "worst"]  # published under ipm: 71.1 (2.5)
+    assert (selfrej.tolerance, selfrej.inside) == (5, True)
+    krum, gauss = found.cells["", "krum", "worst"], found.cells["", "krum", "gauss"]
+    assert (krum.mean, krum.sd, krum.seeds, krum.numbers) == (gauss.mean, gauss.sd, gauss.seeds, gauss.numbers)
+
+
+def test_with_several_seeds_on_both_sides_a_difference_is_judged_by_welchs_interval(tmp_path: Path) -> None:
+    for seed, accuracy in enumerate((0.80, 0.90, 0.88)):
+        make_run(tmp_path, "boba", "ipm", seed, accuracy)
+    boba = made(tmp_path).cells["", "boba", "ipm"]  # published 91.6 (0.2) over 5 seeds
+    expected = ttest_ind_from_stats(86, boba.sd, 3, 91.6, 0.2, 5, equal_var=False)
+    assert expected.pvalue > 0.05 and boba.inside and boba.difference == pytest.approx(-5.6)
+    assert boba.tolerance is not None and boba.tolerance > 5.6
+
+
 def test_error_and_best_accuracy_are_what_other_papers_print(tmp_path: Path) -> None:
     make_run(tmp_path, "median", "none", 0, 0.80, best=0.91, table="raga/table3", block="phi=0.6")
     found = made(tmp_path, "raga/table3")
     median = found.cells["phi=0.6", "median", "none"]  # the best round counts; published 91.48
-    assert median.mean == pytest.approx(91.0) and against(median).tolerance == 2
+    assert median.mean == pytest.approx(91.0) and median.tolerance == 2
     assert found.cells["phi=0.2", "median", "none"].seeds == 0
     assert found.column("none").value.digits == 2
     brace = compare(TABLES["brace/table2a"], records.nothing())
     assert {column.value.name for column in brace.columns} == {"test_error", "attack_success_rate"}
-    assert against(brace.cells["", "krum", "none"]).tolerance == 0.02
+    assert brace.cells["", "krum", "none"].tolerance == 0.02
 
 
 def test_test_error_is_one_less_accuracy(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -203,10 +225,12 @@ def test_agreement(results: Path) -> None:
         ("boba", "mimic"), ("boba", "worst"), ("selfrej", "ipm")]  # fmt: skip
     lines = agreement.report(found)
     assert lines[0] == (
-        "agreement: 7 of 9 compared cells are within the larger of 2 points and 2 published sd; 9 of 105 cells are "
+        "agreement: 7 of 9 compared cells are within the larger of 2 points and 2 published sd or, where both sides "
+        "have several seeds, Welch's 95% interval; 9 of 105 cells are "
         "compared (79 missing, 14 without all attacks, 1 failed, 1 infeasible, 1 unfinished)"
     )
-    assert lines[1].endswith("ipm 1.00 (3)") and "boba / mimic -21.6 (70.1, published 91.7)" in lines[2]
+    assert lines[1] == "seeds: 1 to 2 of the paper's 5; 26 runs are missing in 8 cells"
+    assert lines[2].endswith("ipm 1.00 (3)") and "boba / mimic -21.6 (70.1, published 91.7)" in lines[3]
 
 
 def test_other_data_than_the_papers_are_not_judged_by_its_numbers(
@@ -324,7 +348,7 @@ def test_text(results: Path, capsys: pytest.CaptureFixture[str]) -> None:
     row = next(i for i, line in enumerate(lines) if line.startswith("boba "))
     assert [" ".join(line.split()) for line in lines[row : row + 3]] == [
         "boba measured 92.1 (0.1) [n=2] 91.7 (0.1) [n=2] 93.1 (0.1) [n=2] 70.1 (0.1) [n=2] 92.1 (0.1) [n=2] "
-        "91.1 (0.1) [n=2] 70.1",
+        "91.1 (0.1) [n=2] 70.1 (0.1)",
         "published 92.5 (0.1) 91.6 (0.2) 92.5 (0.2) 91.7 (0.4) 92.0 (0.3) 92.0 (0.6) 91.6",
         "difference -0.4 in +0.1 in +0.6 in -21.6 OUT +0.1 in -0.9 in -21.5 OUT",
     ]
@@ -345,9 +369,9 @@ def test_the_command_for_what_is_missing(
     _, out, _ = run_cli(capsys, "table", "boba/table2_mnist", "--results-dir", folder)
     assert f"robustfl-bench -m +experiment=boba/table2_mnist 'results_dir={folder}'" in out
     monkeypatch.chdir(tmp_path)
-    code, out, _ = run_cli(capsys, "table", "boba/table2_mnist")
-    assert code == 0 and out.rstrip().endswith("robustfl-bench -m +experiment=boba/table2_mnist")
-    assert "90 of 90 cells have no number; this runs only what is missing" in out
+    code, out, _ = run_cli(capsys, "table", "boba/table2_cifar10")
+    assert code == 0 and out.rstrip().endswith("robustfl-bench -m +experiment=boba/table2_cifar10")
+    assert "90 of 90 cells have no number; this runs all that the results folder lacks" in out
 
 
 def test_a_run_that_stopped_and_a_reference_are_made_of_the_folder(results: Path) -> None:

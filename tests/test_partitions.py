@@ -6,23 +6,31 @@ from pathlib import Path
 import hydra.utils
 import numpy as np
 import pytest
-import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from robustfl_bench import seeding
-from robustfl_bench.interfaces import ConfigError
+from robustfl_bench.config import options
+from robustfl_bench.interfaces import ConfigError, DataError
+from robustfl_bench.partitions import from_file
+from robustfl_bench.partitions.classes_per_client import ClassesPerClient
 from robustfl_bench.partitions.dealing import label_counts, share
 from robustfl_bench.partitions.dirichlet import Dirichlet
 from robustfl_bench.partitions.fang import Fang
+from robustfl_bench.partitions.from_file import FromFile
+from robustfl_bench.partitions.gamma_similarity import GammaSimilarity
 from robustfl_bench.partitions.iid import IID
+from robustfl_bench.partitions.long_tail import LongTail
+from robustfl_bench.partitions.natural import Natural
 from robustfl_bench.partitions.pathological import Pathological
+from robustfl_bench.partitions.quantity_skew import QuantitySkew
 from robustfl_bench.partitions.shards import deal_shards, shards_per_class
 from robustfl_bench.partitions.step import Step
 from robustfl_bench.testing import check_partition
 
 PARTITION_FILES = sorted((Path(__file__).parents[1] / "conf" / "partition").glob("*.yaml"))
-PARTITIONS = [hydra.utils.instantiate(yaml.safe_load(file.read_text())) for file in PARTITION_FILES]
+DRAWN = [file.stem for file in PARTITION_FILES if file.stem != "from_file"]  # the others have nothing to read
+PARTITIONS = [hydra.utils.instantiate(options.option("partition", name)) for name in DRAWN]
 BY_LABEL = [partition for partition in PARTITIONS if not partition.by_owner]
 quick = settings(derandomize=True, max_examples=40, deadline=None)
 class_sizes = st.lists(st.integers(30, 90), min_size=2, max_size=6)
@@ -38,11 +46,12 @@ def labels_of(sizes, seed=0):
 
 
 def test_files_are_complete():
-    assert len(PARTITION_FILES) == 6
-    for file, partition in zip(PARTITION_FILES, PARTITIONS, strict=True):
-        keys = set(yaml.safe_load(file.read_text())) - {"_target_"}
-        assert keys == {field.name for field in dataclasses.fields(partition)}, file
-        assert file.read_text().startswith(f"# robustfl-bench partition={file.stem}")
+    assert len(PARTITION_FILES) >= 11 and len(DRAWN) == len(PARTITION_FILES) - 1
+    for name, partition in [*zip(DRAWN, PARTITIONS, strict=True), ("from_file", FromFile("partition.csv"))]:
+        keys = set(options.option("partition", name)) - {"_target_"}
+        assert keys == {field.name for field in dataclasses.fields(partition)}, name
+        first = options.find(f"partition/{name}").read_text().splitlines()[0]
+        assert first.startswith(f"# robustfl-bench partition={name}")
 
 
 @pytest.mark.parametrize("partition", BY_LABEL, ids=str)
@@ -54,10 +63,15 @@ def test_every_sample_goes_to_exactly_one_client(partition, sizes, num_clients, 
     assert len(parts) == num_clients
     assert all(len(part) for part in parts)
     assert all(np.issubdtype(part.dtype, np.integer) for part in parts)
-    np.testing.assert_array_equal(np.sort(np.concatenate(parts)), np.arange(len(labels)))
+    dealt = np.sort(np.concatenate(parts))
+    assert len(np.unique(dealt)) == len(dealt)
+    if "covering" in partition.exempt:
+        assert dealt[0] >= 0 and dealt[-1] < len(labels)
+    else:
+        np.testing.assert_array_equal(dealt, np.arange(len(labels)))
     counts = label_counts(labels, parts, len(sizes))
     assert counts.shape == (num_clients, len(sizes))
-    np.testing.assert_array_equal(counts.sum(axis=0), sizes)
+    np.testing.assert_array_equal(counts.sum(axis=0), np.bincount(labels[dealt], minlength=len(sizes)))
     np.testing.assert_array_equal(counts.sum(axis=1), [len(part) for part in parts])
 
 
@@ -79,7 +93,8 @@ def test_same_stream_same_parts(partition):
 def test_labels_need_not_start_at_zero_nor_be_all_there(partition):
     labels = labels_of([100, 100, 100]) * 3 + 4
     parts = partition(labels, 6, rng())
-    np.testing.assert_array_equal(np.sort(np.concatenate(parts)), np.arange(300))
+    same = partition((labels - 4) // 3, 6, rng())
+    assert all(np.array_equal(a, b) for a, b in zip(parts, same, strict=True))
 
 
 @pytest.mark.parametrize("partition", BY_LABEL, ids=str)
@@ -272,3 +287,173 @@ def test_fang_with_fewer_clients_than_classes():
     assert Fang(0.5)(labels, 1, rng())[0].shape == (1000,)
     with pytest.raises(ConfigError, match="a group has fewer samples than clients"):
         Fang(1)(labels_of([500, 2]), 20, rng())
+
+
+def test_gamma_similarity_from_iid_to_sorted():
+    labels = labels_of([600] * 10)
+    counts = {gamma: label_counts(labels, GammaSimilarity(gamma)(labels, 20, rng()), 10) for gamma in (0, 0.5, 1)}
+    assert (counts[0].max(axis=1) == 300).all() and ((counts[0] > 0).sum(axis=1) == 1).all()
+    np.testing.assert_array_equal(counts[0].argmax(axis=1), np.arange(20) // 2)
+    own = counts[0.5][np.arange(20), np.arange(20) // 2]  # 150 of the sorted half, and a tenth of the other half
+    assert np.abs(own - 165).max() < 25
+    assert ((counts[1] - 30) ** 2 / 30).sum() < 240  # about 171 degrees of freedom
+
+
+@given(samples=st.integers(10, 60), gamma=st.floats(0, 1), seed=st.integers(0, 5))
+@quick
+def test_gamma_similarity_leaves_nobody_without_samples(samples, gamma, seed):
+    """Also where either kind of samples alone is too little for everybody."""
+    sizes = [len(part) for part in GammaSimilarity(gamma)(np.arange(samples) % 3, 10, rng(seed))]
+    assert min(sizes) >= 1 and max(sizes) - min(sizes) <= 2 and sum(sizes) == samples
+
+
+def test_quantity_skew_by_a_power_law():
+    labels = labels_of([3000] * 10)
+    parts = QuantitySkew("power", exponent=1.0)(labels, 10, rng())
+    sizes = np.array(sorted(map(len, parts), reverse=True))
+    np.testing.assert_allclose(sizes, 30000 / np.arange(1, 11) / (1 / np.arange(1, 11)).sum(), atol=3)
+    assert np.argmax([len(part) for part in parts]) != 0  # not always the first client
+    largest = max(parts, key=len)
+    assert np.abs(np.bincount(labels[largest]) / len(largest) - 0.1).max() < 0.02  # the same mixture of classes
+    equal = QuantitySkew("power", exponent=0)(labels, 10, rng())
+    assert {len(part) for part in equal} == {3000}
+
+
+def test_quantity_skew_by_a_dirichlet_draw_has_its_spread():
+    """The variance of a Dir(alpha, ..., alpha) coordinate is (1/m)(1 - 1/m) / (m alpha + 1) for m clients."""
+    labels = np.zeros(100_000, dtype=np.int64)
+    draws = [QuantitySkew(alpha=0.5)(labels, 10, rng(seed)) for seed in range(60)]
+    shares = np.array([[len(part) / 100_000 for part in parts] for parts in draws])
+    assert shares.var() == pytest.approx(0.1 * 0.9 / 6, rel=0.2)
+
+
+def test_quantity_skew_at_its_extremes():
+    labels = labels_of([500] * 4)
+    sizes = sorted(len(part) for part in QuantitySkew(alpha=1e-6, min_size=10)(labels, 20, rng()))
+    assert sizes[:19] == [10] * 19 and sizes[19] == 2000 - 190
+    sizes = [len(part) for part in QuantitySkew(alpha=1e6)(labels, 20, rng())]
+    assert max(sizes) - min(sizes) <= 2
+
+
+@given(sizes=class_sizes, num_clients=st.integers(3, 12), classes=st.integers(1, 6), seed=st.integers(0, 5))
+@quick
+def test_every_client_has_exactly_k_classes(sizes, num_clients, classes, seed):
+    labels = labels_of(sizes, seed)
+    if not classes <= len(sizes) <= num_clients * classes:
+        with pytest.raises(ConfigError, match="cannot hold all"):
+            ClassesPerClient(classes)(labels, num_clients, rng(seed))
+        return
+    counts = label_counts(labels, ClassesPerClient(classes)(labels, num_clients, rng(seed)), len(sizes))
+    assert ((counts > 0).sum(axis=1) == classes).all()
+    np.testing.assert_array_equal(counts.sum(axis=0), sizes)
+    for column in counts.T:  # who holds a class has as much of it as the others that do
+        assert column[column > 0].max() - column[column > 0].min() <= 1
+
+
+def test_k_classes_are_drawn_as_in_niid_bench():
+    labels = labels_of([600] * 10)
+    held = label_counts(labels, ClassesPerClient(3)(labels, 40, rng()), 10) > 0
+    assert all(held[client, client % 10] for client in range(40))
+    holders = held.sum(axis=0)
+    assert holders.sum() == 120 and len(set(holders.tolist())) > 1  # drawn, not dealt evenly
+
+
+@pytest.mark.parametrize("factor", [1, 10, 100])
+def test_a_long_tail_has_its_imbalance_factor(factor):
+    labels = labels_of([1000] * 10)
+    parts = LongTail(IID(), factor)(labels, 8, rng())
+    kept = label_counts(labels, parts, 10).sum(axis=0)
+    np.testing.assert_array_equal(kept, np.round(1000 * factor ** -(np.arange(10) / 9)))
+    assert kept[0] / kept[-1] == factor
+    if factor == 1:
+        assert sum(map(len, parts)) == 10_000
+
+
+def test_a_long_tail_is_split_by_its_inner_partition():
+    labels = labels_of([400] * 5)
+    counts = label_counts(labels, LongTail(Fang(1), 4)(labels, 5, rng()), 5)
+    np.testing.assert_array_equal(counts, np.diag([400, 283, 200, 141, 100]))
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: GammaSimilarity(1.1), r"gamma must be in \[0, 1\], got 1.1"),
+        (lambda: QuantitySkew("zipf"), "law must be one of dirichlet, power, got 'zipf'"),
+        (
+            lambda: QuantitySkew(min_size=10)(labels_of([50]), 6, rng()),
+            "50 samples are too few for 6 clients with 10 each",
+        ),
+        (lambda: ClassesPerClient(0), "classes must be >= 1, got 0"),
+        (lambda: ClassesPerClient(5)(labels_of([30] * 4), 6, rng()), "take partition.classes from 1 to 4"),
+        (lambda: ClassesPerClient()(labels_of([3, 90]), 10, rng()), "class 0 has 3 samples for 10 clients"),
+        (lambda: LongTail(IID(), 0.5), "factor must be >= 1, got 0.5"),
+        (lambda: LongTail(Natural()), "its inner partition knows owners only"),
+        (lambda: LongTail(IID(), 1e9)(labels_of([9, 9, 9]), 12, rng()), "leaves 11 of 27 samples for 12 clients"),
+        (lambda: FromFile(" "), "partition.path must name a file"),
+    ],
+)
+def test_bad_input_to_the_field_s_partitions_is_one_clear_line(make, message):
+    with pytest.raises(ConfigError, match=message) as error:
+        make()
+    assert "\n" not in str(error.value)
+
+
+# --- partitions from files -------------------------------------------------------------------------------------------
+
+
+def test_a_saved_partition_is_read_as_it_was(tmp_path):
+    labels, path = labels_of([40, 50, 60]), tmp_path / "split.csv"
+    shards = Dirichlet(0.5)(labels, 7, rng())
+    path.write_text(from_file.text(shards, labels, {2, 5}))
+    read = FromFile(str(path))(labels, 7, rng(9))
+    assert all(np.array_equal(a, b) for a, b in zip(shards, read, strict=True))  # also in order
+    assert path.read_text().splitlines()[0] == "sample,client,label,byzantine"
+
+
+def test_a_file_of_another_program_needs_two_columns(tmp_path):
+    path = tmp_path / "split.csv"
+    path.write_text("client,weight,sample\r\n1,0.5,3\r\n0,x,2\r\n1,,0\r\n")
+    parts = FromFile(str(path))(np.array([1, 1, 1, 1, 1]), 2, rng())
+    assert [part.tolist() for part in parts] == [[2], [3, 0]]  # samples 1 and 4 go to nobody
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (None, "cannot be read: No such file or directory; robustfl-data partition --output"),
+        (b"sample,owner\n0,0\n", "no column client in the first line"),
+        (b"sample,client\n", "no samples"),
+        (b"", "no column sample and client"),
+        (b"sample,client\n0,0\n1\n", "line 3 has 1 values, the first line 2"),
+        (b"sample,client\n0,0\n1.5,1\n", "invalid literal for int"),
+        (b"sample,client\n0,0\n99999999999999999999,1\n", "too large"),
+        (b"\x80\x04\x95 pickle", "can't decode byte 0x80"),
+        (b"sample,client\n0,0\n6,1\n", "has samples 0 to 6, but there are 0 to 5 to train on"),
+        (b"sample,client\n-1,0\n2,1\n", "has samples -1 to 2"),
+        (b"sample,client\n0,0\n2,0\n0,1\n", "0 stand there more than once"),
+        (b"sample,client\n0,0\n2,2\n", "the clients must be 0, 1, 2, ... without gaps, got 0, 2"),
+        (b"sample,client,label\n0,0,0\n1,1,2\n", "sample 1 has label 1 here and 2 there"),
+    ],
+)
+def test_a_file_that_is_no_partition_of_these_data_is_refused_in_one_line(tmp_path, content, message):
+    path = tmp_path / "split.csv"
+    if content is not None:
+        path.write_bytes(content)
+    with pytest.raises(DataError, match=message) as error:
+        FromFile(str(path))(np.arange(6), 2, rng())
+    assert "\n" not in str(error.value) and str(path) in str(error.value)
+
+
+def test_a_file_with_other_clients_says_how_many_it_has(tmp_path):
+    path = tmp_path / "split.csv"
+    path.write_text("sample,client\n0,0\n1,1\n2,2\n")
+    with pytest.raises(ConfigError, match="has 3 clients; set num_clients=3"):
+        FromFile(str(path))(np.arange(6), 20, rng())
+
+
+def test_a_file_that_changed_after_the_run_was_configured_is_refused(tmp_path):
+    path = tmp_path / "split.csv"
+    path.write_text("sample,client\n0,0\n1,1\n")
+    with pytest.raises(DataError, match=r"has SHA-256 \w{12}\.\.\., but the run is of 0000"):
+        FromFile(str(path), digest="0" * 64)(np.arange(6), 2, rng())

@@ -241,10 +241,10 @@ data: not recorded
 of 9 runs, 9 with code that is not recorded
 
 aggregator / attack [%]  none        ipm         lie             worst
-----------------------------------------------------------------------
-average                  95.5 (0.7)  11.0 (1.4)  unfinished 2/4  11.0*
+----------------------------------------------------------------------------
+average                  95.5 (0.7)  11.0 (1.4)  unfinished 2/4  11.0 (1.4)*
 krum                     missing     n/a [1]     failed          -
-boba                     94.0 (0.0)  91.0 (1.4)  92.0*           91.0*
+boba                     94.0 (0.0)  91.0 (1.4)  92.0*           91.0 (1.4)*
 [1] Krum needs n > 2f + 2, got n=4, f=2
 * not complete: fewer seeds than elsewhere, or for worst an attack without a full result
 
@@ -281,7 +281,7 @@ def test_mean_sample_sd_and_worst_by_hand(tmp_path: Path) -> None:
     assert found.mean == pytest.approx(85.0)
     assert found.sd == pytest.approx(31**0.5)  # ((5^2 + 1^2 + 6^2) / 2)^0.5
     assert (found.seeds, labels(table)) == (3, ["none", "ipm", "lie", "worst"])
-    assert cell(table, "boba", "worst") == "70.0", "no attack does not count, and a minimum has no sd"
+    assert cell(table, "boba", "worst") == "70.0 (0.0)", "no attack does not count, and lie attains it"
     assert table.title.endswith("over 3 seeds") and not table.todos
 
 
@@ -314,7 +314,7 @@ def test_a_diverged_run_stays_visible(tmp_path: Path) -> None:
     make_run(tmp_path, "krum", "ipm", 0, metrics={"train_loss": 3.0})
     table = pivot(records.load(tmp_path), value="train_loss")
     assert cell(table, "boba", "ipm") == "nan (nan)"
-    assert cell(table, "boba", "worst") == "nan"
+    assert cell(table, "boba", "worst") == "nan (nan)"
     assert table.best(table.column("ipm"), "") == set(), "a cell with fewer seeds cannot be the best"
 
 

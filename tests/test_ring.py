@@ -160,8 +160,9 @@ def test_the_papers_examples_on_three_processes(tmp_path: Path) -> None:
 SMALL = ("partition=iid", "model.hidden=[16]", "batch_size=16", "attack=none", "communication=ring", "device=cpu")
 RUNS = {
     "rar": ("num_clients=2", "aggregator=rar", "local_update=fedavg", "eval_every=2"),
-    "brace": ("num_clients=3", "aggregator=brace", "aggregator.threshold=1", "lr=0.01", "attack=label_flip",
-              "num_byzantine=1", "byzantine_placement=replace"),
+    "brace": ("num_clients=3", "aggregator=brace", "aggregator.threshold=1", "lr=0.01", "attack=scheduled",
+              "attack@attack.attack=label_flip", "attack.first=2", "attack.pause=1", "num_byzantine=1",
+              "byzantine_placement=replace"),
     "signsgd": ("num_clients=3", "aggregator=signsgd", "lr=0.01", "communication.counting=needed"),
 }  # fmt: skip
 

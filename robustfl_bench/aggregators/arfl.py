@@ -10,6 +10,7 @@ from robustfl_bench.interfaces import Aggregator, ConfigError, ServerView, check
 from robustfl_bench.numerics.simplex import penalised_weights
 from robustfl_bench.updates import Aggregate, Updates
 
+NEEDS_CLIENTS = "arfl needs the update of every client by itself; set pre_aggregation=none"
 LOSS_AT = ("aggregated", "received")
 
 
@@ -39,10 +40,14 @@ class Arfl(Aggregator):
         check_fields(self, regularization=(1e-9, 1e12))
         check_choice("loss_at", self.loss_at, LOSS_AT)
 
+    def check_mixed(self, n: int) -> None:
+        """Raise ConfigError: the rule weights clients."""
+        raise ConfigError(NEEDS_CLIENTS)
+
     def __call__(self, updates: Updates, server: ServerView) -> Aggregate:
         clients, counts = server.clients, server.counts
         if clients is None:
-            raise ConfigError("arfl needs the update of every client by itself; set pre_aggregation=none")
+            raise ConfigError(NEEDS_CLIENTS)
         if "losses" in server.memory:
             losses = server.memory["losses"].clone()
             found = penalised_weights(

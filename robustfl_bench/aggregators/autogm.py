@@ -25,8 +25,9 @@ class AutoGm(Aggregator):
 
     Vector z and weights a on the simplex minimise ``sum a_i |x_i - z| + regularization / 2 sum a_i^2`` in turns, until
     the weights stay the same or after ``max_iter`` turns. Towards 0 the nearest client has all the weight, towards
-    infinity it is the geometric median. ``regularization`` null is the number of clients, as in the authors' code;
-    Blades takes 2. Its unit is a length: to small updates every value is large. ``eps`` is how close a median is to
+    infinity it is the geometric median. ``regularization`` null is the number of clients, as in the first versions of
+    Blades, the first author's library, which goes through the clients by number where the theorem goes by distance.
+    Its unit is a length: to small updates every value is large. ``eps`` is how close a median is to
     the optimum, as a share of the updates' median distance from their medoid.
     """
 

@@ -5,7 +5,7 @@ Bao, Wu, He, AISTATS 2024, https://arxiv.org/abs/2208.12932.
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 
 import numpy as np
@@ -77,7 +77,7 @@ class Boba(Aggregator):
         coefficients, passed = coefficients.to(updates.device), torch.from_numpy(accepted).to(updates.device)
         if self.fit == "server":
             vector = coefficients[n:].to(server.class_updates.dtype) @ server.class_updates
-            return Aggregate(vector, accepted=passed)
+            return replace(updates.combine(torch.zeros_like(updates.counts), passed), vector=vector, weights=None)
         return updates.combine(coefficients[:n], passed)
 
     def trimmed_loss(self, updates: Updates, server: ServerView) -> float:

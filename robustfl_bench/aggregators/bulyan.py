@@ -40,10 +40,14 @@ class Bulyan(Aggregator):
                 f"Bulyan needs n >= 4f + 3, got n={n}, f={self.num_byzantine}; lower num_byzantine_declared"
             )
 
+    def check_mixed(self, n: int) -> None:
+        """Raise ConfigError when trimming leaves nothing."""
+        if n <= 4 * self.num_byzantine:
+            raise ConfigError(f"Bulyan cannot trim unless n > 4f, got n={n}, f={self.num_byzantine}")
+
     def __call__(self, updates: Updates, server: ServerView) -> Aggregate:
         n, f = updates.n, self.num_byzantine
-        if n <= 4 * f:
-            raise ConfigError(f"Bulyan cannot trim unless n > 4f, got n={n}, f={f}")
+        self.check_mixed(n)
         dists = updates.sq_dists.cpu().numpy().copy()
         np.fill_diagonal(dists, math.inf)
         chosen = self._repeated(dists) if self.selection == "repeated" else _scores(dists, f).argsort(kind="stable")

@@ -24,7 +24,7 @@ class Caf(Aggregator):
     squared deviation from the weighted mean along the top eigenvector of the weighted covariance. The maximum is over
     clients of some trust left; in ByzFL it is over all, and far attackers without trust keep the filter from ending.
     It ends when a trust of no more than n - 2f is left, so it needs n > 2f; f = 0 is the mean. ByzFL approximates the
-    eigenvector by one step of the power method from a random vector; here it is exact.
+    eigenvector by one step of the power method from a random vector; here it is exact. There is no other difference.
     """
 
     num_byzantine: int

@@ -1,6 +1,6 @@
 """Clipped clustering: the larger of two clusters by direction (Li, Ngai, Voigt, IEEE Trans. on Big Data 2024).
 
-"An experimental study of Byzantine-robust aggregation schemes in federated learning", section 4.2,
+"An experimental study of Byzantine-robust aggregation schemes in federated learning",
 https://doi.org/10.1109/TBDATA.2023.3237397.
 """
 

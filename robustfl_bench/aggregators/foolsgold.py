@@ -17,6 +17,7 @@ from robustfl_bench.numerics.directions import cosines
 from robustfl_bench.numerics.gram_space import Array
 from robustfl_bench.updates import Aggregate, Updates, cross_products
 
+NEEDS_CLIENTS = "foolsgold must know whose updates it gets; set pre_aggregation=none, or history=false"
 LEAST = 1e-9  # a share of the largest weight; less is the rounding error of a cosine of 1
 
 
@@ -31,6 +32,7 @@ class FoolsGold(Aggregator):
     their ``sum``, so that the aggregate is as long as other rules', or ``none``, as in the paper. Clients who all send
     the same have no weight at all.
 
+    A client unlike all others has a negative largest cosine, which counts as it is; the authors' code takes 0 for it.
     The paper can also look at important features only; here all count. With history the rule stores a vector for each
     client.
     """
@@ -50,6 +52,11 @@ class FoolsGold(Aggregator):
         check_flags(self, "history")
         check_choice("scale", self.scale, ("sum", "none"))
 
+    def check_mixed(self, n: int) -> None:
+        """Raise ConfigError where the history of every client is needed."""
+        if self.history:
+            raise ConfigError(NEEDS_CLIENTS)
+
     def __call__(self, updates: Updates, server: ServerView) -> Aggregate:
         memory, gram = self._remembered(updates, server) if self.history else (None, updates.gram)
         weights = torch.from_numpy(self._weights(gram.cpu().numpy())).to(updates.device)
@@ -60,7 +67,7 @@ class FoolsGold(Aggregator):
     def _remembered(self, updates: Updates, server: ServerView) -> tuple[dict[str, Tensor], Tensor]:
         """The sums of all updates by client, and the inner products of those who take part."""
         if server.clients is None:
-            raise ConfigError("foolsgold must know whose updates it gets; set pre_aggregation=none, or history=false")
+            raise ConfigError(NEEDS_CLIENTS)
         memory: Mapping[str, Tensor] = server.memory
         if "sums" in memory:
             sums = memory["sums"].clone()

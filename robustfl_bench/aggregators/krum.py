@@ -17,7 +17,8 @@ class Krum(Aggregator):
     With ``num_selected`` > 1 the mean of that many best-scored updates (Multi-Krum), None meaning n - f as in BOBA; of
     equals the first, as in the paper.
     The theory needs n > 2f + 2, which ``check`` enforces; the rule itself only needs a neighbour to compare with, so
-    that it also runs on the few means which bucketing makes. Distances are squared and exclude the update itself.
+    that it also runs on the few means which bucketing makes (``check_mixed``). Distances are squared and exclude the
+    update itself.
 
     ARFL's code (Li et al., arXiv 2101.05880) differs in all of that: ``num_byzantine`` None, half of the clients of the
     round whatever the theory says, and as many selected; distances not ``squared``; ``self_distance``, the update is
@@ -41,11 +42,19 @@ class Krum(Aggregator):
         if self.num_selected is not None and self.num_selected > n:
             raise ConfigError(f"num_selected must be <= n, got num_selected={self.num_selected}, n={n}")
 
+    def check_mixed(self, n: int) -> None:
+        """Raise ConfigError when an update has no neighbour to be compared with."""
+        f, least = self._f(n), 2 + self.self_distance
+        if n <= f + least:
+            raise ConfigError(f"Krum cannot compare updates unless n > f + {least}, got n={n}, f={f}")
+
+    def _f(self, n: int) -> int:
+        return n // 2 if self.num_byzantine is None else self.num_byzantine
+
     def __call__(self, updates: Updates, server: ServerView) -> Aggregate:
-        n, f = updates.n, updates.n // 2 if self.num_byzantine is None else self.num_byzantine
+        n, f = updates.n, self._f(updates.n)
+        self.check_mixed(n)
         others = n - f - 2 - self.self_distance
-        if others < 1:
-            raise ConfigError(f"Krum cannot compare updates unless n > f + {2 + self.self_distance}, got n={n}, f={f}")
         scores = nearest_sums(updates.sq_dists if self.squared else updates.sq_dists.sqrt(), others)
         selected = self.num_selected or (f if self.num_byzantine is None else n - f)
         chosen = scores.argsort(stable=True)[:selected]

@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 import torch
 
 from robustfl_bench.interfaces import Aggregator, ConfigError, ServerView, check_fields
+from robustfl_bench.numerics.near_median import sum_nearest
 from robustfl_bench.updates import Aggregate, Updates
 
 
@@ -36,11 +37,13 @@ class MagnitudeTrMean(Aggregator):
 
     def __call__(self, updates: Updates, server: ServerView) -> Aggregate:
         self.check(updates.n)
-        kept = slice(self.num_byzantine, updates.n - self.num_byzantine)
+        n, f = updates.n, self.num_byzantine
 
         def reduce(block: Any) -> Any:
             values = torch.as_tensor(block)
-            order = values.abs().argsort(dim=1, stable=True)[:, kept]
-            return values.gather(1, order).mean(1, dtype=torch.float64).to(values.dtype)
+            zero = values.new_zeros(len(values), dtype=torch.float64)
+            # The smallest are a part of the rest, and no larger than what is kept: no digits are lost.
+            kept = sum_nearest(values, n - f, zero) - sum_nearest(values, f, zero)
+            return (kept / (n - 2 * f)).to(values.dtype)
 
         return Aggregate(updates.by_sorted_column(reduce))

@@ -23,10 +23,10 @@ MAX_TIES = 1000
 class Mda(Aggregator):
     """Mean of the n - f updates whose two most distant ones are closest to each other; needs n > 2f.
 
-    Of several such sets, the one of least total squared distance (among the first ``MAX_TIES`` found). The search does
-    not try all sets: for a diameter t, f clients must cover all pairs farther apart than t, which is a vertex cover;
-    bisection finds the least t. It costs O(n^2 log n) times a search tree that seldom branches when attackers are far,
-    and has at most 1.47^f leaves, so ``check`` refuses f > 30.
+    Of several such sets, the one of least total squared distance (among the first ``MAX_TIES`` found); ByzFL takes the
+    first. The search does not try all sets: for a diameter t, f clients must cover all pairs farther apart than t,
+    which is a vertex cover; bisection finds the least t. It costs O(n^2 log n) times a search tree that seldom branches
+    when attackers are far, and has at most 1.47^f leaves, so ``check`` refuses f > 30.
     """
 
     num_byzantine: int

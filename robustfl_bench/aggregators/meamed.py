@@ -13,7 +13,7 @@ class MeaMed(Aggregator):
     """Mean of the n - f values of every coordinate that are nearest to its median; needs n > 2f. f = 0 is the mean.
 
     ``even`` says what the median of an even number of clients is: the mean of the two middle values, or the lower one
-    as in ByzFL. byzpy calls this rule mean of medians.
+    as in ``torch.median``. byzpy calls this rule mean of medians.
     """
 
     num_byzantine: int

@@ -1,7 +1,7 @@
 """A pre-aggregation and a rule as one rule (bucketing with Krum: Karimireddy, He, Jaggi, ICLR 2022)."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from robustfl_bench.interfaces import Aggregator, PreAggregation, ServerView
 from robustfl_bench.updates import Aggregate, Updates
@@ -11,8 +11,8 @@ from robustfl_bench.updates import Aggregate, Updates
 class PreAggregated(Aggregator):
     """``rule`` applied to what ``pre_aggregation`` makes of the updates.
 
-    The rule keeps its f although it sees fewer vectors, and its ``check`` is not asked: bucketed Krum runs below
-    n = 2f + 2 in the published tables. A rule that cannot compute at all says so in the first round.
+    The rule keeps its f although it sees fewer vectors, and need only be able to compute: bucketed Krum runs below
+    n = 2f + 2 in the published tables.
     """
 
     pre_aggregation: PreAggregation
@@ -23,5 +23,10 @@ class PreAggregated(Aggregator):
         """What the rule does not promise, and what is lost on the way to it."""
         return {**self.rule.exempt, "order": "groups are drawn by position in the matrix"}
 
+    def check(self, n: int) -> None:
+        """Raise ConfigError when n clients are too few for the pre-aggregation, or what it makes for the rule."""
+        self.pre_aggregation.check(n)
+        self.rule.check_mixed(self.pre_aggregation.num_made(n))
+
     def __call__(self, updates: Updates, server: ServerView) -> Aggregate:
-        return self.rule(self.pre_aggregation(updates, server.rng), server)
+        return self.rule(self.pre_aggregation(updates, server.rng), replace(server, clients=None))

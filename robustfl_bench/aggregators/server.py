@@ -1,8 +1,10 @@
 """Server: what the server would learn alone, from its own data (a baseline of BOBA, Bao et al., AISTATS 2024)."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
+
+import torch
 
 from robustfl_bench.interfaces import Aggregator, ServerView
 from robustfl_bench.updates import Aggregate, Updates, mean_row
@@ -15,4 +17,5 @@ class Server(Aggregator):
     exempt: ClassVar[Mapping[str, str]] = {"unanimous": "it ignores the clients"}
 
     def __call__(self, updates: Updates, server: ServerView) -> Aggregate:
-        return Aggregate(mean_row(server.class_updates), updates.counts.new_zeros(updates.n))
+        ignored = updates.combine(torch.zeros_like(updates.counts))
+        return replace(ignored, vector=mean_row(server.class_updates))

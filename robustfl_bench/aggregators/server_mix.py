@@ -29,6 +29,10 @@ class ServerMix(Aggregator):
         """What the mixed rule requires of n."""
         self.rule.check(n)
 
+    def check_mixed(self, n: int) -> None:
+        """What the mixed rule requires of n updates that are no client's own."""
+        self.rule.check_mixed(n)
+
     def __call__(self, updates: Updates, server: ServerView) -> Aggregate:
         aggregate, share = self.rule(updates, server), 1 - self.server_weight
         return replace(

@@ -31,8 +31,8 @@ class SignGuard(Aggregator):
     paper's SignGuard-Sim and -Dist) there is a fourth feature: cosine with, or distance from, the last aggregate, in
     the first round the client's median cosine with, or distance from, the others; both relative to the largest.
 
-    The paper draws coordinates, its code takes a run of neighbours. Where nobody passes both filters, those of the
-    second count.
+    The paper draws coordinates, its code takes a run of neighbours, and makes the fourth feature a fifth as large.
+    Where nobody passes both filters, those of the second count.
     """
 
     exempt: ClassVar[Mapping[str, str]] = {

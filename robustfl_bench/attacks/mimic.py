@@ -3,9 +3,11 @@
 import math
 from dataclasses import dataclass
 
+import numpy as np
+import torch
 from torch import Tensor
 
-from robustfl_bench.interfaces import Attack, AttackView, ConfigError, check_fields
+from robustfl_bench.interfaces import Attack, AttackView, ConfigError, Crafted, check_fields
 
 
 @dataclass(frozen=True)
@@ -15,20 +17,57 @@ class Mimic(Attack):
     BOBA (Bao et al., AISTATS 2024, appendix C.1) copies "a particular client with biased label distribution" all
     through training. ``client`` null takes the honest client of the round whose label distribution is farthest from
     uniform in Euclidean distance, the first of equals; with everyone taking part that is the same client in all rounds.
-    Otherwise it is the index of a client among the honest ones of the round. Karimireddy et al. choose by a power
-    iteration over the first rounds, which would need memory between rounds and is left out.
+    Otherwise it is the index of a client among the honest ones of the round.
+
+    With ``warmup`` a number of rounds, the client is the one that Karimireddy et al. copy. In these rounds the
+    attackers follow the mean mu of the honest updates g_i and the direction z in which these differ most: in round t
+    (from 0), mu <- (t mu + mean g_i) / (t + 1), then with v = sum_i <g_i - mu, z> (g_i - mu),
+    z <- t z + v / |v|, at length 1; z is drawn at random before the first round. They copy the client of largest
+    <g_i, z> and, after the last of these rounds, keep to its client. In a round without that client they copy the one
+    of largest <g_i, z>. This is the authors' code; the paper keeps to the client of the largest |sum of <g_i, z>|.
     """
 
     client: int | None = None
+    warmup: int | None = None
 
     def __post_init__(self) -> None:
-        check_fields(self, client=(0, math.inf))
+        check_fields(self, client=(0, math.inf), warmup=(1, math.inf))
+        if self.client is not None and self.warmup is not None:
+            raise ConfigError("mimic copies a fixed client or one it finds: set attack.client or attack.warmup to null")
 
-    def craft(self, view: AttackView) -> Tensor:
+    def craft(self, view: AttackView) -> Tensor | Crafted:
+        if self.warmup is not None:
+            return _follow(view, self.warmup)
         target = most_skewed(view.label_counts) if self.client is None else self.client
         if target >= view.honest.n:
             raise ConfigError(f"attack.client is {target}, but the honest clients are 0 to {view.honest.n - 1}")
         return view.honest.matrix[target]
+
+
+def _follow(view: AttackView, warmup: int) -> Crafted:
+    """The update of the client that differs most, and what was learned of the honest updates so far."""
+    memory, honest = dict(view.memory), view.honest.matrix.double()
+    t = int(memory["rounds"]) if memory else 0
+    if t < warmup:
+        mean = honest.mean(dim=0)
+        if not memory:
+            drawn = view.rng.standard_normal(view.honest.d)
+            memory = {"mu": mean, "z": torch.from_numpy(np.asarray(drawn)).to(mean)}
+        mu = (t * memory["mu"] + mean) / (t + 1)
+        away = honest - mu
+        found = _unit((away @ memory["z"]) @ away)
+        memory |= {"mu": mu, "z": _unit(t * memory["z"] + found), "rounds": torch.tensor(t + 1)}
+    along = honest @ memory["z"]
+    if t < warmup:
+        memory["client"] = view.clients[int(along.argmax())]
+    there = (view.clients == int(memory["client"])).nonzero()
+    return Crafted(view.honest.matrix[int(there[0]) if len(there) else int(along.argmax())], memory)
+
+
+def _unit(vector: Tensor) -> Tensor:
+    """The vector (d,) at length 1; zeros stay zeros."""
+    length = torch.linalg.vector_norm(vector)
+    return vector / length if length > 0 else vector
 
 
 def most_skewed(label_counts: Tensor) -> int:

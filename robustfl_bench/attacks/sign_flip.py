@@ -27,4 +27,4 @@ class SignFlip(Attack):
     def craft(self, view: AttackView) -> Tensor:
         if self.flip == "own":
             return -self.factor * view.own
-        return -self.factor * view.mean * (view.honest.n if self.flip == "honest_sum" else 1)
+        return -self.factor * view.mean * (view.n - view.num_byzantine if self.flip == "honest_sum" else 1)

@@ -1,5 +1,6 @@
 """An attack with one more trick: what the tricks share."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from torch import Tensor
@@ -14,6 +15,11 @@ class Wrapped(Attack):
     attack: Attack
 
     @property
+    def exempt(self) -> Mapping[str, str]:  # type: ignore[override]
+        """What the attack within does not promise."""
+        return self.attack.exempt
+
+    @property
     def present(self) -> bool:
         return self.attack.present
 
@@ -24,6 +30,13 @@ class Wrapped(Attack):
     @property
     def needs_honest(self) -> bool:
         return self.attack.needs_honest
+
+    @property
+    def poisons(self) -> bool:
+        return self.attack.poisons
+
+    def active(self, round: int) -> bool:
+        return self.attack.active(round)
 
     def poison(self, shard: Shard) -> tuple[Tensor, Tensor]:
         return self.attack.poison(shard)

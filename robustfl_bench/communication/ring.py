@@ -50,6 +50,8 @@ class Ring(Communication):
         for group in ("pre_aggregation", "clustering"):
             if getattr(parts, group) is not None:
                 raise ConfigError(f"on a ring nobody sees all updates: set {group}=none, or communication=star")
+        if parts.availability is not None:
+            raise ConfigError("on a ring a client that drops out stops the round: set availability=none")
 
     def bits_per_phase(self, form: RingForm, n: int) -> tuple[int, int]:
         """Bits of a coordinate in share-reduce and in share-only."""

@@ -8,6 +8,8 @@ from typing import Any
 
 import yaml
 
+from robustfl_bench.errors import ConfigError
+
 _PACKAGE = Path(__file__).resolve().parent.parent
 CONF = _PACKAGE / "conf" if (_PACKAGE / "conf").is_dir() else _PACKAGE.parent / "conf"  # a wheel has it inside
 
@@ -102,6 +104,12 @@ def listed(written: str) -> list[str]:
     """The options that ``krum``, or a list such as ``[clipping,nnm]``, stands for."""
     is_list = written.startswith("[") and written.endswith("]")
     return [name.strip() for name in written[1:-1].split(",")] if is_list else [written]
+
+
+def check_several(group: str, chosen: Sequence[str]) -> None:
+    """Raise ConfigError when a list of options has one of them twice: each has one place for its keys."""
+    if twice := next((name for name in chosen if chosen.count(name) > 1), None):
+        raise ConfigError(f"{group} takes each option once, got {twice} twice in [{','.join(chosen)}]")
 
 
 def has_places(group: str) -> bool:

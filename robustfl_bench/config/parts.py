@@ -8,6 +8,7 @@ from robustfl_bench.interfaces import (
     Aggregator,
     Attack,
     Augmentation,
+    Availability,
     Clustering,
     Communication,
     Corruption,
@@ -20,6 +21,7 @@ from robustfl_bench.interfaces import (
     ServerData,
     ServerOptimizer,
     Tracker,
+    check_clients,
 )
 
 
@@ -41,7 +43,15 @@ class Parts:
     corruption: Corruption | None
     augmentation: Augmentation | None
     communication: Communication | None
+    availability: Availability | None
     tracker: tuple[Tracker, ...]
+
+    def check_clients(self, n: int) -> None:
+        """Raise ConfigError when the rule cannot work with the updates of n clients, or with what is made of them.
+
+        What a rule asks of clients for the sake of its guarantee does not count for fewer means of them.
+        """
+        check_clients(self.aggregator, self.pre_aggregation, n)
 
 
 GROUPS = tuple(field.name for field in fields(Parts))

@@ -67,7 +67,7 @@ def resolve(overrides: Sequence[str], search: Search = HERE) -> Resolved:
     config = {key: tree.get(key) or None if key in GROUPS else tree[key] for key in (*SCALARS, *GROUPS)}
     config |= {name: _typed(name, config[name]) for name in SCALARS if not options.refers(config[name])}
     try:
-        resolved = chained(_interpolated(config, config))
+        resolved = _interpolated(config, config)
     except RecursionError:
         raise ConfigError("settings refer to each other in a circle") from None
     resolved |= {name: _typed(name, resolved[name]) for name in SCALARS}
@@ -93,30 +93,41 @@ def swept(overrides: Sequence[str], search: Search = HERE) -> dict[str, list[str
     return {key: _values(str(_interpolated(value, tree))) for key, value in params.items()}
 
 
-def chained(config: Mapping[str, Any]) -> dict[str, Any]:
+def _chained(config: Mapping[str, Any]) -> dict[str, Any]:
     """The config with its pre-aggregations, which are chosen by name, as one part: alone as it is, several as a chain.
 
     Their order is part of the identity, and mappings have none there.
     """
-    steps = config.get("pre_aggregation") or {}
-    if not steps or not isinstance(steps, Mapping) or "_target_" in steps:
+    parts = list(named_steps(config).values())
+    if not parts:
         return dict(config)
-    parts = list(steps.values())
     return {**config, "pre_aggregation": parts[0] if len(parts) == 1 else {"_target_": _CHAIN, "steps": parts}}
+
+
+def named_steps(config: Mapping[str, Any]) -> dict[str, Any]:
+    """The pre-aggregations of a config by the names under which they were chosen; empty where it has none, or holds
+    them as one part."""
+    steps = config.get("pre_aggregation")
+    return dict(steps) if isinstance(steps, Mapping) and "_target_" not in steps else {}
 
 
 def defining(config: Mapping[str, Any]) -> dict[str, Any]:
     """The part of a whole resolved config that a run folder keeps. Without Byzantine clients there is no attack."""
-    whole = chained(config)
+    whole = _chained(config)
     kept = {key: whole[key] or None if key in GROUPS else whole[key] for key in DEFINING if key in whole}
-    return kept if is_attacked(config) else kept | {"num_byzantine": 0, "attack": options.option("attack", "none")}
+    if not is_attacked(config):
+        kept |= {"num_byzantine": 0, "attack": options.option("attack", "none"), "knowledge": None}
+    elif kept.get("knowledge") == "all":
+        kept["knowledge"] = None  # not hashed: runs made before there was a choice keep their id
+    return kept
 
 
 def identity(config: Mapping[str, Any]) -> dict[str, Any]:
     """What defines the experiment, of a resolved config: its hash names the run.
 
     A setting that is null counts as absent: an option that is added later, null by default, changes no identity. A
-    whole number is the same with and without a decimal point.
+    whole number is the same with and without a decimal point. Of a file whose ``digest`` is known the ``path`` does not
+    count.
     """
     return dict(_canonical({key: value for key, value in defining(config).items() if key not in UNHASHED}))
 
@@ -136,7 +147,7 @@ def identify(identity: Mapping[str, Any]) -> str:
 def _canonical(value: Any) -> Any:
     """A tree without nulls, in which 1.0 is 1 and numbers have twelve digits, as in the CSV that keeps them."""
     if isinstance(value, Mapping):
-        kept = {key: _canonical(item) for key, item in value.items()}
+        kept = {key: _canonical(item) for key, item in value.items() if key != "path" or not value.get("digest")}
         return {key: item for key, item in kept.items() if item is not None and item != {}}
     if isinstance(value, list):
         return [_canonical(item) for item in value]
@@ -169,12 +180,15 @@ def _composed(
     for group, name in presets.items():
         _visit(group, name, search, bodies)
         _chosen(group, name, search, found)
+    for key, name in single.items():
+        if "@" in key:
+            _check_known(key.partition("@")[0], name, search)
     choices = {group: str(chosen.get(group, found.get(group, default))) for group, default in groups.items()}
     tree: dict[str, Any] = {}
     for group, name in choices.items():
         nested = tuple(
             (place.removeprefix(f"{group}."), option)
-            for key, option in given.items()
+            for key, option in single.items()
             if "@" in key and (place := key.partition("@")[2]).split(".")[0] == group
         )
         tree[group] = _option(group, name, nested, search)
@@ -198,12 +212,19 @@ def _named(value: Any) -> str:
 
 
 def _option(group: str, name: str, nested: tuple[tuple[str, str], ...], search: Search) -> dict[str, Any]:
+    chosen = options.listed(name)
+    options.check_several(group, chosen)
     try:
         return options.chosen(group, name, nested, search)
     except (OSError, ValueError):  # also of a name that no file can have
-        known = options.names(group, search)
-        unknown = next(one for one in options.listed(name) if one not in known)
-        raise ConfigError(f"unknown {group} {unknown!r}{near(unknown, known)}; there are: {', '.join(known)}") from None
+        for one in chosen:
+            _check_known(group, one, search)
+        raise
+
+
+def _check_known(group: str, name: str, search: Search) -> None:
+    if name not in (known := options.names(group, search)):
+        raise ConfigError(f"unknown {group} {name!r}{near(name, known)}; there are: {', '.join(known)}")
 
 
 def _preset(path: str, search: Search) -> Mapping[str, Any]:

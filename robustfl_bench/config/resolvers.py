@@ -1,7 +1,11 @@
 """What ``${name:...}`` means in conf/, for Hydra and for ``presets``."""
 
+import hashlib
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
+
+from robustfl_bench.errors import ConfigError
 
 NO_ATTACK = "robustfl_bench.attacks.none.NoAttack"
 
@@ -27,6 +31,20 @@ def _attacked(attacked: Any, clean: Any, *, _root_: Mapping[str, Any]) -> Any:
     return attacked if is_attacked(_root_) else clean
 
 
+def _digest(key: str, *, _root_: Mapping[str, Any]) -> str | None:
+    """``${digest:partition.path}``: the SHA-256 of the file that this setting names; null if it cannot be read."""
+    value: Any = _root_
+    try:
+        for name in key.split("."):
+            value = value[name]
+    except (KeyError, TypeError):
+        raise ConfigError(f"no setting {key!r}, the file of which is asked for") from None
+    try:
+        return hashlib.sha256(Path(value).expanduser().read_bytes()).hexdigest()
+    except (OSError, TypeError, ValueError):
+        return None
+
+
 def _share(part: float, whole: int) -> int:
     """``${share:0.25,60}``: 15."""
     return round(part * whole)
@@ -42,7 +60,9 @@ def _times(count: int, size: int) -> int:
     return count * size
 
 
-BY_ROOT: dict[str, Callable[..., Any]] = {"at_scale": _at_scale, "in_variant": _in_variant, "attacked": _attacked}
+BY_ROOT: dict[str, Callable[..., Any]] = {
+    "at_scale": _at_scale, "in_variant": _in_variant, "attacked": _attacked, "digest": _digest,
+}  # fmt: skip
 """Resolvers that look at the whole config, which they get as ``_root_``."""
 
 PLAIN: dict[str, Callable[..., Any]] = {"share": _share, "ratio": _ratio, "times": _times}

@@ -11,6 +11,7 @@ from robustfl_bench.errors import ConfigError
 PRECISIONS = ("highest", "high", "medium")
 PLACEMENTS = ("add", "replace")
 SHARES = ("clients", "data")
+KNOWLEDGE = ("all", "own")
 DEVICES = ("auto", "cpu", "cuda")
 SCALES = ("quick", "paper")
 VARIANTS = ("fair", "published")
@@ -31,6 +32,7 @@ class Defining:
     num_byzantine_declared: int
     byzantine_placement: str
     byzantine_share_by: str
+    knowledge: str | None
     participation: float
     validation_share: float | None
     eval_every: int
@@ -91,6 +93,7 @@ class Settings(Switches, Execution, Defining):
             ("precision", self.precision, PRECISIONS),
             ("byzantine_placement", self.byzantine_placement, PLACEMENTS),
             ("byzantine_share_by", self.byzantine_share_by, SHARES),
+            ("knowledge", self.knowledge, KNOWLEDGE),
             ("scale", self.scale, SCALES),
             ("variant", self.variant, VARIANTS),
             ("lr_policy", self.lr_policy, LR_POLICIES),

@@ -16,24 +16,26 @@ PACKAGE = __package__.partition(".")[0]
 _MOST_NODES = 10_000  # of a stored config; a few hundred bytes of YAML can stand for billions
 
 
-def check(group: str, content: Any) -> None:
+def check(group: str, content: Any, place: str | None = None) -> None:
     """Raise ConfigError unless the content of a config group names a class of that group, and only parts within, with
     options that these have and values of their types.
 
-    Nothing is built. The modules of the classes are imported.
+    ``place`` is where the content stands, if not at the group itself. Nothing is built. The modules of the classes are
+    imported.
     """
+    place = place or group
     wanted, optional = kind(group)
     if not content and optional:
         return
     if not isinstance(content, Mapping) or "_target_" not in content:
-        raise ConfigError(f"{group} must be an option or have a _target_, got {content!r}")
-    for place, node in _nodes(group, content):
+        raise ConfigError(f"{place} must be an option or have a _target_, got {content!r}")
+    for here, node in _nodes(place, content):
         if isinstance(node, Mapping) and "_target_" in node:
-            found = _found(place, node["_target_"])
-            _check_class(place, found, wanted if node is content else Part)
-            _check_options(place, found, {key: value for key, value in node.items() if key != "_target_"})
+            found = _found(here, node["_target_"])
+            _check_class(here, found, wanted if node is content else Part)
+            _check_options(here, found, {key: value for key, value in node.items() if key != "_target_"})
         elif isinstance(node, Mapping):
-            _check_names(place, node)
+            _check_names(here, node)
 
 
 def check_stored(config: Mapping[str, Any], allowed: Sequence[str], source: str) -> None:

@@ -1,4 +1,5 @@
-"""The command robustfl-data: list the data sets, prepare (download and check) them, verify their files."""
+"""The command robustfl-data: list the data sets, prepare (download and check) them, verify their files, and show how
+a run splits one over its clients."""
 
 import argparse
 import difflib
@@ -7,6 +8,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
+from robustfl_bench.config.options import HERE
 from robustfl_bench.datasets import find_folder, leaf, load, registry
 from robustfl_bench.datasets.download import fetch
 from robustfl_bench.datasets.files import UNKNOWN, Checked, Source, check, find, read
@@ -27,9 +29,12 @@ class Parser(argparse.ArgumentParser):
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command; returns its exit code: 0, 2 for bad arguments, 3 for missing or damaged data."""
-    arguments = _parser().parse_args(argv)
-    root, config_dir = find_folder(arguments.data_dir), arguments.config_dir
+    arguments = _parsed(argv)
+    config_dir = arguments.config_dir
     try:
+        if arguments.command == "partition":
+            return _reported(partition, arguments.overrides, arguments.output, arguments.picture, config_dir)
+        root = find_folder(arguments.data_dir)
         if arguments.command == "list":
             list_all(root, config_dir)
             return 0
@@ -44,10 +49,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 130
 
 
-def _reported(command: Callable[[str, "Dataset", Path], None], name: str, dataset: "Dataset", root: Path) -> int:
-    """The exit code of ``command`` for one data set; a failure takes one line on stderr and the next one follows."""
+def _reported(command: Callable[..., None], *arguments: object) -> int:
+    """The exit code of ``command``, which is called with the arguments; a failure takes one line on stderr."""
     try:
-        command(name, dataset, root)
+        command(*arguments)
     except (ConfigError, DataError) as error:
         print(f"robustfl-data: {_line(error)}", file=sys.stderr)
         return 3 if isinstance(error, DataError) else 2
@@ -143,6 +148,25 @@ def verify(name: str, dataset: "Dataset", root: Path) -> None:
     )
 
 
+def partition(overrides: Sequence[str], output: str | None, picture: str | None, config_dir: Path | None) -> None:
+    """Print which client holds what in the run that these overrides make; write it as a CSV file and as a picture."""
+    from robustfl_bench.results.plots import save
+    from robustfl_bench.results.writing import write_atomically
+    from robustfl_bench.splits.picture import draw
+    from robustfl_bench.splits.split import made
+
+    split = made(overrides, HERE if config_dir is None else (config_dir, *HERE))
+    print(split.report())
+    if output is not None:
+        try:
+            write_atomically(Path(output), split.csv())
+        except OSError as error:
+            raise ConfigError(f"cannot write {output}: {error.strerror or error}") from error
+        print(f"{output}: partition=from_file partition.path={output} num_clients={len(split.shards)}")
+    if picture is not None:
+        print(save(draw(split), picture, "--picture"))
+
+
 def _data(dataset: "Dataset", root: Path) -> "Data":
     import torch  # over a second, which only those who load data pay
 
@@ -170,7 +194,24 @@ def _parser() -> Parser:
             sub.add_argument("names", nargs="+", metavar="NAME", help=", ".join(registry.names()))
         sub.add_argument("--data-dir", help="the data folder; else ROBUSTFL_DATA, else the user's cache folder")
         sub.add_argument("--config-dir", type=Path, help="a folder with dataset/NAME.yaml of your own data sets")
+    purpose = "which client holds what in a run of robustfl-bench, and how skewed that is"
+    sub = commands.add_parser("partition", help=purpose, description=purpose)
+    sub.add_argument("overrides", nargs="*", metavar="KEY=VALUE", help="as for robustfl-bench: partition=fang seed=1")
+    sub.add_argument("--output", metavar="FILE.csv", help="write it for partition=from_file partition.path=FILE.csv")
+    sub.add_argument("--picture", metavar="FILE", help="draw it, as .png, .pdf or .svg")
+    sub.add_argument("--config-dir", type=Path, help="a folder with options of your own, such as partition/NAME.yaml")
     return parser
+
+
+def _parsed(argv: Sequence[str] | None) -> argparse.Namespace:
+    """The arguments; overrides may stand on both sides of options."""
+    parser = _parser()
+    arguments, rest = parser.parse_known_args(argv)
+    if rest and (arguments.command != "partition" or any(word.startswith("-") for word in rest)):
+        parser.error(f"unrecognized arguments: {' '.join(rest)}")
+    if rest:
+        arguments.overrides += rest
+    return arguments
 
 
 def _known(name: str, config_dir: Path | None) -> str:

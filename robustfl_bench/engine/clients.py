@@ -127,6 +127,15 @@ class Clients:
         """The Byzantine clients' own samples, poisoned."""
         return self.poisoned(self.byzantine_ids)
 
+    @cached_property
+    def byzantine_clean(self) -> Population:
+        """The Byzantine clients' own samples as they were before the attack, for the rounds in which it pauses."""
+        return self.unpoisoned(self.byzantine_ids)
+
+    def attackers_samples(self, round: int) -> Population:
+        """The samples that the Byzantine clients train on in a round (from 1)."""
+        return self.byzantine if self.parts.attack.active(round) else self.byzantine_clean
+
     def poisoned(self, ids: np.ndarray) -> Population:
         """The chosen Byzantine clients with their own samples, poisoned."""
         s, attack = self.settings, self.parts.attack
@@ -139,7 +148,8 @@ class Clients:
         xs, ys = [], []
         for position, i in enumerate(ids.tolist()):
             rows, rng = own.slice(position), seeding.generator(s.seed, "poison", i)
-            x, y = attack.poison(Shard(own.x[rows], own.y[rows], self.num_classes, self.data.scaling, rng))
+            place = int(np.flatnonzero(self.byzantine_ids == i)[0])
+            x, y = attack.poison(Shard(own.x[rows], own.y[rows], self.num_classes, self.data.scaling, rng, place))
             xs.append(x)
             ys.append(y)
         ends = np.cumsum([0] + [len(y) for y in ys])
@@ -163,10 +173,11 @@ class Clients:
         added = own.mean().expand(self.settings.total_clients - len(own))
         return torch.cat([own, added]).to(self.data.train_x.device)
 
-    def reported_losses(self, params: Tensor, clients: Tensor) -> Tensor:
+    def reported_losses(self, params: Tensor, clients: Tensor, round: int) -> Tensor:
         """The mean losses (m,) float64 with a model (d,) that ``clients`` (m,) report of their training samples.
 
-        Added clients hold no samples: they know the mean of the honest clients' losses. All Byzantine clients may lie.
+        Added clients hold no samples: they know the mean of the honest clients' losses. All Byzantine clients may lie
+        in a ``round`` (from 1) of their attack.
         """
         honest, byzantine = (
             np.flatnonzero(np.isin(ids, clients.cpu())) for ids in (self.honest_ids, self.byzantine_ids)
@@ -177,10 +188,11 @@ class Clients:
         if len(byzantine):
             told = losses[self.honest_ids[honest]]
             if self.settings.byzantine_placement == "replace":
-                own = self.client_losses(self.byzantine, byzantine.tolist(), params[None])[:, 0]
+                own = self.client_losses(self.attackers_samples(round), byzantine.tolist(), params[None])[:, 0]
             else:
                 own = told.mean().expand(len(byzantine))
-            losses[self.byzantine_ids[byzantine]] = self.parts.attack.report(own, told)
+            attack = self.parts.attack
+            losses[self.byzantine_ids[byzantine]] = attack.report(own, told) if attack.active(round) else own
         return losses[clients]
 
     @cached_property
@@ -204,11 +216,11 @@ class Clients:
         return losses.nan_to_num(nan=math.inf, posinf=math.inf)  # nobody chooses a model that diverged
 
     def samples(self) -> list[tuple[Tensor, Tensor]]:
-        """The samples of every client, those of Byzantine clients poisoned."""
+        """The samples of every client before the first round, those of Byzantine clients as they would train on."""
         own = dict(zip(self.honest_ids, self.honest.batch(range(len(self.honest))).clients(), strict=True))
         if len(self.byzantine_ids):
-            poisoned = self.byzantine.batch(range(len(self.byzantine))).clients()
-            own |= dict(zip(self.byzantine_ids, poisoned, strict=True))
+            theirs = self.attackers_samples(1)
+            own |= dict(zip(self.byzantine_ids, theirs.batch(range(len(theirs))).clients(), strict=True))
         return [own[i] for i in sorted(own)]
 
     @cached_property

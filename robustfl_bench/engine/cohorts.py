@@ -12,7 +12,8 @@ from robustfl_bench import seeding
 from robustfl_bench.engine.clients import Clients
 from robustfl_bench.engine.model_choice import ModelChoice
 from robustfl_bench.engine.state import State
-from robustfl_bench.interfaces import ChoiceView
+from robustfl_bench.errors import BrokenContract
+from robustfl_bench.interfaces import Attack, ChoiceView
 
 
 @dataclass(frozen=True)
@@ -31,8 +32,54 @@ class Cohorts:
 
     def __init__(self, clients: Clients) -> None:
         self._clients = clients
+        self._arrived: list[int] = []
 
     def present(self, round: int) -> Cohort:
+        """The clients whose updates arrive in a round: those that take part, without those that drop out.
+
+        Nobody where no honest client is left: such a round does not take place.
+        """
+        chosen, work = self._taking_part(round), self.work(round)
+        if work is None:
+            return chosen
+        clients = self._clients
+        honest = [i for i in chosen.honest if work[clients.honest_ids[i]]]
+        byzantine = [i for i in chosen.byzantine if work[clients.byzantine_ids[i]]]
+        return Cohort(honest, byzantine if honest else [])
+
+    def work(self, round: int) -> np.ndarray | None:
+        """The share of its local work that every client does in a round, (N,); None where all do all of it.
+
+        Of clients that the attack adds it comes from another stream: the honest clients' share does not depend on the
+        attack or the rule.
+        """
+        clients, s = self._clients, self._clients.settings
+        availability = clients.parts.availability
+        if availability is None:
+            return None
+        streams = {"availability": s.num_clients, "availability of added clients": s.total_clients - s.num_clients}
+        shares = [availability(n, seeding.generator(s.seed, name, round)) for name, n in streams.items()]
+        fine = [
+            isinstance(one, np.ndarray) and one.shape == (n,) and bool(((one >= 0) & (one <= 1)).all())
+            for one, n in zip(shares, streams.values(), strict=True)
+        ]
+        if not all(fine):
+            name, n = type(availability).__name__, s.num_clients
+            raise BrokenContract(f"availability {name} must return an array ({n},) of shares in [0, 1]")
+        work = np.concatenate(shares)
+        if not availability.byzantine:
+            work[clients.byzantine_ids] = 1
+        return work
+
+    def arrivals(self, rounds: int) -> list[int]:
+        """How many updates arrive in each of the first ``rounds``."""
+        if self._clients.parts.availability is None:
+            return [self._clients.settings.clients_per_round] * rounds
+        while len(self._arrived) < rounds:
+            self._arrived.append(len(self.present(len(self._arrived))))
+        return self._arrived[:rounds]
+
+    def _taking_part(self, round: int) -> Cohort:
         """The clients that take part in a round.
 
         Every client draws a number of its own, and the smallest take part: the choice among the honest clients does not
@@ -55,11 +102,13 @@ class Cohorts:
         present, clustering = self.present(state.round), self._clients.parts.clustering
         if clustering is None:
             return (present,)
+        if not len(present):
+            return (present,) * len(state.params)
         if state.choice is not None:
             choice = state.choice.cpu()[self.ids(present)]
         else:
             rng = seeding.generator(self._clients.settings.seed, "models that nobody chose", state.round)
-            choice = clustering.fill(self._chosen(present, state.params).cpu(), rng)
+            choice = clustering.fill(self._chosen(present, state.params, state.round + 1).cpu(), rng)
         who = np.array([*present.honest, *present.byzantine])
         honest = np.arange(len(who)) < len(present.honest)
         mine = [choice.numpy() == model for model in range(len(state.params))]
@@ -79,15 +128,15 @@ class Cohorts:
             np.add.at(counts[:, model], np.zeros_like(ids) if clusters is None else clusters[ids], 1)
         return counts
 
-    def _chosen(self, present: Cohort, params: Tensor) -> Tensor:
-        """The models (n,) that the round's clients choose among ``params`` (k, d), honest clients first."""
+    def _chosen(self, present: Cohort, params: Tensor, round: int) -> Tensor:
+        """The models (n,) that the clients of a round (from 1) choose among ``params`` (k, d), honest clients first."""
         clients, attackers = self._clients, present.byzantine
         honest = self._best(params, present.honest)
         if not attackers:
             return honest
 
         def own_losses(models: Tensor) -> Tensor:
-            return clients.client_losses(clients.byzantine, attackers, models)
+            return clients.client_losses(clients.attackers_samples(round), attackers, models)
 
         view = ChoiceView(
             params=params,
@@ -95,7 +144,8 @@ class Cohorts:
             num_byzantine=len(attackers),
             own_losses=own_losses if clients.settings.byzantine_placement == "replace" else None,
         )
-        return torch.cat([honest, clients.parts.attack.choose(view)])
+        attack = clients.parts.attack
+        return torch.cat([honest, attack.choose(view) if attack.active(round) else Attack.choose(attack, view)])
 
     @cached_property
     def _best(self) -> Callable[[Tensor, Sequence[int]], Tensor]:

@@ -1,5 +1,7 @@
 """What a round is measured by: the models on the test set, and what the rule made of the clients."""
 
+import math
+from collections import Counter
 from collections.abc import Sequence
 
 import numpy as np
@@ -13,6 +15,7 @@ from robustfl_bench.updates import Aggregate
 
 Record = dict[str, float]
 
+WEIGHT_METRICS = ("byzantine_weight", "effective_clients", "byzantine_accepted", "honest_dropped")
 COUNTS = 0.01  # a client is let in when its weight is more than this share of the largest
 
 
@@ -41,7 +44,7 @@ def model_metrics(federation: Federation, params: Tensor, cohorts: Sequence[Coho
         rates = [counts.trace() / counts.sum() for counts in reached if counts is not None]
         record["attack_success_rate"] = float(np.mean(rates))
     if len(parts) > 1 and len(cohorts) > 1:
-        record["cluster_recovery"] = cluster_recovery(users)
+        record["cluster_recovery"] = cluster_recovery(users) if users.any() else math.nan
     if truth is not None and truth.shape[1] == params.shape[1]:
         record["distance"] = matched_distance(params.cpu(), truth.cpu())
         record["distance_nearest"] = nearest_distance(params.cpu(), truth.cpu())
@@ -64,7 +67,7 @@ def _validation_metrics(federation: Federation, params: Tensor, serving: np.ndar
 
 def weight_metrics(models: Sequence[Trained]) -> Record:
     """The weight on Byzantine clients and the effective number of clients (means over models), how many Byzantine
-    clients were let in, and how many honest ones were not."""
+    clients were let in, and how many honest ones were not: those of WEIGHT_METRICS that the rule gives."""
     record: Record = {}
     aggregates = [(model.aggregate, model.num_honest) for model in models if model.aggregate is not None]
     weighed = [(a.weights, honest) for a, honest in aggregates if a.weights is not None]
@@ -79,12 +82,18 @@ def weight_metrics(models: Sequence[Trained]) -> Record:
 
 
 def traffic(federation: Federation, rounds: int) -> Record:
-    """Bits that a client sends in a round, and all clients in all ``rounds`` so far; where that is accounted for."""
-    parts, n = federation.parts, federation.settings.clients_per_round
-    if parts.communication is None:
+    """Bits that a client sends in the last of ``rounds``, and all clients in all of them; where that is accounted for.
+
+    Updates that do not arrive do not count.
+    """
+    communication, rule, dim = federation.parts.communication, federation.parts.aggregator, federation.network.dim
+    if communication is None:
         return {}
-    bits = parts.communication.total_bits(parts.aggregator, n, federation.network.dim)
-    return {"bits_per_client": bits / n if bits % n else bits // n, "bits_total": bits * rounds}
+    arrivals = federation.cohorts.arrivals(rounds)
+    times, n = Counter(arrivals), arrivals[-1]
+    bits = {number: communication.total_bits(rule, number, dim) if number else 0 for number in times}
+    each = bits[n] / n if n and bits[n] % n else bits[n] // max(n, 1)
+    return {"bits_per_client": each, "bits_total": sum(bits[number] * times[number] for number in times)}
 
 
 def _accepted(aggregate: Aggregate) -> Tensor | None:

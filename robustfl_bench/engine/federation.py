@@ -6,6 +6,7 @@ from contextlib import nullcontext
 from dataclasses import replace
 from functools import cached_property
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -40,14 +41,17 @@ class Federation(Clients):
         model: ModelState,
         out: Tensor,
         memory: Remembered | None = None,
+        work: np.ndarray | None = None,
     ) -> Updates:
         """The updates of the chosen clients of a population from ``model``, written into the rows of ``out`` (n, d).
 
-        ``ids`` and ``stream`` name their random streams. ``memory`` is changed in place; None for a trial.
+        ``ids`` and ``stream`` name their random streams. ``memory`` is changed in place; None for a trial. ``work``
+        (N,) is the share of its local work that each client of the federation does, None for all.
         """
         s, parts = self.settings, self.parts
         kept = {} if memory is None else memory
-        samples = Samples(population, clients, ids, s.seed, stream, model.round, s.batch_size, kept, parts.augmentation)
+        drawn = (population, clients, ids, s.seed, stream, model.round, s.batch_size)
+        samples = Samples(*drawn, kept, parts.augmentation, work)
         lr = parts.schedule(s.lr, model.round)
         losses = self._local_update(samples, model.params, lr, out) if clients else out.new_zeros(0).double()
         return Updates(out, torch.from_numpy(samples.sizes).to(out.device, torch.float64), losses)

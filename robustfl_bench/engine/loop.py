@@ -7,7 +7,7 @@ import torch
 
 from robustfl_bench.config.settings import Settings
 from robustfl_bench.engine import rounds
-from robustfl_bench.engine.evaluation import Record, model_metrics, traffic, weight_metrics
+from robustfl_bench.engine.evaluation import WEIGHT_METRICS, Record, model_metrics, traffic, weight_metrics
 from robustfl_bench.engine.federation import Federation
 from robustfl_bench.engine.rounds import Round
 from robustfl_bench.engine.state import State
@@ -46,7 +46,12 @@ def record(federation: Federation, state: State, happened: Round) -> Record:
     if losses:
         row["train_loss"] = float(torch.cat(losses).mean())
     row |= model_metrics(federation, state.params, happened.cohorts)
-    row |= weight_metrics(happened.models)
+    weighed = weight_metrics(happened.models)
+    if federation.parts.availability is not None:  # then a round may have no aggregate, but every row all columns
+        row["clients"] = sum(map(len, happened.cohorts))
+        row["skipped"] = int(all(model.aggregate is None for model in happened.models))
+        weighed = dict.fromkeys(WEIGHT_METRICS, math.nan) | weighed
+    row |= weighed
     row["non_finite_updates"] = sum(model.non_finite for model in happened.models)
     row |= traffic(federation, happened.number)
     if len(happened.models) > 1:

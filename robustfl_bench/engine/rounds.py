@@ -30,7 +30,7 @@ HUGE = torch.finfo(torch.float32).max ** 0.5
 class Trained:
     """A model (d,) after a round, with the honest clients' losses and what the rule made of the cohort's updates.
 
-    ``aggregate`` is None for a model that stayed as it was, as its cohort was empty or too small for the rule.
+    ``aggregate`` is None for a model that stayed as it was: its cohort was empty, or too small for the rule.
     """
 
     params: Tensor
@@ -74,12 +74,13 @@ def step(federation: Federation, state: State) -> tuple[State, Round]:
     """The state after the next round, and what happened in it."""
     lr = federation.parts.schedule(federation.settings.lr, state.round)
     cohorts = federation.cohorts.of(state)
-    models = tuple(_trained(federation, state.model(i), cohort, lr) for i, cohort in enumerate(cohorts))
+    n = sum(map(len, cohorts))
+    models = tuple(_trained(federation, state.model(i), cohort, n, lr) for i, cohort in enumerate(cohorts))
     after = replace(
         state,
         round=state.round + 1,
         params=torch.stack([model.params for model in models]),
-        previous=_last_aggregates(state, models),
+        previous=_last_aggregates(federation, state, models),
         memory=tuple(model.memory for model in models),
         weights=_client_weights(federation, cohorts, models),
     )
@@ -98,19 +99,19 @@ def server_step(
     return params if parts.clustering is None else parts.clustering.project(params), dict(remembered)
 
 
-def _trained(federation: Federation, model: ModelState, cohort: Cohort, lr: float) -> Trained:
-    """One round of one model."""
+def _trained(federation: Federation, model: ModelState, cohort: Cohort, n: int, lr: float) -> Trained:
+    """One round of one model; ``n`` clients take part in the round."""
     honest = _honest_updates(federation, cohort, model)
     non_finite = zero_non_finite(honest.matrix)
     require_some_finite(honest.n, non_finite, model.round)
-    if federation.parts.clustering is not None and not _enough(federation.parts, len(cohort)):
+    if not _enough(federation.parts, len(cohort)):
         return Trained(model.params, honest.losses, None, honest.n, non_finite, model.memory)
     updates, attack = _attacked(federation, honest, cohort, model, lr)
     non_finite += zero_non_finite(updates.matrix[honest.n :])
     aggregate = _aggregate(federation, updates, cohort, model, lr)
     if not aggregate.vector.isfinite().all():
         raise _non_finite_aggregate(federation.parts.aggregator, updates, model.round + 1)
-    share = len(cohort) / federation.settings.clients_per_round
+    share = len(cohort) / n
     params, server = server_step(federation.parts, model.params, aggregate.vector, lr, model.memory.server, share)
     require_finite(params, model.round, "the model has parameters that are not finite")
     memory = replace(model.memory, rule=dict(aggregate.memory or {}), attack=attack, server=server)
@@ -119,19 +120,24 @@ def _trained(federation: Federation, model: ModelState, cohort: Cohort, lr: floa
 
 def _enough(parts: Parts, n: int) -> bool:
     """Whether the rule can work with a cohort of n clients: one that cannot leaves the model as it is."""
-    if n and parts.pre_aggregation is None:
-        try:
-            parts.aggregator.check(n)
-        except ConfigError:
-            return False
+    try:
+        if n:
+            parts.check_clients(n)
+    except ConfigError:
+        return False
     return n > 0
 
 
-def _last_aggregates(state: State, models: Sequence[Trained]) -> Tensor:
-    """The aggregates (k, d) of this round; of a model that was not trained, the one before, or zero."""
-    before = torch.zeros_like(state.params) if state.previous is None else state.previous
+def _last_aggregates(federation: Federation, state: State, models: Sequence[Trained]) -> Tensor | None:
+    """The aggregates (k, d) of this round; of a model that was not trained, the one before, or zero.
+
+    Raises ConfigError when no model was trained, unless clients were absent by chance.
+    """
     if all(model.aggregate is None for model in models):
+        if federation.parts.availability is not None:
+            return state.previous
         raise ConfigError("every cohort of clients is too small for the rule; take fewer clusters, or a lower f")
+    before = torch.zeros_like(state.params) if state.previous is None else state.previous
     pairs = zip(models, before, strict=True)
     return torch.stack([old if model.aggregate is None else model.aggregate.vector for model, old in pairs])
 
@@ -148,8 +154,8 @@ def _client_weights(federation: Federation, cohorts: Sequence[Cohort], models: S
 
 def _honest_updates(federation: Federation, cohort: Cohort, model: ModelState) -> Updates:
     ids, buffer = federation.honest_ids[cohort.honest].tolist(), federation.buffer[: len(cohort.honest)]
-    memory = model.memory.local.setdefault("honest", {})
-    return federation.train(federation.honest, cohort.honest, ids, "batches", model, buffer, memory)
+    memory, work = model.memory.local.setdefault("honest", {}), federation.cohorts.work(model.round)
+    return federation.train(federation.honest, cohort.honest, ids, "batches", model, buffer, memory, work)
 
 
 def _attacked(
@@ -160,6 +166,9 @@ def _attacked(
     if not attackers:
         return honest, model.memory.attack
     ids, buffer = federation.byzantine_ids[attackers].tolist(), federation.buffer[: len(cohort)]
+    if not attack.active(model.round + 1):
+        rows = _paused(federation, honest, attackers, model)
+        return honest.append(rows, federation.counts[ids], buffer), model.memory.attack
     sends_models = federation.parts.local_update.sends_models
 
     def sent(rows: Tensor) -> Tensor:
@@ -173,21 +182,28 @@ def _attacked(
         rows, there = federation.rows(len(attackers)), replace(model, params=start)
         # Only training from the model that was received is part of the scheme: other trials leave no trace.
         memory = model.memory.local.setdefault("byzantine", {}) if start is model.params else None
-        return sent(federation.train(federation.byzantine, attackers, ids, "batches", there, rows, memory).matrix)
+        work = federation.cohorts.work(model.round)
+        return sent(federation.train(federation.byzantine, attackers, ids, "batches", there, rows, memory, work).matrix)
 
     view = AttackView(
         honest=Updates(sent(honest.matrix), honest.counts, honest.losses) if sends_models else honest,
+        clients=torch.from_numpy(federation.honest_ids[cohort.honest]),
+        n=len(cohort),
         num_byzantine=len(attackers),
         round=model.round,
         lr=lr,
         params=model.params,
+        previous=model.previous,
         label_counts=federation.label_counts[cohort.honest],
         rng=seeding.generator(federation.settings.seed, "attack", model.round),
         memory=MappingProxyType(model.memory.attack),
         train_own=train_own,
         aggregate=lambda crafted: _aggregate(federation, joined(crafted), cohort, model, lr),
+        upload=sent,
     )
-    if not honest.n and attack.needs_honest:
+    if federation.settings.knowledge == "own":
+        view = _of_their_own(federation, view, cohort, model)
+    elif not honest.n and attack.needs_honest:
         return joined(view.own), model.memory.attack
     crafted = federation.contract.call(
         "attack",
@@ -199,6 +215,50 @@ def _attacked(
     if isinstance(crafted, Crafted):
         return joined(crafted.rows), dict(crafted.memory)
     return joined(crafted), {}
+
+
+def _paused(federation: Federation, honest: Updates, attackers: list[int], model: ModelState) -> Tensor:
+    """The updates (b, d) of Byzantine clients in a round without attack: trained on their own samples, not poisoned.
+
+    Added clients hold none: they send the mean of the honest updates.
+    """
+    if federation.settings.byzantine_placement == "add":
+        return honest.mean.expand(len(attackers), -1)
+    ids, rows = federation.byzantine_ids[attackers].tolist(), federation.rows(len(attackers))
+    # What they remember of their own samples does not fit poisoned ones, of which there may be more.
+    memory, work = model.memory.local.setdefault("byzantine, no attack", {}), federation.cohorts.work(model.round)
+    return federation.train(federation.byzantine_clean, attackers, ids, "batches", model, rows, memory, work).matrix
+
+
+def _of_their_own(federation: Federation, view: AttackView, cohort: Cohort, model: ModelState) -> AttackView:
+    """The view of attackers who know no honest client's update, only what they compute on their own samples.
+
+    Their own updates stand for the honest ones. Where they ask the rule, these are repeated in turn, so that it gets as
+    many updates as in the round; the server's data, its memory and the losses reported to it are the real ones.
+    """
+    attackers, lr = cohort.byzantine, view.lr
+    ids = federation.byzantine_ids[attackers].tolist()
+    own = view.own.clone()
+    zero_non_finite(own)
+    turns = torch.arange(view.n, device=own.device) % len(attackers)
+    counts = federation.counts[ids][turns]
+
+    def aggregate(crafted: Tensor) -> Aggregate:
+        supposed = torch.cat([own[turns[: len(cohort.honest)]], crafted.expand(len(attackers), -1)])
+        return _aggregate(federation, Updates(view.upload(supposed), counts), cohort, model, lr)
+
+    label_counts = torch.zeros(len(attackers), 0, dtype=torch.int64)
+    if not federation.network.regression:
+        label_counts = federation.byzantine.label_counts(federation.num_classes)[attackers]
+    mine = replace(
+        view,
+        honest=Updates(own, federation.counts[ids]),
+        clients=torch.tensor(ids),
+        label_counts=label_counts,
+        aggregate=aggregate,
+    )
+    mine.own = view.own  # training once more would move what the clients remember
+    return mine
 
 
 def _aggregate(federation: Federation, updates: Updates, cohort: Cohort, model: ModelState, lr: float) -> Aggregate:
@@ -232,7 +292,7 @@ def _aggregate(federation: Federation, updates: Updates, cohort: Cohort, model: 
         train_together=train_together,
         loss=lambda params: network.losses(params, federation.server.x, federation.server.y),
         gradient=gradient,
-        losses_of=federation.reported_losses,
+        losses_of=lambda params, clients: federation.reported_losses(params, clients, model.round + 1),
         layers=tuple(shape.numel() for _, shape in network.slots.values()),
     )
     contract, prepared = federation.contract, updates

@@ -1,5 +1,6 @@
 """Samples arranged client by client, and the batches drawn from them."""
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -104,7 +105,7 @@ class Samples:
     ``ids`` are the clients' numbers in the whole federation. They name the random streams, so a client draws the same
     batches whichever other clients take part. ``batch_size`` None means the whole local set. ``memory`` is what the
     local update remembers; it is changed in place. ``augmentation`` changes the samples drawn, once in a round or in
-    every batch.
+    every batch. ``work`` (N,) is the share of its local work that each client of the federation does, None for all.
     """
 
     population: Population
@@ -116,6 +117,7 @@ class Samples:
     batch_size: int | None = None
     memory: dict[str, Tensor] = field(default_factory=dict)
     augmentation: Augmentation | None = None
+    work: np.ndarray | None = None
 
     @property
     def sizes(self) -> np.ndarray:
@@ -148,9 +150,15 @@ class Samples:
             sizes.append(min(size, self.batch_size))
         return self._take(np.concatenate(rows), np.array(sizes))
 
+    def repeats(self, position: int, number: int) -> int:
+        """How many of ``number`` local steps or passes one of the chosen clients makes, at least one."""
+        return number if self.work is None else max(1, math.ceil(self.work[self.ids[position]] * number))
+
     def epochs(self, position: int, number: int) -> Iterator[tuple[Tensor, Tensor]]:
         """The batches of ``number`` passes of one of the chosen clients over its samples: in an order drawn for each
-        pass, ``batch_size`` at a time with what is left over as the last, or all at once."""
+        pass, ``batch_size`` at a time with what is left over as the last, or all at once. A straggler makes fewer
+        passes."""
+        number = self.repeats(position, number)
         own, identity = self.population.slice(self.clients[position]), self.ids[position]
         x, y = self.population.x[own], self.population.y[own]
         each = self.augmentation is not None and self.augmentation.per == "batch"

@@ -14,7 +14,7 @@ from robustfl_bench.config import presets, targets
 from robustfl_bench.config.parts import FOLLOWING, GROUPS, Parts
 from robustfl_bench.config.settings import SCALARS, Settings, check
 from robustfl_bench.errors import ConfigError, near
-from robustfl_bench.interfaces import Attack, Dataset, Model
+from robustfl_bench.interfaces import Attack, Dataset, Model, PreAggregation
 
 
 @dataclass(frozen=True)
@@ -57,10 +57,10 @@ def plan(cfg: DictConfig | Mapping[str, Any]) -> Plan:
     config: Mapping[str, Any] = _resolved(cfg) if isinstance(cfg, DictConfig) else cfg
     checked = _settings(config)
     kept = presets.defining(config)
-    parts = _built({group: config[group] for group in FOLLOWING} | kept)
+    parts = _built({group: config[group] for group in FOLLOWING} | kept, presets.named_steps(config))
     _check_model(parts.model, parts.dataset)
     if checked.num_byzantine and checked.byzantine_placement == "add":
-        _check_added(parts.attack)
+        _check_added(parts.attack, checked.knowledge)
     planned = Plan(checked, parts, kept)
     try:
         _check_feasible(planned)
@@ -90,48 +90,57 @@ def _resolved(cfg: DictConfig) -> dict[str, Any]:
     return config
 
 
-def _built(config: Mapping[str, Any]) -> Parts:
-    """The objects that the config groups stand for."""
-    parts: dict[str, Any] = {}
+def _built(config: Mapping[str, Any], steps: Mapping[str, Any]) -> Parts:
+    """The objects that the config groups stand for; ``steps`` are the pre-aggregations, by their names."""
+    followers = {f"{group}.{name}": part for group in FOLLOWING for name, part in _several(config[group]).items()}
+    named = {f"pre_aggregation.{name}": step for name, step in steps.items()}
+    whole = {group: config[group] for group in GROUPS if group not in FOLLOWING}
+    if steps:
+        del whole["pre_aggregation"]
+    found: dict[str, Any] = {}
     errors = []
-    for group in GROUPS:
+    for place, content in (whole | named | followers).items():
         try:
-            if group in FOLLOWING:
-                parts[group] = tuple(made(group, content) for content in _several(config[group]))
-            else:
-                parts[group] = made(group, config[group])
+            found[place] = made(place, content)
         except ConfigError as error:
             errors.append(str(error))
     if errors:
         raise ConfigError("; ".join(errors))
-    return Parts(**parts)
+    if steps:
+        found["pre_aggregation"] = _chain([found.pop(place) for place in named])
+    for group in FOLLOWING:
+        found[group] = tuple(found.pop(place) for place in followers if place.startswith(f"{group}."))
+    return Parts(**found)
 
 
-def made(group: str, content: Any) -> Any:
-    """The object that the content of a config group stands for; raises ConfigError."""
-    targets.check(group, content)
+def _chain(steps: list[PreAggregation]) -> PreAggregation:
+    from robustfl_bench.pre_aggregations.chain import Chain  # here, as it imports torch
+
+    return steps[0] if len(steps) == 1 else Chain(tuple(steps))
+
+
+def made(place: str, content: Any) -> Any:
+    """The object that the content of a config group, or of a ``place`` in it, stands for; raises ConfigError."""
+    targets.check(place.partition(".")[0], content, place)
     try:
         return instantiate(content, _convert_="all") if content else None
     except InstantiationException as error:
-        raise ConfigError(f"{group}: {_reason(error)}") from error
+        raise ConfigError(f"{place}: {_reason(error)}") from error
 
 
-def _several(content: Any) -> list[Any]:
-    """The contents of a group that takes any number of options, each under its name; one can also stand alone."""
+def _several(content: Any) -> Mapping[str, Any]:
+    """The contents of a group that takes any number of options, by their names; one can also stand alone."""
     alone = not isinstance(content, Mapping) or "_target_" in content
-    return [content] if alone and content else list((content or {}).values())
+    return {"one": content} if alone and content else content or {}
 
 
 def _check_feasible(planned: Plan) -> None:
     """Raise ConfigError when the rule cannot work with these clients, or on this topology."""
     parts = planned.parts
-    if parts.communication is not None:
-        parts.communication.check(parts)
-    n, mixing = planned.settings.clients_per_round, parts.pre_aggregation
-    if mixing is not None:
-        mixing.check(n)
-    if mixing is None or mixing.num_made(n) == n:  # on fewer updates than clients, a rule is run whatever it guarantees
-        parts.aggregator.check(n)
+    for part in (parts.communication, parts.availability):
+        if part is not None:
+            part.check(parts)
+    parts.check_clients(planned.settings.clients_per_round)
 
 
 def _reason(error: InstantiationException) -> str:
@@ -142,9 +151,14 @@ def _reason(error: InstantiationException) -> str:
     return " ".join(text.split())
 
 
-def _check_added(attack: Attack) -> None:
-    """Raise ConfigError for an attack that changes data, where Byzantine clients are added and hold none."""
-    if not attack.crafts or type(attack).poison is not Attack.poison:
+def _check_added(attack: Attack, knowledge: str | None) -> None:
+    """Raise ConfigError for attackers that need data, where Byzantine clients are added and hold none."""
+    if knowledge == "own":
+        raise ConfigError(
+            "knowledge=own leaves attackers what they compute on their own data, but added clients hold none: "
+            "set byzantine_placement=replace"
+        )
+    if not attack.crafts or attack.poisons:
         raise ConfigError(
             f"attack {type(attack).__name__} trains on the Byzantine clients' own data, but added clients hold none: "
             "set byzantine_placement=replace"

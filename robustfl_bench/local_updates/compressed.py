@@ -32,6 +32,11 @@ class Compressed(LocalUpdate):
         check_choice("compressor", self.compressor, ("random", "top"))
         check_fields(self, share=(1e-6, 1), beta=(0, 1))
 
+    @property
+    def repeats(self) -> int:
+        """Those of ``inner``."""
+        return self.inner.repeats
+
     def __call__(self, network: Network, params: Tensor, samples: Samples, lr: float, out: Tensor) -> Tensor:
         """Fill the rows of ``out`` (n, d) with what the server makes of the uploads; returns the losses of
         ``inner``."""

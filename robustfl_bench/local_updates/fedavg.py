@@ -33,6 +33,11 @@ class FedAvg(LocalUpdate):
     def __post_init__(self) -> None:
         check_fields(self, epochs=(1, math.inf), mu=(0, math.inf), server_lr=(0, math.inf), clip=(0, math.inf))
 
+    @property
+    def repeats(self) -> int:
+        """Passes in a round."""
+        return self.epochs
+
     def __call__(self, network: Network, params: Tensor, samples: Samples, lr: float, out: Tensor) -> Tensor:
         """Fill the rows of ``out`` (n, d) for the chosen clients; returns their mean losses (n,) at ``params``, each
         over its first batch."""

@@ -47,6 +47,11 @@ class LocalSgd(LocalUpdate):
         """Whether attackers see and send models instead of differences."""
         return self.upload == "model"
 
+    @property
+    def repeats(self) -> int:
+        """Steps or passes in a round."""
+        return self.epochs or self.steps or 1
+
     def __call__(self, network: Network, params: Tensor, samples: Samples, lr: float, out: Tensor) -> Tensor:
         """Fill the rows of ``out`` (n, d) for the chosen clients; returns their mean losses (n,) at ``params``, each
         over its first batch."""
@@ -65,11 +70,12 @@ class LocalSgd(LocalUpdate):
                 yield row, (Batch(x, y, (len(y),)) for x, y in samples.epochs(position, self.epochs))
             return
         drawn = [samples.batch(step) for step in range(self.steps or 0)]
-        if out.device.type != "cpu":
+        if out.device.type != "cpu" and samples.work is None:
             yield out, drawn
             return
-        for row, *own in zip(out.split(1), *(batch.clients() for batch in drawn), strict=True):
-            yield row, [Batch(x, y, (len(y),)) for x, y in own]
+        turns = zip(out.split(1), *(batch.clients() for batch in drawn), strict=True)
+        for position, (row, *own) in enumerate(turns):
+            yield row, [Batch(x, y, (len(y),)) for x, y in own[: samples.repeats(position, len(own))]]
 
     def _descend(self, network: Network, params: Tensor, batches: Iterable[Batch], lr: float, rows: Tensor) -> Tensor:
         """Write into ``rows`` (n, d) what n clients send after these batches; their losses (n,) over the first."""

@@ -1,4 +1,4 @@
-"""The values of every coordinate that are nearest to its median."""
+"""The values of every coordinate that are nearest to its median, or to zero."""
 
 from typing import Any
 
@@ -20,11 +20,19 @@ def mean_near_median(updates: Updates, count: int, even: str = "mean") -> Tensor
         n = values.shape[1]
         lower, upper = (n - 1) // 2, (n - 1) // 2 if even == "lower" else n // 2
         twice = values[:, lower].double() + values[:, upper].double()
-        # Sorted values that are nearest to the median are neighbours. Their run of ``count`` starts one place further
-        # for every value that is farther below the median than the one ``count`` places above it.
-        pairs = values[:, count:].double() + values[:, : n - count].double()
-        start = (pairs < twice[:, None]).sum(1)
-        places = start[:, None] + torch.arange(count, device=values.device)
-        return values.gather(1, places).mean(1, dtype=torch.float64).to(values.dtype)
+        return (sum_nearest(values, count, twice) / count).to(values.dtype)
 
     return updates.by_sorted_column(reduce)
+
+
+def sum_nearest(values: Tensor, count: int, twice: Tensor) -> Tensor:
+    """Sums (k,) float64 of the ``count`` nearest to ``twice / 2`` (k,) of each row of sorted ``values`` (k, n).
+
+    Of two values at the same distance, the smaller one is taken.
+    """
+    # Sorted values that are nearest to a point are neighbours. Their run of ``count`` starts one place further for
+    # every value that is farther below the point than the one ``count`` places above it.
+    pairs = values[:, count:].double() + values[:, : values.shape[1] - count].double()
+    start = (pairs < twice[:, None]).sum(1)
+    places = start[:, None] + torch.arange(count, device=values.device)
+    return values.gather(1, places).sum(1, dtype=torch.float64)

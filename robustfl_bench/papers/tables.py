@@ -98,7 +98,8 @@ class PaperTable:
 
     The runs of a cell have the overrides ``base``, then those of block, row and column. ``values`` says what is
     compared with a printed metric: ``{"accuracy": "best_accuracy"}``; a metric without an entry is compared with the
-    value of its own name. ``preset`` is the sweep that makes all runs, empty where there is none. A ``stand_in`` is
+    value of its own name. ``preset`` is the sweep that makes all runs, empty where there is none. ``seeds`` is how
+    often the paper repeated its runs, 0 where it does not say, and ``repeats`` says so in words. A ``stand_in`` is
     measured on other data than the paper's, so that only the order of its rows can be compared.
     """
 
@@ -111,6 +112,7 @@ class PaperTable:
     preset: str = ""
     numbers: tuple[Published, ...] | None = None
     values: Mapping[str, str] = field(default_factory=dict)
+    seeds: int = 0
     repeats: str = ""
     stand_in: bool = False
 
@@ -245,7 +247,8 @@ def _table(
         preset=entry.get("preset", ""),
         numbers=printed,
         values=entry.get("values", {}),
-        repeats=entry.get("repeats", ""),
+        seeds=repeats if isinstance(repeats := entry.get("repeats", ""), int) else 0,
+        repeats={1: "one run"}.get(repeats, f"mean (sd) over {repeats} seeds") if isinstance(repeats, int) else repeats,
         stand_in=entry.get("stand_in", False),
     )
 

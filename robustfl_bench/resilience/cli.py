@@ -119,7 +119,7 @@ def measured(overrides: Sequence[str], asked: argparse.Namespace) -> tuple[str, 
         names[f"n = {n}; {updates[key].name}"] = None
 
         def build(count: int, run: Sequence[str] = run) -> tuple[Aggregator, PreAggregation | None]:
-            config = presets.resolve([*run, f"num_byzantine={count}"]).config
+            config = presets.defining(presets.resolve([*run, f"num_byzantine={count}"]).config)
             return made("aggregator", config["aggregator"]), made("pre_aggregation", config["pre_aggregation"])
 
         found = resilience(build, updates[key], f, attacks(n, f), asked.steps, resolved.config["seed"])

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from robustfl_bench import seeding
 from robustfl_bench.errors import ConfigError
-from robustfl_bench.interfaces import Aggregator, Attack, Crafted, PreAggregation
+from robustfl_bench.interfaces import Aggregator, Attack, Crafted, PreAggregation, check_clients
 from robustfl_bench.resilience import bounds
 from robustfl_bench.resilience.inputs import Inputs, MakeServer, alone
 from robustfl_bench.resilience.search import (
@@ -103,12 +103,7 @@ def resilience(
 
 def on(rule: Aggregator, preparation: PreAggregation | None, server: MakeServer, n: int) -> Rule:
     """The rule as a function of a matrix (n, d); raises ConfigError when n are too few."""
-    made = n
-    if preparation is not None:
-        preparation.check(n)
-        made = preparation.num_made(n)
-    if made == n:
-        rule.check(n)
+    check_clients(rule, preparation, n)
 
     def aggregate(rows: np.ndarray) -> np.ndarray:
         view = server(rule, *rows.shape)

@@ -6,11 +6,13 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from robustfl_bench.results.table import POINTS, SPREADS, Cell, Key, Table
+from robustfl_bench.results.statistics import ranks
+from robustfl_bench.results.table import POINTS, SPREADS, Cell, Column, Key, Table
 from robustfl_bench.results.values import Value
 
 _FEWEST = 3  # rows that a rank correlation needs
 _LARGEST = 5  # gaps that are listed
+_CONDITIONS = 5  # columns that mean ranks need
 
 
 @dataclass(frozen=True)
@@ -50,8 +52,23 @@ def tolerance(table: Table) -> str:
     """How far a measured number may be from the published one, in words."""
     unit = min(points(column.value) for column in table.columns)
     amount = f"{POINTS} points" if unit == 1 else f"{POINTS * unit:g}"
-    spread = any(cell.against and cell.against.has_sd for cell in table.cells.values())
-    return f"the larger of {amount} and {SPREADS} published sd" if spread else amount
+    against = [(cell, cell.against) for cell in table.cells.values() if cell.against and cell.against.sd]
+    kinds = {"welch" if cell.seeds > 1 and other.seeds > 1 else "sd" for cell, other in against}
+    words = {"sd": f"{SPREADS} published sd", "welch": "Welch's 95% interval"}
+    others = " or, where both sides have several seeds, ".join(words[kind] for kind in sorted(kinds))
+    return f"the larger of {amount} and {others}" if kinds else amount
+
+
+def seeds(table: Table) -> str:
+    """How many of the paper's seeds the measured cells have, where it gives their number; else nothing."""
+    counts = [(cell.seeds, cell.against.seeds) for cell in table.cells.values()
+              if cell.seeds and not cell.worst and cell.against and cell.against.seeds]  # fmt: skip
+    if not (lacking := [theirs - ours for ours, theirs in counts if ours < theirs]):
+        return ""
+    fewest, most = (f"{of(ours for ours, _ in counts)}" for of in (min, max))
+    have = fewest if fewest == most else f"{fewest} to {most}"
+    theirs = max(theirs for _, theirs in counts)
+    return f"seeds: {have} of the paper's {theirs}; {sum(lacking)} runs are missing in {len(lacking)} cells"
 
 
 def report(table: Table) -> list[str]:
@@ -63,6 +80,7 @@ def report(table: Table) -> list[str]:
     compared = f"{len(judged)} of {total} cells are compared{f' ({lacking})' if lacking else ''}"
     within = f"{inside} of {len(judged)} compared cells are within {tolerance(table)}"
     lines = [f"agreement: {compared if table.stand_in else f'{within}; {compared}'}"]
+    lines += [told] if (told := seeds(table)) else []
     ranks = []
     for found in correlations(table):
         rho = "-" if math.isnan(found.rho) else f"{found.rho:.2f}"
@@ -75,6 +93,33 @@ def report(table: Table) -> list[str]:
         largest.append(f"{place} {signed(cell.difference or 0, digits)} "
                        f"({cell.mean:.{digits}f}, published {_reference(cell):.{digits}f})")  # fmt: skip
     return lines + ([f"largest gaps: {'; '.join(largest)}"] if largest else [])
+
+
+def mean_ranks(table: Table) -> list[str]:
+    """A line for each value of the table with at least five columns: mean ranks of the rows that have them all."""
+    lines = []
+    for value in dict.fromkeys(column.value.name for column in table.columns if column.value.better):
+        columns = [column for column in table.columns if column.value.name == value and not column.worst]
+        for block in table.blocks:
+            numbers = {row: [cell.mean for cell in cells] for row in table.rows
+                       if (cells := _full(table, block, row, columns))}  # fmt: skip
+            if len(columns) < _CONDITIONS or len(numbers) < _FEWEST:
+                continue
+            found = ranks(numbers, columns[0].value.better)
+            order = sorted(found.mean.items(), key=lambda item: item[1])
+            what = " ".join(filter(None, (f"mean rank by {value}", block and f"in {block}")))
+            lines.append(
+                f"{what} over {found.conditions} columns: {', '.join(f'{row} {mean:.1f}' for row, mean in order)}; "
+                f"methods within {found.critical:.1f} cannot be told apart (Nemenyi, 95%; Friedman p = {found.p:.2g})"
+            )
+    return lines
+
+
+def _full(table: Table, block: str, row: str, columns: Sequence[Column]) -> list[Cell]:
+    """The cells of a row, or nothing if one has no number."""
+    cells = [table.cells.get((block, row, column.label)) for column in columns]
+    found = [cell for cell in cells if cell and cell.seeds and math.isfinite(cell.mean)]
+    return found if len(found) == len(cells) else []
 
 
 def signed(difference: float, digits: int) -> str:

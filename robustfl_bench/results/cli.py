@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from robustfl_bench.errors import ConfigError
 from robustfl_bench.papers import tables as papers
-from robustfl_bench.results import archive, plots, records, sheets
+from robustfl_bench.results import archive, diff, plots, records, sheets
 from robustfl_bench.results.export import tidy
 from robustfl_bench.results.inventory import inventory
-from robustfl_bench.results.layout import FORMATS, render
+from robustfl_bench.results.layout import FORMATS, Look, render
 from robustfl_bench.results.origins import other_code
 from robustfl_bench.results.paper import compare
 from robustfl_bench.results.pivot import pivot
@@ -27,6 +27,8 @@ from robustfl_bench.results.where import check_name, where
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from robustfl_bench.results.table import Table
 
 
 _RESULTS = "results"
@@ -60,7 +62,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = _Parser(prog="robustfl-results", description="Tables and figures from the run folders of robustfl-bench.")
-    commands = parser.add_subparsers(required=True, metavar="status|list|table|tune|plot|export", parser_class=_Parser)
+    commands = parser.add_subparsers(
+        required=True, metavar="status|list|table|tune|plot|diff|export", parser_class=_Parser
+    )
 
     status = commands.add_parser("status", help="how many runs are in which state, and what went wrong")
     status.add_argument("--all", action="store_true", help="list the finished runs too")
@@ -77,13 +81,20 @@ def _parser() -> argparse.ArgumentParser:
     table.add_argument(
         "overrides", nargs="*", metavar="OVERRIDE", help="changes every cell of a paper's table, such as scale=quick"
     )
-    table.add_argument("--rows", metavar="KEY", help="of a sweep: setting down the side (aggregator)")
-    table.add_argument("--columns", metavar="KEY", help="of a sweep: setting across the top (attack)")
+    table.add_argument("--rows", metavar="KEY", help="of a sweep: setting down the side (aggregator), or KEY,KEY")
+    table.add_argument("--columns", metavar="KEY", help="of a sweep: setting across the top (attack), or KEY,KEY")
     table.add_argument(
         "--value", action="append", metavar="NAME",
         help=f"of a sweep: what to show, repeatable (final_accuracy): {', '.join(KNOWN)}, or any column of metrics.csv",
     )  # fmt: skip
     table.add_argument("--format", choices=FORMATS, default="text")
+    table.add_argument("--layout", choices=("full", "compact"), default="full", help="compact: one line for each row")
+    table.add_argument("--versus", metavar="ROW", default="", help="differences to a row, with paired 95%% intervals")
+    table.add_argument("--order", metavar="ROW,ROW", default="", help="the rows that come first")
+    table.add_argument("--no-published", action="store_true", help="of a paper's table: without its published numbers")
+    table.add_argument("--caption", default="", metavar="LATEX", help="of the LaTeX table, in place of its title")
+    table.add_argument("--label", default="", metavar="NAME", help="of the LaTeX table, such as tab:attacks")
+    table.add_argument("--width", choices=sheets.WIDTHS, default="", help="the LaTeX table fits a column or a page")
     table.set_defaults(run=_table)
 
     tune = commands.add_parser("tune", help="each method's value of a swept setting, chosen by validation")
@@ -103,6 +114,14 @@ def _parser() -> argparse.ArgumentParser:
     plot.add_argument("--band", choices=plots.BANDS, default="minmax", help="spread over seeds, of accuracy and rounds")
     plot.add_argument("--output", required=True, metavar="FILE", help="ends in .png, .pdf or .svg")
     plot.set_defaults(run=_plot)
+
+    differing = commands.add_parser("diff", help="what differs between two runs, or between a run and a command")
+    differing.add_argument("first", metavar="RUN", help="a run folder")
+    differing.add_argument(
+        "second", metavar="RUN|OVERRIDE", nargs="+", help="another one, or overrides of robustfl-bench"
+    )
+    differing.add_argument("--format", choices=sheets.FORMATS, default="text")
+    differing.set_defaults(run=_diff)
 
     export = commands.add_parser("export", help="runs with their settings as one CSV: every round, or a line each")
     output = export.add_mutually_exclusive_group(required=True)
@@ -135,13 +154,19 @@ def _load(arguments: argparse.Namespace) -> pd.DataFrame:
 
 
 def _load_any(arguments: argparse.Namespace) -> pd.DataFrame:
-    """As ``_load``, but that there is no usual folder yet is no mistake: a paper's table can be shown without runs."""
-    try:
+    """As ``_load``; with no folder or file named, the usual folder, if any, and the runs kept with the package.
+
+    A run that ended in the folder comes before the kept one, which comes before an unfinished one.
+    """
+    if arguments.results_dir is not None or arguments.archives:
         return _load(arguments)
+    kept = [archive.read(str(path)) for path in archive.shipped()]
+    try:
+        runs = records.load(_RESULTS)
     except NoRuns:
-        if arguments.results_dir is not None or arguments.archives:
-            raise
-        return records.nothing()
+        runs = records.nothing()
+    ended = runs["state"].isin(archive.KEPT)
+    return archive.join([runs[ended], *kept, runs[~ended]])
 
 
 def _status(arguments: argparse.Namespace) -> None:
@@ -193,7 +218,16 @@ def _table(arguments: argparse.Namespace) -> None:
     names = arguments.value or ["final_accuracy"]
     axes = (arguments.rows or "aggregator", arguments.columns or "attack")
     made = [pivot(runs, *axes, name, arguments.where) for name in names]
-    print(render(made, arguments.format), end="")
+    _print(made, arguments)
+
+
+def _print(made: Sequence[Table], arguments: argparse.Namespace) -> None:
+    """The tables as asked for."""
+    for table in made:
+        table.put_first([name for name in arguments.order.split(",") if name])
+    compact = arguments.layout == "compact"
+    look = Look(compact, arguments.versus, arguments.caption, arguments.label, arguments.width)
+    print(render(made, arguments.format, look), end="")
 
 
 def _paper_table(arguments: argparse.Namespace) -> None:
@@ -202,7 +236,9 @@ def _paper_table(arguments: argparse.Namespace) -> None:
         raise ConfigError(f"{arguments.name} has its rows, columns and values; leave out --rows, --columns, --value")
     runs, folder = _load_any(arguments), arguments.results_dir or _RESULTS
     made = compare(table, runs, arguments.where, arguments.overrides, results_dir=folder)
-    print(render([made], arguments.format), end="")
+    if arguments.no_published:
+        made.forget_published()
+    _print([made], arguments)
 
 
 def _described(name: str) -> papers.PaperTable:
@@ -223,6 +259,12 @@ def _described(name: str) -> papers.PaperTable:
 def _tune(arguments: argparse.Namespace) -> None:
     made = tuned(_load(arguments), arguments.over, arguments.where)
     print(sheets.FORMATS[arguments.format]([made]), end="")
+
+
+def _diff(arguments: argparse.Namespace) -> None:
+    given = arguments.second
+    second = diff.made(given[0]) if len(given) == 1 and "=" not in given[0] else diff.wanted(given)
+    print(sheets.FORMATS[arguments.format]([diff.compare(diff.made(arguments.first), second)]), end="")
 
 
 def _plot(arguments: argparse.Namespace) -> None:

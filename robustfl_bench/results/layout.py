@@ -3,24 +3,50 @@
 import csv
 import io
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 
 from robustfl_bench.results import agreement, sheets
 from robustfl_bench.results.sheets import Printed, Sheet
-from robustfl_bench.results.table import WORST, Cell, Table
+from robustfl_bench.results.statistics import paired
+from robustfl_bench.results.table import FEW, WORST, Cell, Column, Table
+from robustfl_bench.results.where import check_name
 
-FORMATS = ("text", "markdown", "latex", "csv", "html")
+FORMATS = tuple(sheets.FORMATS)
 _INCOMPLETE = f"* not complete: fewer seeds than elsewhere, or for {WORST} an attack without a full result"
 _WITHOUT_ATTACKS = "* some attacks are not measured: not compared"
 _COMPARED = ("published", "published_mean", "difference", "tolerance", "inside")
 
 
-def render(tables: Sequence[Table], form: str) -> str:
-    """The tables one below the other, then once what they lack; ``form`` is one of FORMATS."""
-    return _csv(tables) if form == "csv" else sheets.FORMATS[form](list(map(_sheet, tables)))
+@dataclass(frozen=True)
+class Look:
+    """How tables are laid out.
+
+    ``compact``: one line for each row, without numbers of seeds. ``versus``: the differences to this row in place of
+    numbers. ``caption``, ``label`` and ``width`` are those of ``Sheet``.
+    """
+
+    compact: bool = False
+    versus: str = ""
+    caption: str = ""
+    label: str = ""
+    width: str = ""
 
 
-def _sheet(table: Table) -> Sheet:
-    labels = [table.corner, *([""] if table.compared else [])]
+def render(tables: Sequence[Table], form: str, look: Look = Look()) -> str:
+    """The tables one below the other, then once what they lack; ``form`` is one of FORMATS.
+
+    Raises ConfigError when a table lacks the row of ``look.versus``.
+    """
+    if form == "csv" and not look.versus:
+        return _csv(tables)
+    make = partial(versus, rival=look.versus) if look.versus else partial(_sheet, compact=look.compact)
+    made = [replace(make(table), caption=look.caption, label=look.label, width=look.width) for table in tables]
+    return sheets.FORMATS[form](made)
+
+
+def _sheet(table: Table, compact: bool = False) -> Sheet:
+    labels = [table.corner, *([""] if table.compared and not compact else [])]
     units = {column.value.heading for column in table.columns}
     told = [f"{column.label} {column.value.heading}".strip() if len(units) > 1 else column.label
             for column in table.columns]  # fmt: skip
@@ -28,16 +54,32 @@ def _sheet(table: Table) -> Sheet:
     for block in table.blocks:
         rows += [[Printed(block), *[Printed("")] * (len(labels) + len(told) - 1)]] if block else []
         for row in table.rows:
-            rows += _lines(table, block, row)
+            rows += [_compact(table, block, row)] if compact else _lines(table, block, row)
     return Sheet(
-        above=[table.title, *_measures(table), *table.remarks],
+        above=[_title(table, compact), *_measures(table), *table.remarks],
         heading=[*labels, *told],
         rows=rows,
         labels=len(labels),
         footnotes=_footnotes(table),
-        report=agreement.report(table) if table.compared else (),
+        bold=_bold(table),
+        report=[*(agreement.report(table) if table.compared else ()), *agreement.mean_ranks(table)],
         todos=table.todos,
     )
+
+
+def _title(table: Table, compact: bool) -> str:
+    told = table.told if not compact else "measured mean (published)" if table.compared else ""
+    return ": ".join(filter(None, (table.title, told)))
+
+
+def _bold(table: Table) -> str:
+    """What bold means, and whether the seeds are too few for it."""
+    if not table.fewest or not any(column.value.better for column in table.columns):
+        return ""
+    if table.fewest == 1:
+        return "the best number of its column; with one seed, differences cannot be told from noise"
+    few = f"; with {table.fewest} seeds few differences can be told" if table.fewest < FEW else ""
+    return f"cannot be told from the best of its column, by paired differences over shared seeds (95%){few}"
 
 
 def _measures(table: Table) -> list[str]:
@@ -74,6 +116,57 @@ def _lines(table: Table, block: str, row: str) -> list[list[Printed]]:
     if not table.stand_in and any(cell.text not in ("", "-") for cell in difference):
         lines.append([Printed(""), Printed("difference"), *difference])
     return lines
+
+
+def _compact(table: Table, block: str, row: str) -> list[Printed]:
+    """A row on one line: ``92.1 (92.5)``, measured and published, or without published numbers ``92.1±0.3``."""
+    line = [Printed(row)]
+    for column in table.columns:
+        cell = table.cells.get((block, row, column.label))
+        if cell is None:  # the paper prints a dash
+            line.append(Printed("-"))
+            continue
+        words = f"{cell.mean:.{column.value.digits}f}" if cell.seeds else cell.state
+        if cell.against:
+            words += f" ({cell.against.number:.{column.value.digits}f})"
+        elif cell.seeds > 1:
+            words += f"±{cell.sd:.{column.value.digits}f}"
+        line.append(Printed(words + "*" * table.incomplete(cell), row in table.best(column, block), cell.note))
+    return line
+
+
+def versus(table: Table, rival: str) -> Sheet:
+    """The differences of all other rows to the row ``rival``, with their paired 95% intervals over shared seeds.
+
+    Bold: the interval does not contain 0. Raises ConfigError when there is no such row.
+    """
+    check_name(rival, table.rows, "row")
+    rows = []
+    for block in table.blocks:
+        rows += [[Printed(block), *[Printed("")] * len(table.columns)]] if block else []
+        for row in table.rows:
+            if row != rival:
+                cells = [_versus(table, block, row, rival, column) for column in table.columns]
+                rows.append([Printed(row), *cells])
+    return Sheet(
+        above=[f"{table.title}; each row less {rival}, with its paired 95% interval over shared seeds", *table.remarks],
+        heading=[table.corner, *(column.label for column in table.columns)],
+        rows=rows,
+        bold="the interval does not contain 0; intervals are not widened for their number",
+    )
+
+
+def _versus(table: Table, block: str, row: str, rival: str, column: Column) -> Printed:
+    cell, other = (table.cells.get((block, name, column.label)) for name in (row, rival))
+    if cell is None or other is None or not cell.seeds or not other.seeds:
+        return Printed("-")
+    digits = column.value.digits
+    found = paired(cell.numbers, other.numbers)
+    if found is None:
+        shared = [cell.numbers[seed] - other.numbers[seed] for seed in cell.numbers if seed in other.numbers]
+        return Printed(f"{agreement.signed(shared[0], digits)} (1 seed)" if shared else "no shared seed")
+    bounds = ", ".join(f"{bound:.{digits}f}" for bound in (found.low, found.high))
+    return Printed(f"{agreement.signed(found.mean, digits)} [{bounds}]", not found.has_zero)
 
 
 def _number(table: Table, cell: Cell, digits: int) -> str:
@@ -118,7 +211,7 @@ def _csv(tables: Sequence[Table]) -> str:
                 **cell.key,
                 "mean": cell.mean if cell.seeds else "",
                 "sd": cell.sd if cell.seeds > 1 else "",
-                "seeds": "" if cell.worst else cell.seeds,
+                "seeds": cell.seeds,
                 "state": cell.state or ("incomplete" if cell.partial else "complete"),
                 "reason": "; ".join(table.notes[note - 1] for note in _notes(cell)),
             }
@@ -137,6 +230,6 @@ def _compared(cell: Cell) -> dict[str, object]:
         "published": cell.against.printed,
         "published_mean": cell.against.reference,
         "difference": "" if cell.difference is None else cell.difference,
-        "tolerance": cell.against.tolerance,
+        "tolerance": cell.tolerance,
         "inside": "" if cell.inside is None else str(cell.inside).lower(),
     }

@@ -21,7 +21,6 @@ from robustfl_bench.results.table import (
     INFEASIBLE,
     NOT_YET,
     POINTS,
-    SPREADS,
     Against,
     Cell,
     Column,
@@ -65,6 +64,9 @@ def compare(
     chosen = where(runs, conditions) if conditions else runs
     index = Index(chosen) if index is None or conditions else index
     resolved, impossible = _resolve(table, overrides)
+    if conditions:
+        table = _part(table, resolved, conditions)
+        resolved = {cell.overrides: resolved[cell.overrides] for cell in table.cells if cell.overrides in resolved}
     wanted = {key: matching.config(one.identity) for key, one in resolved.items()}
     rows = facts(chosen)
     places = {key: index.at(one) for key, one in wanted.items()}
@@ -79,13 +81,13 @@ def compare(
             value = made.column(cell.column.label).value
             here = [rows[place] for place in places.get(cell.overrides, [])]
             found = _measured(made, cell, here, seeds, measured[value.name], impossible)
-            made.cells[_key(cell)] = replace(found, against=_against(cell, value), key=_printed_key(cell))
+            made.cells[_key(cell)] = replace(found, against=_against(cell, value, table.seeds), key=_printed_key(cell))
     for column in made.columns:
         if column.worst:
             made.add_worst(column)
             for cell in table.cells:
                 if cell.column.label == column.label:
-                    made.cells[_key(cell)] = _worst(made, cell)
+                    made.cells[_key(cell)] = _worst(made, cell, table.seeds)
     made.cells = {_key(cell): made.cells[_key(cell)] for cell in table.cells}
     made.remarks = _remarks(table, list(resolved.values()), conditions, overrides)
     scale = next((str(one.config["scale"]) for one in resolved.values()), "")
@@ -111,6 +113,27 @@ def _resolve(
     if overrides and impossible and not resolved:
         raise next(iter(impossible.values()))
     return resolved, impossible
+
+
+def _part(table: PaperTable, resolved: Mapping[_Overrides, Resolved], conditions: Sequence[str]) -> PaperTable:
+    """The rows, columns and blocks with a cell whose settings meet the conditions that are about settings of cells.
+
+    Raises NoRuns when there is none.
+    """
+    import pandas as pd
+
+    held = pd.DataFrame([{**matching.config(one.identity), **one.choices} for one in resolved.values()])
+    about = [condition for condition in conditions if condition.partition("=")[0] in held]
+    left = where(held, about).index
+    kept = {overrides for place, overrides in enumerate(resolved) if place in left}
+    cells = [cell for cell in table.cells if cell.overrides in kept]
+    blocks, rows, columns = ({_key(cell)[place] for cell in cells} for place in range(3))
+    return replace(
+        table,
+        blocks=tuple(block for block in table.blocks if block.label in blocks),
+        rows=tuple(row for row in table.rows if row.label in rows),
+        columns=tuple(column for column in table.columns if column.label in columns or column.worst),
+    )
 
 
 def _key(cell: PaperCell) -> tuple[str, str, str]:
@@ -144,7 +167,7 @@ def _empty(table: PaperTable, runs: pd.DataFrame) -> Table:
     compared = table.numbers is not None
     told = ["measured, mean (sample sd) [n=seeds]", *(["and published", table.repeats] if compared else [])]
     return Table(
-        title=f"{table.title}: {', '.join(filter(None, told))}",
+        title=table.title,
         corner=f"aggregator {units.pop()}".strip() if len(units) == 1 else "aggregator",
         blocks=tuple(block.label for block in table.blocks),
         rows=tuple(row.label for row in table.rows),
@@ -152,6 +175,7 @@ def _empty(table: PaperTable, runs: pd.DataFrame) -> Table:
         compared=compared,
         stand_in=table.stand_in,
         seeds_told=True,
+        told=", ".join(filter(None, told)),
     )
 
 
@@ -184,18 +208,17 @@ def _measured(
     return make_cell(_name(cell), made.notes, here, seeds, measured)
 
 
-def _against(cell: PaperCell, value: Value) -> Against | None:
+def _against(cell: PaperCell, value: Value, seeds: int) -> Against | None:
     if cell.published is None:
         return None
-    tolerance = max(POINTS * points(value), SPREADS * cell.published.spread)
     number = cell.published.number
-    return Against(cell.published.text, number, number, tolerance, bool(cell.published.sd))
+    return Against(cell.published.text, number, number, POINTS * points(value), cell.published.spread, seeds)
 
 
-def _worst(made: Table, cell: PaperCell) -> Cell:
+def _worst(made: Table, cell: PaperCell, seeds: int) -> Cell:
     """A worst case with what it is compared with: the worst of the published numbers under attack, printed or not."""
     value = made.column(cell.column.label).value
-    worst, against = made.cells[_key(cell)], _against(cell, value)
+    worst, against = made.cells[_key(cell)], _against(cell, value, seeds)
     if cell.published is None or against is None:
         return replace(worst, key=_printed_key(cell))
     attacks = [column.label for column in made.columns if column.attacked and column.value.name == value.name]
@@ -209,6 +232,7 @@ def _worst(made: Table, cell: PaperCell) -> Cell:
             f"attack, {least.reference:.{value.digits}f} ({label})",
         )
         against = replace(against, reference=least.reference, note=note)
+    against = replace(against, sd=least.sd)
     return replace(worst, against=against, key=_printed_key(cell))
 
 
@@ -269,7 +293,7 @@ def _todos(
     what = ", ".join(counts)
     if table.preset:
         command = commands.preset(table.preset, overrides, results_dir)
-        return [*todos, Todo("missing", f"{what}; this runs only what is missing", command)]
+        return [*todos, Todo("missing", f"{what}; this runs all that the results folder lacks", command)]
     todos.append(Todo("missing", what))
     for key in dict.fromkeys(own[key] for key in (*empty, *fewer)):
         there = {run["seed"] for run in held[key]}

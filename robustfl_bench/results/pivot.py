@@ -44,12 +44,16 @@ def pivot(
     Raises ConfigError for unknown names and for runs that differ in more than rows, columns and seed; NoRuns when
     the conditions leave nothing. Damaged folders and unfinished ones without a config are left out, with a remark.
     """
-    for name in (rows, columns):
+    names = [*rows.split(","), *columns.split(",")]
+    for name in names:
         check_name(name, keys(runs), "key")
-    if rows == columns:
-        raise ConfigError(f"rows and columns must differ, both are {rows}")
+    if len(set(names)) < len(names):
+        raise ConfigError(f"rows and columns must differ, they are {rows} and {columns}")
     described = describe(value, runs)
     chosen = where(runs, conditions)
+    for axis in (rows, columns):
+        if "," in axis:
+            chosen = chosen.assign(**{axis: _joined(chosen, axis.split(","))})
     readable = chosen[(chosen["state"] != "damaged") & chosen[[rows, columns]].notna().all(axis=1)]
     if not len(readable):
         raise NoRuns("no run can be read; robustfl-results status says why")
@@ -60,11 +64,12 @@ def pivot(
     remarks += origins(readable[readable["state"].isin(MEASURED)])
     readable = readable.assign(row=readable[rows].map(text), column=readable[columns].map(text))
     labels = sorted(set(readable["column"]), key=order)
+    own = set(readable.loc[_is_own(readable, rows), "row"])
     table = Table(
         title="",
         corner=f"{rows} / {columns} {described.heading}".strip(),
         blocks=("",),
-        rows=tuple(sorted(set(readable["row"]), key=order)),
+        rows=tuple(sorted(set(readable["row"]), key=lambda label: (label in own, *order(label)))),
         columns=tuple(Column(label, described, attacked=label != "none") for label in labels),
         remarks=remarks,
     )
@@ -77,6 +82,22 @@ def pivot(
         table.cells[block, row, column] = replace(cell, key={rows: row, columns: column})
     table.title = _title(table, described)
     return table
+
+
+def _joined(runs: pd.DataFrame, names: Sequence[str]) -> pd.Series[str]:
+    """The values of several settings as one label; a setting that a run does not have is left out."""
+    written = [runs[name].map(text) for name in names]
+    rows = zip(*written, strict=True)
+    labels = [" ".join(value for value in row if value not in ("absent", "null")) for row in rows]
+    return runs.index.to_series().map(dict(zip(runs.index, labels, strict=True)))
+
+
+def _is_own(runs: pd.DataFrame, axis: str) -> pd.Series[bool]:
+    """Which runs have, in the config group of the axis, a part from outside this package."""
+    target = f"{axis.split(',')[0]}._target_"
+    if target not in runs:
+        return runs.index.to_series().map(lambda _: False)
+    return ~runs[target].map(text).str.match(r"robustfl_bench\.|absent$|null$")
 
 
 def _fill(table: Table, axes: tuple[str, str], runs: pd.DataFrame, everything: pd.DataFrame) -> None:
@@ -107,6 +128,8 @@ def _command(runs: pd.DataFrame, axes: tuple[str, str], place: tuple[str, str], 
     """The command of an empty cell: a run of its row, with what all runs of its column have in common instead."""
     key, label = axes[1], place[1]
     known = [name for name in settings(runs) if name not in ("row", "column")]
+    if "," in key:  # several settings at once
+        return ""
     neighbours, above = runs[runs["row"] == place[0]], runs[runs["column"] == label]
     if not len(neighbours) or not len(above) or not {*axes} <= {*known}:
         return ""

@@ -218,11 +218,12 @@ def _by_number(name: str) -> int:
     return int(name.rsplit("_", 1)[-1])
 
 
-def save(figure: Figure, output: str | Path) -> Path:
-    """Write the figure in the format of the name's suffix. Raises ConfigError when that cannot be done."""
+def save(figure: Figure, output: str | Path, option: str = "--output") -> Path:
+    """Write the figure in the format of the name's suffix. Raises ConfigError when that cannot be done; ``option`` is
+    what gave the name."""
     path = Path(output)
     if path.suffix not in SUFFIXES:
-        raise ConfigError(f"--output must end in {', '.join(SUFFIXES)}, got {str(output)!r}")
+        raise ConfigError(f"{option} must end in {', '.join(SUFFIXES)}, got {str(output)!r}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         figure.savefig(path, dpi=200)

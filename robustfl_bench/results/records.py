@@ -33,7 +33,7 @@ FACTS = (
 )  # fmt: skip
 """The columns that tell about a run; all others are its settings. ``last``: its last metrics, if not in its folder."""
 
-_NULLABLE = ("batch_size", "validation_share")  # scalars that may be null: a config leaves those out
+_NULLABLE = ("batch_size", "validation_share", "knowledge")  # scalars that may be null: a config leaves those out
 _TOP_LEVEL_KEY = re.compile(r"^(?=[A-Za-z_]\w*:)", re.MULTILINE)
 _YAML_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # libyaml is ten times faster, where there is one
 

@@ -1,6 +1,8 @@
 """Printed tables as text, Markdown, LaTeX (booktabs) and HTML. Each only lays out what a sheet already says."""
 
+import csv
 import html
+import io
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -36,7 +38,9 @@ class Todo:
 @dataclass(frozen=True)
 class Sheet:
     """A table to print: lines ``above`` it, the first being its title; rows, which begin with ``labels`` label cells;
-    ``footnotes`` that belong to it wherever it goes; a ``report`` on it and what it lacks, for who reads it here.
+    ``footnotes`` that belong to it wherever it goes; what ``bold`` means; a ``report`` on it and what it lacks, for
+    readers of the output alone. In LaTeX it has a ``caption``, by default the title, a ``label``, and fits a ``width``:
+    that of a ``column``, that of a ``page``, or with none its own.
     """
 
     above: Sequence[str]
@@ -44,8 +48,16 @@ class Sheet:
     rows: Sequence[Sequence[Printed]]
     labels: int = 1
     footnotes: Sequence[str] = ()
+    bold: str = ""
     report: Sequence[str] = ()
     todos: Sequence[Todo] = field(default_factory=tuple)
+    caption: str = ""
+    label: str = ""
+    width: str = ""
+
+
+WIDTHS = {"column": ("table", r"\columnwidth"), "page": ("table*", r"\textwidth")}
+"""The environments that fill them, and their lengths."""
 
 
 def text(sheets: Sequence[Sheet]) -> str:
@@ -70,7 +82,7 @@ def markdown(sheets: Sequence[Sheet]) -> str:
         lines = [heading, ["---"] * sheet.labels + ["---:"] * numbers, *rows]
         parts.append("  \n".join(map(_markdown_escape, sheet.above)))
         parts.append("\n".join(f"| {' | '.join(line)} |" for line in lines))
-        parts.append("  \n".join(map(_markdown_escape, sheet.footnotes)))
+        parts.append("  \n".join(map(_markdown_escape, _below(sheet))))
         parts.append("\n".join(f"- {_markdown_escape(line)}" for line in sheet.report))
     for todo in _todos(sheets):
         parts.append(f"- {todo.kind}: {_markdown_escape(todo.what)}")
@@ -80,18 +92,28 @@ def markdown(sheets: Sequence[Sheet]) -> str:
 
 def latex(sheets: Sequence[Sheet]) -> str:
     """To paste into a paper; what is not part of the table stands in comments."""
-    parts = [r"% needs \usepackage{booktabs}"]
+    fitted = any(sheet.width for sheet in sheets)
+    parts = [r"% needs \usepackage{booktabs" + (",graphicx" if fitted else "") + "}"]
     for sheet in sheets:
-        heading, *rows = _grid(sheet, _latex_escape, r"\textbf{{{}}}".format, r"\textsuperscript{{[{}]}}".format)
-        numbers = len(heading) - sheet.labels
-        parts.append(r"\begin{table}" + "\n  \\centering")
-        parts.append(f"  \\caption{{{'; '.join(map(_latex_escape, sheet.above))}.}}")
-        parts.append(f"  \\begin{{tabular}}{{{'l' * sheet.labels}{'r' * numbers}}}\n    \\toprule")
+        heading, *rows = _grid(
+            sheet, _latex_escape, r"\textbf{{{}}}".format, r"\textsuperscript{{[{}]}}".format, minus="$-$"
+        )
+        environment, length = WIDTHS.get(sheet.width, ("table", ""))
+        parts += [f"% {line}" for line in sheet.above]
+        parts.append(rf"\begin{{{environment}}}" + "\n  \\centering")
+        parts.append(f"  \\caption{{{sheet.caption or _latex_escape(sheet.above[0]) + '.'}}}")
+        parts += [f"  \\label{{{sheet.label}}}"] if sheet.label else []
+        if length:  # a wider table is scaled down, others keep their size
+            parts.append("  \\footnotesize\\setlength{\\tabcolsep}{3pt}%\n  \\sbox0{%")
+        alignment = "l" * sheet.labels + "r" * (len(heading) - sheet.labels)
+        parts.append(f"  \\begin{{tabular}}{{{alignment}}}\n    \\toprule")
         parts.append(rf"    {' & '.join(heading)} \\" + "\n    \\midrule")
         parts += [rf"    {' & '.join(row)} \\" for row in rows]
         parts.append("    \\bottomrule\n  \\end{tabular}")
-        parts += [rf"  \par\footnotesize {_latex_escape(line)}" for line in sheet.footnotes]
-        parts.append(r"\end{table}")
+        if length:
+            parts.append(rf"  }}\ifdim\wd0>{length}\resizebox{{{length}}}{{!}}{{\usebox0}}\else\usebox0\fi")
+        parts += [rf"  \par\footnotesize {_latex_escape(line)}" for line in _below(sheet)]
+        parts.append(rf"\end{{{environment}}}")
         parts += [f"% {line}" for line in sheet.report]
         parts.append("")
     return "\n".join([*parts, *(f"% {line}" for line in _todo_lines(sheets))]).rstrip("\n") + "\n"
@@ -103,23 +125,18 @@ def page(sheets: Sequence[Sheet]) -> str:
     parts = [f'<!doctype html>\n<html lang="en">\n<head><meta charset="utf-8"><title>{title}</title>']
     parts.append(f"<style>\n{_STYLE}\n</style></head>\n<body>")
     for sheet in sheets:
-        heading, *rows = _grid(sheet, html.escape, "<b>{}</b>".format, "<sup>[{}]</sup>".format)
+        heading, *rows = _grid(sheet, html.escape, "<b>{}</b>".format, "<sup>[{}]</sup>".format, minus="\u2212")
         parts.append(f"<table>\n<caption>{'<br>'.join(map(html.escape, sheet.above))}</caption>")
         parts.append("<tr>" + "".join(f'<th scope="col">{label}</th>' for label in heading) + "</tr>")
         for row in rows:
             labels = "".join(f'<th scope="row">{label}</th>' for label in row[: sheet.labels])
             parts.append(f"<tr>{labels}{''.join(f'<td>{cell}</td>' for cell in row[sheet.labels :])}</tr>")
         parts.append("</table>")
-        parts += [f"<p>{html.escape(line)}</p>" for line in (*sheet.footnotes, *sheet.report)]
+        parts += [f"<p>{html.escape(line)}</p>" for line in (*_below(sheet), *sheet.report)]
     for todo in _todos(sheets):
         command = f"<br><code>{html.escape(todo.command)}</code>" if todo.command else ""
         parts.append(f"<p>{html.escape(f'{todo.kind}: {todo.what}')}{command}</p>")
     return "\n".join([*parts, "</body>\n</html>\n"])
-
-
-FORMATS: dict[str, Callable[[Sequence[Sheet]], str]] = {
-    "text": text, "markdown": markdown, "latex": latex, "html": page,
-}  # fmt: skip
 
 
 def _grid(
@@ -127,13 +144,38 @@ def _grid(
     escape: Callable[[str], str] = str,
     bold: Callable[[str], str] = str,
     note: Callable[[int], str] = " [{}]".format,
+    minus: str = "-",
 ) -> list[list[str]]:
     """Heading and rows of printed cells: escaped, then with the marks as the format writes them."""
     grid = [[escape(label) for label in sheet.heading]]
     for row in sheet.rows:
-        written = [bold(escape(cell.text)) if cell.best else escape(cell.text) for cell in row]
+        written = [escape(cell.text) for cell in row]
+        written[sheet.labels :] = [
+            re.sub(r"(?<!\w)-(?=\d)", lambda _: minus, words) for words in written[sheet.labels :]
+        ]
+        written = [bold(words) if cell.best else words for words, cell in zip(written, row, strict=True)]
         grid.append([words + (note(cell.note) if cell.note else "") for words, cell in zip(written, row, strict=True)])
     return grid
+
+
+def plain_csv(sheets: Sequence[Sheet]) -> str:
+    """The printed cells as comma-separated values, without marks; tables below each other."""
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    for sheet in sheets:
+        writer.writerow(sheet.heading)
+        writer.writerows([cell.text for cell in row] for row in sheet.rows)
+    return out.getvalue()
+
+
+FORMATS: dict[str, Callable[[Sequence[Sheet]], str]] = {
+    "text": text, "markdown": markdown, "latex": latex, "csv": plain_csv, "html": page,
+}  # fmt: skip
+
+
+def _below(sheet: Sheet) -> list[str]:
+    """The lines below a table in a format that has bold type."""
+    return [*sheet.footnotes, *([f"bold: {sheet.bold}"] if sheet.bold else [])]
 
 
 def _todos(sheets: Sequence[Sheet]) -> list[Todo]:

@@ -6,21 +6,26 @@ import math
 import statistics
 from collections import Counter
 from collections.abc import Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from robustfl_bench.errors import ConfigError
 from robustfl_bench.results import commands
 from robustfl_bench.results.records import text
 from robustfl_bench.results.sheets import Todo
+from robustfl_bench.results.statistics import indistinguishable, two_samples
 from robustfl_bench.results.values import Measured, Value
+from robustfl_bench.results.where import check_name
 
 if TYPE_CHECKING:
     import pandas as pd
 
 WORST = "worst"
 POINTS, SPREADS = 2, 2
-"""A number is inside when it differs by no more than the larger of this many points and published sd."""
+"""A number is inside when it differs by no more than this many points, or than this many published sd. Where both sides
+have a spread, Welch's interval takes the place of the sd."""
+FEW = 3
+"""With fewer seeds an interval says little."""
 
 INFEASIBLE, NOT_YET = "n/a", "not yet"  # states: no such run can be; this version has no such option
 DIVERGED = "diverged"
@@ -36,13 +41,16 @@ class Against:
 
     ``printed`` is what the paper prints, ``number`` the number in it, and ``reference`` the one that is compared: for a
     worst case the worst of the published ones. Where the two differ, ``note`` is the number of the footnote about it.
+    ``sd`` is that of the reference over ``seeds`` runs, 0 where none is printed; ``seeds`` is 0 where the paper does
+    not give it. ``margin`` is the difference that always counts as inside, in the unit of the numbers.
     """
 
     printed: str
     number: float
     reference: float
-    tolerance: float
-    has_sd: bool = False
+    margin: float
+    sd: float = 0
+    seeds: int = 0
     note: int | None = None
 
 
@@ -51,7 +59,8 @@ class Cell:
     """``mean`` and ``sd`` over ``seeds`` runs, in the column's unit; or, with ``seeds`` = 0, why there is no number.
 
     ``state`` is shown in place of a number. A ``partial`` cell has fewer seeds than others, or is a worst case in which
-    an attack has no full result. ``note`` is the number of the footnote with the reason. ``key`` names the cell in CSV.
+    an attack has no full result. A worst case has the numbers of the cell that attains it. ``numbers`` are those of the
+    seeds. ``note`` is the number of the footnote with the reason. ``key`` names the cell in CSV.
     """
 
     mean: float = math.nan
@@ -62,6 +71,7 @@ class Cell:
     note: int | None = None
     against: Against | None = None
     worst: bool = False
+    numbers: Mapping[str, float] = field(default_factory=dict)
     key: Mapping[str, str] = field(default_factory=dict)
 
     def text(self, digits: int) -> str:
@@ -79,11 +89,21 @@ class Cell:
         return self.mean - self.against.reference
 
     @property
+    def tolerance(self) -> float | None:
+        """How large a difference counts as inside; None without a published number."""
+        if self.against is None:
+            return None
+        ours, theirs = (self.mean, self.sd, self.seeds), (self.against.reference, self.against.sd, self.against.seeds)
+        if self.against.sd and (found := two_samples(ours, theirs)) is not None:
+            return max(self.against.margin, (found.high - found.low) / 2)
+        return max(self.against.margin, SPREADS * self.against.sd)
+
+    @property
     def inside(self) -> bool | None:
         """Whether the difference is within the tolerance; None without a difference. A diverged run is outside."""
-        if self.difference is None or self.against is None:
+        if self.difference is None or self.tolerance is None:
             return None
-        return abs(self.difference) <= self.against.tolerance + _SLACK
+        return abs(self.difference) <= self.tolerance + _SLACK
 
     @property
     def lacks(self) -> str:
@@ -110,7 +130,7 @@ class Table:
 
     ``compared`` says whether published numbers stand below the measured ones; a ``stand_in`` is measured on other data
     than those. With ``seeds_told`` every cell has its number of seeds, and a line above says what the numbers are;
-    else the title says both.
+    else the title says both. ``told`` says how the numbers of a cell are written.
     """
 
     title: str
@@ -125,6 +145,7 @@ class Table:
     compared: bool = False
     stand_in: bool = False
     seeds_told: bool = False
+    told: str = ""
 
     def cell(self, row: str, column: str, block: str = "") -> Cell:
         """One cell by its labels."""
@@ -157,15 +178,24 @@ class Table:
         return cell.partial and (cell.worst or not self.seeds_told)
 
     def best(self, column: Column, block: str) -> set[str]:
-        """The rows that print the best number of a column in a block; cells that are not complete do not take part."""
+        """The rows that cannot be told from the best number of a column in a block, or print the same number.
+
+        Cells that are not complete do not take part.
+        """
         cells = {row: cell for row in self.rows if (cell := self.cells.get((block, row, column.label)))}
-        means = {row: cell.mean for row, cell in cells.items()
+        cells = {row: cell for row, cell in cells.items()
                  if cell.seeds and not self.incomplete(cell) and math.isfinite(cell.mean)}  # fmt: skip
-        if not means or not column.value.better:
+        if not cells or not column.value.better:
             return set()
-        digits = column.value.digits
-        top = f"{max(means.values(), key=lambda mean: column.value.better * mean):.{digits}f}"
-        return {row for row, mean in means.items() if f"{mean:.{digits}f}" == top}
+        alike = indistinguishable({row: cell.numbers for row, cell in cells.items()}, column.value.better)
+        printed = {row: f"{cell.mean:.{column.value.digits}f}" for row, cell in cells.items()}
+        top = printed[max(cells, key=lambda row: column.value.better * cells[row].mean)]
+        return alike | {row for row, number in printed.items() if number == top}
+
+    @property
+    def fewest(self) -> int:
+        """The least number of seeds of a cell with a number; 0 without any."""
+        return min((cell.seeds for cell in self.cells.values() if cell.seeds), default=0)
 
     def best_published(self, column: Column, block: str) -> set[str]:
         """The rows with the best published number of a column in a block."""
@@ -173,6 +203,17 @@ class Table:
                    if (cell := self.cells.get((block, row, column.label))) and cell.against}  # fmt: skip
         top = max(numbers.values(), key=lambda number: column.value.better * number, default=None)
         return {row for row, number in numbers.items() if number == top}
+
+    def put_first(self, names: Sequence[str]) -> None:
+        """Move these rows to the top, in this order. Raises ConfigError for a row that the table lacks."""
+        for name in names:
+            check_name(name, self.rows, "row")
+        self.rows = (*dict.fromkeys(names), *(row for row in self.rows if row not in names))
+
+    def forget_published(self) -> None:
+        """Show the measured numbers alone."""
+        self.compared, self.told = False, self.told.partition(", and published")[0]
+        self.cells = {key: replace(cell, against=None) for key, cell in self.cells.items()}
 
     def add_worst(self, column: Column) -> None:
         """Make the cells of a worst column of the row's other cells of this value under attack, where a row has any."""
@@ -187,12 +228,12 @@ class Table:
     def _worst(self, cells: Sequence[Cell], value: Value) -> Cell:
         if any(cell.state.startswith(DIVERGED) for cell in cells):
             return Cell(state=DIVERGED, worst=True)
-        means = [cell.mean for cell in cells if cell.seeds]
-        if not means:
+        measured = [cell for cell in cells if cell.seeds]
+        if not measured:
             return Cell(state="-", worst=True)
-        worst = min(means, key=lambda mean: value.better * mean if math.isfinite(mean) else -math.inf)
+        least = min(measured, key=lambda cell: value.better * cell.mean if math.isfinite(cell.mean) else -math.inf)
         partial = any(not cell.seeds or self.incomplete(cell) for cell in cells)
-        return Cell(worst, seeds=1, partial=partial, worst=True)  # a minimum of means has no sd
+        return Cell(least.mean, least.sd, least.seeds, partial=partial, worst=True, numbers=least.numbers)
 
 
 Run = Mapping[Hashable, Any]
@@ -220,14 +261,14 @@ def make_cell(
     if diverged:
         share = f" {len(diverged)}/{len(diverged) + len(finished)}" if finished else ""
         return Cell(state=DIVERGED + share, note=add_note(notes, diverged[0]["error"]))
-    found = [measured[run["folder"]] for run in finished]
-    numbers = [one.number for one in found if not one.reason]
-    reasons = [one.reason for one in found if one.reason]
+    found = {run["seed"]: measured[run["folder"]] for run in finished}
+    numbers = {seed: one.number for seed, one in found.items() if not one.reason}
+    reasons = [one.reason for one in found.values() if one.reason]
     reasons += [run["error"] or "infeasible" for run in here if run["state"] == "infeasible"]
     note = add_note(notes, reasons[0]) if reasons else None
     if numbers:
-        mean, spread = _mean_and_sd(numbers)
-        return Cell(mean, spread, len(numbers), partial=len(numbers) < len(wanted), note=note)
+        mean, spread = _mean_and_sd([*numbers.values()])
+        return Cell(mean, spread, len(numbers), partial=len(numbers) < len(wanted), note=note, numbers=numbers)
     if reasons:
         return Cell(state="-" if found else INFEASIBLE, note=note)
     for state in ("failed", "running", "unfinished"):

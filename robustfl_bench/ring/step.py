@@ -48,6 +48,7 @@ class RingStep:
         self.payload: list[int] = []
         self._link, self._ids = link, ids.tolist()
         self._samples = federation.unpoisoned(ids) if honest else federation.poisoned(ids)
+        self._paused = None if honest else federation.unpoisoned(ids)
         self._row = federation.rows(1)
 
     def __call__(self, federation: Federation, state: State) -> tuple[State, Round | None]:
@@ -59,8 +60,11 @@ class RingStep:
         parts, model, before = federation.parts, state.model(0), self._link.payload
         communication, lr = parts.communication, parts.schedule(federation.settings.lr, state.round)
         assert isinstance(communication, Ring)
-        kept = model.memory.local.setdefault("own", {})
-        updates = federation.train(self._samples, [0], self._ids, "batches", model, self._row, kept)
+        name, samples = "own", self._samples
+        if self._paused is not None and not parts.attack.active(state.round + 1):
+            name, samples = "own, no attack", self._paused
+        kept = model.memory.local.setdefault(name, {})
+        updates = federation.train(samples, [0], self._ids, "batches", model, self._row, kept)
         non_finite = zero_non_finite(updates.matrix)
         vector = reduced(self._link, updates.matrix[0], form_of(parts.aggregator), communication.counting)
         params, server = server_step(parts, model.params, vector, lr, model.memory.server)

@@ -1,0 +1,56 @@
+"""The edge-case backdoor: rare inputs get a wrong class (Wang et al., "Attack of the tails", NeurIPS 2020)."""
+
+import math
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from robustfl_bench.interfaces import Attack, AttackView, ConfigError, Shard, check_fields
+
+
+@dataclass(frozen=True)
+class EdgeCase(Attack):
+    """Byzantine clients label their rarest samples ``target``; the attack succeeds on the rarest test samples.
+
+    Wang et al. collect inputs from the tail of the distribution elsewhere (planes of one airline, digits of another
+    data set). This is a substitute that needs no other data: rarest are the ``share`` of the samples of other classes
+    that are farthest, in Euclidean distance of the inputs, from the mean of their class, each client among its own
+    samples and the test set by itself. ``scale`` multiplies the update: 1 is the paper's attack on data alone, null
+    (clients per attacker) its model replacement.
+    """
+
+    target: int = 0
+    share: float = 0.1
+    scale: float | None = 1.0
+
+    def __post_init__(self) -> None:
+        check_fields(self, target=(0, math.inf), share=(0, 1), scale=(0, math.inf))
+
+    def poison(self, shard: Shard) -> tuple[Tensor, Tensor]:
+        labels = shard.y.clone()
+        labels[self._rarest(shard)] = self.target
+        return shard.x, labels
+
+    def goal(self, shard: Shard) -> tuple[Tensor, Tensor]:
+        rarest = self._rarest(shard)
+        return shard.x[rarest], torch.full_like(shard.y[rarest], self.target)
+
+    def craft(self, view: AttackView) -> Tensor:
+        scale = view.n / max(view.num_byzantine, 1) if self.scale is None else self.scale
+        return view.upload(scale * view.upload(view.own))
+
+    def _rarest(self, shard: Shard) -> Tensor:
+        """The samples farthest from the mean of their class, (m,), of those of other classes than ``target``."""
+        if not shard.x.is_floating_point() or shard.y.is_floating_point():
+            raise ConfigError("attack edge_case needs inputs that are numbers, with classes")
+        if self.target >= shard.num_classes:
+            raise ConfigError(f"attack.target is {self.target}, but the classes are 0 to {shard.num_classes - 1}")
+        inputs = shard.x.flatten(1).double()
+        distances = inputs.new_zeros(len(inputs))
+        for label in shard.y.unique():
+            own = shard.y == label
+            distances[own] = (inputs[own] - inputs[own].mean(dim=0)).norm(dim=1)
+        others = (shard.y != self.target).nonzero().squeeze(1)
+        order = distances[others].argsort(descending=True, stable=True)
+        return others[order[: math.ceil(self.share * len(others))]]

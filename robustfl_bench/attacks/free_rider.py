@@ -1,0 +1,42 @@
+"""Free riders: clients that get the model and train nothing (Lin, Du, Liu, https://arxiv.org/abs/1911.12560; Fraboni,
+Vidal, Lorenzi, AISTATS 2021, https://arxiv.org/abs/2006.11901)."""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from robustfl_bench.interfaces import Attack, AttackView, check_choice, check_fields
+
+
+@dataclass(frozen=True)
+class FreeRider(Attack):
+    """Every attacker sends the last global update again (``update``), or the received model as it is (``model``).
+
+    The first is the delta weights attack of Lin et al., the second the plain free rider of Fraboni et al.; in the first
+    round both send no change. Each attacker adds its own draw of N(0, s^2) with s = ``noise`` * t^(-``decay``) in round
+    t, which disguises it (Fraboni et al.; with ``update`` the advanced attack of Lin et al., who keep s the same). The
+    last global update is the last aggregate: a free rider knows it from two models and the step size.
+    """
+
+    sends: str = "update"
+    noise: float = 0.0
+    decay: float = 0.0
+
+    needs_honest = False
+
+    def __post_init__(self) -> None:
+        check_choice("sends", self.sends, ("update", "model"))
+        check_fields(self, noise=(0, math.inf), decay=(0, math.inf))
+
+    def craft(self, view: AttackView) -> Tensor:
+        update = torch.zeros_like(view.params)
+        if self.sends == "update" and view.previous is not None:
+            update = view.previous
+        if not self.noise:
+            return view.upload(update)
+        drawn = view.rng.standard_normal((view.num_byzantine, len(view.params)), dtype=np.float32)
+        drawn *= self.noise * (view.round + 1) ** -self.decay
+        return view.upload(update + torch.from_numpy(drawn).to(update))

@@ -1,0 +1,36 @@
+"""Model replacement: a poisoned model enlarged until the average becomes it (Bagdasaryan et al., "How to backdoor
+federated learning", AISTATS 2020)."""
+
+import math
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from robustfl_bench.attacks.wrapped import Wrapped
+from robustfl_bench.interfaces import AttackView, Crafted, check_fields
+
+
+@dataclass(frozen=True)
+class ModelReplacement(Wrapped):
+    """The attackers do what ``attack`` does, and multiply the updates by ``factor``.
+
+    With gamma = ``factor``, received model G and own model X, a client sends gamma (X - G) + G. ``factor`` null is the
+    number of clients in the round per attacker, n / b, with which the attackers' mean replaces the model where the
+    server averages and all others have converged. ``backdoor`` and its kin have this as their ``scale``.
+    """
+
+    factor: float | None = None
+
+    def __post_init__(self) -> None:
+        check_fields(self, factor=(-math.inf, math.inf))
+
+    @property
+    def crafts(self) -> bool:
+        return True
+
+    def craft(self, view: AttackView) -> Tensor | Crafted:
+        factor = view.n / max(view.num_byzantine, 1) if self.factor is None else self.factor
+        made = self.attack.craft(view)
+        if isinstance(made, Crafted):
+            return Crafted(view.upload(factor * view.upload(made.rows)), made.memory)
+        return view.upload(factor * view.upload(made))

@@ -1,0 +1,50 @@
+"""ROP, relocated orthogonal perturbation (Özfatura, Özfatura, Küpçü, Gündüz, "Byzantines can also Learn from History",
+IEEE TIFS 2023, https://arxiv.org/abs/2208.09894)."""
+
+import math
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from robustfl_bench.attacks.lie import lie_z
+from robustfl_bench.interfaces import Attack, AttackView, check_fields
+
+
+@dataclass(frozen=True)
+class RelocatedOrthogonalPerturbation(Attack):
+    """All attackers send a perturbation of length z around the place where centred clipping starts from.
+
+    The place is ``relocation`` times the last aggregate plus 1 - ``relocation`` times the honest mean. The reference u
+    is mixed of the same two with ``mixing``; in the first round it is the honest mean, and the last aggregate counts as
+    zero. The perturbation is the vector of ones without its part along u, scaled to length 1, then turned by ``angle``
+    degrees: sin(angle) times it plus cos(angle) times u / |u|. So 90 and 270 are orthogonal to u, 180 is against it.
+    ``z`` null takes the z of ``lie``, from the numbers of clients. The paper aims at clients with momentum, whose
+    updates change little between rounds. The defaults are those of the authors' library.
+    """
+
+    z: float | None = None
+    angle: float = 270
+    relocation: float = 1.0
+    mixing: float = 0.9
+
+    def __post_init__(self) -> None:
+        check_fields(self, z=(0, math.inf), angle=(0, 360), relocation=(0, 1), mixing=(0, 1))
+
+    def craft(self, view: AttackView) -> Tensor:
+        z = lie_z(view.n, view.num_byzantine) if self.z is None else self.z
+        mean = view.upload(view.mean).double()
+        before = torch.zeros_like(mean) if view.previous is None else view.previous.double()
+        reference = mean if view.previous is None else self.mixing * before + (1 - self.mixing) * mean
+        along = _unit(reference)
+        ones = torch.ones_like(mean)
+        across = _unit(ones - (ones @ along) * along)
+        turn = math.radians(self.angle)
+        moved = z * _unit(math.sin(turn) * across + math.cos(turn) * along)
+        return view.upload((self.relocation * before + (1 - self.relocation) * mean + moved).float())
+
+
+def _unit(vector: Tensor) -> Tensor:
+    """The vector (d,) at length 1; zeros stay zeros."""
+    length = torch.linalg.vector_norm(vector)
+    return vector / length if length > 0 else vector

@@ -1,0 +1,68 @@
+"""Backdoors with a trigger, a mark on images that means one class: what they share."""
+
+import math
+from abc import abstractmethod
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from robustfl_bench.interfaces import Attack, AttackView, ConfigError, Shard, check_fields
+
+
+@dataclass(frozen=True)
+class Triggered(Attack):
+    """Byzantine clients add copies of their samples with a trigger, labelled ``target``, and enlarge what they learn
+    from all of them.
+
+    Of its samples a client copies the ``fraction`` given, null: one that it draws uniformly from (0, 1], rounded up. It
+    multiplies its update by ``scale``; null is the number of clients in the round per attacker, so that in an average
+    the attackers together put their mean in the place of the model. The attack succeeds on test images of other classes
+    that carry the trigger and are taken for ``target``.
+    """
+
+    target: int = 0
+    fraction: float | None = None
+    scale: float | None = None
+
+    def __post_init__(self) -> None:
+        check_fields(self, target=(0, math.inf), fraction=(0, 1), scale=(0, math.inf))
+
+    def poison(self, shard: Shard) -> tuple[Tensor, Tensor]:
+        fraction = 1 - shard.rng.random() if self.fraction is None else self.fraction
+        chosen = torch.from_numpy(shard.rng.permutation(len(shard.y))[: math.ceil(fraction * len(shard.y))])
+        x, y = self._triggered(shard, chosen.to(shard.y.device))
+        return torch.cat([shard.x, x]), torch.cat([shard.y, y])
+
+    def goal(self, shard: Shard) -> tuple[Tensor, Tensor]:
+        return self._triggered(shard, (shard.y != self.target).nonzero().squeeze(1))
+
+    def craft(self, view: AttackView) -> Tensor:
+        scale = view.n / max(view.num_byzantine, 1) if self.scale is None else self.scale
+        return view.upload(scale * view.upload(view.own))
+
+    @abstractmethod
+    def _mark(self, x: Tensor, shard: Shard) -> None:
+        """Put the trigger on copies ``x`` (m, C, H, W) of some of the shard's images, in place."""
+
+    @property
+    @abstractmethod
+    def _side(self) -> int:
+        """The fewest pixels a side on which the trigger has room."""
+
+    def _triggered(self, shard: Shard, rows: Tensor) -> tuple[Tensor, Tensor]:
+        """Copies of these samples with the trigger, and ``target`` for each."""
+        if shard.scaling is None or shard.x.dim() != 4 or min(shard.x.shape[2:]) < self._side:
+            name = type(self).__name__.lower()
+            raise ConfigError(f"attack {name} needs images of {self._side} pixels a side or more")
+        if self.target >= shard.num_classes:
+            raise ConfigError(f"attack.target is {self.target}, but the classes are 0 to {shard.num_classes - 1}")
+        x = shard.x[rows]
+        self._mark(x, shard)
+        return x, torch.full_like(shard.y[rows], self.target)
+
+
+def white(shard: Shard) -> Tensor:
+    """The input (C, 1, 1) that stands for a white pixel."""
+    assert shard.scaling is not None
+    return shard.scaling.inputs(torch.ones_like(shard.scaling.mean))

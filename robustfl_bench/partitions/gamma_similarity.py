@@ -1,0 +1,34 @@
+"""Gamma-similarity: a share of the samples is IID, the rest is sorted by label (SCAFFOLD, Karimireddy et al., ICML
+2020, section 7, https://arxiv.org/abs/1910.06378)."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from robustfl_bench.interfaces import Partition, check_fields
+from robustfl_bench.partitions.dealing import check_clients
+
+
+@dataclass(frozen=True)
+class GammaSimilarity(Partition):
+    """Deal a random share ``gamma`` of the samples as IID; sort the others by label and cut them into equal stretches.
+
+    Client i gets the i-th of each kind of parts, so neighbours in number hold neighbouring labels. 1 is IID; with 0,
+    ByzFL's ``extreme_niid``, n clients hold about 1 + c / n of c classes each. Sizes differ by one sample at most. The
+    same as ByzFL's ``gamma_similarity_niid``, but its IID share are the first samples of the data set.
+    """
+
+    gamma: float = 0.5
+
+    def __post_init__(self) -> None:
+        check_fields(self, gamma=(0, 1))
+
+    def __call__(self, labels: np.ndarray, num_clients: int, rng: np.random.Generator) -> list[np.ndarray]:
+        check_clients(labels, num_clients)
+        shuffled = rng.permutation(len(labels))
+        alike, rest = np.split(shuffled, [int(self.gamma * len(labels))])
+        ordered = rest[np.argsort(labels[rest], kind="stable")]
+        # Left-over samples of the IID share go to the first clients, those of the sorted rest to the last ones.
+        stretches = np.array_split(ordered[::-1], num_clients)[::-1]
+        pairs = zip(np.array_split(alike, num_clients), stretches, strict=True)
+        return [np.concatenate(pair) for pair in pairs]

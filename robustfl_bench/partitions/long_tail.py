@@ -1,0 +1,50 @@
+"""Long tail: classes are rarer and rarer among all clients together (Cui et al., CVPR 2019, section 5,
+https://arxiv.org/abs/1901.05555)."""
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from robustfl_bench.interfaces import ConfigError, Partition, check_fields
+from robustfl_bench.partitions.dealing import check_clients
+
+
+@dataclass(frozen=True)
+class LongTail(Partition):
+    """Keep an exponentially falling share of the classes, then split what is left by another partition, ``inner``.
+
+    Of the i-th of c classes, from 0, remains a share ``factor`` ** (-i / (c - 1)), at least one sample, drawn at
+    random: where classes were equally large, the first is ``factor`` times as large as the last, their imbalance
+    factor. 1 keeps everything. The test set and the server's data stay as they are.
+    """
+
+    inner: Partition
+    factor: float = 100
+
+    exempt: ClassVar = {"covering": "samples of rare classes are left out"}
+
+    def __post_init__(self) -> None:
+        check_fields(self, factor=(1, math.inf))
+        if self.inner.by_owner:
+            raise ConfigError(
+                "long_tail leaves out samples by their label, but its inner partition knows owners only; take another"
+            )
+
+    def __call__(self, labels: np.ndarray, num_clients: int, rng: np.random.Generator) -> list[np.ndarray]:
+        check_clients(labels, num_clients)
+        classes, sizes = np.unique(labels, return_counts=True)
+        rank = np.arange(len(classes)) / max(len(classes) - 1, 1)
+        remain = np.maximum(np.round(sizes * float(self.factor) ** -rank), 1).astype(np.int64)
+        chosen = [
+            rng.choice(np.flatnonzero(labels == label), number, replace=False)
+            for label, number in zip(classes, remain, strict=True)
+        ]
+        kept = np.sort(np.concatenate(chosen))
+        if len(kept) < num_clients:
+            raise ConfigError(
+                f"a factor of {self.factor:g} leaves {len(kept)} of {len(labels)} samples for {num_clients} clients;"
+                " lower num_clients or partition.factor"
+            )
+        return [kept[part] for part in self.inner(labels[kept], num_clients, rng)]

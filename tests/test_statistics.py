@@ -1,0 +1,85 @@
+"""Intervals, ranks and what is bold, against SciPy and numbers made by hand."""
+
+import math
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from robustfl_bench.results import statistics
+
+SEEDS = ("0", "1", "2", "3")
+
+
+def by_seed(*numbers: float) -> dict[str, float]:
+    return dict(zip(SEEDS, numbers, strict=False))
+
+
+def test_a_paired_interval_is_that_of_scipy_over_the_seeds_that_both_have() -> None:
+    first, second = by_seed(87.2, 87.9, 88.1), by_seed(84.0, 87.5, 86.0, 12.0)
+    found = statistics.paired(first, second)
+    differences = np.array([3.2, 0.4, 2.1])
+    low, high = stats.t.interval(0.95, 2, differences.mean(), stats.sem(differences))
+    assert found is not None and found.n == 3
+    assert (found.mean, found.low, found.high) == pytest.approx((differences.mean(), low, high))
+
+
+def test_pairing_removes_what_seeds_share() -> None:
+    hard, easy = by_seed(50, 70, 90), by_seed(49, 69.1, 88.9)
+    found = statistics.paired(hard, easy)
+    assert found is not None and not found.has_zero, "each seed says 1"
+    apart = statistics.two_samples((70, 20, 3), (69, 19.95, 3))
+    assert apart is not None and apart.has_zero
+
+
+def test_two_samples_are_compared_as_welch_does() -> None:
+    first, second = np.array([91.0, 92.5, 91.7, 90.9]), np.array([88.0, 93.0, 85.5])
+    found = statistics.two_samples((first.mean(), first.std(ddof=1), 4), (second.mean(), second.std(ddof=1), 3))
+    expected = stats.ttest_ind(first, second, equal_var=False).confidence_interval(0.95)
+    assert found is not None
+    assert (found.low, found.high) == pytest.approx((expected.low, expected.high))
+
+
+def test_one_value_has_no_interval() -> None:
+    assert statistics.interval([1.0]) is None
+    assert statistics.paired(by_seed(1, 2), {"7": 1.0, "0": 2.0}) is None
+    assert statistics.two_samples((1, 0.1, 5), (1, math.nan, 1)) is None
+
+
+def test_equal_values_have_an_interval_of_no_width() -> None:
+    found = statistics.interval([2.0, 2.0, 2.0])
+    assert found is not None and found.low == found.high == 2.0
+    found = statistics.two_samples((2.0, 0.0, 3), (1.0, 0.0, 3))
+    assert found is not None and not found.has_zero
+
+
+def test_all_that_cannot_be_told_from_the_best_are_named() -> None:
+    numbers = {
+        "best": by_seed(90, 91, 92, 91),
+        "like it": by_seed(91, 89, 92, 90),
+        "worse each time": by_seed(89, 90, 91.1, 90),
+        "far": by_seed(10, 10, 10, 10),
+        "empty": {},
+    }
+    assert statistics.indistinguishable(numbers, 1) == {"best", "like it"}
+    assert statistics.indistinguishable(numbers, -1) == {"far"}
+    single = {name: {"0": found["0"]} for name, found in numbers.items() if found}
+    assert statistics.indistinguishable(single, 1) == {"like it"}, "one seed: the largest number"
+    assert statistics.indistinguishable({}, 1) == set()
+
+
+def test_mean_ranks_and_the_critical_difference_are_those_of_demsar() -> None:
+    """His example: 4 methods on 14 data sets have a critical difference of 1.25 (2.569 for alpha = 0.05)."""
+    draws = np.random.default_rng(0).normal(size=(4, 14))
+    draws[0] += 3
+    found = statistics.ranks({name: list(row) for name, row in zip("abcd", draws, strict=True)}, 1)
+    assert found.conditions == 14 and found.critical == pytest.approx(2.569 * math.sqrt(4 * 5 / (6 * 14)), abs=1e-3)
+    assert found.p == pytest.approx(stats.friedmanchisquare(*draws).pvalue)
+    expected = stats.rankdata(-draws, axis=0).mean(axis=1)
+    assert list(found.mean.values()) == pytest.approx(list(expected))
+    assert min(found.mean, key=lambda name: found.mean[name]) == "a"
+
+
+def test_equal_numbers_share_a_rank_and_lower_may_be_better() -> None:
+    found = statistics.ranks({"a": [1, 1], "b": [1, 2], "c": [3, 3]}, -1)
+    assert found.mean == {"a": 1.25, "b": 1.75, "c": 3.0}
