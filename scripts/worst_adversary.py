@@ -94,6 +94,7 @@ def attacks() -> Iterator[tuple[str, float | None, Attack]]:
     """Name, strength and attack of every run of a rule."""
     yield "none", None, NoAttack()
     yield "worst", None, Worst()
+    yield "worst_ahead_3", None, Worst(ahead=3)
     for place, entry in enumerate(ENTRIES):
         for strength in entry.strengths:
             yield entry.name, strength, Fixed(place, strength)
@@ -174,16 +175,16 @@ def table(path: Path, seeds: list[str]) -> None:
     for row in (row for row in lines(path) if row["seed"] in seeds):
         cells[row["rule"], row["attack"], row["strength"]].append(row)
     print(
-        "| rule | seeds | no attack | worst | most harmful single attack | its accuracy | beat worst by > 1 point"
-        " | help by > 1 point | worst sent most | attack s/round | honest s/round |"
+        "| rule | seeds | no attack | worst | worst, ahead=3 | most harmful single attack | its accuracy"
+        " | beat worst by > 1 point | help by > 1 point | worst sent most | attack s/round | honest s/round |"
     )
-    print("|---|---|---|---|---|---|---|---|---|---|---|")
+    print("|---|---|---|---|---|---|---|---|---|---|---|---|")
     for rule in dict.fromkeys(rule for rule, _, _ in cells):
-        calm, worst = cells[rule, "none", ""], cells[rule, "worst", ""]
+        calm, worst, ahead = (cells[rule, name, ""] for name in ("none", "worst", "worst_ahead_3"))
         singles = {
             f"{name} {strength}": accuracy(cell)
             for (of, name, strength), cell in cells.items()
-            if of == rule and name not in ("none", "worst") and len(cell) == len(worst)
+            if of == rule and strength and len(cell) == len(worst)
         }
         best = min(singles, key=lambda name: singles[name])
         beaten = sum(found < accuracy(worst) - POINT for found in singles.values())
@@ -193,7 +194,8 @@ def table(path: Path, seeds: list[str]) -> None:
             sent.update({name: int(times) for name, times in (word.split(":") for word in row["sent"].split())})
         flag = "attackers help" if accuracy(worst) > accuracy(calm) + POINT else ""
         print(
-            f"| {rule} | {len(worst)} | {accuracy(calm):.1%} | {accuracy(worst):.1%} {flag}| {best} |"
+            f"| {rule} | {len(worst)} | {accuracy(calm):.1%} | {accuracy(worst):.1%} {flag}|"
+            f" {format(accuracy(ahead), '.1%') if ahead else ''} | {best} |"
             f" {singles[best]:.1%} | {beaten} of {len(singles)} | {helping} |"
             f" {', '.join(f'{name} {times}' for name, times in sent.most_common(3))} |"
             f" {average(worst, 'attack_seconds'):.3f} | {average(calm, 'round_seconds'):.4f} |"

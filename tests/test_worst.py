@@ -51,7 +51,7 @@ def test_what_is_sent_does_at_least_the_harm_of_every_entry_at_every_strength(ki
     calm = view.aggregate(view.mean).vector
 
     def done(rows: Tensor) -> float:
-        return harm(view, kind, view.aggregate(rows).vector, calm, ahead=3)[0]
+        return harm(view, kind, view.aggregate(rows).vector, calm)[0]
 
     crafted = Worst(kind).craft(view)
     scene = Scene(view)
@@ -76,7 +76,7 @@ def test_the_line_search_goes_between_the_strengths_of_the_ladder(monkeypatch: p
     monkeypatch.setattr("robustfl_bench.attacks.worst.ENTRIES", (line,))
     view = replace(example_view(d=1), aggregate=lambda rows: Aggregate(rows), after=lambda vector: vector)
     view = replace(view, params=torch.zeros(1), assess=lambda params: (-((float(params) - 6.5) ** 2), None))
-    crafted = Worst(ahead=1).craft(view)
+    crafted = Worst().craft(view)
     assert crafted.notes["strength"] == pytest.approx(4 * 2**0.5)  # of 2, 8 and then 4 * sqrt(2), 8 * sqrt(2)... 6.5
 
 
@@ -220,7 +220,7 @@ def test_the_script_prints_what_was_measured(tmp_path: Path, capsys: Any) -> Non
             writer.writerow(known | {"sent": "ipm:2" if name == "worst" else ""})
     worst_adversary.main(["table", "--csv", str(path)])
     line = capsys.readouterr().out.splitlines()[-1]
-    assert "| median | 1 | 60.0% | 20.0% | ipm 1 | 10.0% | 1 of 2 | 1 | ipm 2 |" in line
+    assert "| median | 1 | 60.0% | 20.0% |  | ipm 1 | 10.0% | 1 of 2 | 1 | ipm 2 |" in line
 
 
 def test_a_fixed_attack_of_the_script_sends_its_entry() -> None:

@@ -25,16 +25,16 @@ class Worst(Attack):
     and, unless ``harm`` is slope or distance, as many evaluations of the model on 1024 honest samples.
 
     ``harm`` is what they maximise, see ``harm.harm``. The default, error, is the share of the honest clients' samples
-    that the model gets wrong after the step. What a step does to the error is small; so they look ``ahead`` rounds
-    ahead, as if the step were taken so often, which costs nothing. Attacks that only poison data are not in the list,
-    as the attackers cannot train in the middle of a round on data that they poison for it.
+    that the model gets wrong after the step, taken ``ahead`` times. The search is greedy, and greed does not always do
+    the most harm over a run: results/worst says where not. Attacks that only poison data are not in the list, as the
+    attackers cannot train in the middle of a round on data that they poison for it.
 
     ``attack_choice`` in metrics.csv is the place in the list of the attack that was sent, from 0, and -1 where no
     attack of the list works; ``attack_strength`` is its strength and ``attack_harm`` its harm.
     """
 
     harm: str = "error"
-    ahead: int = 3
+    ahead: int = 1
 
     reports = ("choice", "strength", "harm")
 
