@@ -13,7 +13,9 @@ from robustfl_bench.updates import Aggregate, Updates
 
 @dataclass(frozen=True)
 class ByGars(Aggregator):
-    """``sum_i q_i g_i`` with weights q, of either sign and any sum, learnt anew every round (BOBA's form).
+    """Sum of the updates, with weights of either sign that lower the loss on the server's data.
+
+    It is ``sum_i q_i g_i``; the weights q have any sum and are learnt anew every round (BOBA's form).
 
     Each of ``inner_steps`` times, the model takes the step that q means, and q_i grows by ``inner_lr`` times the inner
     product of g_i with the server's gradient there. q starts at ``zero`` (BOBA) or ``uniform`` (1 / n).
@@ -44,7 +46,7 @@ class ByGars(Aggregator):
         check_choice("normalize", self.normalize, ("cosine", "updates", "products", "none"))
         check_flags(self, "chain_rule")
 
-    def __call__(self, updates: Updates, server: ServerView) -> Aggregate:
+    def aggregate(self, updates: Updates, server: ServerView) -> Aggregate:
         ones = torch.ones(updates.n, dtype=torch.float64, device=updates.device)
         units = ones if self.normalize == "none" else (1 / updates.norms).where(updates.norms > 0, 0)
         scales = units if self.normalize in ("cosine", "updates") else ones

@@ -1,4 +1,7 @@
-"""Mean of values brought within a number of standard deviations: ``tm_cheby`` of FL-Byzantine-Library."""
+"""Mean of values brought within a number of standard deviations (``tm_cheby`` of FL-Byzantine-Library).
+
+https://github.com/CRYPTO-KU/FL-Byzantine-Library
+"""
 
 import math
 from collections.abc import Mapping
@@ -28,7 +31,7 @@ class ChebyshevMean(Aggregator):
     def __post_init__(self) -> None:
         check_fields(self, deviations=(0, math.inf))
 
-    def __call__(self, updates: Updates, server: ServerView) -> Aggregate:
+    def aggregate(self, updates: Updates, server: ServerView) -> Aggregate:
         def reduce(block: Any) -> Any:
             values = torch.as_tensor(block).double()
             mean = values.mean(1, keepdim=True)

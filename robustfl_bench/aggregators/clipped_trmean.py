@@ -1,4 +1,7 @@
-"""Centered clipping, then a trimmed mean of what was clipped: ``cc_tm`` of FL-Byzantine-Library (Ozfatura et al.)."""
+"""Centered clipping, then a trimmed mean of what was clipped (``cc_tm`` of FL-Byzantine-Library).
+
+https://github.com/CRYPTO-KU/FL-Byzantine-Library
+"""
 
 import math
 from collections.abc import Mapping
@@ -41,7 +44,7 @@ class ClippedTrMean(Aggregator):
                 f"clipped TrMean needs n > 2f, got n={n}, f={self.num_byzantine}; lower num_byzantine_declared"
             )
 
-    def __call__(self, updates: Updates, server: ServerView) -> Aggregate:
+    def aggregate(self, updates: Updates, server: ServerView) -> Aggregate:
         self.check(updates.n)
         centre = ClippingCentre(updates, server.previous, self.radius)
         for _ in range(self.steps):

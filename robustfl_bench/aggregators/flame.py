@@ -1,6 +1,6 @@
-"""FLAME: clustering by direction, clipping to the median length, noise (Nguyen et al., USENIX Security 2022).
+"""FLAME: clusters by direction, clips to the median length, adds noise (Nguyen et al., USENIX Sec. 2022, Algorithm 1).
 
-Algorithm 1, https://www.usenix.org/conference/usenixsecurity22/presentation/nguyen
+https://www.usenix.org/conference/usenixsecurity22/presentation/nguyen
 """
 
 import math
@@ -43,7 +43,7 @@ class Flame(Aggregator):
         check_choice("compare", self.compare, ("models", "updates"))
         check_fields(self, noise=(0, math.inf))
 
-    def __call__(self, updates: Updates, server: ServerView) -> Aggregate:
+    def aggregate(self, updates: Updates, server: ServerView) -> Aggregate:
         bound = median_norm(updates.norms)
         members = torch.from_numpy(majority_cluster(1 - self._cosines(updates, server))).to(updates.device)
         weights = members * clip_factors(updates.norms, bound) / members.sum()

@@ -1,4 +1,7 @@
-"""Trimmed mean by magnitude: ``tm_abs`` of FL-Byzantine-Library (Ozfatura et al.)."""
+"""Trimmed mean by magnitude (``tm_abs`` of FL-Byzantine-Library).
+
+https://github.com/CRYPTO-KU/FL-Byzantine-Library
+"""
 
 import math
 from collections.abc import Mapping
@@ -35,7 +38,7 @@ class MagnitudeTrMean(Aggregator):
                 f"magnitude TrMean needs n > 2f, got n={n}, f={self.num_byzantine}; lower num_byzantine_declared"
             )
 
-    def __call__(self, updates: Updates, server: ServerView) -> Aggregate:
+    def aggregate(self, updates: Updates, server: ServerView) -> Aggregate:
         self.check(updates.n)
         n, f = updates.n, self.num_byzantine
 

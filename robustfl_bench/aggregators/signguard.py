@@ -23,7 +23,7 @@ SIMILARITY = ("none", "cosine", "distance")
 
 @dataclass(frozen=True)
 class SignGuard(Aggregator):
-    """Mean of the updates that pass two filters, shortened to the median of all norms.
+    """Mean of the updates whose length and signs pass a filter each, shortened to the median of all norms.
 
     Norms must lie between ``lower`` and ``upper`` times that median. Then the shares of positive, zero and negative
     numbers among a random ``fraction`` of the coordinates, each relative to the largest share, are clustered by mean
@@ -48,7 +48,7 @@ class SignGuard(Aggregator):
         check_fields(self, lower=(0, 1), upper=(1, math.inf), fraction=(1e-9, 1))
         check_choice("similarity", self.similarity, SIMILARITY)
 
-    def __call__(self, updates: Updates, server: ServerView) -> Aggregate:
+    def aggregate(self, updates: Updates, server: ServerView) -> Aggregate:
         norms = updates.norms
         middle = median_norm(norms)
         of_length = ((norms >= self.lower * middle) & (norms <= self.upper * middle)).cpu().numpy()

@@ -14,7 +14,7 @@ from functools import cached_property
 from types import NoneType
 from typing import Any, get_args
 
-from robustfl_bench.config import options
+from robustfl_bench.config import options, outside
 from robustfl_bench.config.options import CONF, HERE, Search
 from robustfl_bench.config.parts import GROUPS
 from robustfl_bench.config.resolvers import BY_ROOT, PLAIN, is_attacked
@@ -71,7 +71,7 @@ def resolve(overrides: Sequence[str], search: Search = HERE) -> Resolved:
     except RecursionError:
         raise ConfigError("settings refer to each other in a circle") from None
     resolved |= {name: _typed(name, resolved[name]) for name in SCALARS}
-    return Resolved(tuple(overrides), resolved, choices)
+    return Resolved(tuple(overrides), resolved, {group: options.label(group, name) for group, name in choices.items()})
 
 
 def sweep(overrides: Sequence[str], search: Search = HERE) -> list[tuple[str, ...]]:
@@ -129,7 +129,7 @@ def identity(config: Mapping[str, Any]) -> dict[str, Any]:
     whole number is the same with and without a decimal point. Of a file whose ``digest`` is known the ``path`` does not
     count.
     """
-    return dict(_canonical({key: value for key, value in defining(config).items() if key not in UNHASHED}))
+    return dict(canonical({key: value for key, value in defining(config).items() if key not in UNHASHED}))
 
 
 def reference(config: Mapping[str, Any]) -> dict[str, Any]:
@@ -144,13 +144,13 @@ def identify(identity: Mapping[str, Any]) -> str:
     return hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()[:8]
 
 
-def _canonical(value: Any) -> Any:
+def canonical(value: Any) -> Any:
     """A tree without nulls, in which 1.0 is 1 and numbers have twelve digits, as in the CSV that keeps them."""
     if isinstance(value, Mapping):
-        kept = {key: _canonical(item) for key, item in value.items() if key != "path" or not value.get("digest")}
+        kept = {key: canonical(item) for key, item in value.items() if key != "path" or not value.get("digest")}
         return {key: item for key, item in kept.items() if item is not None and item != {}}
     if isinstance(value, list):
-        return [_canonical(item) for item in value]
+        return [canonical(item) for item in value]
     if isinstance(value, float):
         return int(value) if value.is_integer() else float(f"{value:.12g}")
     return value
@@ -216,6 +216,8 @@ def _option(group: str, name: str, nested: tuple[tuple[str, str], ...], search: 
     options.check_several(group, chosen)
     try:
         return options.chosen(group, name, nested, search)
+    except ConfigError:
+        raise
     except (OSError, ValueError):  # also of a name that no file can have
         for one in chosen:
             _check_known(group, one, search)
@@ -223,7 +225,7 @@ def _option(group: str, name: str, nested: tuple[tuple[str, str], ...], search: 
 
 
 def _check_known(group: str, name: str, search: Search) -> None:
-    if name not in (known := options.names(group, search)):
+    if name not in (known := options.names(group, search)) and not outside.is_class(name):
         raise ConfigError(f"unknown {group} {name!r}{near(name, known)}; there are: {', '.join(known)}")
 
 

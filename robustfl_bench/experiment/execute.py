@@ -41,6 +41,15 @@ CHECKPOINT_SPACING = 50
 """From one checkpoint to the next pass at least this many times what writing it took: under 2% of the time."""
 
 
+@dataclass(frozen=True)
+class Outcome:
+    """A run that has a result: its folder, its summary, and whether the result was there before."""
+
+    folder: store.RunFolder
+    summary: Mapping[str, Any]
+    was_stored: bool
+
+
 class RunFailed(RuntimeError):
     """A run ended in an unexpected error; the traceback is in its folder (exit code 1)."""
 
@@ -53,11 +62,21 @@ def note(line: str) -> None:
 def execute(
     cfg: DictConfig, call: Call | None = None, train: "Train | None" = None, note: Callable[[str], None] = note
 ) -> float:
-    """Run the experiment, or go on with it, or print its stored result; ``train`` may do it in another way.
+    """Complete the run and print its result in one line; returns what it is tuned by, see ``tell``."""
+    made = complete(cfg, call, train, note)
+    return tell(made.folder, made.summary, "stored result" if made.was_stored else "result")
+
+
+def complete(
+    cfg: DictConfig | Mapping[str, Any],
+    call: Call | None = None,
+    train: "Train | None" = None,
+    note: Callable[[str], None] = note,
+) -> Outcome:
+    """Run the experiment, or go on with it, or find its stored result; ``train`` may do it in another way.
 
     A stored result must be of this code, these data and these files; else a line says what differs, and the run is
-    made again. ``note`` is given what is allowed but may not be meant, line by line, before the first round. Returns
-    what the run is tuned by, see ``tell``.
+    made again. ``note`` is given what is allowed but may not be meant, line by line, before the first round.
 
     Raises ConfigError, DataError, RunLocked, OSError (results folder) with nothing written, Interrupted, or RunFailed.
     """
@@ -69,7 +88,7 @@ def execute(
     for copy in folder.copies:
         note(f"{copy} and {folder.path} are both run {folder.run_id}; the latter is used, remove one of them")
     if (stored := _stored(planned, folder, note)) is not None:
-        return stored
+        return Outcome(folder, stored, was_stored=True)
     memory.check(planned)
     # Missing data and impossible partitions are errors of the call, not failures of a run: nothing is written yet.
     data = _load(planned)
@@ -78,7 +97,7 @@ def execute(
     trackers, summary = Trackers(planned, folder, note), None
     try:
         if (stored := _stored(planned, folder)) is not None:  # by another process, while this one loaded its data
-            return stored
+            return Outcome(folder, stored, was_stored=True)
         folder.begin(planned.config)
         for line in planned.settings.remarks():
             note(line)
@@ -91,7 +110,7 @@ def execute(
         folder.close()
     if ended["status"] == store.FAILED:
         raise RunFailed(f"{ended['error']} (traceback in {folder.path / 'error.txt'})")
-    return tell(folder, ended, "result")
+    return Outcome(folder, ended, was_stored=False)
 
 
 def _attempt(
@@ -141,8 +160,10 @@ def take_part(cfg: DictConfig, call: Call, train: "Train") -> None:
         train(planned, _federation(planned, data), _folder(planned, call), None)
 
 
-def _stored(planned: Plan, folder: store.RunFolder, say: Callable[[str], None] | None = None) -> float | None:
-    """Print and return the result of a run that has one and can be repeated as it is, else None.
+def _stored(
+    planned: Plan, folder: store.RunFolder, say: Callable[[str], None] | None = None
+) -> Mapping[str, Any] | None:
+    """The summary of a run that has a result and can be repeated as it is, else None.
 
     ``say`` is given the reason why a stored result is not returned, and whether it was made with other code of ours.
     """
@@ -158,7 +179,7 @@ def _stored(planned: Plan, folder: store.RunFolder, say: Callable[[str], None] |
         return None
     if (remark := provenance.remark(summary)) is not None:
         say(remark)
-    return tell(folder, summary, "stored result")
+    return summary
 
 
 def record_infeasible(error: InfeasibleError, call: Call) -> None:

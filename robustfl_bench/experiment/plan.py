@@ -8,7 +8,7 @@ from typing import Any
 from hydra.errors import InstantiationException
 from hydra.utils import instantiate
 from omegaconf import DictConfig, OmegaConf
-from omegaconf.errors import OmegaConfBaseException
+from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
 
 from robustfl_bench.config import presets, targets
 from robustfl_bench.config.parts import FOLLOWING, GROUPS, Parts
@@ -85,6 +85,8 @@ def _resolved(cfg: DictConfig) -> dict[str, Any]:
     """The config without interpolations, as plain containers."""
     try:
         config: dict[str, Any] = OmegaConf.to_container(cfg, resolve=True, throw_on_missing=True)  # type: ignore[assignment]
+    except MissingMandatoryValue as error:
+        raise targets.not_given(str(error.full_key)) from None
     except OmegaConfBaseException as error:
         raise ConfigError(" ".join(str(error).split())) from None
     return config

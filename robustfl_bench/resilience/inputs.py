@@ -56,7 +56,7 @@ class _Spy(Aggregator):
 
     seen: dict[str, Any]
 
-    def __call__(self, updates: Any, server: ServerView) -> Any:
+    def aggregate(self, updates: Any, server: ServerView) -> Any:
         from robustfl_bench.updates import Aggregate
 
         self.seen.update(updates=updates.matrix.clone(), counts=updates.counts.clone(), server=server)
