@@ -5,11 +5,13 @@ import re
 from pathlib import Path
 
 import pytest
+import yaml
 
 from robustfl_bench import cli
 from robustfl_bench.config import options, presets
 from robustfl_bench.errors import ConfigError
 from robustfl_bench.experiment.plan import InfeasibleError, plan
+from robustfl_bench.results import records
 from tests import presets as hydra
 from tests.conftest import Bench, config_of, run_folders
 
@@ -199,6 +201,15 @@ def test_an_infeasible_rule_is_known_before_the_data_are_loaded(bench: Bench, tm
 )
 def test_a_rule_may_work_on_fewer_means_than_it_asks_for_of_clients(overrides: str) -> None:
     plan(presets.resolve([*SMALL, "attack=ipm", *overrides.split()]).config)
+
+
+def test_a_chain_in_a_run_folder_is_that_of_a_table_s_cell() -> None:
+    resolved = presets.resolve(["+setting=byzfl/simulation", "+method=byzfl/trmean"])
+    steps = presets.defining(resolved.config)["pre_aggregation"]["steps"]
+    assert steps[0]["radius"] == 2.0
+    written = yaml.safe_load(yaml.safe_dump(steps))
+    assert records.leaf(written) == records.leaf(resolved.identity["pre_aggregation"]["steps"])
+    assert "2.0" not in records.leaf(written), "a number is written in one way"
 
 
 def test_a_chain_is_run_and_run_again(bench: Bench, tmp_path: Path) -> None:

@@ -20,6 +20,7 @@ NEEDS = {
     "model=cnn": ["dataset=cifar10"],
     "model=lenet": ["dataset=mnist"],
     "model=brace_cnn": ["dataset=mnist"],
+    "model=byzfl_cnn": ["dataset=mnist"],
     "model=resnet20": ["dataset=cifar10"],
     "model=vgg16": ["dataset=cifar100"],
     "model=gru": ["dataset=ag_news"],
@@ -55,7 +56,7 @@ def test_the_keys_of_an_option_are_the_fields_of_what_it_makes(option: str) -> N
     group, _, name = option.partition("=")
     node = resolve(beside(option)).config[group] or {}
     assert isinstance(node, dict)
-    _check_keys(node[name] if group == "pre_aggregation" and node else node)
+    _check_keys(node.get(name, {}) if group == "pre_aggregation" else node)  # the steps of a chain are by name
     lines = (CONF / group / f"{name}.yaml").read_text().splitlines()
     first = next(line for line in lines if not line.startswith("# @package "))
     assert first.startswith("# robustfl-bench "), "an option begins with a command that uses it"

@@ -50,10 +50,11 @@ CLUSTERED = (
     ("run", "wanted"),
     [
         (RUN, 10),
+        ((*RUN, "rounds=200", "local_update=momentum", "server_optimizer=adam", "lr=0.01"), 1),
         ((*CLUSTERED, "clustering=ifca", "clustering.empty=random", "aggregator=coomed"), 3),
         ((*CLUSTERED, "clustering=three_stage", "aggregator=beta_trmean"), 2),
     ],
-    ids=["one model", "ifca", "three_stage"],
+    ids=["one model", "momentum", "ifca", "three_stage"],
 )
 def test_kills_at_random_rounds_change_no_byte(bench: Bench, tmp_path: Path, run: tuple[str, ...], wanted: int) -> None:
     assert bench(*run, "results_dir=whole").code == 0
