@@ -48,7 +48,7 @@ def facts(entry: Entry, search: Search = options.HERE) -> Facts:
     def build(num_byzantine: int = BYZANTINE) -> Any:
         chosen = [f"{entry.group}={entry.name}", f"num_byzantine_declared={num_byzantine}"]
         config = presets.resolve(chosen, search).config[entry.group]
-        return targets.build(config[entry.name] if entry.group == "pre_aggregation" else config)
+        return targets.build(config if "_target_" in config else config[entry.name])  # which has a place of its own
 
     if not entry.target:
         return Facts()
