@@ -18,6 +18,7 @@ from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
+from robustfl_bench.catalogue.listing import listing
 from robustfl_bench.config import options, presets, stored
 from robustfl_bench.config.options import CONF
 from robustfl_bench.config.parts import GROUPS
@@ -148,6 +149,9 @@ def main() -> None:
     os.environ["HYDRA_FULL_ERROR"] = "1"  # hydra hands errors over instead of printing them
     try:
         _SAID.clear()
+        if "--list" in sys.argv[1:]:
+            print(listing(sys.argv[1:]))
+            return
         _check_choices(sys.argv[1:])
         expanded = stored.expand(sys.argv[1:], _store)
         sys.argv[1:] = sorted(expanded, key=lambda word: word not in ("-m", "--multirun"))  # hydra wants it first
