@@ -14,7 +14,7 @@ from functools import cached_property
 from types import NoneType
 from typing import Any, get_args
 
-from robustfl_bench.config import options
+from robustfl_bench.config import options, outside
 from robustfl_bench.config.options import CONF, HERE, Search
 from robustfl_bench.config.parts import GROUPS
 from robustfl_bench.config.resolvers import BY_ROOT, PLAIN, is_attacked
@@ -225,7 +225,7 @@ def _option(group: str, name: str, nested: tuple[tuple[str, str], ...], search: 
 
 
 def _check_known(group: str, name: str, search: Search) -> None:
-    if name not in (known := options.names(group, search)):
+    if not outside.is_class(name) and name not in (known := options.names(group, search)):
         raise ConfigError(f"unknown {group} {name!r}{near(name, known)}; there are: {', '.join(known)}")
 
 
