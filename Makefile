@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 DEMO := results/demo
 
-.PHONY: run test lint bench clean
+.PHONY: run test lint catalogue bench clean
 
 $(VENV)/.installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
@@ -28,6 +28,9 @@ lint: $(VENV)/.installed
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+catalogue: $(VENV)/.installed
+	$(BIN)/python scripts/catalogue.py
 
 bench: $(VENV)/.installed
 	$(BIN)/python scripts/bench_aggregators.py

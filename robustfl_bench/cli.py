@@ -19,6 +19,7 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from robustfl_bench import starter
+from robustfl_bench.catalogue.listing import listing
 from robustfl_bench.config import class_options, options, outside, presets, resolvers, stored
 from robustfl_bench.config.options import CONF
 from robustfl_bench.config.parts import GROUPS
@@ -159,6 +160,9 @@ def main() -> None:
     os.environ["HYDRA_FULL_ERROR"] = "1"  # hydra hands errors over instead of printing them
     try:
         _SAID.clear()
+        if "--list" in sys.argv[1:]:
+            print(listing(sys.argv[1:]))
+            return
         if sys.argv[1:2] == ["new"]:
             return starter.main(sys.argv[2:])
         _check_choices(sys.argv[1:])

@@ -14,7 +14,7 @@ from dataclasses import dataclass, fields
 from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, overload
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar, overload
 
 from robustfl_bench.abilities import Part
 from robustfl_bench.errors import ConfigError as ConfigError
@@ -712,3 +712,54 @@ class ServerOptimizer(Part):
 
         ``memory`` is what it remembered after the model's last step, empty at first.
         """
+
+
+def check_clients(rule: Aggregator, mixing: PreAggregation | None, n: int) -> None:
+    """Raise ConfigError when a rule cannot work with the updates of n clients, or with what ``mixing`` makes of them.
+
+    What a rule asks of clients for the sake of its guarantee does not count for fewer means of them.
+    """
+    if mixing is not None:
+        mixing.check(n)
+        rule.check_mixed(mixing.num_made(n))
+    if mixing is None or mixing.num_made(n) == n:
+        rule.check(n)
+
+
+@dataclass(frozen=True)
+class Tracked:
+    """A run as a tracker is told of it: its id, readable ``name``, resolved ``config`` and ``folder``.
+
+    ``done`` is the number of rounds before it: 0 for a run that begins, else that of the checkpoint it resumes from.
+    """
+
+    run_id: str
+    name: str
+    config: Mapping[str, Any]
+    folder: Path
+    done: int
+
+
+class Tracking(Protocol):
+    """A tracker at work on one run."""
+
+    def record(self, round: int, numbers: Mapping[str, float]) -> None:
+        """The numbers of a row of ``metrics.csv``, right after it was written. Rounds rise, from ``done`` + 1."""
+
+    def end(self, summary: Mapping[str, Any] | None) -> None:
+        """How the run ended, as in ``summary.json``; None where it was cut off and can be resumed."""
+
+
+class Tracker(Part):
+    """Copies the records of a run to an experiment tracker. It changes no result, and is no part of a run's identity.
+
+    A tracker that raises an Exception is left out for the rest of the run, with a note. A run that resumes begins again
+    with the rounds after its checkpoint, of which an interrupted attempt may have recorded some.
+    """
+
+    def check(self) -> None:
+        """Raise ConfigError when the tracker cannot work, as without its package; called before any data are loaded."""
+
+    @abstractmethod
+    def begin(self, run: Tracked) -> Tracking:
+        """Follow a run; packages are imported here."""

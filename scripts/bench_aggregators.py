@@ -20,12 +20,11 @@ from typing import Any
 
 import numpy as np
 import torch
-from hydra import compose, initialize_config_dir
-from hydra.utils import instantiate
 from matplotlib.figure import Figure
 from threadpoolctl import threadpool_limits
 from torch import Tensor
 
+from robustfl_bench.config import presets, targets
 from robustfl_bench.interfaces import ConfigError, ServerView
 from robustfl_bench.results.styles import BLUE, GREY, RED
 from robustfl_bench.updates import Updates
@@ -90,8 +89,7 @@ def make_server(class_updates: Tensor, n: int, d: int) -> ServerView:
 
 
 def build(name: str, f: int) -> Any:
-    with initialize_config_dir(str(CONF), version_base="1.3"):
-        return instantiate(compose(f"aggregator/{name}", [f"+num_byzantine_declared={f}"]).aggregator)
+    return targets.build(presets.resolve([f"aggregator={name}", f"num_byzantine_declared={f}"]).config["aggregator"])
 
 
 def measure(jobs: dict[str, Callable[[], object]], repeats: int) -> dict[str, float]:

@@ -1,6 +1,5 @@
-"""The command as a user calls it, in this process (fast) or in one of its own (to be killed)."""
+"""The command as a user calls it, in this process; ``processes.py`` starts it in one of its own, to be killed."""
 
-import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -9,6 +8,7 @@ from typing import Any
 
 import pytest
 import yaml
+from hydra._internal.hydra import Hydra
 
 from robustfl_bench import cli
 from robustfl_bench.results import cli as results_cli
@@ -32,6 +32,8 @@ def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.Capture
     """Call ``robustfl-bench`` with overrides in an empty working directory, ``tmp_path``."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("ROBUSTFL_DATA", raising=False)
+    # Hydra would compose every config a second time to look up hydra.mode, which nothing here sets.
+    monkeypatch.setattr(Hydra, "get_mode", lambda *_, **__: None)
 
     def call(*overrides: str) -> Outcome:
         monkeypatch.setattr(sys, "argv", ["robustfl-bench", *overrides])
@@ -44,12 +46,6 @@ def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.Capture
         return Outcome(code, printed.out, printed.err)
 
     return call
-
-
-def start(folder: Path, *overrides: str, module: str = "robustfl_bench") -> subprocess.Popen[str]:
-    """Start ``python -m robustfl_bench``, or another command, in ``folder``."""
-    command = [sys.executable, "-m", module, *overrides]
-    return subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
 def run_folders(folder: Path) -> dict[str, Path]:

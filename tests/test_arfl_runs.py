@@ -8,7 +8,8 @@ import pandas as pd
 import pytest
 
 from robustfl_bench.config.options import CONF
-from tests.conftest import Bench, run_folders
+from tests.conftest import run_folders
+from tests.processes import start
 
 TEN = (
     "dataset=digits", "model=mlp", "model.hidden=[50]", "partition=dirichlet", "partition.alpha=0.5",
@@ -18,12 +19,22 @@ TEN = (
 ATTACKS = ("label_shuffle", "fake_loss")
 
 
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A working directory with the results of every rule under every attack in ``out``."""
+    folder = tmp_path_factory.mktemp("arfl") / "work"
+    folder.mkdir()
+    command = start(folder, "-m", *TEN, "aggregator=arfl,fedavg", f"attack={','.join(ATTACKS)}", "results_dir=out")
+    _, errors = command.communicate()
+    assert command.returncode == 0, errors
+    return folder
+
+
 @pytest.fixture
-def runs(bench: Bench, tmp_path: Path) -> dict[tuple[str, str], Path]:
+def runs(folder: Path) -> dict[tuple[str, str], Path]:
     """The folder of every run by rule and attack."""
-    assert bench("-m", *TEN, "aggregator=arfl,fedavg", f"attack={','.join(ATTACKS)}", "results_dir=out").code == 0
     found = {}
-    for name, path in run_folders(tmp_path / "out").items():
+    for name, path in run_folders(folder / "out").items():
         found[next((r, a) for r in ("arfl", "fedavg") for a in ATTACKS if f"-{a}3-{r}-" in name)] = path
     assert len(found) == 4
     return found
@@ -40,10 +51,10 @@ def test_corrupted_clients_lose_their_weight_and_liars_take_it_all(runs: dict[tu
     assert accuracy["arfl", "fake_loss"] < accuracy["fedavg", "fake_loss"] - 0.1
 
 
-def test_the_script_draws_figures_5_and_7(runs: dict[tuple[str, str], Path], tmp_path: Path) -> None:
+def test_the_script_draws_figures_5_and_7(runs: dict[tuple[str, str], Path], folder: Path, tmp_path: Path) -> None:
     script = CONF.parent / "scripts" / "arfl_figures.py"
     for name in ("fig5", "fig7"):
-        command = [sys.executable, str(script), name, "--results-dir", "out", "--output", "drawn"]
+        command = [sys.executable, str(script), name, "--results-dir", str(folder / "out"), "--output", "drawn"]
         drawn = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
         assert drawn.returncode == 0, drawn.stderr
         assert (tmp_path / "drawn" / f"{name}.png").stat().st_size > 10_000

@@ -68,7 +68,7 @@ def test_details_of_single_presets() -> None:
     ("participation", "clients", "declared"), [("0.25", 54, 15), ("0.75", 160, 45), ("1.0", 214, 60)]
 )
 def test_with_fewer_clients_the_server_assumes_fewer_attackers(participation: str, clients: int, declared: int) -> None:
-    settings = presets.planned("boba/table8", {"participation": participation, "attack": "ipm"}).settings
+    settings = presets.planned("+experiment=boba/table8", f"participation={participation}", "attack=ipm").settings
     assert (settings.clients_per_round, settings.num_byzantine_declared) == (clients, declared)
 
 

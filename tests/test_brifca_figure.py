@@ -6,10 +6,8 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from hydra import compose, initialize_config_dir
 
-from robustfl_bench.config.options import CONF
-from robustfl_bench.experiment.plan import plan
+from tests import presets
 from tests.conftest import Bench
 
 spec = importlib.util.spec_from_file_location("brifca_figure1", Path(__file__).parents[1] / "scripts/brifca_figure1.py")
@@ -91,8 +89,7 @@ def test_the_ablation_varies_everything_at_5_clusters_and_what_decides_growth_at
 def test_a_cell_of_the_ablation_is_one_of_the_figure() -> None:
     cell = ("dataset.dim=20", "+method=brifca/median", "seed=3")
     rows = [("+experiment=brifca/fig1b", *cell), ("+setting=brifca/linear_mixture", "dataset.num_clusters=10", *cell)]
-    with initialize_config_dir(str(CONF), version_base="1.3"):
-        figure, setting = (plan(compose("config", overrides=list(row))).run_id for row in rows)
+    figure, setting = (presets.planned(*row).run_id for row in rows)
     assert figure == setting
 
 
@@ -111,6 +108,5 @@ def test_every_row_of_the_ablation_is_a_configuration_of_its_own(change: str) ->
     methods, *overrides = figure1.ABLATIONS[change]
     for method in methods:
         rows = [["+experiment=brifca/fig1a", f"+method=brifca/{method}", *more] for more in (overrides, [])]
-        with initialize_config_dir(str(CONF), version_base="1.3"):
-            changed, plain = (plan(compose("config", overrides=row)).run_id for row in rows)
+        changed, plain = (presets.planned(*row).run_id for row in rows)
         assert (changed == plain) == (not overrides)

@@ -11,6 +11,7 @@ import pytest
 
 from robustfl_bench.config import options, outside, presets
 from robustfl_bench.errors import ConfigError
+from robustfl_bench.experiment.plan import plan
 from tests import presets as hydra
 from tests.conftest import Bench, config_of, run_folders
 
@@ -113,7 +114,7 @@ def test_a_sweep_takes_classes_beside_options(bench: Bench, parts: str) -> None:
 )
 def test_a_class_means_the_same_to_hydra_and_without_it(parts: str, overrides: list[str]) -> None:
     given = [override.replace("PARTS", parts) for override in overrides]
-    resolved, planned = presets.resolve(given), hydra.single(*given)
+    resolved, planned = presets.resolve(given), plan(hydra.composed(*given))
     assert plain(resolved.identity) == plain(planned.identity)
     assert parts in json.dumps(resolved.identity)
 

@@ -9,10 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from hydra import compose, initialize_config_dir
 from torch import Tensor
 
-from robustfl_bench import cli, datasets, seeding
+from robustfl_bench import datasets, seeding
 from robustfl_bench.aggregators.beta_trmean import BetaTrMean
 from robustfl_bench.attacks.brifca_outlier import BrifcaOutlier
 from robustfl_bench.attacks.cluster_target import ClusterTarget
@@ -22,21 +21,18 @@ from robustfl_bench.clustering.ifca import Ifca
 from robustfl_bench.clustering.minimisers import local_minimisers
 from robustfl_bench.clustering.start import initial_models, onto_ball
 from robustfl_bench.clustering.three_stage import ThreeStage
-from robustfl_bench.config.options import CONF
 from robustfl_bench.engine.evaluation import Record
 from robustfl_bench.engine.federation import Federation
 from robustfl_bench.engine.loop import run
 from robustfl_bench.engine.rounds import initial_state
 from robustfl_bench.engine.state import State
-from robustfl_bench.experiment.plan import plan
 from robustfl_bench.interfaces import Attack, ChoiceView, ConfigError, Shard, StartView
 from robustfl_bench.metrics import cluster_recovery, matched_distance, nearest_distance
 from robustfl_bench.models.mean import Constant
 from robustfl_bench.updates import Updates
+from tests import presets
 from tests import reference_brifca as reference
 from tests.rounds import make_server, names
-
-assert cli  # registers the typed settings with hydra
 
 LINEAR = (
     "dataset=linear_mixture", "model=linear_regression", "partition=natural", "byzantine_placement=replace",
@@ -47,8 +43,7 @@ DIGITS = ("dataset=rotated_digits", "partition=natural", "num_clients=16", "mode
 
 
 def federation(*overrides: str) -> Federation:
-    with initialize_config_dir(str(CONF), version_base="1.3"):
-        planned = plan(compose("config", overrides=list(overrides)))
+    planned = presets.planned(*overrides)
     data = datasets.load(planned.parts.dataset, None, torch.device("cpu"))
     return Federation(planned.settings, planned.parts, data)
 

@@ -5,26 +5,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hydra import compose, initialize_config_dir
 
-from robustfl_bench import cli
-from robustfl_bench.config.options import CONF
 from robustfl_bench.experiment.execute import execute
-from robustfl_bench.experiment.plan import plan
+from tests import presets
 from tests.conftest import Bench, config_of, contents, run_folders
-
-assert cli  # registers the typed settings with hydra
 
 SMALL = (
     "+setting=brifca/linear_mixture", "dataset.num_clusters=2", "num_clients=16", "num_byzantine=2", "dataset.dim=6",
     "dataset.points=12", "dataset.test_points=4", "rounds=12", "eval_every=4", "lr=0.05",
 )  # fmt: skip
 METHODS = ("median", "trimmed_mean", "ifca", "three_stage")
-
-
-def composed(*overrides: str) -> Any:
-    with initialize_config_dir(str(CONF), version_base="1.3"):
-        return compose("config", overrides=list(overrides))
 
 
 @pytest.mark.parametrize("variant", ["fair", "published"])
@@ -60,7 +50,7 @@ def test_a_sweeper_is_given_the_distance(bench: Bench, tmp_path: Path) -> None:
     bench(*SMALL, "+method=brifca/median")
     ((_, folder),) = run_folders(tmp_path / "results").items()
     final = json.loads((folder / "summary.json").read_text())["final"]
-    assert execute(composed(*SMALL, "+method=brifca/median")) == final["distance"]
+    assert execute(presets.composed(*SMALL, "+method=brifca/median")) == final["distance"]
 
 
 def test_without_clustering_nothing_about_it_is_recorded(bench: Bench, tmp_path: Path) -> None:
@@ -68,7 +58,7 @@ def test_without_clustering_nothing_about_it_is_recorded(bench: Bench, tmp_path:
     ((_, folder),) = run_folders(tmp_path / "results").items()
     assert config_of(folder)["clustering"] is None
     assert "cluster" not in (folder / "metrics.csv").read_text()
-    assert plan(composed("clustering=ifca")).run_id != plan(composed()).run_id
+    assert presets.planned("clustering=ifca").run_id != presets.planned().run_id
 
 
 def test_one_model_is_the_same_with_and_without_clustering(bench: Bench, tmp_path: Path) -> None:
@@ -98,7 +88,7 @@ def test_the_variants_differ_in_the_artefacts_and_in_nothing_else(panel: str, me
         return {key: value for item in items for key, value in item.items()}
 
     fair, published = (
-        flat(plan(composed(f"+experiment=brifca/{panel}", f"+method=brifca/{method}", f"variant={variant}")).identity)
+        flat(presets.planned(f"+experiment=brifca/{panel}", f"+method=brifca/{method}", f"variant={variant}").identity)
         for variant in ("fair", "published")
     )
     changed = {key: (fair[key], published[key]) for key in fair if fair[key] != published[key]}
@@ -113,10 +103,7 @@ def test_the_variants_differ_in_the_artefacts_and_in_nothing_else(panel: str, me
 
 def test_the_panels_are_the_papers() -> None:
     def axes(panel: str, scale: str) -> dict[str, str]:
-        with initialize_config_dir(str(CONF), version_base="1.3"):
-            overrides = [f"+experiment=brifca/{panel}", f"scale={scale}"]
-            cfg = compose("config", overrides=overrides, return_hydra_config=True)
-        return {str(key): str(value) for key, value in cfg.hydra.sweeper.params.items()}
+        return presets.axes(f"+experiment=brifca/{panel}", f"scale={scale}")
 
     methods = ",".join(f"brifca/{method}" for method in METHODS)
     for panel in ("fig1a", "fig1b"):

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 import yaml
-from hydra import compose, initialize_config_dir
 
 from robustfl_bench.config import presets
 from robustfl_bench.config.options import CONF, defaults
@@ -41,9 +40,7 @@ def check(*command: str) -> None:
     program, *overrides = command
     assert program == "robustfl-bench"
     if any(word.startswith("hydra") for word in overrides):
-        last = hydra.swept(*overrides[1:])[-1]
-        with initialize_config_dir(str(CONF), version_base="1.3"):
-            plan(compose("config", last))
+        plan(hydra.composed(*hydra.swept(*overrides[1:])[-1]))
     else:  # test_composition.py compares these with those of hydra
         plan(presets.resolve(presets.sweep(overrides[1:])[-1] if overrides[0] == "-m" else overrides).config)
 

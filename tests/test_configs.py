@@ -5,16 +5,13 @@ from importlib import import_module
 from typing import Any
 
 import pytest
-from hydra import compose, initialize_config_dir
-from omegaconf import OmegaConf
 
-from robustfl_bench import cli
-from robustfl_bench.config.options import CONF
+from robustfl_bench.config.options import CONF, has_places
 from robustfl_bench.config.parts import GROUPS
+from robustfl_bench.config.presets import resolve
 from robustfl_bench.config.settings import Settings
 from robustfl_bench.experiment.plan import plan
-
-assert cli  # registers the typed settings with hydra
+from tests import presets
 
 OPTIONS = sorted(f"{path.parent.name}={path.stem}" for group in GROUPS for path in (CONF / group).glob("*.yaml"))
 NEEDS = {
@@ -23,6 +20,7 @@ NEEDS = {
     "model=cnn": ["dataset=cifar10"],
     "model=lenet": ["dataset=mnist"],
     "model=brace_cnn": ["dataset=mnist"],
+    "model=byzfl_cnn": ["dataset=mnist"],
     "model=resnet20": ["dataset=cifar10"],
     "model=vgg16": ["dataset=cifar100"],
     "model=gru": ["dataset=ag_news"],
@@ -36,9 +34,10 @@ NEEDS = {
 ROOM = ["num_clients=40", "num_byzantine=2", "attack=ipm", "byzantine_placement=replace"]
 
 
-def composed(*overrides: str) -> Any:
-    with initialize_config_dir(str(CONF), version_base="1.3"):
-        return compose("config", overrides=list(overrides))
+def beside(option: str) -> list[str]:
+    """The overrides of a run with this option that can be planned."""
+    room = [override for override in ROOM if override.split("=")[0] != option.split("=")[0]]
+    return [*room, *NEEDS.get(option, []), option]
 
 
 def test_all_files_are_seen() -> None:
@@ -47,18 +46,17 @@ def test_all_files_are_seen() -> None:
 
 
 @pytest.mark.parametrize("option", OPTIONS)
-def test_every_option_builds(option: str) -> None:
-    room = [override for override in ROOM if override.split("=")[0] != option.split("=")[0]]
-    planned = plan(composed(*room, *NEEDS.get(option, []), option))
-    assert len(planned.run_id) == 8
+def test_every_option_builds_and_hydra_makes_the_same_run_of_it(option: str) -> None:
+    made = plan(presets.composed(*beside(option)))
+    assert made.run_id == presets.planned(*beside(option)).run_id
 
 
 @pytest.mark.parametrize("option", OPTIONS)
 def test_the_keys_of_an_option_are_the_fields_of_what_it_makes(option: str) -> None:
     group, _, name = option.partition("=")
-    node = OmegaConf.to_container(composed(*ROOM, *NEEDS.get(option, []), option)[group], resolve=True)
+    node = resolve(beside(option)).config[group] or {}
     assert isinstance(node, dict)
-    _check_keys(node[name] if group == "pre_aggregation" and node else node)
+    _check_keys(node.get(name, {}) if has_places(group) else node)  # several options, each by its name
     lines = (CONF / group / f"{name}.yaml").read_text().splitlines()
     first = next(line for line in lines if not line.startswith("# @package "))
     assert first.startswith("# robustfl-bench "), "an option begins with a command that uses it"

@@ -12,7 +12,8 @@ from robustfl_bench.errors import Diverged
 from robustfl_bench.results import archive, plots, records
 from robustfl_bench.results import cli as results_cli
 from robustfl_bench.results.pivot import pivot
-from tests.conftest import Bench, contents, run_folders, start
+from tests.conftest import Bench, contents, run_folders
+from tests.processes import start
 from tests.test_engine import federation
 
 assert cli  # registers the typed settings with hydra
@@ -249,7 +250,7 @@ def test_a_ring_whose_model_diverges_ends_as_its_simulation(bench: Bench, tmp_pa
     asked = ("num_clients=3", "partition=iid", "model.hidden=[4]", "attack=none", "aggregator=rar", "lr=1e30",
              "rounds=6", "communication=ring", "device=cpu")  # fmt: skip
     for every in (1, 4):
-        process = start(tmp_path, *asked, f"eval_every={every}", "results_dir=ring", module="robustfl_bench.ring")
+        process = start(tmp_path, *asked, f"eval_every={every}", "results_dir=ring", module="robustfl_bench.ring.cli")
         out, errors = process.communicate(timeout=300)
         assert process.returncode == 0, errors
         assert "result: diverged in round " in out

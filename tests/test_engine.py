@@ -8,11 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from hydra import compose, initialize_config_dir
 from torch import Tensor, nn
 
-from robustfl_bench import cli, seeding
-from robustfl_bench.config.options import CONF
+from robustfl_bench import seeding
 from robustfl_bench.config.parts import Parts
 from robustfl_bench.config.settings import Settings
 from robustfl_bench.engine import flat
@@ -21,7 +19,6 @@ from robustfl_bench.engine.loop import run
 from robustfl_bench.engine.network import Network
 from robustfl_bench.engine.rounds import initial_state
 from robustfl_bench.engine.samples import Batch, Population, Samples
-from robustfl_bench.experiment.plan import plan
 from robustfl_bench.interfaces import Aggregator, Attack, AttackView, ConfigError, Data, Shard
 from robustfl_bench.metrics import max_recall_drop, recall_per_class
 from robustfl_bench.models.cnn import Cnn
@@ -30,8 +27,7 @@ from robustfl_bench.numerics.products import times_transposed
 from robustfl_bench.schedules.constant import Constant
 from robustfl_bench.schedules.step import Step
 from robustfl_bench.updates import Updates
-
-assert cli  # registers the typed settings with hydra
+from tests import presets
 
 
 class Tied(nn.Module):
@@ -128,8 +124,7 @@ def test_products_are_exact_to_float32_whatever_computes_them(shape: tuple[int, 
 
 
 def experiment(*overrides: str) -> tuple[Settings, Parts, Data]:
-    with initialize_config_dir(str(CONF), version_base="1.3"):
-        planned = plan(compose("config", overrides=["model.hidden=[8]", *overrides]))
+    planned = presets.planned("model.hidden=[8]", *overrides)
     from robustfl_bench import datasets
 
     data = datasets.load(planned.parts.dataset, None, torch.device("cpu"))

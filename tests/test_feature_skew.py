@@ -6,31 +6,26 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from hydra import compose, initialize_config_dir
 from torch import Tensor
 
-from robustfl_bench import cli, datasets, seeding
-from robustfl_bench.config.options import CONF
+from robustfl_bench import datasets, seeding
 from robustfl_bench.corruptions.common import CommonCorruption
 from robustfl_bench.datasets.digits import Digits
 from robustfl_bench.datasets.images import SCALINGS, to_data
 from robustfl_bench.engine.federation import Federation
-from robustfl_bench.experiment.plan import plan
 from robustfl_bench.interfaces import Attack, ConfigError, Data
 from robustfl_bench.server_data.per_class import PerClass
+from tests import presets
 
-assert cli  # registers the typed settings with hydra
 DATA = datasets.load(Digits(), None, torch.device("cpu"))
 
 
 def identity(*overrides: str) -> dict[str, Any]:
-    with initialize_config_dir(str(CONF), version_base="1.3"):
-        return plan(compose("config", overrides=list(overrides))).identity
+    return presets.planned(*overrides).identity
 
 
 def federation(*overrides: str, data: Data = DATA, **parts: Any) -> Federation:
-    with initialize_config_dir(str(CONF), version_base="1.3"):
-        planned = plan(compose("config", overrides=list(overrides)))
+    planned = presets.planned(*overrides)
     return Federation(planned.settings, replace(planned.parts, **parts), data)
 
 

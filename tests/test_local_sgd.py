@@ -255,6 +255,7 @@ MEMORIES = {
     "saga": ("local_update=saga", "aggregator=byrd_saga"),
     "broadcast": ("local_update=broadcast", "aggregator=byrd_saga"),
     "rsa": ("local_update=rsa", "aggregator=rsa"),
+    "momentum": ("local_update=momentum", "server_optimizer=adam"),
 }
 
 

@@ -16,7 +16,9 @@ from robustfl_bench.engine.samples import Batch, Population, Samples
 from robustfl_bench.interfaces import ConfigError
 from robustfl_bench.local_updates.fedavg import FedAvg
 from robustfl_bench.models.cnn import Cnn
+from robustfl_bench.models.dropout_cnn import DropoutCnn
 from robustfl_bench.models.femnist_cnn import FemnistCnn
+from robustfl_bench.models.lenet import LeNet
 from robustfl_bench.models.lstm import Lstm
 from robustfl_bench.models.mlp import Mlp
 from tests.test_engine import experiment
@@ -129,6 +131,8 @@ def test_sizes_of_the_papers_models():
     assert Network(FemnistCnn(), (1, 28, 28), 62, 0).dim == 461_630
     assert Network(FemnistCnn(dense=126), (1, 28, 28), 62, 0).dim == 461_630 - 2 * (3136 + 1 + 62)
     assert Network(Lstm(), (80,), 80, 0).dim == 817_872
+    assert Network(DropoutCnn(), (1, 28, 28), 10, 0).dim == 1_199_882
+    assert Network(LeNet((20, 50), (500,)), (1, 28, 28), 10, 0).dim == 431_080
 
 
 def test_glorot_is_uniform_up_to_its_bound_and_biases_are_zero():
@@ -203,6 +207,18 @@ def test_dropout_comes_from_a_stream_and_is_off_elsewhere():
     torch.testing.assert_close(gradient(network), gradient(small_lstm(), 1))
     assert torch.equal(torch.get_rng_state(), before), "the global generator is left alone"
     assert network.stochastic and not Network(Mlp(), (4,), 3, 0).stochastic
+
+
+@pytest.mark.parametrize("shares", [(0.5, 0.0), (0.0, 0.5)])
+def test_dropout_by_the_channel_and_by_the_unit_are_on_in_training_alone(shares):
+    network = Network(DropoutCnn(4, *shares), (1, 8, 8), 3, seed=0)
+    x, y, out = torch.ones(5, 1, 8, 8), torch.zeros(5, dtype=torch.int64), torch.empty(3, network.dim)
+    for row, seed in zip(out, (1, 1, 2), strict=True):
+        with network.noise(seed):
+            network.gradients(network.initial, Batch(x, y, (5,)), row[None])
+    assert torch.equal(out[0], out[1]) and not torch.equal(out[0], out[2])
+    tested = network.logits(network.initial, x)
+    assert torch.equal(tested, tested[:1].expand(5, -1)), "equal images have equal outputs"
 
 
 def test_dropout_of_a_client_does_not_depend_on_who_else_takes_part():

@@ -1,8 +1,6 @@
 """What is said above a table of the data, the code and the machines behind its numbers."""
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -11,13 +9,16 @@ from robustfl_bench.package import package_digest
 from robustfl_bench.results import archive, records
 from robustfl_bench.results.origins import origins, other_code
 from tests.conftest import run_cli, run_folders
+from tests.processes import start
 
 SMALL = ("-m", "rounds=1", "model.hidden=[4]", "num_clients=6", "aggregator=average,coomed", "attack=none")
 
 
 @pytest.fixture
 def results(tmp_path: Path) -> Path:
-    subprocess.run([sys.executable, "-m", "robustfl_bench", *SMALL], cwd=tmp_path, check=True)
+    command = start(tmp_path, *SMALL)
+    _, errors = command.communicate()
+    assert command.returncode == 0, errors
     return tmp_path / "results"
 
 

@@ -31,7 +31,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_a_wheel_carries_options_and_published_numbers_and_nothing_of_the_tests(wheel: Path) -> None:
     names = zipfile.ZipFile(wheel).namelist()
     wanted = {f"robustfl_bench/conf/{path.relative_to(CONF)}" for path in CONF.rglob("*.yaml")}
-    papers = ("boba.csv", "raga.csv", "brace.csv", "arfl.csv", "README.md")
+    papers = ("boba.csv", "raga.csv", "brace.csv", "arfl.csv", "karimireddy.csv", "byzfl.csv", "README.md")
     wanted |= {f"robustfl_bench/papers/{name}" for name in papers}
     wanted |= {"robustfl_bench/datasets/digits.csv.gz", "robustfl_bench/datasets/digits.md"}
     wanted |= {"robustfl_bench/py.typed", "robustfl_bench/templates/aggregator.py"}

@@ -14,11 +14,12 @@ from robustfl_bench.results.inventory import sweep
 from robustfl_bench.results.matching import Config
 
 TABLES, FIGURES = papers.tables(), papers.figures()
-COUNTS = {"boba": 857, "raga": 546, "brace": 140, "arfl": 105}
+COUNTS = {"boba": 857, "raga": 546, "brace": 140, "arfl": 105, "karimireddy": 22, "byzfl": 1}
 SHAPES = {  # how many numbers the papers print
     "boba/table1": 93, "boba/table2": 315, "boba/table3": 35, "boba/table4": 35, "boba/table7": 105,
     "boba/table8": 140, "boba/table9": 134, "raga/table2": 156, "raga/table3": 156, "raga/table4": 156,
     "raga/table5": 78, "brace/table1": 9, "brace/table2a": 70, "brace/table2b": 70, "arfl/table2": 105,
+    "karimireddy/bucketing": 16, "karimireddy/clipping": 6, "byzfl/simulation": 1,
 }  # fmt: skip
 PRINTED = {name: table for name, table in TABLES.items() if not table.stand_in}
 

@@ -1,12 +1,13 @@
 """Parts given by ``_target_``: they remember over a kill; and a metric column, which is added in one place."""
 
 import signal
-import time
+from functools import partial
 from pathlib import Path
 
 import pytest
 
-from tests.conftest import Bench, contents, run_folders, start, state_of
+from tests.conftest import Bench, contents, run_folders, state_of
+from tests.processes import die_after_checkpoint, start
 
 OWN_PARTS = '''
 import torch
@@ -50,18 +51,20 @@ def record(federation, state, happened):
 
 loop.record = record
 '''
+BARE = ("~server_optimizer.momentum", "~server_optimizer.weight_decay")  # keys of the class that is replaced
 RUN = (
     "num_clients=10", "num_byzantine=2", "byzantine_placement=replace", "batch_size=8", "model.hidden=[8]",
     "attack._target_=own_parts.Creep", "server_optimizer._target_=own_parts.Momentum", "rounds=200",
-    "eval_every=20", "checkpoint_seconds=0", "lr=0.05",
+    "eval_every=20", "checkpoint_seconds=0", "lr=0.05", *BARE,
 )  # fmt: skip
 RING = (
     "num_clients=3", "partition=iid", "batch_size=8", "model.hidden=[8]", "attack=none", "aggregator=rar", "rounds=4",
     "eval_every=2", "communication=ring", "device=cpu", "server_optimizer._target_=own_parts.Recorded",
+    *BARE,
 )  # fmt: skip
 
 
-def finished(folder: Path, *overrides: str, module: str = "robustfl_bench") -> None:
+def finished(folder: Path, *overrides: str, module: str = "robustfl_bench.cli") -> None:
     process = start(folder, *overrides, module=module)
     _, errors = process.communicate(timeout=300)
     assert process.returncode == 0, errors
@@ -70,12 +73,10 @@ def finished(folder: Path, *overrides: str, module: str = "robustfl_bench") -> N
 def test_an_attack_and_a_server_optimizer_remember_over_a_kill(tmp_path: Path) -> None:
     (tmp_path / "own_parts.py").write_text(OWN_PARTS)
     finished(tmp_path, *RUN, "results_dir=whole")
-    process, checkpoints = start(tmp_path, *RUN, "results_dir=cut"), tmp_path / "cut" / "runs"
-    while not list(checkpoints.glob("*/checkpoint.pt")) and process.poll() is None:
-        time.sleep(0.001)
-    process.send_signal(signal.SIGKILL)
+    process = start(tmp_path, *RUN, "results_dir=cut", first=partial(die_after_checkpoint, 0.1))
     process.communicate()
-    (checkpoint,) = checkpoints.glob("*/checkpoint.pt")
+    assert process.returncode == -signal.SIGPROF
+    (checkpoint,) = (tmp_path / "cut" / "runs").glob("*/checkpoint.pt")
     state = state_of(checkpoint)
     assert 0 < state["round"] < 200
     assert state["memory"][0]["attack"]["rounds"].item() == state["round"], "trials of the attacker count for nothing"
@@ -90,7 +91,7 @@ def test_an_attack_and_a_server_optimizer_remember_over_a_kill(tmp_path: Path) -
 def test_a_metric_column_is_added_in_one_place(tmp_path: Path) -> None:
     (tmp_path / "own_parts.py").write_text(OWN_PARTS)
     finished(tmp_path, *RING, "results_dir=simulated")
-    finished(tmp_path, *RING, "results_dir=real", module="robustfl_bench.ring")
+    finished(tmp_path, *RING, "results_dir=real", module="robustfl_bench.ring.cli")
     assert contents(tmp_path / "simulated") == contents(tmp_path / "real")
     ((_, folder),) = run_folders(tmp_path / "real").items()
     header, *rows = (folder / "metrics.csv").read_text().splitlines()
@@ -102,7 +103,7 @@ def test_the_ring_takes_steps_of_the_servers_optimizer(tmp_path: Path) -> None:
     (tmp_path / "own_parts.py").write_text(OWN_PARTS)
     run = (*RING, "server_optimizer._target_=own_parts.Momentum")
     finished(tmp_path, *run, "results_dir=simulated")
-    finished(tmp_path, *run, "results_dir=real", module="robustfl_bench.ring")
+    finished(tmp_path, *run, "results_dir=real", module="robustfl_bench.ring.cli")
     assert contents(tmp_path / "simulated") == contents(tmp_path / "real")
 
 

@@ -22,9 +22,9 @@ from robustfl_bench.interfaces import Aggregator, Attack, AttackView, ConfigErro
 from robustfl_bench.schedules.inverse_sqrt import InverseSqrt
 from robustfl_bench.updates import Updates
 from tests import reference
+from tests.presets import planned
 from tests.rounds import build, skewed_round
 from tests.test_attacks import honest_updates, make_view
-from tests.test_configs import composed, plan
 from tests.test_engine import experiment, federation
 
 MASSES = np.random.default_rng(5).uniform(0.2, 3, size=20)
@@ -141,10 +141,10 @@ def test_byzantine_clients_counted_by_their_data(number: int) -> None:
 
 
 def test_what_is_counted_is_part_of_the_identity_and_the_switches_of_presets_are_not() -> None:
-    plain, data = (plan(composed("attack=ipm", *o)) for o in ((), ("byzantine_share_by=data",)))
+    plain, data = (planned("attack=ipm", *o) for o in ((), ("byzantine_share_by=data",)))
     assert plain.identity["byzantine_share_by"] == "clients" and data.identity["byzantine_share_by"] == "data"
     assert plain.run_id == identify(plain.identity) != data.run_id
-    assert plan(composed("attack=ipm", "lr_policy=shared")).run_id == plain.run_id
+    assert planned("attack=ipm", "lr_policy=shared").run_id == plain.run_id
 
 
 @pytest.mark.parametrize(
@@ -162,8 +162,8 @@ def test_what_is_counted_is_part_of_the_identity_and_the_switches_of_presets_are
         (lambda: SignFlip(factor=math.nan), "factor must be"),
         (lambda: InverseSqrt(offset=-1), "offset must be >= 0"),
         (lambda: InverseSqrt(factor=0), "factor must be >="),
-        (lambda: plan(composed("byzantine_share_by=weight")), "byzantine_share_by must be one of clients, data"),
-        (lambda: plan(composed("lr_policy=mine")), "lr_policy must be one of own, shared"),
+        (lambda: planned("byzantine_share_by=weight"), "byzantine_share_by must be one of clients, data"),
+        (lambda: planned("lr_policy=mine"), "lr_policy must be one of own, shared"),
     ],
 )
 def test_bad_settings_are_one_clear_line(make: Any, message: str) -> None:

@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -18,7 +19,8 @@ from robustfl_bench.errors import ConfigError
 from robustfl_bench.experiment import machine, provenance
 from robustfl_bench.results import records, sealed, store, writing
 from robustfl_bench.results.store import RunFolder
-from tests.conftest import Bench, contents, run_folders, start
+from tests.conftest import Bench, contents, run_folders
+from tests.processes import start
 
 SMALL = ("rounds=3", "num_clients=10", "batch_size=16", "model.hidden=[16]")
 
@@ -61,6 +63,17 @@ class Numbers(Dataset):
         x, y = table[:, 1:], table[:, 0].long()
         return Data(x, y, x, y, variant=f"of {len(y)} rows")
 """
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The results folder of a finished run of SMALL."""
+    folder = tmp_path_factory.mktemp("finished") / "run"
+    folder.mkdir()
+    command = start(folder, *SMALL)
+    _, errors = command.communicate()
+    assert command.returncode == 0, errors
+    return folder / "results"
 
 
 def the_folder(results: Path) -> Path:
@@ -168,10 +181,9 @@ def _changed(key: str, value: object = None) -> Callable[[bytes], bytes]:
     ],
 )
 def test_a_damaged_result_is_named_and_made_again(
-    bench: Bench, tmp_path: Path, name: str, change: Callable[[bytes], bytes] | None, told: str
+    bench: Bench, finished: Path, tmp_path: Path, name: str, change: Callable[[bytes], bytes] | None, told: str
 ) -> None:
-    bench(*SMALL)
-    bench(*SMALL, "results_dir=whole")
+    shutil.copytree(finished, tmp_path / "results")
     folder = the_folder(tmp_path / "results")
     if change is None:
         (folder / name).unlink()
@@ -180,7 +192,7 @@ def test_a_damaged_result_is_named_and_made_again(
     outcome = bench(*SMALL)
     assert outcome.code == 0 and outcome.out.startswith("result: ")
     assert outcome.err.startswith("note: stored result not used: ") and told in outcome.err
-    assert contents(tmp_path / "results") == contents(tmp_path / "whole")
+    assert contents(tmp_path / "results") == contents(finished)
     assert bench(*SMALL).out.startswith("stored result: ")
 
 
@@ -261,14 +273,10 @@ def test_the_kind_of_processor_is_recorded(bench: Bench, tmp_path: Path) -> None
 
 def test_a_full_disk_is_named_with_a_remedy_and_the_run_goes_on_later(bench: Bench, tmp_path: Path) -> None:
     run = ("rounds=20", "checkpoint_seconds=0", "eval_every=2")
-    full = subprocess.run(
-        [sys.executable, "-m", "robustfl_bench", *run],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000)),  # a checkpoint has 1.6 MB
-    )
-    (line,) = [line for line in full.stderr.splitlines() if line.startswith("error")] or [full.stderr]
+    disk = partial(resource.setrlimit, resource.RLIMIT_FSIZE, (100_000, 100_000))  # a checkpoint has 1.6 MB
+    full = start(tmp_path, *run, first=disk)
+    _, errors = full.communicate()
+    (line,) = [line for line in errors.splitlines() if line.startswith("error")] or [errors]
     folder = the_folder(tmp_path / "results")
     assert full.returncode == 1
     assert line.startswith(f"error: cannot write results/runs/{folder.name}/checkpoint.pt: ") and "free" in line

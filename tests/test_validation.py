@@ -20,7 +20,8 @@ from robustfl_bench.results import archive, records
 from robustfl_bench.results.pivot import pivot
 from robustfl_bench.results.sheets import FORMATS
 from robustfl_bench.results.tune import tuned
-from tests.conftest import Bench, contents, run_cli, run_folders, start
+from tests.conftest import Bench, contents, run_cli, run_folders
+from tests.processes import start
 from tests.test_clustering import federation as clustered
 from tests.test_engine import experiment, federation
 from tests.test_results import make_run

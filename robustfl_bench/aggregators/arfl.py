@@ -16,7 +16,7 @@ LOSS_AT = ("aggregated", "received")
 
 @dataclass(frozen=True)
 class Arfl(Aggregator):
-    """Weight the clients by their training losses: whoever does much worse than the best is left out.
+    """Mean of the updates, weighted by training losses: clients much worse than the best have no weight.
 
     The weights of all N clients minimise ``sum a_i L_i + lambda / 2 sum a_i^2 / m_i`` over the simplex (Eq. 6), L_i
     being the last loss that client i reported and m_i its samples; those who take part share the weight of the round.

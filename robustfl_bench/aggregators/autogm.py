@@ -21,7 +21,7 @@ from robustfl_bench.updates import Aggregate, Updates
 
 @dataclass(frozen=True)
 class AutoGm(Aggregator):
-    """The geometric median of clients whose own weights follow from how far they are from it.
+    """Geometric median of the updates, with weights that fall with the distance from it, both found in turns.
 
     Vector z and weights a on the simplex minimise ``sum a_i |x_i - z| + regularization / 2 sum a_i^2`` in turns, until
     the weights stay the same or after ``max_iter`` turns. Towards 0 the nearest client has all the weight, towards

@@ -13,7 +13,9 @@ from robustfl_bench.updates import Aggregate, Updates
 
 @dataclass(frozen=True)
 class ByGars(Aggregator):
-    """``sum_i q_i g_i`` with weights q, of either sign and any sum, learnt anew every round (BOBA's form).
+    """Sum of the updates, with weights of either sign that lower the loss on the server's data.
+
+    It is ``sum_i q_i g_i``; the weights q have any sum and are learnt anew every round (BOBA's form).
 
     Each of ``inner_steps`` times, the model takes the step that q means, and q_i grows by ``inner_lr`` times the inner
     product of g_i with the server's gradient there. q starts at ``zero`` (BOBA) or ``uniform`` (1 / n).

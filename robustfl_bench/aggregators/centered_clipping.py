@@ -18,10 +18,12 @@ from robustfl_bench.updates import Aggregate, Updates
 
 @dataclass(frozen=True)
 class CenteredClipping(Aggregator):
-    """``steps`` of ``v + mean of (x_i - v) min(1, radius / |x_i - v|)`` from the last aggregate, from 0 at first.
+    """Last aggregate plus the mean of the updates' differences from it, each shortened to ``radius``.
 
+    It takes ``steps`` of ``v + mean of (x_i - v) min(1, radius / |x_i - v|)`` from the last aggregate, from 0 at first.
     The paper makes one step with a radius of 10 / (1 - beta), beta being the clients' momentum: 10 without momentum,
-    100 with 0.9 (the default of ByzFL). With ``per_layer`` every parameter tensor of the model is clipped by itself
+    100 with 0.9 (the default of ByzFL). Its code sums gradients there; for the means that ``local_update=momentum``
+    sends, the same radius is 10. With ``per_layer`` every parameter tensor of the model is clipped by itself
     (as in FL-Byzantine-Library). ``weights`` are the clients' coefficients; the last aggregate has the rest to 1.
     """
 

@@ -1,7 +1,7 @@
 """CFL as a defence: split the clients in two by the directions of their updates, and listen to one group.
 
-Clustered federated learning is by Sattler, Müller, Samek (IEEE TNNLS 2021; as a defence: ICASSP 2020). This is the
-variant that ARFL compares with (Li et al., arXiv 2101.05880, section 5.1): a split in every round, no recursion.
+Sattler, Müller, Samek, IEEE TNNLS 2021, as a defence ICASSP 2020; here as ARFL has it, arXiv 2101.05880, section 5.1:
+a split in every round, no recursion.
 """
 
 from collections.abc import Mapping

@@ -1,4 +1,7 @@
-"""Mean of values brought within a number of standard deviations: ``tm_cheby`` of FL-Byzantine-Library."""
+"""Mean of values brought within a number of standard deviations (``tm_cheby`` of FL-Byzantine-Library).
+
+https://github.com/CRYPTO-KU/FL-Byzantine-Library
+"""
 
 import math
 from collections.abc import Mapping

@@ -1,4 +1,7 @@
-"""Centered clipping, then a trimmed mean of what was clipped: ``cc_tm`` of FL-Byzantine-Library (Ozfatura et al.)."""
+"""Centered clipping, then a trimmed mean of what was clipped (``cc_tm`` of FL-Byzantine-Library).
+
+https://github.com/CRYPTO-KU/FL-Byzantine-Library
+"""
 
 import math
 from collections.abc import Mapping

@@ -20,7 +20,7 @@ from robustfl_bench.updates import Aggregate, Updates, cross_products
 
 @dataclass(frozen=True)
 class Dnc(Aggregator):
-    """Mean of the clients that no filter rejects.
+    """Mean of the updates that no filter rejects: each looks at random coordinates along their main direction.
 
     Each of ``num_iters`` filters looks at ``sub_dim`` random coordinates (all of them, where there are fewer) and
     rejects the ``floor(fraction * f)`` clients that deviate most from the mean along the direction of most variance.

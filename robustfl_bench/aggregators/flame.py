@@ -1,6 +1,6 @@
-"""FLAME: clustering by direction, clipping to the median length, noise (Nguyen et al., USENIX Security 2022).
+"""FLAME: clusters by direction, clips to the median length, adds noise (Nguyen et al., USENIX Sec. 2022, Algorithm 1).
 
-Algorithm 1, https://www.usenix.org/conference/usenixsecurity22/presentation/nguyen
+https://www.usenix.org/conference/usenixsecurity22/presentation/nguyen
 """
 
 import math

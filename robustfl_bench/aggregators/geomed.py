@@ -1,4 +1,4 @@
-"""Geometric median by Weiszfeld's iteration in the form of Vardi and Zhang (PNAS 2000); Chen et al., POMACS 2017."""
+"""Geometric median by Weiszfeld's iteration (Chen et al., POMACS 2017; iteration: Vardi and Zhang, PNAS 2000)."""
 
 import math
 from dataclasses import dataclass

@@ -1,4 +1,7 @@
-"""Trimmed mean that puts the last aggregate in the place of what it trims: ``tm_history`` of FL-Byzantine-Library."""
+"""Trimmed mean that puts the last aggregate in the place of what it trims (``tm_history`` of FL-Byzantine-Library).
+
+https://github.com/CRYPTO-KU/FL-Byzantine-Library
+"""
 
 import math
 from dataclasses import dataclass
@@ -9,9 +12,9 @@ from robustfl_bench.updates import Aggregate, Updates
 
 @dataclass(frozen=True)
 class HistoryTrMean(Aggregator):
-    """``(sum of the values kept + 2f times the last aggregate) / n`` in every coordinate; needs n > 2f.
+    """Mean of every coordinate with its f largest and f smallest values replaced by the last aggregate; needs n > 2f.
 
-    The f largest and f smallest values of a coordinate are not kept. In the first round it is the trimmed mean.
+    It is ``(sum of the values kept + 2f times the last aggregate) / n``. In the first round it is the trimmed mean.
     """
 
     num_byzantine: int

@@ -1,4 +1,7 @@
-"""Trimmed mean by magnitude: ``tm_abs`` of FL-Byzantine-Library (Ozfatura et al.)."""
+"""Trimmed mean by magnitude (``tm_abs`` of FL-Byzantine-Library).
+
+https://github.com/CRYPTO-KU/FL-Byzantine-Library
+"""
 
 import math
 from collections.abc import Mapping

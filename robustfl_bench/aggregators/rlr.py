@@ -13,7 +13,7 @@ from robustfl_bench.updates import Aggregate, Updates
 
 @dataclass(frozen=True)
 class Rlr(Aggregator):
-    """Goes back, not forward, in every coordinate where the clients' signs add up to less than ``threshold`` in size.
+    """The clients' vote or mean, turned around in every coordinate where their signs add up to less than ``threshold``.
 
     ``direction`` is what it goes along: the ``sign`` of the sum of the signs, one bit of each client as BRACE counts
     this baseline (Fang et al., WWW Companion 2025, section 5.2), so that the step is lr x +-1 and a tie gives 0; or the

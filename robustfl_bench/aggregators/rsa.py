@@ -11,10 +11,10 @@ from robustfl_bench.updates import Aggregate, Updates
 
 @dataclass(frozen=True)
 class Rsa(Aggregator):
-    """``penalty`` times the sum of the signs of the server's model minus each client's: the gradient of the penalty
-    ``penalty * |client - server|_1`` that ties the models together. Goes with ``local_update=rsa`` of the same penalty.
+    """``penalty`` times the sum over the clients of the sign of the server's model minus the client's.
 
-    A client can move a coordinate by ``penalty``, whatever it sends.
+    It is the gradient of the penalty ``penalty * |client - server|_1`` that ties the models together. Goes with
+    ``local_update=rsa`` of the same penalty. A client can move a coordinate by ``penalty``, whatever it sends.
     """
 
     exempt: ClassVar[Mapping[str, str]] = {

@@ -23,7 +23,7 @@ SIMILARITY = ("none", "cosine", "distance")
 
 @dataclass(frozen=True)
 class SignGuard(Aggregator):
-    """Mean of the updates that pass two filters, shortened to the median of all norms.
+    """Mean of the updates whose length and signs pass a filter each, shortened to the median of all norms.
 
     Norms must lie between ``lower`` and ``upper`` times that median. Then the shares of positive, zero and negative
     numbers among a random ``fraction`` of the coordinates, each relative to the largest share, are clustered by mean

@@ -1,4 +1,4 @@
-"""Bit flipping: faults of memory or transmission (Xie, Koyejo, Gupta, "Phocas", https://arxiv.org/abs/1805.09682)."""
+"""Bit flipping: faults of memory or transmission (Xie, Koyejo, Gupta, Phocas, 2018, https://arxiv.org/abs/1805.09682)."""
 
 import math
 from collections.abc import Mapping

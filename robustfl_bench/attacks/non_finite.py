@@ -1,4 +1,4 @@
-"""Numbers that are none: what a server that does not look would average into its model."""
+"""Numbers that are none: what a server that does not look would average into its model (folklore)."""
 
 import math
 from collections.abc import Mapping

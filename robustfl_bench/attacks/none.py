@@ -1,4 +1,4 @@
-"""No attack: the clean run that every attacked run is compared with."""
+"""No attack: the clean run that every attacked run is compared with (folklore)."""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,4 @@
-"""An attack that starts late, ends early, or comes and goes."""
+"""An attack that starts late, ends early, or comes and goes (ours)."""
 
 import math
 from dataclasses import dataclass

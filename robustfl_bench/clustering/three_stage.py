@@ -18,7 +18,9 @@ from robustfl_bench.interfaces import Clustering, ConfigError, StartView, check_
 
 @dataclass(frozen=True)
 class ThreeStage(Clustering):
-    """Stage 1: every client, Byzantine ones too, sends the minimiser of its own loss (``erm``, see minimisers.py).
+    """Each cluster of clients trains a model of its own; clients are clustered once, by their local minimisers.
+
+    Stage 1: every client, Byzantine ones too, sends the minimiser of its own loss (``erm``, see minimisers.py).
     Stage 2: trimmed k-means of them, at most ``max_iter`` rounds, a share ``keep`` of a cluster making its centre.
     Stage 3: each cohort trains a model with the rule of the run, from ``init`` (see start.py; also ``centres``).
 

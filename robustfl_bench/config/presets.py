@@ -129,7 +129,7 @@ def identity(config: Mapping[str, Any]) -> dict[str, Any]:
     whole number is the same with and without a decimal point. Of a file whose ``digest`` is known the ``path`` does not
     count.
     """
-    return dict(_canonical({key: value for key, value in defining(config).items() if key not in UNHASHED}))
+    return dict(canonical({key: value for key, value in defining(config).items() if key not in UNHASHED}))
 
 
 def reference(config: Mapping[str, Any]) -> dict[str, Any]:
@@ -144,13 +144,13 @@ def identify(identity: Mapping[str, Any]) -> str:
     return hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()[:8]
 
 
-def _canonical(value: Any) -> Any:
+def canonical(value: Any) -> Any:
     """A tree without nulls, in which 1.0 is 1 and numbers have twelve digits, as in the CSV that keeps them."""
     if isinstance(value, Mapping):
-        kept = {key: _canonical(item) for key, item in value.items() if key != "path" or not value.get("digest")}
+        kept = {key: canonical(item) for key, item in value.items() if key != "path" or not value.get("digest")}
         return {key: item for key, item in kept.items() if item is not None and item != {}}
     if isinstance(value, list):
-        return [_canonical(item) for item in value]
+        return [canonical(item) for item in value]
     if isinstance(value, float):
         return int(value) if value.is_integer() else float(f"{value:.12g}")
     return value
@@ -225,7 +225,7 @@ def _option(group: str, name: str, nested: tuple[tuple[str, str], ...], search: 
 
 
 def _check_known(group: str, name: str, search: Search) -> None:
-    if not outside.is_class(name) and name not in (known := options.names(group, search)):
+    if name not in (known := options.names(group, search)) and not outside.is_class(name):
         raise ConfigError(f"unknown {group} {name!r}{near(name, known)}; there are: {', '.join(known)}")
 
 

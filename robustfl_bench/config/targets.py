@@ -70,6 +70,23 @@ def check_stored(config: Mapping[str, Any], allowed: Sequence[str], source: str)
             )
 
 
+def build(value: Any) -> Any:
+    """A value of an option without Hydra; a mapping with a ``_target_`` is a call of that class. Raises ConfigError."""
+    if not isinstance(value, Mapping):
+        return value
+    fields = {key: build(item) for key, item in value.items() if key != "_target_"}
+    if "_target_" not in value:
+        return fields
+    module, _, attribute = str(value["_target_"]).rpartition(".")
+    try:
+        return getattr(import_module(module), attribute)(**fields)
+    except ConfigError:
+        raise
+    except (ImportError, AttributeError, TypeError, ValueError) as error:
+        hint = "; is its folder in PYTHONPATH?" if isinstance(error, ImportError) else ""
+        raise ConfigError(f"cannot build {value['_target_']}: {error}{hint}") from error
+
+
 def packages(value: Any) -> list[str]:
     """The packages that a value of the setting ``allow`` names; raises ConfigError."""
     names = [] if value is None else value if isinstance(value, list) else [value]

@@ -3,6 +3,7 @@
 import torch
 from torch import Tensor, nn
 from torch.func import functional_call
+from torch.nn.modules.dropout import _DropoutNd
 
 from robustfl_bench.numerics.products import ConstantWeights
 
@@ -67,3 +68,8 @@ class FlatModule:
 def flat_parameters(module: nn.Module) -> Tensor:
     """All parameters of a module in one vector (d,), copied."""
     return torch.cat([p.detach().reshape(-1) for p in module.parameters()])
+
+
+def has_dropout(module: nn.Module) -> bool:
+    """Whether a module draws at random, by the layer or by the channel, when it is trained."""
+    return any(isinstance(layer, _DropoutNd) for layer in module.modules())

@@ -10,7 +10,7 @@ from torch.func import functional_call, grad_and_value, vmap
 from torch.nn.grad import conv2d_weight
 
 from robustfl_bench.engine import dense, least_squares
-from robustfl_bench.engine.flat import FlatModule
+from robustfl_bench.engine.flat import FlatModule, has_dropout
 from robustfl_bench.engine.samples import Batch
 from robustfl_bench.numerics.products import times_transposed
 
@@ -181,7 +181,7 @@ def _layers_with_simple_gradients(module: nn.Module) -> dict[str, nn.Module] | N
         for layer in owners.values()
     )
     shared = sum(1 for _ in module.parameters()) != sum(len(list(o.parameters(recurse=False))) for o in owners.values())
-    stateful = any(isinstance(layer, nn.Dropout) for layer in module.modules()) or any(True for _ in module.buffers())
+    stateful = has_dropout(module) or any(True for _ in module.buffers())
     return owners if simple and not shared and not stateful else None
 
 

@@ -12,7 +12,7 @@ from torch.nn import functional
 
 from robustfl_bench import seeding
 from robustfl_bench.engine import least_squares
-from robustfl_bench.engine.flat import CHUNK, FlatModule, flat_parameters
+from robustfl_bench.engine.flat import CHUNK, FlatModule, flat_parameters, has_dropout
 from robustfl_bench.engine.gradients import LeastSquares, gradients_of
 from robustfl_bench.engine.samples import Batch
 from robustfl_bench.interfaces import Model
@@ -45,7 +45,7 @@ class Network(FlatModule):
         words = [] if vectors is None else [vectors.cpu()]
         self._make, self._seed = partial(model, input_shape, num_classes, *words), seed
         super().__init__(self._made("initial model"))
-        self.stochastic = any(isinstance(layer, nn.Dropout) for layer in self.module.modules())
+        self.stochastic = has_dropout(self.module)
         self.num_classes, self.regression = num_classes, regression
         self.criterion: Callable[..., Tensor] = squared_error if regression else functional.cross_entropy
         self._gradients = gradients_of(self, self.criterion, regression)

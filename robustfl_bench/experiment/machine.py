@@ -89,7 +89,10 @@ def set_precision(precision: str, device: "torch.device") -> None:
     torch.backends.cudnn.benchmark, torch.backends.cudnn.deterministic = False, True
     if device.type == "cuda":
         os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # without it cuBLAS is not deterministic
-    torch.use_deterministic_algorithms(device.type == "cuda", warn_only=True)
+    if (
+        device.type == "cuda" or torch.are_deterministic_algorithms_enabled()
+    ):  # the call imports PyTorch's compiler: 1 s
+        torch.use_deterministic_algorithms(device.type == "cuda", warn_only=True)
     torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]  # costs time
 
 

@@ -1,18 +1,30 @@
 """FedSGD: one gradient per round (McMahan et al., AISTATS 2017, section 2, https://arxiv.org/abs/1602.05629)."""
 
+import math
 from dataclasses import dataclass
 
 from torch import Tensor
 
 from robustfl_bench.engine.network import Network
 from robustfl_bench.engine.samples import Samples
-from robustfl_bench.interfaces import LocalUpdate
+from robustfl_bench.interfaces import LocalUpdate, check_fields
 
 
 @dataclass(frozen=True)
 class FedSgd(LocalUpdate):
-    """A client sends the gradient of its mean loss over its batch, by default its whole local set."""
+    """A client sends the gradient of its mean loss over its batch, by default its whole local set.
+
+    ``weight_decay`` adds that multiple of the parameters to the gradient, as in PyTorch's SGD: null or 0 adds nothing.
+    """
+
+    weight_decay: float | None = None
+
+    def __post_init__(self) -> None:
+        check_fields(self, weight_decay=(0, math.inf))
 
     def __call__(self, network: Network, params: Tensor, samples: Samples, lr: float, out: Tensor) -> Tensor:
         """Fill the rows of ``out`` (n, d) for the chosen clients; returns their mean losses (n,) at ``params``."""
-        return network.gradients(params, samples.batch(0), out)
+        losses = network.gradients(params, samples.batch(0), out)
+        if self.weight_decay:
+            out.add_(params, alpha=self.weight_decay)
+        return losses

@@ -17,7 +17,7 @@ PADDING = 0  # the token id behind a text, by the promise of Data
 
 @dataclass(frozen=True)
 class Gru(Model):
-    """One layer, one direction, ``hidden`` units; ``pooling`` over the words of a text, padding left out.
+    """A GRU of one layer and direction, ``hidden`` units, ``pooling`` over the words of a text, padding left out.
 
     ``embedding``: the data set's word vectors as they are (``frozen``), as a start (``trained``), or trained from
     N(0, 1) (``random``). BOBA's text leaves both open. Only pretrained vectors reach its accuracies, its timings tell

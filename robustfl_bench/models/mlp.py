@@ -1,4 +1,4 @@
-"""Multi-layer perceptrons; the default is the 2NN of McMahan et al. (AISTATS 2017, section 3)."""
+"""Multi-layer perceptrons; the default is the 2NN of federated averaging (McMahan et al., AISTATS 2017, section 3)."""
 
 from dataclasses import dataclass
 from itertools import pairwise

@@ -1,4 +1,4 @@
-"""Dirichlet label skew: label distributions drawn at random, the more unequal the smaller alpha."""
+"""Dirichlet label skew: random label distributions (Hsu et al., arXiv 1909.06335; Yurochkin et al., ICML 2019)."""
 
 import math
 from dataclasses import dataclass

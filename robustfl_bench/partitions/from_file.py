@@ -1,4 +1,4 @@
-"""A partition that is read from a file: one that was saved, or made by another program."""
+"""A partition that is read from a file: one that was saved, or made by another program (ours)."""
 
 import csv
 import hashlib

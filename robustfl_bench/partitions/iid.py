@@ -1,4 +1,4 @@
-"""IID: every client is a random sample of the same data."""
+"""IID: every client is a random sample of the same data (folklore)."""
 
 from dataclasses import dataclass
 

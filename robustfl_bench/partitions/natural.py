@@ -1,4 +1,4 @@
-"""Natural partition: the clients are those of the data set (writers, roles, machines)."""
+"""Natural partition: the clients are the writers, roles or machines of the data (LEAF, arXiv 1812.01097)."""
 
 from dataclasses import dataclass
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
+from robustfl_bench.config import presets
 from robustfl_bench.config.options import flatten
 from robustfl_bench.config.outside import label_of
 from robustfl_bench.results.store import ENDED as ENDED
@@ -213,7 +214,8 @@ def leaf(value: Any) -> Any:
     if value is None:
         return "null"
     if isinstance(value, list):
-        return f"[{','.join(json.dumps(v) if isinstance(v, dict) else text(leaf(v)) for v in value)}]"
+        parts = (json.dumps(presets.canonical(v)) if isinstance(v, dict) else text(leaf(v)) for v in value)
+        return f"[{','.join(parts)}]"
     return value
 
 

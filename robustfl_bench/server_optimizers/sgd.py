@@ -1,18 +1,36 @@
-"""The server's step of gradient descent (FedSGD: McMahan et al., AISTATS 2017, https://arxiv.org/abs/1602.05629)."""
+"""The server's step of gradient descent (FedSGD: McMahan et al., AISTATS 2017, https://arxiv.org/abs/1602.05629), and
+with momentum (FedAvgM: Hsu, Qi, Brown, arXiv 1909.06335)."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from torch import Tensor
 
-from robustfl_bench.interfaces import ServerOptimizer
+from robustfl_bench.interfaces import ServerOptimizer, check_fields
 
 
 @dataclass(frozen=True)
 class Sgd(ServerOptimizer):
-    """Subtracts the step size times the aggregate. Remembers nothing."""
+    """Subtracts the step size times the aggregate, as PyTorch's SGD does with a gradient.
+
+    ``weight_decay`` adds that multiple of the parameters to the aggregate, after the rule; that of a local update is
+    part of what the rule sees. Then ``momentum`` adds that multiple of the last velocity v, and the server steps along
+    v. Null or 0: neither, and nothing is remembered.
+    """
+
+    momentum: float | None = None
+    weight_decay: float | None = None
+
+    def __post_init__(self) -> None:
+        check_fields(self, momentum=(0, 1), weight_decay=(0, math.inf))
 
     def __call__(
         self, params: Tensor, aggregate: Tensor, step_size: float, memory: Mapping[str, Tensor]
     ) -> tuple[Tensor, dict[str, Tensor]]:
-        return params - step_size * aggregate, {}
+        if self.weight_decay:
+            aggregate = aggregate + self.weight_decay * params
+        if not self.momentum:
+            return params - step_size * aggregate, {}
+        velocity = self.momentum * memory["velocity"] + aggregate if memory else aggregate
+        return params - step_size * velocity, {"velocity": velocity}

@@ -1,0 +1,171 @@
+"""The options of a config group as their files and docstrings describe them; nothing is built."""
+
+import ast
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from robustfl_bench.config import options
+from robustfl_bench.config.options import CONF, HERE, Search
+from robustfl_bench.config.parts import GROUPS
+from robustfl_bench.errors import ConfigError, near
+
+MEASURED = ("aggregator", "attack", "pre_aggregation", "partition", "model")
+"""Groups of whose options needs and cost are measured, which takes torch: see ``measures.py``."""
+
+_ROW = re.compile(r"^\| `(?P<name>[\w/]+)` \| (?P<question>[^|]+) \| (?P<count>\d+) \| (?P<default>[^|]+) \|$", re.M)
+_SENTENCE = re.compile(r"(?<!\bal)(?<!\be\.g)(?<!\bi\.e)(?<!\bvs)(?<![ .])\.(?=\s|$)")
+_BRACKETS = re.compile(r"\(((?:[^()]|\([^()]*\))*)\)")
+_DATED = re.compile(r"\b(?:19|20)\d\d\b|\barXiv\b|https?://|Library\b|^(?:ours|folklore)\b")
+_URL = re.compile(r",? *(https?://[^\s,;)]+?)(?=[.]?(?:[\s,;)]|$))")
+
+
+@dataclass(frozen=True)
+class Group:
+    """A row of the table in ``conf/README.md``: a config group, its question, its number of options, its default."""
+
+    name: str
+    question: str
+    count: int
+    default: str
+
+
+@dataclass(frozen=True)
+class Entry:
+    """An option of a config group.
+
+    ``target`` is the class it builds, empty where it builds nothing. ``doc`` is the docstring of that class, else the
+    comment of the file. ``source`` is the publication, ``url`` its address. ``parts`` are the options within the
+    option, by key. ``same_as`` names the option whose class it shares, ``differs`` has the settings with other values
+    than there: without any, the option is an alias.
+    """
+
+    group: str
+    name: str
+    file: Path
+    target: str
+    doc: str
+    remark: str
+    source: str
+    url: str
+    content: Mapping[str, Any] = field(repr=False)
+    parts: Mapping[str, str]
+    same_as: str = ""
+    differs: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def outside(self) -> bool:
+        """Whether the option is from a folder of the user."""
+        return not self.file.is_relative_to(CONF)
+
+    @property
+    def summary(self) -> str:
+        """One line: what the option computes."""
+        if not self.same_as:
+            first = " ".join(self.doc.split("\n\n")[0].split())
+            end = _SENTENCE.search(first) if self.target else None
+            sentence = first[: end.end()] if end else first
+            parts = ", ".join(f"{key}={name}" for key, name in self.parts.items())
+            return f"{sentence.removesuffix('.')} ({parts})." if parts else sentence
+        if not self.differs:
+            return f"Alias of {self.same_as}."
+        changed = ", ".join(options.as_override(key, value) for key, value in self.differs.items())
+        return f"{self.same_as} with {changed}{f' ({self.remark})' if self.remark else ''}."
+
+
+def files(entry: Entry, search: Search = HERE) -> list[Path]:
+    """The file of an option, then those of the options that it builds on."""
+    listed = options.load(f"{entry.group}/{entry.name}", search).get("defaults", [])
+    found = (options.find(f"{entry.group}/{part}", search) for part in listed if isinstance(part, str))
+    return [entry.file, *filter(None, found)]
+
+
+def groups(search: Search = HERE) -> list[Group]:
+    """All config groups, in the order of ``conf/README.md``, with their numbers of options now."""
+    text = (CONF / "README.md").read_text(encoding="utf-8")
+    rows = [(row["name"], row["question"], row["default"]) for row in _ROW.finditer(text)]
+    return [Group(name, question, len(names(name, search)), default) for name, question, default in rows]
+
+
+def names(group: str, search: Search = HERE) -> list[str]:
+    """The options of a group, in alphabetical order; those of presets with their folders."""
+    folders = [folder / group for folder in search]
+    found = {path.relative_to(folder).with_suffix("") for folder in folders for path in folder.rglob("*.yaml")}
+    return sorted(path.as_posix() for path in found)
+
+
+def entries(group: str, search: Search = HERE) -> list[Entry]:
+    """The options of a group, in alphabetical order."""
+    found = [_entry(group, name, search) for name in names(group, search)]
+    originals: dict[str, Entry] = {}
+    for one in sorted(found, key=lambda one: one.name != one.target.split(".")[-2:][0]):  # named as their modules first
+        originals.setdefault(one.target, one)
+    return [_beside(one, originals[one.target]) for one in found]
+
+
+def one(group: str, name: str, search: Search = HERE) -> Entry:
+    """An option by its name; raises ConfigError."""
+    known = names(group, search)
+    if name not in known:
+        raise ConfigError(f"unknown {group} {name!r}{near(name, known)}; robustfl-bench --list {group} shows all")
+    return next(entry for entry in entries(group, search) if entry.name == name)
+
+
+def _beside(entry: Entry, original: Entry) -> Entry:
+    """The entry, which may be another form of the original."""
+    if entry is original or not entry.target or entry.parts != original.parts:
+        return entry
+    ours, theirs = dict(options.flatten(entry.content)), dict(options.flatten(original.content))
+    differs = {key: value for key, value in ours.items() if key not in theirs or theirs[key] != value}
+    return Entry(**vars(entry) | {"same_as": original.name, "differs": differs})
+
+
+def _entry(group: str, name: str, search: Search) -> Entry:
+    file = options.find(f"{group}/{name}", search)
+    assert file is not None
+    lines = [line for line in file.read_text(encoding="utf-8").splitlines() if not line.startswith("# @package ")]
+    remark = re.search(r"\s{2,}\((.*)\)$", lines[0])
+    comment = []
+    for line in lines[1:]:
+        if not line.startswith("# "):
+            break
+        comment.append(line.removeprefix("# "))
+    said = " ".join(comment) or (remark[1] if remark else "")
+    if group not in GROUPS:
+        return Entry(group, name, file, "", said, "", "", "", {}, {})
+    content = options.option(group, name, (), search)
+    listed = [part for part in options.load(f"{group}/{name}", search).get("defaults", []) if isinstance(part, dict)]
+    parts = {place.partition("@")[2]: str(chosen) for part in listed for place, chosen in part.items()}
+    target = str(content.get("_target_", ""))
+    doc, module_doc = _docstrings(target) if target else (f"{said[:1].upper()}{said[1:]}.", "")
+    source, url = _cited(module_doc)
+    return Entry(group, name, file, target, doc, remark[1] if remark else "", source, url, content, parts)
+
+
+@cache
+def _docstrings(target: str) -> tuple[str, str]:
+    """The docstrings of a class and of its module, read from the source."""
+    module, _, name = target.rpartition(".")
+    try:
+        spec = find_spec(module)
+        tree = ast.parse(Path(spec.origin).read_text(encoding="utf-8") if spec and spec.origin else "")
+    except (ImportError, OSError, SyntaxError, ValueError):
+        tree = ast.Module([], [])
+    docs = [ast.get_docstring(node) for node in tree.body if isinstance(node, ast.ClassDef) and node.name == name]
+    return next(filter(None, docs), f"No docstring of {target} can be read."), ast.get_docstring(tree) or ""
+
+
+def _cited(doc: str) -> tuple[str, str]:
+    """The publication that a module's docstring names, and its address; empty where there is none.
+
+    It is in brackets in the first paragraph; else it is the second paragraph, which may also give the address alone.
+    """
+    first, second, *_ = [*(" ".join(paragraph.split()) for paragraph in doc.split("\n\n")), "", ""]
+    dated = [found for found in _BRACKETS.findall(first) if _DATED.search(found)]
+    text = "; ".join(dated) or (second if _DATED.search(second) else "")
+    address = _URL.search(text) or _URL.search(second)
+    return _URL.sub("", text).strip(" ."), address[1] if address else ""

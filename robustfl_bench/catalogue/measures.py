@@ -1,0 +1,250 @@
+"""What a rule, an attack or a pre-aggregation needs and costs, measured on one small round while it is at work."""
+
+import math
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, fields, replace
+from types import FrameType
+from typing import Any
+
+import numpy as np
+import torch
+
+from robustfl_bench.catalogue.entries import Entry
+from robustfl_bench.config import options, presets, targets
+from robustfl_bench.config.options import Search
+from robustfl_bench.errors import ConfigError
+from robustfl_bench.interfaces import Aggregator, Attack, AttackView, ChoiceView, Model, Partition, PreAggregation
+from robustfl_bench.testing import example_round, example_shard, example_view
+from robustfl_bench.updates import Updates, cross_products, stacked_gram
+
+CLIENTS, BYZANTINE, COORDINATES = 12, 2, 1999  # few enough for rules that try all subsets of clients
+DECLARED = "${num_byzantine_declared}"
+MOST = 100  # clients with which a rule is tried
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What an option ``needs`` and ``does``, in a few words each.
+
+    ``cost`` is in Gram matrices and sorts of the updates; ``linear`` is less than either, a few passes over them.
+    """
+
+    needs: tuple[str, ...] = ()
+    does: tuple[str, ...] = ()
+    cost: str = ""
+
+    @property
+    def words(self) -> list[str]:
+        """All of it, in one phrase for each."""
+        return [*([f"needs {', '.join(self.needs)}"] if self.needs else []), *self.does, *filter(None, [self.cost])]
+
+
+def facts(entry: Entry, search: Search = options.HERE) -> Facts:
+    """The facts about an option of a group in ``MEASURED``. Raises ConfigError when it cannot be built."""
+
+    def build(num_byzantine: int = BYZANTINE) -> Any:
+        chosen = [f"{entry.group}={entry.name}", f"num_byzantine_declared={num_byzantine}"]
+        config = presets.resolve(chosen, search).config[entry.group]
+        return targets.build(config[entry.name] if entry.group == "pre_aggregation" else config)
+
+    if not entry.target:
+        return Facts()
+    declared = ["f"] if DECLARED in dict(options.flatten(entry.content)).values() else []
+    try:
+        match build():
+            case Aggregator() as rule:
+                found = _of_rule(rule)
+                bounds = [_clients(lambda f: build(f).check, bool(declared))]
+            case PreAggregation() as step:
+                found = _of_step(step)
+                bounds = [_clients(lambda f: build(f).check, bool(declared))]
+            case Attack() as attack:
+                found, bounds = _of_attack(attack), []
+            case Partition() as partition:
+                found, bounds = Facts(("a data set with clients",) if partition.by_owner else ()), []
+            case Model() as model:
+                found, bounds = Facts((f"a data set of {model.reads}",) if model.reads != "numbers" else ()), []
+            case _:
+                return Facts()
+    except ConfigError as error:
+        raise ConfigError(f"{entry.group}={entry.name}: {error}") from error
+    return replace(found, needs=(*declared, *filter(None, bounds), *found.needs))
+
+
+def _clients(check: Callable[[int], Callable[[int], None]], declared: bool) -> str:
+    """The numbers of clients that a part accepts, found by trying: ``n > 2f + 2``; empty where it accepts all."""
+    tried = (1, 2, 3, 4) if declared else (0,)
+    checks = {f: check(f) for f in tried}
+    accepted = {f: [n for n in range(1, MOST + 1) if _passes(checks[f], n)] for f in tried}
+    if not all(accepted.values()):
+        return f"more than {MOST} clients"
+    least = [min(numbers) for numbers in accepted.values()]  # slope * f + offset, if that is all it takes
+    slope = least[1] - least[0] if declared else 0
+    offset = least[0] - slope * tried[0]
+    when = f" (f = {tried[-1]})" if declared else ""
+    times_f = "f" if slope == 1 else f"{slope}f"
+    if any(n != slope * f + offset for f, n in zip(tried, least, strict=True)):
+        limits = [f"n >= {least[-1]}{when}"]
+    elif slope and offset < 1:
+        limits = [f"n >= {times_f}" + (f" - {-offset}" if offset else "")]
+    elif slope:
+        limits = [f"n > {times_f}" + (f" + {offset - 1}" if offset > 1 else "")]
+    else:
+        limits = [f"n > {offset - 1}"] if offset > 1 else []
+    most = max(accepted[tried[-1]])
+    return ", ".join([*limits, *([f"n <= {most}{when}"] if most < MOST else [])])
+
+
+def _passes(check: Callable[[int], None], n: int) -> bool:
+    try:
+        check(n)
+    except ConfigError:
+        return False
+    return True
+
+
+def _of_rule(rule: Aggregator) -> Facts:
+    updates, server = example_round(0, CLIENTS - BYZANTINE, BYZANTINE, d=COORDINATES)
+    seen = Counter[str]()
+
+    def noted(what: str, ask: Callable[..., Any]) -> Callable[..., Any]:
+        def asked(*arguments: Any) -> Any:
+            seen[what] += 1
+            return ask(*arguments)
+
+        return asked
+
+    view = replace(
+        server,
+        train_per_class=noted("server data", server.train_per_class),
+        train_together=noted("server data", server.train_together),
+        loss=noted("server data", server.loss),
+        gradient=noted("server data", server.gradient),
+        losses_of=noted("training losses", server.losses_of),
+    )
+    state = server.rng.bit_generator.state
+    with _counted() as cost:
+        aggregate = rule(updates, view)
+    does = ["draws at random"] if server.rng.bit_generator.state != state else []
+    does += ["remembers"] if aggregate.memory else []
+    if _changed(rule, aggregate.vector, counts=torch.arange(1.0, CLIENTS + 1, dtype=torch.float64)):
+        seen["sample counts"] += 1
+    if _changed(rule, aggregate.vector, previous=torch.linspace(1, 2, COORDINATES)):
+        seen["the last aggregate"] += 1
+    order = ("server data", "training losses", "sample counts", "the last aggregate")
+    return Facts(tuple(what for what in order if seen[what]), tuple(does), _in_words(cost, CLIENTS))
+
+
+def _changed(
+    rule: Aggregator, before: torch.Tensor, counts: torch.Tensor | None = None, previous: torch.Tensor | None = None
+) -> bool:
+    """Whether the rule returns something else than ``before`` for the same round with these."""
+    updates, server = example_round(0, CLIENTS - BYZANTINE, BYZANTINE, d=COORDINATES)
+    view = replace(server, counts=server.counts if counts is None else counts, previous=previous)
+    return not torch.allclose(rule(Updates(updates.matrix, counts), view).vector, before, rtol=1e-3, atol=1e-5)
+
+
+def _of_step(step: PreAggregation) -> Facts:
+    updates, _ = example_round(0, CLIENTS - BYZANTINE, BYZANTINE, d=COORDINATES)
+    rng = np.random.default_rng(0)
+    state = rng.bit_generator.state
+    with _counted() as cost:
+        mixed = step(updates, rng)
+    does = [] if mixed.n == updates.n else ["makes fewer updates"]
+    does += ["draws at random"] if rng.bit_generator.state != state else []
+    return Facts((), tuple(does), _in_words(cost, CLIENTS))
+
+
+class _Watched(AttackView):
+    """A view that notes which knowledge an attack uses."""
+
+    seen: Counter[str]
+
+    def __getattribute__(self, name: str) -> Any:
+        if name in ("label_counts", "train_own", "aggregate"):
+            object.__getattribute__(self, "seen")[name] += 1
+        return super().__getattribute__(name)
+
+
+class _WatchedUpdates(Updates):
+    seen: Counter[str]
+
+    @property
+    def matrix(self) -> torch.Tensor:
+        self.seen["honest"] += 1
+        return super().matrix
+
+
+def _of_attack(attack: Attack) -> Facts:
+    if not attack.present:
+        return Facts()
+    does = ["poisons data"] if _poisons(attack) else []
+    losses = torch.arange(1.0, 4.0, dtype=torch.float64)
+    if not torch.equal(attack.report(losses, losses + 1), losses):
+        does.append("claims losses")
+    view = ChoiceView(torch.eye(2), torch.tensor([0, 0, 1]), 2, lambda models: torch.tensor([[0.0, 1.0]] * 2))
+    if not torch.equal(attack.choose(view), Attack.choose(attack, view)):
+        does.append("chooses a model")
+    if not attack.crafts:
+        return Facts((), tuple(does), "linear")
+    plain = example_view(honest=CLIENTS, num_byzantine=BYZANTINE, d=COORDINATES)
+    seen = Counter[str]()
+    honest = _WatchedUpdates(plain.honest.matrix)
+    honest.seen = seen
+    watched = _Watched(**{field.name: getattr(plain, field.name) for field in fields(plain)} | {"honest": honest})
+    watched.seen = seen
+    with _counted() as cost:
+        attack.craft(watched)
+    reads = {
+        "honest": "reads honest updates",
+        "label_counts": "reads honest labels",
+        "train_own": "trains on own data",
+        "aggregate": f"evaluates the rule {seen['aggregate']} times",
+    }
+    found = [words for name, words in reads.items() if seen[name]]
+    return Facts((), (*does, "crafts updates", *found), _in_words(cost, CLIENTS))
+
+
+def _poisons(attack: Attack) -> bool:
+    """Whether an attack changes a client's samples, or is for other samples than images."""
+    shard = example_shard()
+    try:
+        x, y = attack.poison(example_shard())
+    except ConfigError:
+        return True
+    return not (torch.equal(x, shard.x) and torch.equal(y, shard.y))
+
+
+@contextmanager
+def _counted() -> Iterator[Counter[str]]:
+    """Counts the inner products and the sorted numbers of all that is called meanwhile, here and in NumPy or torch."""
+    cost = Counter[str]()
+
+    def note(frame: FrameType, event: str, called: Any) -> None:
+        if event == "call" and frame.f_code is cross_products.__code__:
+            cost["products"] += len(frame.f_locals["left"]) * len(frame.f_locals["right"])
+        elif event == "call" and frame.f_code is stacked_gram.__code__:
+            cost["products"] += len(frame.f_locals["upper"]) ** 2  # the other rows are few
+        elif event == "c_call" and getattr(called, "__name__", "") in _SORTS:
+            shape = getattr(getattr(called, "__self__", None), "shape", ())
+            cost["sorted"] += math.prod(shape) if COORDINATES in shape else 0
+
+    before = sys.getprofile()
+    sys.setprofile(note)
+    try:
+        yield cost
+    finally:
+        sys.setprofile(before)
+
+
+_SORTS = ("sort", "argsort", "partition", "argpartition", "topk", "kthvalue", "median")
+
+
+def _in_words(cost: Mapping[str, int], n: int) -> str:
+    """The cost of a round in Gram matrices (n^2 inner products) and sorts (of n d numbers), rounded."""
+    counts = {"Gram": cost["products"] / n**2, "sort": cost["sorted"] / (n * COORDINATES)}
+    words = [f"{count:.0f} {unit}{'s' if count > 1.5 else ''}" for unit, count in counts.items() if count >= 0.5]
+    return " + ".join(words) or "linear"

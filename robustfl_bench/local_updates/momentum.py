@@ -1,0 +1,58 @@
+"""Client momentum (Karimireddy, He, Jaggi, ICML 2021, https://arxiv.org/abs/2012.10333)."""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from robustfl_bench.engine.network import Network
+from robustfl_bench.engine.samples import Samples
+from robustfl_bench.interfaces import ConfigError, LocalUpdate, check_fields
+
+
+@dataclass(frozen=True)
+class Momentum(LocalUpdate):
+    """A client sends m <- beta m + (1 - beta) g, where g is what ``inner`` computes; first g itself.
+
+    This is the momentum of PyTorch's SGD with ``dampening`` = ``beta``. A weight decay of ``inner`` is part of g. The
+    authors' code sends m / (1 - beta), so that its learning rate is smaller and its clipping radius larger by that
+    factor; it and ByzFL start from m = 0, which makes the first 1 / (1 - beta) rounds or so slower. 0 sends g.
+
+    A client that does not take part in a round keeps its m as it is. Byzantine clients that train on their own data
+    have momentum as well. With several models a client has one m for each. The server's updates, and an attacker's
+    from other models than the one received, are g, as nothing is remembered of them. The state is one vector per
+    client, as large as the matrix of updates when all take part.
+    """
+
+    inner: LocalUpdate
+    beta: float = 0.9
+
+    def __post_init__(self) -> None:
+        check_fields(self, beta=(0, 1))
+        if isinstance(self.inner, Momentum):
+            raise ConfigError("local_update=momentum goes around another local update; raise beta for more momentum")
+
+    @property
+    def sends_models(self) -> bool:
+        """Whether attackers see and send models: as ``inner``."""
+        return self.inner.sends_models
+
+    def __call__(self, network: Network, params: Tensor, samples: Samples, lr: float, out: Tensor) -> Tensor:
+        """Fill the rows of ``out`` (n, d) with the momenta of the chosen clients; returns the losses of ``inner``."""
+        losses = self.inner(network, params, samples, lr, out)
+        memory, count = samples.memory, len(samples.population)
+        if "momenta" not in memory:
+            memory["momenta"] = params.new_zeros(count, network.dim)
+            memory["momenta_begun"] = torch.zeros(count, dtype=torch.bool, device=params.device)
+        momenta, chosen = memory["momenta"], torch.tensor(samples.clients, device=params.device)
+        share = torch.where(memory["momenta_begun"][chosen], 1 - self.beta, 1.0)[:, None]
+        memory["momenta_begun"][chosen] = True
+        if list(samples.clients) == list(range(count)):
+            out.copy_(momenta.lerp_(out, share))
+        else:
+            momenta[chosen] = torch.lerp(momenta[chosen], out, share, out=out)
+        return losses
+
+    def step_size(self, lr: float) -> float:
+        """What the server multiplies the aggregate with."""
+        return self.inner.step_size(lr)

@@ -1,0 +1,36 @@
+"""The convolutional network of Karimireddy, He and Jaggi (ICLR 2022, arXiv 2006.09365) for MNIST."""
+
+import math
+from dataclasses import dataclass
+
+from torch import nn
+
+from robustfl_bench.interfaces import ConfigError, Model, check_fields
+
+
+@dataclass(frozen=True)
+class DropoutCnn(Model):
+    """3x3 convolutions of 32 and 64 channels without padding, 2x2 max-pooling, a dense layer and the outputs.
+
+    ReLU after the first convolution and the dense layer: the authors' code has none after the second convolution. A
+    share ``channel_dropout`` of the pooled channels, then ``dropout`` of the ``dense`` hidden units, is zero in
+    training. For 1 x 28 x 28 images and 10 classes, 1,199,882 parameters.
+    """
+
+    dense: int = 128
+    channel_dropout: float = 0.25
+    dropout: float = 0.5
+
+    def __post_init__(self) -> None:
+        check_fields(self, dense=(1, math.inf), channel_dropout=(0, 1), dropout=(0, 1))
+
+    def __call__(self, input_shape: tuple[int, ...], num_classes: int) -> nn.Module:
+        if len(input_shape) != 3 or min(input_shape[1:]) < 6:
+            raise ConfigError(f"model dropout_cnn needs images of at least 6 x 6, got inputs of shape {input_shape}")
+        channels, height, width = input_shape
+        return nn.Sequential(
+            *(nn.Conv2d(channels, 32, kernel_size=3), nn.ReLU(), nn.Conv2d(32, 64, kernel_size=3)),
+            *(nn.MaxPool2d(2), nn.Dropout2d(self.channel_dropout), nn.Flatten()),
+            *(nn.Linear(64 * ((height - 4) // 2) * ((width - 4) // 2), self.dense), nn.ReLU()),
+            *(nn.Dropout(self.dropout), nn.Linear(self.dense, num_classes)),
+        )

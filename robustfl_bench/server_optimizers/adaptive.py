@@ -1,0 +1,46 @@
+"""FedAdagrad, FedYogi and FedAdam: a step size for each coordinate (Reddi et al., ICLR 2021, Algorithm 2,
+https://arxiv.org/abs/2003.00295)."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from robustfl_bench.interfaces import ServerOptimizer, check_choice, check_fields
+
+
+@dataclass(frozen=True)
+class Adaptive(ServerOptimizer):
+    """Subtracts the step size times m / (sqrt(v) + tau), where m = beta1 m + (1 - beta1) a for the aggregate a.
+
+    ``kind`` says how v follows a^2: ``adagrad`` v + a^2; ``adam`` beta2 v + (1 - beta2) a^2; ``yogi`` v - (1 - beta2)
+    a^2 sign(v - a^2). As published m starts at 0 and v at tau^2, and nothing corrects their bias in the first rounds,
+    which PyTorch's Adam does. The step size is lr for local updates that send gradients, else ``server_lr`` of the
+    local update, the paper's eta.
+    """
+
+    kind: str = "adam"
+    beta1: float = 0.9
+    beta2: float = 0.99
+    tau: float = 1e-3
+
+    def __post_init__(self) -> None:
+        check_choice("kind", self.kind, ("adagrad", "adam", "yogi"))
+        check_fields(self, beta1=(0, 1), beta2=(0, 1), tau=(1e-18, math.inf))
+
+    def __call__(
+        self, params: Tensor, aggregate: Tensor, step_size: float, memory: Mapping[str, Tensor]
+    ) -> tuple[Tensor, dict[str, Tensor]]:
+        first = memory.get("first", torch.zeros_like(params))
+        second = memory.get("second", torch.full_like(params, self.tau**2))
+        first, square = self.beta1 * first + (1 - self.beta1) * aggregate, aggregate.square()
+        if self.kind == "adagrad":
+            second = second + square
+        elif self.kind == "adam":
+            second = self.beta2 * second + (1 - self.beta2) * square
+        else:
+            second = second - (1 - self.beta2) * square * (second - square).sign()
+        step = first / (second.sqrt() + self.tau)
+        return params - step_size * step, {"first": first, "second": second}

@@ -1,0 +1,99 @@
+"""Commands in processes of their own, forked from one that has imported torch: a new one would take two seconds."""
+
+import os
+import signal
+import sys
+import tempfile
+from collections.abc import Callable
+from importlib import import_module
+from multiprocessing.process import BaseProcess
+from pathlib import Path
+
+from robustfl_bench.results.store import RunFolder
+from robustfl_bench.ring.cli import context
+
+Prepare = Callable[[], None]
+
+
+class Command:
+    """A running command, with the methods of ``subprocess.Popen`` that tests use."""
+
+    def __init__(self, process: BaseProcess, printed: Path) -> None:
+        self._process, self._printed = process, printed
+
+    def poll(self) -> int | None:
+        """The exit code, minus the signal that ended it; None while it runs."""
+        return self._process.exitcode
+
+    @property
+    def returncode(self) -> int | None:
+        """The same."""
+        return self.poll()
+
+    def send_signal(self, number: signal.Signals) -> None:
+        """Send a signal, unless it has ended."""
+        if self.poll() is None and self._process.pid is not None:
+            os.kill(self._process.pid, number)
+
+    def communicate(self, timeout: float = 300) -> tuple[str, str]:
+        """Wait until it ends; what it has printed on standard output and on standard error."""
+        self._process.join(timeout)
+        if self.poll() is None:
+            self._process.kill()
+            raise TimeoutError(f"a command still runs after {timeout} s: {self._printed}")
+        out, err = (Path(f"{self._printed}.{name}").read_text(encoding="utf-8") for name in ("out", "err"))
+        return out, err
+
+
+def start(folder: Path, *overrides: str, module: str = "robustfl_bench.cli", first: Prepare | None = None) -> Command:
+    """Start ``robustfl-bench``, or another command, in ``folder``; ``first`` is called there before."""
+    printed = Path(tempfile.mkdtemp(prefix="printed-", dir=folder.parent)) / "command"
+    arguments = (module, folder, overrides, printed, dict(os.environ), first)
+    process = context().Process(target=_command, args=arguments)
+    process.start()
+    return Command(process, printed)
+
+
+def _command(
+    module: str, folder: Path, overrides: tuple[str, ...], printed: Path, environment: dict[str, str], first: Prepare
+) -> None:
+    os.environ.clear()
+    os.environ.update(environment)
+    os.chdir(folder)
+    sys.path.insert(0, str(folder))
+    for stream, name in ((1, "out"), (2, "err")):
+        os.dup2(os.open(f"{printed}.{name}", os.O_WRONLY | os.O_CREAT), stream)
+    if first is not None:
+        first()
+    sys.argv = ["command", *overrides]
+    sys.exit(import_module(module).main())
+
+
+def die_after_checkpoint(seconds: float) -> None:
+    """This process ends once it has computed for so long after its first checkpoint, however busy the machine is.
+
+    SIGPROF, which the kernel sends, ends it at once like SIGKILL: no code of ours runs.
+    """
+    save = RunFolder.save_checkpoint
+
+    def saved(*arguments: object) -> None:
+        save(*arguments)  # type: ignore[arg-type]
+        if signal.getitimer(signal.ITIMER_PROF)[0] == 0:
+            signal.setitimer(signal.ITIMER_PROF, max(seconds, 1e-6))
+
+    RunFolder.save_checkpoint = saved  # type: ignore[method-assign]
+
+
+def die_in_run(number: int) -> None:
+    """This process is killed in the run of that number of a sweep, when that has written its first row."""
+    begin, append, begun = RunFolder.begin, RunFolder.append, []
+
+    def begins(*arguments: object) -> None:
+        begun.append(begin(*arguments))  # type: ignore[arg-type]
+
+    def appends(*arguments: object) -> None:
+        append(*arguments)  # type: ignore[arg-type]
+        if len(begun) == number:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    RunFolder.begin, RunFolder.append = begins, appends  # type: ignore[method-assign]

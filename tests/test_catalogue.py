@@ -1,0 +1,164 @@
+"""The catalogue: what ``--list`` prints, that the page says the same, and that every option says where it is from."""
+
+import importlib.util
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from robustfl_bench.catalogue.entries import Entry, entries, groups, one
+from robustfl_bench.catalogue.listing import WIDTH, listing
+from robustfl_bench.catalogue.measures import facts
+from robustfl_bench.config import options
+from tests.conftest import Bench
+
+SCRIPT = Path(__file__).parents[1] / "scripts" / "catalogue.py"
+spec = importlib.util.spec_from_file_location("catalogue_script", SCRIPT)
+assert spec is not None and spec.loader is not None
+script: Any = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(script)
+
+ALL = [group.name for group in groups()]
+CITED = [entry for group in ("aggregator", "attack", "pre_aggregation", "partition") for entry in entries(group)]
+OWN = '''"""A rule of a test."""
+
+from dataclasses import dataclass
+
+import torch
+
+from robustfl_bench.interfaces import Aggregator, ConfigError
+from robustfl_bench.updates import Aggregate, Updates
+
+
+@dataclass(frozen=True)
+class Own(Aggregator):
+    """Mean of two medians (e.g. of the updates, etc.) and of ``loss``. It is costly.
+
+    A second paragraph.
+    """
+
+    num_byzantine: int
+
+    def check(self, n):
+        if n < 3 * self.num_byzantine + 2:
+            raise ConfigError("too few")
+
+    def aggregate(self, updates, server):
+        server.loss(server.params[None])
+        fresh = Updates(updates.matrix * 2).gram[0, 0] + updates.gram[0, 0]
+        middle = updates.by_sorted_column(lambda values: values[:, 0]) + updates.matrix.sort(dim=0).values[-1]
+        return Aggregate(middle + 0 * fresh + server.rng.normal(), memory={"seen": fresh[None]})
+'''
+
+
+def test_the_page_is_what_the_files_and_docstrings_make() -> None:
+    outdated = "conf/CATALOGUE.md or the numbers of options in conf/README.md are out of date: run `make catalogue`"
+    assert script.README.read_text(encoding="utf-8") == script.counted(), outdated
+    written, made = script.PAGE.read_text(encoding="utf-8").splitlines(), script.page().splitlines()
+    different = [line for line in {*written} ^ {*made} if line]
+    assert written == made, f"{outdated}; first difference: {min(different, default='the order')}"
+
+
+@pytest.mark.parametrize("entry", CITED, ids=lambda entry: f"{entry.group}={entry.name}")
+def test_an_option_is_one_sentence_from_a_source(entry: Entry) -> None:
+    if not entry.target:
+        return
+    place = f"{entry.target.rpartition('.')[0]} ({entry.group}={entry.name})"
+    assert entry.source, (
+        f"{place}: say where it is from in the docstring of the module, in brackets at the end of its first line, such "
+        "as (Author et al., ICML 2021, section 3), (ours) or (folklore); then run `make catalogue`"
+    )
+    sentence = entry.summary
+    assert entry.same_as or (15 <= len(sentence) <= 170 and sentence.endswith(".") and not sentence[0].islower()), (
+        f"{place}: the docstring of the class must begin with one sentence of at most 170 characters that says what it "
+        f"computes; got {sentence!r}"
+    )
+
+
+def test_every_option_has_a_line_and_lists_fit_a_terminal() -> None:
+    for group in ALL:
+        text = listing(["--list", group])
+        assert [line for line in text.splitlines() if len(line) > WIDTH] == []
+        named = {line.split()[0] for line in text.partition("\n\n")[2].splitlines() if line and line[0] != " "}
+        assert named == {entry.name for entry in entries(group)}
+    assert all(f"{name} " in listing(["--list"]) for name in ALL)
+
+
+@pytest.mark.parametrize("written", [["aggregator", "boba_es"], ["aggregator=boba_es"], ["+threat=raga/lie"]])
+def test_an_option_is_shown_with_its_keys(bench: Bench, written: list[str]) -> None:
+    outcome = bench("--list", *written)
+    assert outcome.code == 0 and outcome.err == ""
+    assert max(map(len, outcome.out.splitlines())) <= WIDTH
+    if "boba_es" in written[-1]:
+        words = " ".join(outcome.out.replace("# ", "").split())
+        assert "boba with fit=exhaustive" in words and "Stage 2 (`stage2`) writes every client's" in words
+        assert "p_min: -0.5 least accepted coefficient" in words, "keys of the option that it builds on"
+        assert "Source: Bao, Wu, He, AISTATS 2024, https://arxiv.org/abs/2208.12932" in words
+    else:
+        assert "The honest mean plus 0.7 standard deviations." in outcome.out and "z: 0.7" in outcome.out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "phrase"),
+    [
+        (["agregator"], "no group 'agregator' (did you mean aggregator"),
+        (["aggregator", "krumm"], "unknown aggregator 'krumm' (did you mean krum"),
+        (["setting", "boba/minst"], "unknown setting 'boba/minst' (did you mean boba/mnist"),
+        (["aggregator", "krum", "mkrum"], "a group and a name at most"),
+        (["--lots"], "unrecognized arguments: --lots"),
+        (["--config-dir", "absent"], "--config-dir must be a folder"),
+    ],
+)
+def test_a_mistake_is_one_line(bench: Bench, arguments: list[str], phrase: str) -> None:
+    outcome = bench("--list", *arguments)
+    assert outcome.code == 2 and outcome.out == ""
+    assert len(outcome.err.splitlines()) == 1 and phrase in outcome.err
+
+
+def test_aliases_and_variants_name_what_they_stand_for() -> None:
+    summaries = {entry.name: entry.summary for entry in entries("aggregator")}
+    assert summaries["median"] == "Alias of coomed." and summaries["rar"] == "Alias of average."
+    assert summaries["mkrum"] == "krum with num_selected=null."
+    assert summaries["b_mkrum"].endswith("(pre_aggregation=bucketing, rule=mkrum).")
+    for entry in entries("aggregator"):
+        if entry.same_as and not entry.differs:
+            assert dict(options.option("aggregator", entry.name)) == dict(options.option("aggregator", entry.same_as))
+
+
+def test_needs_and_cost_are_what_happens() -> None:
+    found = {name: "; ".join(facts(one("aggregator", name)).words) for name in ("krum", "fltrust", "average", "arfl")}
+    assert found == {
+        "krum": "needs f, n > 2f + 2; 1 Gram",
+        "fltrust": "needs server data; 1 Gram",
+        "average": "linear",
+        "arfl": "needs training losses, sample counts; remembers; linear",
+    }
+    attacks = {name: facts(one("attack", name)).does for name in ("label_flip", "ipm", "fake_loss", "cluster_target")}
+    assert attacks["label_flip"] == ("poisons data",) and "claims losses" in attacks["fake_loss"]
+    assert attacks["ipm"] == ("crafts updates", "reads honest updates")
+    assert attacks["cluster_target"][0] == "chooses a model"
+    assert facts(one("attack", "tailored")).does[-1] == "evaluates the rule 13 times"
+    assert facts(one("attack", "none")).words == [] and facts(one("pre_aggregation", "nnm")).cost == "1 Gram"
+
+
+def test_options_from_outside_are_listed_and_measured(
+    bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "own_catalogued.py").write_text(OWN)
+    (tmp_path / "conf" / "aggregator").mkdir(parents=True)
+    (tmp_path / "conf" / "aggregator" / "own.yaml").write_text(
+        "# robustfl-bench aggregator=own\n_target_: own_catalogued.Own\nnum_byzantine: ${num_byzantine_declared}\n"
+    )
+    (tmp_path / "conf" / "aggregator" / "lost.yaml").write_text("# robustfl-bench aggregator=lost\n_target_: no.Rule\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    outcome = bench("--list", "aggregator", "--config-dir", "conf")
+    assert outcome.code == 0, outcome.err
+    blocks = {block.split()[0]: " ".join(block.split()) for block in outcome.out.split("\n\n")[1:]}
+    own, lost = blocks["own"], blocks["lost"]
+    assert "Mean of two medians (e.g. of the updates, etc.) and of `loss`. needs f, n > 3f + 1, server data" in own
+    assert "; draws at random; remembers; 2 Grams + 2 sorts; " in own and "own.yaml" in own
+    assert "No docstring of no.Rule" in lost and "cannot be measured: aggregator=lost: cannot build no.Rule" in lost
+    assert set(blocks) == {*options.names("aggregator"), "own", "lost"}
+    count = re.search(r"aggregator +(\d+)", bench("--list", f"--config-dir={tmp_path / 'conf'}").out)
+    assert count is not None and int(count[1]) == len(blocks)
