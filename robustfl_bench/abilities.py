@@ -12,7 +12,8 @@ class Part(ABC):  # noqa: B024 (its subclasses have the abstract methods)
 
     The public names of a base class are the abilities that the engine asks for, each with a default. A part overrides
     some of them, has fields (of a dataclass) and methods of its own, and nothing else that is public: another class
-    attribute or property, or a method whose name is nearly that of an ability, raises TypeError. A class of parts may
+    attribute or property, or a method whose name is nearly that of an ability, raises TypeError. So does ``__call__``
+    where the base class has its own, which calls what a part defines. A class of parts may
     declare an attribute for its subclasses: ``mean: ClassVar[float]``, without a value.
     """
 
@@ -20,6 +21,10 @@ class Part(ABC):  # noqa: B024 (its subclasses have the abstract methods)
         super().__init_subclass__(**options)
         if Part in cls.__bases__:
             return  # a base class: its names are the abilities
+        base = _kind(cls)
+        if "__call__" in vars(cls) and (calls := vars(base).get("__call__")) and not _is_abstract(calls):
+            defined = " and ".join(name for name, ability in vars(base).items() if _is_abstract(ability))
+            raise TypeError(f"{cls.__name__} must define {defined}, which {base.__name__}.__call__ calls, not __call__")
         known = _public(name for base in cls.__mro__[1:] for name in (*vars(base), *_annotations(base)))
         for name in _public(vars(cls)) - known:
             if name in _annotations(cls) and not _is_class_variable(_annotations(cls)[name]):
@@ -34,6 +39,10 @@ class Part(ABC):  # noqa: B024 (its subclasses have the abstract methods)
 def _kind(cls: type) -> type:
     """The base class that stands for the part's config group."""
     return next(base for base in cls.__mro__ if Part in base.__bases__)
+
+
+def _is_abstract(method: Any) -> bool:
+    return bool(getattr(method, "__isabstractmethod__", False))
 
 
 def _public(names: Any) -> set[str]:

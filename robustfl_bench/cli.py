@@ -18,11 +18,11 @@ from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
+from robustfl_bench import starter
 from robustfl_bench.catalogue.listing import listing
-from robustfl_bench.config import options, presets, stored
+from robustfl_bench.config import class_options, options, outside, presets, resolvers, stored
 from robustfl_bench.config.options import CONF
 from robustfl_bench.config.parts import GROUPS
-from robustfl_bench.config.resolvers import register
 from robustfl_bench.config.settings import SCALARS, Schema
 from robustfl_bench.errors import ConfigError, DataError, Interrupted, near
 from robustfl_bench.experiment.execute import Call, RunFailed, execute, note, record_infeasible
@@ -35,7 +35,8 @@ _ASKED: dict[str, str | None] = {}  # HYDRA_FULL_ERROR as the user set it, befor
 _SAID = set[str]()  # notes of this command
 
 ConfigStore.instance().store(name="settings", node=Schema)
-register()
+resolvers.register()
+class_options.register()
 
 
 @hydra.main(version_base="1.3", config_path=str(CONF), config_name="config")
@@ -58,7 +59,7 @@ def _job(cfg: DictConfig) -> float:
             if _ASKED.get("HYDRA_FULL_ERROR") == "1":
                 raise
             sys.exit(report(error))  # past hydra, which would print a line of its own
-        where = f"[{shlex.join(runtime.overrides.task)}]"
+        where = f"[{shlex.join(map(_written, runtime.overrides.task))}]"
         if isinstance(error, InfeasibleError):
             say(f"infeasible: {error}  {where}")
         elif isinstance(error, RunLocked):
@@ -109,19 +110,27 @@ def _check_choices(arguments: Sequence[str]) -> None:
 
 def _call(runtime: Any, cfg: DictConfig) -> Call:
     """How a run was asked for, as a user would ask for it again."""
-    written = [item for item in runtime.overrides.task if item.split("=")[0].lstrip("+") not in stored.FORMS]
+    task = map(_written, runtime.overrides.task)
+    written = [item for item in task if item.split("=")[0].lstrip("+") not in stored.FORMS]
     overrides = [*([cfg.origin] if cfg.origin else []), *written]
-    named = {group: runtime.runtime.choices.get(group) or _named(cfg[group]) for group in GROUPS}
+    choices = {group: _named(runtime.runtime.choices.get(group), cfg[group]) for group in GROUPS}
+    named = {group: options.label(group, choice) for group, choice in choices.items()}
     folders = [source.path for source in runtime.runtime.config_sources if source.provider == "command-line"]
     program = ["robustfl-bench", *(word for folder in folders for word in ("--config-dir", folder))]
     return Call(named, overrides, program)
 
 
-def _named(part: Any) -> str:
-    """The name of a part that was configured without an option, that of its module; or the list of chosen options."""
-    if not part:
-        return "none"
-    return str(part["_target_"]).split(".")[-2] if "_target_" in part else f"[{','.join(part)}]"
+def _written(override: str) -> str:
+    """An override without the backslash that Hydra's sweeper puts into the name of a class."""
+    key, _, _ = override.lstrip("+").partition("=")
+    return override.replace("\\:", ":") if key.partition("@")[0] in GROUPS else override
+
+
+def _named(choice: Any, part: Any) -> str:
+    """The option of a part; of one that was configured without an option, the name of its class."""
+    if choice or not part:
+        return str(choice or "none")
+    return outside.label_of(part["_target_"]) if "_target_" in part else f"[{','.join(part)}]"
 
 
 def _store(group: str, name: str, content: Mapping[str, Any]) -> None:
@@ -142,6 +151,8 @@ def _refuse_sweep(runtime: Any) -> None:
 def main() -> None:
     """Console entry point: exit code 0, 2 for bad configuration, 3 for missing or corrupt data, 1 for anything else.
 
+    ``robustfl-bench new GROUP NAME`` is left to ``starter``.
+
     With HYDRA_FULL_ERROR=1 in the environment errors show their tracebacks.
     """
     asked = os.environ.get("HYDRA_FULL_ERROR")
@@ -152,6 +163,8 @@ def main() -> None:
         if "--list" in sys.argv[1:]:
             print(listing(sys.argv[1:]))
             return
+        if sys.argv[1:2] == ["new"]:
+            return starter.main(sys.argv[2:])
         _check_choices(sys.argv[1:])
         expanded = stored.expand(sys.argv[1:], _store)
         sys.argv[1:] = sorted(expanded, key=lambda word: word not in ("-m", "--multirun"))  # hydra wants it first
@@ -206,12 +219,21 @@ def explain(error: Exception) -> str:
             if match[1] in (known := _settings()):
                 group = match[1].split(".")[0]
                 return f"the chosen option of {group} has no setting {match[1]!r}; take another {group}=... with it"
-            return f"no setting {match[1]!r}{near(match[1], known)}; robustfl-bench --cfg job shows all"
+            path, dot, _ = match[1].rpartition(".")
+            beside = [f"{path}{dot}{key}" for key in _beside(error.__cause__)]
+            meant = near(match[1], beside) or near(match[1], known)
+            return f"no setting {match[1]!r}{meant}; robustfl-bench --cfg job shows all"
         if match := re.search(r"Could not delete from config. '([^']+)' does not exist", text):
             return f"no setting {match[1]!r} to delete{near(match[1], _settings())}"
         if error.__cause__ is not None and not isinstance(error, MissingConfigException):
             text = f"{text}: {' '.join(str(error.__cause__).split())}"
     return text.split(" object_type=")[0].split(" full_key: ")[0].removeprefix("Error merging override ")
+
+
+def _beside(cause: BaseException | None) -> list[str]:
+    """The settings among which OmegaConf did not find one."""
+    node = getattr(cause, "parent_node", None)
+    return [str(key) for key in node if key != "_target_"] if isinstance(node, DictConfig) else []
 
 
 def _settings() -> list[str]:

@@ -9,9 +9,16 @@ from typing import NoReturn
 INTERRUPTED = 130  # exit code after Ctrl-C
 
 
+VERBS = {"resilience": "robustfl_bench.resilience.cli"}
+"""The modules of what ``robustfl-bench`` does beside runs, by its first word."""
+
+
 def bench() -> NoReturn:
-    """``robustfl-bench``."""
-    _start("robustfl_bench.cli")
+    """``robustfl-bench``: runs, or what its first word names."""
+    verb = sys.argv[1] if len(sys.argv) > 1 else ""
+    if verb in VERBS:
+        del sys.argv[1]
+    _start(VERBS.get(verb, "robustfl_bench.cli"))
 
 
 def results() -> NoReturn:

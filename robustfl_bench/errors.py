@@ -3,6 +3,7 @@
 import difflib
 import sys
 from collections.abc import Iterable
+from importlib.util import find_spec
 from types import SimpleNamespace
 from typing import Any, get_type_hints
 
@@ -35,6 +36,13 @@ def near(word: str, known: Iterable[str]) -> str:
     """`` (did you mean a or b?)`` of the known words that are like ``word``; empty when none is."""
     close = difflib.get_close_matches(word, sorted(known), n=3)
     return f" (did you mean {' or '.join(close)}?)" if close else ""
+
+
+def check_package(name: str, extra: str | None = None) -> None:
+    """Raise ConfigError unless the package ``name`` is installed; ``extra`` brings it, by default that of its name."""
+    found = find_spec(name)
+    if found is None or found.origin is None:  # a folder of this name, such as W&B makes, has no origin
+        raise ConfigError(f'{name} is not installed: pip install "robustfl-bench[{extra or name}]"')
 
 
 def check_fields(rule: Any, **bounds: tuple[float, float]) -> None:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, fields
 from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar, overload
 
 from robustfl_bench.abilities import Part
 from robustfl_bench.errors import ConfigError as ConfigError
@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from robustfl_bench.engine.network import Network
     from robustfl_bench.engine.samples import Samples
     from robustfl_bench.updates import Aggregate, Updates
+
+    Matrix = TypeVar("Matrix", np.ndarray, Tensor)
 
 
 @dataclass(frozen=True)
@@ -402,6 +404,22 @@ class ServerView:
         return self.train_together()
 
 
+class _Caller(ServerView):
+    """The server of a rule that is called with a matrix alone: it knows what the caller gives."""
+
+    __repr__ = object.__repr__  # that of ServerView reads all there is
+
+    def __init__(self, rule: str, known: Mapping[str, Any]) -> None:
+        self.__dict__ |= {**known, "rule": rule}
+
+    def __getattr__(self, name: str) -> Any:
+        if name not in {field.name for field in fields(ServerView)}:
+            raise AttributeError(name)
+        needed = {"params": "the model: pass params=", "losses_of": "the clients' losses: pass losses="}
+        reason = needed.get(name, "the server's samples: run it through robustfl_bench.run")
+        raise ConfigError(f"{self.__dict__['rule']} needs {reason}")
+
+
 class LocalUpdate(Part):
     """What a client computes between receiving a model and sending its update.
 
@@ -460,8 +478,76 @@ class Aggregator(Part):
         self.check(n)
 
     @abstractmethod
-    def __call__(self, updates: Updates, server: ServerView) -> Aggregate:
-        """The aggregate of one round."""
+    def aggregate(self, updates: Updates, server: ServerView) -> Aggregate:
+        """The aggregate of one round: what a rule defines."""
+
+    @overload
+    def __call__(self, updates: Updates, server: ServerView) -> Aggregate: ...
+
+    @overload
+    def __call__(
+        self,
+        updates: Matrix,
+        *,
+        previous: Any = None,
+        params: Any = None,
+        counts: Any = None,
+        losses: Any = None,
+        step_size: float = 1.0,
+        rng: int | np.random.Generator = 0,
+    ) -> Matrix: ...
+
+    def __call__(self, updates: Any, server: Any = None, **given: Any) -> Any:
+        """The aggregate of one round; of a matrix alone, the vector (d,) that the rule makes of its rows.
+
+        The matrix (n, d) is a NumPy array or a torch tensor, one update per row; the vector is of the same kind and
+        dtype. Rules compute in float32. What a server would know can be given: the ``previous`` aggregate (d,), the
+        model ``params`` (d,), the clients' sample ``counts`` (n,) and training ``losses`` (n,), the ``step_size`` that
+        multiplies the aggregate, and a seed or generator ``rng``. Raises ConfigError for too few clients, and where
+        the rule reads something else, such as the server's samples.
+        """
+        from robustfl_bench.updates import Updates
+
+        if isinstance(updates, Updates):
+            return self.aggregate(updates, server)
+        return self._of_matrix(updates, **given)
+
+    def _of_matrix(
+        self,
+        matrix: Any,
+        previous: Any = None,
+        params: Any = None,
+        counts: Any = None,
+        losses: Any = None,
+        step_size: float = 1.0,
+        rng: Any = 0,
+    ) -> Any:
+        import numpy as np
+        import torch
+
+        from robustfl_bench import arrays
+        from robustfl_bench.updates import Updates
+
+        rows, written = arrays.read(matrix)
+        n, d = rows.shape
+        self.check(n)
+        double = torch.ones(n, dtype=torch.float64, device=rows.device)
+        counts = double if counts is None else arrays.vector("counts", counts, n, double)
+        losses = None if losses is None else arrays.vector("losses", losses, n, double)
+        known: dict[str, Any] = {
+            "previous": None if previous is None else arrays.vector("previous", previous, d, rows),
+            "step_size": step_size,
+            "round": 0,
+            "rng": np.random.default_rng(rng),
+            "clients": torch.arange(n),
+            "counts": counts,
+            "memory": {},
+        }
+        if params is not None:
+            known["params"] = arrays.vector("params", params, d, rows)
+        if losses is not None:
+            known["losses_of"] = lambda params, clients: losses[clients]
+        return written(self.aggregate(Updates(rows, counts, losses), _Caller(type(self).__name__, known)).vector)
 
 
 @dataclass(frozen=True)
@@ -527,8 +613,31 @@ class PreAggregation(Part):
         return n
 
     @abstractmethod
-    def __call__(self, updates: Updates, rng: np.random.Generator) -> Updates:
-        """Most return ``updates.mix(mixing)``."""
+    def prepare(self, updates: Updates, rng: np.random.Generator) -> Updates:
+        """What the rule is given: most return ``updates.mix(mixing)``."""
+
+    @overload
+    def __call__(self, updates: Updates, rng: np.random.Generator) -> Updates: ...
+
+    @overload
+    def __call__(self, updates: Matrix, rng: int | np.random.Generator = 0) -> Matrix: ...
+
+    def __call__(self, updates: Any, rng: Any = 0) -> Any:
+        """The prepared updates; of a matrix (n, d) alone, a matrix (n', d) of the same kind and dtype.
+
+        The matrix is a NumPy array or a torch tensor, one update per row. ``rng`` is a generator or a seed.
+        """
+        from robustfl_bench.updates import Updates
+
+        if isinstance(updates, Updates):
+            return self.prepare(updates, rng)
+        import numpy as np
+
+        from robustfl_bench import arrays
+
+        rows, written = arrays.read(updates)
+        self.check(len(rows))
+        return written(self.prepare(Updates(rows), np.random.default_rng(rng)).matrix)
 
 
 @dataclass
@@ -603,3 +712,54 @@ class ServerOptimizer(Part):
 
         ``memory`` is what it remembered after the model's last step, empty at first.
         """
+
+
+def check_clients(rule: Aggregator, mixing: PreAggregation | None, n: int) -> None:
+    """Raise ConfigError when a rule cannot work with the updates of n clients, or with what ``mixing`` makes of them.
+
+    What a rule asks of clients for the sake of its guarantee does not count for fewer means of them.
+    """
+    if mixing is not None:
+        mixing.check(n)
+        rule.check_mixed(mixing.num_made(n))
+    if mixing is None or mixing.num_made(n) == n:
+        rule.check(n)
+
+
+@dataclass(frozen=True)
+class Tracked:
+    """A run as a tracker is told of it: its id, readable ``name``, resolved ``config`` and ``folder``.
+
+    ``done`` is the number of rounds before it: 0 for a run that begins, else that of the checkpoint it resumes from.
+    """
+
+    run_id: str
+    name: str
+    config: Mapping[str, Any]
+    folder: Path
+    done: int
+
+
+class Tracking(Protocol):
+    """A tracker at work on one run."""
+
+    def record(self, round: int, numbers: Mapping[str, float]) -> None:
+        """The numbers of a row of ``metrics.csv``, right after it was written. Rounds rise, from ``done`` + 1."""
+
+    def end(self, summary: Mapping[str, Any] | None) -> None:
+        """How the run ended, as in ``summary.json``; None where it was cut off and can be resumed."""
+
+
+class Tracker(Part):
+    """Copies the records of a run to an experiment tracker. It changes no result, and is no part of a run's identity.
+
+    A tracker that raises an Exception is left out for the rest of the run, with a note. A run that resumes begins again
+    with the rounds after its checkpoint, of which an interrupted attempt may have recorded some.
+    """
+
+    def check(self) -> None:
+        """Raise ConfigError when the tracker cannot work, as without its package; called before any data are loaded."""
+
+    @abstractmethod
+    def begin(self, run: Tracked) -> Tracking:
+        """Follow a run; packages are imported here."""

@@ -114,7 +114,7 @@ class Compared(Aggregator):
         self.rule, self.exhaustive = rule, replace(rule, fit="exhaustive")
         self.ratios: list[float] = []
 
-    def __call__(self, updates: Updates, server: ServerView) -> Aggregate:
+    def aggregate(self, updates: Updates, server: ServerView) -> Aggregate:
         losses = [rule.trimmed_loss(updates, server) for rule in (self.rule, self.exhaustive)]
         self.ratios.append(losses[0] / losses[1])
         return self.rule(updates, server)

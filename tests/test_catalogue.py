@@ -44,7 +44,7 @@ class Own(Aggregator):
         if n < 3 * self.num_byzantine + 2:
             raise ConfigError("too few")
 
-    def __call__(self, updates, server):
+    def aggregate(self, updates, server):
         server.loss(server.params[None])
         fresh = Updates(updates.matrix * 2).gram[0, 0] + updates.gram[0, 0]
         middle = updates.by_sorted_column(lambda values: values[:, 0]) + updates.matrix.sort(dim=0).values[-1]

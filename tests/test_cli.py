@@ -195,7 +195,7 @@ def test_a_failed_run_does_not_stop_a_sweep_and_is_run_again(
         raise ZeroDivisionError("seventh\nseal")
 
     with monkeypatch.context() as patch:
-        patch.setattr(CooMed, "__call__", broken)
+        patch.setattr(CooMed, "aggregate", broken)
         outcome = bench("-m", *SMALL, "aggregator=coomed,average")
     assert outcome.code == 1
     assert outcome.err.count("ZeroDivisionError: seventh seal") == 2  # when it happens, and as the sweep ends

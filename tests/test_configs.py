@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from robustfl_bench.config.options import CONF
+from robustfl_bench.config.options import CONF, has_places
 from robustfl_bench.config.parts import GROUPS
 from robustfl_bench.config.presets import resolve
 from robustfl_bench.config.settings import Settings
@@ -56,7 +56,7 @@ def test_the_keys_of_an_option_are_the_fields_of_what_it_makes(option: str) -> N
     group, _, name = option.partition("=")
     node = resolve(beside(option)).config[group] or {}
     assert isinstance(node, dict)
-    _check_keys(node.get(name, {}) if group == "pre_aggregation" else node)  # the steps of a chain are by name
+    _check_keys(node.get(name, {}) if has_places(group) else node)  # several options, each by its name
     lines = (CONF / group / f"{name}.yaml").read_text().splitlines()
     first = next(line for line in lines if not line.startswith("# @package "))
     assert first.startswith("# robustfl-bench "), "an option begins with a command that uses it"

@@ -31,64 +31,64 @@ from robustfl_bench.updates import Aggregate
 class Mean(Aggregator):
     weighted: bool = False
 
-    def __call__(self, updates, server):
+    def aggregate(self, updates, server):
         return Aggregate(updates.matrix.mean(dim=0))
 
 
 class Short(Mean):
-    def __call__(self, updates, server):
+    def aggregate(self, updates, server):
         return Aggregate(updates.matrix.mean(dim=0)[:-1])
 
 
 class Double(Mean):
-    def __call__(self, updates, server):
+    def aggregate(self, updates, server):
         return Aggregate(updates.matrix.double().mean(dim=0))
 
 
 class Elsewhere(Mean):
-    def __call__(self, updates, server):
+    def aggregate(self, updates, server):
         return Aggregate(updates.matrix.mean(dim=0).to("meta"))
 
 
 class Bare(Mean):
-    def __call__(self, updates, server):
+    def aggregate(self, updates, server):
         return updates.matrix.mean(dim=0)
 
 
 class FewWeights(Mean):
-    def __call__(self, updates, server):
+    def aggregate(self, updates, server):
         return Aggregate(updates.matrix.mean(dim=0), weights=torch.ones(2, dtype=torch.float64))
 
 
 class FloatMask(Mean):
-    def __call__(self, updates, server):
+    def aggregate(self, updates, server):
         return Aggregate(updates.matrix.mean(dim=0), accepted=torch.ones(updates.n))
 
 
 class Remembers(Mean):
-    def __call__(self, updates, server):
+    def aggregate(self, updates, server):
         return Aggregate(updates.matrix.mean(dim=0), memory={"rounds": 3})
 
 
 class Sorts(Mean):
-    def __call__(self, updates, server):
+    def aggregate(self, updates, server):
         rows = updates.matrix.numpy()
         rows.sort(axis=0)
         return Aggregate(updates.matrix[updates.n // 2].clone())
 
 
 class LateNan(Mean):
-    def __call__(self, updates, server):
+    def aggregate(self, updates, server):
         return Aggregate(updates.matrix.mean(dim=0) * (float("nan") if server.round == 2 else 1))
 
 
 class Squares(Mean):
-    def __call__(self, updates, server):
+    def aggregate(self, updates, server):
         return Aggregate(updates.matrix.mean(dim=0) / updates.matrix.square().sum(dim=0).add(1) * float("inf"))
 
 
 class Solves(Mean):
-    def __call__(self, updates, server):
+    def aggregate(self, updates, server):
         if updates.matrix.abs().max() > 1e4:
             raise np.linalg.LinAlgError("Eigenvalues did not converge")
         return Aggregate(updates.matrix.mean(dim=0))
@@ -124,7 +124,7 @@ class Large(Attack):
 class Loses(PreAggregation):
     bucket_size: int = 2
 
-    def __call__(self, updates, rng):
+    def prepare(self, updates, rng):
         return updates.matrix
 
 
@@ -132,7 +132,7 @@ class Loses(PreAggregation):
 class Shortens(PreAggregation):
     bucket_size: int = 2
 
-    def __call__(self, updates, rng):
+    def prepare(self, updates, rng):
         return type(updates)(updates.matrix[:, 1:])
 """
 RUN = ("rounds=4", "num_clients=6", "num_byzantine=2", "model.hidden=[4]", "partition=iid")

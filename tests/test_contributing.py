@@ -1,27 +1,90 @@
-"""The example of CONTRIBUTING.md works as printed, also from a package and a config folder of a user's own."""
+"""The examples of README.md and CONTRIBUTING.md work as printed, outside the repository."""
 
+import importlib
 import re
+import shlex
+import sys
 from pathlib import Path
 
 import pytest
 
-from tests.conftest import Bench
+import robustfl_bench
+from robustfl_bench.results import cli as results_cli
+from tests.conftest import Bench, config_of, run_folders
 
-GUIDE = (Path(__file__).resolve().parent.parent / "CONTRIBUTING.md").read_text()
+ROOT = Path(__file__).resolve().parent.parent
+README, GUIDE = ((ROOT / name).read_text() for name in ("README.md", "CONTRIBUTING.md"))
+OWN_RULE = README[README.index("## Your own rule") : README.index("## Papers")]
+SMALL = ("rounds=2", "model.hidden=[4]")
 
 
-def test_the_example_rule_runs(bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (code,) = re.findall(r"```python\n(.*?)```", GUIDE, flags=re.S)
-    (option,) = re.findall(r"```yaml\n(.*?)```", GUIDE, flags=re.S)
+def blocks(text: str, kind: str) -> list[str]:
+    return [block for name, block in re.findall(r"^```(\w*)\n(.*?)^```$", text, flags=re.S | re.M) if name == kind]
+
+
+def commands(text: str, program: str) -> list[list[str]]:
+    """The words after the name of a program, of each line of the plain blocks that begins with it."""
+    lines = [line.split("  # ")[0] for block in blocks(text, "") for line in block.splitlines()]
+    return [shlex.split(line)[1:] for line in lines if line.startswith(f"{program} ")]
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty current folder; what is imported from it and how is forgotten after the test."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    for name in ("norm_median", "test_norm_median", "cosine_vote"):
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    return tmp_path
+
+
+def test_the_example_rule_its_test_and_its_commands_run(bench: Bench, folder: Path) -> None:
+    rule, test = blocks(GUIDE, "python")
+    (folder / "norm_median.py").write_text(rule)
+    (folder / "test_norm_median.py").write_text(test)
+    single, sweep = (words for words in commands(GUIDE, "robustfl-bench") if "norm_median:" in " ".join(words))
+    outcome = bench(*single, *SMALL)
+    assert outcome.code == 0 and "-norm_median-" in outcome.out, outcome.err
+    outcome = bench(*sweep, *SMALL)
+    assert outcome.code == 0 and len(outcome.out.splitlines()) == 6, outcome.err
+    wrong = bench(*single, "aggregator.stretch=-1")
+    assert wrong.code == 2 and "aggregator: stretch must be >= 0, got -1" in wrong.err
+    tests = importlib.import_module("test_norm_median")  # from the current folder, as the command sees it
+    tests.test_norm_median_keeps_its_promises()
+
+
+def test_the_example_runs_as_a_yaml_of_the_users_own(bench: Bench, folder: Path) -> None:
+    rule, _ = blocks(GUIDE, "python")
+    (option,) = blocks(GUIDE, "yaml")
     (target,) = re.findall(r"_target_: (\S+)\.NormMedian", option)
-    (tmp_path / "own_rules.py").write_text(code)
-    (tmp_path / "own_conf" / "aggregator").mkdir(parents=True)
-    (tmp_path / "own_conf" / "aggregator" / "norm_median.yaml").write_text(option.replace(target, "own_rules"))
-    monkeypatch.syspath_prepend(tmp_path)
-    own = ("--config-dir", str(tmp_path / "own_conf"), "aggregator=norm_median")
-    outcome = bench(*own, "attack=ipm", "rounds=3", "model.hidden=[8]")
-    assert outcome.code == 0, outcome.err
-    assert "-norm_median-" in outcome.out
-    wrong = bench(*own, "aggregator.stretch=-1")
-    assert wrong.code == 2
-    assert "aggregator: stretch must be >= 0, got -1" in wrong.err
+    (folder / "norm_median.py").write_text(rule)
+    (folder / "my_conf" / "aggregator").mkdir(parents=True)
+    (folder / "my_conf" / "aggregator" / "short.yaml").write_text(option.replace(target, "norm_median"))
+    outcome = bench("--config-dir", "my_conf", "aggregator=short", "attack=ipm", *SMALL)
+    assert outcome.code == 0 and "-short-" in outcome.out, outcome.err
+    same = bench("aggregator=norm_median:NormMedian", "attack=ipm", *SMALL)
+    assert same.out.startswith("stored result"), "the class by its name has the same identity"
+    ((_, path),) = run_folders(folder / "results").items()
+    assert config_of(path)["aggregator"] == {"_target_": "norm_median.NormMedian", "stretch": 1.0}
+
+
+def test_the_commands_of_the_readme_run(bench: Bench, folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    new, single, sweep = commands(OWN_RULE, "robustfl-bench")
+    assert bench(*new).code == 0
+    for words in (single, [word for word in sweep if not word.startswith("seed=")]):
+        outcome = bench(*words, *SMALL)
+        assert outcome.code == 0, outcome.err
+    (table,) = commands(OWN_RULE, "robustfl-results")
+    assert results_cli.main(table) == 0
+    printed = capfd.readouterr().out
+    assert "cosine_vote" in printed and "krum" in printed
+
+
+def test_the_python_of_the_readme_runs(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (code,) = blocks(OWN_RULE, "python")
+    names: dict[str, object] = {}
+    exec(code, names)
+    assert names["vector"].shape == (1000,)  # type: ignore[attr-defined]
+    result = names["result"]
+    assert isinstance(result, robustfl_bench.Result) and len(result.metrics) == 5
+    assert "krum" in capsys.readouterr().out

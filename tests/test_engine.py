@@ -216,7 +216,7 @@ def test_a_rule_never_sees_a_non_finite_update_and_every_one_is_counted() -> Non
     seen: list[Updates] = []
 
     class Spy(Aggregator):
-        def __call__(self, updates: Updates, server: object) -> Any:
+        def aggregate(self, updates: Updates, server: object) -> Any:
             seen.append(Updates(updates.matrix.clone()))
             return updates.combine(torch.zeros(updates.n, dtype=torch.float64))
 

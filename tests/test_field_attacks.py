@@ -65,7 +65,7 @@ class Recording(Aggregator):
 
     asked: list[Tensor]
 
-    def __call__(self, updates: Updates, server: ServerView) -> Aggregate:
+    def aggregate(self, updates: Updates, server: ServerView) -> Aggregate:
         self.asked.append(updates.matrix.clone())
         return Aggregate(updates.matrix.mean(dim=0))
 

@@ -34,7 +34,7 @@ ATTACKED = ("rounds=4", "batch_size=8", "attack=ipm", "num_byzantine=4", "byzant
 class Momentum(Aggregator):
     """A rule with a memory: the mean, with heavy-ball momentum."""
 
-    def __call__(self, updates: Updates, server: ServerView) -> Aggregate:
+    def aggregate(self, updates: Updates, server: ServerView) -> Aggregate:
         velocity = updates.matrix.mean(dim=0) + 0.9 * server.memory.get("velocity", torch.zeros(updates.d))
         return Aggregate(velocity, memory={"velocity": velocity})
 

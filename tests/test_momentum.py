@@ -118,11 +118,11 @@ def test_the_server_s_updates_are_no_smaller_than_the_clients() -> None:
     assert all(map(torch.equal, with_momentum, without))
 
 
-@pytest.mark.parametrize("default", ["local_update.weight_decay", "server_optimizer.momentum"])
-def test_momentum_and_weight_decay_change_an_identity_only_where_they_are_set(default: str) -> None:
+@pytest.mark.parametrize("added", ["local_update.weight_decay", "server_optimizer.weight_decay"])
+def test_momentum_and_weight_decay_change_an_identity_only_where_they_are_set(added: str) -> None:
     plain = presets.resolve(["aggregator=krum", "attack=ipm"])
     assert list(plain.identity["local_update"]) == list(plain.identity["server_optimizer"]) == ["_target_"]
-    assert presets.resolve(["aggregator=krum", "attack=ipm", f"{default}=0.1"]).run_id != plain.run_id
+    assert presets.resolve(["aggregator=krum", "attack=ipm", f"+{added}=0.1"]).run_id != plain.run_id
 
 
 # --- the server ------------------------------------------------------------------------------------------------------

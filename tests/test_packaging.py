@@ -1,13 +1,17 @@
 """The command finds its configuration from a wheel, from a module, and from any working directory."""
 
 import os
+import re
 import subprocess
 import sys
+import tomllib
 import zipfile
 from pathlib import Path
 
 import pytest
+import yaml
 
+import robustfl_bench
 from robustfl_bench.config.options import CONF
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -30,8 +34,21 @@ def test_a_wheel_carries_options_and_published_numbers_and_nothing_of_the_tests(
     papers = ("boba.csv", "raga.csv", "brace.csv", "arfl.csv", "karimireddy.csv", "byzfl.csv", "README.md")
     wanted |= {f"robustfl_bench/papers/{name}" for name in papers}
     wanted |= {"robustfl_bench/datasets/digits.csv.gz", "robustfl_bench/datasets/digits.md"}
+    wanted |= {"robustfl_bench/py.typed", "robustfl_bench/templates/aggregator.py"}
     assert wanted <= set(names)
     assert not [name for name in names if name.startswith(("tests/", "scripts/", "results/"))]
+
+
+def test_versions_are_the_same_wherever_they_are_said() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text())
+    assert citation["version"] == robustfl_bench.__version__ and citation["license"] == project["license"]
+    kinds = [text.rpartition(" :: ")[2] for text in project["classifiers"] if ":: Python :: 3." in text]
+    workflow = yaml.safe_load((ROOT / ".github" / "workflows" / "ci.yml").read_text())
+    assert workflow["jobs"]["check"]["strategy"]["matrix"]["python"] == kinds
+    low, high = (re.escape(version) for version in (kinds[0], f"3.{int(kinds[-1].partition('.')[2]) + 1}"))
+    assert re.fullmatch(f">={low},<{high}", project["requires-python"])
+    assert f"Python {kinds[0]} to {kinds[-1]}" in (ROOT / "README.md").read_text()
 
 
 def test_the_command_runs_from_an_unpacked_wheel_in_any_folder(wheel: Path, tmp_path: Path) -> None:

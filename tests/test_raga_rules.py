@@ -189,7 +189,7 @@ def test_where_clients_send_models_attackers_see_and_send_models() -> None:
             return view.mean / 2
 
     class Spy(Aggregator):
-        def __call__(self, updates: Updates, server: Any) -> Any:
+        def aggregate(self, updates: Updates, server: Any) -> Any:
             seen["rows"] = updates.matrix.clone()
             return updates.combine(torch.full((updates.n,), 1 / updates.n, dtype=torch.float64))
 

@@ -32,7 +32,7 @@ from helping import SHARE
 class Vote(Average):
     '''Averages, and takes a share of it.'''
 
-    def __call__(self, updates, server):
+    def aggregate(self, updates, server):
         return updates.combine(updates.matrix.new_full((updates.n,), SHARE / updates.n).double())
 """
 

@@ -44,7 +44,7 @@ class Arfl(Aggregator):
         """Raise ConfigError: the rule weights clients."""
         raise ConfigError(NEEDS_CLIENTS)
 
-    def __call__(self, updates: Updates, server: ServerView) -> Aggregate:
+    def aggregate(self, updates: Updates, server: ServerView) -> Aggregate:
         clients, counts = server.clients, server.counts
         if clients is None:
             raise ConfigError(NEEDS_CLIENTS)

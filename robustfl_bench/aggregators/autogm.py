@@ -42,7 +42,7 @@ class AutoGm(Aggregator):
     def __post_init__(self) -> None:
         check_fields(self, regularization=(1e-100, math.inf), eps=(0, math.inf), max_iter=(1, math.inf))
 
-    def __call__(self, updates: Updates, server: ServerView) -> Aggregate:
+    def aggregate(self, updates: Updates, server: ServerView) -> Aggregate:
         ones, gram = np.ones(updates.n), updates.gram.cpu().numpy()
         gram = recentred(gram, medoid(gram, ones))
         eps = self.eps * spread(gram, ones)

@@ -24,6 +24,6 @@ class Average(Aggregator):
         """Ring-all-reduce (RAR), which knows no sample counts."""
         return None if self.weighted else RingForm(lambda updates: updates, lambda total, n: total / n)
 
-    def __call__(self, updates: Updates, server: ServerView) -> Aggregate:
+    def aggregate(self, updates: Updates, server: ServerView) -> Aggregate:
         weights = updates.counts if self.weighted else updates.counts.new_ones(updates.n)
         return updates.combine(weights / weights.sum())

@@ -35,7 +35,7 @@ class AvgRej(Aggregator):
         """Raise ConfigError when f leaves no client."""
         num_kept("AvgRej", n, self.num_byzantine)
 
-    def __call__(self, updates: Updates, server: ServerView) -> Aggregate:
+    def aggregate(self, updates: Updates, server: ServerView) -> Aggregate:
         n, kept = updates.n, num_kept("AvgRej", updates.n, self.num_byzantine)
         # Means of the others are formed directly: taking one client out of the sum of all leaves its rounding errors.
         others = 1 - torch.eye(n, dtype=torch.float64, device=updates.device)

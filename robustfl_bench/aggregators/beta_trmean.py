@@ -25,6 +25,6 @@ class BetaTrMean(Aggregator):
         if self.fraction == 0.5:
             raise ConfigError("fraction must be < 0.5: trimming a half at each end leaves nothing")
 
-    def __call__(self, updates: Updates, server: ServerView) -> Aggregate:
+    def aggregate(self, updates: Updates, server: ServerView) -> Aggregate:
         trimmed = math.floor(self.fraction * updates.n + 1e-9)  # 0.29 * 100 is 28.999999999999996
         return Aggregate(updates.sorted_mean(trimmed, updates.n - trimmed))

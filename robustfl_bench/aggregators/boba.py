@@ -65,7 +65,7 @@ class Boba(Aggregator):
                 f"f={self.num_byzantine}; use aggregator=boba or fewer clients"
             )
 
-    def __call__(self, updates: Updates, server: ServerView) -> Aggregate:
+    def aggregate(self, updates: Updates, server: ServerView) -> Aggregate:
         self.check(updates.n)
         n = updates.n
         gram = updates.joint_gram(server.class_updates).cpu().numpy()

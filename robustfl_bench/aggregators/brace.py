@@ -40,7 +40,7 @@ class Brace(Aggregator):
         if n <= self.threshold:
             raise ConfigError(f"BRACE needs n > threshold, got n={n}, threshold={self.threshold:g}")
 
-    def __call__(self, updates: Updates, server: ServerView) -> Aggregate:
+    def aggregate(self, updates: Updates, server: ServerView) -> Aggregate:
         return Aggregate(self.consensus(updates.votes))
 
     def consensus(self, votes: Tensor) -> Tensor:

@@ -45,7 +45,7 @@ class Bulyan(Aggregator):
         if n <= 4 * self.num_byzantine:
             raise ConfigError(f"Bulyan cannot trim unless n > 4f, got n={n}, f={self.num_byzantine}")
 
-    def __call__(self, updates: Updates, server: ServerView) -> Aggregate:
+    def aggregate(self, updates: Updates, server: ServerView) -> Aggregate:
         n, f = updates.n, self.num_byzantine
         self.check_mixed(n)
         dists = updates.sq_dists.cpu().numpy().copy()

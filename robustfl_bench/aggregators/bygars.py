@@ -46,7 +46,7 @@ class ByGars(Aggregator):
         check_choice("normalize", self.normalize, ("cosine", "updates", "products", "none"))
         check_flags(self, "chain_rule")
 
-    def __call__(self, updates: Updates, server: ServerView) -> Aggregate:
+    def aggregate(self, updates: Updates, server: ServerView) -> Aggregate:
         ones = torch.ones(updates.n, dtype=torch.float64, device=updates.device)
         units = ones if self.normalize == "none" else (1 / updates.norms).where(updates.norms > 0, 0)
         scales = units if self.normalize in ("cosine", "updates") else ones

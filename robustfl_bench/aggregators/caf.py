@@ -37,7 +37,7 @@ class Caf(Aggregator):
         if n <= 2 * self.num_byzantine:
             raise ConfigError(f"CAF needs n > 2f, got n={n}, f={self.num_byzantine}; lower num_byzantine_declared")
 
-    def __call__(self, updates: Updates, server: ServerView) -> Aggregate:
+    def aggregate(self, updates: Updates, server: ServerView) -> Aggregate:
         self.check(updates.n)
         gram, least = updates.gram.cpu().numpy(), math.inf
         trust = np.ones(updates.n)

@@ -41,7 +41,7 @@ class CenteredClipping(Aggregator):
         check_fields(self, radius=(0, math.inf), steps=(1, math.inf))
         check_flags(self, "per_layer")
 
-    def __call__(self, updates: Updates, server: ServerView) -> Aggregate:
+    def aggregate(self, updates: Updates, server: ServerView) -> Aggregate:
         if not self.per_layer:
             return self._clipped(updates, server.previous)
         layers = server.layers or (updates.d,)

@@ -41,7 +41,7 @@ class Cfl(Aggregator):
         check_fields(self, threshold=(-1, 1))
         check_choice("group", self.group, GROUPS)
 
-    def __call__(self, updates: Updates, server: ServerView) -> Aggregate:
+    def aggregate(self, updates: Updates, server: ServerView) -> Aggregate:
         weights = updates.counts
         if updates.n > 1:
             members = torch.from_numpy(self._members(updates)).to(weights)

@@ -35,5 +35,5 @@ class Cge(Aggregator):
         """Raise ConfigError when f leaves no client."""
         num_kept("CGE", n, self.num_byzantine)
 
-    def __call__(self, updates: Updates, server: ServerView) -> Aggregate:
+    def aggregate(self, updates: Updates, server: ServerView) -> Aggregate:
         return mean_of_lowest(updates, updates.norms, num_kept("CGE", updates.n, self.num_byzantine))

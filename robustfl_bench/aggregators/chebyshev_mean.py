@@ -31,7 +31,7 @@ class ChebyshevMean(Aggregator):
     def __post_init__(self) -> None:
         check_fields(self, deviations=(0, math.inf))
 
-    def __call__(self, updates: Updates, server: ServerView) -> Aggregate:
+    def aggregate(self, updates: Updates, server: ServerView) -> Aggregate:
         def reduce(block: Any) -> Any:
             values = torch.as_tensor(block).double()
             mean = values.mean(1, keepdim=True)

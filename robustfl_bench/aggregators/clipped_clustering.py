@@ -42,7 +42,7 @@ class ClippedClustering(Aggregator):
         check_choice("linkage", self.linkage, ("average", "single"))
         check_fields(self, max_radius=(0, math.inf))
 
-    def __call__(self, updates: Updates, server: ServerView) -> Aggregate:
+    def aggregate(self, updates: Updates, server: ServerView) -> Aggregate:
         norms = torch.cat([server.memory.get("norms", updates.norms[:0]), updates.norms])
         radius = min(median_norm(norms), math.inf if self.max_radius is None else self.max_radius)
         members = torch.from_numpy(self._members(updates.gram.cpu().numpy())).to(updates.device)

@@ -44,7 +44,7 @@ class ClippedTrMean(Aggregator):
                 f"clipped TrMean needs n > 2f, got n={n}, f={self.num_byzantine}; lower num_byzantine_declared"
             )
 
-    def __call__(self, updates: Updates, server: ServerView) -> Aggregate:
+    def aggregate(self, updates: Updates, server: ServerView) -> Aggregate:
         self.check(updates.n)
         centre = ClippingCentre(updates, server.previous, self.radius)
         for _ in range(self.steps):

@@ -19,7 +19,7 @@ class CooMed(Aggregator):
     def __post_init__(self) -> None:
         check_choice("even", self.even, ("mean", "lower"))
 
-    def __call__(self, updates: Updates, server: ServerView) -> Aggregate:
+    def aggregate(self, updates: Updates, server: ServerView) -> Aggregate:
         lower, upper = (updates.n - 1) // 2, updates.n // 2
         if lower == upper or self.even == "lower":
             return Aggregate(updates.by_sorted_column(lambda values: values[:, lower]))

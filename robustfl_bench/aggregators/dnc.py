@@ -54,7 +54,7 @@ class Dnc(Aggregator):
         """Raise ConfigError when a filter leaves no client."""
         num_kept("DnC", n, self._rejected)
 
-    def __call__(self, updates: Updates, server: ServerView) -> Aggregate:
+    def aggregate(self, updates: Updates, server: ServerView) -> Aggregate:
         kept = num_kept("DnC", updates.n, self._rejected)
         rejections = np.zeros(updates.n, dtype=np.intp)
         for _ in range(self.num_iters):

@@ -43,7 +43,7 @@ class Flame(Aggregator):
         check_choice("compare", self.compare, ("models", "updates"))
         check_fields(self, noise=(0, math.inf))
 
-    def __call__(self, updates: Updates, server: ServerView) -> Aggregate:
+    def aggregate(self, updates: Updates, server: ServerView) -> Aggregate:
         bound = median_norm(updates.norms)
         members = torch.from_numpy(majority_cluster(1 - self._cosines(updates, server))).to(updates.device)
         weights = members * clip_factors(updates.norms, bound) / members.sum()

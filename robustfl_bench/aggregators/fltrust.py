@@ -20,7 +20,7 @@ class FLTrust(Aggregator):
         "translation": "cosines depend on the origin",
     }
 
-    def __call__(self, updates: Updates, server: ServerView) -> Aggregate:
+    def aggregate(self, updates: Updates, server: ServerView) -> Aggregate:
         gram = updates.joint_gram(server.update[None])
         lengths = gram.diagonal().clamp(min=0).sqrt()
         norms, server_norm = lengths[:-1], lengths[-1]

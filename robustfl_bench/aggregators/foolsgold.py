@@ -57,7 +57,7 @@ class FoolsGold(Aggregator):
         if self.history:
             raise ConfigError(NEEDS_CLIENTS)
 
-    def __call__(self, updates: Updates, server: ServerView) -> Aggregate:
+    def aggregate(self, updates: Updates, server: ServerView) -> Aggregate:
         memory, gram = self._remembered(updates, server) if self.history else (None, updates.gram)
         weights = torch.from_numpy(self._weights(gram.cpu().numpy())).to(updates.device)
         if self.scale == "sum" and weights.any():

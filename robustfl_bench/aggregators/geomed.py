@@ -27,6 +27,6 @@ class GeoMed(Aggregator):
     def __post_init__(self) -> None:
         check_fields(self, eps=(0, math.inf), max_iter=(1, math.inf))
 
-    def __call__(self, updates: Updates, server: ServerView) -> Aggregate:
+    def aggregate(self, updates: Updates, server: ServerView) -> Aggregate:
         weights = weiszfeld(updates.gram.cpu().numpy(), np.ones(updates.n), self.eps, self.max_iter)
         return updates.combine(torch.from_numpy(weights).to(updates.device))

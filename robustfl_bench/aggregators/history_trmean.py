@@ -29,7 +29,7 @@ class HistoryTrMean(Aggregator):
                 f"history TrMean needs n > 2f, got n={n}, f={self.num_byzantine}; lower num_byzantine_declared"
             )
 
-    def __call__(self, updates: Updates, server: ServerView) -> Aggregate:
+    def aggregate(self, updates: Updates, server: ServerView) -> Aggregate:
         self.check(updates.n)
         n, f = updates.n, self.num_byzantine
         trimmed = updates.sorted_mean(f, n - f)

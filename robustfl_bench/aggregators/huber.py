@@ -32,7 +32,7 @@ class Huber(Aggregator):
         check_fields(self, threshold=(1e-100, math.inf), eps=(0, math.inf), max_iter=(1, math.inf))
         check_flags(self, "weighted")
 
-    def __call__(self, updates: Updates, server: ServerView) -> Aggregate:
+    def aggregate(self, updates: Updates, server: ServerView) -> Aggregate:
         masses = updates.counts.cpu().numpy() if self.weighted else np.ones(updates.n)
         gram = updates.gram.cpu().numpy()
         gram = recentred(gram, medoid(gram, masses))

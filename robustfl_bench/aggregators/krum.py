@@ -51,7 +51,7 @@ class Krum(Aggregator):
     def _f(self, n: int) -> int:
         return n // 2 if self.num_byzantine is None else self.num_byzantine
 
-    def __call__(self, updates: Updates, server: ServerView) -> Aggregate:
+    def aggregate(self, updates: Updates, server: ServerView) -> Aggregate:
         n, f = updates.n, self._f(updates.n)
         self.check_mixed(n)
         others = n - f - 2 - self.self_distance

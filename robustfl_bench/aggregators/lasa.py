@@ -45,7 +45,7 @@ class Lasa(Aggregator):
     def __post_init__(self) -> None:
         check_fields(self, sparsity=(0, 1), length_limit=(0, math.inf), sign_limit=(0, math.inf))
 
-    def __call__(self, updates: Updates, server: ServerView) -> Aggregate:
+    def aggregate(self, updates: Updates, server: ServerView) -> Aggregate:
         factors = clip_factors(updates.norms, median_norm(updates.norms))
         least = self._least(updates.matrix)
         layers = server.layers or (updates.d,)

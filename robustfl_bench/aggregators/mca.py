@@ -30,7 +30,7 @@ class Mca(Aggregator):
     def __post_init__(self) -> None:
         check_fields(self, sigma=(1e-150, math.inf), eps=(0, math.inf), max_iter=(1, math.inf))
 
-    def __call__(self, updates: Updates, server: ServerView) -> Aggregate:
+    def aggregate(self, updates: Updates, server: ServerView) -> Aggregate:
         gram, masses = updates.gram.cpu().numpy(), np.ones(updates.n)
         gram = recentred(gram, medoid(gram, masses))
         tolerance = self.eps * spread(gram, masses)

@@ -39,7 +39,7 @@ class Mda(Aggregator):
         if n <= 2 * self.num_byzantine:
             raise ConfigError(f"MDA needs n > 2f, got n={n}, f={self.num_byzantine}; lower num_byzantine_declared")
 
-    def __call__(self, updates: Updates, server: ServerView) -> Aggregate:
+    def aggregate(self, updates: Updates, server: ServerView) -> Aggregate:
         self.check(updates.n)
         members = torch.from_numpy(_closest_set(updates.sq_dists.cpu().numpy(), self.num_byzantine))
         weights = members.to(updates.counts)

@@ -28,6 +28,6 @@ class MeaMed(Aggregator):
         if n <= 2 * self.num_byzantine:
             raise ConfigError(f"MeaMed needs n > 2f, got n={n}, f={self.num_byzantine}; lower num_byzantine_declared")
 
-    def __call__(self, updates: Updates, server: ServerView) -> Aggregate:
+    def aggregate(self, updates: Updates, server: ServerView) -> Aggregate:
         self.check(updates.n)
         return Aggregate(mean_near_median(updates, updates.n - self.num_byzantine, self.even))

@@ -44,7 +44,7 @@ class MedianOfMeans(Aggregator):
                 "lower num_groups or num_byzantine_declared"
             )
 
-    def __call__(self, updates: Updates, server: ServerView) -> Aggregate:
+    def aggregate(self, updates: Updates, server: ServerView) -> Aggregate:
         self.check(updates.n)
         mixing = torch.zeros(self._groups, updates.n, dtype=torch.float64)
         for row, members in zip(mixing, np.array_split(server.rng.permutation(updates.n), self._groups), strict=True):

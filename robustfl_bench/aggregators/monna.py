@@ -32,7 +32,7 @@ class Monna(Aggregator):
         if self.trusted is not None and self.trusted >= n:
             raise ConfigError(f"trusted must be < n, got trusted={self.trusted}, n={n}")
 
-    def __call__(self, updates: Updates, server: ServerView) -> Aggregate:
+    def aggregate(self, updates: Updates, server: ServerView) -> Aggregate:
         self.check(updates.n)
         if self.trusted is None:
             gram = updates.joint_gram(server.update[None])

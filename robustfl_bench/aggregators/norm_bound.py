@@ -29,6 +29,6 @@ class NormBound(Aggregator):
     def __post_init__(self) -> None:
         check_fields(self, bound=(0, math.inf))
 
-    def __call__(self, updates: Updates, server: ServerView) -> Aggregate:
+    def aggregate(self, updates: Updates, server: ServerView) -> Aggregate:
         bound = median_norm(updates.norms) if self.bound is None else self.bound
         return updates.combine(clip_factors(updates.norms, bound) / updates.n)

@@ -1,7 +1,8 @@
 """A pre-aggregation and a rule as one rule (bucketing with Krum: Karimireddy, He, Jaggi, ICLR 2022)."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from copy import copy
+from dataclasses import dataclass
 
 from robustfl_bench.interfaces import Aggregator, PreAggregation, ServerView
 from robustfl_bench.updates import Aggregate, Updates
@@ -28,5 +29,7 @@ class PreAggregated(Aggregator):
         self.pre_aggregation.check(n)
         self.rule.check_mixed(self.pre_aggregation.num_made(n))
 
-    def __call__(self, updates: Updates, server: ServerView) -> Aggregate:
-        return self.rule(self.pre_aggregation(updates, server.rng), replace(server, clients=None))
+    def aggregate(self, updates: Updates, server: ServerView) -> Aggregate:
+        unnamed = copy(server)  # which shares what it has computed
+        unnamed.clients = None
+        return self.rule(self.pre_aggregation(updates, server.rng), unnamed)

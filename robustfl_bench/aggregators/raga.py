@@ -28,7 +28,7 @@ class Raga(Aggregator):
         check_fields(self, eps=(0, math.inf))
         check_flags(self, "weighted")
 
-    def __call__(self, updates: Updates, server: ServerView) -> Aggregate:
+    def aggregate(self, updates: Updates, server: ServerView) -> Aggregate:
         masses = updates.counts.cpu().numpy() if self.weighted else np.ones(updates.n)
         gram = updates.gram.cpu().numpy()
         unit = spread(recentred(gram, medoid(gram, masses)), masses)

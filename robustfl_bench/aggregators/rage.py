@@ -32,7 +32,7 @@ class Rage(Aggregator):
         check_fields(self, num_byzantine=(0, math.inf))
         check_choice("deviation", self.deviation, ("absolute", "squared"))
 
-    def __call__(self, updates: Updates, server: ServerView) -> Aggregate:
+    def aggregate(self, updates: Updates, server: ServerView) -> Aggregate:
         gram = updates.gram.cpu().numpy()
         trust = np.ones(updates.n)
         for _ in range(self.num_byzantine):

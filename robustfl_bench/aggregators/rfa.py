@@ -36,7 +36,7 @@ class Rfa(Aggregator):
         check_fields(self, nu=(1e-300, math.inf), steps=(0, math.inf))
         check_flags(self, "weighted")
 
-    def __call__(self, updates: Updates, server: ServerView) -> Aggregate:
+    def aggregate(self, updates: Updates, server: ServerView) -> Aggregate:
         gram = updates.gram.cpu().numpy()
         masses = updates.counts.cpu().numpy() if self.weighted else np.ones(updates.n)
         gram = recentred(gram, medoid(gram, masses))

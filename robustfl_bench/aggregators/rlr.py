@@ -40,7 +40,7 @@ class Rlr(Aggregator):
         if n < self.threshold:
             raise ConfigError(f"RLR needs n >= threshold, got n={n}, threshold={self.threshold:g}")
 
-    def __call__(self, updates: Updates, server: ServerView) -> Aggregate:
+    def aggregate(self, updates: Updates, server: ServerView) -> Aggregate:
         forward = updates.votes.sign() if self.direction == "sign" else updates.mean
         return Aggregate(self.turned(forward, updates.votes))
 

@@ -29,5 +29,5 @@ class Rsa(Aggregator):
     def __post_init__(self) -> None:
         check_fields(self, penalty=(0, math.inf))
 
-    def __call__(self, updates: Updates, server: ServerView) -> Aggregate:
+    def aggregate(self, updates: Updates, server: ServerView) -> Aggregate:
         return Aggregate(updates.matrix.sign().sum(dim=0).mul_(self.penalty))

@@ -29,6 +29,6 @@ class SelfRej(Aggregator):
         """Raise ConfigError when f leaves no client."""
         num_kept("SelfRej", n, self.num_byzantine)
 
-    def __call__(self, updates: Updates, server: ServerView) -> Aggregate:
+    def aggregate(self, updates: Updates, server: ServerView) -> Aggregate:
         kept = num_kept("SelfRej", updates.n, self.num_byzantine)
         return mean_of_lowest(updates, stepped_losses(updates, server), kept)

@@ -46,7 +46,7 @@ class SequentialClipping(Aggregator):
         check_fields(self, radius=(0, math.inf), bucket_size=(1, math.inf), passes=(1, math.inf))
         check_flags(self, "mean_first")
 
-    def __call__(self, updates: Updates, server: ServerView) -> Aggregate:
+    def aggregate(self, updates: Updates, server: ServerView) -> Aggregate:
         centre = ClippingCentre(updates, server.previous, self.radius)
         random = server.previous is None
         move = centre.step_to_mean if self.mean_first else centre.step

@@ -16,6 +16,6 @@ class Server(Aggregator):
 
     exempt: ClassVar[Mapping[str, str]] = {"unanimous": "it ignores the clients"}
 
-    def __call__(self, updates: Updates, server: ServerView) -> Aggregate:
+    def aggregate(self, updates: Updates, server: ServerView) -> Aggregate:
         ignored = updates.combine(torch.zeros_like(updates.counts))
         return replace(ignored, vector=mean_row(server.class_updates))

@@ -33,7 +33,7 @@ class ServerMix(Aggregator):
         """What the mixed rule requires of n updates that are no client's own."""
         self.rule.check_mixed(n)
 
-    def __call__(self, updates: Updates, server: ServerView) -> Aggregate:
+    def aggregate(self, updates: Updates, server: ServerView) -> Aggregate:
         aggregate, share = self.rule(updates, server), 1 - self.server_weight
         return replace(
             aggregate,

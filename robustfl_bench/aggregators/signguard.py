@@ -48,7 +48,7 @@ class SignGuard(Aggregator):
         check_fields(self, lower=(0, 1), upper=(1, math.inf), fraction=(1e-9, 1))
         check_choice("similarity", self.similarity, SIMILARITY)
 
-    def __call__(self, updates: Updates, server: ServerView) -> Aggregate:
+    def aggregate(self, updates: Updates, server: ServerView) -> Aggregate:
         norms = updates.norms
         middle = median_norm(norms)
         of_length = ((norms >= self.lower * middle) & (norms <= self.upper * middle)).cpu().numpy()

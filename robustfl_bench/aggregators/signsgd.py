@@ -24,7 +24,7 @@ class SignSgd(Aggregator):
         "robust": "a client moves every coordinate by its vote, however small the updates are",
     }
 
-    def __call__(self, updates: Updates, server: ServerView) -> Aggregate:
+    def aggregate(self, updates: Updates, server: ServerView) -> Aggregate:
         return Aggregate(updates.votes.sign())
 
     @property

@@ -41,7 +41,7 @@ class Smea(Aggregator):
                 "use aggregator=caf or fewer clients"
             )
 
-    def __call__(self, updates: Updates, server: ServerView) -> Aggregate:
+    def aggregate(self, updates: Updates, server: ServerView) -> Aggregate:
         self.check(updates.n)
         gram, best = updates.gram.cpu(), math.inf
         members: tuple[int, ...] = (0,)

@@ -21,6 +21,6 @@ class TrMean(Aggregator):
         if n <= 2 * self.num_byzantine:
             raise ConfigError(f"TrMean needs n > 2f, got n={n}, f={self.num_byzantine}; lower num_byzantine_declared")
 
-    def __call__(self, updates: Updates, server: ServerView) -> Aggregate:
+    def aggregate(self, updates: Updates, server: ServerView) -> Aggregate:
         self.check(updates.n)
         return Aggregate(updates.sorted_mean(self.num_byzantine, updates.n - self.num_byzantine))

@@ -32,7 +32,7 @@ class WinsorizedMean(Aggregator):
                 f"winsorized mean needs n > 2f, got n={n}, f={self.num_byzantine}; lower num_byzantine_declared"
             )
 
-    def __call__(self, updates: Updates, server: ServerView) -> Aggregate:
+    def aggregate(self, updates: Updates, server: ServerView) -> Aggregate:
         self.check(updates.n)
         n, f = updates.n, self.num_byzantine
 

@@ -36,7 +36,7 @@ class Zeno(Aggregator):
         """Raise ConfigError when f leaves no client."""
         num_kept("Zeno", n, self.num_byzantine)
 
-    def __call__(self, updates: Updates, server: ServerView) -> Aggregate:
+    def aggregate(self, updates: Updates, server: ServerView) -> Aggregate:
         kept = num_kept("Zeno", updates.n, self.num_byzantine)
         squares = updates.gram.diagonal() / (updates.d if self.penalty == "mean" else 1)
         return mean_of_lowest(updates, stepped_losses(updates, server) + self.rho * squares, kept)

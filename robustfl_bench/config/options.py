@@ -8,6 +8,7 @@ from typing import Any
 
 import yaml
 
+from robustfl_bench.config import outside
 from robustfl_bench.errors import ConfigError
 
 _PACKAGE = Path(__file__).resolve().parent.parent
@@ -68,9 +69,12 @@ def load(path: str, search: Search = HERE) -> Mapping[str, Any]:
 def option(group: str, name: str, nested: tuple[tuple[str, str], ...] = (), search: Search = HERE) -> dict[str, Any]:
     """The content of an option, with what its defaults list brings (``[boba, _self_]``, ``/aggregator@rule: krum``).
 
+    The option can be a class from outside, ``my_module:MyRule``; then its fields are the content.
     ``nested`` are options to take instead of those in the list, by the place they go to: ``(("rule", "trmean"),)``.
     Interpolations stay as they are written. Raises FileNotFoundError for an option that does not exist.
     """
+    if outside.is_class(name):
+        return outside.content(group, name)
     content = dict(load(f"{group}/{name}", search))
     chosen, merged = dict(nested), dict[str, Any]()
     for part in content.pop("defaults", ["_self_"]):
@@ -94,7 +98,7 @@ def chosen(group: str, written: str, nested: tuple[tuple[str, str], ...] = (), s
     """
     content = dict[str, Any]()
     for name in listed(written):
-        place = _place(group, name, search)
+        place = place_of(group, name, search)
         own = option(group, name, nested, search)
         content = merge(content, {place: own} if place else own)
     return content
@@ -106,20 +110,36 @@ def listed(written: str) -> list[str]:
     return [name.strip() for name in written[1:-1].split(",")] if is_list else [written]
 
 
+def label(group: str, written: str) -> str:
+    """The readable name of the option, or the list of options, that is written: ``my_rule`` for ``my_module:MyRule``.
+
+    A class that is called like an option of the group has its module's name before its own.
+    """
+    readable = []
+    for name in listed(written):
+        own = outside.label(name) if outside.is_class(name) else name
+        known = own != name and exists(group, own)
+        readable.append(f"{name.partition(':')[0].rpartition('.')[2]}_{own}" if known else own)
+    return f"[{','.join(readable)}]" if written.startswith("[") else "".join(readable)
+
+
 def check_several(group: str, chosen: Sequence[str]) -> None:
     """Raise ConfigError when a list of options has one of them twice: each has one place for its keys."""
-    if twice := next((name for name in chosen if chosen.count(name) > 1), None):
+    places = [label(group, name) for name in chosen]
+    if twice := next((place for place in places if places.count(place) > 1), None):
         raise ConfigError(f"{group} takes each option once, got {twice} twice in [{','.join(chosen)}]")
 
 
 def has_places(group: str) -> bool:
     """Whether several options of a group can be chosen at once, each with a place of its own."""
-    return any(_place(group, name, HERE) for name in names(group))
+    return any(place_of(group, name) for name in names(group))
 
 
 @cache
-def _place(group: str, name: str, search: Search) -> str | None:
+def place_of(group: str, name: str, search: Search = HERE) -> str | None:
     """The key of its group to which an option's content goes, None for the group itself."""
+    if outside.is_class(name):
+        return label(group, name) if has_places(group) else None
     file = find(f"{group}/{name}", search)
     found = re.match(rf"# @package {group}\.(\w+)\n", file.read_text(encoding="utf-8")) if file else None
     return found[1] if found else None

@@ -20,6 +20,8 @@ from robustfl_bench.interfaces import (
     Schedule,
     ServerData,
     ServerOptimizer,
+    Tracker,
+    check_clients,
 )
 
 
@@ -42,21 +44,20 @@ class Parts:
     augmentation: Augmentation | None
     communication: Communication | None
     availability: Availability | None
+    tracker: tuple[Tracker, ...]
 
     def check_clients(self, n: int) -> None:
         """Raise ConfigError when the rule cannot work with the updates of n clients, or with what is made of them.
 
         What a rule asks of clients for the sake of its guarantee does not count for fewer means of them.
         """
-        mixing, rule = self.pre_aggregation, self.aggregator
-        if mixing is not None:
-            mixing.check(n)
-            rule.check_mixed(mixing.num_made(n))
-        if mixing is None or mixing.num_made(n) == n:
-            rule.check(n)
+        check_clients(self.aggregator, self.pre_aggregation, n)
 
 
 GROUPS = tuple(field.name for field in fields(Parts))
+
+FOLLOWING = ("tracker",)
+"""Groups that change no result: they are no part of what defines a run, and take any number of options."""
 
 
 def kind(group: str) -> tuple[type[Part], bool]:

@@ -14,7 +14,7 @@ from functools import cached_property
 from types import NoneType
 from typing import Any, get_args
 
-from robustfl_bench.config import options
+from robustfl_bench.config import options, outside
 from robustfl_bench.config.options import CONF, HERE, Search
 from robustfl_bench.config.parts import GROUPS
 from robustfl_bench.config.resolvers import BY_ROOT, PLAIN, is_attacked
@@ -71,7 +71,7 @@ def resolve(overrides: Sequence[str], search: Search = HERE) -> Resolved:
     except RecursionError:
         raise ConfigError("settings refer to each other in a circle") from None
     resolved |= {name: _typed(name, resolved[name]) for name in SCALARS}
-    return Resolved(tuple(overrides), resolved, choices)
+    return Resolved(tuple(overrides), resolved, {group: options.label(group, name) for group, name in choices.items()})
 
 
 def sweep(overrides: Sequence[str], search: Search = HERE) -> list[tuple[str, ...]]:
@@ -216,6 +216,8 @@ def _option(group: str, name: str, nested: tuple[tuple[str, str], ...], search: 
     options.check_several(group, chosen)
     try:
         return options.chosen(group, name, nested, search)
+    except ConfigError:
+        raise
     except (OSError, ValueError):  # also of a name that no file can have
         for one in chosen:
             _check_known(group, one, search)
@@ -223,7 +225,7 @@ def _option(group: str, name: str, nested: tuple[tuple[str, str], ...], search: 
 
 
 def _check_known(group: str, name: str, search: Search) -> None:
-    if name not in (known := options.names(group, search)):
+    if name not in (known := options.names(group, search)) and not outside.is_class(name):
         raise ConfigError(f"unknown {group} {name!r}{near(name, known)}; there are: {', '.join(known)}")
 
 

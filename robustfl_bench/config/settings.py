@@ -5,7 +5,7 @@ import re
 from dataclasses import dataclass, fields, make_dataclass
 from typing import Any
 
-from robustfl_bench.config.parts import GROUPS
+from robustfl_bench.config.parts import FOLLOWING, GROUPS
 from robustfl_bench.errors import ConfigError
 
 PRECISIONS = ("highest", "high", "medium")
@@ -151,7 +151,7 @@ class Settings(Switches, Execution, Defining):
 
 
 SCALARS = tuple(field.name for field in fields(Settings))
-DEFINING = (*(field.name for field in fields(Defining)), *GROUPS)
+DEFINING = (*(field.name for field in fields(Defining)), *(name for name in GROUPS if name not in FOLLOWING))
 """What ``config.yaml`` of a run folder holds."""
 
 Schema = make_dataclass("Schema", [(group, Any) for group in GROUPS], bases=(Settings,))

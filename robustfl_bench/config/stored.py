@@ -53,7 +53,8 @@ def expand(arguments: Sequence[str], store: Callable[[str, str, Mapping[str, Any
             config = {key: item for key, item in FORMS[form](read(path)).items() if key not in given}
             targets.check_stored(config, allowed, path)
             name = f"config_{hashlib.sha256(path.encode()).hexdigest()[:8]}"  # hydra takes some digests for numbers
-            groups = [{f"override /{group}": None} for group in GROUPS if group in config or group not in given]
+            named = [name for name in DEFINING if name in GROUPS and (name in config or name not in given)]
+            groups = [{f"override /{group}": None} for group in named]
             store(form, name, {"defaults": [*groups, "_self_"], **config, "origin": f"{form}={path}"})
             names.append(name)
         expanded.append(f"+{form}={','.join(names)}")

@@ -1,17 +1,23 @@
 """The classes that a config names by ``_target_``, checked before one of them is built."""
 
+import os
 import re
+import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from importlib import import_module
+from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any, Union, get_args, get_origin
 
 from robustfl_bench.abilities import Part
-from robustfl_bench.config.parts import kind
+from robustfl_bench.config.parts import GROUPS, kind
 from robustfl_bench.errors import ConfigError, near, type_of_field
 
 PACKAGE = __package__.partition(".")[0]
+
+REQUIRED = "???"
+"""Stands, in a config, for a value that has to be given; as in OmegaConf."""
 
 _MOST_NODES = 10_000  # of a stored config; a few hundred bytes of YAML can stand for billions
 
@@ -36,6 +42,11 @@ def check(group: str, content: Any, place: str | None = None) -> None:
             _check_options(here, found, {key: value for key, value in node.items() if key != "_target_"})
         elif isinstance(node, Mapping):
             _check_names(here, node)
+
+
+def not_given(key: str) -> ConfigError:
+    """The error that an option which a class requires has no value."""
+    return ConfigError(f"{key} has no default and no value; add {key}=VALUE")
 
 
 def check_stored(config: Mapping[str, Any], allowed: Sequence[str], source: str) -> None:
@@ -99,23 +110,53 @@ def _nodes(place: str, tree: Any) -> Iterator[tuple[str, Any]]:
             waiting += [(f"{here}[{index}]", item) for index, item in enumerate(node)]
 
 
+def found_part(group: str, target: str) -> type[Part]:
+    """The class, which must be a part of a config group, that a dotted name stands for. Raises ConfigError."""
+    found = _found(group, target)
+    _check_class(group, found, kind(group)[0])
+    part: type[Part] = found
+    return part
+
+
 def _found(place: str, target: Any) -> Any:
     """What a dotted name stands for."""
     module, _, name = str(target).rpartition(".")
+    if module.partition(".")[0] != PACKAGE:
+        _see_current_folder()
     try:
         found = import_module(module)
     except Exception as error:  # a module of somebody else can raise anything
+        if isinstance(error, ModuleNotFoundError) and error.name and f"{module}.".startswith(f"{error.name}."):
+            here = near(module, [path.stem for path in Path.cwd().glob("*.py")])
+            raise ConfigError(
+                f"{place}: cannot import {target}: no module {error.name!r}{here}; searched were the current folder "
+                f"{Path.cwd()}, PYTHONPATH ({os.environ.get('PYTHONPATH') or 'not set'}) and the installed packages"
+            ) from None
         reason = f"{type(error).__name__}: {' '.join(str(error).split())}"
         raise ConfigError(f"{place}: cannot import {target}: {reason}") from error
     if not hasattr(found, name):
-        raise ConfigError(f"{place}: {module} has no {name!r}{near(name, vars(found))}")
+        file = "" if module.partition(".")[0] == PACKAGE else f" ({getattr(found, '__file__', 'no file')})"
+        raise ConfigError(f"{place}: {module}{file} has no {name!r}{near(name, vars(found))}")
     return getattr(found, name)
 
 
+def _see_current_folder() -> None:
+    """Let Python find modules of the current folder, which it does not for an installed command.
+
+    After everything else: a ``random.py`` there hides no other module.
+    """
+    here = os.getcwd()
+    if not {"", here} & set(sys.path):
+        sys.path.append(here)
+
+
 def _check_class(place: str, found: Any, wanted: type[Part]) -> None:
-    if not isinstance(found, type) or not issubclass(found, wanted):
-        got = f"{getattr(found, '__module__', None)}.{getattr(found, '__qualname__', repr(found))}"
-        raise ConfigError(f"{place} must be a subclass of {wanted.__module__}.{wanted.__name__}, got {got}")
+    if isinstance(found, type) and issubclass(found, wanted):
+        return
+    got = f"{getattr(found, '__module__', None)}.{getattr(found, '__qualname__', repr(found))}"
+    fitting = [group for group in GROUPS if isinstance(found, type) and issubclass(found, kind(group)[0])]
+    meant = f"; did you mean {fitting[0]}={got.rpartition('.')[0]}:{got.rpartition('.')[2]}?" if fitting else ""
+    raise ConfigError(f"{place} must be a subclass of {wanted.__module__}.{wanted.__name__}, got {got}{meant}")
 
 
 def _check_names(place: str, names: Iterable[Any]) -> None:
@@ -133,6 +174,8 @@ def _check_options(place: str, found: type[Part], options: Mapping[str, Any]) ->
     for name, value in options.items():
         if name not in known:
             raise ConfigError(f"{place}: no option {name!r}{near(str(name), known)}")
+        if value == REQUIRED:
+            raise not_given(f"{place}.{name}")
         try:
             wanted = type_of_field(found, name)
         except NameError:  # of an import for type checkers only

@@ -11,13 +11,14 @@ from typing import Any
 
 from omegaconf import DictConfig
 
-from robustfl_bench.config.parts import GROUPS
+from robustfl_bench.config.settings import DEFINING
 from robustfl_bench.errors import BrokenContract, ConfigError, Diverged, Interrupted
-from robustfl_bench.experiment import memory, provenance
+from robustfl_bench.experiment import memory, provenance, tracking
 from robustfl_bench.experiment.machine import choose_device, choose_threads, facts, set_precision, threads
 from robustfl_bench.experiment.plan import InfeasibleError, Plan, plan
 from robustfl_bench.experiment.rows import written
 from robustfl_bench.experiment.summary import digest, results, tell
+from robustfl_bench.experiment.tracking import Trackers
 from robustfl_bench.results import store
 from robustfl_bench.results.writing import CannotWrite, Damaged
 
@@ -40,6 +41,15 @@ CHECKPOINT_SPACING = 50
 """From one checkpoint to the next pass at least this many times what writing it took: under 2% of the time."""
 
 
+@dataclass(frozen=True)
+class Outcome:
+    """A run that has a result: its folder, its summary, and whether the result was there before."""
+
+    folder: store.RunFolder
+    summary: Mapping[str, Any]
+    was_stored: bool
+
+
 class RunFailed(RuntimeError):
     """A run ended in an unexpected error; the traceback is in its folder (exit code 1)."""
 
@@ -52,45 +62,59 @@ def note(line: str) -> None:
 def execute(
     cfg: DictConfig, call: Call | None = None, train: "Train | None" = None, note: Callable[[str], None] = note
 ) -> float:
-    """Run the experiment, or go on with it, or print its stored result; ``train`` may do it in another way.
+    """Complete the run and print its result in one line; returns what it is tuned by, see ``tell``."""
+    made = complete(cfg, call, train, note)
+    return tell(made.folder, made.summary, "stored result" if made.was_stored else "result")
+
+
+def complete(
+    cfg: DictConfig | Mapping[str, Any],
+    call: Call | None = None,
+    train: "Train | None" = None,
+    note: Callable[[str], None] = note,
+) -> Outcome:
+    """Run the experiment, or go on with it, or find its stored result; ``train`` may do it in another way.
 
     A stored result must be of this code, these data and these files; else a line says what differs, and the run is
-    made again. ``note`` is given what is allowed but may not be meant, line by line, before the first round. Returns
-    what the run is tuned by, see ``tell``.
+    made again. ``note`` is given what is allowed but may not be meant, line by line, before the first round.
 
     Raises ConfigError, DataError, RunLocked, OSError (results folder) with nothing written, Interrupted, or RunFailed.
     """
     planned = plan(cfg)
+    tracking.check(planned.parts.tracker)
     provenance.code(planned.config)  # now, as the files may change while the run goes on
     call = call or Call()
     folder = _folder(planned, call)
     for copy in folder.copies:
         note(f"{copy} and {folder.path} are both run {folder.run_id}; the latter is used, remove one of them")
     if (stored := _stored(planned, folder, note)) is not None:
-        return stored
+        return Outcome(folder, stored, was_stored=True)
     memory.check(planned)
     # Missing data and impossible partitions are errors of the call, not failures of a run: nothing is written yet.
     data = _load(planned)
     federation = _federation(planned, data)
     folder.open()
+    trackers, summary = Trackers(planned, folder, note), None
     try:
         if (stored := _stored(planned, folder)) is not None:  # by another process, while this one loaded its data
-            return stored
+            return Outcome(folder, stored, was_stored=True)
         folder.begin(planned.config)
         for line in planned.settings.remarks():
             note(line)
-        summary, trace = _attempt(planned, data, federation, folder, train or _train)
-        summary = _facts(planned, folder, call, summary["device"]) | summary
-        folder.finish(summary, trace)
+        outcome, trace = _attempt(planned, data, federation, folder, train or _train, trackers)
+        ended = _facts(planned, folder, call, outcome["device"]) | outcome
+        folder.finish(ended, trace)
+        summary = ended
     finally:
+        trackers.end(summary)
         folder.close()
-    if summary["status"] == store.FAILED:
-        raise RunFailed(f"{summary['error']} (traceback in {folder.path / 'error.txt'})")
-    return tell(folder, summary, "result")
+    if ended["status"] == store.FAILED:
+        raise RunFailed(f"{ended['error']} (traceback in {folder.path / 'error.txt'})")
+    return Outcome(folder, ended, was_stored=False)
 
 
 def _attempt(
-    planned: Plan, data: Any, federation: Any, folder: store.RunFolder, train: "Train"
+    planned: Plan, data: Any, federation: Any, folder: store.RunFolder, train: "Train", trackers: Trackers
 ) -> tuple[dict[str, Any], str | None]:
     """Train; returns how it ended, and the traceback of a failure."""
     outcome: dict[str, Any] = {"status": store.FAILED, "error": None, "device": str(data.train_x.device)}
@@ -99,7 +123,7 @@ def _attempt(
         set_precision(planned.settings.precision, data.train_x.device)
         with threads(choose_threads(planned, len(data.train_y))) as number:
             outcome["num_threads"] = number
-            outcome |= train(planned, federation, folder)
+            outcome |= train(planned, federation, folder, trackers)
         return outcome | {"status": store.FINISHED} | results(_all_rows(planned, folder)), None
     except (Interrupted, CannotWrite):
         raise
@@ -133,11 +157,13 @@ def take_part(cfg: DictConfig, call: Call, train: "Train") -> None:
     data = _load(planned)
     set_precision(planned.settings.precision, data.train_x.device)
     with threads(choose_threads(planned, len(data.train_y))), suppress(Diverged):  # it is recorded by the other process
-        train(planned, _federation(planned, data), _folder(planned, call))
+        train(planned, _federation(planned, data), _folder(planned, call), None)
 
 
-def _stored(planned: Plan, folder: store.RunFolder, say: Callable[[str], None] | None = None) -> float | None:
-    """Print and return the result of a run that has one and can be repeated as it is, else None.
+def _stored(
+    planned: Plan, folder: store.RunFolder, say: Callable[[str], None] | None = None
+) -> Mapping[str, Any] | None:
+    """The summary of a run that has a result and can be repeated as it is, else None.
 
     ``say`` is given the reason why a stored result is not returned, and whether it was made with other code of ours.
     """
@@ -153,7 +179,7 @@ def _stored(planned: Plan, folder: store.RunFolder, say: Callable[[str], None] |
         return None
     if (remark := provenance.remark(summary)) is not None:
         say(remark)
-    return tell(folder, summary, "stored result")
+    return summary
 
 
 def record_infeasible(error: InfeasibleError, call: Call) -> None:
@@ -185,7 +211,7 @@ def _facts(planned: Plan, folder: store.RunFolder, call: Call, device: str | Non
     return {
         "run_id": folder.run_id,
         "name": folder.path.name,
-        "choices": {group: call.choices[group] for group in GROUPS if group in call.choices},
+        "choices": {group: call.choices[group] for group in DEFINING if group in call.choices},
         "scale": planned.settings.scale,
         "variant": planned.settings.variant,
         "command": call.command,
@@ -208,10 +234,10 @@ def _federation(planned: Plan, data: Any) -> Any:
     return Federation(planned.settings, planned.parts, data)
 
 
-Train = Callable[[Plan, Any, store.RunFolder], Mapping[str, Any]]
+Train = Callable[[Plan, Any, store.RunFolder, Trackers | None], Mapping[str, Any]]
 
 
-def _train(planned: Plan, federation: Any, folder: store.RunFolder) -> Mapping[str, Any]:
+def _train(planned: Plan, federation: Any, folder: store.RunFolder, trackers: Trackers | None) -> Mapping[str, Any]:
     from robustfl_bench.engine.loop import run
     from robustfl_bench.experiment.resume import begin
 
@@ -220,7 +246,7 @@ def _train(planned: Plan, federation: Any, folder: store.RunFolder) -> Mapping[s
     spacing = CHECKPOINT_SPACING if s.checkpoint_seconds else 0
     due = time.monotonic() + s.checkpoint_seconds
     try:
-        for state in written(run(federation, state), folder, federation, state.round):  # noqa: B020
+        for state in written(run(federation, state), folder, federation, state.round, trackers):  # noqa: B020
             if (began := time.monotonic()) >= due and state.round < s.rounds:
                 folder.save_checkpoint({"state": state.stored()}, stamp)
                 cost = time.monotonic() - began

@@ -8,10 +8,10 @@ from typing import Any
 from hydra.errors import InstantiationException
 from hydra.utils import instantiate
 from omegaconf import DictConfig, OmegaConf
-from omegaconf.errors import OmegaConfBaseException
+from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
 
 from robustfl_bench.config import presets, targets
-from robustfl_bench.config.parts import GROUPS, Parts
+from robustfl_bench.config.parts import FOLLOWING, GROUPS, Parts
 from robustfl_bench.config.settings import SCALARS, Settings, check
 from robustfl_bench.errors import ConfigError, near
 from robustfl_bench.interfaces import Attack, Dataset, Model, PreAggregation
@@ -57,7 +57,7 @@ def plan(cfg: DictConfig | Mapping[str, Any]) -> Plan:
     config: Mapping[str, Any] = _resolved(cfg) if isinstance(cfg, DictConfig) else cfg
     checked = _settings(config)
     kept = presets.defining(config)
-    parts = _built(kept, presets.named_steps(config))
+    parts = _built({group: config[group] for group in FOLLOWING} | kept, presets.named_steps(config))
     _check_model(parts.model, parts.dataset)
     if checked.num_byzantine and checked.byzantine_placement == "add":
         _check_added(parts.attack, checked.knowledge)
@@ -85,6 +85,8 @@ def _resolved(cfg: DictConfig) -> dict[str, Any]:
     """The config without interpolations, as plain containers."""
     try:
         config: dict[str, Any] = OmegaConf.to_container(cfg, resolve=True, throw_on_missing=True)  # type: ignore[assignment]
+    except MissingMandatoryValue as error:
+        raise targets.not_given(str(error.full_key)) from None
     except OmegaConfBaseException as error:
         raise ConfigError(" ".join(str(error).split())) from None
     return config
@@ -92,22 +94,24 @@ def _resolved(cfg: DictConfig) -> dict[str, Any]:
 
 def _built(config: Mapping[str, Any], steps: Mapping[str, Any]) -> Parts:
     """The objects that the config groups stand for; ``steps`` are the pre-aggregations, by their names."""
+    followers = {f"{group}.{name}": part for group in FOLLOWING for name, part in _several(config[group]).items()}
     named = {f"pre_aggregation.{name}": step for name, step in steps.items()}
-    whole = {group: config[group] for group in GROUPS if not (steps and group == "pre_aggregation")}
+    whole = {group: config[group] for group in GROUPS if group not in FOLLOWING}
+    if steps:
+        del whole["pre_aggregation"]
     found: dict[str, Any] = {}
     errors = []
-    for place, content in (whole | named).items():
+    for place, content in (whole | named | followers).items():
         try:
-            targets.check(place.partition(".")[0], content, place)
-            found[place] = instantiate(content, _convert_="all") if content else None
-        except InstantiationException as error:
-            errors.append(f"{place}: {_reason(error)}")
+            found[place] = made(place, content)
         except ConfigError as error:
             errors.append(str(error))
     if errors:
         raise ConfigError("; ".join(errors))
     if steps:
         found["pre_aggregation"] = _chain([found.pop(place) for place in named])
+    for group in FOLLOWING:
+        found[group] = tuple(found.pop(place) for place in followers if place.startswith(f"{group}."))
     return Parts(**found)
 
 
@@ -115,6 +119,21 @@ def _chain(steps: list[PreAggregation]) -> PreAggregation:
     from robustfl_bench.pre_aggregations.chain import Chain  # here, as it imports torch
 
     return steps[0] if len(steps) == 1 else Chain(tuple(steps))
+
+
+def made(place: str, content: Any) -> Any:
+    """The object that the content of a config group, or of a ``place`` in it, stands for; raises ConfigError."""
+    targets.check(place.partition(".")[0], content, place)
+    try:
+        return instantiate(content, _convert_="all") if content else None
+    except InstantiationException as error:
+        raise ConfigError(f"{place}: {_reason(error)}") from error
+
+
+def _several(content: Any) -> Mapping[str, Any]:
+    """The contents of a group that takes any number of options, by their names; one can also stand alone."""
+    alone = not isinstance(content, Mapping) or "_target_" in content
+    return {"one": content} if alone and content else content or {}
 
 
 def _check_feasible(planned: Plan) -> None:

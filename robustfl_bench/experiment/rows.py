@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from robustfl_bench.experiment.summary import shown
+from robustfl_bench.experiment.tracking import Trackers
 from robustfl_bench.results.store import RunFolder
 
 if TYPE_CHECKING:  # importing torch takes over a second
@@ -19,15 +20,19 @@ def written(
     folder: RunFolder,
     federation: "Federation",
     done: int,
+    trackers: Trackers | None = None,
     silent: bool = False,
 ) -> "Iterator[State]":
     """Pass on the state of each round after the first ``done``, once the record that comes with it is in ``folder``.
 
-    A row goes to metrics.csv and timings.csv, and to weights.csv where the rule gives weights. ``silent``: no bar.
+    A row goes to metrics.csv and timings.csv, and to weights.csv where the rule gives weights; then to the
+    ``trackers``. ``silent``: no bar.
     """
     from tqdm import tqdm
 
     tqdm.set_lock(threading.RLock())  # its usual lock is shared by processes, and lost when one of them is killed
+    if trackers is not None:
+        trackers.begin(done)
     began, total = time.monotonic(), federation.settings.rounds
     with tqdm(total=total, initial=done, unit="round", desc=folder.path.name, disable=silent or None) as progress:
         for state, record in rounds:
@@ -37,6 +42,8 @@ def written(
                     shares = dict(zip(federation.names, state.weights.tolist(), strict=True))
                     folder.append("weights.csv", {"round": state.round} | shares)
                 folder.append("timings.csv", {"round": state.round, "seconds": time.monotonic() - began})
+                if trackers is not None:
+                    trackers.record(record)
                 began = time.monotonic()
                 progress.set_postfix_str(shown(record))
             progress.update()

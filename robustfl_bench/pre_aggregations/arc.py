@@ -30,7 +30,7 @@ class Arc(PreAggregation):
         """Raise ConfigError when f leaves no client."""
         num_kept("ARC", n, self.num_byzantine)
 
-    def __call__(self, updates: Updates, rng: np.random.Generator) -> Updates:
+    def prepare(self, updates: Updates, rng: np.random.Generator) -> Updates:
         n, f = updates.n, self.num_byzantine
         shortened = 2 * f * num_kept("ARC", n, f) // n
         radius = float(updates.norms.sort().values[n - 1 - shortened])

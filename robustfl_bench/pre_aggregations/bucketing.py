@@ -26,7 +26,7 @@ class Bucketing(PreAggregation):
         """The number of groups."""
         return math.ceil(n / self.bucket_size)
 
-    def __call__(self, updates: Updates, rng: np.random.Generator) -> Updates:
+    def prepare(self, updates: Updates, rng: np.random.Generator) -> Updates:
         order = rng.permutation(updates.n)
         buckets = [order[start : start + self.bucket_size] for start in range(0, updates.n, self.bucket_size)]
         mixing = torch.zeros(len(buckets), updates.n, dtype=torch.float64)

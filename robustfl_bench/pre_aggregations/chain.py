@@ -26,7 +26,7 @@ class Chain(PreAggregation):
             n = step.num_made(n)
         return n
 
-    def __call__(self, updates: Updates, rng: np.random.Generator) -> Updates:
+    def prepare(self, updates: Updates, rng: np.random.Generator) -> Updates:
         for step in self.steps:
             updates = step(updates, rng)
         return updates

@@ -22,5 +22,5 @@ class Clipping(PreAggregation):
     def __post_init__(self) -> None:
         check_fields(self, radius=(0, math.inf))
 
-    def __call__(self, updates: Updates, rng: np.random.Generator) -> Updates:
+    def prepare(self, updates: Updates, rng: np.random.Generator) -> Updates:
         return updates.mix(clip_factors(updates.norms, self.radius).diag())

@@ -29,7 +29,7 @@ class Nnm(PreAggregation):
         """Raise ConfigError when f leaves no client."""
         num_kept("NNM", n, self.num_byzantine)
 
-    def __call__(self, updates: Updates, rng: np.random.Generator) -> Updates:
+    def prepare(self, updates: Updates, rng: np.random.Generator) -> Updates:
         kept = num_kept("NNM", updates.n, self.num_byzantine)
         dists = updates.sq_dists
         last = dists.sort(dim=1).values[:, kept - 1 : kept]

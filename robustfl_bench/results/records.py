@@ -18,6 +18,7 @@ import yaml
 
 from robustfl_bench.config import presets
 from robustfl_bench.config.options import flatten
+from robustfl_bench.config.outside import label_of
 from robustfl_bench.results.store import ENDED as ENDED
 from robustfl_bench.results.store import MEASURED as MEASURED
 from robustfl_bench.results.store import id_of
@@ -315,7 +316,7 @@ def _name_choices(rows: tuple[dict[str, Any], ...], blocks: tuple[dict[str, str]
     for row, groups in zip(rows, blocks, strict=True):
         for group, block in groups.items():
             if group not in row:
-                name = known.get((group, block)) or str(row.get(f"{group}._target_", "")).split(".")[-2:][0]
+                name = known.get((group, block)) or label_of(str(row.get(f"{group}._target_", "")))
                 row |= {group: name} if name else {}
 
 

@@ -10,11 +10,13 @@ from robustfl_bench.engine.loop import is_evaluated, run
 from robustfl_bench.engine.rounds import initial_state
 from robustfl_bench.engine.state import State
 from robustfl_bench.errors import Diverged
+from robustfl_bench.experiment import tracking
 from robustfl_bench.experiment.plan import Plan
 from robustfl_bench.experiment.provenance import stamp
 from robustfl_bench.experiment.resume import restored
 from robustfl_bench.experiment.rows import written
 from robustfl_bench.experiment.summary import digest
+from robustfl_bench.experiment.tracking import Trackers
 from robustfl_bench.interfaces import ConfigError
 from robustfl_bench.results.store import RunFolder
 from robustfl_bench.results.writing import Damaged
@@ -40,6 +42,7 @@ def check(planned: Plan, size: int) -> None:
         raise ConfigError(f"the ring passes on what is in the memory of the CPU, got device={s.device}")
     if s.num_byzantine and planned.parts.attack.crafts:
         raise ConfigError("no client sees the updates of others to craft its own: take attack=label_flip, or none")
+    tracking.check(planned.parts.tracker)
 
 
 class Client:
@@ -50,7 +53,9 @@ class Client:
         self.link, self.interval = link, interval
         self.checkpoints: Checkpoints | None = None
 
-    def train(self, planned: Plan, federation: Federation, folder: RunFolder) -> Mapping[str, Any]:
+    def train(
+        self, planned: Plan, federation: Federation, folder: RunFolder, trackers: Trackers | None
+    ) -> Mapping[str, Any]:
         """Go on from the last round of which all clients have a checkpoint; raises RingBroken."""
         first, rounds = self.link.rank == 0, planned.settings.rounds
         self.checkpoints = Checkpoints(folder.path / "ring", self.link.rank, stamp(planned, federation.data))
@@ -58,7 +63,7 @@ class Client:
         if state is None:
             return {}
         step = RingStep(self.link, federation)
-        states = written(run(federation, state, step), folder, federation, state.round, silent=not first)
+        states = written(run(federation, state, step), folder, federation, state.round, trackers, silent=not first)
         try:
             for state in states:
                 if is_evaluated(planned.settings, state.round):

@@ -1,0 +1,73 @@
+"""Parts from outside this package that are chosen by their class: ``aggregator=my_package.my_module:MyRule``.
+
+The fields of the class are the options: ``aggregator.stretch=2``. A field without a default takes its value from the
+setting of its name where there is one, else it has to be given.
+"""
+
+import re
+from dataclasses import MISSING, Field, fields, is_dataclass
+from typing import Any
+
+from robustfl_bench.config import targets
+from robustfl_bench.config.settings import Defining
+from robustfl_bench.errors import ConfigError
+
+FROM_SETTINGS = {field.name: f"${{{field.name}}}" for field in fields(Defining)}
+"""What stands for a required field of the name of a setting."""
+
+DECLARED = {"num_byzantine": "${num_byzantine_declared}"}
+"""Rules are given the number that the server assumes, as in the options of conf/; all other parts the real one."""
+
+_ASSUMES = ("aggregator", "pre_aggregation")
+
+
+def is_class(option: str) -> bool:
+    """Whether an option is written as a class, ``module:Class``, and is no file of ``conf/``."""
+    return ":" in option
+
+
+def content(group: str, option: str) -> dict[str, Any]:
+    """The content of a config group for which the class ``option`` is chosen: its ``_target_`` and its options.
+
+    Imports the module. Raises ConfigError unless the class is a part of this group.
+    """
+    if not re.fullmatch(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*", option):
+        raise ConfigError(f"{group} takes an option, or a class such as my_package.my_module:MyClass, got {option!r}")
+    target = option.replace(":", ".")
+    found = targets.found_part(group, target)
+    options: list[Field[Any]] = [field for field in fields(found) if field.init] if is_dataclass(found) else []
+    values = {field.name: _value(group, field) for field in options}
+    return {"_target_": target, **{name: value for name, value in values.items() if value is not MISSING}}
+
+
+def label(option: str) -> str:
+    """The readable name of a class: ``cosine_vote`` for ``my_rules:CosineVote``."""
+    name = option.rpartition(":")[2]
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", name).lower()
+
+
+def label_of(target: str) -> str:
+    """The readable name of the part that a config builds: that of its option here, else that of its class."""
+    module, _, name = target.rpartition(".")
+    return module.rpartition(".")[2] if target.startswith(f"{targets.PACKAGE}.") else label(f"{module}:{name}")
+
+
+def _value(group: str, field: Field[Any]) -> Any:
+    """The option that a field of a class is; MISSING for a default that no config can hold."""
+    if field.default is not MISSING:
+        return _plain(field.default)
+    if field.default_factory is not MISSING:
+        return _plain(field.default_factory())
+    known = FROM_SETTINGS | (DECLARED if group in _ASSUMES else {})
+    return known.get(field.name, targets.REQUIRED)
+
+
+def _plain(value: Any) -> Any:
+    """A value as YAML holds it, or MISSING."""
+    if isinstance(value, list | tuple):
+        items = [_plain(item) for item in value]
+        return MISSING if any(item is MISSING for item in items) else items
+    if isinstance(value, dict):
+        pairs = {key: _plain(item) for key, item in value.items()}
+        return MISSING if any(item is MISSING for item in pairs.values()) else pairs
+    return value if value is None or type(value) in (bool, int, float, str) else MISSING

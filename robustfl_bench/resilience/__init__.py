@@ -1,0 +1,1 @@
+"""How resilient rules are on given updates, without training: ``robustfl-bench resilience``."""

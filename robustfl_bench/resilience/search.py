@@ -1,0 +1,173 @@
+"""A search for the attack that moves a rule farthest from the honest mean, measured by their spread.
+
+It asks the actual rule. Candidates are, in this order: rows along stated directions, all alike, in two halves, as a
+ladder, or around an honest client; what given attacks craft, also weaker and stronger; then the best of these, refined
+along its own ray and by random steps in the space of the honest updates.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+Rule = Callable[[np.ndarray], np.ndarray]
+"""Maps updates (n, d) to the aggregate (d,), float64."""
+
+FAR = 1e4  # in units of the spread
+STRENGTHS = (0.1, 0.3, 0.6, 1.0, 1.5, 2.0, 3.0, 5.0, 10.0, 100.0, FAR)  # in units of the spread
+FACTORS = (0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 4.0)  # of crafted attacks, from the honest mean
+RAY = (0.5, 0.8, 0.9, 0.95, 1.05, 1.1, 1.25, 2.0)
+LAYOUTS = ("alike", "halves", "ladder")
+
+
+def spread_of(honest: np.ndarray) -> float:
+    """Root mean square distance of the rows (h, d) from their mean."""
+    return float(np.sqrt(((honest - honest.mean(axis=0)) ** 2).sum() / len(honest)))
+
+
+@dataclass
+class Found:
+    """The worst attack of a search: ``kappa``, the rows behind it, its name, and the calls of the rule it took."""
+
+    kappa: float = 0.0
+    attack: str = "none"
+    honest: np.ndarray = field(default_factory=lambda: np.zeros((0, 0)))
+    rows: np.ndarray = field(default_factory=lambda: np.zeros((0, 0)))
+    calls: int = 0
+
+    def offer(self, rule: Rule, honest: np.ndarray, rows: np.ndarray, attack: str) -> bool:
+        """Try an attack; whether it is the worst so far."""
+        self.calls += 1
+        value = kappa(rule, honest, rows)
+        if not value > self.kappa:
+            return False
+        self.kappa, self.attack, self.honest, self.rows = value, attack, honest, rows
+        return True
+
+
+def kappa(rule: Rule, honest: np.ndarray, rows: np.ndarray) -> float:
+    """``|F(x) - mean|^2 / spread^2`` for the honest clients (h, d) and attackers (b, d), who come first.
+
+    As every set S of n - f vectors can be the honest one, the coefficient of a rule is the largest of these. Distances
+    below a hundred-thousandth of the largest honest update are rounding errors, and count as zero.
+    """
+    moved = float(np.linalg.norm(rule(np.concatenate([rows, honest])) - honest.mean(axis=0)))
+    spread, noise = spread_of(honest), 1e-5 * float(np.abs(honest).max(initial=0.0))
+    if not np.isfinite(moved):
+        return np.inf
+    if spread <= noise:
+        return np.inf if moved > noise else 0.0
+    return 0.0 if moved <= noise else (moved / spread) ** 2
+
+
+def search(
+    rule: Rule,
+    honest: np.ndarray,
+    num_byzantine: int,
+    rng: np.random.Generator,
+    crafted: Sequence[tuple[str, np.ndarray]] = (),
+    steps: int = 200,
+) -> Found:
+    """The worst attack found on honest updates (h, d); ``crafted`` are named rows (b, d), ``steps`` random steps."""
+    found, mean, spread = Found(), honest.mean(axis=0), spread_of(honest)
+    if not num_byzantine:
+        found.offer(rule, honest, np.zeros((0, honest.shape[1])), "none")
+        return found
+    for name, direction in directions(rule, honest, num_byzantine, rng):
+        for layout in LAYOUTS:
+            for strength in STRENGTHS:
+                rows = mean + strength * spread * laid_out(layout, num_byzantine)[:, None] * direction
+                found.offer(rule, honest, rows, f"{name}, {layout}")
+    for i, client in enumerate(honest):
+        for factor in FACTORS:
+            rows = np.tile(mean + factor * (client - mean), (num_byzantine, 1))
+            found.offer(rule, honest, rows, f"mimics client {i}")
+    for name, made in crafted:
+        for factor in FACTORS:
+            found.offer(rule, honest, mean + factor * (made - mean), name)
+    _refine(rule, found, rng, steps)
+    return found
+
+
+def directions(
+    rule: Rule, honest: np.ndarray, num_byzantine: int, rng: np.random.Generator
+) -> Iterator[tuple[str, np.ndarray]]:
+    """Unit vectors (d,) with names, each with its opposite."""
+    mean = honest.mean(axis=0)
+    centred = honest - mean
+    named = [("mean", mean), ("spread by coordinate", centred.std(axis=0)), ("sign of the mean", np.sign(mean))]
+    axes = np.linalg.svd(centred, full_matrices=False)[2]
+    named += [(f"principal axis {i + 1}", axis) for i, axis in enumerate(axes[:3])]
+    named += [("widest coordinate", np.eye(1, len(mean), int(centred.std(axis=0).argmax()))[0])]
+    answers = []
+    for place in (0.0, FAR, -FAR):
+        rows = np.tile(mean + place * spread_of(honest), (num_byzantine, 1))
+        answers.append(rule(np.vstack([rows, honest])) - mean)
+    worse = np.where(np.abs(answers[1]) > np.abs(answers[2]), 1.0, -1.0)
+    named += [("worse side by coordinate", worse), ("bias of the rule", answers[0])]
+    named += [("random", rng.normal(size=len(honest)) @ centred)]
+    for name, vector in named:
+        length = np.linalg.norm(vector)
+        if length > 0 and np.isfinite(length):
+            yield name, vector / length
+            yield f"against {name}", -vector / length
+
+
+def laid_out(layout: str, count: int) -> np.ndarray:
+    """The places (count,) of attackers along a direction, the farthest at 1 or -1."""
+    if layout == "alike":
+        return np.ones(count)
+    if layout == "halves":
+        return np.where(np.arange(count) % 2, -1.0, 1.0)
+    return np.arange(1, count + 1) / count
+
+
+def worst_inputs(rule: Rule, n: int, num_byzantine: int, rng: np.random.Generator, steps: int = 400) -> Found:
+    """The worst attack found on any honest updates: a bound of kappa from below, whatever the updates.
+
+    Honest clients begin at two points of a line, with each number of them at the second; attackers stand at either,
+    between them, or far away. The best is then changed at random, honest clients too, in up to three dimensions.
+    """
+    found, honest_count = Found(), n - num_byzantine
+    if not num_byzantine:
+        found.offer(rule, np.arange(float(n))[:, None], np.zeros((0, 1)), "none")
+        return found
+    for away in range(1, honest_count):
+        honest = (np.arange(honest_count) < away).astype(float)[:, None]
+        for place in (0.0, 0.5, 0.9, 1.0, 1.1, 1.5, 2.0, 10.0, 1e4):
+            rows = np.full((num_byzantine, 1), place)
+            found.offer(rule, honest, rows, f"{away} of {honest_count} at 1, attackers at {place:g}")
+    for dimensions in (1, 2, 3):
+        if np.isinf(found.kappa):
+            break
+        wider = np.zeros((honest_count, dimensions - found.honest.shape[1]))
+        more = np.zeros((num_byzantine, dimensions - found.honest.shape[1]))
+        found.honest, found.rows = np.hstack([found.honest, wider]), np.hstack([found.rows, more])
+        _refine(rule, found, rng, steps // 3, honest_too=True)
+    return found
+
+
+def _refine(rule: Rule, found: Found, rng: np.random.Generator, steps: int, honest_too: bool = False) -> None:
+    """Improve the worst attack along its ray from the honest mean, and by random steps whose size adapts."""
+    if np.isinf(found.kappa) or not found.rows.size:
+        return
+    size = 0.3
+    for step in range(steps):
+        honest, rows = found.honest, found.rows
+        mean, spread = honest.mean(axis=0), spread_of(honest)
+        if step % 10 == 0:
+            for factor in RAY:
+                found.offer(rule, honest, mean + factor * (rows - mean), found.attack)
+            honest, rows = found.honest, found.rows
+        moved = rng.random(len(rows)) < 0.5 if step % 2 else np.ones(len(rows), dtype=bool)
+        together = step % 4 < 2  # all by the same vector, or each by its own
+        coefficients = rng.normal(size=(1 if together else len(rows), len(honest)))
+        if honest_too:
+            noise = rng.normal(size=(len(coefficients), honest.shape[1]))
+            honest = honest + size * spread * rng.normal(size=honest.shape) * (rng.random((len(honest), 1)) < 0.3)
+            honest = honest / max(spread_of(honest), 1e-6)
+        else:
+            noise = coefficients @ (honest - mean) / (spread * np.sqrt(len(honest)))
+        rows = rows + size * spread * noise * moved[:, None]
+        name = found.attack if found.attack.endswith("changed at random") else f"{found.attack}, changed at random"
+        size = min(1.0, size * 1.5) if found.offer(rule, honest, rows, name) else max(1e-3, size * 0.93)

@@ -1,0 +1,23 @@
+"""A model: one hidden layer."""
+
+import math
+from dataclasses import dataclass
+
+from torch import nn
+
+from robustfl_bench import Model, check_fields
+
+
+@dataclass(frozen=True)
+class Template(Model):
+    """A hidden layer of ``width`` units with tanh, on the flattened input."""
+
+    width: int = 64
+
+    def __post_init__(self) -> None:
+        check_fields(self, width=(1, math.inf))
+
+    def __call__(self, input_shape: tuple[int, ...], num_classes: int) -> nn.Module:
+        """The network. It has no dropout and no batch statistics: clients share one stack of parameters."""
+        inputs = math.prod(input_shape)
+        return nn.Sequential(nn.Flatten(), nn.Linear(inputs, self.width), nn.Tanh(), nn.Linear(self.width, num_classes))

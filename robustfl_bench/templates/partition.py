@@ -1,0 +1,28 @@
+"""A partition: every client gets a few blocks of the samples sorted by label."""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from robustfl_bench import ConfigError, Partition, check_fields
+
+
+@dataclass(frozen=True)
+class Template(Partition):
+    """``blocks`` blocks of equal size for each client. With 1 most clients have one class, with many all classes."""
+
+    blocks: int = 2
+
+    def __post_init__(self) -> None:
+        check_fields(self, blocks=(1, math.inf))
+
+    def __call__(self, labels: np.ndarray, num_clients: int, rng: np.random.Generator) -> list[np.ndarray]:
+        """The samples of each client, as indices; ``labels`` is (N,) int64."""
+        total = num_clients * self.blocks
+        if total > len(labels):
+            raise ConfigError(f"{total} blocks need as many samples, got {len(labels)}; lower partition.blocks")
+        shuffled = rng.permutation(len(labels))
+        blocks = np.array_split(shuffled[np.argsort(labels[shuffled], kind="stable")], total)
+        dealt = rng.permutation(total).reshape(num_clients, self.blocks)
+        return [np.concatenate([blocks[block] for block in own]) for own in dealt]

@@ -1,0 +1,1 @@
+"""Experiment trackers, one per file; ``conf/tracker`` holds a YAML for each."""

@@ -1,0 +1,175 @@
+"""Parts from outside chosen by their class, ``aggregator=my_module:MyRule``, by Hydra and without it."""
+
+import json
+import os
+import re
+import shlex
+import sys
+from pathlib import Path
+
+import pytest
+
+from robustfl_bench.config import options, outside, presets
+from robustfl_bench.errors import ConfigError
+from robustfl_bench.experiment.plan import plan
+from tests import presets as hydra
+from tests.conftest import Bench, config_of, run_folders
+
+SMALL = ("rounds=2", "model.hidden=[8]", "num_clients=8", "num_byzantine=2")
+PARTS = """
+from dataclasses import dataclass, field
+
+import torch
+
+from robustfl_bench.interfaces import Aggregator, Attack, PreAggregation
+
+
+@dataclass(frozen=True)
+class CosineVote(Aggregator):
+    num_byzantine: int
+    stretch: float = 1.0
+    sizes: tuple[int, ...] = (1, 2)
+    names: list[str] = field(default_factory=list)
+    device: object = torch.device("cpu")
+
+    def aggregate(self, updates, server):
+        return updates.combine(torch.full_like(updates.counts, self.stretch / updates.n))
+
+
+@dataclass(frozen=True)
+class Krum(CosineVote):
+    power: int = field(kw_only=True)
+
+
+@dataclass(frozen=True)
+class HalfBack(Attack):
+    num_byzantine: int
+
+    def craft(self, view):
+        return -0.5 * view.mean
+
+
+@dataclass(frozen=True)
+class Halved(PreAggregation):
+    factor: float = 0.5
+
+    def prepare(self, updates, rng):
+        return updates.mix(torch.eye(updates.n, dtype=torch.float64) * self.factor)
+
+
+class Stranger:
+    pass
+"""
+
+
+@pytest.fixture
+def parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A module of its own name in the current folder, which Python does not look through by itself."""
+    name = f"own_parts_{abs(hash(tmp_path)):x}"
+    (tmp_path / f"{name}.py").write_text(PARTS)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [folder for folder in sys.path if folder not in ("", str(tmp_path))])
+    return name
+
+
+def plain(tree: object) -> object:
+    return json.loads(json.dumps(tree))
+
+
+def test_a_class_of_the_current_folder_is_an_option_with_its_fields_as_settings(bench: Bench, parts: str) -> None:
+    outcome = bench(f"aggregator={parts}:CosineVote", "aggregator.stretch=2", f"attack={parts}:HalfBack", *SMALL)
+    assert outcome.code == 0, outcome.err
+    (name, folder) = next(iter(run_folders(Path("results")).items()))
+    assert "-half_back2-cosine_vote-s0-" in name
+    assert config_of(folder)["aggregator"] == {
+        "_target_": f"{parts}.CosineVote", "names": [], "num_byzantine": 2, "sizes": [1, 2], "stretch": 2,
+    }  # fmt: skip
+    choices = json.loads((folder / "summary.json").read_text())["choices"]
+    assert (choices["aggregator"], choices["attack"], choices["model"]) == ("cosine_vote", "half_back", "mlp")
+    again = bench(f"rerun={folder}")
+    assert again.code == 2 and f"add allow={parts}" in again.err, "a config of somebody else is not trusted"
+    assert bench(f"rerun={folder}", f"allow={parts}").out.startswith("stored result")
+
+
+def test_a_sweep_takes_classes_beside_options(bench: Bench, parts: str) -> None:
+    chain = f"pre_aggregation=[clipping,{parts}:Halved]"
+    outcome = bench("-m", f"aggregator=average,{parts}:CosineVote", chain, "pre_aggregation.halved.factor=0.1", *SMALL)
+    assert outcome.code == 0, outcome.err
+    folders = run_folders(Path("results"))
+    assert [name.split("-")[3] for name in folders] == ["average", "cosine_vote"]
+    summary = json.loads((list(folders.values())[-1] / "summary.json").read_text())
+    assert f"aggregator={parts}:CosineVote" in shlex.split(summary["command"])
+    assert summary["choices"]["pre_aggregation"] == "[clipping,halved]"
+
+
+@pytest.mark.parametrize(
+    "overrides",
+    [
+        ["aggregator=PARTS:CosineVote", "num_byzantine_declared=3", "attack=PARTS:HalfBack"],
+        ["aggregator=PARTS:Krum", "aggregator.power=3", "aggregator.sizes=[5]"],
+        ["pre_aggregation=PARTS:Halved"],
+        ["pre_aggregation=[PARTS:Halved,nnm]", "pre_aggregation.halved.factor=2"],
+        ["aggregator=b_krum", "aggregator@aggregator.rule=PARTS:CosineVote", "aggregator.rule.stretch=3"],
+    ],
+)
+def test_a_class_means_the_same_to_hydra_and_without_it(parts: str, overrides: list[str]) -> None:
+    given = [override.replace("PARTS", parts) for override in overrides]
+    resolved, planned = presets.resolve(given), plan(hydra.composed(*given))
+    assert plain(resolved.identity) == plain(planned.identity)
+    assert parts in json.dumps(resolved.identity)
+
+
+def test_required_fields_are_those_of_the_settings_and_the_servers_f_goes_to_rules(parts: str) -> None:
+    known = {"_target_": f"{parts}.CosineVote", "stretch": 1.0, "sizes": [1, 2], "names": []}
+    rule = outside.content("aggregator", f"{parts}:CosineVote")
+    assert rule == known | {"num_byzantine": "${num_byzantine_declared}"}, "a default that YAML has no word for is left"
+    assert outside.content("attack", f"{parts}:HalfBack")["num_byzantine"] == "${num_byzantine}"
+    assert outside.content("aggregator", f"{parts}:Krum")["power"] == "???"
+
+
+def test_a_readable_name_is_not_that_of_an_option_here(parts: str) -> None:
+    assert options.label("aggregator", f"a.{parts}:Krum") == f"{parts}_krum"
+    assert options.label("pre_aggregation", "[nnm,a:MyStep]") == "[nnm,my_step]"
+    assert [outside.label(f"a:{name}") for name in ("CosineVote", "MLPHead2", "NNM")] == [
+        "cosine_vote",
+        "mlp_head2",
+        "nnm",
+    ]
+    assert outside.label_of("robustfl_bench.attacks.none.NoAttack") == "none"
+    assert outside.label_of("my_package.rules.CosineVote") == "cosine_vote"
+
+
+@pytest.mark.parametrize(
+    ("overrides", "message"),
+    [
+        (["aggregator=PARTS_x:CosineVote"], "no module 'PARTS_x' (did you mean PARTS?); searched were the current"),
+        (["aggregator=PARTS.py:CosineVote"], "no module 'PARTS.py' (did you mean PARTS?)"),
+        (["aggregator=PARTS:CosinVote"], "PARTS.py) has no 'CosinVote' (did you mean CosineVote?)"),
+        (["aggregator=PARTS:Stranger"], "a subclass of robustfl_bench.interfaces.Aggregator, got PARTS.Stranger"),
+        (["aggregator=PARTS:HalfBack"], "got PARTS.HalfBack; did you mean attack=PARTS:HalfBack?"),
+        (["aggregator=PARTS:Krum"], "aggregator.power has no default and no value; add aggregator.power=VALUE"),
+        (["aggregator=PARTS:CosineVote", "aggregator.strech=2"], "no setting 'aggregator.strech' (did you mean"),
+        (["aggregator=PARTS:CosineVote", "aggregator.stretch=two"], "aggregator.stretch must be a number, got 'two'"),
+        (["aggregator=PARTS:Cosine:Vote"], "a class such as my_package.my_module:MyClass, got 'PARTS:Cosine:Vote'"),
+        (["aggregator=json:PARTS"], "has no 'PARTS'"),
+    ],
+)  # fmt: skip
+def test_a_mistake_with_a_class_is_one_line(bench: Bench, parts: str, overrides: list[str], message: str) -> None:
+    given = [override.replace("PARTS", parts) for override in overrides]
+    outcome = bench(*given, *SMALL)
+    assert outcome.code == 2 and len(outcome.err.splitlines()) == 1
+    assert message.replace("PARTS", parts) in outcome.err
+    assert not Path("results").exists()
+    if not message.startswith(("aggregator.", "no setting")):
+        with pytest.raises(ConfigError, match=re.escape(message.replace("PARTS", parts))):
+            presets.resolve(given)
+
+
+def test_a_module_of_the_current_folder_hides_no_other(bench: Bench, parts: str) -> None:
+    Path("random.py").write_text("raise RuntimeError('hidden')\n")
+    Path("filelock.py").write_text("raise RuntimeError('hidden')\n")
+    before = list(sys.path)
+    assert bench("aggregator=krum", "rounds=1").code == 0
+    assert sys.path == before, "without a class from outside, Python's path stays as it is"
+    assert bench(f"aggregator={parts}:CosineVote", *SMALL).code == 0
+    assert sys.path == [*before, os.getcwd()]

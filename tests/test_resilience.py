@@ -1,0 +1,193 @@
+"""Resilience without training: what the search finds lies between what no rule can beat and what is proven."""
+
+import csv
+import itertools
+import math
+import sys
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from robustfl_bench import entry
+from robustfl_bench.aggregators.average import Average
+from robustfl_bench.aggregators.coomed import CooMed
+from robustfl_bench.aggregators.fltrust import FLTrust
+from robustfl_bench.aggregators.geomed import GeoMed
+from robustfl_bench.aggregators.krum import Krum
+from robustfl_bench.aggregators.trmean import TrMean
+from robustfl_bench.config import presets
+from robustfl_bench.interfaces import Aggregator
+from robustfl_bench.pre_aggregations.nnm import Nnm
+from robustfl_bench.resilience import bounds, cli
+from robustfl_bench.resilience.inputs import alone, gaussian, of_round
+from robustfl_bench.resilience.measure import breakdown, on, resilience
+from robustfl_bench.resilience.search import kappa, search, spread_of, worst_inputs
+
+KEPT = Path(__file__).parents[1] / "results" / "resilience"
+
+
+@pytest.fixture
+def short(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A search with few strengths, for tests of what is around it."""
+    module = import_module("robustfl_bench.resilience.search")
+    monkeypatch.setattr(module, "STRENGTHS", (1.0, 1e4))
+    monkeypatch.setattr(module, "FACTORS", (1.0,))
+
+
+def rule(name: str, f: int) -> Aggregator:
+    made: Aggregator = {"coomed": CooMed(), "trmean": TrMean(f), "krum": Krum(f), "geomed": GeoMed()}[name]
+    return made
+
+
+def test_kappa_is_the_definition_for_one_set_and_the_largest_of_all_sets_stays_below_the_bound() -> None:
+    rng, n, f = np.random.default_rng(0), 7, 2
+    for name in ("coomed", "trmean", "krum", "geomed"):
+        aggregate, proven = on(rule(name, f), None, alone, n), bounds.proven(rule(name, f), None, n, f)
+        for _ in range(5):
+            rows = rng.normal(size=(n, 3)) * rng.uniform(0.1, 10, size=(n, 1))
+            made, largest = aggregate(rows), 0.0
+            for chosen in itertools.combinations(range(n), n - f):
+                mean = sum(rows[i] for i in chosen) / (n - f)
+                spread = sum(((rows[i] - mean) ** 2).sum() for i in chosen) / (n - f)
+                largest = max(largest, ((made - mean) ** 2).sum() / spread)
+            assert proven is not None and 0 < largest <= proven
+            last = slice(f, n)  # attackers come first
+            expected = ((made - rows[last].mean(axis=0)) ** 2).sum() / spread_of(rows[last]) ** 2
+            assert kappa(aggregate, rows[last], rows[:f]) == pytest.approx(expected, rel=1e-5)
+
+
+@pytest.mark.parametrize("name", ["coomed", "trmean", "krum", "geomed"])
+@pytest.mark.parametrize("mixing", [None, Nnm], ids=["alone", "nnm"])
+def test_what_is_found_lies_between_the_least_and_the_proven(name: str, mixing: Any) -> None:
+    n, f = 7, 2
+    made, front = rule(name, f), mixing and mixing(f)
+    proven = bounds.proven(made, front, n, f)
+    assert proven is not None
+    aggregate = on(made, front, alone, n)
+    given = search(aggregate, np.random.default_rng(0).normal(size=(n - f, 4)), f, np.random.default_rng(1), steps=10)
+    worst = worst_inputs(aggregate, n, f, np.random.default_rng(1), steps=60)
+    assert 0 < given.kappa <= proven
+    assert 0.999 * bounds.least(n, f) <= worst.kappa <= proven
+
+
+@pytest.mark.parametrize(("n", "f"), [(9, 1), (9, 4), (15, 3), (21, 7)])
+@pytest.mark.parametrize("name", ["coomed", "trmean"])
+def test_the_search_reaches_kappa_where_it_is_known_exactly(name: str, n: int, f: int) -> None:
+    expected = bounds.exact(rule(name, f), n, f)
+    worst = worst_inputs(on(rule(name, f), None, alone, n), n, f, np.random.default_rng(0), steps=30)
+    assert worst.kappa == pytest.approx(expected, rel=1e-4)
+
+
+@pytest.mark.parametrize("name", ["coomed", "trmean"])
+def test_the_search_finds_the_worst_attack_on_given_updates_of_rules_that_act_by_coordinate(name: str) -> None:
+    n, f, d = 9, 3, 5
+    honest = np.random.default_rng(2).normal(size=(n - f, d)) + 3
+    aggregate = on(rule(name, f), None, alone, n)
+    found = search(aggregate, honest, f, np.random.default_rng(0), steps=1)
+    sides = itertools.product((-1e4, 1e4), repeat=d)
+    worst = max(kappa(aggregate, honest, np.tile(np.array(side), (f, 1))) for side in sides)
+    assert found.kappa == pytest.approx(worst, rel=1e-3)
+
+
+def test_the_proven_bounds_by_hand() -> None:
+    expected = {"coomed": 4 * (12 / 9) ** 2, "trmean": 2 * 12 / 9, "krum": 6 * 12 / 8, "geomed": 4 * (12 / 9) ** 2}
+    for name, value in expected.items():
+        assert bounds.proven(rule(name, 3), None, 15, 3) == pytest.approx(value)
+        assert bounds.proven(rule(name, 3), Nnm(3), 15, 3) == pytest.approx(2 * (value + 1))
+    assert bounds.proven(Average(), None, 15, 3) is bounds.proven(Average(), Nnm(3), 15, 3) is None
+    assert bounds.proven(TrMean(2), None, 15, 3) is bounds.proven(Krum(3, num_selected=2), None, 15, 3) is None
+    assert bounds.least(15, 3) == pytest.approx(1 / 3)
+
+
+@pytest.mark.usefixtures("short")
+def test_the_average_has_no_kappa_and_a_rule_breaks_where_it_trims_too_little() -> None:
+    inputs = gaussian(9, 4)
+    found = resilience(lambda f: (Average(), None), inputs, 1, steps=5)
+    assert (found.kappa, found.kappa_any, found.breakdown) == (math.inf, math.inf, 0)
+    assert found.bias == pytest.approx(0, abs=1e-5)
+    calm = resilience(lambda f: (Average(), None), inputs, 0, steps=5)
+    assert calm.kappa == calm.kappa_any == 0
+    assert breakdown(lambda f: (TrMean(2), None), inputs) == 2
+    assert breakdown(lambda f: (TrMean(f), None), inputs) == 4
+    assert breakdown(lambda f: (Krum(f), None), inputs) == 3, "Krum needs n > 2f + 2"
+
+
+def test_the_spread_and_the_mean_of_drawn_updates_are_the_stated_ones() -> None:
+    rows = gaussian(4000, 6, mean=3.0, spread=0.5).matrix.double().numpy()
+    assert spread_of(rows) == pytest.approx(0.5, rel=0.02)
+    assert np.linalg.norm(rows.mean(axis=0)) == pytest.approx(3.0, rel=0.02)
+    found = resilience(lambda f: (CooMed(), None), gaussian(9, 4), 2, steps=5)
+    again = resilience(lambda f: (CooMed(), None), gaussian(9, 4), 2, steps=5)
+    assert (found.kappa, found.attack) == (again.kappa, again.attack)
+
+
+@pytest.mark.usefixtures("short")
+def test_a_round_gives_the_same_updates_to_every_rule_and_its_server_data() -> None:
+    overrides = ["num_clients=8", "partition=dirichlet", "model.hidden=[4]", *cli.HONEST]
+    inputs = of_round(presets.resolve(overrides).config, rounds=1)
+    other = of_round(presets.resolve([*overrides, "aggregator=krum"]).config, rounds=1)
+    assert inputs.matrix.shape[0] == 8 and inputs.matrix.equal(other.matrix)
+    trusted = resilience(lambda f: (FLTrust(), None), inputs, 2, steps=2)
+    assert trusted.kappa is not None and trusted.kappa_any is None and not trusted.reason
+    drawn = resilience(lambda f: (FLTrust(), None), gaussian(8, 4), 2, steps=2)
+    assert drawn.kappa is None and drawn.reason.startswith("FLTrust needs samples of the server")
+
+
+def test_the_crafted_attacks_of_conf_are_tried() -> None:
+    names = {name for name, _ in cli.attacks(9, 2)}
+    assert {"ipm", "lie", "minmax", "minsum", "mimic", "tailored"} <= names and "none" not in names
+
+
+def resilience_command(monkeypatch: pytest.MonkeyPatch, *words: str) -> int:
+    monkeypatch.setattr(sys, "argv", ["robustfl-bench", "resilience", *words])
+    with pytest.raises(SystemExit) as stop:
+        entry.bench()
+    return int(str(stop.value.code or 0))
+
+
+@pytest.mark.usefixtures("short")
+def test_the_command_writes_a_table_and_a_heat_map(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["aggregator=average,krum", "num_byzantine=1,3", "num_clients=7", "--dimensions=3", "--steps=2"]
+    plot = tmp_path / "map.png"
+    table = tmp_path / "kept" / "table.csv"
+    assert resilience_command(monkeypatch, *words, f"--output={table}", f"--output={plot}") == 0
+    printed = capsys.readouterr().out
+    assert "Resilience: n = 7; normal, d = 3" in printed and " inf " in printed
+    rows = list(csv.DictReader(table.read_text().splitlines()))
+    assert [(row["aggregator"], row["f"]) for row in rows] == [(a, f) for a in ("average", "krum") for f in "13"]
+    assert rows[0]["kappa"] == "inf" and 0 < float(rows[2]["kappa"]) <= float(rows[2]["proven"])
+    assert rows[3]["kappa"] == "" and "Krum needs n > 2f + 2" in rows[3]["reason"]
+    assert plot.read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["aggregator=krumm"], "unknown aggregator 'krumm' (did you mean krum"),
+        (["num_byzantine=10", "num_clients=20"], "num_byzantine must be less than half of num_clients, got f=10, n=20"),
+        (["--output=map.gif"], "--output must end in .csv, .txt, .md, .tex, .html, .png, .pdf, .svg, got map.gif"),
+        (["--steps=0"], "--steps must be > 0, got 0"),
+    ],
+)
+def test_mistakes_are_one_line(
+    words: list[str], message: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert resilience_command(monkeypatch, *words) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("error: ") and message in line
+
+
+def test_no_number_that_is_kept_exceeds_a_bound() -> None:
+    seen = 0
+    for path in KEPT.glob("*.csv"):
+        for row in csv.DictReader(path.read_text().splitlines()):
+            if row["proven"] and row["kappa_any"]:
+                seen += 1
+                assert float(row["kappa"]) <= float(row["kappa_any"]) <= float(row["proven"]), row
+                assert float(row["kappa_any"]) >= 0.999 * float(row["least"]), row
+    assert seen >= 20

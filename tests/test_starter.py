@@ -1,0 +1,68 @@
+"""``robustfl-bench new GROUP NAME`` writes a part that runs and a test that passes."""
+
+import importlib
+import inspect
+from pathlib import Path
+
+import pytest
+
+from robustfl_bench import starter
+from robustfl_bench.config import presets
+from robustfl_bench.config.parts import GROUPS
+from tests.conftest import Bench
+
+TEMPLATES = sorted(path.stem for path in (Path(starter.__file__).parent / "templates").glob("[a-z]*.py"))
+
+
+def test_the_templates_are_of_groups() -> None:
+    assert {"aggregator", "attack", "dataset", "model", "partition", "pre_aggregation"} <= set(TEMPLATES) <= set(GROUPS)
+
+
+@pytest.mark.parametrize("group", TEMPLATES)
+def test_a_new_part_passes_its_test(bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, group: str) -> None:
+    name, cls = f"own_{group}", "Own" + "".join(word.capitalize() for word in group.split("_"))
+    outcome = bench("new", group, name)
+    assert outcome.code == 0, outcome.err
+    assert outcome.out.startswith(f"wrote {name}.py and test_{name}.py; next:")
+    assert f"robustfl-bench {group}={name}:{cls}" in outcome.out and "Template" not in Path(f"{name}.py").read_text()
+    monkeypatch.syspath_prepend(tmp_path)
+    tests = [test for key, test in vars(importlib.import_module(f"test_{name}")).items() if key.startswith("test_")]
+    assert tests
+    for test in tests:
+        test(**({"tmp_path": tmp_path} if "tmp_path" in inspect.signature(test).parameters else {}))
+
+
+def test_the_first_command_and_the_sweep_that_it_prints_run(bench: Bench) -> None:
+    lines = bench("new", "aggregator", "of_the_middle").out.splitlines()
+    commands = [line.split()[1:] for line in lines if line.split()[0] == "robustfl-bench"]
+    single, (minus_m, *swept) = commands
+    outcome = bench(*single, "rounds=1", "model.hidden=[4]")
+    assert outcome.code == 0 and "-of_the_middle-" in outcome.out, outcome.err
+    runs = [presets.resolve(run).choices for run in presets.sweep(swept)]
+    assert minus_m == "-m" and len(runs) == 36
+    assert {run["aggregator"] for run in runs} == {"of_the_middle", "average", "krum", "coomed"}
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ([], "write robustfl-bench new GROUP NAME, with GROUP one of aggregator,"),
+        (["aggregator"], "write robustfl-bench new GROUP NAME"),
+        (["aggregatr", "mine"], "no template of 'aggregatr' (did you mean aggregator"),
+        (["aggregator", "MyRule"], "NAME must be lower-case letters, digits and _, such as cosine_vote; got 'MyRule'"),
+        (["aggregator", "../mine"], "got '../mine'"),
+        (["aggregator", "2nd"], "got '2nd'"),
+        (["aggregator", "class"], "class is a word of Python"),
+        (["aggregator", "random"], "random is the name of a module that is installed"),
+        (["aggregator", "numpy"], "numpy is the name of a module that is installed"),
+        (["aggregator", "krum"], "aggregator=krum exists already"),
+        (["aggregator", "kept"], "there is test_kept.py already; take another name, or remove it"),
+    ],
+)
+def test_a_bad_name_is_one_line_and_nothing_is_written(
+    bench: Bench, tmp_path: Path, words: list[str], message: str
+) -> None:
+    (tmp_path / "test_kept.py").write_text("kept")
+    outcome = bench("new", *words)
+    assert outcome.code == 2 and len(outcome.err.splitlines()) == 1 and message in outcome.err
+    assert [path.read_text() for path in tmp_path.iterdir()] == ["kept"]
