@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
@@ -97,12 +97,12 @@ class Data:
         import torch
 
         total = hashlib.sha256()
-        for field in fields(self):
-            tensor = getattr(self, field.name)
-            if not isinstance(tensor, torch.Tensor) or field.name == "vectors":
+        for each in fields(self):
+            tensor = getattr(self, each.name)
+            if not isinstance(tensor, torch.Tensor) or each.name == "vectors":
                 continue
             array = np.ascontiguousarray(tensor.cpu().numpy())
-            total.update(f"{field.name} {array.dtype.name} {array.shape} ".encode())
+            total.update(f"{each.name} {array.dtype.name} {array.shape} ".encode())
             total.update(array.astype(array.dtype.newbyteorder("<"), copy=False).data)
         return total.hexdigest()
 
@@ -236,6 +236,10 @@ class AttackView:
     crafted rows (b, d). ``upload`` maps updates (..., d) to what clients send: the updates, or the models they lead to.
     ``rng`` is the attack's random stream of this round. ``memory`` is what the attack put into its last ``Crafted``,
     empty at first. With several models, a view covers one of them and the clients that train it.
+
+    ``after`` gives the model (d,) that the server makes of an aggregate (d,). ``assess`` judges a model (d,) on a fixed
+    sample of the honest clients' own data (with ``knowledge=own`` of the attackers'): its mean loss, and the share that
+    it gets wrong (None for regression).
     """
 
     honest: Updates
@@ -252,6 +256,8 @@ class AttackView:
     train_own: Callable[[Tensor], Tensor]
     aggregate: Callable[[Tensor], Aggregate]
     upload: Callable[[Tensor], Tensor]
+    after: Callable[[Tensor], Tensor]
+    assess: Callable[[Tensor], tuple[float, float | None]]
 
     @cached_property
     def own(self) -> Tensor:
@@ -284,10 +290,15 @@ class ChoiceView:
 
 @dataclass(frozen=True)
 class Crafted:
-    """What an attack with a memory returns: the ``rows`` that it sends, and what it remembers until the next round."""
+    """What an attack returns that remembers or reports something.
+
+    ``rows`` are what it sends, ``memory`` is what it remembers until the next round. ``notes`` are the numbers of its
+    ``reports``, for the record of the round.
+    """
 
     rows: Tensor
-    memory: Mapping[str, Tensor]
+    memory: Mapping[str, Tensor] = field(default_factory=dict)
+    notes: Mapping[str, float] = field(default_factory=dict)
 
 
 class Attack(Part):
@@ -298,9 +309,11 @@ class Attack(Part):
     False for an attack that leaves ``craft`` as it is: its clients train like honest ones, on poisoned data.
     ``needs_honest`` is False where ``craft`` works without honest updates, for a model that only attackers train.
     ``exempt`` may name ``finite`` (what it sends need not be), with the reason.
+    ``reports`` names the numbers that ``craft`` notes in each round: columns ``attack_NAME`` of metrics.csv.
     """
 
     exempt: ClassVar[Mapping[str, str]] = MappingProxyType({})
+    reports: ClassVar[tuple[str, ...]] = ()
 
     if TYPE_CHECKING:
 

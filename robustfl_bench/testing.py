@@ -259,6 +259,8 @@ def example_view(honest: int = 7, num_byzantine: int = 3, d: int = 23, seed: int
         train_own=lambda start: own + 0.1 * start,
         aggregate=aggregate,
         upload=lambda updates: updates,
+        after=lambda vector: -0.1 * vector,
+        assess=lambda params: (float(params.double().square().sum()), None),
     )
 
 

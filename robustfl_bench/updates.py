@@ -95,6 +95,7 @@ class Updates:
         self.losses = losses
         self._matrix: Tensor | None = matrix
         self._source: tuple[Updates, Tensor] | None = None
+        self._above: Updates | None = None
 
     @property
     def matrix(self) -> Tensor:
@@ -106,12 +107,21 @@ class Updates:
             self._matrix = mixed if mixed.isfinite().all() else (mixing @ source.matrix.double()).to(mixed.dtype)
         return self._matrix
 
+    @property
+    def _begun(self) -> bool:
+        """Whether the Gram matrix, or its block of the rows that were there before others were appended, is known."""
+        return "gram" in self.__dict__ or (self._above is not None and "gram" in self._above.__dict__)
+
     @cached_property
     def gram(self) -> Tensor:
         """Inner products of all pairs of updates, (n, n) float64."""
         if self._source is not None:
             source, mixing = self._source
             return mixing @ source.gram @ mixing.T
+        if self._above is not None and self._begun:
+            below = self.matrix[self._above.n :]
+            side, corner = self._above.cross(below), cross_products(below, below)
+            return torch.cat([torch.cat([self._above.gram, side], 1), torch.cat([side.T, corner], 1)])
         return cross_products(self.matrix, self.matrix)
 
     @cached_property
@@ -169,7 +179,7 @@ class Updates:
 
         One pass over the matrix, hardly dearer than the Gram matrix alone, which is kept as well.
         """
-        if self._source is None and "gram" not in self.__dict__:
+        if self._source is None and not self._begun:
             joint = stacked_gram(self.matrix, vectors)
             self.__dict__["gram"] = joint[: self.n, : self.n]
             return joint
@@ -218,6 +228,7 @@ class Updates:
         mixed.counts = (mixing != 0).to(self.counts) @ self.counts
         mixed.losses = None if self.losses is None else mixing @ self.losses
         source, before = self._source if self._source is not None and self._matrix is None else (self, None)
+        mixed._above = None
         mixed._matrix, mixed._source = None, (source, mixing if before is None else mixing @ before)
         return mixed
 
@@ -228,10 +239,7 @@ class Updates:
         """
         storage[self.n :] = rows
         joined = Updates(storage, torch.cat([self.counts, counts]))
-        if "gram" in self.__dict__:  # an attack has paid for the honest block already
-            side = self.cross(storage[self.n :])
-            corner = cross_products(storage[self.n :], storage[self.n :])
-            joined.gram = torch.cat([torch.cat([self.gram, side], 1), torch.cat([side.T, corner], 1)])
+        joined._above = self
         return joined
 
     def sorted_mean(self, first: int, last: int) -> Tensor:

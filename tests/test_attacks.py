@@ -31,7 +31,7 @@ POISONING = {
     "backdoor", "blended", "dba", "edge_case", "fake_loss", "label_flip", "label_flip_one", "label_shuffle",
     "model_replacement", "noisy", "random_labels",
 }  # fmt: skip
-ASKING = {"opt_alie", "opt_ipm", "tailored"}  # they ask the server's rule
+ASKING = {"opt_alie", "opt_ipm", "tailored", "worst"}  # they ask the server's rule
 CRAFTING = [i for i in IDS if i not in {"none", *TRAINING, *POISONING, *ASKING}]
 CALM = [attack for name, attack in zip(IDS, ATTACKS, strict=True) if name not in {"brifca_outlier", *POISONING}]
 SIZED = {"gauss", "gaussian", "infinity", "not_a_number", "rop"}  # sizes of their own
@@ -66,6 +66,8 @@ def make_view(honest, num_byzantine=3, seed=0, label_counts=None):
         train_own=unused,
         aggregate=unused,
         upload=lambda updates: updates,
+        after=unused,
+        assess=unused,
     )
 
 

@@ -2,7 +2,7 @@
 federated learning", AISTATS 2020)."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from torch import Tensor
 
@@ -32,5 +32,5 @@ class ModelReplacement(Wrapped):
         factor = view.n / max(view.num_byzantine, 1) if self.factor is None else self.factor
         made = self.attack.craft(view)
         if isinstance(made, Crafted):
-            return Crafted(view.upload(factor * view.upload(made.rows)), made.memory)
+            return replace(made, rows=view.upload(factor * view.upload(made.rows)))
         return view.upload(factor * view.upload(made))

@@ -20,6 +20,11 @@ class Wrapped(Attack):
         return self.attack.exempt
 
     @property
+    def reports(self) -> tuple[str, ...]:  # type: ignore[override]
+        """What the attack within notes in each round."""
+        return self.attack.reports
+
+    @property
     def present(self) -> bool:
         return self.attack.present
 

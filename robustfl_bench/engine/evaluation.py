@@ -10,6 +10,7 @@ from torch import Tensor
 from robustfl_bench.engine.cohorts import Cohort
 from robustfl_bench.engine.federation import Federation
 from robustfl_bench.engine.rounds import Trained
+from robustfl_bench.interfaces import Attack
 from robustfl_bench.metrics import cluster_recovery, matched_distance, nearest_distance, recall_per_class
 from robustfl_bench.updates import Aggregate
 
@@ -79,6 +80,16 @@ def weight_metrics(models: Sequence[Trained]) -> Record:
         record["byzantine_accepted"] = sum(int(mask[honest:].sum()) for mask, honest in accepted)
         record["honest_dropped"] = sum(int((~mask[:honest]).sum()) for mask, honest in accepted)
     return record
+
+
+def attack_notes(attack: Attack, models: Sequence[Trained]) -> Record:
+    """What the attack reports of a round; with several models, of each. nan where no attacker took part."""
+    ends = [""] if len(models) == 1 else [f"_model_{i}" for i in range(len(models))]
+    return {
+        f"attack_{name}{end}": float(model.notes.get(name, math.nan))
+        for end, model in zip(ends, models, strict=True)
+        for name in attack.reports
+    }
 
 
 def traffic(federation: Federation, rounds: int) -> Record:

@@ -7,7 +7,14 @@ import torch
 
 from robustfl_bench.config.settings import Settings
 from robustfl_bench.engine import rounds
-from robustfl_bench.engine.evaluation import WEIGHT_METRICS, Record, model_metrics, traffic, weight_metrics
+from robustfl_bench.engine.evaluation import (
+    WEIGHT_METRICS,
+    Record,
+    attack_notes,
+    model_metrics,
+    traffic,
+    weight_metrics,
+)
 from robustfl_bench.engine.federation import Federation
 from robustfl_bench.engine.rounds import Round
 from robustfl_bench.engine.state import State
@@ -52,6 +59,7 @@ def record(federation: Federation, state: State, happened: Round) -> Record:
         row["skipped"] = int(all(model.aggregate is None for model in happened.models))
         weighed = dict.fromkeys(WEIGHT_METRICS, math.nan) | weighed
     row |= weighed
+    row |= attack_notes(federation.parts.attack, happened.models)
     row["non_finite_updates"] = sum(model.non_finite for model in happened.models)
     row |= traffic(federation, happened.number)
     if len(happened.models) > 1:

@@ -4,8 +4,9 @@ It names no rule, attack or data set, and knows no configuration, disk or clock.
 a part that does not keep its contract BrokenContract.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cache, partial
 from types import MappingProxyType
 
 import numpy as np
@@ -17,10 +18,15 @@ from robustfl_bench.config.parts import Parts
 from robustfl_bench.engine.cohorts import Cohort
 from robustfl_bench.engine.contract import aggregate_fault, crafted_fault, mixed_fault
 from robustfl_bench.engine.federation import Federation
+from robustfl_bench.engine.network import Network
+from robustfl_bench.engine.samples import Population
 from robustfl_bench.engine.state import Memory, ModelState, Remembered, State
 from robustfl_bench.errors import BrokenContract, Diverged
 from robustfl_bench.interfaces import Aggregator, AttackView, ConfigError, Crafted, ServerView, StartView
 from robustfl_bench.updates import Aggregate, Updates
+
+ASSESSED = 1024
+"""Samples of the honest clients' data, at most, on which attackers judge a model."""
 
 HUGE = torch.finfo(torch.float32).max ** 0.5
 """Updates beyond this size have squares that float32 does not hold."""
@@ -31,6 +37,7 @@ class Trained:
     """A model (d,) after a round, with the honest clients' losses and what the rule made of the cohort's updates.
 
     ``aggregate`` is None for a model that stayed as it was: its cohort was empty, or too small for the rule.
+    ``notes`` are what the attack reports.
     """
 
     params: Tensor
@@ -39,6 +46,7 @@ class Trained:
     num_honest: int
     non_finite: int
     memory: Memory
+    notes: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -106,16 +114,20 @@ def _trained(federation: Federation, model: ModelState, cohort: Cohort, n: int, 
     require_some_finite(honest.n, non_finite, model.round)
     if not _enough(federation.parts, len(cohort)):
         return Trained(model.params, honest.losses, None, honest.n, non_finite, model.memory)
-    updates, attack = _attacked(federation, honest, cohort, model, lr)
+    share = len(cohort) / n
+
+    def moved(vector: Tensor) -> tuple[Tensor, Remembered]:
+        return server_step(federation.parts, model.params, vector, lr, model.memory.server, share)
+
+    updates, attack = _attacked(federation, honest, cohort, model, lr, moved)
     non_finite += zero_non_finite(updates.matrix[honest.n :])
     aggregate = _aggregate(federation, updates, cohort, model, lr)
     if not aggregate.vector.isfinite().all():
         raise _non_finite_aggregate(federation.parts.aggregator, updates, model.round + 1)
-    share = len(cohort) / n
-    params, server = server_step(federation.parts, model.params, aggregate.vector, lr, model.memory.server, share)
+    params, server = moved(aggregate.vector)
     require_finite(params, model.round, "the model has parameters that are not finite")
-    memory = replace(model.memory, rule=dict(aggregate.memory or {}), attack=attack, server=server)
-    return Trained(params, honest.losses, aggregate, honest.n, non_finite, memory)
+    memory = replace(model.memory, rule=dict(aggregate.memory or {}), attack=dict(attack.memory), server=server)
+    return Trained(params, honest.losses, aggregate, honest.n, non_finite, memory, attack.notes)
 
 
 def _enough(parts: Parts, n: int) -> bool:
@@ -159,16 +171,24 @@ def _honest_updates(federation: Federation, cohort: Cohort, model: ModelState) -
 
 
 def _attacked(
-    federation: Federation, honest: Updates, cohort: Cohort, model: ModelState, lr: float
-) -> tuple[Updates, Remembered]:
-    """The honest updates with the Byzantine clients' rows below them, and what the attack remembers."""
+    federation: Federation,
+    honest: Updates,
+    cohort: Cohort,
+    model: ModelState,
+    lr: float,
+    moved: Callable[[Tensor], tuple[Tensor, Remembered]],
+) -> tuple[Updates, Crafted]:
+    """The honest updates with the Byzantine clients' rows below them, and what they crafted.
+
+    ``moved`` is the server's step, from an aggregate to the next model.
+    """
     attack, attackers = federation.parts.attack, cohort.byzantine
     if not attackers:
-        return honest, model.memory.attack
+        return honest, Crafted(honest.matrix[:0], model.memory.attack)
     ids, buffer = federation.byzantine_ids[attackers].tolist(), federation.buffer[: len(cohort)]
     if not attack.active(model.round + 1):
         rows = _paused(federation, honest, attackers, model)
-        return honest.append(rows, federation.counts[ids], buffer), model.memory.attack
+        return honest.append(rows, federation.counts[ids], buffer), Crafted(rows, model.memory.attack)
     sends_models = federation.parts.local_update.sends_models
 
     def sent(rows: Tensor) -> Tensor:
@@ -200,11 +220,13 @@ def _attacked(
         train_own=train_own,
         aggregate=lambda crafted: _aggregate(federation, joined(crafted), cohort, model, lr),
         upload=sent,
+        after=lambda vector: moved(vector)[0],
+        assess=_assessor(federation.network, federation.honest, cohort.honest),
     )
     if federation.settings.knowledge == "own":
         view = _of_their_own(federation, view, cohort, model)
     elif not honest.n and attack.needs_honest:
-        return joined(view.own), model.memory.attack
+        return joined(view.own), Crafted(view.own, model.memory.attack)
     crafted = federation.contract.call(
         "attack",
         attack,
@@ -212,9 +234,22 @@ def _attacked(
         lambda: attack.craft(view),
         lambda crafted: crafted_fault(crafted, len(attackers), honest.matrix),
     )
-    if isinstance(crafted, Crafted):
-        return joined(crafted.rows), dict(crafted.memory)
-    return joined(crafted), {}
+    made = crafted if isinstance(crafted, Crafted) else Crafted(crafted)
+    return joined(made.rows), made
+
+
+def _assessor(
+    network: Network, population: Population, clients: list[int]
+) -> Callable[[Tensor], tuple[float, float | None]]:
+    """A function from a model (d,) to its mean loss, and the share it gets wrong, on a sample of the data of these
+    clients of a population, which is gathered when first needed."""
+    sample = cache(partial(population.thinned, clients, ASSESSED))
+
+    def assess(params: Tensor) -> tuple[float, float | None]:
+        loss, confusion = network.evaluate(params, *sample())
+        return loss, None if confusion is None else float(1 - confusion.trace() / confusion.sum())
+
+    return assess
 
 
 def _paused(federation: Federation, honest: Updates, attackers: list[int], model: ModelState) -> Tensor:
@@ -256,6 +291,7 @@ def _of_their_own(federation: Federation, view: AttackView, cohort: Cohort, mode
         clients=torch.tensor(ids),
         label_counts=label_counts,
         aggregate=aggregate,
+        assess=_assessor(federation.network, federation.byzantine, attackers),
     )
     mine.own = view.own  # training once more would move what the clients remember
     return mine

@@ -91,6 +91,12 @@ class Population:
         starts = None if list(clients) == list(range(len(self))) else self.starts[list(clients)]
         return Batch(self.x, self.y, tuple(self.sizes[list(clients)].tolist()), starts)
 
+    def thinned(self, clients: Sequence[int], limit: int) -> tuple[Tensor, Tensor]:
+        """At most ``limit`` samples (x, y) of the clients at these positions, evenly spaced over all that they have."""
+        rows = np.concatenate([np.arange(self.starts[i], self.starts[i] + self.sizes[i]) for i in clients])
+        index = torch.from_numpy(rows[:: -(-len(rows) // limit)]).to(self.x.device)
+        return self.x[index], self.y[index]
+
     def label_counts(self, num_classes: int) -> Tensor:
         """Samples per client and class, (n, c) int64 on the CPU."""
         owner = np.repeat(np.arange(len(self)), self.sizes)

@@ -1,0 +1,128 @@
+"""What ``worst`` chooses from: every entry is an attack that crafts updates, at a ladder of strengths.
+
+Entries work on updates and know neither the rule nor the learning rate. Those of published attacks call them.
+"""
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cached_property, partial
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from robustfl_bench.attacks.krum_attack import KrumAttack
+from robustfl_bench.attacks.mimic import most_skewed
+from robustfl_bench.attacks.minmax import MinMax
+from robustfl_bench.attacks.minsum import MinSum
+from robustfl_bench.attacks.perturbation import PERTURBATIONS
+from robustfl_bench.attacks.trim_attack import TrimAttack
+from robustfl_bench.interfaces import AttackView
+from robustfl_bench.updates import mean_row
+
+DECAY = 0.9  # of the mean of the honest means that drift works against
+
+
+@dataclass(frozen=True)
+class Scene:
+    """One round as the entries see it. ``view`` holds updates, also where clients send models."""
+
+    view: AttackView
+
+    @cached_property
+    def size(self) -> float:
+        """Root mean square of the coordinates of the honest mean."""
+        return float(self.view.mean.double().square().mean().sqrt())
+
+    @cached_property
+    def noise(self) -> Tensor:
+        """A standard normal draw for every attacker, (b, d): the same at all strengths."""
+        view = self.view
+        draw = view.rng.standard_normal((view.num_byzantine, view.honest.d), dtype=np.float32)
+        return torch.from_numpy(draw).to(view.honest.device)
+
+    @cached_property
+    def magnitude(self) -> Tensor:
+        """Mean size of the honest values in every coordinate, (d,)."""
+        return mean_row(self.view.honest.matrix.abs())
+
+    @cached_property
+    def trend(self) -> Tensor:
+        """The honest means of all rounds so far, the older the less, (d,)."""
+        before = self.view.memory.get("trend")
+        return self.view.mean if before is None else DECAY * before + self.view.mean
+
+    @property
+    def start(self) -> Tensor:
+        """The model of the first round, (d,)."""
+        return self.view.memory.get("start", self.view.params)
+
+    @cached_property
+    def alignment(self) -> Tensor:
+        """Inner products (h,) of the honest updates with their mean."""
+        return self.view.honest.cross(self.view.mean[None]).squeeze(1)
+
+    @property
+    def memory(self) -> Mapping[str, Tensor]:
+        """What later rounds need of this one and of those before."""
+        return {"trend": self.trend, "start": self.start}
+
+    def as_long(self, vector: Tensor) -> Tensor:
+        """The vector (d,), scaled to the length of the honest mean; zero stays zero."""
+        length = float(torch.linalg.vector_norm(vector, dtype=torch.float64))
+        return vector if length == 0 else vector * (self.size * math.sqrt(len(vector)) / length)
+
+    def halves(self, first: Tensor, second: Tensor) -> Tensor:
+        """Half of the attackers, rounded up, send one vector (d,), the others another: (b, d)."""
+        b = self.view.num_byzantine
+        return torch.where(torch.arange(b, device=first.device)[:, None] < (b + 1) // 2, first, second)
+
+    def copy(self, client: int | Tensor) -> Tensor:
+        """The update (d,) of an honest client."""
+        return self.view.honest.matrix[int(client)]
+
+
+@dataclass(frozen=True)
+class Entry:
+    """An attack by its ``name``: ``rows`` crafts (b, d) or (d,) at each of the ``strengths``, in ascending order."""
+
+    name: str
+    rows: Callable[[Scene, float], Tensor]
+    strengths: tuple[float, ...] = (1.0,)
+
+
+def _published(attack: MinMax | MinSum | KrumAttack | TrimAttack, scene: Scene, _: float) -> Tensor:
+    return attack.craft(scene.view)
+
+
+ENTRIES: tuple[Entry, ...] = (
+    # Against the honest mean: IPM, whose large strengths are sign flipping
+    Entry("ipm", lambda s, k: -k * s.view.mean, (0.1, 0.5, 1, 2, 10, 100)),
+    # ALIE on either side
+    Entry("alie_plus", lambda s, k: s.view.mean + k * s.view.std, (0.25, 0.5, 1, 1.5, 3, 10)),
+    Entry("alie_minus", lambda s, k: s.view.mean - k * s.view.std, (0.25, 0.5, 1, 1.5, 3, 10)),
+    # Against the sign of the mean: all coordinates alike, or each as large as honest values there
+    Entry("sign", lambda s, k: -k * s.size * s.view.mean.sign(), (0.5, 1, 4, 16)),
+    Entry("scaled_sign", lambda s, k: -k * s.magnitude * s.view.mean.sign(), (0.5, 1, 4)),
+    # Each attacker its own noise
+    Entry("noise", lambda s, k: k * s.size * s.noise, (1, 10, 100, 10_000)),
+    # As far as a bound on distances allows
+    *(Entry(f"minmax_{kind}", partial(_published, MinMax(kind))) for kind in PERTURBATIONS),
+    *(Entry(f"minsum_{kind}", partial(_published, MinSum(kind))) for kind in PERTURBATIONS),
+    Entry("krum_attack", partial(_published, KrumAttack())),
+    Entry("trim_attack", partial(_published, TrimAttack())),
+    # Nothing, or the copy of one honest client
+    Entry("zero", lambda s, k: torch.zeros_like(s.view.mean)),
+    Entry("mimic_skewed", lambda s, k: s.copy(most_skewed(s.view.label_counts))),
+    Entry("mimic_opposed", lambda s, k: s.copy(s.alignment.argmin())),
+    Entry("mimic_longest", lambda s, k: s.copy(s.view.honest.norms.argmax())),
+    Entry("mimic_shortest", lambda s, k: s.copy(s.view.honest.norms.argmin())),
+    # Half of the attackers each way
+    Entry("split_alie", lambda s, k: s.halves(s.view.mean + k * s.view.std, s.view.mean - k * s.view.std), (1, 3)),
+    Entry("split_ipm", lambda s, k: s.halves(-k * s.view.mean, s.view.mean), (1, 10)),
+    # With memory: against the honest means so far, and back to the model of the first round
+    Entry("drift", lambda s, k: -k * s.as_long(s.trend), (0.5, 1, 4)),
+    Entry("rewind", lambda s, k: k * s.as_long(s.view.params - s.start), (0.5, 1, 4, 10)),
+)
+"""The list. A run's ``attack_choice`` is a place in it, from 0."""
