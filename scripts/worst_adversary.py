@@ -165,10 +165,13 @@ def lines(path: Path) -> list[dict[str, str]]:
         return list(csv.DictReader(file))
 
 
-def table(path: Path) -> None:
-    """Print, per rule, the accuracy without attack, under worst, and under the most harmful attack of the list."""
+def table(path: Path, seeds: list[str]) -> None:
+    """Print, per rule, the accuracy without attack, under worst, and under the most harmful attack of the list.
+
+    Attacks that were not run with all of these seeds are left out.
+    """
     cells: dict[tuple[str, str, str], list[dict[str, str]]] = defaultdict(list)
-    for row in lines(path):
+    for row in (row for row in lines(path) if row["seed"] in seeds):
         cells[row["rule"], row["attack"], row["strength"]].append(row)
     print(
         "| rule | seeds | no attack | worst | most harmful single attack | its accuracy | beat worst by > 1 point"
@@ -224,8 +227,8 @@ def main(arguments: list[str]) -> None:
     running, printing = commands.add_parser("run"), commands.add_parser("table")
     for command in (running, printing):
         command.add_argument("--csv", type=Path, required=True)
+        command.add_argument("--seeds", default="0,1,2")
     running.add_argument("--rules", default=RULES)
-    running.add_argument("--seeds", default="0,1,2")
     running.add_argument("--screened", type=int, help="attacks of the list that seeds after the first get")
     running.add_argument("overrides", nargs="*")
     commands.add_parser("won").add_argument("folder", type=Path)
@@ -234,7 +237,7 @@ def main(arguments: list[str]) -> None:
         seeds = [int(seed) for seed in chosen.seeds.split(",")]
         run(chosen.csv, chosen.rules.split(","), seeds, chosen.screened, chosen.overrides)
     elif chosen.command == "table":
-        table(chosen.csv)
+        table(chosen.csv, chosen.seeds.split(","))
     else:
         won(chosen.folder)
 
