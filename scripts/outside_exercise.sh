@@ -84,8 +84,9 @@ robustfl-bench -m aggregator=cosine_vote:CosineVote,average,coomed,trmean,krum,g
   > runs.txt
 tail -n 1 runs.txt
 
-step "show the table"
-robustfl-results table --value final_accuracy
+step "show the table, and the differences to the rule with their intervals"
+robustfl-results table
+robustfl-results table --versus cosine_vote
 
 step "draw the picture"
 robustfl-results plot accuracy --output accuracy.png

@@ -140,9 +140,9 @@ def test_state_goes_from_round_to_round() -> None:
     seen = []
 
     class Spy(CenteredClipping):
-        def __call__(self, updates: Any, server: Any) -> Any:
+        def aggregate(self, updates: Any, server: Any) -> Any:
             seen.append((server.round, server.previous, len(server.counts)))
-            return super().__call__(updates, server)
+            return super().aggregate(updates, server)
 
     ours = strategy(Spy())
     trained(ours)

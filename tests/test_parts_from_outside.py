@@ -51,16 +51,14 @@ def record(federation, state, happened):
 
 loop.record = record
 '''
-BARE = ("~server_optimizer.momentum", "~server_optimizer.weight_decay")  # keys of the class that is replaced
 RUN = (
     "num_clients=10", "num_byzantine=2", "byzantine_placement=replace", "batch_size=8", "model.hidden=[8]",
     "attack._target_=own_parts.Creep", "server_optimizer._target_=own_parts.Momentum", "rounds=200",
-    "eval_every=20", "checkpoint_seconds=0", "lr=0.05", *BARE,
+    "eval_every=20", "checkpoint_seconds=0", "lr=0.05",
 )  # fmt: skip
 RING = (
     "num_clients=3", "partition=iid", "batch_size=8", "model.hidden=[8]", "attack=none", "aggregator=rar", "rounds=4",
     "eval_every=2", "communication=ring", "device=cpu", "server_optimizer._target_=own_parts.Recorded",
-    *BARE,
 )  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""The strongest of many attacks, chosen anew in each round against the rule in use."""
+"""The strongest of many attacks, chosen anew in each round against the rule in use (ours)."""
 
 import math
 from collections.abc import Iterator

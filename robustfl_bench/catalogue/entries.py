@@ -162,10 +162,12 @@ def _docstrings(target: str) -> tuple[str, str]:
 def _cited(doc: str) -> tuple[str, str]:
     """The publication that a module's docstring names, and its address; empty where there is none.
 
-    It is in brackets in the first paragraph; else it is the second paragraph, which may also give the address alone.
+    It is in brackets in the first paragraph; else it is the second paragraph, which may also give the address alone. An
+    address alone is the publication.
     """
     first, second, *_ = [*(" ".join(paragraph.split()) for paragraph in doc.split("\n\n")), "", ""]
     dated = [found for found in _BRACKETS.findall(first) if _DATED.search(found)]
     text = "; ".join(dated) or (second if _DATED.search(second) else "")
-    address = _URL.search(text) or _URL.search(second)
-    return _URL.sub("", text).strip(" ."), address[1] if address else ""
+    found = _URL.search(text) or _URL.search(second)
+    text, address = _URL.sub("", text).strip(" ."), found[1] if found else ""
+    return (text, address) if text else (address, "")

@@ -48,7 +48,7 @@ def facts(entry: Entry, search: Search = options.HERE) -> Facts:
     def build(num_byzantine: int = BYZANTINE) -> Any:
         chosen = [f"{entry.group}={entry.name}", f"num_byzantine_declared={num_byzantine}"]
         config = presets.resolve(chosen, search).config[entry.group]
-        return targets.build(config[entry.name] if entry.group == "pre_aggregation" else config)
+        return targets.build(config if "_target_" in config else config[entry.name])  # which has a place of its own
 
     if not entry.target:
         return Facts()
@@ -67,8 +67,8 @@ def facts(entry: Entry, search: Search = options.HERE) -> Facts:
                 found, bounds = Facts(("a data set with clients",) if partition.by_owner else ()), []
             case Model() as model:
                 found, bounds = Facts((f"a data set of {model.reads}",) if model.reads != "numbers" else ()), []
-            case _:
-                return Facts()
+            case part:
+                raise ConfigError(f"{type(part).__name__} is no part of this group")
     except ConfigError as error:
         raise ConfigError(f"{entry.group}={entry.name}: {error}") from error
     return replace(found, needs=(*declared, *filter(None, bounds), *found.needs))

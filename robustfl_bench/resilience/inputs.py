@@ -11,6 +11,7 @@ from torch import Tensor
 from robustfl_bench import seeding
 from robustfl_bench.interfaces import Aggregator, ServerView
 from robustfl_bench.serverless import server_without_samples
+from robustfl_bench.updates import Aggregate
 
 MakeServer = Callable[[Aggregator, int, int], ServerView]
 """Makes the server that a rule sees, for n clients and d parameters."""
@@ -57,8 +58,6 @@ class _Spy(Aggregator):
     seen: dict[str, Any]
 
     def aggregate(self, updates: Any, server: ServerView) -> Any:
-        from robustfl_bench.updates import Aggregate
-
         self.seen.update(updates=updates.matrix.clone(), counts=updates.counts.clone(), server=server)
         return Aggregate(updates.mean)
 

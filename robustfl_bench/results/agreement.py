@@ -63,12 +63,12 @@ def seeds(table: Table) -> str:
     """How many of the paper's seeds the measured cells have, where it gives their number; else nothing."""
     counts = [(cell.seeds, cell.against.seeds) for cell in table.cells.values()
               if cell.seeds and not cell.worst and cell.against and cell.against.seeds]  # fmt: skip
-    if not (lacking := [theirs - ours for ours, theirs in counts if ours < theirs]):
+    if not (lacking := sum(ours < theirs for ours, theirs in counts)):
         return ""
     fewest, most = (f"{of(ours for ours, _ in counts)}" for of in (min, max))
     have = fewest if fewest == most else f"{fewest} to {most}"
     theirs = max(theirs for _, theirs in counts)
-    return f"seeds: {have} of the paper's {theirs}; {sum(lacking)} runs are missing in {len(lacking)} cells"
+    return f"seeds: {have} of the paper's {theirs}; fewer than published in {lacking} of {len(counts)} cells"
 
 
 def report(table: Table) -> list[str]:

@@ -24,8 +24,8 @@ WORST = "worst"
 POINTS, SPREADS = 2, 2
 """A number is inside when it differs by no more than this many points, or than this many published sd. Where both sides
 have a spread, Welch's interval takes the place of the sd."""
-FEW = 3
-"""With fewer seeds an interval says little."""
+FEW = 5
+"""With fewer seeds intervals are wide."""
 
 INFEASIBLE, NOT_YET = "n/a", "not yet"  # states: no such run can be; this version has no such option
 DIVERGED = "diverged"
