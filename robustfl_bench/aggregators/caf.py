@@ -8,12 +8,11 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from scipy.linalg import eigh
 
-from robustfl_bench.interfaces import Aggregator, ConfigError, ServerView, check_fields
+from robustfl_bench.interfaces import Aggregator, ServerView, check_fields
+from robustfl_bench.numerics.ranking import require_majority
+from robustfl_bench.numerics.spectral_filter import LEAST_TRUST, outliers
 from robustfl_bench.updates import Aggregate, Updates
-
-LEAST_TRUST = 1e-9  # less is the rounding error of no trust at all, which a huge update multiplies
 
 
 @dataclass(frozen=True)
@@ -34,8 +33,7 @@ class Caf(Aggregator):
 
     def check(self, n: int) -> None:
         """Raise ConfigError when n clients are too few for f."""
-        if n <= 2 * self.num_byzantine:
-            raise ConfigError(f"CAF needs n > 2f, got n={n}, f={self.num_byzantine}; lower num_byzantine_declared")
+        require_majority("CAF", n, self.num_byzantine)
 
     def aggregate(self, updates: Updates, server: ServerView) -> Aggregate:
         self.check(updates.n)
@@ -43,21 +41,14 @@ class Caf(Aggregator):
         trust = np.ones(updates.n)
         best = trust / trust.sum()
         while trust.sum() > updates.n - 2 * self.num_byzantine:
-            active = np.flatnonzero(trust)
-            weights = trust[active] / trust.sum()
-            inner = gram[np.ix_(active, active)]
-            means = inner @ weights
-            centred = inner - means - means[:, None] + weights @ means
-            roots = np.sqrt(weights)
-            top = len(active) - 1
-            values, vectors = eigh(roots[:, None] * centred * roots, subset_by_index=[top, top])
-            if values[0] < least:
-                least, best = values[0], np.zeros(updates.n)
-                best[active] = weights
-            if values[0] <= len(active) * np.finfo(np.float64).eps * (weights @ inner.diagonal()):
+            found = outliers(gram, trust)
+            if found.variance < least:
+                least, best = found.variance, np.zeros(updates.n)
+                best[found.active] = found.weights
+            if found.along is None:
                 break
-            deviations = np.square(centred @ (roots * vectors[:, 0]))
-            trust[active] *= 1 - deviations / deviations.max()
+            deviations = np.square(found.along)
+            trust[found.active] *= 1 - deviations / deviations.max()
             trust[trust < LEAST_TRUST] = 0
             if not trust.any():
                 break

@@ -5,12 +5,10 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from scipy.linalg import eigh
 
 from robustfl_bench.interfaces import Aggregator, ServerView, check_choice, check_fields
+from robustfl_bench.numerics.spectral_filter import LEAST_TRUST, outliers
 from robustfl_bench.updates import Aggregate, Updates
-
-LEAST_TRUST = 1e-9  # less is the rounding error of no trust at all, which a huge update multiplies
 
 
 @dataclass(frozen=True)
@@ -36,21 +34,13 @@ class Rage(Aggregator):
         gram = updates.gram.cpu().numpy()
         trust = np.ones(updates.n)
         for _ in range(self.num_byzantine):
-            active = np.flatnonzero(trust)
-            weights = trust[active] / trust.sum()
-            inner = gram[np.ix_(active, active)]
-            means = inner @ weights
-            centred = inner - means - means[:, None] + weights @ means
-            roots = np.sqrt(weights)
-            top = len(active) - 1
-            values, vectors = eigh(roots[:, None] * centred * roots, subset_by_index=[top, top])
-            if values[0] <= len(active) * np.finfo(np.float64).eps * (weights @ inner.diagonal()):
+            found = outliers(gram, trust)
+            if found.along is None:
                 break
-            along = np.abs(centred @ (roots * vectors[:, 0]))
-            deviations = along if self.deviation == "absolute" else np.square(along)
-            reduced = trust[active] * (1 - deviations / deviations.max())
+            deviations = found.along if self.deviation == "absolute" else np.square(found.along)
+            reduced = trust[found.active] * (1 - deviations / deviations.max())
             reduced[reduced < LEAST_TRUST] = 0
             if not reduced.any():
                 break
-            trust[active] = reduced
+            trust[found.active] = reduced
         return updates.combine(torch.from_numpy(trust / trust.sum()).to(updates.device))
