@@ -22,7 +22,7 @@ from robustfl_bench.results import sheets
 from robustfl_bench.results.sheets import Printed, Sheet
 from robustfl_bench.results.writing import write_atomically
 
-FORMATS = ("csv", *sheets.FORMATS)
+FORMATS = tuple(sheets.FORMATS)
 TEXTS = {".csv": "csv", ".txt": "text", ".md": "markdown", ".tex": "latex", ".html": "html"}
 PICTURES = (".png", ".pdf", ".svg")
 HEADING = ("aggregator", "pre-aggregation", "f", "kappa", "any updates", "least", "proven", "bias", "breakdown", "ms")
