@@ -11,8 +11,9 @@ from typing import ClassVar
 import numpy as np
 import torch
 
-from robustfl_bench.interfaces import Aggregator, ConfigError, ServerView, check_fields
+from robustfl_bench.interfaces import Aggregator, ServerView, check_fields
 from robustfl_bench.numerics.clipping import ClippingCentre
+from robustfl_bench.numerics.ranking import require_majority
 from robustfl_bench.updates import Aggregate, Updates
 
 
@@ -39,10 +40,7 @@ class ClippedTrMean(Aggregator):
 
     def check(self, n: int) -> None:
         """Raise ConfigError when trimming leaves nothing of n clients."""
-        if n <= 2 * self.num_byzantine:
-            raise ConfigError(
-                f"clipped TrMean needs n > 2f, got n={n}, f={self.num_byzantine}; lower num_byzantine_declared"
-            )
+        require_majority("clipped TrMean", n, self.num_byzantine)
 
     def aggregate(self, updates: Updates, server: ServerView) -> Aggregate:
         self.check(updates.n)

@@ -6,7 +6,8 @@ https://github.com/CRYPTO-KU/FL-Byzantine-Library
 import math
 from dataclasses import dataclass
 
-from robustfl_bench.interfaces import Aggregator, ConfigError, ServerView, check_fields
+from robustfl_bench.interfaces import Aggregator, ServerView, check_fields
+from robustfl_bench.numerics.ranking import require_majority
 from robustfl_bench.updates import Aggregate, Updates
 
 
@@ -24,10 +25,7 @@ class HistoryTrMean(Aggregator):
 
     def check(self, n: int) -> None:
         """Raise ConfigError when trimming leaves nothing of n clients."""
-        if n <= 2 * self.num_byzantine:
-            raise ConfigError(
-                f"history TrMean needs n > 2f, got n={n}, f={self.num_byzantine}; lower num_byzantine_declared"
-            )
+        require_majority("history TrMean", n, self.num_byzantine)
 
     def aggregate(self, updates: Updates, server: ServerView) -> Aggregate:
         self.check(updates.n)

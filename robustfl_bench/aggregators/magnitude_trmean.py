@@ -10,8 +10,9 @@ from typing import Any, ClassVar
 
 import torch
 
-from robustfl_bench.interfaces import Aggregator, ConfigError, ServerView, check_fields
+from robustfl_bench.interfaces import Aggregator, ServerView, check_fields
 from robustfl_bench.numerics.near_median import sum_nearest
+from robustfl_bench.numerics.ranking import require_majority
 from robustfl_bench.updates import Aggregate, Updates
 
 
@@ -33,10 +34,7 @@ class MagnitudeTrMean(Aggregator):
 
     def check(self, n: int) -> None:
         """Raise ConfigError when trimming leaves nothing of n clients."""
-        if n <= 2 * self.num_byzantine:
-            raise ConfigError(
-                f"magnitude TrMean needs n > 2f, got n={n}, f={self.num_byzantine}; lower num_byzantine_declared"
-            )
+        require_majority("magnitude TrMean", n, self.num_byzantine)
 
     def aggregate(self, updates: Updates, server: ServerView) -> Aggregate:
         self.check(updates.n)

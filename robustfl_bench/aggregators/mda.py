@@ -11,8 +11,9 @@ from itertools import islice
 import numpy as np
 import torch
 
-from robustfl_bench.interfaces import Aggregator, ConfigError, ServerView, check_fields
+from robustfl_bench.interfaces import Aggregator, ServerView, check_fields
 from robustfl_bench.numerics.gram_space import Array
+from robustfl_bench.numerics.ranking import require_majority
 from robustfl_bench.updates import Aggregate, Updates
 
 MAX_BYZANTINE = 30  # a search tree has up to 1.47^f leaves, 100,000 of them
@@ -36,8 +37,7 @@ class Mda(Aggregator):
 
     def check(self, n: int) -> None:
         """Raise ConfigError when n clients are too few for f."""
-        if n <= 2 * self.num_byzantine:
-            raise ConfigError(f"MDA needs n > 2f, got n={n}, f={self.num_byzantine}; lower num_byzantine_declared")
+        require_majority("MDA", n, self.num_byzantine)
 
     def aggregate(self, updates: Updates, server: ServerView) -> Aggregate:
         self.check(updates.n)

@@ -3,8 +3,9 @@
 import math
 from dataclasses import dataclass
 
-from robustfl_bench.interfaces import Aggregator, ConfigError, ServerView, check_choice, check_fields
+from robustfl_bench.interfaces import Aggregator, ServerView, check_choice, check_fields
 from robustfl_bench.numerics.near_median import mean_near_median
+from robustfl_bench.numerics.ranking import require_majority
 from robustfl_bench.updates import Aggregate, Updates
 
 
@@ -25,8 +26,7 @@ class MeaMed(Aggregator):
 
     def check(self, n: int) -> None:
         """Raise ConfigError when n clients are too few for f."""
-        if n <= 2 * self.num_byzantine:
-            raise ConfigError(f"MeaMed needs n > 2f, got n={n}, f={self.num_byzantine}; lower num_byzantine_declared")
+        require_majority("MeaMed", n, self.num_byzantine)
 
     def aggregate(self, updates: Updates, server: ServerView) -> Aggregate:
         self.check(updates.n)

@@ -11,6 +11,7 @@ import numpy as np
 import torch
 
 from robustfl_bench.interfaces import Aggregator, ConfigError, ServerView, check_fields
+from robustfl_bench.numerics.ranking import require_majority
 from robustfl_bench.updates import Aggregate, Updates
 
 MAX_SUBSETS = 100_000
@@ -33,8 +34,7 @@ class Smea(Aggregator):
     def check(self, n: int) -> None:
         """Raise ConfigError when n clients are too few for f, or the search would not end."""
         f = self.num_byzantine
-        if n <= 2 * f:
-            raise ConfigError(f"SMEA needs n > 2f, got n={n}, f={f}; lower num_byzantine_declared")
+        require_majority("SMEA", n, f)
         if (subsets := math.comb(n, f)) > MAX_SUBSETS:
             raise ConfigError(
                 f"SMEA would try {subsets:.3g} sets of clients a round (limit {MAX_SUBSETS}), got n={n}, f={f}; "

@@ -9,7 +9,8 @@ from typing import Any
 
 import torch
 
-from robustfl_bench.interfaces import Aggregator, ConfigError, ServerView, check_fields
+from robustfl_bench.interfaces import Aggregator, ServerView, check_fields
+from robustfl_bench.numerics.ranking import require_majority
 from robustfl_bench.updates import Aggregate, Updates
 
 
@@ -27,10 +28,7 @@ class WinsorizedMean(Aggregator):
 
     def check(self, n: int) -> None:
         """Raise ConfigError when n clients are too few for f."""
-        if n <= 2 * self.num_byzantine:
-            raise ConfigError(
-                f"winsorized mean needs n > 2f, got n={n}, f={self.num_byzantine}; lower num_byzantine_declared"
-            )
+        require_majority("winsorized mean", n, self.num_byzantine)
 
     def aggregate(self, updates: Updates, server: ServerView) -> Aggregate:
         self.check(updates.n)

@@ -15,6 +15,12 @@ def num_kept(rule: str, n: int, num_byzantine: int) -> int:
     return n - num_byzantine
 
 
+def require_majority(rule: str, n: int, num_byzantine: int) -> None:
+    """Raise ConfigError unless n > 2f: with f values off at either end, one is left."""
+    if n <= 2 * num_byzantine:
+        raise ConfigError(f"{rule} needs n > 2f, got n={n}, f={num_byzantine}; lower num_byzantine_declared")
+
+
 def mean_of_lowest(updates: Updates, scores: Tensor, count: int) -> Aggregate:
     """Mean of the ``count`` updates of lowest score (n,); equals at the border share the places that are left.
 
