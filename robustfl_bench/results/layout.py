@@ -2,7 +2,7 @@
 
 import csv
 import io
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -53,8 +53,9 @@ def _sheet(table: Table, compact: bool = False) -> Sheet:
     rows = []
     for block in table.blocks:
         rows += [[Printed(block), *[Printed("")] * (len(labels) + len(told) - 1)]] if block else []
+        best = {column.label: table.best(column, block) for column in table.columns}
         for row in table.rows:
-            rows += [_compact(table, block, row)] if compact else _lines(table, block, row)
+            rows += [_compact(table, block, row, best)] if compact else _lines(table, block, row, best)
     return Sheet(
         above=[_title(table, compact), *_measures(table), *table.remarks],
         heading=[*labels, *told],
@@ -91,7 +92,7 @@ def _measures(table: Table) -> list[str]:
     return ["; ".join([*titles, *worst])]
 
 
-def _lines(table: Table, block: str, row: str) -> list[list[Printed]]:
+def _lines(table: Table, block: str, row: str, best: Mapping[str, set[str]]) -> list[list[Printed]]:
     """The measured numbers of a row; below them the published ones and the differences, where there are some."""
     measured, published, difference = [], [], []
     for column in table.columns:
@@ -101,7 +102,7 @@ def _lines(table: Table, block: str, row: str) -> list[list[Printed]]:
         else:
             digits, against = column.value.digits, cell.against
             line = [
-                Printed(_number(table, cell, digits), row in table.best(column, block), cell.note),
+                Printed(_number(table, cell, digits), row in best[column.label], cell.note),
                 Printed(against.printed, row in table.best_published(column, block), against.note)
                 if against
                 else Printed(""),
@@ -118,7 +119,7 @@ def _lines(table: Table, block: str, row: str) -> list[list[Printed]]:
     return lines
 
 
-def _compact(table: Table, block: str, row: str) -> list[Printed]:
+def _compact(table: Table, block: str, row: str, best: Mapping[str, set[str]]) -> list[Printed]:
     """A row on one line: ``92.1 (92.5)``, measured and published, or without published numbers ``92.1±0.3``."""
     line = [Printed(row)]
     for column in table.columns:
@@ -131,7 +132,7 @@ def _compact(table: Table, block: str, row: str) -> list[Printed]:
             words += f" ({cell.against.number:.{column.value.digits}f})"
         elif cell.seeds > 1:
             words += f"±{cell.sd:.{column.value.digits}f}"
-        line.append(Printed(words + "*" * table.incomplete(cell), row in table.best(column, block), cell.note))
+        line.append(Printed(words + "*" * table.incomplete(cell), row in best[column.label], cell.note))
     return line
 
 
