@@ -6,6 +6,7 @@ import math
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 
 LEVEL = 0.95
 """Of every interval and test."""
@@ -108,7 +109,13 @@ def ranks(numbers: Mapping[str, Sequence[float]], better: int) -> Ranks:
 
 
 def _around(mean: float, error: float, freedom: float, n: int) -> Interval:
+    half = _quantile(freedom) * error
+    return Interval(mean, mean - half, mean + half, n)
+
+
+@cache
+def _quantile(freedom: float) -> float:
+    """How many standard errors Student's interval reaches to either side."""
     from scipy.stats import t
 
-    half = float(t.ppf((1 + LEVEL) / 2, freedom)) * error
-    return Interval(mean, mean - half, mean + half, n)
+    return float(t.ppf((1 + LEVEL) / 2, freedom))
