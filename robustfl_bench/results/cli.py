@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from robustfl_bench.errors import ConfigError
 from robustfl_bench.papers import tables as papers
-from robustfl_bench.results import archive, diff, plots, records, sheets
-from robustfl_bench.results.export import tidy
+from robustfl_bench.results import archive, diff, export, plots, records, sheets
 from robustfl_bench.results.inventory import inventory
 from robustfl_bench.results.layout import FORMATS, Look, render
 from robustfl_bench.results.origins import other_code
@@ -123,23 +122,23 @@ def _parser() -> argparse.ArgumentParser:
     differing.add_argument("--format", choices=sheets.FORMATS, default="text")
     differing.set_defaults(run=_diff)
 
-    export = commands.add_parser("export", help="runs with their settings as one CSV: every round, or a line each")
-    output = export.add_mutually_exclusive_group(required=True)
+    exporting = commands.add_parser("export", help="runs with their settings as one CSV: every round, or a line each")
+    output = exporting.add_mutually_exclusive_group(required=True)
     output.add_argument("--output", metavar="FILE.csv", help="every evaluated round of every run")
     output.add_argument("--summary", metavar="FILE.csv", help="a line for each finished run, to keep: see --from")
-    export.set_defaults(run=_export)
+    exporting.set_defaults(run=_export)
 
-    for command in (table, tune, plot, export):
+    for command in (table, tune, plot, exporting):
         command.add_argument(
             "--where", action="append", default=[], metavar="KEY=VALUE",
             help="only these runs; repeatable; dataset=mnist, aggregator.num_selected=3, attack=none,ipm",
         )  # fmt: skip
-    for command in (listing, table, tune, plot, export):
+    for command in (listing, table, tune, plot, exporting):
         command.add_argument(
             "--from", action="append", default=[], metavar="FILE.csv", dest="archives",
             help="runs kept by export --summary, repeatable; with --results-dir beside those of the folder, else alone",
         )  # fmt: skip
-    for command in (status, listing, table, tune, plot, export):
+    for command in (status, listing, table, tune, plot, exporting):
         command.add_argument("--results-dir", metavar="DIR", help=f"holds runs/ ({_RESULTS})")
     return parser
 
@@ -303,9 +302,4 @@ def _export(arguments: argparse.Namespace) -> None:
         if told := other_code(runs[runs["state"].isin(archive.KEPT)]):
             print(told)
         return
-    table = tidy(runs)
-    try:
-        table.to_csv(path, index=False)
-    except OSError as error:
-        raise ConfigError(f"cannot write {path}: {error.strerror or error}") from error
-    print(f"{path}: {len(table)} rows")
+    print(f"{path}: {export.write(runs, path)} rows")

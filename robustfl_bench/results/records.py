@@ -120,6 +120,35 @@ def all_metrics(runs: pd.DataFrame) -> dict[str, pd.DataFrame]:
     return tables
 
 
+def rounds(folder: str | Path) -> tuple[list[str], list[list[str]]]:
+    """The header and the rows of ``metrics.csv`` as they are written; faster than ``metrics``. Raises Damaged."""
+    header, *rows = (line.split(",") for line in _whole_lines(Path(folder) / "metrics.csv"))
+    if not rows or any(len(row) != len(header) for row in rows):
+        raise Damaged("metrics.csv holds no whole round" if not rows else "metrics.csv is damaged: its rows differ")
+    return header, rows
+
+
+def columns(folder: str | Path) -> list[str]:
+    """The header of ``metrics.csv``. Raises Damaged."""
+    try:
+        with open(Path(folder) / "metrics.csv", encoding="utf-8") as file:
+            return file.readline().rstrip("\r\n").split(",")
+    except (OSError, UnicodeDecodeError) as error:
+        raise Damaged(f"metrics.csv cannot be read: {one_line(error)}") from error
+
+
+def curve(folder: str | Path, value: str) -> dict[int, float]:
+    """A column of ``metrics.csv`` by round; empty if there is none. Raises Damaged."""
+    header, rows = rounds(folder)
+    if value not in header:
+        return {}
+    place, at = header.index(value), header.index("round")
+    try:
+        return {int(row[at]): float(row[place] or "nan") for row in rows}
+    except ValueError as error:
+        raise Damaged(f"metrics.csv is damaged: {one_line(error)}") from error
+
+
 def last_metrics(folder: str | Path) -> dict[str, float]:
     """The last evaluated round of a run, by column; faster than ``metrics``. Raises Damaged."""
     lines = _whole_lines(Path(folder) / "metrics.csv")
@@ -154,6 +183,11 @@ def text(value: object) -> str:
         return "absent" if value != value else f"{value:.12g}"
     written = str(value)
     return written.lower() if written in ("True", "False") else written
+
+
+def written(value: object) -> str:
+    """A fact or a setting in a CSV: ``text``, and nothing where there is none."""
+    return "" if value is None or (word := text(value)) == "absent" else word
 
 
 def one_line(error: object) -> str:
