@@ -20,9 +20,11 @@ from robustfl_bench.results.origins import other_code
 from robustfl_bench.results.paper import compare
 from robustfl_bench.results.pivot import pivot
 from robustfl_bench.results.records import STATES, NoRuns
+from robustfl_bench.results.report import report
 from robustfl_bench.results.tune import tuned
 from robustfl_bench.results.values import KNOWN
 from robustfl_bench.results.where import check_name, where
+from robustfl_bench.results.writing import write_atomically
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -62,7 +64,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = _Parser(prog="robustfl-results", description="Tables and figures from the run folders of robustfl-bench.")
     commands = parser.add_subparsers(
-        required=True, metavar="status|list|table|tune|plot|diff|export", parser_class=_Parser
+        required=True, metavar="status|list|table|tune|plot|report|diff|export", parser_class=_Parser
     )
 
     status = commands.add_parser("status", help="how many runs are in which state, and what went wrong")
@@ -114,6 +116,13 @@ def _parser() -> argparse.ArgumentParser:
     plot.add_argument("--output", required=True, metavar="FILE", help="ends in .png, .pdf or .svg")
     plot.set_defaults(run=_plot)
 
+    page = commands.add_parser("report", help="one HTML page: tables, curves, and what every number was made of")
+    page.add_argument("--rows", default="aggregator", metavar="KEY", help="setting down the side (%(default)s)")
+    page.add_argument("--columns", default="attack", metavar="KEY", help="setting across the top (%(default)s)")
+    page.add_argument("--value", action="append", default=[], metavar="NAME", help="as in table, repeatable")
+    page.add_argument("--output", default="report.html", metavar="FILE.html", help="the page (%(default)s)")
+    page.set_defaults(run=_report)
+
     differing = commands.add_parser("diff", help="what differs between two runs, or between a run and a command")
     differing.add_argument("first", metavar="RUN", help="a run folder")
     differing.add_argument(
@@ -128,17 +137,17 @@ def _parser() -> argparse.ArgumentParser:
     output.add_argument("--summary", metavar="FILE.csv", help="a line for each finished run, to keep: see --from")
     exporting.set_defaults(run=_export)
 
-    for command in (table, tune, plot, exporting):
+    for command in (table, tune, plot, page, exporting):
         command.add_argument(
             "--where", action="append", default=[], metavar="KEY=VALUE",
             help="only these runs; repeatable; dataset=mnist, aggregator.num_selected=3, attack=none,ipm",
         )  # fmt: skip
-    for command in (listing, table, tune, plot, exporting):
+    for command in (listing, table, tune, plot, page, exporting):
         command.add_argument(
             "--from", action="append", default=[], metavar="FILE.csv", dest="archives",
             help="runs kept by export --summary, repeatable; with --results-dir beside those of the folder, else alone",
         )  # fmt: skip
-    for command in (status, listing, table, tune, plot, exporting):
+    for command in (status, listing, table, tune, plot, page, exporting):
         command.add_argument("--results-dir", metavar="DIR", help=f"holds runs/ ({_RESULTS})")
     return parser
 
@@ -288,6 +297,18 @@ def _warn_of_others(runs: pd.DataFrame) -> None:
     others = runs.loc[runs["state"] != "finished", "state"].value_counts().sort_index()
     if len(others):
         warnings.warn(f"not drawn: {', '.join(f'{count} {state}' for state, count in others.items())}", stacklevel=2)
+
+
+def _report(arguments: argparse.Namespace) -> None:
+    path = Path(arguments.output)
+    if path.suffix != ".html":
+        raise ConfigError(f"--output must end in .html, got {arguments.output!r}")
+    made = report(_load(arguments), arguments.rows, arguments.columns, arguments.value, arguments.where)
+    try:
+        write_atomically(path, made)
+    except OSError as error:
+        raise ConfigError(f"cannot write {path}: {error.strerror or error}") from error
+    print(path)
 
 
 def _export(arguments: argparse.Namespace) -> None:

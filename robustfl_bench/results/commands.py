@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import math
 import shlex
-from collections.abc import Iterable, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
+
+from robustfl_bench.config import options, presets
+from robustfl_bench.errors import ConfigError
+from robustfl_bench.results.records import leaf, text
 
 _RESULTS = "results"
 
@@ -14,6 +20,20 @@ def rerun(folder: str, changes: Iterable[str] = (), seeds: Sequence[str] = ()) -
     if not _is_folder(folder):
         return ""
     return _command([f"rerun={folder}", *changes, *_beside(folder), *_seeds(seeds)], sweep=len(seeds) > 1)
+
+
+def again(run: Mapping[Hashable, Any]) -> str:
+    """The command for a row of ``records.load``, from its settings; empty if today's options make another run of it."""
+    groups, scalars = options.defaults()
+    chosen = [f"{name}={text(run[name])}" for name in (*groups, *scalars) if text(run.get(name, math.nan)) != "absent"]
+    try:
+        known = {key: text(leaf(value)) for key, value in options.flatten(presets.resolve(chosen).identity)}
+        others = {str(key): text(value) for key, value in run.items() if "." in str(key)}
+        chosen += [f"{key}={value}" for key, value in others.items() if value not in ("absent", known.get(key))]
+        made = presets.resolve(chosen)
+    except ConfigError:
+        return ""
+    return _command(made.overrides, sweep=False) if made.run_id == run["run_id"] else ""
 
 
 def reference(folders: Sequence[str]) -> str:

@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 STATES = (*ENDED, "running", "unfinished", "damaged")
 FACTS = (
     "run", "folder", "run_id", "state", "error", "rounds_done", "final_accuracy", "best_accuracy", "last_accuracy",
-    "validation_accuracy", "tuned_accuracy", "test_loss", "recall", "reference_id", "scale", "experiment", "seconds",
-    "commit", "code", "data", "device", "num_threads", "processor", "versions", "last",
+    "validation_accuracy", "tuned_accuracy", "test_loss", "recall", "reference_id", "scale", "experiment", "command",
+    "seconds", "commit", "code", "data", "device", "num_threads", "processor", "versions", "last",
 )  # fmt: skip
 """The columns that tell about a run; all others are its settings. ``last``: its last metrics, if not in its folder."""
 
