@@ -15,10 +15,10 @@ from pathlib import Path
 
 import pandas as pd
 from matplotlib.figure import Figure
+from robustfl_bench.results.styles import BLACK, BLUE, GREY, RED, styles
 
 from robustfl_bench.errors import ConfigError
 from robustfl_bench.results import records
-from robustfl_bench.results.styles import BLACK, BLUE, GREY, RED, styles
 from robustfl_bench.results.where import where
 
 SCENARIOS = ("none", "label_shuffle", "label_flip_one", "noisy")

@@ -19,6 +19,7 @@ from typing import Any
 import matplotlib.pyplot as plt
 import numpy as np
 import torch
+from robustfl_bench.results.styles import BLACK, BLUE, GREEN, ORANGE, PURPLE, RED, SKY, styles
 
 from robustfl_bench import datasets
 from robustfl_bench.aggregators.boba import Boba
@@ -29,7 +30,6 @@ from robustfl_bench.engine.rounds import initial_state
 from robustfl_bench.experiment.plan import plan
 from robustfl_bench.interfaces import Aggregator, ServerView
 from robustfl_bench.numerics.principal import principal_axes, principal_variances
-from robustfl_bench.results.styles import BLACK, BLUE, GREEN, ORANGE, PURPLE, RED, SKY, styles
 from robustfl_bench.updates import Aggregate, Updates
 
 ATTACKS = ["none", "gauss", "ipm", "lie", "mimic", "minmax", "minsum"]

@@ -20,11 +20,11 @@ from pathlib import Path
 from typing import Any
 
 from matplotlib.figure import Figure
+from robustfl_bench.results.styles import styles
 
 from robustfl_bench.config import presets
 from robustfl_bench.config.options import CONF
 from robustfl_bench.results import records
-from robustfl_bench.results.styles import styles
 
 SHARE = "Byzantine share"
 

@@ -18,11 +18,11 @@ import pytest
 import yaml
 from filelock import FileLock
 
+from robustfl_bench.pictures.styles import styles
 from robustfl_bench.results import archive, plots, records
 from robustfl_bench.results import cli as results_cli
 from robustfl_bench.results.layout import render
 from robustfl_bench.results.pivot import pivot
-from robustfl_bench.results.styles import styles
 from robustfl_bench.results.table import Table
 from robustfl_bench.results.where import ConfigError
 from tests.conftest import Bench, run_cli

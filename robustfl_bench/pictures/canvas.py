@@ -22,7 +22,7 @@ WIDTHS = {"column": 3.3, "page": 6.9}
 _ACROSS = {"column": 2, "page": 4}
 _LINE, _LETTER = 0.135, 0.055  # inches of a line and of a letter of the small print
 
-_PRINT = {
+_PRINT: dict[Any, Any] = {
     "font.size": 7, "axes.titlesize": 7, "axes.labelsize": 7, "xtick.labelsize": 6.5, "ytick.labelsize": 6.5,
     "legend.fontsize": 6.5, "legend.title_fontsize": 6.5, "figure.titlesize": 6.5, "figure.labelsize": 7,
     "lines.linewidth": 1.1, "lines.markersize": 3.5, "errorbar.capsize": 1.5,
@@ -31,11 +31,12 @@ _PRINT = {
     "savefig.dpi": 300, "pdf.fonttype": 42, "ps.fonttype": 42,  # TrueType: IEEE refuses Type 3
 }  # fmt: skip
 
-_Arguments, _Drawn = ParamSpec("_Arguments"), TypeVar("_Drawn")
+_Arguments = ParamSpec("_Arguments")
+_Drawn = TypeVar("_Drawn")
 
 
 @dataclass(frozen=True)
-class Look:
+class Frame:
     """What the reader asks of a picture: a width of WIDTHS (by default that of a column for one or two panels), a title
     in place of the usual one, words in place of names (of lines and panels; ``x`` and ``y`` are the axes), and limits.
     """
@@ -48,6 +49,10 @@ class Look:
     def name(self, label: str) -> str:
         """What stands for a name."""
         return self.labels.get(label, label)
+
+
+PLAIN = Frame()
+"""A picture as it is without wishes."""
 
 
 def for_print(draw: Callable[_Arguments, _Drawn]) -> Callable[_Arguments, _Drawn]:
@@ -63,46 +68,56 @@ def for_print(draw: Callable[_Arguments, _Drawn]) -> Callable[_Arguments, _Drawn
     return drawn
 
 
-def panels(
-    number: int, look: Look, height: float = 1.35, across: int = 0, share_y: bool = True
-) -> tuple[Figure, list[Axes]]:
-    """A figure and its panels, each ``height`` inches, at most ``across`` beside each other; ``finish`` completes it."""
+def sheet(width: float, height: float) -> Figure:
+    """An empty figure, in inches, that leaves little room between its parts."""
     from matplotlib.figure import Figure
+    from matplotlib.layout_engine import ConstrainedLayoutEngine
 
-    width = look.width or ("column" if number <= _ACROSS["column"] else "page")
+    return Figure(figsize=(width, height), layout=ConstrainedLayoutEngine(w_pad=0.02, h_pad=0.02))
+
+
+def panels(
+    number: int, frame: Frame, height: float = 1.35, across: int = 0, share_y: bool = True
+) -> tuple[Figure, list[Axes]]:
+    """A figure and its panels, each ``height`` inches, at most ``across`` in a row; ``finish`` completes it."""
+    width = frame.width or ("column" if number <= _ACROSS["column"] else "page")
     across = min(across or number, number, _ACROSS[width])
     down = math.ceil(number / across)
-    figure = Figure(figsize=(WIDTHS[width], height * down), layout="constrained")
+    across = math.ceil(number / down)
+    figure = sheet(WIDTHS[width], height * down)
     grid = figure.subplots(down, across, sharex=True, sharey=share_y, squeeze=False).ravel()
-    for place, axis in enumerate(grid):
-        if place >= number:
-            axis.remove()
-        elif place + across >= number:  # nothing below it
-            axis.tick_params(labelbottom=True)
-    figure.get_layout_engine().set(w_pad=0.02, h_pad=0.02)  # type: ignore[union-attr]
+    for axis in grid[number:]:
+        axis.remove()
     return figure, list(grid[:number])
 
 
 def finish(
-    figure: Figure, look: Look, heading: str, x: str, y: str = "", legend: Mapping[str, Any] | None = None, key: str = ""
-) -> Figure:
+    figure: Figure, axes: Sequence[Axes], frame: Frame, heading: str, x: str, y: str = "",
+    legend: Mapping[str, Any] | None = None, key: str = "",
+) -> Figure:  # fmt: skip
     """Add the title, the labels of the axes, and one legend for all panels; the figure grows by what they take."""
     width, height = figure.get_size_inches()
-    letters = int(width / _LETTER)
-    title = textwrap.wrap(heading, letters) if look.title is None else [look.title] if look.title else []
+    title = (
+        textwrap.wrap(heading, int(width / _LETTER)) if frame.title is None else [frame.title] if frame.title else []
+    )
     if title:
         figure.suptitle("\n".join(title))
-    figure.supxlabel(look.name("x") if "x" in look.labels else x)
-    if y or "y" in look.labels:
-        figure.supylabel("\n".join(textwrap.wrap(look.labels.get("y", y), int(0.8 * height / _LETTER) + 8)))
+    places = {(spec.colspan.start, spec.rowspan.start): axis for axis in axes if (spec := axis.get_subplotspec())}
+    letters = int(height / len({row for _, row in places}) / _LETTER)
+    for (column, row), axis in places.items():
+        if (column, row + 1) not in places:
+            axis.tick_params(labelbottom=True)
+            axis.set_xlabel(frame.labels.get("x", x))
+        if column == 0 and not axis.get_ylabel():
+            axis.set_ylabel("\n".join(textwrap.wrap(frame.labels.get("y", y), letters)))
     rows = 0
     if legend:
-        names = [look.name(name) for name in legend]
+        names = [frame.name(name) for name in legend]
         columns = max(1, int(width / (0.45 + _LETTER * max(map(len, names)))))
         columns = math.ceil(len(names) / math.ceil(len(names) / columns))  # rows of about the same length
         rows = math.ceil(len(names) / columns) + bool(key)
         figure.legend(
-            list(legend.values()), names, loc="outside lower center", ncols=columns, title=look.name(key) or None,
+            list(legend.values()), names, loc="outside lower center", ncols=columns, title=frame.name(key) or None,
             frameon=False, columnspacing=1.2, handletextpad=0.5, borderpad=0,
         )  # fmt: skip
     figure.set_size_inches(width, height + _LINE * (len(title) + rows + 1.5))
@@ -116,11 +131,11 @@ def grid(axis: Axes, title: str) -> None:
     axis.set_axisbelow(True)
 
 
-def whole_ticks(axis: Any, ticks: Sequence[float], limit: int = 7) -> None:
+def whole_ticks(axis: Any, ticks: Sequence[float] = (), limit: int = 7) -> None:
     """Ticks of an ``axis.xaxis`` at whole numbers: all that are drawn while they are few."""
     from matplotlib.ticker import MaxNLocator
 
-    if len(set(ticks)) <= limit:
+    if 0 < len(set(ticks)) <= limit:
         axis.set_ticks(sorted(set(ticks)))
     else:
         axis.set_major_locator(MaxNLocator(limit - 1, integer=True))

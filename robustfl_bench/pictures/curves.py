@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from robustfl_bench.pictures.canvas import Look, finish, for_print, grid, panels, whole_ticks
-from robustfl_bench.pictures.styles import GREY, RED, Style, series, styles
+from robustfl_bench.pictures.canvas import PLAIN, Frame, finish, for_print, grid, panels, whole_ticks
+from robustfl_bench.pictures.styles import GREY, RED, Style, is_number, series, styles
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -29,7 +29,8 @@ class Curves:
     ``points`` has the columns COLUMNS, in the order in which panels and lines are drawn; ``x`` is a number or a word.
     ``y`` names each value of the column ``value`` with its unit; those in ``percent`` go from 0 to 100. The lines are
     methods (``methods``), values of a setting, or clients (``clients``). ``key`` is what they are values of. With
-    ``dense`` the spread is a band, else whiskers. ``log`` names the axes that are logarithmic.
+    ``dense`` the spread is a band, else whiskers. ``log`` names the axes that are logarithmic. At ``mark`` there is
+    a vertical line.
     """
 
     points: pd.DataFrame
@@ -42,16 +43,16 @@ class Curves:
     dense: bool = False
     percent: frozenset[str] = frozenset()
     log: str = ""
-    at: Mapping[str, str] = field(default_factory=dict)
+    mark: float | None = None
 
 
 @for_print
-def draw(curves: Curves, look: Look = Look()) -> Figure:
+def draw(curves: Curves, frame: Frame = PLAIN) -> Figure:
     """One panel for each value and panel of the points, with one legend."""
     points = curves.points
     values, names = (list(dict.fromkeys(points[column])) for column in ("value", "panel"))
     across = len(names) if len(names) > 1 and len(values) > 1 else 0
-    figure, axes = panels(len(values) * len(names), look, across=across, share_y=len(values) == 1)
+    figure, axes = panels(len(values) * len(names), frame, across=across, share_y=len(values) == 1)
     lines = list(dict.fromkeys(points["line"]))
     drawn = styles(lines) if curves.methods else series(lines)
     places = places_on_axis(list(dict.fromkeys(points["x"])))
@@ -63,8 +64,10 @@ def draw(curves: Curves, look: Look = Look()) -> Figure:
         else:
             for number, (line, rows) in enumerate(here.groupby("line", sort=False)):
                 _draw_line(axis, str(line), rows, places, curves, drawn[str(line)], number, len(lines))
-        _scales(axis, curves, look, value, places)
-        grid(axis, look.name(panel))
+        if curves.mark is not None:
+            axis.axvline(curves.mark, color="#999999", linewidth=0.7, linestyle=":")
+        _scales(axis, curves, frame, value, places)
+        grid(axis, frame.name(panel))
         if len(values) > 1 and (panel == names[0]):
             axis.set_ylabel(curves.y[value])
     handles: dict[str, Any] = {}
@@ -73,19 +76,20 @@ def draw(curves: Curves, look: Look = Look()) -> Figure:
         handles |= dict(zip(labels, found, strict=True)) if len(lines) > 1 else {}
     ordered = {line: handles[line] for line in (*lines, *handles) if line in handles}
     y = curves.y[values[0]] if len(values) == 1 else ""
-    return finish(figure, look, curves.heading, curves.x, y, ordered, curves.key)
+    return finish(figure, axes, frame, curves.heading, curves.x, y, ordered, curves.key)
 
 
 def places_on_axis(ticks: Sequence[Any]) -> dict[Any, float]:
     """Where on the axis each value is drawn: to scale where all are finite numbers, else one step each."""
-    to_scale = all(isinstance(tick, int | float) and math.isfinite(tick) for tick in ticks)
-    return {tick: float(tick) if to_scale else float(number) for number, tick in enumerate(ticks)}
+    to_scale = all(not isinstance(tick, str) and math.isfinite(tick) for tick in ticks)
+    ordered = sorted(ticks, key=lambda tick: (float(tick) if is_number(str(tick)) else math.inf, str(tick)))
+    return {tick: float(tick) if to_scale else float(number) for number, tick in enumerate(ordered)}
 
 
-def _scales(axis: Axes, curves: Curves, look: Look, value: str, places: Mapping[Any, float]) -> None:
+def _scales(axis: Axes, curves: Curves, frame: Frame, value: str, places: Mapping[Any, float]) -> None:
     ticks = list(places)
     if any(isinstance(tick, str) for tick in ticks):
-        axis.set_xticks(list(places.values()), [look.name(str(tick)) for tick in ticks])
+        axis.set_xticks(list(places.values()), [frame.name(str(tick)) for tick in ticks])
         if sum(len(str(tick)) for tick in ticks) > 24:
             axis.tick_params(axis="x", labelrotation=30)
     elif "x" in curves.log:
@@ -99,9 +103,9 @@ def _scales(axis: Axes, curves: Curves, look: Look, value: str, places: Mapping[
     if curves.clients and value == "weight":
         axis.set_ylim(bottom=0)
     if curves.y[value].endswith("[clients]"):
-        axis.yaxis.get_major_locator().set_params(integer=True)
-    if look.ylim:
-        axis.set_ylim(*look.ylim)
+        whole_ticks(axis.yaxis)
+    if frame.ylim:
+        axis.set_ylim(*frame.ylim)
 
 
 def _draw_line(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from robustfl_bench.pictures.canvas import WIDTHS, Look, finish, for_print, whole_ticks
+from robustfl_bench.pictures.canvas import PLAIN, WIDTHS, Frame, finish, for_print, sheet, whole_ticks
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -43,23 +43,21 @@ class Scale:
 
 
 @for_print
-def draw(panels: Sequence[Panel], scale: Scale, x: str, y: str, heading: str, look: Look = Look()) -> Figure:
+def draw(panels: Sequence[Panel], scale: Scale, x: str, y: str, heading: str, frame: Frame = PLAIN) -> Figure:
     """The panels beside each other, with one scale; in cividis lightness grows with the value, in colour as in grey."""
     from matplotlib import colormaps
     from matplotlib.colors import LogNorm, Normalize
-    from matplotlib.figure import Figure
 
     columns, letters = max(len(one.columns) for one in panels), max(len(row) for one in panels for row in one.rows)
     names = 0.25 + 0.05 * letters  # inches
     wanted = names + 0.6 + len(panels) * columns * 0.25
-    width = WIDTHS[look.width or ("column" if wanted <= WIDTHS["column"] else "page")]
+    width = WIDTHS[frame.width or ("column" if wanted <= WIDTHS["column"] else "page")]
     room = width - names - 0.6
     across = max(1, min(len(panels), int(room / min(room, max(0.6, 0.2 * min(columns, 12))))))
     down = math.ceil(len(panels) / across)
     height = 0.35 + _ROW * max(len(one.rows) for one in panels)
-    figure = Figure(figsize=(width, height * down), layout="constrained")
-    figure.get_layout_engine().set(w_pad=0.02, h_pad=0.02)  # type: ignore[union-attr]
-    axes = figure.subplots(down, across, sharey=True, squeeze=False).ravel()
+    figure = sheet(width, height * down)
+    axes = figure.subplots(down, across, sharex=True, sharey=True, squeeze=False).ravel()
     colours = colormaps["cividis"].with_extremes(bad="#bbbbbb", over="#b2182b" if scale.unbounded else None)
     norm = (LogNorm if scale.log else Normalize)(scale.low, scale.high)
     image = None
@@ -69,23 +67,23 @@ def draw(panels: Sequence[Panel], scale: Scale, x: str, y: str, heading: str, lo
         image = axis.imshow(shown, cmap=colours, norm=norm, aspect="auto", interpolation="nearest")
         cell = room / across / len(panel.columns)
         _write(axis, panel, scale, image, cell)
-        axis.set_title(look.name(panel.title))
-        axis.set_yticks(range(len(panel.rows)), [look.name(row) for row in panel.rows])
-        _ticks(axis, panel.columns, cell, look)
+        axis.set_title(frame.name(panel.title))
+        axis.set_yticks(range(len(panel.rows)), [frame.name(row) for row in panel.rows])
+        _ticks(axis, panel.columns, cell, frame)
         axis.set_xlim(-0.5, len(panel.columns) - 0.5)
     for axis in axes[len(panels) :]:
         axis.remove()
     assert image is not None
     extend = "max" if scale.unbounded else "neither"
     figure.colorbar(image, ax=list(axes[: len(panels)]), label=scale.label, aspect=25, pad=0.015, extend=extend)
-    return finish(figure, look, heading, x, y)
+    return finish(figure, list(axes[: len(panels)]), frame, heading, x, y)
 
 
-def _ticks(axis: Axes, columns: Sequence[Any], cell: float, look: Look) -> None:
+def _ticks(axis: Axes, columns: Sequence[Any], cell: float, frame: Frame) -> None:
     """The names of the columns: all of them while there is room, else some whole numbers."""
     from matplotlib.ticker import FuncFormatter
 
-    names = [look.name(str(name)) for name in columns]
+    names = [frame.name(str(name)) for name in columns]
     if cell >= 0.1:
         axis.set_xticks(range(len(names)), names)
         if max(map(len, names)) * 0.055 > cell:
@@ -107,4 +105,6 @@ def _write(axis: Axes, panel: Panel, scale: Scale, image: Any, cell: float) -> N
             ink = "black" if np.dot(rgb, (0.3, 0.6, 0.1)) > 0.5 else "white"
             axis.text(column, row, word, ha="center", va="center", fontsize=6, color=ink)
     for row, column in panel.marked:
-        axis.add_patch(Rectangle((column - 0.46, row - 0.44), 0.92, 0.88, fill=False, edgecolor="#D55E00", linewidth=1.2))
+        axis.add_patch(
+            Rectangle((column - 0.46, row - 0.44), 0.92, 0.88, fill=False, edgecolor="#D55E00", linewidth=1.2)
+        )

@@ -49,8 +49,8 @@ KNOWN: dict[str, Style] = dict(_known())
 def styles(names: Sequence[str]) -> dict[str, Style]:
     """A style for each name of a method.
 
-    It is fixed for the known ones. That of another follows from its name alone, unless two of one figure would be alike,
-    and no known one has its line.
+    It is fixed for the known ones. That of another has a line that no known one has and follows from its name alone,
+    unless two of one figure would be alike.
     """
     chosen = {name: KNOWN[name] for name in names if name in KNOWN}
     for name in sorted(set(names) - set(chosen)):
@@ -62,7 +62,7 @@ def styles(names: Sequence[str]) -> dict[str, Style]:
 
 def series(names: Sequence[str]) -> dict[str, Style]:
     """A style for each value of a setting, by its place: from dark to light for numbers, else a colour for each."""
-    if len(names) > 1 and all(map(_is_number, names)):
+    if len(names) > 1 and all(map(is_number, names)):
         return {name: (colour, _MARKERS[place % len(_MARKERS)], "-")
                 for place, (name, colour) in enumerate(zip(names, ramp(len(names)), strict=True))}  # fmt: skip
     return {name: _numbered(place, _DASHES[place % len(_DASHES)], step=1) for place, name in enumerate(names)}
@@ -81,7 +81,8 @@ def _numbered(index: int, dash: Dash, step: int = len(_COLOURS)) -> Style:
     return _COLOURS[index % len(_COLOURS)], _MARKERS[index // step % len(_MARKERS)], dash
 
 
-def _is_number(name: str) -> bool:
+def is_number(name: str) -> bool:
+    """Whether a word is a number; ``inf`` is one."""
     try:
         float(name)
     except ValueError:
