@@ -123,7 +123,8 @@ def _draw_line(
         if (rows["high"] > rows["low"]).any():
             axis.fill_between(x, rows["low"], rows["high"], color=colour, alpha=0.18 if many <= _MANY else 0.08, lw=0)
     else:
-        whiskers = [rows["mean"] - rows["low"], rows["high"] - rows["mean"]]
+        spread = (rows["high"] > rows["low"]).any()
+        whiskers = [rows["mean"] - rows["low"], rows["high"] - rows["mean"]] if spread else None
         axis.errorbar(x, rows["mean"], whiskers, color=colour, marker=marker, linestyle=dash, label=name)
 
 

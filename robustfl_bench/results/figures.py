@@ -82,7 +82,7 @@ def making(figure: Figure, overrides: Sequence[str], results_dir: str = "results
 def draw(figure: Figure, shown: Points, frame: Frame = PLAIN) -> Picture:
     """The picture of points."""
     heading = f"{figure.title}; {shown.heading}".rstrip("; ")
-    x = figure.x.rpartition(".")[2].replace("_", " ")
+    x = figure.x if figure.draw in PROBED else _word(figure.x)
     values = [_described(name, None) for name in dict.fromkeys(shown.table["value"])]
     y = {value.name: figure.y or label for value, label in
          zip(values, plots.labels_of(values, figure.draw == "rounds").values(), strict=True)}  # fmt: skip
@@ -94,7 +94,7 @@ def draw(figure: Figure, shown: Points, frame: Frame = PLAIN) -> Picture:
         return bars.draw(shown.table, y[values[0].name], "", heading, "x" in figure.log, frame=frame)
     return curves.draw(
         Curves(
-            shown.table, x or "Round", y, heading, _word(figure.lines), methods=plots.are_methods(figure.lines),
+            shown.table, x or "Round", y, heading, figure.lines if figure.draw in PROBED else _word(figure.lines), methods=plots.are_methods(figure.lines),
             clients=figure.draw == "weights", dense=figure.draw in ("rounds", *PROBED) or not figure.x,
             percent=plots.percents(values), log=figure.log, mark=figure.mark,
         ),
