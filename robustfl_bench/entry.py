@@ -9,7 +9,7 @@ from typing import NoReturn
 INTERRUPTED = 130  # exit code after Ctrl-C
 
 
-VERBS = {"resilience": "robustfl_bench.resilience.cli"}
+VERBS = {"probe": "robustfl_bench.probe.cli", "resilience": "robustfl_bench.resilience.cli"}
 """The modules of what ``robustfl-bench`` does beside runs, by its first word."""
 
 

@@ -26,7 +26,7 @@ from torch import Tensor
 
 from robustfl_bench.config import presets, targets
 from robustfl_bench.interfaces import ConfigError, ServerView
-from robustfl_bench.results.styles import BLUE, GREY, RED
+from robustfl_bench.pictures.styles import BLUE, GREY, RED
 from robustfl_bench.updates import Updates
 
 CONF = Path(__file__).resolve().parents[1] / "conf"

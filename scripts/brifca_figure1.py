@@ -17,9 +17,9 @@ from pathlib import Path
 
 import pandas as pd
 from matplotlib.figure import Figure
+from robustfl_bench.results.styles import BLACK, BLUE, ORANGE, RED
 
 from robustfl_bench.results import records
-from robustfl_bench.results.styles import BLACK, BLUE, ORANGE, RED
 
 VARIANTS = {"fair": "distance", "published": "distance_nearest"}  # and what each reports, as the authors' code does
 TRIALS, DIMS, CLUSTERS = 50, (20, 50, 100, 200, 500), (2, 5, 10, 15)

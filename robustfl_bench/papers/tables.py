@@ -23,7 +23,7 @@ _TABLE_KEYS = ("title", "published", "preset", "base", "row", "rows", "column", 
                "repeats", "formulas", "stand_in")  # fmt: skip
 _PART_KEYS = ("label", "run", "published")
 _COLUMN_KEYS = (*_PART_KEYS, "metric", "worst")
-_FIGURE_KEYS = ("title", "preset", "draw")
+_FIGURE_KEYS = ("title", "preset", "base", "draw", "x", "y", "value", "lines", "panels", "band", "log", "mark", "alone")
 _OPERATORS: dict[type, Callable[[float, float], float]] = {
     ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.truediv,
 }  # fmt: skip
@@ -153,12 +153,27 @@ class PaperTable:
 
 @dataclass(frozen=True)
 class Figure:
-    """A figure of a paper: the ``preset`` that makes its runs, and the command that draws it (``draw``)."""
+    """A figure of a paper: the ``preset`` that makes its runs, all with the overrides ``base``, and how it is drawn.
+
+    ``draw`` is a kind of picture (``results.figures.KINDS``) of the ``values``. ``x``, ``lines`` and ``panels`` are
+    keys that the preset sweeps, or several with commas; of figures that look inside a round they are the labels of the
+    axis and of the lines. The README here explains the others.
+    """
 
     name: str
     title: str
     preset: str
     draw: str
+    base: tuple[str, ...] = ()
+    x: str = ""
+    y: str = ""
+    values: tuple[str, ...] = ()
+    lines: str = ""
+    panels: str = ""
+    band: str = "minmax"
+    log: str = ""
+    mark: float | None = None
+    alone: str = ""
 
 
 @dataclass(frozen=True)
@@ -219,9 +234,13 @@ def read(path: Path) -> Paper:
         made[f"{path.stem}/{name}"] = _table(f"{path.stem}/{name}", title, whole, printed, where)
     for name, entry in (content.get("figures") or {}).items():
         _check(entry, _FIGURE_KEYS, f"{path}: figure {name}")
+        if "draw" not in entry:
+            raise ConfigError(f"{path}: figure {name} needs draw, the kind of its picture")
         full = f"{path.stem}/{name}"
         title = ", ".join(filter(None, (content.get("title"), entry.get("title", name))))
-        drawn[full] = Figure(full, title, entry.get("preset", full), entry.get("draw", ""))
+        rest = {key: item for key, item in entry.items() if key not in ("title", "preset", "base", "value")}
+        base, values = (_words(entry.get(key, ())) for key in ("base", "value"))
+        drawn[full] = Figure(full, title, preset=entry.get("preset", full), base=base, values=values, **rest)
     return Paper(made, drawn)
 
 

@@ -112,6 +112,12 @@ def shipped() -> tuple[Path, ...]:
     return tuple(path for path in sorted(_SHIPPED.glob("*/*.csv")) if _is_archive(path))
 
 
+@cache
+def shipped_points() -> tuple[Path, ...]:
+    """The files of points of figures that come with the package."""
+    return tuple(path for path in sorted(_SHIPPED.glob("*/*.csv")) if path.read_bytes()[:2] == b"# ")
+
+
 def _is_archive(path: Path) -> bool:
     with open(path, encoding="utf-8") as file:
         return set(_FACTS) <= set(file.readline().strip().split(","))

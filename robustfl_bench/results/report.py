@@ -9,8 +9,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from robustfl_bench.results import agreement, commands, curves, layout, pages
-from robustfl_bench.results.curves import Line, Panel, panels
+from robustfl_bench.results import agreement, commands, layout, pages
+from robustfl_bench.results.panels import BOTTOM, HEIGHT, LEFT, WIDTH, Line, Panel, panels
 from robustfl_bench.results.pivot import pivot
 from robustfl_bench.results.records import STATES, NoRuns, settings, text, written
 from robustfl_bench.results.statistics import LEVEL, interval
@@ -105,7 +105,7 @@ def report(
         sections=sections,
         todos=list(dict.fromkeys(todos)),
         data=data.content,
-        curves=curves,
+        frame={"left": LEFT, "right": WIDTH, "bottom": BOTTOM, "height": HEIGHT},
     )
 
 
@@ -135,12 +135,12 @@ def _heat(table: Table, add: Callable[[str, Cell, Column], int]) -> Heat:
         for row in table.rows:
             cells = [table.cells.get((block, row, column.label)) for column in table.columns]
             least = {cell.runs for cell in cells if cell is not None and cell.worst}
-            shown = [
-                cell and _shown(table, cell, column, row in best[column.label], cell.runs in least,
-                                add(f"{row} / {column.label}", cell, column))
+            lines.append((row, [
+                None if cell is None else
+                _shown(table, cell, column, row in best[column.label], cell.runs in least,
+                       add(f"{row} / {column.label}", cell, column))
                 for cell, column in zip(cells, table.columns, strict=True)
-            ]  # fmt: skip
-            lines.append((row, shown))
+            ]))  # fmt: skip
         blocks.append((block, lines))
     return Heat(
         title=table.title,
@@ -205,10 +205,16 @@ class _Data:
         facts, common_facts = self._split(runs[[*_MADE_OF]].rename(columns=_MADE_OF))
         own, common = self._split(runs[settings(runs)])
         told = [
-            {"name": run["run"], "seed": text(run["seed"]), "state": run["state"], "facts": its_facts, "settings": its_own,
-             "command": run["command"] if isinstance(run["command"], str) else commands.again(run)}
+            {
+                "name": run["run"],
+                "seed": text(run["seed"]),
+                "state": run["state"],
+                "command": run["command"] if isinstance(run["command"], str) else commands.again(run),
+                "facts": its_facts,
+                "settings": its_own,
+            }
             for run, its_facts, its_own in zip(runs.to_dict("records"), facts, own, strict=True)
-        ]  # fmt: skip
+        ]
         cells: list[dict[str, Any]] = []
         self._sections.append({"facts": common_facts, "settings": common, "runs": told, "cells": cells})
         places = {folder: place for place, folder in enumerate(runs["folder"])}

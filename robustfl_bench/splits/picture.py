@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from robustfl_bench.results.styles import BLUE, ORANGE
+from robustfl_bench.pictures.styles import BLUE, ORANGE
 from robustfl_bench.splits.split import Split
 
 if TYPE_CHECKING:

@@ -26,7 +26,7 @@ def _environment() -> Environment:
 
     made = Environment(
         loader=PackageLoader("robustfl_bench.results", "pages"), autoescape=True, undefined=StrictUndefined,
-        trim_blocks=True, lstrip_blocks=True,
+        trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True,
     )  # fmt: skip
     style, script = (_source(made, name) for name in ("page.css", "page.js"))
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()

@@ -1,0 +1,46 @@
+"""The command ``robustfl-bench probe``: the points of a figure that looks inside a round, measured and kept."""
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from robustfl_bench.errors import ConfigError, DataError
+from robustfl_bench.papers.tables import figures as described
+from robustfl_bench.probe.rounds import KINDS, runs
+from robustfl_bench.results import figures
+from robustfl_bench.results.where import check_name
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Console entry point; exit code 0, 2 for bad configuration, 3 for missing or corrupt data."""
+    known = {name: figure for name, figure in described().items() if figure.draw in KINDS}
+    parser = argparse.ArgumentParser(prog="robustfl-bench probe", description=__doc__)
+    parser.add_argument("figure", metavar="PAPER/FIGURE", help=", ".join(known))
+    parser.add_argument("overrides", nargs="*", metavar="OVERRIDE", help="of all its runs, such as scale=quick")
+    parser.add_argument("--output", metavar="FILE.csv", help="the points (PAPER_FIGURE.csv)")
+    asked = parser.parse_intermixed_args(arguments)
+    try:
+        check_name(asked.figure, known, "figure")
+        path = Path(asked.output or f"{asked.figure.replace('/', '_')}.csv")
+        if path.suffix != ".csv":
+            raise ConfigError(f"--output must end in .csv, got {str(path)!r}")
+        measure(asked.figure, asked.overrides, path)
+    except ConfigError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    except DataError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 3
+    print(f"{path}; to draw it: robustfl-results figure {asked.figure} --from {path} --output FILE")
+    return 0
+
+
+def measure(name: str, overrides: Sequence[str], path: Path) -> None:
+    """Write the points of a figure with overrides of its own. Raises ConfigError and DataError."""
+    import pandas as pd
+
+    figure = described()[name]
+    found = list(KINDS[figure.draw](runs(figure.preset, (*figure.base, *overrides))))
+    table = pd.DataFrame(found).assign(low=lambda points: points["mean"], high=lambda points: points["mean"])
+    figures.write(figure, overrides, figures.Points(table, " ".join(overrides)), path)
