@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from robustfl_bench.config import options, presets
+from robustfl_bench.config.settings import DEFINING
 from robustfl_bench.errors import ConfigError
 from robustfl_bench.results.records import leaf, text
 
@@ -25,7 +26,9 @@ def rerun(folder: str, changes: Iterable[str] = (), seeds: Sequence[str] = ()) -
 def again(run: Mapping[Hashable, Any]) -> str:
     """The command for a row of ``records.load``, from its settings; empty if today's options make another run of it."""
     groups, scalars = options.defaults()
-    chosen = [f"{name}={text(run[name])}" for name in (*groups, *scalars) if text(run.get(name, math.nan)) != "absent"]
+    usual = {name: text(leaf(value)) for name, value in {**groups, **scalars}.items() if name in DEFINING}
+    told = {name: text(run.get(name, math.nan)) for name in usual}
+    chosen = [f"{name}={value}" for name, value in told.items() if value not in ("absent", usual[name])]
     try:
         known = {key: text(leaf(value)) for key, value in options.flatten(presets.resolve(chosen).identity)}
         others = {str(key): text(value) for key, value in run.items() if "." in str(key)}

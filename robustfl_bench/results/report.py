@@ -118,16 +118,16 @@ def _section(
     words = ["table", "--rows", axes[0], "--columns", axes[1], "--value", value.name]
     words += [word for condition in conditions for word in ("--where", condition)]
     return Section(
-        title=", ".join(split) or "All runs",
+        title=", ".join(split),
         command=shlex.join(["robustfl-results", *words]),
-        remarks=tables[0].remarks,
+        remarks=tables[0].remarks[1 if conditions else 0 :],  # the first repeats the conditions
         tables=[_heat(table, add) for table in tables],
         panels=panels(runs, value, *axes),
         curves_of=value.of_a_round,
     )
 
 
-def _heat(table: Table, add: Callable[[str, Cell, Column], int]) -> Heat:
+def _heat(table: Table, add: _Add) -> Heat:
     blocks = []
     for block in table.blocks:
         best = {column.label: table.best(column, block) for column in table.columns}
@@ -137,18 +137,17 @@ def _heat(table: Table, add: Callable[[str, Cell, Column], int]) -> Heat:
             least = {cell.runs for cell in cells if cell is not None and cell.worst}
             lines.append((row, [
                 None if cell is None else
-                _shown(table, cell, column, row in best[column.label], cell.runs in least,
-                       add(f"{row} / {column.label}", cell, column))
+                _shown(table, cell, column, row in best[column.label], cell.runs in least, add(row, cell, column))
                 for cell, column in zip(cells, table.columns, strict=True)
             ]))  # fmt: skip
         blocks.append((block, lines))
     return Heat(
-        title=table.title,
-        corner=table.corner,
+        title=f"{table.columns[0].value.title} {table.columns[0].value.heading}".strip(),
+        corner=table.corner.partition(" / ")[0],
         columns=[column.label for column in table.columns],
         blocks=blocks,
         notes=[
-            f"mean ± half of its {LEVEL:.0%} interval, n seeds; darker is better, \u25be the worst of its row",
+            f"mean ± half of its {LEVEL:.0%} interval, n seeds; more shade is better, \u25be the worst of its row",
             *(f"bold: {bold}" for bold in [layout.bold(table)] if bold),
             *layout.footnotes(table),
             *agreement.mean_ranks(table),
@@ -188,6 +187,10 @@ def _share(table: Table, cell: Cell, value: Value) -> float | None:
     return round(1 - share if value.better < 0 else share, 3)
 
 
+_Add = Callable[[str, Cell, Column], int]
+"""Adds a cell of a row to a section; its number there."""
+
+
 class _Data:
     """What the page's script shows of runs when it is asked, each pair of a name and a value once: ``content``."""
 
@@ -200,8 +203,8 @@ class _Data:
         """To be written as JSON."""
         return {"pairs": list(self._pairs), "sections": self._sections}
 
-    def section(self, runs: pd.DataFrame) -> Callable[[str, Cell, Column], int]:
-        """Add the runs of a section; returns what adds its cells, each with its title, and gives their numbers."""
+    def section(self, runs: pd.DataFrame) -> _Add:
+        """Add the runs of a section; returns what adds its cells."""
         facts, common_facts = self._split(runs[[*_MADE_OF]].rename(columns=_MADE_OF))
         own, common = self._split(runs[settings(runs)])
         told = [
@@ -219,11 +222,11 @@ class _Data:
         self._sections.append({"facts": common_facts, "settings": common, "runs": told, "cells": cells})
         places = {folder: place for place, folder in enumerate(runs["folder"])}
 
-        def add(title: str, cell: Cell, column: Column) -> int:
+        def add(row: str, cell: Cell, column: Column) -> int:
             here = [places[folder] for folder in cell.runs]
             numbers = [cell.numbers.get(told[place]["seed"]) for place in here]
             written_numbers = ["" if number is None else f"{number:.{column.value.digits}f}" for number in numbers]
-            cells.append({"title": title, "runs": here, "numbers": written_numbers})
+            cells.append({"title": f"{row} / {column.label}", "runs": here, "numbers": written_numbers})
             return len(cells) - 1
 
         return add

@@ -112,7 +112,8 @@ function show(button) {
   const section = data.sections[button.closest("section").dataset.number];
   const cell = section.cells[button.dataset.cell];
   const dialog = document.querySelector("dialog");
-  dialog.querySelector("h2").textContent = cell.title;
+  const mean = button.firstChild.textContent, spread = button.querySelector("small").textContent;
+  dialog.querySelector("h2").textContent = `${cell.title}: ${mean} ${spread}`;
   dialog.querySelector(".content").replaceChildren(
     ...cell.runs.map((place, at) => details(section, place, cell.numbers[at])),
   );
