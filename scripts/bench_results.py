@@ -35,7 +35,7 @@ CLASSES = 10
 COMMANDS = {
     "status": ("status",),
     "list": ("list",),
-    "table": ("table", "--where", "lr=0.1", "--where", "partition.alpha=1"),
+    "table": ("table", "--where", "lr=0.1", "--where", "partition.alpha=0.1"),
     "report": ("report", "--output", "report.html"),
     "export": ("export", "--output", "rounds.csv"),
 }
