@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar
 
 from robustfl_bench.errors import ConfigError
 
@@ -77,7 +77,7 @@ def sheet(width: float, height: float) -> Figure:
 
 
 def panels(
-    number: int, frame: Frame, height: float = 1.35, across: int = 0, share_y: bool = True
+    number: int, frame: Frame, height: float = 1.35, across: int = 0, share_y: bool | Literal["row"] = True
 ) -> tuple[Figure, list[Axes]]:
     """A figure and its panels, each ``height`` inches, at most ``across`` in a row; ``finish`` completes it."""
     width = frame.width or ("column" if number <= _ACROSS["column"] else "page")
@@ -109,7 +109,8 @@ def finish(
             axis.tick_params(labelbottom=True)
             axis.set_xlabel(frame.labels.get("x", x))
         if column == 0 and not axis.get_ylabel():
-            axis.set_ylabel("\n".join(textwrap.wrap(frame.labels.get("y", y), letters)))
+            axis.set_ylabel(frame.labels.get("y", y))
+        axis.set_ylabel("\n".join(textwrap.wrap(axis.get_ylabel(), letters)))
     rows = 0
     if legend:
         names = [frame.name(name) for name in legend]

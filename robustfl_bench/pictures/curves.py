@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from robustfl_bench.pictures.canvas import PLAIN, Frame, finish, for_print, grid, panels, whole_ticks
 from robustfl_bench.pictures.styles import GREY, RED, Style, is_number, series, styles
@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 COLUMNS = ("value", "panel", "line", "x", "mean", "low", "high")
 _MANY = 6  # lines: with more, their bands are drawn fainter
 _FEW = 20  # Byzantine clients: more are drawn as a band, too
+_TICKS = 6  # on a logarithmic axis, that are named one by one
+WEIGHT = "weight"
+"""The value whose lines are clients."""
 BYZANTINE = "byzantine_"
 """Begins the name of a Byzantine client, where the lines are clients."""
 
@@ -51,14 +54,15 @@ def draw(curves: Curves, frame: Frame = PLAIN) -> Figure:
     """One panel for each value and panel of the points, with one legend."""
     points = curves.points
     values, names = (list(dict.fromkeys(points[column])) for column in ("value", "panel"))
-    across = len(names) if len(names) > 1 and len(values) > 1 else 0
-    figure, axes = panels(len(values) * len(names), frame, across=across, share_y=len(values) == 1)
-    lines = list(dict.fromkeys(points["line"]))
+    rows = len(names) > 1 and len(values) > 1  # a row of panels for each value
+    share: bool | Literal["row"] = "row" if rows else len(values) == 1
+    figure, axes = panels(len(values) * len(names), frame, across=len(names) if rows else 0, share_y=share)
+    lines = list(dict.fromkeys(points["line"][(points["value"] != WEIGHT) | (not curves.clients)]))
     drawn = styles(lines) if curves.methods else series(lines)
     places = places_on_axis(list(dict.fromkeys(points["x"])))
     for axis, (value, panel) in zip(axes, ((v, p) for v in values for p in names), strict=True):
         here = points[(points["value"] == value) & (points["panel"] == panel)]
-        clients = curves.clients and value == "weight"
+        clients = curves.clients and value == WEIGHT
         if clients:
             _draw_clients(axis, here, places)
         else:
@@ -68,13 +72,13 @@ def draw(curves: Curves, frame: Frame = PLAIN) -> Figure:
             axis.axvline(curves.mark, color="#999999", linewidth=0.7, linestyle=":")
         _scales(axis, curves, frame, value, places)
         grid(axis, frame.name(panel))
-        if len(values) > 1 and (panel == names[0]):
+        if len(values) > 1 and panel == names[0]:
             axis.set_ylabel(curves.y[value])
     handles: dict[str, Any] = {}
     for axis in axes:
         found, labels = axis.get_legend_handles_labels()
-        handles |= dict(zip(labels, found, strict=True)) if len(lines) > 1 else {}
-    ordered = {line: handles[line] for line in (*lines, *handles) if line in handles}
+        handles |= dict(zip(labels, found, strict=True))
+    ordered = {line: handles[line] for line in (*lines, *handles) if line in handles and lines != [line]}
     y = curves.y[values[0]] if len(values) == 1 else ""
     return finish(figure, axes, frame, curves.heading, curves.x, y, ordered, curves.key)
 
@@ -94,13 +98,16 @@ def _scales(axis: Axes, curves: Curves, frame: Frame, value: str, places: Mappin
             axis.tick_params(axis="x", labelrotation=30)
     elif "x" in curves.log:
         axis.set_xscale("log")
+        if len(ticks) <= _TICKS:
+            axis.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
+        axis.xaxis.set_minor_formatter("")
     elif all(float(tick).is_integer() for tick in ticks):
         whole_ticks(axis.xaxis, ticks)
     if value in curves.percent:
         axis.set_ylim(0, 100)
     elif "y" in curves.log:
         axis.set_yscale("log")
-    if curves.clients and value == "weight":
+    if curves.clients and value == WEIGHT:
         axis.set_ylim(bottom=0)
     if curves.y[value].endswith("[clients]"):
         whole_ticks(axis.yaxis)

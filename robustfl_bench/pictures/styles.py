@@ -18,8 +18,8 @@ _OWN_DASHES: tuple[Dash, ...] = ((0, (6, 1, 1, 1, 1, 1)), (0, (3, 1, 3, 1, 1, 1)
 Style = tuple[str, str, Dash]
 """Colour, marker, line."""
 
-# Methods that the papers compare in one figure have different colours. Names of one rule are joined by a bar. The place
-# in its row gives a method its marker and line.
+# Methods that the papers compare in one figure differ in colour and in marker. Names of one rule are joined by a bar.
+# The place in its row gives a method its line, and its marker, counted from the first one of the row.
 _METHODS = {
     BLACK: ("average|rar", "fedavg"),
     RED: ("boba", "ifca", "caf", "bulyan", "mda", "smea", "boba_es", "boba_wo_stage1", "boba_wo_stage2"),
@@ -32,12 +32,13 @@ _METHODS = {
           "double_sequential_clipping"),
     GREY: ("server", "rlr", "b_krum", "server_mix", "cge", "magnitude_trmean", "beta_trmean"),
 }  # fmt: skip
+_FIRST = dict(zip(_METHODS, "oPp*v>^^", strict=True))
 
 
 def _known() -> Iterator[tuple[str, Style]]:
-    for row, (colour, methods) in enumerate(_METHODS.items()):
+    for colour, methods in _METHODS.items():
         for place, names in enumerate(methods):
-            marker = _MARKERS[(place + 2 * row) % len(_MARKERS)]
+            marker = _MARKERS[(place + _MARKERS.index(_FIRST[colour])) % len(_MARKERS)]
             for name in names.split("|"):
                 yield name, (colour, marker, _DASHES[place % len(_DASHES)])
 

@@ -18,7 +18,7 @@ from robustfl_bench.errors import ConfigError
 from robustfl_bench.papers.tables import Figure
 from robustfl_bench.pictures import bars, curves, plane
 from robustfl_bench.pictures.canvas import PLAIN, Frame
-from robustfl_bench.pictures.curves import BYZANTINE, COLUMNS, Curves
+from robustfl_bench.pictures.curves import BYZANTINE, COLUMNS, WEIGHT, Curves
 from robustfl_bench.results import commands, plots
 from robustfl_bench.results.archive import KEPT
 from robustfl_bench.results.matching import Index
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 PROBED = ("spectrum", "fit", "plane")
 """The kinds of figures whose numbers no run records; ``robustfl-bench probe`` makes their points."""
 KINDS = ("rounds", "sweep", "heat", "bars", "weights", *PROBED)
-_WEIGHT = Value("weight", "Weight of a client")
+_WEIGHT = Value(WEIGHT, "Weight of a client")
 
 
 @dataclass(frozen=True)
@@ -84,22 +84,28 @@ def draw(figure: Figure, shown: Points, frame: Frame = PLAIN) -> Picture:
     heading = f"{figure.title}; {shown.heading}".rstrip("; ")
     x = figure.x if figure.draw in PROBED else _word(figure.x)
     values = [_described(name, None) for name in dict.fromkeys(shown.table["value"])]
-    y = {value.name: figure.y or label for value, label in
-         zip(values, plots.labels_of(values, figure.draw == "rounds").values(), strict=True)}  # fmt: skip
+    told = figure.y if isinstance(figure.y, Mapping) else {value.name: figure.y for value in values if figure.y}
+    y = {**plots.labels_of(values, figure.draw == "rounds"), **told}
     if figure.draw == "plane":
-        return plane.draw(shown.table, x, figure.y, heading, frame)
+        return plane.draw(shown.table, x, y[values[0].name], heading, frame)
     if figure.draw == "heat":
         return plots.draw_matrix(shown.table, values[0], _word(figure.lines), figure.x, heading, frame)
     if figure.draw == "bars":
         return bars.draw(shown.table, y[values[0].name], "", heading, "x" in figure.log, frame=frame)
-    return curves.draw(
-        Curves(
-            shown.table, x or "Round", y, heading, figure.lines if figure.draw in PROBED else _word(figure.lines), methods=plots.are_methods(figure.lines),
-            clients=figure.draw == "weights", dense=figure.draw in ("rounds", *PROBED) or not figure.x,
-            percent=plots.percents(values), log=figure.log, mark=figure.mark,
-        ),
-        frame,
-    )  # fmt: skip
+    whole = Curves(
+        shown.table,
+        x or "Round",
+        y,
+        heading,
+        key=figure.lines if figure.draw in PROBED else _word(figure.lines),
+        methods=plots.are_methods(figure.lines),
+        clients=figure.draw == "weights",
+        dense=figure.draw in ("rounds", *PROBED) or not figure.x,
+        percent=plots.percents(values),
+        log=figure.log,
+        mark=figure.mark,
+    )
+    return curves.draw(whole, frame)
 
 
 def write(figure: Figure, overrides: Sequence[str], shown: Points, path: Path) -> None:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from robustfl_bench.errors import ConfigError
 from robustfl_bench.pictures import curves, heat
 from robustfl_bench.pictures.canvas import PLAIN, Frame
-from robustfl_bench.pictures.curves import COLUMNS, Curves
+from robustfl_bench.pictures.curves import COLUMNS, WEIGHT, Curves
 from robustfl_bench.pictures.heat import Panel, Scale
 from robustfl_bench.results import records
 from robustfl_bench.results.records import Damaged, NoRuns, text
@@ -91,7 +91,7 @@ def weights(
             raise ConfigError(f"{panel} has {len(here)} runs; choose one, as by --where seed=0")
     points = curves_of_clients(chosen)
     return curves.draw(
-        Curves(points, "Round", {"weight": "Weight of a client"}, over_seeds(chosen), clients=True, dense=True), frame
+        Curves(points, "Round", {WEIGHT: "Weight of a client"}, over_seeds(chosen), clients=True, dense=True), frame
     )
 
 
@@ -258,7 +258,7 @@ def curves_of_clients(chosen: pd.DataFrame, last: bool = False) -> pd.DataFrame:
             raise NoRuns(f"{Path(folder).name} has no weights of clients: {error}") from error
         long = (table.tail(1) if last else table).melt("round", var_name="client", value_name="mean").dropna()
         at = {"x": x} if last else {"x": long["round"]}
-        tables.append(long.assign(value="weight", panel=panel, line=long["client"], method=line, **at))
+        tables.append(long.assign(value=WEIGHT, panel=panel, line=long["client"], method=line, **at))
     points = pd.concat(tables, ignore_index=True)
     points = points.assign(low=points["mean"], high=points["mean"])
     number = points["line"].map(lambda name: int(str(name).rsplit("_", 1)[-1]))
