@@ -97,18 +97,18 @@ def finish(
 ) -> Figure:  # fmt: skip
     """Add the title, the labels of the axes, and one legend for all panels; the figure grows by what they take."""
     width, height = figure.get_size_inches()
-    title = _wrapped(heading if frame.title is None else frame.title, width)
+    title = wrapped(heading if frame.title is None else frame.title, width)
     if title:
         figure.suptitle(title)
     places = {(spec.colspan.start, spec.rowspan.start): axis for axis in axes if (spec := axis.get_subplotspec())}
-    down = len({row for _, row in places})
+    across, down = (len({place[axis] for place in places}) for axis in (0, 1))
     for (column, row), axis in places.items():
         if (column, row + 1) not in places:
             axis.tick_params(labelbottom=True)
-            axis.set_xlabel(frame.labels.get("x", x))
+            axis.set_xlabel(wrapped(frame.labels.get("x", x), width / across))
         if column == 0 and not axis.get_ylabel():
             axis.set_ylabel(frame.labels.get("y", y))
-        axis.set_ylabel(_wrapped(axis.get_ylabel(), height / down))
+        axis.set_ylabel(wrapped(axis.get_ylabel(), height / down))
     rows = 0
     if legend:
         names = [frame.name(name) for name in legend]
@@ -125,12 +125,12 @@ def finish(
 
 def grid(axis: Axes, title: str) -> None:
     """The title of a panel and thin lines behind what it shows."""
-    axis.set_title(_wrapped(title, 34 * _LETTER))
+    axis.set_title(wrapped(title, 34 * _LETTER))
     axis.grid(True)
     axis.set_axisbelow(True)
 
 
-def _wrapped(words: str, inches: float) -> str:
+def wrapped(words: str, inches: float) -> str:
     """Words in lines that fit."""
     return "\n".join(textwrap.wrap(words, int(inches / _LETTER), break_on_hyphens=False))
 

@@ -188,6 +188,11 @@ def _csv(name: str, rows: Sequence[Row]) -> str:
     return text.getvalue()
 
 
+def _rounded(number: float) -> str:
+    """Two digits, also of large numbers."""
+    return f"{float(f'{number:.2g}'):g}"
+
+
 def heat_map(name: str, rows: Sequence[Row]) -> Figure:
     """A picture of kappa, of these updates and of any, by rule and number of attackers."""
     import numpy as np
@@ -201,5 +206,5 @@ def heat_map(name: str, rows: Sequence[Row]) -> Figure:
             found = getattr(row.found, value)
             grid[labels.index(row.label), counts.index(row.found.f)] = np.nan if found is None else found
         panels.append(heat.Panel(title, labels, counts, grid))
-    scale = heat.Scale("kappa (red: unbounded)", 0.01, 1000, "{:.2g}".format, log=True, unbounded=True)
+    scale = heat.Scale("kappa (red: unbounded)", 0.01, 1000, _rounded, log=True, unbounded=True)
     return heat.draw(panels, scale, "attackers f", "", name)
