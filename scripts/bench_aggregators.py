@@ -168,8 +168,8 @@ def draw(seconds: dict[str, float], options: argparse.Namespace) -> None:
     ordered = sorted(seconds.items(), key=lambda item: item[1])
     points = pd.DataFrame([{"line": "", "x": name, "mean": 1e3 * value} for name, value in ordered])
     colours = dict.fromkeys(BY_LOSS, SKY) | dict.fromkeys(("reading", "Gram", "sort"), GREY) | {"boba": RED}
-    label = "ms for one aggregation (sky blue: evaluates models)"
-    heading = f"n = {options.n}, d = {options.d}, {options.threads} threads"
+    label = "ms (sky blue: evaluates models)"
+    heading = f"One aggregation: n = {options.n}, d = {options.d}, {options.threads} threads"
     save(bars.draw(points, label, "", heading, log=True, colours=colours), options.png, "--png")
 
 
