@@ -166,7 +166,7 @@ class Figure:
     draw: str
     base: tuple[str, ...] = ()
     x: str = ""
-    y: str = ""
+    y: str | Mapping[str, str] = ""
     values: tuple[str, ...] = ()
     lines: str = ""
     panels: str = ""

@@ -97,20 +97,18 @@ def finish(
 ) -> Figure:  # fmt: skip
     """Add the title, the labels of the axes, and one legend for all panels; the figure grows by what they take."""
     width, height = figure.get_size_inches()
-    title = (
-        textwrap.wrap(heading, int(width / _LETTER)) if frame.title is None else [frame.title] if frame.title else []
-    )
+    title = wrapped(heading if frame.title is None else frame.title, width)
     if title:
-        figure.suptitle("\n".join(title))
+        figure.suptitle(title)
     places = {(spec.colspan.start, spec.rowspan.start): axis for axis in axes if (spec := axis.get_subplotspec())}
-    letters = int(height / len({row for _, row in places}) / _LETTER)
+    across, down = (len({place[axis] for place in places}) for axis in (0, 1))
     for (column, row), axis in places.items():
         if (column, row + 1) not in places:
             axis.tick_params(labelbottom=True)
-            axis.set_xlabel(frame.labels.get("x", x))
+            axis.set_xlabel(wrapped(frame.labels.get("x", x), width / across))
         if column == 0 and not axis.get_ylabel():
             axis.set_ylabel(frame.labels.get("y", y))
-        axis.set_ylabel("\n".join(textwrap.wrap(axis.get_ylabel(), letters)))
+        axis.set_ylabel(wrapped(axis.get_ylabel(), height / down))
     rows = 0
     if legend:
         names = [frame.name(name) for name in legend]
@@ -121,15 +119,20 @@ def finish(
             list(legend.values()), names, loc="outside lower center", ncols=columns, title=frame.name(key) or None,
             frameon=False, columnspacing=1.2, handletextpad=0.5, borderpad=0,
         )  # fmt: skip
-    figure.set_size_inches(width, height + _LINE * (len(title) + rows + 1.5))
+    figure.set_size_inches(width, height + _LINE * (len(title.splitlines()) + rows + 1.5))
     return figure
 
 
 def grid(axis: Axes, title: str) -> None:
     """The title of a panel and thin lines behind what it shows."""
-    axis.set_title("\n".join(textwrap.wrap(title, 34)))
+    axis.set_title(wrapped(title, 34 * _LETTER))
     axis.grid(True)
     axis.set_axisbelow(True)
+
+
+def wrapped(words: str, inches: float) -> str:
+    """Words in lines that fit."""
+    return "\n".join(textwrap.wrap(words, int(inches / _LETTER), break_on_hyphens=False))
 
 
 def whole_ticks(axis: Any, ticks: Sequence[float] = (), limit: int = 7) -> None:

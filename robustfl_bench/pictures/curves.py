@@ -78,7 +78,7 @@ def draw(curves: Curves, frame: Frame = PLAIN) -> Figure:
     for axis in axes:
         found, labels = axis.get_legend_handles_labels()
         handles |= dict(zip(labels, found, strict=True))
-    ordered = {line: handles[line] for line in (*lines, *handles) if line in handles and lines != [line]}
+    ordered = {line: handles[line] for line in (*lines, *handles) if line and line in handles}
     y = curves.y[values[0]] if len(values) == 1 else ""
     return finish(figure, axes, frame, curves.heading, curves.x, y, ordered, curves.key)
 

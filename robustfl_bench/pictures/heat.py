@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from robustfl_bench.pictures.canvas import PLAIN, WIDTHS, Frame, finish, for_print, sheet, whole_ticks
+from robustfl_bench.pictures.canvas import PLAIN, WIDTHS, Frame, finish, for_print, sheet, whole_ticks, wrapped
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -75,7 +75,14 @@ def draw(panels: Sequence[Panel], scale: Scale, x: str, y: str, heading: str, fr
         axis.remove()
     assert image is not None
     extend = "max" if scale.unbounded else "neither"
-    figure.colorbar(image, ax=list(axes[: len(panels)]), label=scale.label, aspect=25, pad=0.015, extend=extend)
+    figure.colorbar(
+        image,
+        ax=list(axes[: len(panels)]),
+        label=wrapped(scale.label, height * down),
+        aspect=25,
+        pad=0.015,
+        extend=extend,
+    )
     return finish(figure, list(axes[: len(panels)]), frame, heading, x, y)
 
 

@@ -66,7 +66,7 @@ def points(
     finished = there[there["state"] == "finished"]
     if not len(finished):
         raise NoRuns(f"{figure.name} has no finished run; {lacking}")
-    heading = plots.over_seeds(finished, plots.BANDS[figure.band])
+    heading = plots.over_seeds(finished, plots.spread(figure.band, figure.draw == "rounds"))
     if lost := len(there) - len(finished):
         heading += f"; not drawn: {lost} diverged or infeasible"
     return Points(_gathered(figure, finished, runs), heading, [lacking] * (len(there) < len(asked)))
@@ -186,7 +186,7 @@ def _gathered(figure: Figure, chosen: pd.DataFrame, runs: pd.DataFrame) -> pd.Da
         described = _described(name, runs)
         if name == _WEIGHT.name:
             clients = plots.curves_of_clients(chosen, last=figure.draw == "bars" or bool(figure.x))
-            tables.append(_by_client(clients, figure.alone) if figure.draw == "bars" else clients)
+            tables.append(by_client(clients, figure.alone) if figure.draw == "bars" else clients)
         elif figure.draw == "rounds":
             tables.append(plots.curves_of_rounds(chosen, described, figure.band))
         else:
@@ -194,7 +194,7 @@ def _gathered(figure: Figure, chosen: pd.DataFrame, runs: pd.DataFrame) -> pd.Da
     return pd.concat(tables, ignore_index=True)[list(COLUMNS)]
 
 
-def _by_client(clients: pd.DataFrame, alone: str) -> pd.DataFrame:
+def by_client(clients: pd.DataFrame, alone: str) -> pd.DataFrame:
     """Clients along the axis and a line for each method; one more for the honest clients of the method ``alone``."""
     import pandas as pd
 

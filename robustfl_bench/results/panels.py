@@ -58,10 +58,10 @@ def panels(runs: pd.DataFrame, value: Value, lines: str, across: str) -> list[Pa
     chosen = runs[(runs["state"] == "finished") & runs["folder"].map(lambda folder: Path(folder).is_dir())]
     if not len(chosen):
         return []
-    chosen = chosen.assign(line=chosen[lines].map(text), panel=chosen[across].map(text))
     shown = describe(_OF_A_ROUND.get(value.name, value.name), chosen)
+    chosen = chosen[["run", "folder"]].assign(line=chosen[lines].map(text), panel=chosen[across].map(text))
     try:
-        points = plots.curves_of_rounds(chosen, shown, "minmax")
+        points = plots.curves_of_rounds(chosen, shown, "minmax").dropna()
     except NoRuns:
         return []
     names = list(dict.fromkeys(points["line"]))
@@ -106,8 +106,8 @@ def _is_within(tick: float, limits: tuple[float, float]) -> bool:
 
 def _line(name: str, style: Style, curve: pd.DataFrame, scale: _Scale, with_band: bool) -> Line:
     step = -(-(len(curve) - 1) // (_POINTS - 1)) or 1
-    kept = curve.iloc[::-step][::-1].dropna()  # the last round is one of them
-    rounds, means, low, high = (list(kept[column]) for column in ("x", "mean", "low", "high"))
+    columns = (list(curve[column]) for column in ("x", "mean", "low", "high"))
+    rounds, means, low, high = (values[::-step][::-1] for values in columns)  # the last round is one of them
     band = f"{scale.path(rounds, low)}L{scale.path(rounds[::-1], high[::-1])[1:]}z" if with_band and low != high else ""
     colour, _, dash = style
     dashes = _DASHES[dash] if isinstance(dash, str) else " ".join(map(str, dash[1]))

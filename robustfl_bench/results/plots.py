@@ -27,9 +27,9 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 BANDS = {
-    "minmax": "bands and whiskers span lowest to highest",
-    "sd": "bands and whiskers are one sample sd to each side",
-    "se": "bands and whiskers are one standard error to each side",
+    "minmax": "span lowest to highest",
+    "sd": "are one sample sd to each side",
+    "se": "are one standard error to each side",
 }
 METHODS = ("aggregator", "+method", "rule")
 """The settings whose values are methods, each with a style of its own."""
@@ -293,11 +293,16 @@ def _drawn(
 ) -> Figure:  # fmt: skip
     return curves.draw(
         Curves(
-            points, x, labels_of(values, dense), over_seeds(chosen, BANDS[band]) + gone, lines, dense=dense,
+            points, x, labels_of(values, dense), over_seeds(chosen, spread(band, dense)) + gone, lines, dense=dense,
             methods=are_methods(lines), percent=percents(values),
         ),
         frame,
     )  # fmt: skip
+
+
+def spread(band: str, dense: bool) -> str:
+    """What the bands, or else the whiskers, of a picture are."""
+    return f"{'bands' if dense else 'whiskers'} {BANDS[band]}"
 
 
 def are_methods(key: str) -> bool:
