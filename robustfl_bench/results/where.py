@@ -75,8 +75,8 @@ def mixed(runs: pd.DataFrame, axes: Sequence[str]) -> list[str]:
     """The settings that make runs incomparable in a table with these axes, config groups first."""
     axes = list(dict.fromkeys(axes))
     names = [name for name in settings(runs) if name not in (*axes, *UNHASHED) and not is_seed(name)]
+    names = [name for name in names if runs[name].nunique(dropna=False) > 1]
     written = runs[[*axes, *names]].map(text)
-    names = [name for name in names if written[name].nunique() > 1]
     options = [name for name in names if "." in name]
     written[options] = written[options].replace("null", "absent")  # an archive leaves nulls out
     # In a cell, having a setting and not having it are two values; across cells, rules need not share their settings.
