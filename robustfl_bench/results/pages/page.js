@@ -93,16 +93,14 @@ function list(pairs) {
 }
 
 function details(section, place, number) {
-  const run = section.runs[place];
-  const made = element("details", element("summary", `seed ${run.seed}: ${number || run.state}`));
-  made.addEventListener("toggle", () => {
-    if (made.childElementCount > 1) return;
-    const pairs = (places) => places.map((pair) => data.pairs[pair]);
-    const settings = element("details", [element("summary", "Config"), list(pairs([...run.settings, ...section.settings]))]);
-    if (run.command) made.append(command(run.command));
-    made.append(list([["run", run.name], ["state", run.state], ...pairs([...run.facts, ...section.facts])]), settings);
-  });
-  return made;
+  const run = section.runs[place], pairs = (places) => places.map((pair) => data.pairs[pair]);
+  const facts = [["run", run.name], ["state", run.state], ...pairs([...run.facts, ...section.facts])];
+  return element("details", [
+    element("summary", `seed ${run.seed}: ${number || run.state}`),
+    ...(run.command ? [command(run.command)] : []),
+    list(facts),
+    element("details", [element("summary", "Config"), list(pairs([...run.settings, ...section.settings]))]),
+  ]);
 }
 
 let data = null;
