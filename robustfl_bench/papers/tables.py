@@ -17,6 +17,7 @@ from typing import Any
 import yaml
 
 from robustfl_bench.errors import ConfigError
+from robustfl_bench.papers.claims import Claim, Key, blocks, expand
 
 _HERE = Path(__file__).parent
 _TABLE_KEYS = ("title", "published", "preset", "base", "row", "rows", "column", "columns", "blocks", "metric", "values",
@@ -24,6 +25,7 @@ _TABLE_KEYS = ("title", "published", "preset", "base", "row", "rows", "column", 
 _PART_KEYS = ("label", "run", "published")
 _COLUMN_KEYS = (*_PART_KEYS, "metric", "worst")
 _FIGURE_KEYS = ("title", "preset", "draw")
+_CLAIM_KEYS = ("claim", "place", "table", "holds")
 _OPERATORS: dict[type, Callable[[float, float], float]] = {
     ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.truediv,
 }  # fmt: skip
@@ -130,6 +132,11 @@ class PaperTable:
         """The cells, row by row. There is none where the paper prints a dash."""
         return tuple(self._cells())
 
+    @property
+    def keys(self) -> tuple[Key, ...]:
+        """Block, row and column of each cell."""
+        return tuple((cell.block, cell.row, cell.column.label) for cell in self.cells)
+
     def _cells(self) -> Iterator[PaperCell]:
         for block in self.blocks:
             for row in self.rows:
@@ -163,10 +170,12 @@ class Figure:
 
 @dataclass(frozen=True)
 class Paper:
-    """All that one YAML file describes, by name."""
+    """All that one YAML file describes: tables and figures by name, and claims about the tables, in order."""
 
+    title: str
     tables: Mapping[str, PaperTable]
     figures: Mapping[str, Figure]
+    claims: tuple[Claim, ...] = ()
 
 
 @cache
@@ -206,7 +215,7 @@ def read(path: Path) -> Paper:
         raise ConfigError(f"no file {path}; a table of your own is a YAML file, see robustfl_bench/papers") from None
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
         raise ConfigError(f"cannot read {path}: {' '.join(str(error).split())}") from None
-    _check(content, ("title", "every_table", "tables", "figures"), f"{path}")
+    _check(content, ("title", "every_table", "tables", "figures", "claims"), f"{path}")
     shared, numbers = content.get("every_table") or {}, path.with_suffix(".csv")
     printed = published(numbers) if numbers.is_file() else None
     made, drawn = {}, {}
@@ -222,7 +231,28 @@ def read(path: Path) -> Paper:
         full = f"{path.stem}/{name}"
         title = ", ".join(filter(None, (content.get("title"), entry.get("title", name))))
         drawn[full] = Figure(full, title, entry.get("preset", full), entry.get("draw", ""))
-    return Paper(made, drawn)
+    claims = tuple(claim for name, entry in (content.get("claims") or {}).items()
+                   for claim in _claims(name, entry, path.stem, made, f"{path}: claim {name}"))  # fmt: skip
+    return Paper(content.get("title", path.stem), made, drawn, claims)
+
+
+def _claims(
+    name: str, entry: Any, paper: str, made: Mapping[str, PaperTable], where: str
+) -> Iterator[Claim]:
+    """The claim about each of its tables, and each block of them."""
+    _check(entry, _CLAIM_KEYS, where)
+    if absent := [key for key in _CLAIM_KEYS if key not in entry]:
+        raise ConfigError(f"{where} needs {absent[0]}")
+    formulas = _words(entry["holds"])
+    for short in _words(entry["table"]):
+        full = f"{paper}/{short}"
+        if full not in made:
+            raise ConfigError(f"{where}: no table {short!r}; there are {', '.join(made) or 'none'}")
+        keys = made[full].keys
+        for block in blocks(formulas, keys):
+            part = [key for key in keys if block in ("", key[0])]
+            comparisons = tuple(one for formula in formulas for one in expand(formula, part, where))
+            yield Claim(name, full, block, entry["claim"], entry["place"], formulas, comparisons)
 
 
 def _table(

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from robustfl_bench.errors import ConfigError
 from robustfl_bench.papers import tables as papers
-from robustfl_bench.results import archive, diff, plots, records, sheets
+from robustfl_bench.results import archive, diff, plots, records, scorecard, sheets
 from robustfl_bench.results.export import tidy
 from robustfl_bench.results.inventory import inventory
 from robustfl_bench.results.layout import FORMATS, Look, render
@@ -63,7 +63,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = _Parser(prog="robustfl-results", description="Tables and figures from the run folders of robustfl-bench.")
     commands = parser.add_subparsers(
-        required=True, metavar="status|list|table|tune|plot|diff|export", parser_class=_Parser
+        required=True, metavar="status|list|table|agreement|tune|plot|diff|export", parser_class=_Parser
     )
 
     status = commands.add_parser("status", help="how many runs are in which state, and what went wrong")
@@ -96,6 +96,11 @@ def _parser() -> argparse.ArgumentParser:
     table.add_argument("--label", default="", metavar="NAME", help="of the LaTeX table, such as tab:attacks")
     table.add_argument("--width", choices=sheets.WIDTHS, default="", help="the LaTeX table fits a column or a page")
     table.set_defaults(run=_table)
+
+    agreeing = commands.add_parser("agreement", help="how well papers are reproduced, and verdicts on their claims")
+    agreeing.add_argument("paper", nargs="?", metavar="PAPER", help="such as boba, or your FILE.yaml; all if left out")
+    agreeing.add_argument("--format", choices=sheets.FORMATS, default="text")
+    agreeing.set_defaults(run=_agreement)
 
     tune = commands.add_parser("tune", help="each method's value of a swept setting, chosen by validation")
     tune.add_argument("--over", required=True, metavar="KEY", help="the swept setting, such as lr")
@@ -134,12 +139,12 @@ def _parser() -> argparse.ArgumentParser:
             "--where", action="append", default=[], metavar="KEY=VALUE",
             help="only these runs; repeatable; dataset=mnist, aggregator.num_selected=3, attack=none,ipm",
         )  # fmt: skip
-    for command in (listing, table, tune, plot, export):
+    for command in (listing, table, agreeing, tune, plot, export):
         command.add_argument(
             "--from", action="append", default=[], metavar="FILE.csv", dest="archives",
             help="runs kept by export --summary, repeatable; with --results-dir beside those of the folder, else alone",
         )  # fmt: skip
-    for command in (status, listing, table, tune, plot, export):
+    for command in (status, listing, table, agreeing, tune, plot, export):
         command.add_argument("--results-dir", metavar="DIR", help=f"holds runs/ ({_RESULTS})")
     return parser
 
@@ -254,6 +259,11 @@ def _described(name: str) -> papers.PaperTable:
     chosen = chosen or next(iter(known))
     check_name(chosen, known, "table")
     return known[chosen]
+
+
+def _agreement(arguments: argparse.Namespace) -> None:
+    runs = _load_any(arguments)
+    print(sheets.FORMATS[arguments.format](scorecard.made(runs, arguments.paper)), end="")
 
 
 def _tune(arguments: argparse.Namespace) -> None:

@@ -19,7 +19,8 @@ _LAST = "last evaluated round"
 class Value:
     """One number per run. ``better`` is 1 when higher is better, -1 when lower is, 0 when neither.
 
-    What is stored is multiplied by ``factor`` to be in ``unit``, and printed with ``digits`` decimals.
+    What is stored is multiplied by ``factor`` to be in ``unit``, and printed with ``digits`` decimals. An ``exact`` value
+    follows from the settings, so that all seeds have the same.
     """
 
     name: str
@@ -28,6 +29,7 @@ class Value:
     factor: float = 1
     digits: int = 3
     better: int = 0
+    exact: bool = False
 
     @property
     def heading(self) -> str:
@@ -67,8 +69,8 @@ _FROM_METRICS = {
         Value("non_finite_updates", f"Non-finite updates, {_LAST}", "clients", digits=1),
         Value("distance", f"Distance to the true parameters, best matching of clusters, {_LAST}", better=-1),
         Value("cluster_recovery", f"Honest clients in the right cluster, {_LAST}", "%", 100, 1, better=1),
-        Value("bits_per_client", "Bits that a client sends in a round", "Mbit", 1e-6, better=-1),
-        Value("bits_total", "Bits that all clients have sent in all rounds", "Mbit", 1e-6, better=-1),
+        Value("bits_per_client", "Bits that a client sends in a round", "Mbit", 1e-6, better=-1, exact=True),
+        Value("bits_total", "Bits that all clients have sent in all rounds", "Mbit", 1e-6, better=-1, exact=True),
         Value("attack_success_rate", f"Attack success rate, {_LAST}", "fraction", better=-1),
     )
 }
