@@ -21,10 +21,11 @@ from robustfl_bench.papers.claims import Claim, Key, blocks, expand
 
 _HERE = Path(__file__).parent
 _TABLE_KEYS = ("title", "published", "preset", "base", "row", "rows", "column", "columns", "blocks", "metric", "values",
-               "repeats", "formulas", "stand_in")  # fmt: skip
+               "repeats", "formulas", "stand_in", "means")  # fmt: skip
 _PART_KEYS = ("label", "run", "published")
 _COLUMN_KEYS = (*_PART_KEYS, "metric", "worst")
 _FIGURE_KEYS = ("title", "preset", "draw")
+_MEANS_KEYS = ("file", "where", "row", "column", "mean", "standard_error", "seeds")
 _CLAIM_KEYS = ("claim", "place", "table", "holds")
 _OPERATORS: dict[type, Callable[[float, float], float]] = {
     ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.truediv,
@@ -95,6 +96,25 @@ class PaperCell:
 
 
 @dataclass(frozen=True)
+class Means:
+    """Where measured numbers of a table are kept without their runs: a CSV file in ``results/``, with a line for each
+    cell of a table that has no blocks.
+
+    All fields but ``file`` and ``where`` are names of its columns: those with the labels of rows and columns, the mean,
+    its standard error and the number of seeds. ``where`` holds the values that the lines of this table have in other
+    columns.
+    """
+
+    file: str
+    where: Mapping[str, str]
+    row: str
+    column: str
+    mean: str
+    standard_error: str
+    seeds: str
+
+
+@dataclass(frozen=True)
 class PaperTable:
     """A table: every block x row x column for which the paper prints a number, or all of them without a CSV of numbers.
 
@@ -102,7 +122,8 @@ class PaperTable:
     compared with a printed metric: ``{"accuracy": "best_accuracy"}``; a metric without an entry is compared with the
     value of its own name. ``preset`` is the sweep that makes all runs, empty where there is none. ``seeds`` is how
     often the paper repeated its runs, 0 where it does not say, and ``repeats`` says so in words. A ``stand_in`` is
-    measured on other data than the paper's, so that only the order of its rows can be compared.
+    measured on other data than the paper's, so that only the order of its rows can be compared. ``means`` are what is
+    kept of runs that are not.
     """
 
     name: str
@@ -117,6 +138,7 @@ class PaperTable:
     seeds: int = 0
     repeats: str = ""
     stand_in: bool = False
+    means: Means | None = None
 
     @property
     def paper(self) -> str:
@@ -236,9 +258,7 @@ def read(path: Path) -> Paper:
     return Paper(content.get("title", path.stem), made, drawn, claims)
 
 
-def _claims(
-    name: str, entry: Any, paper: str, made: Mapping[str, PaperTable], where: str
-) -> Iterator[Claim]:
+def _claims(name: str, entry: Any, paper: str, made: Mapping[str, PaperTable], where: str) -> Iterator[Claim]:
     """The claim about each of its tables, and each block of them."""
     _check(entry, _CLAIM_KEYS, where)
     if absent := [key for key in _CLAIM_KEYS if key not in entry]:
@@ -280,7 +300,15 @@ def _table(
         seeds=repeats if isinstance(repeats := entry.get("repeats", ""), int) else 0,
         repeats={1: "one run"}.get(repeats, f"mean (sd) over {repeats} seeds") if isinstance(repeats, int) else repeats,
         stand_in=entry.get("stand_in", False),
+        means=_means(entry["means"], where) if "means" in entry else None,
     )
+
+
+def _means(entry: Any, where: str) -> Means:
+    _check(entry, _MEANS_KEYS, f"{where}: means")
+    if absent := [key for key in _MEANS_KEYS if key not in entry]:
+        raise ConfigError(f"{where}: means needs {absent[0]}")
+    return Means(**{**entry, "where": {name: str(value) for name, value in entry["where"].items()}})
 
 
 def _pattern(given: Any, key: str) -> dict[str, Any]:

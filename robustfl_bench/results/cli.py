@@ -262,8 +262,9 @@ def _described(name: str) -> papers.PaperTable:
 
 
 def _agreement(arguments: argparse.Namespace) -> None:
-    runs = _load_any(arguments)
-    print(sheets.FORMATS[arguments.format](scorecard.made(runs, arguments.paper)), end="")
+    kept = arguments.results_dir is None and not arguments.archives
+    made = scorecard.made(_load_any(arguments), arguments.paper, shipped=kept)
+    print(sheets.FORMATS[arguments.format](made), end="")
 
 
 def _tune(arguments: argparse.Namespace) -> None:

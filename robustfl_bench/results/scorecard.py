@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 
 from robustfl_bench.papers.claims import Side
 from robustfl_bench.papers.tables import Paper, papers, read
-from robustfl_bench.results import agreement, verdicts
+from robustfl_bench.results import agreement, archive, verdicts
 from robustfl_bench.results.matching import Index
 from robustfl_bench.results.paper import compare
 from robustfl_bench.results.sheets import Printed, Sheet
-from robustfl_bench.results.table import Table
+from robustfl_bench.results.table import Cell, Table
 from robustfl_bench.results.verdicts import FAILS, FEW, HOLDS, UNTESTED, Finding, Verdict
 from robustfl_bench.results.where import check_name
 
@@ -28,8 +28,8 @@ _TABLES = (
     "stand-in: measured on other data than published, so that only the order of the methods is compared",
 )
 _VERDICTS = (
-    f"{HOLDS}: each comparison is true by its paired 95% interval over seeds; {FAILS}: one is false by its interval, "
-    "which is widened for the number of comparisons (Bonferroni)",
+    f"{HOLDS}: each comparison is true by its 95% interval, paired over seeds (Welch's, where only means are kept); "
+    f"{FAILS}: one is false by its interval, widened for the number of comparisons (Bonferroni)",
     f"{FEW}: the intervals, which need two seeds, say neither; {UNTESTED}: cells that it compares have no number",
     "measured and published: how many comparisons are true of the means, of all that have numbers",
 )
@@ -45,22 +45,29 @@ class Score:
     verdicts: Sequence[Verdict]
 
 
-def made(runs: pd.DataFrame, paper: str | None = None) -> list[Sheet]:
+def made(runs: pd.DataFrame, paper: str | None = None, shipped: bool = True) -> list[Sheet]:
     """The page of a paper, by its name or that of a YAML file, measured by ``runs`` (``records.load``); with None the
-    overview. Raises ConfigError for an unknown paper and for runs that would be mixed although they differ.
+    overview. Where there are no runs, the means that come with the package count, unless ``shipped`` is false.
+
+    Raises ConfigError for an unknown paper and for runs that would be mixed although they differ.
     """
     index = Index(runs)
     if paper is None:
-        return [overview([score(name, one, runs, index) for name, one in papers().items()])]
+        return [overview([_score(name, one, runs, index, shipped) for name, one in papers().items()])]
     if paper.endswith((".yaml", ".yml")):
-        return page(score(Path(paper).stem, read(Path(paper)), runs, index))
+        return page(_score(Path(paper).stem, read(Path(paper)), runs, index, shipped))
     check_name(paper, papers(), "paper")
-    return page(score(paper, papers()[paper], runs, index))
+    return page(_score(paper, papers()[paper], runs, index, shipped))
 
 
-def score(name: str, paper: Paper, runs: pd.DataFrame, index: Index) -> Score:
-    """The paper measured by the ``runs``, whose ``index`` is given too."""
-    tables = {full: compare(table, runs, index=index) for full, table in paper.tables.items()}
+def _score(name: str, paper: Paper, runs: pd.DataFrame, index: Index, shipped: bool) -> Score:
+    tables = {}
+    for full, table in paper.tables.items():
+        tables[full] = compare(table, runs, index=index)
+        cells = tables[full].cells
+        for (row, column), found in archive.means(table.means).items() if table.means and shipped else ():
+            if (key := ("", row, column)) in cells and not cells[key].seeds:
+                cells[key] = Cell(*found)
     return Score(name, paper.title, tables, [verdicts.judge(claim, tables[claim.table]) for claim in paper.claims])
 
 
@@ -91,7 +98,7 @@ def overview(scores: Sequence[Score]) -> Sheet:
     """A line for each paper."""
     rows = []
     for found in scores:
-        printed = [table for table in found.tables.values() if not table.stand_in]
+        printed = [table for table in found.tables.values() if table.compared and not table.stand_in]
         judged = [cell for table in printed for cell in table.judged.values()]
         words = Counter(verdict.word for verdict in found.verdicts)
         leaning = sum(verdict.word == FEW and verdict.as_claimed for verdict in found.verdicts)
@@ -111,6 +118,9 @@ def overview(scores: Sequence[Score]) -> Sheet:
 def _counts(table: Table) -> list[str]:
     """Cells, measured, inside, seeds."""
     judged = table.judged
+    if not table.compared:
+        counts = [cell.seeds for cell in table.cells.values() if cell.seeds]
+        return [str(len(table.cells)), str(len(counts)), "not printed", agreement.span(counts) if counts else "-"]
     inside = "stand-in" if table.stand_in else str(sum(bool(cell.inside) for cell in judged.values()))
     counts = [cell.seeds for cell in judged.values() if not cell.worst]
     theirs = max((cell.against.seeds for cell in judged.values() if cell.against), default=0)

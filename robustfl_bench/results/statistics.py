@@ -55,7 +55,9 @@ def paired(first: Mapping[str, float], second: Mapping[str, float]) -> Interval 
     return interval([first[seed] - second[seed] for seed in first if seed in second])
 
 
-def two_samples(first: tuple[float, float, int], second: tuple[float, float, int]) -> Interval | None:
+def two_samples(
+    first: tuple[float, float, int], second: tuple[float, float, int], level: float = LEVEL
+) -> Interval | None:
     """Welch's interval of the difference of two means, each given as mean, sample sd and number of values.
 
     None unless both have at least two values.
@@ -66,7 +68,7 @@ def two_samples(first: tuple[float, float, int], second: tuple[float, float, int
     own, others = sd**2 / n, other_sd**2 / m
     error = math.sqrt(own + others)
     freedom = error**4 / (own**2 / (n - 1) + others**2 / (m - 1)) if error else n + m - 2
-    return _around(mean - other, error, freedom, min(n, m))
+    return _around(mean - other, error, freedom, min(n, m), level)
 
 
 def indistinguishable(numbers: Mapping[str, Mapping[str, float]], better: int) -> set[str]:
@@ -108,7 +110,7 @@ def ranks(numbers: Mapping[str, Sequence[float]], better: int) -> Ranks:
     return Ranks(mean, conditions, critical, p)
 
 
-def _around(mean: float, error: float, freedom: float, n: int, level: float = LEVEL) -> Interval:
+def _around(mean: float, error: float, freedom: float, n: int, level: float) -> Interval:
     half = _quantile(freedom, level) * error
     return Interval(mean, mean - half, mean + half, n)
 
