@@ -1,7 +1,7 @@
 """Claims of papers as formulas over the cells of their tables: which cells a formula compares, not what they hold.
 
-A formula is ``cells relation cells``, with ``<``, ``<=``, ``>`` or ``>=``; ``cells`` is ``row / column``, or ``block / row
-/ column``, or a number. The README here explains what may stand for a row and a column.
+A formula is ``cells relation cells``, with ``<``, ``<=``, ``>`` or ``>=``; ``cells`` is ``row / column``, ``block / row
+/ column`` or a number. The README here explains what may stand for a row and a column.
 """
 
 import re
@@ -22,8 +22,10 @@ _EVERY, _OTHERS, _SAME, _BUT, _BETWEEN = "*", "others", "same", " but ", " / "
 
 @dataclass(frozen=True)
 class Side:
-    """One side of a comparison: a ``number``, or a cell; with an ``extreme``, the cell with the largest (``max``) or the
-    least (``min``) number of several."""
+    """One side of a comparison: a ``number``, or a cell, or the extreme of several cells.
+
+    ``extreme`` is ``max`` for the cell with the largest number and ``min`` for the one with the least.
+    """
 
     keys: tuple[Key, ...] = ()
     extreme: str = ""
@@ -44,7 +46,8 @@ class Comparison:
 class Claim:
     """A claim about one table, or one block of it: it says that all of its ``comparisons`` are true.
 
-    ``words`` are the claim in our own, ``place`` is where the paper makes it, ``formulas`` are the comparisons as written.
+    ``words`` are the claim in our own, ``place`` is where the paper makes it, ``formulas`` are the comparisons as they
+    are written.
     """
 
     name: str

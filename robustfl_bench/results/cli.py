@@ -18,7 +18,7 @@ from robustfl_bench.results.export import tidy
 from robustfl_bench.results.inventory import inventory
 from robustfl_bench.results.layout import FORMATS, Look, render
 from robustfl_bench.results.origins import other_code
-from robustfl_bench.results.paper import compare
+from robustfl_bench.results.paper import compare, showing
 from robustfl_bench.results.pivot import pivot
 from robustfl_bench.results.records import STATES, NoRuns
 from robustfl_bench.results.tune import tuned
@@ -85,7 +85,8 @@ def _parser() -> argparse.ArgumentParser:
     table.add_argument("--columns", metavar="KEY", help="of a sweep: setting across the top (attack), or KEY,KEY")
     table.add_argument(
         "--value", action="append", metavar="NAME",
-        help=f"of a sweep: what to show, repeatable (final_accuracy): {', '.join(KNOWN)}, or any column of metrics.csv",
+        help=f"of a sweep: what to show, repeatable (final_accuracy): {', '.join(KNOWN)}, or any column of metrics.csv; "
+        "of a paper's table: last_accuracy or last_error, means of the last 10 evaluated rounds, in place of one round",
     )  # fmt: skip
     table.add_argument("--format", choices=FORMATS, default="text")
     table.add_argument("--layout", choices=("full", "compact"), default="full", help="compact: one line for each row")
@@ -237,8 +238,10 @@ def _print(made: Sequence[Table], arguments: argparse.Namespace) -> None:
 
 def _paper_table(arguments: argparse.Namespace) -> None:
     table = _described(arguments.name)
-    if arguments.rows or arguments.columns or arguments.value:
-        raise ConfigError(f"{arguments.name} has its rows, columns and values; leave out --rows, --columns, --value")
+    if arguments.rows or arguments.columns:
+        raise ConfigError(f"{arguments.name} has its rows and columns; leave out --rows and --columns")
+    for name in arguments.value or ():
+        table = showing(table, name)
     runs, folder = _load_any(arguments), arguments.results_dir or _RESULTS
     made = compare(table, runs, arguments.where, arguments.overrides, results_dir=folder)
     if arguments.no_published:

@@ -1,4 +1,4 @@
-"""How well papers are reproduced, as sheets: a page for each paper, with the verdicts on its claims, and an overview."""
+"""How well papers are reproduced, as sheets: a page for each, with the verdicts on its claims, and an overview."""
 
 from __future__ import annotations
 
@@ -146,7 +146,7 @@ def _gaps(found: Score) -> Iterator[list[Printed]]:
     for name, table in found.tables.items():
         for key, cell in [] if table.stand_in else agreement.gaps(table)[:_LARGEST]:
             digits = table.column(key[2]).value.digits
-            assert cell.against is not None and cell.difference is not None  # noqa: S101 - it is judged
+            assert cell.against is not None and cell.difference is not None
             told = f"{agreement.signed(cell.difference, digits)} {'in' if cell.inside else 'OUT'}"
             yield _words(_short(name), " / ".join(filter(None, key)), cell.text(digits), cell.against.printed, told)
 

@@ -32,7 +32,7 @@ class Number:
 class Finding:
     """A comparison with its numbers: ``margin`` is by how much it is true, negative where it is false.
 
-    ``interval`` is that of the margin: paired over shared seeds, Welch's where only means and sd are known, and None with
+    ``interval`` is that of the margin: paired over shared seeds, Welch's where only means and sd are known, None with
     fewer than two seeds.
     """
 
