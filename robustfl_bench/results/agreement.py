@@ -48,8 +48,10 @@ def correlations(table: Table) -> list[Correlation]:
 
 
 def gaps(table: Table) -> list[tuple[Key, Cell]]:
-    """The cells that differ from their published number, largest difference first, all counted in percentage points."""
-    unlike = [(key, cell) for key, cell in table.judged.items() if cell.difference]
+    """The cells that differ from their published number in the decimals that are printed, largest difference first, all
+    counted in percentage points."""
+    unlike = [(key, cell) for key, cell in table.judged.items()
+              if round(cell.difference or 0, table.column(key[2]).value.digits)]  # fmt: skip
     return sorted(unlike, key=lambda item: -abs(item[1].difference or 0) / points(table.column(item[0][2]).value))
 
 

@@ -114,6 +114,11 @@ def shipped() -> tuple[Path, ...]:
     return tuple(path for path in sorted(_SHIPPED.glob("*/*.csv")) if _is_archive(path))
 
 
+def read_shipped() -> pd.DataFrame:
+    """The runs of all these files."""
+    return join([read(str(path)) for path in shipped()])
+
+
 def means(kept: Means) -> dict[tuple[str, str], tuple[float, float, int]]:
     """Mean, sd and number of seeds by row and column, from a file that comes with the package."""
     with open(_SHIPPED / kept.file, encoding="utf-8", newline="") as file:

@@ -85,8 +85,8 @@ def _parser() -> argparse.ArgumentParser:
     table.add_argument("--columns", metavar="KEY", help="of a sweep: setting across the top (attack), or KEY,KEY")
     table.add_argument(
         "--value", action="append", metavar="NAME",
-        help=f"of a sweep: what to show, repeatable (final_accuracy): {', '.join(KNOWN)}, or any column of metrics.csv; "
-        "of a paper's table: last_accuracy or last_error, means of the last 10 evaluated rounds, in place of one round",
+        help=f"of a sweep: what to show, repeatable (final_accuracy): {', '.join(KNOWN)}, any column of metrics.csv; "
+        "of a paper's table: last_accuracy or last_error, the mean of ten rounds in place of the number of one",
     )  # fmt: skip
     table.add_argument("--format", choices=FORMATS, default="text")
     table.add_argument("--layout", choices=("full", "compact"), default="full", help="compact: one line for each row")
@@ -166,13 +166,12 @@ def _load_any(arguments: argparse.Namespace) -> pd.DataFrame:
     """
     if arguments.results_dir is not None or arguments.archives:
         return _load(arguments)
-    kept = [archive.read(str(path)) for path in archive.shipped()]
     try:
         runs = records.load(_RESULTS)
     except NoRuns:
         runs = records.nothing()
     ended = runs["state"].isin(archive.KEPT)
-    return archive.join([runs[ended], *kept, runs[~ended]])
+    return archive.join([runs[ended], archive.read_shipped(), runs[~ended]])
 
 
 def _status(arguments: argparse.Namespace) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from robustfl_bench.papers.claims import Side
-from robustfl_bench.papers.tables import Paper, papers, read
+from robustfl_bench.papers.tables import Paper, PaperTable, papers, read
 from robustfl_bench.results import agreement, archive, verdicts
 from robustfl_bench.results.matching import Index
 from robustfl_bench.results.paper import compare
@@ -47,28 +47,37 @@ class Score:
 
 def made(runs: pd.DataFrame, paper: str | None = None, shipped: bool = True) -> list[Sheet]:
     """The page of a paper, by its name or that of a YAML file, measured by ``runs`` (``records.load``); with None the
-    overview. Where there are no runs, the means that come with the package count, unless ``shipped`` is false.
+    overview.
 
     Raises ConfigError for an unknown paper and for runs that would be mixed although they differ.
     """
-    index = Index(runs)
     if paper is None:
-        return [overview([_score(name, one, runs, index, shipped) for name, one in papers().items()])]
+        return [overview(scored(papers(), runs, shipped))]
     if paper.endswith((".yaml", ".yml")):
-        return page(_score(Path(paper).stem, read(Path(paper)), runs, index, shipped))
-    check_name(paper, papers(), "paper")
-    return page(_score(paper, papers()[paper], runs, index, shipped))
+        known = {Path(paper).stem: read(Path(paper))}
+    else:
+        check_name(paper, papers(), "paper")
+        known = {paper: papers()[paper]}
+    return page(scored(known, runs, shipped)[0])
 
 
-def _score(name: str, paper: Paper, runs: pd.DataFrame, index: Index, shipped: bool) -> Score:
-    tables = {}
-    for full, table in paper.tables.items():
-        tables[full] = compare(table, runs, index=index)
-        cells = tables[full].cells
-        for (row, column), found in archive.means(table.means).items() if table.means and shipped else ():
-            if (key := ("", row, column)) in cells and not cells[key].seeds:
-                cells[key] = Cell(*found)
-    return Score(name, paper.title, tables, [verdicts.judge(claim, tables[claim.table]) for claim in paper.claims])
+def scored(known: Mapping[str, Paper], runs: pd.DataFrame, shipped: bool = True) -> list[Score]:
+    """Papers measured by ``runs``, and where there are none by the means that come with the package, if ``shipped``."""
+    index = Index(runs)
+    scores = []
+    for name, paper in known.items():
+        tables = {full: compare(table, runs, index=index) for full, table in paper.tables.items()}
+        for full, table in paper.tables.items() if shipped else ():
+            _add_means(tables[full], table)
+        judged = [verdicts.judge(claim, tables[claim.table]) for claim in paper.claims]
+        scores.append(Score(name, paper.title, tables, judged))
+    return scores
+
+
+def _add_means(table: Table, described: PaperTable) -> None:
+    for (row, column), numbers in archive.means(described.means).items() if described.means else ():
+        if (key := ("", row, column)) in table.cells and not table.cells[key].seeds:
+            table.cells[key] = Cell(*numbers)
 
 
 def page(found: Score) -> list[Sheet]:
@@ -124,7 +133,7 @@ def _counts(table: Table) -> list[str]:
     inside = "stand-in" if table.stand_in else str(sum(bool(cell.inside) for cell in judged.values()))
     counts = [cell.seeds for cell in judged.values() if not cell.worst]
     theirs = max((cell.against.seeds for cell in judged.values() if cell.against), default=0)
-    seeds = f"{agreement.span(counts)} of {theirs or '?'}" if counts else "-"
+    seeds = agreement.span(counts) + f" of {theirs}" * bool(theirs) if counts else "-"
     return [str(len(table.cells)), str(len(judged)), inside if judged else "-", seeds]
 
 
