@@ -235,10 +235,16 @@ def test_a_claim_needs_its_keys_and_a_table(tmp_path: Path) -> None:
         ("    {claim: c, place: p, table: two, holds: boba / ipm > 1}", "no table 'two'; there are mine/one"),
         ("    {claim: c, place: p, table: one, holds: boba / lie > 1}", "no 'lie'"),
         ("    {claim: c, place: p, table: one, holds: boba / ipm > 1, extra: 1}", "has no key 'extra'"),
+        ("    {claim: c, place: p, table: one, holds: 5}", "table and holds are words"),
+        ("    {claim: c, place: p, table: 7, holds: boba / ipm > 1}", "table and holds are words"),
+        ("    5", "must hold `key: value` lines"),
     ]:
         mine.write_text(head + body)
         with pytest.raises(ConfigError, match=message):
             papers.read(mine)
+    mine.write_text("claims: 3")
+    with pytest.raises(ConfigError, match="claims must hold"):
+        papers.read(mine)
     mine.write_text(head + "    {claim: c, place: p, table: one, holds: boba / ipm > krum / ipm}")
     assert [one.table for one in papers.read(mine).claims] == ["mine/one"]
 
@@ -283,6 +289,16 @@ def test_a_page_says_what_is_measured_and_what_is_claimed() -> None:
         assert "least_worst_error" in form([claims]).replace("\\", "")
     alone = scorecard.made(runs, "brifca", shipped=False)
     assert {row[2].text for row in alone[1].rows} == {UNTESTED}
+
+
+def test_means_that_cannot_be_read_are_one_line(tmp_path: Path) -> None:
+    means = "{file: %s, where: {k: 5}, row: method, column: d, mean: distance, standard_error: distance_se, seeds: %s}"
+    for file, column, message in (("no.csv", "trials", "cannot read means from no.csv"),
+                                  ("brifca/figure1.csv", "trails", "cannot read means .* 'trails'")):  # fmt: skip
+        described = f"tables:\n  one: {{base: +setting=boba/mnist, rows: [krum], columns: [ipm], means: {means}}}"
+        (tmp_path / "mine.yaml").write_text(described % (file, column))
+        with pytest.raises(ConfigError, match=message):
+            scorecard.made(archive.read_shipped(), str(tmp_path / "mine.yaml"))
 
 
 @pytest.mark.parametrize(("words", "message"), [

@@ -241,21 +241,28 @@ def read(path: Path) -> Paper:
     shared, numbers = content.get("every_table") or {}, path.with_suffix(".csv")
     printed = published(numbers) if numbers.is_file() else None
     made, drawn = {}, {}
-    for name, entry in (content.get("tables") or {}).items():
+    for name, entry in _section(content, "tables", path).items():
         where = f"{path}: table {name}"
         _check(entry, _TABLE_KEYS, where)
         preset = {"preset": f"{path.stem}/{name}"} if path.parent == _HERE else {}
         whole = {"title": name, **preset, **shared, **entry}
         title = ", ".join(filter(None, (content.get("title"), whole["title"])))
         made[f"{path.stem}/{name}"] = _table(f"{path.stem}/{name}", title, whole, printed, where)
-    for name, entry in (content.get("figures") or {}).items():
+    for name, entry in _section(content, "figures", path).items():
         _check(entry, _FIGURE_KEYS, f"{path}: figure {name}")
         full = f"{path.stem}/{name}"
         title = ", ".join(filter(None, (content.get("title"), entry.get("title", name))))
         drawn[full] = Figure(full, title, entry.get("preset", full), entry.get("draw", ""))
-    claims = tuple(claim for name, entry in (content.get("claims") or {}).items()
+    claims = tuple(claim for name, entry in _section(content, "claims", path).items()
                    for claim in _claims(name, entry, path.stem, made, f"{path}: claim {name}"))  # fmt: skip
     return Paper(content.get("title", path.stem), made, drawn, claims)
+
+
+def _section(content: Mapping[str, Any], name: str, path: Path) -> Mapping[str, Any]:
+    section = content.get(name) or {}
+    if not isinstance(section, Mapping):
+        raise ConfigError(f"{path}: {name} must hold `name: entry` lines, got {section!r}")
+    return section
 
 
 def _claims(name: str, entry: Any, paper: str, made: Mapping[str, PaperTable], where: str) -> Iterator[Claim]:
@@ -263,6 +270,8 @@ def _claims(name: str, entry: Any, paper: str, made: Mapping[str, PaperTable], w
     _check(entry, _CLAIM_KEYS, where)
     if absent := [key for key in _CLAIM_KEYS if key not in entry]:
         raise ConfigError(f"{where} needs {absent[0]}")
+    if not all(isinstance(word, str) for key in ("table", "holds") for word in _listed(entry[key])):
+        raise ConfigError(f"{where}: table and holds are words, or lists of them")
     formulas = _words(entry["holds"])
     for short in _words(entry["table"]):
         full = f"{paper}/{short}"
@@ -341,6 +350,10 @@ def _part(item: Any, pattern: Mapping[str, Any], known: Sequence[str], where: st
     return {"label": label, "overrides": _words(whole.get("run", ())), "published": published} | {
         name: whole[name] for name in ("metric", "worst") if name in whole
     }
+
+
+def _listed(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else [value]
 
 
 def _words(overrides: str | Sequence[str]) -> tuple[str, ...]:

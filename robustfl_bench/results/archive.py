@@ -120,14 +120,20 @@ def read_shipped() -> pd.DataFrame:
 
 
 def means(kept: Means) -> dict[tuple[str, str], tuple[float, float, int]]:
-    """Mean, sd and number of seeds by row and column, from a file that comes with the package."""
-    with open(_SHIPPED / kept.file, encoding="utf-8", newline="") as file:
-        lines = [line for line in csv.DictReader(file) if kept.where.items() <= line.items()]
+    """Mean, sd and number of seeds by row and column, from a file that comes with the package.
+
+    Raises ConfigError where there is no such file, or where it lacks a column.
+    """
     found = {}
-    for line in lines:
-        seeds = int(line[kept.seeds])
-        sd = float(line[kept.standard_error]) * math.sqrt(seeds)
-        found[line[kept.row], line[kept.column]] = (float(line[kept.mean]), sd, seeds)
+    try:
+        with open(_SHIPPED / kept.file, encoding="utf-8", newline="") as file:
+            lines = [line for line in csv.DictReader(file) if kept.where.items() <= line.items()]
+        for line in lines:
+            seeds = int(line[kept.seeds])
+            sd = float(line[kept.standard_error]) * math.sqrt(seeds)
+            found[line[kept.row], line[kept.column]] = (float(line[kept.mean]), sd, seeds)
+    except (OSError, ValueError, KeyError) as error:
+        raise ConfigError(f"cannot read means from {kept.file}: {' '.join(str(error).split())}") from error
     return found
 
 
