@@ -8,6 +8,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from robustfl_bench.config import options
+from robustfl_bench.console import reported
 from robustfl_bench.errors import ConfigError, near
 
 _TEMPLATES = Path(__file__).resolve().parent / "templates"
@@ -52,7 +53,12 @@ def test_{name}_runs(tmp_path: Path) -> None:
 '''
 
 
-def main(arguments: Sequence[str]) -> None:
+def main() -> int:
+    """Console entry point of ``robustfl-bench new``; returns its exit code."""
+    return reported(start, sys.argv[1:])
+
+
+def start(arguments: Sequence[str]) -> None:
     """Write NAME.py and test_NAME.py into the current folder, and print what to do next. Raises ConfigError."""
     if len(arguments) != 2:
         raise ConfigError(f"write robustfl-bench new GROUP NAME, with GROUP one of {', '.join(_KINDS)}")

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import argparse
 import math
-import os
-import sys
 import warnings
 from collections.abc import Hashable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
+from robustfl_bench.console import Parser, reported, say
 from robustfl_bench.errors import ConfigError
 from robustfl_bench.papers import tables as papers
 from robustfl_bench.results import archive, diff, plots, records, sheets
@@ -34,36 +33,21 @@ if TYPE_CHECKING:
 _RESULTS = "results"
 
 
-class _Parser(argparse.ArgumentParser):
-    def error(self, message: str) -> NoReturn:
-        """One line and exit code 2, as for every bad argument."""
-        self.exit(2, f"{self.prog}: {message}\n")
-
-
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one sub-command; 0, or 2 for bad arguments, 3 when there are no runs, each with one line on stderr."""
     arguments = _parser().parse_args(argv)
-    try:
-        with warnings.catch_warnings(record=True) as caught:
-            arguments.run(arguments)
-        sys.stdout.flush()
+    with warnings.catch_warnings(record=True) as caught:
+        code = reported(arguments.run, arguments, prefix="robustfl-results")
+    if not code:
         for warning in caught:
-            print(f"robustfl-results: {warning.message}", file=sys.stderr)
-    except ConfigError as error:
-        print(f"robustfl-results: {error}", file=sys.stderr)
-        return 2
-    except NoRuns as error:
-        print(f"robustfl-results: {error}", file=sys.stderr)
-        return 3
-    except BrokenPipeError:  # the reader, such as `head`, has seen enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    return 0
+            say(f"robustfl-results: {warning.message}")
+    return code
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = _Parser(prog="robustfl-results", description="Tables and figures from the run folders of robustfl-bench.")
+    parser = Parser(prog="robustfl-results", description="Tables and figures from the run folders of robustfl-bench.")
     commands = parser.add_subparsers(
-        required=True, metavar="status|list|table|tune|plot|diff|export", parser_class=_Parser
+        required=True, metavar="status|list|table|tune|plot|diff|export", parser_class=Parser
     )
 
     status = commands.add_parser("status", help="how many runs are in which state, and what went wrong")

@@ -15,6 +15,7 @@ from multiprocessing.process import BaseProcess
 from typing import NoReturn
 
 from robustfl_bench import cli
+from robustfl_bench.console import say
 from robustfl_bench.errors import ConfigError
 from robustfl_bench.experiment.execute import execute, take_part
 from robustfl_bench.experiment.plan import plan
@@ -92,7 +93,7 @@ def launch(timeout: float, interval: int, overrides: list[str]) -> int:
         ]
         for rank, process in enumerate(processes):
             process.start()
-            cli.say(f"client {rank}: process {process.pid}")
+            say(f"client {rank}: process {process.pid}")
         before = signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
         try:
             return _wait(processes)
@@ -102,7 +103,7 @@ def launch(timeout: float, interval: int, overrides: list[str]) -> int:
             for process in processes:
                 process.join(GRACE)
                 process.kill()
-            cli.say(f"interrupted; {GO_ON}")
+            say(f"interrupted; {GO_ON}")
             return 130 if isinstance(stop, KeyboardInterrupt) else 143
         finally:
             signal.signal(signal.SIGTERM, before)
@@ -132,8 +133,8 @@ def _wait(processes: Sequence[BaseProcess]) -> int:
                 process.join()
     for rank, process in enumerate(processes):
         if process in killed:
-            cli.say(f"error: client {rank} neither answered nor ended, and was killed; {GO_ON}")
+            say(f"error: client {rank} neither answered nor ended, and was killed; {GO_ON}")
         elif (code := process.exitcode or 0) < 0:
-            cli.say(f"error: client {rank} was ended by signal {-code}; {GO_ON}")
+            say(f"error: client {rank} was ended by signal {-code}; {GO_ON}")
     codes = [process.exitcode or 0 for process in processes]
     return next((code for code in codes if code > 0), 1 if any(codes) else 0)
