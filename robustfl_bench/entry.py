@@ -7,7 +7,6 @@ from importlib import import_module
 from typing import NoReturn
 
 from robustfl_bench import __version__
-from robustfl_bench.console import say
 
 INTERRUPTED = 130  # exit code after Ctrl-C
 
@@ -61,7 +60,7 @@ def _start(program: str, module: str) -> NoReturn:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = 1
     except KeyboardInterrupt:
-        say("interrupted")
+        print("interrupted", file=sys.stderr)
         code = INTERRUPTED
     sys.exit(code)
 
