@@ -1,8 +1,9 @@
 """What the four commands share at the terminal: lines for the user, arguments, exit codes; imports nothing heavy."""
 
 import argparse
+import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import NoReturn
 
 from robustfl_bench.errors import ConfigError, DataError
@@ -30,6 +31,19 @@ def reported(command: Callable[..., int | None], *arguments: object, prefix: str
     except (ConfigError, DataError) as error:
         say(f"{prefix}: {' '.join(str(error).split())}")
         return exit_code(error)
+
+
+def completed(action: argparse.Action, candidates: Callable[..., Iterable[str]]) -> None:
+    """Let tab complete an argument with those candidates that begin as it does."""
+    action.completer = candidates  # type: ignore[attr-defined]
+
+
+def answer_tab(parser: argparse.ArgumentParser) -> None:
+    """When tab was pressed on the command of this parser, print what can stand there and exit."""
+    if "_ARGCOMPLETE" in os.environ:
+        import argcomplete
+
+        argcomplete.autocomplete(parser, always_complete_options=False)
 
 
 class Parser(argparse.ArgumentParser):

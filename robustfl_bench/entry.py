@@ -11,8 +11,17 @@ from robustfl_bench import __version__
 INTERRUPTED = 130  # exit code after Ctrl-C
 
 
+PROGRAMS = {
+    "robustfl-bench": "robustfl_bench.cli",
+    "robustfl-results": "robustfl_bench.results.cli",
+    "robustfl-data": "robustfl_bench.datasets.cli",
+    "robustfl-ring": "robustfl_bench.ring.cli",
+}
+"""The modules of the commands; each has a ``main``."""
+
 VERBS = {
     "--list": "robustfl_bench.catalogue.listing",
+    "completion": "robustfl_bench.completion",
     "new": "robustfl_bench.starter",
     "resilience": "robustfl_bench.resilience.cli",
 }
@@ -25,33 +34,37 @@ def bench() -> NoReturn:
     verb = "--list" if "--list" in words else "".join(words[:1])
     if verb in VERBS:
         sys.argv.remove(verb)
-    _start("robustfl-bench", VERBS.get(verb, "robustfl_bench.cli"))
+    asked_by_tab = "_ARGCOMPLETE" in os.environ  # then the words are in the environment as well
+    _start("robustfl-bench", VERBS.get("completion" if asked_by_tab else verb))
 
 
 def results() -> NoReturn:
     """``robustfl-results``."""
-    _start("robustfl-results", "robustfl_bench.results.cli")
+    _start("robustfl-results")
 
 
 def data() -> NoReturn:
     """``robustfl-data``."""
-    _start("robustfl-data", "robustfl_bench.datasets.cli")
+    _start("robustfl-data")
 
 
 def ring() -> NoReturn:
     """``robustfl-ring``."""
-    _start("robustfl-ring", "robustfl_bench.ring.cli")
+    _start("robustfl-ring")
 
 
-def _start(program: str, module: str) -> NoReturn:
-    """Import a module and exit with what its ``main`` returns; ``--version`` alone needs no import."""
+def _start(program: str, module: str | None = None) -> NoReturn:
+    """Import a module, by default that of the program, and exit with what its ``main`` returns.
+
+    ``--version`` alone needs no import.
+    """
     if sys.argv[1:] == ["--version"]:
         print(program, __version__)
         sys.exit()
     before = signal.getsignal(signal.SIGINT)
     if before is signal.default_int_handler:  # not where a shell made a background job deaf to it
         signal.signal(signal.SIGINT, _leave)
-    main = import_module(module).main
+    main = import_module(module or PROGRAMS[program]).main
     signal.signal(signal.SIGINT, before)
     try:
         code = main()

@@ -9,8 +9,9 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from robustfl_bench.config.completion import overrides
 from robustfl_bench.config.options import HERE
-from robustfl_bench.console import Parser, reported, say
+from robustfl_bench.console import Parser, answer_tab, completed, reported, say
 from robustfl_bench.datasets import find_folder, leaf, load, registry
 from robustfl_bench.datasets.download import fetch
 from robustfl_bench.datasets.files import UNKNOWN, Checked, Source, check, find, read
@@ -180,12 +181,16 @@ def _parser() -> Parser:
     ):
         sub = commands.add_parser(command, help=purpose, description=purpose)
         if command != "list":
-            sub.add_argument("names", nargs="+", metavar="NAME", help=", ".join(registry.names()))
+            names = sub.add_argument("names", nargs="+", metavar="NAME", help=", ".join(registry.names()))
+            completed(names, lambda **_: registry.names())
         sub.add_argument("--data-dir", help="the data folder; else ROBUSTFL_DATA, else the user's cache folder")
         sub.add_argument("--config-dir", type=Path, help="a folder with dataset/NAME.yaml of your own data sets")
     purpose = "which client holds what in a run of robustfl-bench, and how skewed that is"
     sub = commands.add_parser("partition", help=purpose, description=purpose)
-    sub.add_argument("overrides", nargs="*", metavar="KEY=VALUE", help="as for robustfl-bench: partition=fang seed=1")
+    asked = sub.add_argument(
+        "overrides", nargs="*", metavar="KEY=VALUE", help="as for robustfl-bench: partition=fang seed=1"
+    )
+    completed(asked, overrides)
     sub.add_argument("--output", metavar="FILE.csv", help="write it for partition=from_file partition.path=FILE.csv")
     sub.add_argument("--picture", metavar="FILE", help="draw it, as .png, .pdf or .svg")
     sub.add_argument("--config-dir", type=Path, help="a folder with options of your own, such as partition/NAME.yaml")
@@ -195,6 +200,7 @@ def _parser() -> Parser:
 def _parsed(argv: Sequence[str] | None) -> argparse.Namespace:
     """The arguments; overrides may stand on both sides of options."""
     parser = _parser()
+    answer_tab(parser)
     arguments, rest = parser.parse_known_args(argv)
     if rest and (arguments.command != "partition" or any(word.startswith("-") for word in rest)):
         parser.error(f"unrecognized arguments: {' '.join(rest)}")
