@@ -187,7 +187,7 @@ def explain(error: Exception) -> str:
     """One line: what was wrong, what was expected, what to do."""
     if isinstance(error, MissingConfigException) and error.options is not None and error.missing_cfg_file:
         group, _, name = error.missing_cfg_file.partition("/")
-        known = presets.names(group) if group in presets.PRESETS else error.options
+        known = options.names(group) if group in presets.PRESETS else error.options
         return f"unknown {group} {name!r}{near(name, known)}; there are: {', '.join(known)}"
     if not isinstance(error, _EXPECTED):
         line = " ".join(str(error).split())

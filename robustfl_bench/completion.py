@@ -43,7 +43,7 @@ def _words(prefix: str, parsed_args: Namespace, **rest: object) -> list[str]:
         case True, []:
             return [*options.defaults()[0], *presets.PRESETS]
         case True, [group]:
-            return presets.names(group) if group in presets.PRESETS else options.names(group)
+            return options.names(group)
         case False, ["new"]:
             return list(starter.KINDS)
         case False, []:

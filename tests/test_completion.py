@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from robustfl_bench.config import options, presets
+from robustfl_bench.config import options
 from robustfl_bench.entry import PROGRAMS
 from robustfl_bench.papers import tables
 
@@ -27,7 +27,7 @@ OFFERED = {
     "robustfl-bench -m aggregator=krum,bob": [
         f"krum,{name}" for name in options.names("aggregator") if name.startswith("bob")
     ],
-    "robustfl-bench -m +experiment=bo": [name for name in presets.names("experiment") if name.startswith("bo")],
+    "robustfl-bench -m +experiment=bo": [name for name in options.names("experiment") if name.startswith("bo")],
     "robustfl-bench +setting=boba/mn": ["boba/mnist"],
     "robustfl-bench +thr": ["+threat="],
     "robustfl-bench aggregator=krum aggregator.num_s": ["aggregator.num_selected="],

@@ -37,6 +37,4 @@ def _values(key: str, begun: str) -> Iterable[str]:
     if key in _FOLDERS:
         inside = Path(begun if begun.endswith("/") else f"{begun}*").parent
         return [f"{path}/" for path in inside.iterdir() if path.is_dir()] if inside.is_dir() else []
-    if key in presets.PRESETS:
-        return presets.names(key)
     return DEVICES if key == "device" else CHOICES.get(key) or options.names(key)
