@@ -14,8 +14,7 @@ from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
-import yaml
-
+from robustfl_bench.config import options
 from robustfl_bench.errors import ConfigError
 from robustfl_bench.papers.claims import Claim, Key, blocks, expand
 
@@ -231,12 +230,7 @@ def read(path: Path) -> Paper:
 
     Raises ConfigError for a file that cannot be read or that has an unknown key.
     """
-    try:
-        content = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise ConfigError(f"no file {path}; a table of your own is a YAML file, see robustfl_bench/papers") from None
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise ConfigError(f"cannot read {path}: {' '.join(str(error).split())}") from None
+    content = options.read(path, absent=f"no file {path}; a table of your own is YAML, see robustfl_bench/papers")
     _check(content, ("title", "every_table", "tables", "figures", "claims"), f"{path}")
     shared, numbers = content.get("every_table") or {}, path.with_suffix(".csv")
     printed = published(numbers) if numbers.is_file() else None

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import argparse
 import math
-import os
-import sys
 import warnings
 from collections.abc import Hashable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
+from robustfl_bench.config.completion import overrides
+from robustfl_bench.console import Parser, answer_tab, completed, reported, say
 from robustfl_bench.errors import ConfigError
 from robustfl_bench.papers import tables as papers
 from robustfl_bench.results import archive, diff, plots, records, scorecard, sheets
@@ -34,36 +34,23 @@ if TYPE_CHECKING:
 _RESULTS = "results"
 
 
-class _Parser(argparse.ArgumentParser):
-    def error(self, message: str) -> NoReturn:
-        """One line and exit code 2, as for every bad argument."""
-        self.exit(2, f"{self.prog}: {message}\n")
-
-
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one sub-command; 0, or 2 for bad arguments, 3 when there are no runs, each with one line on stderr."""
-    arguments = _parser().parse_args(argv)
-    try:
-        with warnings.catch_warnings(record=True) as caught:
-            arguments.run(arguments)
-        sys.stdout.flush()
+    parser = _parser()
+    answer_tab(parser)
+    arguments = parser.parse_args(argv)
+    with warnings.catch_warnings(record=True) as caught:
+        code = reported(arguments.run, arguments, prefix="robustfl-results")
+    if not code:
         for warning in caught:
-            print(f"robustfl-results: {warning.message}", file=sys.stderr)
-    except ConfigError as error:
-        print(f"robustfl-results: {error}", file=sys.stderr)
-        return 2
-    except NoRuns as error:
-        print(f"robustfl-results: {error}", file=sys.stderr)
-        return 3
-    except BrokenPipeError:  # the reader, such as `head`, has seen enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    return 0
+            say(f"robustfl-results: {warning.message}")
+    return code
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = _Parser(prog="robustfl-results", description="Tables and figures from the run folders of robustfl-bench.")
+    parser = Parser(prog="robustfl-results", description="Tables and figures from the run folders of robustfl-bench.")
     commands = parser.add_subparsers(
-        required=True, metavar="status|list|table|agreement|tune|plot|diff|export", parser_class=_Parser
+        required=True, metavar="status|list|table|agreement|tune|plot|diff|export", parser_class=Parser
     )
 
     status = commands.add_parser("status", help="how many runs are in which state, and what went wrong")
@@ -71,16 +58,19 @@ def _parser() -> argparse.ArgumentParser:
     status.set_defaults(run=_status)
 
     listing = commands.add_parser("list", help="the papers' tables and figures, and how much of each is there")
-    listing.add_argument("name", nargs="?", metavar="NAME", help="those that begin so, with commands: boba/fig")
+    name = listing.add_argument("name", nargs="?", metavar="NAME", help="those that begin so, with commands: boba/fig")
+    completed(name, lambda **_: [*papers.tables(), *papers.figures()])
     listing.set_defaults(run=_list)
 
     table = commands.add_parser("table", help="a paper's table beside its published numbers, or a pivot of any sweep")
-    table.add_argument(
+    name = table.add_argument(
         "name", nargs="?", metavar="PAPER/TABLE", help="such as boba/table2_mnist, see list; or your FILE.yaml[:TABLE]"
     )
-    table.add_argument(
+    completed(name, lambda **_: papers.tables())
+    changes = table.add_argument(
         "overrides", nargs="*", metavar="OVERRIDE", help="changes every cell of a paper's table, such as scale=quick"
     )
+    completed(changes, overrides)
     table.add_argument("--rows", metavar="KEY", help="of a sweep: setting down the side (aggregator), or KEY,KEY")
     table.add_argument("--columns", metavar="KEY", help="of a sweep: setting across the top (attack), or KEY,KEY")
     table.add_argument(
@@ -99,7 +89,8 @@ def _parser() -> argparse.ArgumentParser:
     table.set_defaults(run=_table)
 
     agreeing = commands.add_parser("agreement", help="how well papers are reproduced, and verdicts on their claims")
-    agreeing.add_argument("paper", nargs="?", metavar="PAPER", help="such as boba, or your FILE.yaml; all if left out")
+    paper = agreeing.add_argument("paper", nargs="?", metavar="PAPER", help="such as boba, or your FILE.yaml (all)")
+    completed(paper, lambda **_: papers.papers())
     agreeing.add_argument("--format", choices=sheets.FORMATS, default="text")
     agreeing.set_defaults(run=_agreement)
 
@@ -123,9 +114,10 @@ def _parser() -> argparse.ArgumentParser:
 
     differing = commands.add_parser("diff", help="what differs between two runs, or between a run and a command")
     differing.add_argument("first", metavar="RUN", help="a run folder")
-    differing.add_argument(
+    second = differing.add_argument(
         "second", metavar="RUN|OVERRIDE", nargs="+", help="another one, or overrides of robustfl-bench"
     )
+    completed(second, overrides)
     differing.add_argument("--format", choices=sheets.FORMATS, default="text")
     differing.set_defaults(run=_diff)
 
@@ -136,10 +128,11 @@ def _parser() -> argparse.ArgumentParser:
     export.set_defaults(run=_export)
 
     for command in (table, tune, plot, export):
-        command.add_argument(
+        condition = command.add_argument(
             "--where", action="append", default=[], metavar="KEY=VALUE",
             help="only these runs; repeatable; dataset=mnist, aggregator.num_selected=3, attack=none,ipm",
         )  # fmt: skip
+        completed(condition, overrides)
     for command in (listing, table, agreeing, tune, plot, export):
         command.add_argument(
             "--from", action="append", default=[], metavar="FILE.csv", dest="archives",
