@@ -13,12 +13,12 @@ from robustfl_bench.config.completion import overrides
 from robustfl_bench.console import Parser, answer_tab, completed, reported, say
 from robustfl_bench.errors import ConfigError
 from robustfl_bench.papers import tables as papers
-from robustfl_bench.results import archive, diff, plots, records, sheets
+from robustfl_bench.results import archive, diff, plots, records, scorecard, sheets
 from robustfl_bench.results.export import tidy
 from robustfl_bench.results.inventory import inventory
 from robustfl_bench.results.layout import FORMATS, Look, render
 from robustfl_bench.results.origins import other_code
-from robustfl_bench.results.paper import compare
+from robustfl_bench.results.paper import compare, showing
 from robustfl_bench.results.pivot import pivot
 from robustfl_bench.results.records import STATES, NoRuns
 from robustfl_bench.results.tune import tuned
@@ -50,7 +50,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = Parser(prog="robustfl-results", description="Tables and figures from the run folders of robustfl-bench.")
     commands = parser.add_subparsers(
-        required=True, metavar="status|list|table|tune|plot|diff|export", parser_class=Parser
+        required=True, metavar="status|list|table|agreement|tune|plot|diff|export", parser_class=Parser
     )
 
     status = commands.add_parser("status", help="how many runs are in which state, and what went wrong")
@@ -75,7 +75,8 @@ def _parser() -> argparse.ArgumentParser:
     table.add_argument("--columns", metavar="KEY", help="of a sweep: setting across the top (attack), or KEY,KEY")
     table.add_argument(
         "--value", action="append", metavar="NAME",
-        help=f"of a sweep: what to show, repeatable (final_accuracy): {', '.join(KNOWN)}, or any column of metrics.csv",
+        help=f"of a sweep: what to show, repeatable (final_accuracy): {', '.join(KNOWN)}, any column of metrics.csv; "
+        "of a paper's table: last_accuracy or last_error, the mean of ten rounds in place of the number of one",
     )  # fmt: skip
     table.add_argument("--format", choices=FORMATS, default="text")
     table.add_argument("--layout", choices=("full", "compact"), default="full", help="compact: one line for each row")
@@ -86,6 +87,12 @@ def _parser() -> argparse.ArgumentParser:
     table.add_argument("--label", default="", metavar="NAME", help="of the LaTeX table, such as tab:attacks")
     table.add_argument("--width", choices=sheets.WIDTHS, default="", help="the LaTeX table fits a column or a page")
     table.set_defaults(run=_table)
+
+    agreeing = commands.add_parser("agreement", help="how well papers are reproduced, and verdicts on their claims")
+    paper = agreeing.add_argument("paper", nargs="?", metavar="PAPER", help="such as boba, or your FILE.yaml (all)")
+    completed(paper, lambda **_: papers.papers())
+    agreeing.add_argument("--format", choices=sheets.FORMATS, default="text")
+    agreeing.set_defaults(run=_agreement)
 
     tune = commands.add_parser("tune", help="each method's value of a swept setting, chosen by validation")
     tune.add_argument("--over", required=True, metavar="KEY", help="the swept setting, such as lr")
@@ -126,12 +133,12 @@ def _parser() -> argparse.ArgumentParser:
             help="only these runs; repeatable; dataset=mnist, aggregator.num_selected=3, attack=none,ipm",
         )  # fmt: skip
         completed(condition, overrides)
-    for command in (listing, table, tune, plot, export):
+    for command in (listing, table, agreeing, tune, plot, export):
         command.add_argument(
             "--from", action="append", default=[], metavar="FILE.csv", dest="archives",
             help="runs kept by export --summary, repeatable; with --results-dir beside those of the folder, else alone",
         )  # fmt: skip
-    for command in (status, listing, table, tune, plot, export):
+    for command in (status, listing, table, agreeing, tune, plot, export):
         command.add_argument("--results-dir", metavar="DIR", help=f"holds runs/ ({_RESULTS})")
     return parser
 
@@ -152,13 +159,12 @@ def _load_any(arguments: argparse.Namespace) -> pd.DataFrame:
     """
     if arguments.results_dir is not None or arguments.archives:
         return _load(arguments)
-    kept = [archive.read(str(path)) for path in archive.shipped()]
     try:
         runs = records.load(_RESULTS)
     except NoRuns:
         runs = records.nothing()
     ended = runs["state"].isin(archive.KEPT)
-    return archive.join([runs[ended], *kept, runs[~ended]])
+    return archive.join([runs[ended], archive.read_shipped(), runs[~ended]])
 
 
 def _status(arguments: argparse.Namespace) -> None:
@@ -224,8 +230,10 @@ def _print(made: Sequence[Table], arguments: argparse.Namespace) -> None:
 
 def _paper_table(arguments: argparse.Namespace) -> None:
     table = _described(arguments.name)
-    if arguments.rows or arguments.columns or arguments.value:
-        raise ConfigError(f"{arguments.name} has its rows, columns and values; leave out --rows, --columns, --value")
+    if arguments.rows or arguments.columns:
+        raise ConfigError(f"{arguments.name} has its rows and columns; leave out --rows and --columns")
+    for name in arguments.value or ():
+        table = showing(table, name)
     runs, folder = _load_any(arguments), arguments.results_dir or _RESULTS
     made = compare(table, runs, arguments.where, arguments.overrides, results_dir=folder)
     if arguments.no_published:
@@ -246,6 +254,12 @@ def _described(name: str) -> papers.PaperTable:
     chosen = chosen or next(iter(known))
     check_name(chosen, known, "table")
     return known[chosen]
+
+
+def _agreement(arguments: argparse.Namespace) -> None:
+    kept = arguments.results_dir is None and not arguments.archives
+    made = scorecard.made(_load_any(arguments), arguments.paper, shipped=kept)
+    print(sheets.FORMATS[arguments.format](made), end="")
 
 
 def _tune(arguments: argparse.Namespace) -> None:
