@@ -224,6 +224,8 @@ class Shard:
 
     def draw(self, count: int) -> Tensor:
         """The places (count,) of random samples, on the device of the labels."""
+        import torch
+
         return torch.from_numpy(self.rng.permutation(len(self.y))[:count]).to(self.y.device)
 
 
