@@ -114,6 +114,12 @@ def shipped() -> tuple[Path, ...]:
     return tuple(path for path in sorted(_SHIPPED.glob("*/*.csv")) if _is_archive(path))
 
 
+@cache
+def shipped_points() -> tuple[Path, ...]:
+    """The files of points of figures that come with the package."""
+    return tuple(path for path in sorted(_SHIPPED.glob("*/*.csv")) if path.read_bytes()[:2] == b"# ")
+
+
 def read_shipped() -> pd.DataFrame:
     """The runs of all these files."""
     return join([read(str(path)) for path in shipped()])

@@ -110,6 +110,20 @@ def weights(folder: str | Path) -> pd.DataFrame:
         raise Damaged(f"weights.csv is damaged: {one_line(error)}") from error
 
 
+def column(folder: str | Path, name: str) -> pd.Series[float] | None:
+    """One column of ``metrics.csv`` by round, None where there is none; faster than ``metrics``. Raises Damaged."""
+    import pandas as pd
+
+    header, *lines = (line.split(",") for line in _whole_lines(Path(folder) / "metrics.csv"))
+    if name not in header:
+        return None
+    at, value = header.index("round"), header.index(name)
+    try:
+        return pd.Series([float(line[value] or "nan") for line in lines], [int(line[at]) for line in lines])
+    except (ValueError, IndexError) as error:
+        raise Damaged(f"metrics.csv is damaged: {one_line(error)}") from error
+
+
 def all_metrics(runs: pd.DataFrame) -> dict[str, pd.DataFrame]:
     """``metrics`` of each of the runs, by folder; one that cannot be read is left out with a warning that names it."""
     tables = {}
