@@ -1,6 +1,7 @@
 """The commands that read run folders, on folders made by hand."""
 
 import hashlib
+import itertools
 import json
 import os
 import re
@@ -9,7 +10,6 @@ import subprocess
 import sys
 from html.parser import HTMLParser
 from io import StringIO
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,7 @@ import yaml
 from filelock import FileLock
 
 from robustfl_bench.pictures.canvas import save
-from robustfl_bench.results import archive, plots, records
+from robustfl_bench.results import archive, export, plots, records
 from robustfl_bench.results import cli as results_cli
 from robustfl_bench.results.layout import render
 from robustfl_bench.results.pivot import pivot
@@ -434,7 +434,7 @@ def test_the_advice_leads_to_a_table(tmp_path: Path) -> None:
     with pytest.raises(ConfigError) as caught:
         pivot(runs)
     words = str(caught.value).split()
-    conditions = [after for word, after in pairwise(words) if word == "--where"]
+    conditions = [after for word, after in itertools.pairwise(words) if word == "--where"]
     assert pivot(runs, conditions=conditions).rows == ("krum",)
 
 
@@ -495,7 +495,7 @@ def test_html_is_well_formed(results: Path, capsys: pytest.CaptureFixture[str]) 
 
     class Check(HTMLParser):
         def handle_starttag(self, tag: str, attrs: Any) -> None:
-            opened.extend([tag] if tag not in ("meta", "br") else [])
+            opened.extend([tag] if tag not in ("meta", "input") else [])
 
         def handle_endtag(self, tag: str) -> None:
             assert opened.pop() == tag
@@ -674,6 +674,17 @@ def test_export(results: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str
     assert len(table) == 24 and {"aggregator", "attack.factor", "lr", "lr_config", "round", "state"} <= set(table)
     last = table[(table["aggregator"] == "boba") & (table["seed"] == 1) & (table["round"] == 4)]
     assert list(last["test_accuracy"]) == pytest.approx([0.92])
+
+
+def test_export_holds_one_run_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for seed in range(200):
+        make_run(tmp_path, seed=seed)
+    read, rounds = [], records.rounds
+    monkeypatch.setattr(records, "rounds", lambda folder: read.append(folder) or rounds(folder))
+    lines = export.tidy(records.load(tmp_path))
+    header, *first = itertools.islice(lines, 1 + ROUNDS)
+    assert len(read) == 1 and [line[header.index("round")] for line in first] == ["1", "2", "3", "4"]
+    assert sum(1 for _ in lines) == 199 * ROUNDS and len(read) == 200
 
 
 # --- bad arguments -------------------------------------------------------------------------------------------------

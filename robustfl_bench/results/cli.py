@@ -14,17 +14,18 @@ from robustfl_bench.console import Parser, answer_tab, completed, reported, say
 from robustfl_bench.errors import ConfigError
 from robustfl_bench.papers import tables as papers
 from robustfl_bench.pictures.canvas import SUFFIXES, WIDTHS, Frame, save
-from robustfl_bench.results import archive, diff, figures, plots, records, scorecard, sheets
-from robustfl_bench.results.export import tidy
+from robustfl_bench.results import archive, diff, export, figures, plots, records, scorecard, sheets
 from robustfl_bench.results.inventory import inventory
 from robustfl_bench.results.layout import FORMATS, Look, render
 from robustfl_bench.results.origins import other_code
 from robustfl_bench.results.paper import compare, showing
 from robustfl_bench.results.pivot import pivot
 from robustfl_bench.results.records import STATES, NoRuns
+from robustfl_bench.results.report import report
 from robustfl_bench.results.tune import tuned
 from robustfl_bench.results.values import KNOWN
 from robustfl_bench.results.where import check_name, where
+from robustfl_bench.results.writing import write_atomically
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -51,7 +52,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = Parser(prog="robustfl-results", description="Tables and figures from the run folders of robustfl-bench.")
     commands = parser.add_subparsers(
-        required=True, metavar="status|list|table|agreement|tune|plot|figure|diff|export", parser_class=Parser
+        required=True, metavar="status|list|table|agreement|tune|plot|figure|report|diff|export", parser_class=Parser
     )
 
     status = commands.add_parser("status", help="how many runs are in which state, and what went wrong")
@@ -139,6 +140,13 @@ def _parser() -> argparse.ArgumentParser:
         )  # fmt: skip
         command.add_argument("--ylim", metavar="LOW,HIGH", help="limits of the vertical axis")
 
+    page = commands.add_parser("report", help="one HTML page: tables, curves, and what every number was made of")
+    page.add_argument("--rows", default="aggregator", metavar="KEY", help="setting down the side (%(default)s)")
+    page.add_argument("--columns", default="attack", metavar="KEY", help="setting across the top (%(default)s)")
+    page.add_argument("--value", action="append", default=[], metavar="NAME", help="as in table, repeatable")
+    page.add_argument("--output", default="report.html", metavar="FILE.html", help="the page (%(default)s)")
+    page.set_defaults(run=_report)
+
     differing = commands.add_parser("diff", help="what differs between two runs, or between a run and a command")
     differing.add_argument("first", metavar="RUN", help="a run folder")
     second = differing.add_argument(
@@ -148,24 +156,24 @@ def _parser() -> argparse.ArgumentParser:
     differing.add_argument("--format", choices=sheets.FORMATS, default="text")
     differing.set_defaults(run=_diff)
 
-    export = commands.add_parser("export", help="runs with their settings as one CSV: every round, or a line each")
-    output = export.add_mutually_exclusive_group(required=True)
+    exporting = commands.add_parser("export", help="runs with their settings as one CSV: every round, or a line each")
+    output = exporting.add_mutually_exclusive_group(required=True)
     output.add_argument("--output", metavar="FILE.csv", help="every evaluated round of every run")
     output.add_argument("--summary", metavar="FILE.csv", help="a line for each finished run, to keep: see --from")
-    export.set_defaults(run=_export)
+    exporting.set_defaults(run=_export)
 
-    for command in (table, tune, plot, export):
+    for command in (table, tune, plot, page, exporting):
         condition = command.add_argument(
             "--where", action="append", default=[], metavar="KEY=VALUE",
             help="only these runs; repeatable; dataset=mnist, aggregator.num_selected=3, attack=none,ipm",
         )  # fmt: skip
         completed(condition, overrides)
-    for command in (listing, table, agreeing, tune, plot, figure, export):
+    for command in (listing, table, agreeing, tune, plot, figure, page, exporting):
         command.add_argument(
             "--from", action="append", default=[], metavar="FILE.csv", dest="archives",
             help="runs kept by export --summary, repeatable; with --results-dir beside those of the folder, else alone",
         )  # fmt: skip
-    for command in (status, listing, table, agreeing, tune, plot, figure, export):
+    for command in (status, listing, table, agreeing, tune, plot, figure, page, exporting):
         command.add_argument("--results-dir", metavar="DIR", help=f"holds runs/ ({_RESULTS})")
     return parser
 
@@ -386,6 +394,18 @@ def _warn_of_others(runs: pd.DataFrame) -> None:
         warnings.warn(f"not drawn: {', '.join(f'{count} {state}' for state, count in others.items())}", stacklevel=2)
 
 
+def _report(arguments: argparse.Namespace) -> None:
+    path = Path(arguments.output)
+    if path.suffix != ".html":
+        raise ConfigError(f"--output must end in .html, got {arguments.output!r}")
+    made = report(_load(arguments), arguments.rows, arguments.columns, arguments.value, arguments.where)
+    try:
+        write_atomically(path, made)
+    except OSError as error:
+        raise ConfigError(f"cannot write {path}: {error.strerror or error}") from error
+    print(path)
+
+
 def _export(arguments: argparse.Namespace) -> None:
     option, path = ("--output", arguments.output) if arguments.output else ("--summary", arguments.summary)
     if not path.endswith(".csv"):
@@ -398,9 +418,4 @@ def _export(arguments: argparse.Namespace) -> None:
         if told := other_code(runs[runs["state"].isin(archive.KEPT)]):
             print(told)
         return
-    table = tidy(runs)
-    try:
-        table.to_csv(path, index=False)
-    except OSError as error:
-        raise ConfigError(f"cannot write {path}: {error.strerror or error}") from error
-    print(f"{path}: {len(table)} rows")
+    print(f"{path}: {export.write(runs, path)} rows")

@@ -275,22 +275,20 @@ def _points(
     """Mean and spread over runs, for each panel, line and index of the series that ``of_runs`` gives."""
     import pandas as pd
 
-    tables = []
-    for panel in _ordered(chosen["panel"]):
-        for line in _ordered(chosen["line"]):
-            here = chosen[(chosen["panel"] == panel) & (chosen["line"] == line)]
-            found = of_runs(here) if len(here) else None
-            if found is None:
-                continue
-            spread = found.groupby(level=0).agg(["mean", "min", "max", "std", "count"])
-            spread = spread.loc[sorted(spread.index, key=lambda x: natural(text(x)))]
-            low, high = spread["min"], spread["max"]
-            if band != "minmax":
-                aside = spread["std"].fillna(0) / (spread["count"] ** 0.5 if band == "se" else 1)
-                low, high = spread["mean"] - aside, spread["mean"] + aside
-            place = {"value": value, "panel": panel, "line": line, "x": spread.index}
-            tables.append(pd.DataFrame(place | {"mean": spread["mean"].array, "low": low.array, "high": high.array}))
-    return pd.concat(tables, ignore_index=True) if tables else pd.DataFrame(columns=list(COLUMNS))
+    groups = {key: of_runs(here) for key, here in chosen.groupby(["panel", "line"])}
+    groups = {key: found for key, found in groups.items() if found is not None}
+    if not groups:
+        return pd.DataFrame(columns=list(COLUMNS))
+    found = pd.concat(groups, names=["panel", "line", "x"])
+    spread = found.groupby(level=["panel", "line", "x"]).agg(["mean", "min", "max", "std", "count"])
+    panels, lines = ({name: place for place, name in enumerate(_ordered(chosen[key]))} for key in ("panel", "line"))
+    spread = spread.loc[sorted(spread.index, key=lambda at: (panels[at[0]], lines[at[1]], natural(text(at[2]))))]
+    low, high = spread["min"], spread["max"]
+    if band != "minmax":
+        aside = spread["std"].fillna(0) / (spread["count"] ** 0.5 if band == "se" else 1)
+        low, high = spread["mean"] - aside, spread["mean"] + aside
+    points = spread[["mean"]].assign(value=value, low=low, high=high).reset_index()
+    return points[list(COLUMNS)]
 
 
 def _drawn(
