@@ -49,9 +49,15 @@ class Sweep:
     presets: Mapping[tuple[str, str], dict[str, Any]] = field(default_factory=dict)  # of rerun= and reference=
     folder: str = field(default_factory=os.getcwd)
     results_dir: str = "results"  # of cells that cannot be composed
-    wait: bool = True  # for what other processes run; else it is left to them
+    wait: bool = True  # for runs that other processes make; else they are left to them
+    retry_failed: bool = True  # whether failures that are there when the sweep begins are made again
     failed: Mapping[tuple[str, ...], int] | None = None
     """The failures that this sweep makes again, by cell: when each was recorded. None: those found when it begins."""
+
+    @cached_property
+    def listed(self) -> "list[Cell]":
+        """Its cells, as objects that remember what was found out about them."""
+        return [Cell(self, overrides) for overrides in self.cells]
 
     def only(self, cells: Sequence[tuple[str, ...]], failed: Mapping[tuple[str, ...], int]) -> "Sweep":
         """The sweep of some of the cells."""
@@ -103,13 +109,23 @@ class Cell:
     @cached_property
     def asked(self) -> Outline | Plan:
         """What a stored result is compared with. Raises what composing the cell raises."""
+        if (known := self.known) is not None:
+            return known
         try:
-            return self._resolved()
-        except ConfigError:
+            return plan(self.compose()[0])
+        except InfeasibleError as error:
+            return error.plan
+
+    @property
+    def known(self) -> Outline | Plan | None:
+        """The same, as far as Hydra is not needed: None for a cell that only Hydra reads, until it has been composed."""
+        if "asked" not in self.__dict__:
             try:
-                return plan(self.compose()[0])
-            except InfeasibleError as error:
-                return error.plan
+                self.__dict__["asked"] = self._resolved()
+            except ConfigError:
+                return None
+        found: Outline | Plan = self.__dict__["asked"]
+        return found
 
     def _resolved(self) -> Outline:
         """What ``presets`` makes of it. Raises ConfigError for what only Hydra reads, or nobody."""
