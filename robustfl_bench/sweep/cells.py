@@ -11,7 +11,7 @@ import os
 import shlex
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
@@ -28,7 +28,7 @@ from robustfl_bench import composition
 from robustfl_bench.config import presets
 from robustfl_bench.config.options import CONF
 from robustfl_bench.config.parts import GROUPS
-from robustfl_bench.config.settings import SCALARS, Settings
+from robustfl_bench.config.settings import SCALARS, Execution, Settings
 from robustfl_bench.errors import ConfigError
 from robustfl_bench.experiment.execute import Call
 from robustfl_bench.experiment.plan import InfeasibleError, Plan, made, plan, settings_of
@@ -37,6 +37,8 @@ from robustfl_bench.results.store import RunFolder
 
 _READ_BY_PRESETS = {*GROUPS, *SCALARS, *presets.PRESETS, "hydra"}
 """The first words of the overrides that ``presets`` reads."""
+
+_EXECUTION = {field.name for field in fields(Execution)}
 
 
 @dataclass(frozen=True)
@@ -118,7 +120,7 @@ class Cell:
 
     @property
     def known(self) -> Outline | Plan | None:
-        """The same, as far as Hydra is not needed: None for a cell that only Hydra reads, until it has been composed."""
+        """The same without Hydra: None for a cell that only Hydra reads, until it has been composed."""
         if "asked" not in self.__dict__:
             try:
                 self.__dict__["asked"] = self._resolved()
@@ -155,7 +157,8 @@ class Cell:
 
     @property
     def _uncomposed(self) -> RunFolder:
-        digest = hashlib.sha256(json.dumps(self.overrides).encode()).hexdigest()[:8]
+        lasting = [word for word in self.overrides if word.partition("=")[0].lstrip("+") not in _EXECUTION]
+        digest = hashlib.sha256(json.dumps(lasting).encode()).hexdigest()[:8]
         return RunFolder(self.sweep.results_dir, "uncomposed", digest)
 
     def has_composed(self, planned: Plan) -> None:

@@ -5,22 +5,28 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from pathlib import Path
 from statistics import fmean
 from typing import Any
 
+import yaml
 from tqdm import tqdm
 
+from robustfl_bench.config import options
 from robustfl_bench.console import say
-from robustfl_bench.results.store import ENDED, FAILED, INFEASIBLE, MEASURED, RunFolder
+from robustfl_bench.results.store import ENDED, FAILED, INFEASIBLE, MEASURED, runs_folder
 from robustfl_bench.results.writing import Damaged
 from robustfl_bench.sweep.cells import Cell, Sweep
 from robustfl_bench.sweep.ends import BUSY, MISSING, OTHERS, Incomplete, Outcome
 
 RUNNING, WAITING = "running", "waiting"
 STATES = (*ENDED, RUNNING, WAITING)
+
+Measured = tuple[Mapping[str, Any], float]
+"""The config of a run, and the seconds that one of its rounds takes."""
 
 LIKENESS: tuple[tuple[str, ...], ...] = (
     ("dataset", "model", "num_clients", "batch_size", "local_update", "aggregator", "attack"),
@@ -50,16 +56,16 @@ def see(cell: Cell) -> Seen:
         summary = folder.summary()
     except Damaged:
         summary = None
-    done, seconds = _timed(folder)
+    done, seconds = _timed(folder.path)
     if summary is not None:
         return Seen(summary["status"], rounds, rounds if summary["status"] in MEASURED else done, seconds)
     return Seen(RUNNING if folder.claim.owner else WAITING, rounds, done, seconds)
 
 
-def _timed(folder: RunFolder) -> tuple[int, float | None]:
+def _timed(folder: Path) -> tuple[int, float | None]:
     """The rounds that a run has done, and the seconds that each took."""
     try:
-        with open(folder.path / "timings.csv", newline="", encoding="utf-8") as file:
+        with open(folder / "timings.csv", newline="", encoding="utf-8") as file:
             rows = [(int(row["round"]), float(row["seconds"])) for row in csv.DictReader(file)]
     except (OSError, TypeError, ValueError, KeyError):  # none yet, or one that is being written
         return 0, None
@@ -80,24 +86,40 @@ class Progress:
         return found
 
 
-def seconds_left(found: dict[Cell, Seen]) -> dict[Cell, float | None]:
-    """The seconds that each cell without an end takes still, by the measured rounds of runs like it; None: unknown."""
+def seconds_left(found: dict[Cell, Seen], others: Iterable[Measured] = ()) -> dict[Cell, float | None]:
+    """The seconds that each cell without an end takes still; None: unknown.
+
+    They are those of the rounds that it has done, else of runs like it in the sweep or among the ``others``.
+    """
+    own = ((_config(cell), seen.seconds) for cell, seen in found.items() if seen.seconds is not None)
     known: dict[tuple[Any, ...], list[float]] = {}
-    for cell, seen in found.items():
-        if seen.seconds is not None:
-            for key in _likenesses(cell):
-                known.setdefault(key, []).append(seen.seconds)
+    for config, seconds in (*own, *others):
+        for key in _likenesses(config):
+            known.setdefault(key, []).append(seconds)
     left: dict[Cell, float | None] = {}
     for cell, seen in found.items():
         if seen.state not in (*MEASURED, INFEASIBLE):
-            own = [[seen.seconds]] if seen.seconds is not None else []
-            like = next((each for each in (*own, *map(known.get, _likenesses(cell))) if each), None)
+            done = [seen.seconds] if seen.seconds is not None else []
+            like = next((each for each in (done, *map(known.get, _likenesses(_config(cell)))) if each), None)
             left[cell] = None if like is None else (seen.rounds - seen.done) * fmean(like)
     return left
 
 
-def _likenesses(cell: Cell) -> list[tuple[Any, ...]]:
-    config = cell.known.config if cell.known is not None else {}
+def measured(results_dir: str) -> Iterator[Measured]:
+    """The config of each run in a folder that has timings, and the seconds that one of its rounds took."""
+    runs = runs_folder(results_dir)
+    for path in sorted(runs.iterdir()) if runs.is_dir() else []:
+        _, seconds = _timed(path)
+        if seconds is not None:
+            with suppress(OSError, ValueError, yaml.YAMLError):
+                yield options.parse((path / "config.yaml").read_text(encoding="utf-8")), seconds
+
+
+def _config(cell: Cell) -> Mapping[str, Any]:
+    return {} if cell.known is None else cell.known.config
+
+
+def _likenesses(config: Mapping[str, Any]) -> list[tuple[Any, ...]]:
     return [(names, *(str(config.get(name)) for name in names)) for names in LIKENESS]
 
 
@@ -150,7 +172,7 @@ def shown(sweep: Sweep, every: float | None = None) -> Iterator[None]:
 def preview(sweep: Sweep) -> None:
     """Print every cell of a sweep with its state and the time that it takes still, and the sum."""
     found = Progress(sweep).look()
-    left = seconds_left(found)
+    left = seconds_left(found, measured(sweep.results_dir))
     for cell, seen in found.items():
         seconds = left.get(cell)
         told = "" if cell not in left else "  time unknown" if seconds is None else f"  about {duration(seconds)}"
