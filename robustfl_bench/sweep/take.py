@@ -26,7 +26,7 @@ from robustfl_bench.sweep.ends import MISSING, OTHERS, End, Outcome
 POLL = 1.0
 """Seconds from one look to the next at the cells that other processes run."""
 
-LIVES = 3
+LIVES = 5
 """A cell in which so many processes in a row have died, without a checkpoint between, has failed."""
 
 
@@ -128,7 +128,7 @@ class Taker:
         if summary["status"] in MEASURED:
             if (found := answer(cell.asked, folder, self._note_once)) is not None:
                 value = tuned_by(found) if silent else tell(folder, found, "stored result")
-                end = End(found["status"], value, was_stored=True)
+                end = End(found["status"], value, was_stored=not silent)
         elif summary["status"] == FAILED:
             if self._again.get(cell.overrides) != _failed_at(folder):
                 end = End(FAILED, reason=str(summary.get("error")))
