@@ -43,17 +43,15 @@ def main() -> int:
         subprocess.run([*command, f"results_dir={folder}/whole"], check=True, stdout=subprocess.DEVNULL)
         kills, lost, errors = disturbed(command, folder / "cut", arguments.kills)
         runs = sorted(path.name for path in (folder / "whole" / "runs").iterdir())
-        different = [
-            f"{run}/{file}"
-            for run in runs
-            for file in ("config.yaml", "metrics.csv")
-            if (folder / "whole" / "runs" / run / file).read_bytes()
-            != (folder / "cut" / "runs" / run / file).read_bytes()
-        ]
+        files = [f"runs/{run}/{file}" for run in runs for file in ("config.yaml", "metrics.csv")]
+        whole, cut = ({file: (folder / each / file).read_bytes() for file in files} for each in ("whole", "cut"))
+        different = [file for file in files if whole[file] != cut[file]]
         left = [path.name for path in (folder / "cut").rglob("*") if path.name.startswith((".", "checkpoint"))]
         share = lost / (150 * len(runs))
-        print(f"{len(runs)} runs, {kills} SIGKILLs: {len(different)} files differ, {len(left)} files left behind, "
-              f"{100 * share:.1f}% of the rounds made twice, {errors.count('starts again')} runs begun again")  # fmt: skip
+        print(
+            f"{len(runs)} runs, {kills} SIGKILLs: {len(different)} files differ, {len(left)} files left behind, "
+            f"{share:.1%} of the rounds made twice, {errors.count('starts again')} runs begun again"
+        )
         return int(bool(different or left or share >= 0.05 or "starts again" in errors or kills < arguments.kills))
 
 

@@ -99,7 +99,7 @@ def test_workers_leave_checkpoints_and_end_with_their_parent(tmp_path: Path, num
     until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in workers))
 
 
-# --- several processes started with the same command -------------------------------------------------------------------
+# --- several processes started with the same command ------------------------------------------------------------------
 
 
 @pytest.fixture
