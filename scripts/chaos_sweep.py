@@ -59,21 +59,21 @@ def disturbed(command: list[str], results: Path, wanted: int) -> tuple[int, int,
     """A sweep whose workers are killed: the number of kills, the rounds that were lost, and what it said."""
     workers = ("hydra/launcher=joblib", "hydra.launcher.n_jobs=2")
     errors = results.with_suffix(".txt")
-    rng, kills, lost, since = random.Random(0), 0, 0, dict[int, int]()
+    rng, killed, lost, since = random.Random(0), set[int](), 0, dict[int, int]()
     with errors.open("w") as said:
         sweep = subprocess.Popen([*command, f"results_dir={results}", *workers], stdout=subprocess.DEVNULL, stderr=said)
         while sweep.poll() is None:
             time.sleep(rng.uniform(0.05, 0.3))
             for path in results.glob(f"runs/*/{NAME}"):
                 owner = SoftFileLease(path).owner
-                if owner is None or kills == wanted:
+                if owner is None or owner.pid in killed or len(killed) == wanted:
                     continue
                 done = rows(path.parent)
                 if done - since.setdefault(owner.pid, done) > rng.randrange(5, 60):
                     os.kill(owner.pid, signal.SIGKILL)
-                    kills += 1
+                    killed.add(owner.pid)
                     lost += max(rows(path.parent) - resumed_from(path.parent), 0)
-    return kills, lost, errors.read_text()
+    return len(killed), lost, errors.read_text()
 
 
 def resumed_from(folder: Path) -> int:
