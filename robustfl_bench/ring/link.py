@@ -70,7 +70,7 @@ def joined(rank: int, size: int, meeting_point: str, timeout: float) -> Iterator
     try:
         dist.init_process_group("gloo", init_method=meeting_point, rank=rank, world_size=size, timeout=FORMING)
     except RuntimeError as error:
-        remedy = "" if INTERFACE in os.environ else f"; across hosts, set {INTERFACE} to the network interface they share"
+        remedy = "" if INTERFACE in os.environ else f"; across hosts, set {INTERFACE} to the interface of their network"
         raise RingBroken(f"the {size} clients did not meet: {' '.join(str(error).split())}{remedy}") from error
     try:
         yield Link(rank, size, timeout)
