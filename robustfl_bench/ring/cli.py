@@ -1,7 +1,6 @@
 """The command ``robustfl-ring``: one process per client on this machine, or one client under ``torchrun``."""
 
 import argparse
-import multiprocessing
 import os
 import signal
 import socket
@@ -14,9 +13,10 @@ from multiprocessing.context import ForkServerContext
 from multiprocessing.process import BaseProcess
 from typing import NoReturn
 
-from robustfl_bench import cli
+from robustfl_bench import composition, explain
 from robustfl_bench.errors import ConfigError
 from robustfl_bench.experiment.execute import execute, take_part
+from robustfl_bench.experiment.machine import forkserver
 from robustfl_bench.experiment.plan import plan
 from robustfl_bench.ring.client import Client, check
 from robustfl_bench.ring.link import INTERFACE, joined
@@ -59,7 +59,7 @@ def main(argv: Sequence[str] | None = None) -> NoReturn:
 def client(rank: int, size: int, meeting_point: str, timeout: float, interval: int, overrides: list[str]) -> NoReturn:
     """Be one client and exit; the first one writes the run folder."""
     try:
-        cfg, call = cli.compose(overrides)
+        cfg, call = composition.compose(overrides)
         check(plan(cfg), size)
         with joined(rank, size, meeting_point, timeout) as link:
             this = Client(link, interval)
@@ -71,7 +71,7 @@ def client(rank: int, size: int, meeting_point: str, timeout: float, interval: i
     except KeyboardInterrupt:
         sys.exit(130)
     except Exception as error:
-        code = cli.report(error) if rank == 0 or not isinstance(error, ConfigError) else 2  # the same for all
+        code = explain.report(error) if rank == 0 or not isinstance(error, ConfigError) else 2  # the same for all
         sys.exit(code)
     sys.exit(0)
 
@@ -79,11 +79,11 @@ def client(rank: int, size: int, meeting_point: str, timeout: float, interval: i
 def launch(timeout: float, interval: int, overrides: list[str]) -> int:
     """Run all clients on this machine; returns an exit code. When one has gone, the others end by themselves."""
     try:
-        planned = plan(cli.compose(overrides)[0])
+        planned = plan(composition.compose(overrides)[0])
         size = planned.settings.total_clients
         check(planned, size)
     except Exception as error:
-        return cli.report(error)
+        return explain.report(error)
     with tempfile.TemporaryDirectory(prefix="robustfl-ring-") as folder:
         meeting_point = f"file://{folder}/clients"
         processes: list[BaseProcess] = [
@@ -92,7 +92,7 @@ def launch(timeout: float, interval: int, overrides: list[str]) -> int:
         ]
         for rank, process in enumerate(processes):
             process.start()
-            cli.say(f"client {rank}: process {process.pid}")
+            explain.say(f"client {rank}: process {process.pid}")
         before = signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
         try:
             return _wait(processes)
@@ -102,7 +102,7 @@ def launch(timeout: float, interval: int, overrides: list[str]) -> int:
             for process in processes:
                 process.join(GRACE)
                 process.kill()
-            cli.say(f"interrupted; {GO_ON}")
+            explain.say(f"interrupted; {GO_ON}")
             return 130 if isinstance(stop, KeyboardInterrupt) else 143
         finally:
             signal.signal(signal.SIGTERM, before)
@@ -112,9 +112,7 @@ def context() -> ForkServerContext:
     """Processes that begin with everything imported once for all of them."""
     loopback = next(name for _, name in socket.if_nameindex() if name.startswith("lo"))
     os.environ.setdefault(INTERFACE, loopback)  # they are all on this machine
-    found = multiprocessing.get_context("forkserver")
-    found.set_forkserver_preload([__name__, "robustfl_bench.engine.loop"])
-    return found
+    return forkserver(__name__, "robustfl_bench.engine.loop")
 
 
 def _wait(processes: Sequence[BaseProcess]) -> int:
@@ -132,8 +130,8 @@ def _wait(processes: Sequence[BaseProcess]) -> int:
                 process.join()
     for rank, process in enumerate(processes):
         if process in killed:
-            cli.say(f"error: client {rank} neither answered nor ended, and was killed; {GO_ON}")
+            explain.say(f"error: client {rank} neither answered nor ended, and was killed; {GO_ON}")
         elif (code := process.exitcode or 0) < 0:
-            cli.say(f"error: client {rank} was ended by signal {-code}; {GO_ON}")
+            explain.say(f"error: client {rank} was ended by signal {-code}; {GO_ON}")
     codes = [process.exitcode or 0 for process in processes]
     return next((code for code in codes if code > 0), 1 if any(codes) else 0)

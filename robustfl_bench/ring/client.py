@@ -6,7 +6,7 @@ from typing import Any
 from robustfl_bench.communication.ring import Ring
 from robustfl_bench.engine.evaluation import traffic
 from robustfl_bench.engine.federation import Federation
-from robustfl_bench.engine.loop import is_evaluated, run
+from robustfl_bench.engine.loop import run
 from robustfl_bench.engine.rounds import initial_state
 from robustfl_bench.engine.state import State
 from robustfl_bench.errors import Diverged
@@ -66,7 +66,7 @@ class Client:
         states = written(run(federation, state, step), folder, federation, state.round, trackers, silent=not first)
         try:
             for state in states:
-                if is_evaluated(planned.settings, state.round):
+                if planned.settings.is_evaluated(state.round):
                     with told(self.link, state.round):
                         if self.link.gather([0]).any():
                             return {}  # only the first client tests the model, and it has diverged
