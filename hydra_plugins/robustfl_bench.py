@@ -76,3 +76,29 @@ class Workers(TakersLauncher):
         from robustfl_bench.sweep.workers import take_with_workers
 
         return take_with_workers(sweep, self.n_jobs)
+
+
+class Slurm(TakersLauncher):
+    """Jobs of a Slurm cluster take the cells; the options are those of ``sweep.slurm.Jobs``."""
+
+    def __init__(self, **options: Any) -> None:
+        self.options = options
+
+    def place(self, sweep: "Sweep") -> "Outcome":
+        """Answer what is stored, submit jobs for the rest, and follow them."""
+        from robustfl_bench.sweep.slurm import Jobs, take_with_jobs
+
+        return take_with_jobs(sweep, Jobs(**self.options))
+
+
+class Ray(TakersLauncher):
+    """Tasks of a Ray cluster take the cells; the options are those of ``sweep.ray.Tasks``."""
+
+    def __init__(self, **options: Any) -> None:
+        self.options = options
+
+    def place(self, sweep: "Sweep") -> "Outcome":
+        """Answer what is stored, start tasks for the rest, and follow them."""
+        from robustfl_bench.sweep.ray import Tasks, take_with_tasks
+
+        return take_with_tasks(sweep, Tasks(**self.options))

@@ -32,11 +32,11 @@ def take_with_workers(sweep: Sweep, n_jobs: int) -> Outcome:
     taker.survey()
     left = taker.remaining()
     if left.cells:
-        _work(left, min(n_jobs if n_jobs > 0 else cores(), len(left.cells)))
+        work(left, min(n_jobs if n_jobs > 0 else cores(), len(left.cells)))
     return taker.outcome_of_others()
 
 
-def _work(sweep: Sweep, number: int) -> None:
+def work(sweep: Sweep, number: int) -> None:
     """Start ``number`` processes that take the cells of ``sweep``; returns when all have ended.
 
     Raises Incomplete where a worker could not write, which it has said. At SIGTERM and Ctrl-C all workers write a
