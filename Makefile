@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 DEMO := results/demo
 
-.PHONY: run test lint catalogue bench clean
+.PHONY: run test lint catalogue agreement bench clean
 
 $(VENV)/.installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
@@ -31,6 +31,9 @@ lint: $(VENV)/.installed
 
 catalogue: $(VENV)/.installed
 	$(BIN)/python scripts/catalogue.py
+
+agreement: $(VENV)/.installed
+	$(BIN)/python scripts/agreement.py
 
 bench: $(VENV)/.installed
 	$(BIN)/python scripts/bench_aggregators.py

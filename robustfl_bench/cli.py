@@ -7,14 +7,13 @@ import hydra
 from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig
 
-from robustfl_bench import starter
-from robustfl_bench.catalogue.listing import listing
 from robustfl_bench.composition import call_of, check_choices, know, refuse_sweep
 from robustfl_bench.config import stored
 from robustfl_bench.config.options import CONF
+from robustfl_bench.console import say
 from robustfl_bench.entry import INTERRUPTED
 from robustfl_bench.experiment.execute import execute
-from robustfl_bench.explain import report, say
+from robustfl_bench.explain import report
 from robustfl_bench.sweep import launch
 from robustfl_bench.sweep.ends import Incomplete
 
@@ -39,26 +38,18 @@ def _job(cfg: DictConfig) -> float:
 def main() -> None:
     """Console entry point: exit code 0, 2 for bad configuration, 3 for missing or corrupt data, 1 for anything else.
 
-    ``robustfl-bench new GROUP NAME`` is left to ``starter``.
-
     With HYDRA_FULL_ERROR=1 in the environment errors show their tracebacks.
     """
     asked = os.environ.get("HYDRA_FULL_ERROR")
     _ASKED["HYDRA_FULL_ERROR"] = asked
     os.environ["HYDRA_FULL_ERROR"] = "1"  # hydra hands errors over instead of printing them
     try:
-        if "--list" in sys.argv[1:]:
-            print(listing(sys.argv[1:]))
-            return
-        if sys.argv[1:2] == ["new"]:
-            return starter.main(sys.argv[2:])
         check_choices(sys.argv[1:])
         expanded = stored.expand(sys.argv[1:], know)
         sys.argv[1:] = sorted(expanded, key=lambda word: word not in ("-m", "--multirun"))  # hydra wants it first
         _job()
-    except BrokenPipeError:  # the reader of our output has gone, as in `robustfl-bench --help | head`
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(1)
+    except BrokenPipeError:
+        raise  # ``entry`` ends every command whose reader has gone
     except KeyboardInterrupt:
         say("interrupted; the same command goes on from the last checkpoint")
         sys.exit(INTERRUPTED)

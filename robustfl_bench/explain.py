@@ -2,7 +2,6 @@
 
 import errno
 import re
-import sys
 
 from hydra.errors import ConfigCompositionException, HydraException, MissingConfigException
 from omegaconf import DictConfig
@@ -11,6 +10,7 @@ from omegaconf.errors import OmegaConfBaseException
 from robustfl_bench.config import options, presets
 from robustfl_bench.config.parts import GROUPS
 from robustfl_bench.config.settings import SCALARS
+from robustfl_bench.console import exit_code, say
 from robustfl_bench.errors import ConfigError, DataError, Interrupted, near
 from robustfl_bench.experiment.execute import RunFailed
 from robustfl_bench.results.store import RunLocked
@@ -21,20 +21,14 @@ _EXPECTED = (HydraException, OmegaConfBaseException, ConfigError, DataError, Int
 def report(error: Exception) -> int:
     """Print the error as one line; returns its exit code."""
     say(f"error: {explain(error)}")
-    bad_config = isinstance(error, HydraException | OmegaConfBaseException | ConfigError)
-    return 2 if bad_config else 3 if isinstance(error, DataError) else 1
-
-
-def say(message: str) -> None:
-    """Print a line on stderr."""
-    print(message, file=sys.stderr, flush=True)
+    return 2 if isinstance(error, HydraException | OmegaConfBaseException) else exit_code(error)
 
 
 def explain(error: Exception) -> str:
     """One line: what was wrong, what was expected, what to do."""
     if isinstance(error, MissingConfigException) and error.options is not None and error.missing_cfg_file:
         group, _, name = error.missing_cfg_file.partition("/")
-        known = presets.names(group) if group in presets.PRESETS else error.options
+        known = options.names(group) if group in presets.PRESETS else error.options
         return f"unknown {group} {name!r}{near(name, known)}; there are: {', '.join(known)}"
     if not isinstance(error, _EXPECTED):
         line = " ".join(str(error).split())

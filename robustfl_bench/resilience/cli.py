@@ -5,7 +5,6 @@ import csv
 import io
 import json
 import math
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from functools import cache
@@ -13,7 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from robustfl_bench.config import options, presets
-from robustfl_bench.errors import ConfigError, DataError
+from robustfl_bench.console import Parser, reported
+from robustfl_bench.errors import ConfigError
 from robustfl_bench.experiment.plan import made
 from robustfl_bench.interfaces import Aggregator, Attack, PreAggregation
 from robustfl_bench.resilience.inputs import Inputs, gaussian, of_round
@@ -49,29 +49,24 @@ class Row:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Console entry point; exit code 0, 2 for bad configuration, 3 for missing or corrupt data."""
-    asked = _parser().parse_intermixed_args(arguments)
-    try:
-        for path in asked.output:
-            if Path(path).suffix not in (*TEXTS, *PICTURES):
-                raise ConfigError(f"--output must end in {', '.join([*TEXTS, *PICTURES])}, got {path}")
-        name, rows = measured(asked.overrides, asked)
-        print(written(name, rows, asked.format), end="")
-        for path in map(Path, asked.output):
-            is_text = path.suffix in TEXTS
-            content = written(name, rows, TEXTS[path.suffix]) if is_text else heat_map(name, rows, path.suffix[1:])
-            path.parent.mkdir(parents=True, exist_ok=True)
-            write_atomically(path, content)
-    except ConfigError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
-    except DataError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 3
-    return 0
+    return reported(_write, _parser().parse_intermixed_args(arguments))
+
+
+def _write(asked: argparse.Namespace) -> None:
+    for path in asked.output:
+        if Path(path).suffix not in (*TEXTS, *PICTURES):
+            raise ConfigError(f"--output must end in {', '.join([*TEXTS, *PICTURES])}, got {path}")
+    name, rows = measured(asked.overrides, asked)
+    print(written(name, rows, asked.format), end="")
+    for path in map(Path, asked.output):
+        is_text = path.suffix in TEXTS
+        content = written(name, rows, TEXTS[path.suffix]) if is_text else heat_map(name, rows, path.suffix[1:])
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_atomically(path, content)
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="robustfl-bench resilience", description=__doc__)
+    parser = Parser(prog="robustfl-bench resilience", description=__doc__)
     parser.add_argument(
         "overrides", nargs="*", metavar="OVERRIDE",
         help="as of a run, with lists: aggregator=krum,coomed pre_aggregation=none,nnm num_byzantine=1,2,3; "

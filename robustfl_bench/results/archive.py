@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import math
 import warnings
 from collections.abc import Hashable, Mapping, Sequence
@@ -10,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from robustfl_bench.errors import ConfigError
+from robustfl_bench.papers.tables import Means
 from robustfl_bench.results.records import MEASURED, Damaged, NoRuns, arrange, last_metrics, settings, text
 from robustfl_bench.results.writing import write_atomically
 
@@ -110,6 +112,29 @@ def _typed(table: pd.DataFrame, path: str) -> pd.DataFrame:
 def shipped() -> tuple[Path, ...]:
     """The files of kept runs that come with the package: those in ``results/`` of the repository."""
     return tuple(path for path in sorted(_SHIPPED.glob("*/*.csv")) if _is_archive(path))
+
+
+def read_shipped() -> pd.DataFrame:
+    """The runs of all these files."""
+    return join([read(str(path)) for path in shipped()])
+
+
+def means(kept: Means) -> dict[tuple[str, str], tuple[float, float, int]]:
+    """Mean, sd and number of seeds by row and column, from a file that comes with the package.
+
+    Raises ConfigError where there is no such file, or where it lacks a column.
+    """
+    found = {}
+    try:
+        with open(_SHIPPED / kept.file, encoding="utf-8", newline="") as file:
+            lines = [line for line in csv.DictReader(file) if kept.where.items() <= line.items()]
+        for line in lines:
+            seeds = int(line[kept.seeds])
+            sd = float(line[kept.standard_error]) * math.sqrt(seeds)
+            found[line[kept.row], line[kept.column]] = (float(line[kept.mean]), sd, seeds)
+    except (OSError, ValueError, KeyError) as error:
+        raise ConfigError(f"cannot read means from {kept.file}: {' '.join(str(error).split())}") from error
+    return found
 
 
 def _is_archive(path: Path) -> bool:

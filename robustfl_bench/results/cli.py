@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import argparse
 import math
-import os
-import sys
 import warnings
 from collections.abc import Hashable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
+from robustfl_bench.config.completion import overrides
+from robustfl_bench.console import Parser, answer_tab, completed, reported, say
 from robustfl_bench.errors import ConfigError
 from robustfl_bench.papers import tables as papers
-from robustfl_bench.results import archive, diff, plots, records, sheets
+from robustfl_bench.results import archive, diff, plots, records, scorecard, sheets
 from robustfl_bench.results.export import tidy
 from robustfl_bench.results.inventory import inventory
 from robustfl_bench.results.layout import FORMATS, Look, render
 from robustfl_bench.results.origins import other_code
-from robustfl_bench.results.paper import compare
+from robustfl_bench.results.paper import compare, showing
 from robustfl_bench.results.pivot import pivot
 from robustfl_bench.results.records import STATES, NoRuns
 from robustfl_bench.results.tune import tuned
@@ -34,36 +34,23 @@ if TYPE_CHECKING:
 _RESULTS = "results"
 
 
-class _Parser(argparse.ArgumentParser):
-    def error(self, message: str) -> NoReturn:
-        """One line and exit code 2, as for every bad argument."""
-        self.exit(2, f"{self.prog}: {message}\n")
-
-
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one sub-command; 0, or 2 for bad arguments, 3 when there are no runs, each with one line on stderr."""
-    arguments = _parser().parse_args(argv)
-    try:
-        with warnings.catch_warnings(record=True) as caught:
-            arguments.run(arguments)
-        sys.stdout.flush()
+    parser = _parser()
+    answer_tab(parser)
+    arguments = parser.parse_args(argv)
+    with warnings.catch_warnings(record=True) as caught:
+        code = reported(arguments.run, arguments, prefix="robustfl-results")
+    if not code:
         for warning in caught:
-            print(f"robustfl-results: {warning.message}", file=sys.stderr)
-    except ConfigError as error:
-        print(f"robustfl-results: {error}", file=sys.stderr)
-        return 2
-    except NoRuns as error:
-        print(f"robustfl-results: {error}", file=sys.stderr)
-        return 3
-    except BrokenPipeError:  # the reader, such as `head`, has seen enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    return 0
+            say(f"robustfl-results: {warning.message}")
+    return code
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = _Parser(prog="robustfl-results", description="Tables and figures from the run folders of robustfl-bench.")
+    parser = Parser(prog="robustfl-results", description="Tables and figures from the run folders of robustfl-bench.")
     commands = parser.add_subparsers(
-        required=True, metavar="status|list|table|tune|plot|diff|export", parser_class=_Parser
+        required=True, metavar="status|list|table|agreement|tune|plot|diff|export", parser_class=Parser
     )
 
     status = commands.add_parser("status", help="how many runs are in which state, and what went wrong")
@@ -71,21 +58,25 @@ def _parser() -> argparse.ArgumentParser:
     status.set_defaults(run=_status)
 
     listing = commands.add_parser("list", help="the papers' tables and figures, and how much of each is there")
-    listing.add_argument("name", nargs="?", metavar="NAME", help="those that begin so, with commands: boba/fig")
+    name = listing.add_argument("name", nargs="?", metavar="NAME", help="those that begin so, with commands: boba/fig")
+    completed(name, lambda **_: [*papers.tables(), *papers.figures()])
     listing.set_defaults(run=_list)
 
     table = commands.add_parser("table", help="a paper's table beside its published numbers, or a pivot of any sweep")
-    table.add_argument(
+    name = table.add_argument(
         "name", nargs="?", metavar="PAPER/TABLE", help="such as boba/table2_mnist, see list; or your FILE.yaml[:TABLE]"
     )
-    table.add_argument(
+    completed(name, lambda **_: papers.tables())
+    changes = table.add_argument(
         "overrides", nargs="*", metavar="OVERRIDE", help="changes every cell of a paper's table, such as scale=quick"
     )
+    completed(changes, overrides)
     table.add_argument("--rows", metavar="KEY", help="of a sweep: setting down the side (aggregator), or KEY,KEY")
     table.add_argument("--columns", metavar="KEY", help="of a sweep: setting across the top (attack), or KEY,KEY")
     table.add_argument(
         "--value", action="append", metavar="NAME",
-        help=f"of a sweep: what to show, repeatable (final_accuracy): {', '.join(KNOWN)}, or any column of metrics.csv",
+        help=f"of a sweep: what to show, repeatable (final_accuracy): {', '.join(KNOWN)}, any column of metrics.csv; "
+        "of a paper's table: last_accuracy or last_error, the mean of ten rounds in place of the number of one",
     )  # fmt: skip
     table.add_argument("--format", choices=FORMATS, default="text")
     table.add_argument("--layout", choices=("full", "compact"), default="full", help="compact: one line for each row")
@@ -96,6 +87,12 @@ def _parser() -> argparse.ArgumentParser:
     table.add_argument("--label", default="", metavar="NAME", help="of the LaTeX table, such as tab:attacks")
     table.add_argument("--width", choices=sheets.WIDTHS, default="", help="the LaTeX table fits a column or a page")
     table.set_defaults(run=_table)
+
+    agreeing = commands.add_parser("agreement", help="how well papers are reproduced, and verdicts on their claims")
+    paper = agreeing.add_argument("paper", nargs="?", metavar="PAPER", help="such as boba, or your FILE.yaml (all)")
+    completed(paper, lambda **_: papers.papers())
+    agreeing.add_argument("--format", choices=sheets.FORMATS, default="text")
+    agreeing.set_defaults(run=_agreement)
 
     tune = commands.add_parser("tune", help="each method's value of a swept setting, chosen by validation")
     tune.add_argument("--over", required=True, metavar="KEY", help="the swept setting, such as lr")
@@ -117,9 +114,10 @@ def _parser() -> argparse.ArgumentParser:
 
     differing = commands.add_parser("diff", help="what differs between two runs, or between a run and a command")
     differing.add_argument("first", metavar="RUN", help="a run folder")
-    differing.add_argument(
+    second = differing.add_argument(
         "second", metavar="RUN|OVERRIDE", nargs="+", help="another one, or overrides of robustfl-bench"
     )
+    completed(second, overrides)
     differing.add_argument("--format", choices=sheets.FORMATS, default="text")
     differing.set_defaults(run=_diff)
 
@@ -130,16 +128,17 @@ def _parser() -> argparse.ArgumentParser:
     export.set_defaults(run=_export)
 
     for command in (table, tune, plot, export):
-        command.add_argument(
+        condition = command.add_argument(
             "--where", action="append", default=[], metavar="KEY=VALUE",
             help="only these runs; repeatable; dataset=mnist, aggregator.num_selected=3, attack=none,ipm",
         )  # fmt: skip
-    for command in (listing, table, tune, plot, export):
+        completed(condition, overrides)
+    for command in (listing, table, agreeing, tune, plot, export):
         command.add_argument(
             "--from", action="append", default=[], metavar="FILE.csv", dest="archives",
             help="runs kept by export --summary, repeatable; with --results-dir beside those of the folder, else alone",
         )  # fmt: skip
-    for command in (status, listing, table, tune, plot, export):
+    for command in (status, listing, table, agreeing, tune, plot, export):
         command.add_argument("--results-dir", metavar="DIR", help=f"holds runs/ ({_RESULTS})")
     return parser
 
@@ -160,13 +159,12 @@ def _load_any(arguments: argparse.Namespace) -> pd.DataFrame:
     """
     if arguments.results_dir is not None or arguments.archives:
         return _load(arguments)
-    kept = [archive.read(str(path)) for path in archive.shipped()]
     try:
         runs = records.load(_RESULTS)
     except NoRuns:
         runs = records.nothing()
     ended = runs["state"].isin(archive.KEPT)
-    return archive.join([runs[ended], *kept, runs[~ended]])
+    return archive.join([runs[ended], archive.read_shipped(), runs[~ended]])
 
 
 def _status(arguments: argparse.Namespace) -> None:
@@ -232,8 +230,10 @@ def _print(made: Sequence[Table], arguments: argparse.Namespace) -> None:
 
 def _paper_table(arguments: argparse.Namespace) -> None:
     table = _described(arguments.name)
-    if arguments.rows or arguments.columns or arguments.value:
-        raise ConfigError(f"{arguments.name} has its rows, columns and values; leave out --rows, --columns, --value")
+    if arguments.rows or arguments.columns:
+        raise ConfigError(f"{arguments.name} has its rows and columns; leave out --rows and --columns")
+    for name in arguments.value or ():
+        table = showing(table, name)
     runs, folder = _load_any(arguments), arguments.results_dir or _RESULTS
     made = compare(table, runs, arguments.where, arguments.overrides, results_dir=folder)
     if arguments.no_published:
@@ -254,6 +254,12 @@ def _described(name: str) -> papers.PaperTable:
     chosen = chosen or next(iter(known))
     check_name(chosen, known, "table")
     return known[chosen]
+
+
+def _agreement(arguments: argparse.Namespace) -> None:
+    kept = arguments.results_dir is None and not arguments.archives
+    made = scorecard.made(_load_any(arguments), arguments.paper, shipped=kept)
+    print(sheets.FORMATS[arguments.format](made), end="")
 
 
 def _tune(arguments: argparse.Namespace) -> None:

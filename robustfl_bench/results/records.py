@@ -19,6 +19,7 @@ import yaml
 from robustfl_bench.config import presets
 from robustfl_bench.config.options import flatten
 from robustfl_bench.config.outside import label_of
+from robustfl_bench.errors import DataError
 from robustfl_bench.results.claim import claim_on
 from robustfl_bench.results.store import ENDED as ENDED
 from robustfl_bench.results.store import MEASURED as MEASURED
@@ -41,8 +42,8 @@ _TOP_LEVEL_KEY = re.compile(r"^(?=[A-Za-z_]\w*:)", re.MULTILINE)
 _YAML_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # libyaml is ten times faster, where there is one
 
 
-class NoRuns(LookupError):
-    """There is nothing to show; one line says where was looked and what to do (exit code 3)."""
+class NoRuns(DataError):
+    """There are no runs to show; one line says where they were looked for, and what to do (exit code 3)."""
 
 
 def load(results_dir: str | Path) -> pd.DataFrame:

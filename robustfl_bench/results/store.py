@@ -26,6 +26,7 @@ RING = "ring"  # the folder in a run folder with the checkpoints of a ring's cli
 DEATHS = ".deaths"  # how many processes in a row have died in a run, and at which checkpoint
 OWN = (*RECORDED, "summary.json", "checkpoint.pt", "error.txt", DEATHS)
 FINISHED, DIVERGED, FAILED, INFEASIBLE = "finished", "diverged", "failed", "infeasible"
+LAST = 10  # evaluated rounds of `last_10` in the summary
 MEASURED = (FINISHED, DIVERGED)  # the states of a run that has a result: a model that diverged is one
 ENDED = (*MEASURED, FAILED, INFEASIBLE)
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from robustfl_bench.errors import ConfigError
+from robustfl_bench.papers.claims import Key as Key
 from robustfl_bench.results import commands
 from robustfl_bench.results.records import text
 from robustfl_bench.results.sheets import Todo
@@ -30,9 +31,6 @@ FEW = 5
 INFEASIBLE, NOT_YET = "n/a", "not yet"  # states: no such run can be; this version has no such option
 DIVERGED = "diverged"
 _SLACK = 1e-9  # of the comparison: a difference of exactly 2 points is inside
-
-Key = tuple[str, str, str]
-"""Block, row and column of a cell."""
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ import os
 import shlex
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
@@ -28,7 +28,7 @@ from robustfl_bench import composition
 from robustfl_bench.config import presets
 from robustfl_bench.config.options import CONF
 from robustfl_bench.config.parts import GROUPS
-from robustfl_bench.config.settings import SCALARS, Settings
+from robustfl_bench.config.settings import SCALARS, Execution, Settings
 from robustfl_bench.errors import ConfigError
 from robustfl_bench.experiment.execute import Call
 from robustfl_bench.experiment.plan import InfeasibleError, Plan, made, plan, settings_of
@@ -37,6 +37,8 @@ from robustfl_bench.results.store import RunFolder
 
 _READ_BY_PRESETS = {*GROUPS, *SCALARS, *presets.PRESETS, "hydra"}
 """The first words of the overrides that ``presets`` reads."""
+
+_EXECUTION = {field.name for field in fields(Execution)}
 
 
 @dataclass(frozen=True)
@@ -49,9 +51,15 @@ class Sweep:
     presets: Mapping[tuple[str, str], dict[str, Any]] = field(default_factory=dict)  # of rerun= and reference=
     folder: str = field(default_factory=os.getcwd)
     results_dir: str = "results"  # of cells that cannot be composed
-    wait: bool = True  # for what other processes run; else it is left to them
+    wait: bool = True  # for runs that other processes make; else they are left to them
+    retry_failed: bool = True  # whether failures that are there when the sweep begins are made again
     failed: Mapping[tuple[str, ...], int] | None = None
     """The failures that this sweep makes again, by cell: when each was recorded. None: those found when it begins."""
+
+    @cached_property
+    def listed(self) -> "list[Cell]":
+        """Its cells, as objects that remember what was found out about them."""
+        return [Cell(self, overrides) for overrides in self.cells]
 
     def only(self, cells: Sequence[tuple[str, ...]], failed: Mapping[tuple[str, ...], int]) -> "Sweep":
         """The sweep of some of the cells."""
@@ -103,13 +111,23 @@ class Cell:
     @cached_property
     def asked(self) -> Outline | Plan:
         """What a stored result is compared with. Raises what composing the cell raises."""
+        if (known := self.known) is not None:
+            return known
         try:
-            return self._resolved()
-        except ConfigError:
+            return plan(self.compose()[0])
+        except InfeasibleError as error:
+            return error.plan
+
+    @property
+    def known(self) -> Outline | Plan | None:
+        """The same without Hydra: None for a cell that only Hydra reads, until it has been composed."""
+        if "asked" not in self.__dict__:
             try:
-                return plan(self.compose()[0])
-            except InfeasibleError as error:
-                return error.plan
+                self.__dict__["asked"] = self._resolved()
+            except ConfigError:
+                return None
+        found: Outline | Plan = self.__dict__["asked"]
+        return found
 
     def _resolved(self) -> Outline:
         """What ``presets`` makes of it. Raises ConfigError for what only Hydra reads, or nobody."""
@@ -139,7 +157,8 @@ class Cell:
 
     @property
     def _uncomposed(self) -> RunFolder:
-        digest = hashlib.sha256(json.dumps(self.overrides).encode()).hexdigest()[:8]
+        lasting = [word for word in self.overrides if word.partition("=")[0].lstrip("+") not in _EXECUTION]
+        digest = hashlib.sha256(json.dumps(lasting).encode()).hexdigest()[:8]
         return RunFolder(self.sweep.results_dir, "uncomposed", digest)
 
     def has_composed(self, planned: Plan) -> None:

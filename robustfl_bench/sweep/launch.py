@@ -1,6 +1,7 @@
 """What all launchers share: from Hydra's list of overrides to a sweep, and back to what its sweepers are told."""
 
 from collections.abc import Callable, Sequence
+from math import nan
 
 from hydra.core.config_store import ConfigStore
 from hydra.core.utils import JobReturn, JobStatus
@@ -10,7 +11,7 @@ from robustfl_bench import composition
 from robustfl_bench.results.store import FAILED
 from robustfl_bench.sweep.cells import Sweep
 from robustfl_bench.sweep.ends import MISSING, OTHERS, End, Incomplete, Outcome
-from robustfl_bench.sweep.progress import conclude
+from robustfl_bench.sweep.progress import conclude, preview, shown
 
 _PLUGINS = "hydra_plugins.robustfl_bench"
 
@@ -36,8 +37,14 @@ def launch(
         config_dirs=composition.config_dirs(runtime),
         presets=dict(composition.KNOWN),
         results_dir=config.results_dir,
+        wait=config.wait,
+        retry_failed=config.retry_failed,
     )
-    outcome = place(sweep)
+    if config.dry_run:
+        preview(sweep)
+        return [JobReturn(overrides=overrides, status=JobStatus.COMPLETED, _return_value=nan) for overrides in cells]
+    with shown(sweep):
+        outcome = place(sweep)
     incomplete = conclude(outcome)
     return [_returned(overrides, end, incomplete) for overrides, end in zip(cells, outcome.ends, strict=True)]
 

@@ -10,11 +10,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
 
-from robustfl_bench.experiment.execute import Call, RunFailed, answer, complete, note, record, train_here
+from robustfl_bench.console import note, say
+from robustfl_bench.experiment.execute import Call, RunFailed, answer, complete, record, train_here
 from robustfl_bench.experiment.machine import terminable
 from robustfl_bench.experiment.plan import InfeasibleError, Plan, plan
 from robustfl_bench.experiment.summary import tell, tuned_by
-from robustfl_bench.explain import explain, say
+from robustfl_bench.explain import explain
 from robustfl_bench.package import package_digest
 from robustfl_bench.results.claim import ClaimLost
 from robustfl_bench.results.store import FAILED, INFEASIBLE, MEASURED, RunFolder, RunLocked
@@ -82,7 +83,7 @@ class Taker:
 
     def __init__(self, sweep: Sweep) -> None:
         self.sweep = sweep
-        self.cells = [Cell(sweep, overrides) for overrides in sweep.cells]
+        self.cells = sweep.listed
         self.ends: dict[Cell, End] = {}
         self._again = {} if sweep.failed is None else dict(sweep.failed)  # failures that are made again
         self._said = set[str]()
@@ -109,7 +110,7 @@ class Taker:
 
     def survey(self) -> None:
         """Find the ends that are stored, and the failures that are to be made again: those that are there now."""
-        if self.sweep.failed is None:
+        if self.sweep.failed is None and self.sweep.retry_failed:
             found = {cell.overrides: _failed_at(cell.folder()) for cell in self.cells}
             self._again = {overrides: when for overrides, when in found.items() if when is not None}
         for cell in self.missing:

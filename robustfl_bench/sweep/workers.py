@@ -12,9 +12,10 @@ import threading
 from multiprocessing.connection import wait
 from multiprocessing.process import BaseProcess
 
+from robustfl_bench.console import say
 from robustfl_bench.errors import ConfigError
 from robustfl_bench.experiment.machine import cores, forkserver, terminable
-from robustfl_bench.explain import report, say
+from robustfl_bench.explain import report
 from robustfl_bench.results.writing import CannotWrite
 from robustfl_bench.sweep.cells import Sweep
 from robustfl_bench.sweep.ends import Incomplete, Outcome
