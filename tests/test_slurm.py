@@ -5,18 +5,16 @@ import re
 import shutil
 import signal
 import subprocess
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.conftest import Bench, contents
-from tests.processes import Command, start
+from tests.processes import start
+from tests.sweeps import CELLS, TWELVE, is_training, undisturbed, wait_for
 
 ROOT = Path(__file__).resolve().parent.parent
-CELLS = ("-m", "model.hidden=[16]", "num_clients=10", "num_byzantine=2")
-TWELVE = (*CELLS, "aggregator=average,krum", "attack=none,ipm", "seed=0,1,2", "rounds=40")
 SLURM = ("checkpoint_seconds=0", "hydra/launcher=slurm", "hydra.launcher.watch_seconds=0.3", "hydra.launcher.jobs=2")
 
 
@@ -40,15 +38,6 @@ def _ask(*command: str) -> list[str]:
     return subprocess.run(command, check=True, capture_output=True, text=True).stdout.split()
 
 
-def _wait_for(condition: Callable[[], object], command: Command) -> None:
-    """Wait at most 40 s until the condition holds; the command must not end before."""
-    deadline = time.monotonic() + 40
-    while not condition():
-        assert time.monotonic() < deadline, command.communicate(1)
-        assert command.poll() is None, command.communicate()
-        time.sleep(0.02)
-
-
 def _kill(job: str) -> None:
     """SIGKILL to what a job has started, as by the kernel when memory runs out."""
     (number,) = _ask("squeue", "--noheader", f"--job={job}", "--format=%A")
@@ -57,31 +46,20 @@ def _kill(job: str) -> None:
         os.kill(pid, signal.SIGKILL)
 
 
-def _is_training(folder: Path) -> Callable[[], bool]:
-    """Whether two runs have a few rounds."""
-    rows = "results/runs/*/metrics.csv"
-    return lambda: sum(path.read_bytes().count(b"\n") > 5 for path in folder.glob(rows)) >= 2
-
-
-def _undisturbed(bench: Bench, *overrides: str) -> dict[str, bytes]:
-    assert bench(*overrides, "results_dir=undisturbed").code == 0
-    return contents(Path("undisturbed"))
-
-
 def test_a_killed_and_a_requeued_job_and_a_killed_command_leave_the_same_bytes(bench: Bench, tmp_path: Path) -> None:
     command = start(tmp_path, *TWELVE, *SLURM)
-    _wait_for(_is_training(tmp_path), command)
+    wait_for(is_training(tmp_path), command)
     killed, requeued = _ask("squeue", "--noheader", "--format=%i")
     command.send_signal(signal.SIGKILL)
     _ask("scancel", "--signal=USR2", requeued)  # as Slurm does when the time of a job is nearly out
     _kill(killed)
     again = start(tmp_path, *TWELVE, *SLURM)
-    _wait_for(lambda: "PENDING" in _ask("squeue", "--noheader", "--format=%T"), again)
+    wait_for(lambda: "PENDING" in _ask("squeue", "--noheader", "--format=%T"), again)
     _ask("scontrol", "update", f"JobId={requeued}", "StartTime=now")  # else Slurm waits two minutes
     out, err = again.communicate(60)
     assert again.poll() == 0, err
     assert out.count("result: ") == 12 and "sweep: 12 runs: 12 finished" in err
-    assert contents(tmp_path / "results") == _undisturbed(bench, *TWELVE)
+    assert contents(tmp_path / "results") == undisturbed(bench, *TWELVE)
     logs = [path.read_text() for path in tmp_path.glob("results/slurm/*/*.out")]
     assert sum(log.count("Requeued job") for log in logs) == 1
     assert not list(tmp_path.glob("results/runs/*/.*"))  # no claims, no temporary files
@@ -92,14 +70,14 @@ def test_jobs_that_are_gone_are_missed_and_submitted_again_but_not_for_what_is_s
 ) -> None:
     sweep = (*CELLS, "aggregator=average", "attack=none", "seed=0,1", "rounds=150")
     command = start(tmp_path, *sweep, *SLURM, "hydra.launcher.jobs=1", "hydra.launcher.gpus_per_node=1")
-    _wait_for(lambda: list(tmp_path.glob("results/runs/*/checkpoint.pt")), command)
+    wait_for(lambda: list(tmp_path.glob("results/runs/*/checkpoint.pt")), command)
     _ask("scancel", *_ask("squeue", "--noheader", "--format=%A"))
     _, err = command.communicate(60)
     assert command.poll() == 1 and "no job of this sweep is left" in err and re.search("sweep: 2 runs: .*missing", err)
     logs = "".join(path.read_text() for path in tmp_path.glob("results/slurm/*/*.err"))
     assert "CUDA_VISIBLE_DEVICES=0 names a GPU, but PyTorch finds none" in logs
     assert bench(*sweep, *SLURM).code == 0
-    assert contents(tmp_path / "results") == _undisturbed(bench, *sweep)
+    assert contents(tmp_path / "results") == undisturbed(bench, *sweep)
     stored = bench(*sweep, *SLURM)
     assert stored.code == 0 and stored.out.count("stored result") == 2 and "slurm:" not in stored.err
 

@@ -74,26 +74,29 @@ def take_with_tasks(sweep: Sweep, tasks: Tasks) -> Outcome:
         with terminable(), tasks.cluster() as ray:
             started = tasks.start(ray, left)
             try:
-                watch(
-                    taker, lambda: len(ray.wait(started, num_returns=len(started), timeout=0)[1]), tasks.watch_seconds
-                )
+                watch(taker, lambda: bool(_pending(ray, started)), tasks.watch_seconds)
             finally:
                 _end(ray, started)
     return taker.outcome_of_others()
 
 
+def _pending(ray: Any, started: list[Any], patience: float = 0) -> list[Any]:
+    """The tasks that have not ended, after at most so many seconds in which they may."""
+    pending: list[Any] = ray.wait(started, num_returns=len(started), timeout=patience)[1]
+    return pending
+
+
 def _end(ray: Any, started: list[Any]) -> None:
     """Let tasks that still run write their checkpoints, and say why others have failed."""
-    for task in started:
+    for task in _pending(ray, started):
         ray.cancel(task)
-    ray.wait(started, num_returns=len(started), timeout=PATIENCE)
-    for task in ray.wait(started, num_returns=len(started), timeout=0)[0]:
+    still = _pending(ray, started, PATIENCE)
+    for task in [task for task in started if task not in still]:
         try:
             ray.get(task)
         except ray.exceptions.TaskCancelledError:
             continue
         except ray.exceptions.RayTaskError as error:
-            if not isinstance(error, ray.exceptions.TaskCancelledError):
-                say(f"a task has failed: {explain(error.cause)}")
+            say(f"a task has failed: {explain(error.cause)}")
         except ray.exceptions.RayError as error:
             say(f"a task was lost: {' '.join(str(error).split())}")
