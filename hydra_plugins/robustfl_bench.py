@@ -66,16 +66,16 @@ class InThisProcess(TakersLauncher):
 
 
 class Workers(TakersLauncher):
-    """``n_jobs`` processes on this machine take the cells; -1: one for each core."""
+    """``n_jobs`` processes on this machine take the cells; -1: one for each core, or ``runs_at_once`` for each GPU."""
 
-    def __init__(self, n_jobs: int = -1) -> None:
-        self.n_jobs = n_jobs
+    def __init__(self, n_jobs: int = -1, runs_at_once: int = 1) -> None:
+        self.n_jobs, self.runs_at_once = n_jobs, runs_at_once
 
     def place(self, sweep: "Sweep") -> "Outcome":
         """Answer what is stored, and start workers for the rest."""
         from robustfl_bench.sweep.workers import take_with_workers
 
-        return take_with_workers(sweep, self.n_jobs)
+        return take_with_workers(sweep, self.n_jobs, self.runs_at_once)
 
 
 class Slurm(TakersLauncher):

@@ -104,6 +104,7 @@ class Cell:
 
     def __init__(self, sweep: Sweep, overrides: tuple[str, ...]) -> None:
         self.sweep, self.overrides = sweep, overrides
+        self._folder: RunFolder | None = None
 
     def __str__(self) -> str:
         return shlex.join(map(composition.as_typed, self.overrides))
@@ -149,11 +150,13 @@ class Cell:
 
     def folder(self) -> RunFolder:
         """Its run folder; that of a cell which cannot be composed is named by the hash of its overrides."""
-        try:
-            asked = self.asked
-        except Exception:
-            return self._uncomposed
-        return RunFolder(asked.settings.results_dir, "run", asked.run_id)
+        if self._folder is None or not self._folder.path.exists():
+            try:
+                asked = self.asked
+            except Exception:
+                return self._uncomposed
+            self._folder = RunFolder(asked.settings.results_dir, "run", asked.run_id)
+        return self._folder
 
     @property
     def _uncomposed(self) -> RunFolder:

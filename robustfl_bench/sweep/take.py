@@ -29,7 +29,7 @@ POLL = 1.0
 STORED = "stored result"
 """How a result is printed that was there before the sweep began."""
 
-LIVES = 3
+LIVES = 5
 """A cell in which so many processes in a row have died, without a checkpoint between, has failed."""
 
 
