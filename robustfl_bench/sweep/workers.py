@@ -47,7 +47,7 @@ def take_with_workers(sweep: Sweep, n_jobs: int, runs_at_once: int) -> Outcome:
 def work(sweep: Sweep, number: int) -> None:
     """Start ``number`` processes that take the cells of ``sweep``; returns when all have ended.
 
-    They take the GPUs in turn. At SIGTERM and Ctrl-C all of them write a checkpoint and end. Raises Incomplete where one
+    They take the GPUs in turn. At SIGTERM and Ctrl-C all write a checkpoint and end. Raises Incomplete where one
     could not write, which it has said.
     """
     context = forkserver("robustfl_bench.sweep.workers", "robustfl_bench.engine.loop")
