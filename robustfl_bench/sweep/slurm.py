@@ -18,6 +18,7 @@ from typing import Any
 
 from robustfl_bench.console import say
 from robustfl_bench.errors import ConfigError
+from robustfl_bench.experiment.machine import terminable
 from robustfl_bench.sweep.cells import Sweep
 from robustfl_bench.sweep.ends import Outcome
 from robustfl_bench.sweep.take import Taker
@@ -121,8 +122,9 @@ def take_with_jobs(sweep: Sweep, jobs: Jobs) -> Outcome:
             jobs.submit(left, name, new)
         say(f"slurm: {len(queued)} jobs of this sweep were in the queue, {new} were added: squeue --name={name}")
         try:
-            watch(taker, lambda: in_queue(name) != [], jobs.watch_seconds)
-        except KeyboardInterrupt:
+            with terminable():
+                watch(taker, lambda: in_queue(name) != [], jobs.watch_seconds)
+        except (KeyboardInterrupt, SystemExit):
             say(f"the jobs go on, and the same command follows them again; scancel --name={name} ends them")
             raise
         if taker.missing:
