@@ -71,9 +71,6 @@ def test_jobs_that_are_gone_are_missed_and_submitted_again_but_not_for_what_is_s
     sweep = (*CELLS, "aggregator=average", "attack=none", "seed=0,1", "rounds=150")
     command = start(tmp_path, *sweep, *SLURM, "hydra.launcher.jobs=1", "hydra.launcher.gpus_per_node=1")
     wait_for(lambda: list(tmp_path.glob("results/runs/*/checkpoint.pt")), command)
-    command.send_signal(signal.SIGTERM)
-    assert "the jobs go on, and the same command follows them" in command.communicate(60)[1]
-    command = start(tmp_path, *sweep, *SLURM, "hydra.launcher.jobs=1")
     _ask("scancel", *_ask("squeue", "--noheader", "--format=%A"))
     _, err = command.communicate(60)
     assert command.poll() == 1 and "no job of this sweep is left" in err and re.search("sweep: 2 runs: .*missing", err)

@@ -71,7 +71,7 @@ def take_with_tasks(sweep: Sweep, tasks: Tasks) -> Outcome:
     taker.survey()
     left = taker.remaining()
     if left.cells:
-        with terminable(), tasks.cluster() as ray:
+        with tasks.cluster() as ray, terminable():  # Ray sets a handler of its own
             started = tasks.start(ray, left)
             try:
                 watch(taker, lambda: bool(_pending(ray, started)), tasks.watch_seconds)
