@@ -248,8 +248,8 @@ NOTES = [
 def test_what_may_not_be_meant_is_said_once_and_run(bench: Bench, overrides: list[str], phrase: str) -> None:
     outcome = bench("rounds=1", "num_clients=10", "model.hidden=[4]", "-m", "seed=0,1", *overrides)
     assert outcome.code == 0 and outcome.out.count("result: ") == 2
-    (line,) = outcome.err.splitlines()
-    assert line.startswith(f"note: {phrase}")
+    line, end = outcome.err.splitlines()
+    assert line.startswith(f"note: {phrase}") and end == "sweep: 2 runs: 2 finished"
 
 
 def test_compose_checks_what_the_command_checks() -> None:

@@ -23,7 +23,7 @@ from robustfl_bench.errors import DataError
 from robustfl_bench.results.claim import claim_on
 from robustfl_bench.results.store import ENDED as ENDED
 from robustfl_bench.results.store import MEASURED as MEASURED
-from robustfl_bench.results.store import id_of
+from robustfl_bench.results.store import UNCOMPOSED, id_of
 from robustfl_bench.results.writing import Damaged as Damaged
 
 if TYPE_CHECKING:
@@ -157,8 +157,9 @@ def _read(folder: Path) -> tuple[dict[str, Any], dict[str, str]]:
     row["error"] = ""
     blocks: dict[str, str] = {}
     try:
-        blocks, values = _read_config(folder)
-        row |= values
+        if not folder.name.startswith(f"{UNCOMPOSED}-"):
+            blocks, values = _read_config(folder)
+            row |= values
         row |= _read_summary(folder)
     except (OSError, ValueError, yaml.YAMLError) as error:
         row |= {"state": "damaged", "error": one_line(error)}

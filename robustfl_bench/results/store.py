@@ -23,6 +23,7 @@ from robustfl_bench.results.writing import Damaged, named, remove_leftovers, wri
 TABLES = ("metrics.csv", "timings.csv", "weights.csv")
 RECORDED = ("config.yaml", *TABLES)  # the files whose sizes and SHA-256 the summary has
 RING = "ring"  # the folder in a run folder with the checkpoints of a ring's clients; all that their own hosts may have
+UNCOMPOSED = "uncomposed"  # the name of the folder of a cell that has no config
 DEATHS = ".deaths"  # how many processes in a row have died in a run, and at which checkpoint
 OWN = (*RECORDED, "summary.json", "checkpoint.pt", "error.txt", DEATHS)
 FINISHED, DIVERGED, FAILED, INFEASIBLE = "finished", "diverged", "failed", "infeasible"

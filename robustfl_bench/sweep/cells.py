@@ -33,7 +33,7 @@ from robustfl_bench.errors import ConfigError
 from robustfl_bench.experiment.execute import Call
 from robustfl_bench.experiment.plan import InfeasibleError, Plan, made, plan, settings_of
 from robustfl_bench.interfaces import Dataset
-from robustfl_bench.results.store import RunFolder
+from robustfl_bench.results.store import UNCOMPOSED, RunFolder
 
 _READ_BY_PRESETS = {*GROUPS, *SCALARS, *presets.PRESETS, "hydra"}
 """The first words of the overrides that ``presets`` reads."""
@@ -162,7 +162,7 @@ class Cell:
     def _uncomposed(self) -> RunFolder:
         lasting = [word for word in self.overrides if word.partition("=")[0].lstrip("+") not in _EXECUTION]
         digest = hashlib.sha256(json.dumps(lasting).encode()).hexdigest()[:8]
-        return RunFolder(self.sweep.results_dir, "uncomposed", digest)
+        return RunFolder(self.sweep.results_dir, UNCOMPOSED, digest)
 
     def has_composed(self, planned: Plan) -> None:
         """Forget that it could not be composed, if so in an earlier attempt."""
