@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 DEMO := results/demo
 
-.PHONY: run test lint catalogue agreement bench clean
+.PHONY: run test lint catalogue agreement docs bench clean
 
 $(VENV)/.installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
@@ -34,6 +34,9 @@ catalogue: $(VENV)/.installed
 
 agreement: $(VENV)/.installed
 	$(BIN)/python scripts/agreement.py
+
+docs: $(VENV)/.installed
+	$(BIN)/python scripts/docs.py build/docs
 
 bench: $(VENV)/.installed
 	$(BIN)/python scripts/bench_aggregators.py

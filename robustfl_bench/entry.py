@@ -23,6 +23,7 @@ VERBS = {
     "--list": "robustfl_bench.catalogue.listing",
     "completion": "robustfl_bench.completion",
     "new": "robustfl_bench.starter",
+    "probe": "robustfl_bench.probe.cli",
     "resilience": "robustfl_bench.resilience.cli",
 }
 """The modules of what ``robustfl-bench`` does beside runs, by its first word; an option can stand anywhere."""

@@ -91,8 +91,10 @@ def test_the_engine_names_no_rule_and_results_know_no_engine() -> None:
             assert not targets & others, (name, targets)
     for name, targets in rooms.items():
         if room(name) == "results":
-            ground = {"metrics", "errors", "console", "package"}
+            ground = {"metrics", "errors", "console", "package", "pictures"}
             assert targets <= {"results", "papers", "config", *ground}, (name, targets)
+        if room(name) == "pictures":
+            assert targets <= {"pictures", "errors"}, (name, targets)
         if room(name) == "papers":
             assert targets <= {"papers", "config", "errors"}, (name, targets)
 

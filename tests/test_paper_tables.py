@@ -453,11 +453,11 @@ def test_list(results: Path, capsys: pytest.CaptureFixture[str], monkeypatch: py
     assert code == 0 and set(lines) == {*TABLES, *papers.figures()}
     assert lines["boba/table2_mnist"] == ["15/450", "7", "9", "105"]
     assert lines["boba/table9"] == ["0/525", "0", "0", "134"]
-    assert lines["boba/fig14"][:2] == ["12/105", "-"] and lines["brifca/fig1a"][0] == "0/1000"
+    assert lines["boba/fig14"][:2] == ["12/105", "-"] and lines["brifca/fig1a"][0] == "0/2000"
     code, out, _ = run_cli(capsys, "list", "arfl/fig6", "--results-dir", results)
     assert [line.strip() for line in out.splitlines()[2:]] == [
         "robustfl-bench -m +experiment=arfl/fig6",
-        "robustfl-results plot weights --where partition.alpha=0.5 --output fig6.png",
+        "robustfl-results figure arfl/fig6 --output arfl_fig6.png",
     ]
     monkeypatch.chdir(results.parent.parent)
     assert run_cli(capsys, "list")[0] == 0, "without any runs too"

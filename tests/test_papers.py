@@ -10,8 +10,9 @@ from robustfl_bench.errors import ConfigError
 from robustfl_bench.papers import tables as papers
 from robustfl_bench.papers.tables import Column, PaperTable, Published, published
 from robustfl_bench.results import matching
-from robustfl_bench.results.inventory import sweep
+from robustfl_bench.results.figures import KINDS
 from robustfl_bench.results.matching import Config
+from robustfl_bench.results.wanted import sweep
 
 TABLES, FIGURES = papers.tables(), papers.figures()
 COUNTS = {"boba": 857, "raga": 546, "brace": 140, "arfl": 105, "karimireddy": 22, "byzfl": 1}
@@ -177,7 +178,9 @@ def test_every_preset_of_a_paper_is_a_table_or_a_figure() -> None:
     assert there - known == {"brifca/rotated"}, "which is an experiment of ours"
     assert known <= there
     for name, figure in FIGURES.items():
-        assert figure.draw.split()[0] in ("python", "robustfl-results"), name
+        assert figure.draw in KINDS, name
+        if name == "arfl/writers_weight":
+            continue  # which is a figure of ours
         number = name.split("/")[1].removeprefix("fig").rstrip("abc")
         assert f"Fig. {number}" in figure.title
 

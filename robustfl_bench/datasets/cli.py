@@ -140,7 +140,7 @@ def verify(name: str, dataset: "Dataset", root: Path) -> None:
 
 def partition(overrides: Sequence[str], output: str | None, picture: str | None, config_dir: Path | None) -> None:
     """Print which client holds what in the run that these overrides make; write it as a CSV file and as a picture."""
-    from robustfl_bench.results.plots import save
+    from robustfl_bench.pictures.canvas import save
     from robustfl_bench.results.writing import write_atomically
     from robustfl_bench.splits.picture import draw
     from robustfl_bench.splits.split import made

@@ -23,7 +23,7 @@ _TABLE_KEYS = ("title", "published", "preset", "base", "row", "rows", "column", 
                "repeats", "formulas", "stand_in", "means")  # fmt: skip
 _PART_KEYS = ("label", "run", "published")
 _COLUMN_KEYS = (*_PART_KEYS, "metric", "worst")
-_FIGURE_KEYS = ("title", "preset", "draw")
+_FIGURE_KEYS = ("title", "preset", "base", "draw", "x", "y", "value", "lines", "panels", "band", "log", "mark", "alone")
 _MEANS_KEYS = ("file", "where", "row", "column", "mean", "standard_error", "seeds")
 _CLAIM_KEYS = ("claim", "place", "table", "holds")
 _OPERATORS: dict[type, Callable[[float, float], float]] = {
@@ -181,12 +181,27 @@ class PaperTable:
 
 @dataclass(frozen=True)
 class Figure:
-    """A figure of a paper: the ``preset`` that makes its runs, and the command that draws it (``draw``)."""
+    """A figure of a paper: the ``preset`` that makes its runs, all with the overrides ``base``, and how it is drawn.
+
+    ``draw`` is a kind of picture (``results.figures.KINDS``) of the ``values``. ``x``, ``lines`` and ``panels`` are
+    keys that the preset sweeps, or several with commas; of figures that look inside a round they are the labels of the
+    axis and of the lines. The README here explains the others.
+    """
 
     name: str
     title: str
     preset: str
     draw: str
+    base: tuple[str, ...] = ()
+    x: str = ""
+    y: str | Mapping[str, str] = ""
+    values: tuple[str, ...] = ()
+    lines: str = ""
+    panels: str = ""
+    band: str = "minmax"
+    log: str = ""
+    mark: float | None = None
+    alone: str = ""
 
 
 @dataclass(frozen=True)
@@ -244,9 +259,13 @@ def read(path: Path) -> Paper:
         made[f"{path.stem}/{name}"] = _table(f"{path.stem}/{name}", title, whole, printed, where)
     for name, entry in _section(content, "figures", path).items():
         _check(entry, _FIGURE_KEYS, f"{path}: figure {name}")
+        if "draw" not in entry:
+            raise ConfigError(f"{path}: figure {name} needs draw, the kind of its picture")
         full = f"{path.stem}/{name}"
         title = ", ".join(filter(None, (content.get("title"), entry.get("title", name))))
-        drawn[full] = Figure(full, title, entry.get("preset", full), entry.get("draw", ""))
+        rest = {key: item for key, item in entry.items() if key not in ("title", "preset", "base", "value")}
+        base, values = (_words(entry.get(key, ())) for key in ("base", "value"))
+        drawn[full] = Figure(full, title, preset=entry.get("preset", full), base=base, values=values, **rest)
     claims = tuple(claim for name, entry in _section(content, "claims", path).items()
                    for claim in _claims(name, entry, path.stem, made, f"{path}: claim {name}"))  # fmt: skip
     return Paper(content.get("title", path.stem), made, drawn, claims)

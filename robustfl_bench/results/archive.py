@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from robustfl_bench.errors import ConfigError
 from robustfl_bench.papers.tables import Means
-from robustfl_bench.results.records import MEASURED, Damaged, NoRuns, arrange, last_metrics, settings, text
+from robustfl_bench.results.records import MEASURED, Damaged, NoRuns, arrange, last_metrics, settings, written
 from robustfl_bench.results.writing import write_atomically
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ def write(runs: pd.DataFrame, path: str) -> int:
     lasts = [_last(run) for run in kept.to_dict("records")]
     columns = dict.fromkeys(name for last in lasts for name in last)
     others = {f"{_LAST}{name}": [_fact(last.get(name)) for last in lasts] for name in columns}
-    table = facts | others | {name: kept[name].map(_setting) for name in names}
+    table = facts | others | {name: kept[name].map(written) for name in names}
     try:
         write_atomically(Path(path), pd.DataFrame(table).to_csv(index=False, lineterminator="\n"))
     except OSError as error:
@@ -112,6 +112,12 @@ def _typed(table: pd.DataFrame, path: str) -> pd.DataFrame:
 def shipped() -> tuple[Path, ...]:
     """The files of kept runs that come with the package: those in ``results/`` of the repository."""
     return tuple(path for path in sorted(_SHIPPED.glob("*/*.csv")) if _is_archive(path))
+
+
+@cache
+def shipped_points() -> tuple[Path, ...]:
+    """The files of points of figures that come with the package."""
+    return tuple(path for path in sorted(_SHIPPED.glob("*/*.csv")) if path.read_bytes()[:2] == b"# ")
 
 
 def read_shipped() -> pd.DataFrame:
@@ -190,10 +196,6 @@ def _fact(value: Any) -> str:
     if isinstance(value, float):
         return str(int(value)) if value.is_integer() else repr(value)
     return str(value)
-
-
-def _setting(value: Any) -> str:
-    return "" if (written := text(value)) == "absent" else written
 
 
 def _number(value: str) -> float:

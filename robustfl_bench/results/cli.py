@@ -13,17 +13,19 @@ from robustfl_bench.config.completion import overrides
 from robustfl_bench.console import Parser, answer_tab, completed, reported, say
 from robustfl_bench.errors import ConfigError
 from robustfl_bench.papers import tables as papers
-from robustfl_bench.results import archive, diff, plots, records, scorecard, sheets
-from robustfl_bench.results.export import tidy
+from robustfl_bench.pictures.canvas import SUFFIXES, WIDTHS, Frame, save
+from robustfl_bench.results import archive, diff, export, figures, plots, records, scorecard, sheets
 from robustfl_bench.results.inventory import inventory
 from robustfl_bench.results.layout import FORMATS, Look, render
 from robustfl_bench.results.origins import other_code
 from robustfl_bench.results.paper import compare, showing
 from robustfl_bench.results.pivot import pivot
 from robustfl_bench.results.records import STATES, NoRuns
+from robustfl_bench.results.report import report
 from robustfl_bench.results.tune import tuned
 from robustfl_bench.results.values import KNOWN
 from robustfl_bench.results.where import check_name, where
+from robustfl_bench.results.writing import write_atomically
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -50,7 +52,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = Parser(prog="robustfl-results", description="Tables and figures from the run folders of robustfl-bench.")
     commands = parser.add_subparsers(
-        required=True, metavar="status|list|table|agreement|tune|plot|diff|export", parser_class=Parser
+        required=True, metavar="status|list|table|agreement|tune|plot|figure|report|diff|export", parser_class=Parser
     )
 
     status = commands.add_parser("status", help="how many runs are in which state, and what went wrong")
@@ -99,18 +101,51 @@ def _parser() -> argparse.ArgumentParser:
     tune.add_argument("--format", choices=sheets.FORMATS, default="text")
     tune.set_defaults(run=_tune)
 
-    plot = commands.add_parser("plot", help="metrics or weights against the round, a value against a setting, recall")
-    plot.add_argument("kind", choices=("accuracy", "rounds", "sweep", "recall", "weights"))
-    plot.add_argument("--x", metavar="KEY", help="of a sweep: setting along the axis, such as partition.alpha")
+    plot = commands.add_parser("plot", help="metrics or weights against the round, a value against settings, recall")
+    plot.add_argument("kind", choices=("accuracy", "rounds", "sweep", "heat", "recall", "trajectory", "weights"))
+    plot.add_argument(
+        "--x",
+        metavar="KEY",
+        help="of a sweep: setting along the axis, as partition.alpha; of heat: across (attack)",
+    )
     plot.add_argument(
         "--value", metavar="NAME",
-        help="of rounds: a column of metrics.csv (test_accuracy); of a sweep: as in table (final_accuracy)",
+        help="of rounds: a column of metrics.csv (test_accuracy); of sweep and heat: as in table (final_accuracy)",
     )  # fmt: skip
-    plot.add_argument("--lines", default="aggregator", metavar="KEY", help="one line per value (%(default)s)")
-    plot.add_argument("--panels", default="attack", metavar="KEY", help="one panel per value (%(default)s)")
-    plot.add_argument("--band", choices=plots.BANDS, default="minmax", help="spread over seeds, of accuracy and rounds")
+    plot.add_argument("--lines", default="aggregator", metavar="KEY", help="a line or a row per value (%(default)s)")
+    plot.add_argument("--panels", metavar="KEY", help="a panel per value (attack; aggregator of weights, none of heat)")
+    plot.add_argument("--band", choices=plots.BANDS, default="minmax", help="spread over seeds (%(default)s)")
     plot.add_argument("--output", required=True, metavar="FILE", help="ends in .png, .pdf or .svg")
     plot.set_defaults(run=_plot)
+
+    figure = commands.add_parser("figure", help="a paper's figure by its name; without one, the list of them")
+    name = figure.add_argument("name", nargs="?", metavar="PAPER/FIGURE", help="such as boba/fig12")
+    completed(name, lambda **_: papers.figures())
+    changes = figure.add_argument("overrides", nargs="*", metavar="OVERRIDE", help="of all its runs, as scale=quick")
+    completed(changes, overrides)
+    figure.add_argument(
+        "--output", action="append", default=[], metavar="FILE",
+        help="ends in .png, .pdf or .svg, or in .csv for the points that it shows; repeatable",
+    )  # fmt: skip
+    figure.set_defaults(run=_figure)
+
+    for command in (plot, figure):
+        command.add_argument(
+            "--width", choices=WIDTHS, default="", help="of a paper, 3.3 or 6.9 inches (by the panels)"
+        )
+        command.add_argument("--title", metavar="WORDS", help='in place of the usual one; "" for none')
+        command.add_argument(
+            "--labels", action="append", default=[], metavar="NAME=WORDS",
+            help='in place of a name, repeatable: boba=Ours, "x=Share of attackers", "y=Accuracy [%%]"',
+        )  # fmt: skip
+        command.add_argument("--ylim", metavar="LOW,HIGH", help="limits of the vertical axis")
+
+    page = commands.add_parser("report", help="one HTML page: tables, curves, and what every number was made of")
+    page.add_argument("--rows", default="aggregator", metavar="KEY", help="setting down the side (%(default)s)")
+    page.add_argument("--columns", default="attack", metavar="KEY", help="setting across the top (%(default)s)")
+    page.add_argument("--value", action="append", default=[], metavar="NAME", help="as in table, repeatable")
+    page.add_argument("--output", default="report.html", metavar="FILE.html", help="the page (%(default)s)")
+    page.set_defaults(run=_report)
 
     differing = commands.add_parser("diff", help="what differs between two runs, or between a run and a command")
     differing.add_argument("first", metavar="RUN", help="a run folder")
@@ -121,24 +156,24 @@ def _parser() -> argparse.ArgumentParser:
     differing.add_argument("--format", choices=sheets.FORMATS, default="text")
     differing.set_defaults(run=_diff)
 
-    export = commands.add_parser("export", help="runs with their settings as one CSV: every round, or a line each")
-    output = export.add_mutually_exclusive_group(required=True)
+    exporting = commands.add_parser("export", help="runs with their settings as one CSV: every round, or a line each")
+    output = exporting.add_mutually_exclusive_group(required=True)
     output.add_argument("--output", metavar="FILE.csv", help="every evaluated round of every run")
     output.add_argument("--summary", metavar="FILE.csv", help="a line for each finished run, to keep: see --from")
-    export.set_defaults(run=_export)
+    exporting.set_defaults(run=_export)
 
-    for command in (table, tune, plot, export):
+    for command in (table, tune, plot, page, exporting):
         condition = command.add_argument(
             "--where", action="append", default=[], metavar="KEY=VALUE",
             help="only these runs; repeatable; dataset=mnist, aggregator.num_selected=3, attack=none,ipm",
         )  # fmt: skip
         completed(condition, overrides)
-    for command in (listing, table, agreeing, tune, plot, export):
+    for command in (listing, table, agreeing, tune, plot, figure, page, exporting):
         command.add_argument(
             "--from", action="append", default=[], metavar="FILE.csv", dest="archives",
             help="runs kept by export --summary, repeatable; with --results-dir beside those of the folder, else alone",
         )  # fmt: skip
-    for command in (status, listing, table, agreeing, tune, plot, export):
+    for command in (status, listing, table, agreeing, tune, plot, figure, page, exporting):
         command.add_argument("--results-dir", metavar="DIR", help=f"holds runs/ ({_RESULTS})")
     return parser
 
@@ -274,27 +309,101 @@ def _diff(arguments: argparse.Namespace) -> None:
 
 
 def _plot(arguments: argparse.Namespace) -> None:
-    runs = _load(arguments)
-    asked = {"lines": arguments.lines, "panels": arguments.panels, "conditions": arguments.where}
+    runs, frame = _load(arguments), _frame(arguments)
+    panels = "attack" if arguments.panels is None else arguments.panels
+    asked = {"lines": arguments.lines, "panels": panels, "conditions": arguments.where, "frame": frame}
     if arguments.kind in ("accuracy", "rounds"):
         value = arguments.value if arguments.kind == "rounds" and arguments.value else "test_accuracy"
-        figure = plots.rounds(runs, value, **asked, band=arguments.band)
+        drawn = plots.rounds(runs, value, **asked, band=arguments.band)
     elif arguments.kind == "sweep":
         if arguments.x is None:
             raise ConfigError("a sweep needs --x, the setting along the axis, such as --x partition.alpha")
-        figure = plots.sweep(runs, arguments.x, arguments.value or "final_accuracy", **asked)
+        drawn = plots.sweep(runs, arguments.x, arguments.value or "final_accuracy", **asked, band=arguments.band)
+    elif arguments.kind == "heat":
+        axes = (arguments.lines, arguments.x or "attack", arguments.value or "final_accuracy", arguments.panels or "")
+        drawn = plots.matrix(runs, *axes, arguments.where, frame)
     elif arguments.kind == "weights":
-        figure = plots.weights(runs, arguments.panels, arguments.where)
+        drawn = plots.weights(runs, arguments.panels or "aggregator", arguments.where, frame)
     else:
-        figure = plots.recall(runs, **asked)
-    print(plots.save(figure, arguments.output))
+        drawn = {"recall": plots.recall, "trajectory": plots.trajectory}[arguments.kind](runs, **asked)
+    print(save(drawn, arguments.output))
     _warn_of_others(where(runs, arguments.where))
+
+
+def _figure(arguments: argparse.Namespace) -> None:
+    known, archived = papers.figures(), list(arguments.archives)
+    kept = [Path(name) for name in archived if figures.shown_by(Path(name))]
+    arguments.archives = [name for name in archived if Path(name) not in kept]
+    runs = records.nothing() if kept and not arguments.archives else _load_any(arguments)
+    kept = kept or [*archive.shipped_points()]
+    if arguments.name is None:
+        _list_figures(runs, kept)
+        return
+    check_name(arguments.name, known, "figure")
+    for output in arguments.output:
+        if Path(output).suffix not in (*SUFFIXES, ".csv"):
+            raise ConfigError(f"--output must end in {', '.join((*SUFFIXES, '.csv'))}, got {output!r}")
+    if not arguments.output:
+        raise ConfigError(f"{arguments.name} needs --output FILE, such as {arguments.name.replace('/', '_')}.png")
+    figure, frame, given = known[arguments.name], _frame(arguments), arguments.overrides
+    shown = figures.points(figure, runs, given, kept, arguments.results_dir or _RESULTS)
+    for output in map(Path, arguments.output):
+        if output.suffix == ".csv":
+            figures.write(figure, given, shown, output)
+            print(output)
+        else:
+            print(save(figures.draw(figure, shown, frame), output))
+    for line in shown.missing:
+        warnings.warn(line, stacklevel=2)
+
+
+def _list_figures(runs: pd.DataFrame, kept: Sequence[Path]) -> None:
+    """Every figure, how many of its runs are there, and the overrides of which points are kept."""
+    shown = [found for path in kept if (found := figures.shown_by(path))]
+    print(f"{'name':<20}  {'runs done':>9}  title")
+    for entry in inventory(runs, known=papers.figures()):
+        points = [" ".join(sorted(given)) or "as published" for name, given in shown if name == entry.name]
+        told = f"; points kept: {', '.join(points)}" if points else ""
+        done = "-" if entry.probed else f"{entry.done}/{entry.runs}"
+        print(f"{entry.name:<20}  {done:>9}  {entry.title}{told}")
+
+
+def _frame(arguments: argparse.Namespace) -> Frame:
+    """What the options ask of a picture. Raises ConfigError."""
+    labels = {}
+    for given in arguments.labels:
+        name, equals, words = given.partition("=")
+        if not equals:
+            raise ConfigError(f"--labels takes NAME=WORDS, got {given!r}")
+        labels[name] = words
+    limits = None
+    if arguments.ylim is not None:
+        try:
+            low, high = map(float, arguments.ylim.split(","))
+        except ValueError:
+            low, high = math.nan, math.nan
+        if not -math.inf < low < high < math.inf:
+            raise ConfigError(f"--ylim takes two numbers, LOW,HIGH, got {arguments.ylim!r}")
+        limits = low, high
+    return Frame(arguments.width, arguments.title, labels, limits)
 
 
 def _warn_of_others(runs: pd.DataFrame) -> None:
     others = runs.loc[runs["state"] != "finished", "state"].value_counts().sort_index()
     if len(others):
         warnings.warn(f"not drawn: {', '.join(f'{count} {state}' for state, count in others.items())}", stacklevel=2)
+
+
+def _report(arguments: argparse.Namespace) -> None:
+    path = Path(arguments.output)
+    if path.suffix != ".html":
+        raise ConfigError(f"--output must end in .html, got {arguments.output!r}")
+    made = report(_load(arguments), arguments.rows, arguments.columns, arguments.value, arguments.where)
+    try:
+        write_atomically(path, made)
+    except OSError as error:
+        raise ConfigError(f"cannot write {path}: {error.strerror or error}") from error
+    print(path)
 
 
 def _export(arguments: argparse.Namespace) -> None:
@@ -309,9 +418,4 @@ def _export(arguments: argparse.Namespace) -> None:
         if told := other_code(runs[runs["state"].isin(archive.KEPT)]):
             print(told)
         return
-    table = tidy(runs)
-    try:
-        table.to_csv(path, index=False)
-    except OSError as error:
-        raise ConfigError(f"cannot write {path}: {error.strerror or error}") from error
-    print(f"{path}: {len(table)} rows")
+    print(f"{path}: {export.write(runs, path)} rows")

@@ -75,7 +75,7 @@ def pivot(
         remarks=remarks,
     )
     _fill(table, (rows, columns), readable, runs)
-    if columns == "attack" and described.better and labels != ["none"]:
+    if columns == "attack" and described.better and labels != ["none"] and WORST not in labels:  # attack=worst is it
         worst = Column(WORST, described, worst=True)
         table.columns += (worst,)
         table.add_worst(worst)
