@@ -66,13 +66,39 @@ class InThisProcess(TakersLauncher):
 
 
 class Workers(TakersLauncher):
-    """``n_jobs`` processes on this machine take the cells; -1: one for each core."""
+    """``n_jobs`` processes on this machine take the cells; -1: one for each core, or ``runs_at_once`` for each GPU."""
 
-    def __init__(self, n_jobs: int = -1) -> None:
-        self.n_jobs = n_jobs
+    def __init__(self, n_jobs: int = -1, runs_at_once: int = 1) -> None:
+        self.n_jobs, self.runs_at_once = n_jobs, runs_at_once
 
     def place(self, sweep: "Sweep") -> "Outcome":
         """Answer what is stored, and start workers for the rest."""
         from robustfl_bench.sweep.workers import take_with_workers
 
-        return take_with_workers(sweep, self.n_jobs)
+        return take_with_workers(sweep, self.n_jobs, self.runs_at_once)
+
+
+class Slurm(TakersLauncher):
+    """Jobs of a Slurm cluster take the cells; the options are those of ``sweep.slurm.Jobs``."""
+
+    def __init__(self, **options: Any) -> None:
+        self.options = options
+
+    def place(self, sweep: "Sweep") -> "Outcome":
+        """Answer what is stored, submit jobs for the rest, and follow them."""
+        from robustfl_bench.sweep.slurm import Jobs, take_with_jobs
+
+        return take_with_jobs(sweep, Jobs(**self.options))
+
+
+class Ray(TakersLauncher):
+    """Tasks of a Ray cluster take the cells; the options are those of ``sweep.ray.Tasks``."""
+
+    def __init__(self, **options: Any) -> None:
+        self.options = options
+
+    def place(self, sweep: "Sweep") -> "Outcome":
+        """Answer what is stored, start tasks for the rest, and follow them."""
+        from robustfl_bench.sweep.ray import Tasks, take_with_tasks
+
+        return take_with_tasks(sweep, Tasks(**self.options))

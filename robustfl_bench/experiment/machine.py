@@ -106,6 +106,14 @@ def choose_device(named: str) -> "torch.device":
     return torch.device(named)
 
 
+def unused_gpu(named: str, device: "torch.device") -> str | None:
+    """A line where a GPU is set aside for this process, as Slurm and Ray do, but ``auto`` took the CPU; else None."""
+    given = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if named != "auto" or device.type != "cpu" or not given or given == "-1":
+        return None
+    return f"CUDA_VISIBLE_DEVICES={given} names a GPU, but PyTorch finds none: device=auto takes the CPU"
+
+
 def set_precision(precision: str, device: "torch.device") -> None:
     """Set all that decides how exact float32 products are, and on a GPU take the deterministic algorithms.
 

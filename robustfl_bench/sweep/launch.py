@@ -21,7 +21,7 @@ def register() -> None:
     for group, name, node in (
         ("sweeper", "basic", {"_target_": f"{_PLUGINS}.Cells", "max_batch_size": None, "params": None}),
         ("launcher", "basic", {"_target_": f"{_PLUGINS}.InThisProcess"}),
-        ("launcher", "joblib", {"_target_": f"{_PLUGINS}.Workers", "n_jobs": -1}),
+        ("launcher", "joblib", {"_target_": f"{_PLUGINS}.Workers", "n_jobs": -1, "runs_at_once": 1}),
     ):
         ConfigStore.instance().store(group=f"hydra/{group}", name=name, node=node, provider="robustfl_bench")
 

@@ -26,6 +26,9 @@ from robustfl_bench.sweep.ends import MISSING, OTHERS, End, Outcome
 POLL = 1.0
 """Seconds from one look to the next at the cells that other processes run."""
 
+STORED = "stored result"
+"""How a result is printed that was there before the sweep began."""
+
 LIVES = 5
 """A cell in which so many processes in a row have died, without a checkpoint between, has failed."""
 
@@ -111,10 +114,10 @@ class Taker:
             found = {cell.overrides: _failed_at(cell.folder()) for cell in self.cells}
             self._again = {overrides: when for overrides, when in found.items() if when is not None}
         for cell in self.missing:
-            self.look(cell, silent=False)
+            self.look(cell, STORED)
 
-    def look(self, cell: Cell, silent: bool = True) -> bool:
-        """Whether a cell has an end by what its run folder holds; a result is printed unless ``silent``."""
+    def look(self, cell: Cell, what: str | None = None) -> bool:
+        """Whether a cell has an end by what its run folder holds; a result is printed as ``what`` it is."""
         if cell in self.ends:
             return True
         folder = cell.folder()
@@ -127,8 +130,8 @@ class Taker:
         end = None
         if summary["status"] in MEASURED:
             if (found := answer(cell.asked, folder, self._note_once)) is not None:
-                value = tuned_by(found) if silent else tell(folder, found, "stored result")
-                end = End(found["status"], value, was_stored=not silent)
+                value = tell(folder, found, what) if what else tuned_by(found)
+                end = End(found["status"], value, was_stored=what == STORED)
         elif summary["status"] == FAILED:
             if self._again.get(cell.overrides) != _failed_at(folder):
                 end = End(FAILED, reason=str(summary.get("error")))
@@ -185,7 +188,7 @@ class Taker:
             return End(FAILED, reason=str(error))
         except Exception as error:
             return self._failed(cell, error, planned, call)
-        value = tell(made.folder, made.summary, "stored result" if made.was_stored else "result")
+        value = tell(made.folder, made.summary, STORED if made.was_stored else "result")
         return End(made.summary["status"], value, was_stored=made.was_stored)
 
     def _failed(self, cell: Cell, error: Exception, planned: Plan | None = None, call: Call | None = None) -> End:
