@@ -114,7 +114,7 @@ class Taker:
             found = {cell.overrides: _failed_at(cell.folder()) for cell in self.cells}
             self._again = {overrides: when for overrides, when in found.items() if when is not None}
         for cell in self.missing:
-            self.look(cell, STORED)
+            self.look(cell, STORED if self.sweep.failed is None else None)
 
     def look(self, cell: Cell, what: str | None = None) -> bool:
         """Whether a cell has an end by what its run folder holds; a result is printed as ``what`` it is."""

@@ -1,14 +1,19 @@
-"""Our sweeper and launchers, in the only place where Hydra looks for plugins; other applications of Hydra load it too.
+"""Our sweeper and launchers, as Hydra knows them.
 
 The sweeper composes no cell: that is left to the processes that take them. A launcher starts such processes, here
-(``basic``) or beside this process (``joblib``), see ``robustfl_bench.sweep``.
+(``basic``), beside this process (``joblib``), or elsewhere, see ``robustfl_bench.sweep``.
 """
 
+import sys
 from collections.abc import Sequence
+from importlib import import_module
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from hydra._internal.core_plugins.basic_sweeper import BasicSweeper
+from hydra.core.config_store import ConfigStore
 from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.core.plugins import Plugins
 from hydra.core.utils import JobReturn
 from hydra.plugins.launcher import Launcher
 from hydra.types import HydraContext, TaskFunction
@@ -19,8 +24,14 @@ if TYPE_CHECKING:
     from robustfl_bench.sweep.ends import Outcome
 
 
+PACKAGE = "hydra_plugins.robustfl_bench"
+"""The name that this module has for Hydra, which takes plugins from no other package than ``hydra_plugins``."""
+
+
 class Cells(BasicSweeper):
     """All combinations of the values of a sweep."""
+
+    __module__ = PACKAGE
 
     def sweep(self, arguments: list[str]) -> Any:
         """Launch all cells; raises Incomplete unless each of them has its result."""
@@ -58,6 +69,8 @@ class TakersLauncher(Launcher):
 class InThisProcess(TakersLauncher):
     """This process takes all cells."""
 
+    __module__ = PACKAGE
+
     def place(self, sweep: "Sweep") -> "Outcome":
         """Take them."""
         from robustfl_bench.sweep.take import take
@@ -67,6 +80,8 @@ class InThisProcess(TakersLauncher):
 
 class Workers(TakersLauncher):
     """``n_jobs`` processes on this machine take the cells; -1: one for each core, or ``runs_at_once`` for each GPU."""
+
+    __module__ = PACKAGE
 
     def __init__(self, n_jobs: int = -1, runs_at_once: int = 1) -> None:
         self.n_jobs, self.runs_at_once = n_jobs, runs_at_once
@@ -81,6 +96,8 @@ class Workers(TakersLauncher):
 class Slurm(TakersLauncher):
     """Jobs of a Slurm cluster take the cells; the options are those of ``sweep.slurm.Jobs``."""
 
+    __module__ = PACKAGE
+
     def __init__(self, **options: Any) -> None:
         self.options = options
 
@@ -94,6 +111,8 @@ class Slurm(TakersLauncher):
 class Ray(TakersLauncher):
     """Tasks of a Ray cluster take the cells; the options are those of ``sweep.ray.Tasks``."""
 
+    __module__ = PACKAGE
+
     def __init__(self, **options: Any) -> None:
         self.options = options
 
@@ -102,3 +121,28 @@ class Ray(TakersLauncher):
         from robustfl_bench.sweep.ray import Tasks, take_with_tasks
 
         return take_with_tasks(sweep, Tasks(**self.options))
+
+
+def register() -> None:
+    """Let Hydra take them, in place of its own of the same names; only the commands of this package do."""
+    _bear_name()
+    for plugin in (Cells, InThisProcess, Workers, Slurm, Ray):
+        Plugins.instance().register(plugin)
+    for group, name, node in (
+        ("sweeper", "basic", {"_target_": f"{PACKAGE}.Cells", "max_batch_size": None, "params": None}),
+        ("launcher", "basic", {"_target_": f"{PACKAGE}.InThisProcess"}),
+        ("launcher", "joblib", {"_target_": f"{PACKAGE}.Workers", "n_jobs": -1, "runs_at_once": 1}),
+    ):
+        ConfigStore.instance().store(group=f"hydra/{group}", name=name, node=node, provider="robustfl_bench")
+
+
+def _bear_name() -> None:
+    """Make this module known as PACKAGE; ``hydra_plugins`` is there only if another plugin is installed."""
+    above, _, name = PACKAGE.partition(".")
+    try:
+        package = import_module(above)
+    except ModuleNotFoundError:
+        package = sys.modules[above] = ModuleType(above)
+        package.__path__ = []
+    sys.modules[PACKAGE] = sys.modules[__name__]
+    setattr(package, name, sys.modules[__name__])
