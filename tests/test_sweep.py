@@ -31,7 +31,7 @@ from tests.processes import Command, start
 TINY = ("rounds=2", "num_clients=4", "partition=iid", "model.hidden=[4]")
 LONG = (
     "num_clients=6", "num_byzantine=1", "partition=iid", "model.hidden=[8]", "batch_size=8", "attack=ipm",
-    "aggregator=average,coomed", "checkpoint_seconds=0",
+    "aggregator=geomed,coomed", "checkpoint_seconds=0",
 )  # fmt: skip
 TWO_WORKERS = ("hydra/launcher=joblib", "hydra.launcher.n_jobs=2")
 
@@ -107,7 +107,7 @@ def test_workers_leave_checkpoints_and_end_with_their_parent(tmp_path: Path, num
 @pytest.fixture
 def running(tmp_path: Path) -> Iterator[Command]:
     """A sweep of one long run, which has begun."""
-    process = start(tmp_path, "-m", *LONG, "rounds=1000", "aggregator=average")
+    process = start(tmp_path, "-m", *LONG, "rounds=1000", "aggregator=coomed")
     until(lambda: any(rounds_of(folder) > 3 for folder in run_folders(tmp_path / "results").values()))
     yield process
     process.send_signal(signal.SIGKILL)
@@ -115,19 +115,19 @@ def running(tmp_path: Path) -> Iterator[Command]:
 
 
 def test_a_sweep_leaves_what_others_run_if_it_is_told_to(bench: Bench, running: Command) -> None:
-    outcome = bench("-m", *LONG, "rounds=1000", "aggregator=average", "wait=false")
+    outcome = bench("-m", *LONG, "rounds=1000", "aggregator=coomed", "wait=false")
     assert outcome.code == 75
     assert "sweep: 1 runs: 1 others" in outcome.err
     assert running.poll() is None
 
 
 def test_a_sweep_takes_over_the_runs_of_a_process_that_died(bench: Bench, tmp_path: Path, running: Command) -> None:
-    again = start(tmp_path, "-m", *LONG, "rounds=1000", "aggregator=average")
+    again = start(tmp_path, "-m", *LONG, "rounds=1000", "aggregator=coomed")
     time.sleep(1)
     running.send_signal(signal.SIGKILL)
     _, err = again.communicate()
     assert again.returncode == 0, err
-    assert bench(*LONG[:-2], "checkpoint_seconds=0", "rounds=1000", "aggregator=average", "results_dir=whole").code == 0
+    assert bench(*LONG[:-2], "checkpoint_seconds=0", "rounds=1000", "aggregator=coomed", "results_dir=whole").code == 0
     assert contents(tmp_path / "results") == contents(tmp_path / "whole")
 
 
@@ -152,7 +152,7 @@ def mounted(*command: str, at: Path) -> Iterator[None]:
 @pytest.mark.skipif(os.geteuid() != 0 or shutil.which("bindfs") is None, reason="needs root and bindfs")
 def test_hosts_whose_locks_do_not_reach_each_other_make_every_round_once(bench: Bench, tmp_path: Path) -> None:
     """Host a dies; host b, which cannot see its processes, takes over when the claim has not changed for a lease."""
-    sweep = ("-m", *LONG, "rounds=80", "seed=0,1", "aggregator=average")
+    sweep = ("-m", *LONG, "rounds=80", "seed=0,1", "aggregator=coomed")
     assert bench(*sweep, "results_dir=whole").code == 0
     shared = tmp_path / "shared"
     shared.mkdir()

@@ -188,8 +188,9 @@ class Taker:
             return End(FAILED, reason=str(error))
         except Exception as error:
             return self._failed(cell, error, planned, call)
-        value = tell(made.folder, made.summary, STORED if made.was_stored else "result")
-        return End(made.summary["status"], value, was_stored=made.was_stored)
+        if made.was_stored:  # a moment ago, by another process, which has printed it
+            return End(made.summary["status"], tuned_by(made.summary))
+        return End(made.summary["status"], tell(made.folder, made.summary, "result"))
 
     def _failed(self, cell: Cell, error: Exception, planned: Plan | None = None, call: Call | None = None) -> End:
         """Record why a cell has no result, in its folder, or in one of its own if it has no run."""
