@@ -43,19 +43,15 @@ def choose_threads(planned: Plan, samples: int) -> int:
 
 @contextmanager
 def threads(number: int) -> Iterator[int]:
-    """Threads of PyTorch and of NumPy's BLAS; SIGTERM ends the run as Ctrl-C does, after a checkpoint."""
-    import torch
-    from threadpoolctl import threadpool_limits
+    """Threads that share a run's work; SIGTERM ends the run as Ctrl-C does, after a checkpoint."""
+    from robustfl_bench.parallel import workers
 
-    before = torch.get_num_threads()
-    torch.set_num_threads(number)
     main = threading.current_thread() is threading.main_thread()
     handler = signal.signal(signal.SIGTERM, lambda *_: sys.exit(143)) if main else None
     try:
-        with threadpool_limits(number, user_api="blas"):
+        with workers(number):
             yield number
     finally:
-        torch.set_num_threads(before)
         if main:
             signal.signal(signal.SIGTERM, handler)
 
