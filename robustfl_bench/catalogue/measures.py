@@ -17,8 +17,9 @@ from robustfl_bench.config import options, presets, targets
 from robustfl_bench.config.options import Search
 from robustfl_bench.errors import ConfigError
 from robustfl_bench.interfaces import Aggregator, Attack, AttackView, ChoiceView, Model, Partition, PreAggregation
+from robustfl_bench.numerics.inner_products import cross_products, gram_matrix
 from robustfl_bench.testing import example_round, example_shard, example_view
-from robustfl_bench.updates import Updates, cross_products, stacked_gram
+from robustfl_bench.updates import Updates
 
 CLIENTS, BYZANTINE, COORDINATES = 12, 2, 1999  # few enough for rules that try all subsets of clients
 DECLARED = "${num_byzantine_declared}"
@@ -226,8 +227,8 @@ def _counted() -> Iterator[Counter[str]]:
     def note(frame: FrameType, event: str, called: Any) -> None:
         if event == "call" and frame.f_code is cross_products.__code__:
             cost["products"] += len(frame.f_locals["left"]) * len(frame.f_locals["right"])
-        elif event == "call" and frame.f_code is stacked_gram.__code__:
-            cost["products"] += len(frame.f_locals["upper"]) ** 2  # the other rows are few
+        elif event == "call" and frame.f_code is gram_matrix.__code__:
+            cost["products"] += len(frame.f_locals["parts"][0]) ** 2  # the other rows are few
         elif event == "c_call" and getattr(called, "__name__", "") in _SORTS:
             shape = getattr(getattr(called, "__self__", None), "shape", ())
             cost["sorted"] += math.prod(shape) if COORDINATES in shape else 0
