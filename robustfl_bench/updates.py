@@ -35,16 +35,23 @@ class Aggregate:
 
 
 def by_columns(
-    reduce: Callable[[Tensor], Tensor], rows: Tensor, block: Mapping[str, int] = BLOCK, dtype: torch.dtype | None = None
+    work: Callable[[Tensor], Tensor],
+    rows: Tensor,
+    block: Mapping[str, int] = BLOCK,
+    dtype: torch.dtype | None = None,
+    made: tuple[int, ...] = (),
 ) -> Tensor:
-    """``reduce`` of blocks of columns (n, k) of the rows (n, d), to (k,) each: (d,). The threads of a run share them."""
-    out = torch.empty(rows.shape[1], dtype=dtype or rows.dtype, device=rows.device)
+    """What ``work`` makes of blocks of columns (n, k) of the rows (n, d), (*made, k) each: (*made, d).
 
-    def work(columns: slice) -> None:
-        out[columns] = reduce(rows[:, columns])
+    The threads of a run share the blocks. Numbers are stored as ``dtype``, by default that of the rows.
+    """
+    out = torch.empty(*made, rows.shape[1], dtype=dtype or rows.dtype, device=rows.device)
+
+    def fill(columns: slice) -> None:
+        out[..., columns] = work(rows[:, columns])
 
     width = block[rows.device.type]
-    each(work, [slice(start, start + width) for start in range(0, len(out), width)])
+    each(fill, [slice(start, start + width) for start in range(0, rows.shape[1], width)])
     return out
 
 
@@ -76,7 +83,10 @@ class Updates:
         if self._matrix is None:
             assert self._source is not None
             source, mixing = self._source
-            mixed = mixing.to(source.matrix.dtype) @ source.matrix
+            if self._grouped:
+                mixed = _group_sums(mixing, source.matrix)
+            else:
+                mixed = by_columns(mixing.to(source.matrix.dtype).matmul, source.matrix, made=(self.n,))
             self._matrix = mixed if mixed.isfinite().all() else (mixing @ source.matrix.double()).to(mixed.dtype)
         return self._matrix
 
@@ -86,9 +96,14 @@ class Updates:
         return "gram" in self.__dict__ or (self._above is not None and "gram" in self._above.__dict__)
 
     @cached_property
+    def _grouped(self) -> bool:
+        """Whether these are combinations of groups of clients that have no client in common, and of two on average."""
+        return self._source is not None and _are_groups(self._source[1])
+
+    @cached_property
     def gram(self) -> Tensor:
         """Inner products of all pairs of updates, (n, n) float64."""
-        if self._source is not None:
+        if self._source is not None and not (self._grouped and not self._source[0]._begun):
             source, mixing = self._source
             return mixing @ source.gram @ mixing.T
         if self._above is not None and self._begun:
@@ -230,6 +245,25 @@ class Updates:
                 return torch.as_tensor(reduce(_sorted(block)))
 
         return by_columns(work, self.matrix, SORT_BLOCK)
+
+
+def _are_groups(mixing: Tensor) -> bool:
+    """Whether no client is in two rows of ``mixing`` (n', n), which are at most half as many as clients."""
+    return 2 * len(mixing) <= mixing.shape[1] + 1 and bool((mixing != 0).sum(dim=0).max() <= 1)
+
+
+def _group_sums(mixing: Tensor, rows: Tensor) -> Tensor:
+    """``mixing @ rows`` where most of ``mixing`` (n', n) is zero; the threads of a run share the rows (n', d)."""
+    out = rows.new_empty(len(mixing), rows.shape[1])
+
+    def add_up(group: tuple[Tensor, Tensor]) -> None:
+        total, weights = group
+        total.zero_()
+        for member in weights.nonzero().squeeze(1).tolist():
+            total.add_(rows[member], alpha=float(weights[member]))
+
+    each(add_up, zip(out, mixing, strict=True))
+    return out
 
 
 def _sorted(block: Tensor) -> Any:
