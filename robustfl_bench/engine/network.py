@@ -138,8 +138,8 @@ class Network(FlatModule):
     @torch.no_grad()
     def losses(self, params: Tensor, x: Tensor, y: Tensor) -> Tensor:
         """Mean losses (k,) float64 of k models ``params`` (k, d) on the same samples."""
-        if self.stochastic:  # large networks, whose layers may have no batched form (LSTM): one by one
-            return torch.stack([self.criterion(self.logits(one, x), y).double() for one in params])
+        if self.stochastic or params.device.type == "cpu":  # there a batch over models is no faster, or much slower
+            return torch.stack(self._each(lambda way, one: self.criterion(way.flat.logits(one, x), y), params)).double()
         outputs = sum(shape.numel() // shape[-1] for _, shape in self.slots.values() if len(shape))
         chunk = max(1, STACK_BYTES // (4 * len(x) * max(outputs, 1)))
 

@@ -41,7 +41,8 @@ def gram_matrix(*parts: Tensor) -> Tensor:
     As ``cross_products``, at half the cost. Rows that are equal, as attackers often send them, are taken once.
     """
     if parts[0].device.type != "cpu":
-        blocks = (torch.cat(block).double() for block in zip(*(part.split(BLOCK, dim=1) for part in parts), strict=True))
+        columns = zip(*(part.split(BLOCK, dim=1) for part in parts), strict=True)
+        blocks = (torch.cat(block).double() for block in columns)
         size = sum(map(len, parts))
         return _added(parts[0].new_zeros(size, size).double(), ((block, block.T) for block in blocks))
     kept, places, total = [], [], 0
@@ -58,6 +59,16 @@ def gram_matrix(*parts: Tensor) -> Tensor:
 
     sums, index = _summed(products, (total, total), parts[0].shape[1]), np.concatenate(places)
     return torch.from_numpy(sums if total == len(index) else sums[np.ix_(index, index)])
+
+
+def row_squares(rows: Tensor) -> Tensor:
+    """The squared lengths (n,), float64, of the rows of a matrix (n, d) on the CPU."""
+
+    def square(row: NDArray[np.float32]) -> float:
+        blocks = (row[start : start + BLOCK].astype(np.float64) for start in range(0, len(row), BLOCK))
+        return sum(float(block @ block) for block in blocks)
+
+    return torch.tensor(each(square, rows.detach().numpy()), dtype=torch.float64)
 
 
 def distinct(rows: Tensor) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
