@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from robustfl_bench.numerics.inner_products import cross_products, gram_matrix, row_squares
+from robustfl_bench.numerics.inner_products import cross_products, distance_bounds, gram_matrix, row_squares
 from robustfl_bench.parallel import each
 
 BLOCK = {"cpu": 16384, "cuda": 1 << 20}  # columns for a thread to read once
@@ -101,8 +101,11 @@ class Updates:
 
     @property
     def _begun(self) -> bool:
-        """Whether the Gram matrix, or its block of the rows that were there before others were appended, is known."""
-        return "gram" in self.__dict__ or (self._above is not None and "gram" in self._above.__dict__)
+        """Whether the Gram matrix is known, or that of what it is computed from: the rows that were there before others
+        were appended, or those that are combined."""
+        above, source = self._above, self._source
+        known = "gram" in self.__dict__ or (above is not None and "gram" in above.__dict__)
+        return known or (source is not None and source[0]._begun)
 
     @cached_property
     def _grouped(self) -> bool:
@@ -129,6 +132,13 @@ class Updates:
         """
         squares = self.gram.diagonal()
         return (squares[:, None] + squares[None, :] - 2 * self.gram).clamp_(min=0).fill_diagonal_(0)
+
+    @cached_property
+    def sq_dist_bounds(self) -> tuple[Tensor, Tensor] | None:
+        """The least and the largest that ``sq_dists`` can be, (n, n) float64 each; None where these are as cheap."""
+        if self.device.type != "cpu" or self._begun or (self._source is not None and not self._grouped):
+            return None
+        return distance_bounds(self.matrix)
 
     @cached_property
     def norms(self) -> Tensor:

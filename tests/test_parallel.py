@@ -10,7 +10,6 @@ import torch
 from threadpoolctl import threadpool_info
 from torch import Tensor
 
-from robustfl_bench.aggregators.krum import Krum
 from robustfl_bench.config.options import CONF
 from robustfl_bench.engine.network import Network
 from robustfl_bench.engine.samples import Population, Samples
@@ -21,9 +20,7 @@ from robustfl_bench.models.cnn import Cnn
 from robustfl_bench.models.gru import Gru
 from robustfl_bench.models.lenet import LeNet
 from robustfl_bench.models.mlp import Mlp
-from robustfl_bench.numerics.inner_products import distinct, gram_matrix
 from robustfl_bench.parallel import each, workers
-from robustfl_bench.pre_aggregations.bucketing import Bucketing
 from robustfl_bench.testing import example_round, example_view
 from robustfl_bench.updates import Updates
 from tests.conftest import Bench, contents, run_folders
@@ -186,45 +183,3 @@ def test_runs(bench: Bench, tmp_path: Path, overrides: tuple[str, ...]) -> None:
         assert outcome.code == 0, outcome.err
     runs = [contents(tmp_path / f"by_{number}", "metrics.csv") for number in (1, 2, 3)]
     assert len(run_folders(tmp_path / "by_1")) == 1 and runs[0] == runs[1] == runs[2]
-
-
-# --- inner products --------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("d", [1, 40, 5000, 70_001])
-def test_equal_rows_are_taken_once_and_inner_products_are_exact(d: int) -> None:
-    rng = np.random.default_rng(d)
-    rows = rng.normal(size=(9, d)).astype(np.float32) * 10.0 ** rng.integers(-9, 9, size=(9, 1)).astype(np.float32)
-    rows[[3, 5, 8]] = rows[1]
-    rows[6] = rows[4]
-    firsts, which = distinct(torch.from_numpy(rows))
-    assert np.array_equal(rows[firsts][which], rows) and len(firsts) == 5
-    exact = rows.astype(np.float64) @ rows.astype(np.float64).T
-    lengths = np.sqrt(exact.diagonal())
-    with workers(2):
-        whole, halves = gram_matrix(torch.from_numpy(rows)), gram_matrix(*torch.from_numpy(rows).split((6, 3)))
-    for found in (whole.numpy(), halves.numpy()):
-        assert (np.abs(found - exact) <= 1e-13 * lengths * lengths[:, None]).all()
-    assert (Updates(torch.from_numpy(rows)).sq_dists[[1, 3, 5]][:, [1, 3, 5]] == 0).all()
-
-
-def test_rows_that_differ_where_nobody_looks_are_not_equal() -> None:
-    rows = torch.zeros(4, 1000)
-    rows[1, 7], rows[3, 7] = 1, 1
-    firsts, which = distinct(rows)
-    assert torch.equal(rows[firsts][which], rows)
-    assert torch.equal(gram_matrix(rows), rows.double() @ rows.double().T)
-
-
-@pytest.mark.parametrize("size", [2, 3, 7])
-def test_the_gram_matrix_of_buckets_is_that_of_their_means(size: int) -> None:
-    matrix = torch.randn(20, 300, generator=torch.Generator().manual_seed(0))
-    mixed = Bucketing(size)(Updates(matrix), np.random.default_rng(1))
-    _, mixing = mixed._source or (None, torch.empty(0))
-    means = (mixing @ matrix.double()).float()
-    torch.testing.assert_close(mixed.gram, means.double() @ means.double().T, rtol=1e-5, atol=1e-5)
-    weights = torch.linspace(0, 1, mixed.n, dtype=torch.float64)
-    aggregate = mixed.combine(weights)
-    torch.testing.assert_close(aggregate.vector.double(), weights @ mixing @ matrix.double(), rtol=1e-5, atol=1e-5)
-    torch.testing.assert_close(aggregate.weights, weights @ mixing)
-    assert Krum(1)(mixed, None).vector.shape == (300,)  # type: ignore[arg-type]

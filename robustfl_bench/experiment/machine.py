@@ -24,7 +24,7 @@ from robustfl_bench.package import PACKAGE, package_digest
 if TYPE_CHECKING:
     import torch
 
-SMALL = 2e9  # samples x parameters of a round up to which a second thread costs more than it brings
+SMALL = 5e7  # samples x parameters of a round up to which a second thread brings nothing
 
 
 def choose_threads(planned: Plan, samples: int) -> int:

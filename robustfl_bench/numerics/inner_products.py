@@ -1,4 +1,7 @@
-"""Inner products of long float32 vectors, exact to float64: by blocks of columns, which the threads of a run share."""
+"""Inner products of long float32 vectors, exact to float64, and bounds on their distances at half the cost.
+
+They are computed by blocks of columns, which the threads of a run share.
+"""
 
 from collections.abc import Callable, Iterator
 
@@ -7,10 +10,14 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from robustfl_bench.numerics.gram_space import medoid
 from robustfl_bench.parallel import each
 
 BLOCK = 4096  # columns: of 100 clients in float64 they stay in the level-2 and level-3 caches
 STRIPS = 16  # sums of blocks, each by one thread, that are then added up
+HALF_BLOCK = 512  # columns whose products are added in float32
+ERROR = 2 * (HALF_BLOCK + 4) * 2.0**-24  # of a squared distance from them, over the squared lengths: never more
+TINY = 2.0**-146  # by how much a product can be wrong that is too small for float32
 SAMPLED = 16  # columns in which rows differ unless they are equal, or sparse
 
 Array = NDArray[np.float64]
@@ -45,20 +52,49 @@ def gram_matrix(*parts: Tensor) -> Tensor:
         blocks = (torch.cat(block).double() for block in columns)
         size = sum(map(len, parts))
         return _added(parts[0].new_zeros(size, size).double(), ((block, block.T) for block in blocks))
-    kept, places, total = [], [], 0
-    for part in parts:
-        firsts, which = distinct(part)
-        kept.append((part.detach().numpy(), slice(len(firsts)) if firsts[-1] == len(firsts) - 1 else firsts))
-        places.append(which + total)
-        total += len(firsts)
+    chosen = [distinct(part) for part in parts]
+    rows = [(part.detach().numpy(), _index(firsts)) for part, (firsts, _) in zip(parts, chosen, strict=True)]
 
     def products(columns: slice) -> Array:
-        block = np.concatenate([rows[:, columns][chosen] for rows, chosen in kept], dtype=np.float64)
+        block = np.concatenate([matrix[:, columns][firsts] for matrix, firsts in rows], dtype=np.float64)
         squares: Array = block @ block.T  # NumPy makes a symmetric product of it: half the work
         return squares
 
-    sums, index = _summed(products, (total, total), parts[0].shape[1]), np.concatenate(places)
-    return torch.from_numpy(sums if total == len(index) else sums[np.ix_(index, index)])
+    ends = np.cumsum([0, *(len(firsts) for firsts, _ in chosen)])
+    sums = _summed(products, (ends[-1], ends[-1]), parts[0].shape[1])
+    return _repeated(sums, np.concatenate([which + end for end, (_, which) in zip(ends, chosen, strict=False)]))
+
+
+def distance_bounds(rows: Tensor) -> tuple[Tensor, Tensor]:
+    """The least and the largest that the squared distances (n, n), float64, of the rows of a matrix can be.
+
+    The products are computed in float32 and added up in float64, of rows that are taken relative to one in their
+    middle, so that what all have in common does not drown their differences. The bounds hold for every order in which
+    float32 sums can be taken. For matrices on a CPU.
+    """
+    firsts, which = distinct(rows)
+    matrix, index = rows.detach().numpy(), _index(firsts)
+    sampled = matrix[index][:, :: max(1, matrix.shape[1] // HALF_BLOCK)].astype(np.float64)
+    middle = matrix[firsts[medoid(sampled @ sampled.T, np.bincount(which).astype(np.float64))]]
+
+    def products(columns: slice) -> Array:
+        total = np.zeros((len(firsts), len(firsts)))
+        for first in range(columns.start, columns.stop, HALF_BLOCK):
+            part = slice(first, min(first + HALF_BLOCK, columns.stop))
+            block = matrix[:, part][index] - middle[part]
+            total += block @ block.T
+        return total
+
+    with np.errstate(over="ignore", invalid="ignore"):
+        gram = _summed(products, (len(firsts), len(firsts)), matrix.shape[1])
+        sums = gram.diagonal()[:, None] + gram.diagonal()
+        dists, errors = sums - 2 * gram, ERROR * sums + matrix.shape[1] * TINY
+        lower, upper = (dists - errors).clip(min=0), dists + errors
+    unknown = ~np.isfinite(upper)  # squares that float32 does not hold
+    lower[unknown], upper[unknown] = 0, np.inf
+    for bound in (lower, upper):
+        np.fill_diagonal(bound, 0)
+    return _repeated(lower, which), _repeated(upper, which)
 
 
 def row_squares(rows: Tensor) -> Tensor:
@@ -88,6 +124,16 @@ def distinct(rows: Tensor) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
             firsts.append(i)
         which[i] = place
     return np.array(firsts, dtype=np.intp), which
+
+
+def _index(firsts: NDArray[np.intp]) -> slice | NDArray[np.intp]:
+    """An index of these rows, without a copy where they are the first ones."""
+    return slice(len(firsts)) if firsts[-1] == len(firsts) - 1 else firsts
+
+
+def _repeated(distinct: Array, which: NDArray[np.intp]) -> Tensor:
+    """What is known of pairs of distinct rows, for all rows."""
+    return torch.from_numpy(distinct if len(distinct) == len(which) else distinct[np.ix_(which, which)])
 
 
 def _summed(products: Callable[[slice], Array], shape: tuple[int, int], width: int) -> Array:
