@@ -17,7 +17,7 @@ from robustfl_bench.config import options, presets, targets
 from robustfl_bench.config.options import Search
 from robustfl_bench.errors import ConfigError
 from robustfl_bench.interfaces import Aggregator, Attack, AttackView, ChoiceView, Model, Partition, PreAggregation
-from robustfl_bench.numerics.inner_products import cross_products, gram_matrix
+from robustfl_bench.numerics.inner_products import cross_products, distance_bounds, gram_matrix
 from robustfl_bench.testing import example_round, example_shard, example_view
 from robustfl_bench.updates import Updates
 
@@ -230,6 +230,8 @@ def _counted() -> Iterator[Counter[str]]:
             cost["products"] += len(frame.f_locals["left"]) * vectors if vectors > 1 else 0  # those of one are a pass
         elif event == "call" and frame.f_code is gram_matrix.__code__:
             cost["products"] += len(frame.f_locals["parts"][0]) ** 2  # the other rows are few
+        elif event == "call" and frame.f_code is distance_bounds.__code__:
+            cost["products"] += len(frame.f_locals["rows"]) ** 2
         elif event == "c_call" and getattr(called, "__name__", "") in _SORTS:
             shape = getattr(getattr(called, "__self__", None), "shape", ())
             cost["sorted"] += math.prod(shape) if COORDINATES in shape else 0
