@@ -97,7 +97,7 @@ def works(
             network.gradients(network.initial, draw.batch(0), out)
             honest = Updates(out, counts)
             attack = (-10 * honest.mean).expand(attackers, -1)
-            updates = honest.append(attack, counts[:attackers], storage)
+            updates = honest.append(attack, torch.ones(attackers, dtype=torch.float64), storage)
             return network.initial - 0.1 * rule(updates, None).vector  # type: ignore[arg-type]
 
         return work

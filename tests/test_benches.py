@@ -13,7 +13,7 @@ EVERY_RULE = {path.stem for path in (CONF / "aggregator").glob("*.yaml")} - {"ra
 EXHAUSTIVE = {"boba_es", "smea"}  # at n = 60 these are refused
 SMALL = {
     "bench_aggregators": ("--n", "60", "--d", "9000", "--share", "0.07", "--png", "pictures", "--csv", "x.csv"),
-    "bench_rounds": ("--clients", "3", "--samples", "20"),
+    "bench_rounds": ("--clients", "3", "--attackers", "0", "--samples", "20"),
     "bench_local_sgd": ("--clients", "3", "--batch", "4"),
 }
 
