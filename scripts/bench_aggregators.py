@@ -27,15 +27,19 @@ from benches import conditions, measured, medians, parser, report  # first: sets
 
 # isort: split
 import numpy as np
+import pandas as pd
 import torch
-from matplotlib.figure import Figure
 from torch import Tensor
 
 from robustfl_bench.catalogue.entries import one
 from robustfl_bench.catalogue.measures import facts
 from robustfl_bench.config import presets, targets
 from robustfl_bench.interfaces import ConfigError, ServerView
-from robustfl_bench.results.styles import BLUE, GREY, RED
+from robustfl_bench.pictures import bars
+from robustfl_bench.pictures.canvas import save
+from robustfl_bench.pictures.curves import Curves
+from robustfl_bench.pictures.curves import draw as draw_curves
+from robustfl_bench.pictures.styles import GREY, RED, SKY
 from robustfl_bench.updates import Updates
 
 CONF = Path(__file__).resolve().parents[1] / "conf"
@@ -230,45 +234,29 @@ def main() -> None:
 
 
 def draw(seconds: dict[str, float], path: Path, title: str) -> None:
-    """A bar for every bound and peer (grey) and rule (blue, BOBA red; pale where models are evaluated)."""
+    """A bar for every bound and peer (grey) and rule (blue; those that evaluate models sky blue; BOBA red)."""
     ordered = sorted(seconds.items(), key=lambda item: item[1])
-    figure = Figure(figsize=(7, 0.6 + 0.22 * len(ordered)), layout="constrained")
-    axis = figure.subplots()
-    for name, value in ordered:
-        colour = GREY if name in BOUNDS or ", " in name else RED if name == "boba" else BLUE
-        axis.barh(name, 1e3 * value, color=colour, alpha=0.5 if name in BY_LOSS else 1)
-    axis.set_xscale("log")
-    axis.set_xlabel("ms for one aggregation (pale: evaluates models)")
-    axis.set_title(title, fontsize=10)
-    axis.grid(axis="x", color="#dddddd", linewidth=0.6)
-    axis.set_axisbelow(True)
-    axis.tick_params(axis="y", labelsize=7)
-    save(figure, path)
+    points = pd.DataFrame([{"line": "", "x": name, "mean": 1e3 * value} for name, value in ordered])
+    greys = [name for name in seconds if name in BOUNDS or ", " in name]
+    colours = dict.fromkeys(BY_LOSS, SKY) | dict.fromkeys(greys, GREY) | {"boba": RED}
+    label = "ms (sky blue: evaluates models)"
+    save(bars.draw(points, label, "", f"One aggregation: {title}", log=True, colours=colours), path, "--png")
+    print(f"written: {path}")
 
 
 def draw_scaling(rows: list[dict[str, Any]], against: str, path: Path) -> None:
-    """Time of every rule against n or d at the largest of the other, on the most threads."""
+    """Times against n or d at the largest of the other, on the most threads: a panel for the rules of each bound."""
     other = "d" if against == "n" else "n"
     fixed, threads = max(row[other] for row in rows), max(row["threads"] for row in rows)
     chosen = [row for row in rows if row[other] == fixed and row["threads"] == threads]
-    figure = Figure(figsize=(7, 5), layout="constrained")
-    axis = figure.subplots()
-    for name in sorted({row["rule"] for row in chosen}):
-        points = sorted((row[against], row["ms"]) for row in chosen if row["rule"] == name)
-        colour = GREY if name in BOUNDS else RED if name == "boba" else BLUE
-        axis.loglog(*zip(*points, strict=True), color=colour, linewidth=0.8, marker=".")
-        axis.annotate(name, points[-1], fontsize=6, xytext=(3, 0), textcoords="offset points", va="center")
-    axis.set_xlabel(against)
-    axis.set_ylabel("ms for one aggregation (grey: bounds)")
-    axis.set_title(f"{other} = {fixed}, {threads} threads", fontsize=10)
-    axis.grid(color="#dddddd", linewidth=0.6)
-    save(figure, path)
-
-
-def save(figure: Figure, path: Path) -> None:
-    """Write a picture."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path, dpi=150)
+    places = {row["rule"]: row["aim"].partition("= ")[2].partition(" ")[2] or row["aim"] or row["rule"] for row in rows}
+    points = [
+        {"value": "ms", "panel": places[row["rule"]], "line": row["rule"], "x": row[against]}
+        | dict.fromkeys(("mean", "low", "high"), row["ms"])
+        for row in sorted(chosen, key=lambda row: (places[row["rule"]], row["rule"]))
+    ]
+    heading = f"One aggregation: {other} = {fixed}, {threads} threads"
+    save(draw_curves(Curves(pd.DataFrame(points), against, {"ms": "ms"}, heading, log="xy")), path, "--png")
     print(f"written: {path}")
 
 
