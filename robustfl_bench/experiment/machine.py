@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     import torch
 
 TERMINATED = 143  # exit code after SIGTERM
-SMALL = 2e9  # samples x parameters of a round up to which a second thread costs more than it brings
+SMALL = 5e7  # samples x parameters of a round up to which a second thread brings nothing
 
 
 def choose_threads(planned: Plan, samples: int) -> int:
@@ -51,17 +51,11 @@ def cores() -> int:
 
 @contextmanager
 def threads(number: int) -> Iterator[int]:
-    """Threads of PyTorch and of NumPy's BLAS; SIGTERM ends the run as Ctrl-C does, after a checkpoint."""
-    import torch
-    from threadpoolctl import threadpool_limits
+    """Threads that share a run's work; SIGTERM ends the run as Ctrl-C does, after a checkpoint."""
+    from robustfl_bench.parallel import workers
 
-    before = torch.get_num_threads()
-    torch.set_num_threads(number)
-    try:
-        with threadpool_limits(number, user_api="blas"), terminable():
-            yield number
-    finally:
-        torch.set_num_threads(before)
+    with workers(number), terminable():
+        yield number
 
 
 @contextmanager
