@@ -88,6 +88,8 @@ def _resolved(cfg: DictConfig) -> dict[str, Any]:
     except MissingMandatoryValue as error:
         raise targets.not_given(str(error.full_key)) from None
     except OmegaConfBaseException as error:
+        if isinstance(error.__cause__, ConfigError):  # of one of our resolvers
+            raise error.__cause__ from None
         raise ConfigError(" ".join(str(error).split())) from None
     return config
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Hashable, Mapping, Sequence
-from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,10 +14,6 @@ from robustfl_bench.results.writing import write_atomically
 
 if TYPE_CHECKING:
     import pandas as pd
-
-_PACKAGE = Path(__file__).resolve().parents[1]
-_SHIPPED = _PACKAGE / "kept" if (_PACKAGE / "kept").is_dir() else _PACKAGE.parent / "results"  # a wheel has it inside
-
 KEPT = (*MEASURED, "infeasible")  # what is a result
 _NUMBERS = ("rounds_done", "final_accuracy", "best_accuracy", "last_accuracy", "test_loss", "seconds", "num_threads")
 _WORDS = ("run", "run_id", "state", "error", "scale", "reference_id", "commit", "device", "processor", "versions")
@@ -104,17 +99,6 @@ def _typed(table: pd.DataFrame, path: str) -> pd.DataFrame:
         if name not in (*_FACTS, *made_of, *tuned, *lasts)
     }
     return arrange(pd.DataFrame(facts | values))
-
-
-@cache
-def shipped() -> tuple[Path, ...]:
-    """The files of kept runs that come with the package: those in ``results/`` of the repository."""
-    return tuple(path for path in sorted(_SHIPPED.glob("*/*.csv")) if _is_archive(path))
-
-
-def _is_archive(path: Path) -> bool:
-    with open(path, encoding="utf-8") as file:
-        return set(_FACTS) <= set(file.readline().strip().split(","))
 
 
 def join(tables: Sequence[pd.DataFrame]) -> pd.DataFrame:

@@ -11,6 +11,7 @@ from collections.abc import Hashable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from robustfl_bench import kept
 from robustfl_bench.errors import ConfigError
 from robustfl_bench.papers import tables as papers
 from robustfl_bench.results import archive, diff, plots, records, sheets
@@ -160,13 +161,13 @@ def _load_any(arguments: argparse.Namespace) -> pd.DataFrame:
     """
     if arguments.results_dir is not None or arguments.archives:
         return _load(arguments)
-    kept = [archive.read(str(path)) for path in archive.shipped()]
+    shipped = [archive.read(str(path)) for path in kept.files()]
     try:
         runs = records.load(_RESULTS)
     except NoRuns:
         runs = records.nothing()
     ended = runs["state"].isin(archive.KEPT)
-    return archive.join([runs[ended], *kept, runs[~ended]])
+    return archive.join([runs[ended], *shipped, runs[~ended]])
 
 
 def _status(arguments: argparse.Namespace) -> None:
