@@ -19,8 +19,8 @@ def chosen_rate(experiment: str, *, _root_: Mapping[str, Any]) -> float:
     validation accuracy over its seeds, in its runs with the same parts as here.
 
     The parts are those that it sweeps beside the rate: rule and partition. A kept run comes before one in
-    ``results_dir``. A rate with which a model diverged is not chosen; of equal ones the smallest is. Raises ConfigError,
-    with the command to run first, where runs are missing.
+    ``results_dir``. A rate with which a model diverged is not chosen; of equal ones the smallest is. Raises
+    ConfigError, with the command to run first, where runs are missing.
     """
     axes = [key for key in presets.swept([f"+experiment={experiment}"]) if key in GROUPS]
     parts = json.dumps({key: _plain(_root_[key]) for key in axes}, sort_keys=True)

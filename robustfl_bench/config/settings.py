@@ -48,6 +48,7 @@ class Execution:
     data_dir: str | None
     results_dir: str
     checkpoint_seconds: float
+    use_kept: bool
     origin: str | None
     allow: Any
 

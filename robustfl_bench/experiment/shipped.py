@@ -1,0 +1,45 @@
+"""A run whose result comes with this package is answered without being made."""
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from robustfl_bench import kept
+from robustfl_bench.experiment import provenance
+from robustfl_bench.experiment.plan import Plan
+from robustfl_bench.experiment.summary import shown
+from robustfl_bench.results import records, store
+
+
+@dataclass(frozen=True)
+class Answer:
+    """The result of a kept run: in words, with the file that it stands in, and the number that a sweep tunes by."""
+
+    words: str
+    file: str
+    value: float
+
+
+def answer(planned: Plan, note: Callable[[str], None]) -> Answer | None:
+    """The kept result of a run, if it was made with the same code and data as a run would be now; else None.
+
+    Code is that of ``package.files_of`` and of parts from outside. Data that cannot be loaded here count as the same.
+    ``note`` is given a line where a kept result was made with other code or data. Runs that are judged by something
+    else than accuracy are not answered.
+    """
+    line = kept.find(planned.run_id)
+    if line is None or line["state"] not in store.MEASURED or not (line["final_accuracy"] or line["error"]):
+        return None
+    now = records.code_line(provenance.code(planned.config))
+    if line.get("code") != now or not provenance.has_data(planned, line.get("data")):
+        note(f"results of {line['file']} not used: made with other code or data than today's")
+        return None
+    return _answer(line)
+
+
+def _answer(line: Mapping[str, str]) -> Answer:
+    if line["state"] == store.DIVERGED:
+        return Answer(line["error"], line["file"], -math.inf)
+    final, best = (shown({"test_accuracy": float(line[f"{name}_accuracy"])}) for name in ("final", "best"))
+    value = line.get("validation_accuracy") or line["final_accuracy"]
+    return Answer(f"{final} after {line['rounds_done']} rounds (best {best})", line["file"], float(value))
