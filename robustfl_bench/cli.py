@@ -24,7 +24,7 @@ from robustfl_bench.config import class_options, options, outside, presets, reso
 from robustfl_bench.config.options import CONF
 from robustfl_bench.config.parts import GROUPS
 from robustfl_bench.config.settings import SCALARS, Schema
-from robustfl_bench.errors import ConfigError, DataError, Interrupted, near
+from robustfl_bench.errors import ConfigError, DataError, Interrupted, NotReady, near
 from robustfl_bench.experiment.execute import Call, RunFailed, execute, note, record_infeasible
 from robustfl_bench.experiment.plan import InfeasibleError, plan
 from robustfl_bench.results.store import RunLocked
@@ -55,7 +55,7 @@ def _job(cfg: DictConfig) -> float:
                 record_infeasible(error, call)
             raise
     except Exception as error:
-        if not sweep:
+        if not sweep or isinstance(error, NotReady):
             if _ASKED.get("HYDRA_FULL_ERROR") == "1":
                 raise
             sys.exit(report(error))  # past hydra, which would print a line of its own

@@ -1,7 +1,7 @@
 """A learning rate chosen by validation, among runs that are stored or kept: no number is copied by hand."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from statistics import fmean
@@ -11,7 +11,7 @@ from robustfl_bench import kept
 from robustfl_bench.config import options, outside, presets
 from robustfl_bench.config.parts import GROUPS
 from robustfl_bench.config.resolvers import BY_ROOT
-from robustfl_bench.errors import ConfigError
+from robustfl_bench.errors import NotReady
 
 
 def chosen_rate(experiment: str, *, _root_: Mapping[str, Any]) -> float:
@@ -20,7 +20,7 @@ def chosen_rate(experiment: str, *, _root_: Mapping[str, Any]) -> float:
 
     The parts are those that it sweeps beside the rate: rule and partition. A kept run comes before one in
     ``results_dir``. A rate with which a model diverged is not chosen; of equal ones the smallest is. Raises
-    ConfigError, with the command to run first, where runs are missing.
+    NotReady, with the command to run first, where runs are missing.
     """
     axes = [key for key in presets.swept([f"+experiment={experiment}"]) if key in GROUPS]
     parts = json.dumps({key: _plain(_root_[key]) for key in axes}, sort_keys=True)
@@ -31,18 +31,23 @@ def chosen_rate(experiment: str, *, _root_: Mapping[str, Any]) -> float:
 def _chosen(experiment: str, written: str, results_dir: str) -> float:
     parts, asked = json.loads(written), f"+experiment={experiment}"
     swept = presets.swept([asked])
-    means: dict[float, float] = {}
+    validated: dict[float, list[float]] = {}
     missing = 0
     for rate in swept["lr"]:
         runs = [[asked, f"lr={rate}", f"seed={seed}"] for seed in swept["seed"]]
         found = [_accuracy(presets.resolve(run, parts=parts).run_id, results_dir) for run in runs]
         missing += found.count(None)
-        means[float(rate)] = fmean(number or 0 for number in found)
+        validated[float(rate)] = [number or 0 for number in found]
     if missing:
         told = " ".join(f"{group}={_option(group, content)}" for group, content in parts.items())
         command = f"robustfl-bench -m {asked} {told}"
-        raise ConfigError(f"{missing} of the runs that choose the learning rate are missing; first: {command}")
-    return max(sorted(means), key=lambda rate: means[rate])
+        raise NotReady(f"{missing} of the runs that choose the learning rate are missing; first: {command}")
+    return best(validated)
+
+
+def best(validated: Mapping[float, Sequence[float]]) -> float:
+    """The rate of the best mean validation accuracy; of equal ones the smallest."""
+    return max(sorted(validated), key=lambda rate: fmean(validated[rate]))
 
 
 def _accuracy(run_id: str, results_dir: str) -> float | None:

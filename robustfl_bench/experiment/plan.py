@@ -88,10 +88,15 @@ def _resolved(cfg: DictConfig) -> dict[str, Any]:
     except MissingMandatoryValue as error:
         raise targets.not_given(str(error.full_key)) from None
     except OmegaConfBaseException as error:
-        if isinstance(error.__cause__, ConfigError):  # of one of our resolvers
-            raise error.__cause__ from None
-        raise ConfigError(" ".join(str(error).split())) from None
+        raise _of_resolver(error) or ConfigError(" ".join(str(error).split())) from None
     return config
+
+
+def _of_resolver(error: BaseException | None) -> ConfigError | None:
+    """The error of one of our resolvers, which OmegaConf wraps, twice."""
+    while error is not None and not isinstance(error, ConfigError):
+        error = error.__context__
+    return error
 
 
 def _built(config: Mapping[str, Any], steps: Mapping[str, Any]) -> Parts:

@@ -64,7 +64,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = _Parser(prog="robustfl-results", description="Tables and figures from the run folders of robustfl-bench.")
     commands = parser.add_subparsers(
-        required=True, metavar="status|list|table|tune|plot|diff|export", parser_class=_Parser
+        required=True, metavar="status|list|table|tune|arena|plot|diff|export", parser_class=_Parser
     )
 
     status = commands.add_parser("status", help="how many runs are in which state, and what went wrong")
@@ -103,6 +103,14 @@ def _parser() -> argparse.ArgumentParser:
     tune.add_argument("--format", choices=sheets.FORMATS, default="text")
     tune.set_defaults(run=_tune)
 
+    standing = commands.add_parser("arena", help="which rule holds out: every rule under every attack of one protocol")
+    standing.add_argument("track", nargs="?", default="digits", metavar="TRACK", help="such as digits (%(default)s)")
+    standing.add_argument("--format", choices=sheets.FORMATS, default="text")
+    standing.add_argument(
+        "--allow", action="append", default=[], metavar="PACKAGE", help="whose rules may be imported to be tried"
+    )
+    standing.set_defaults(run=_arena)
+
     plot = commands.add_parser("plot", help="metrics or weights against the round, a value against a setting, recall")
     plot.add_argument("kind", choices=("accuracy", "rounds", "sweep", "recall", "weights"))
     plot.add_argument("--x", metavar="KEY", help="of a sweep: setting along the axis, such as partition.alpha")
@@ -135,12 +143,12 @@ def _parser() -> argparse.ArgumentParser:
             "--where", action="append", default=[], metavar="KEY=VALUE",
             help="only these runs; repeatable; dataset=mnist, aggregator.num_selected=3, attack=none,ipm",
         )  # fmt: skip
-    for command in (listing, table, tune, plot, export):
+    for command in (listing, table, tune, standing, plot, export):
         command.add_argument(
             "--from", action="append", default=[], metavar="FILE.csv", dest="archives",
             help="runs kept by export --summary, repeatable; with --results-dir beside those of the folder, else alone",
         )  # fmt: skip
-    for command in (status, listing, table, tune, plot, export):
+    for command in (status, listing, table, tune, standing, plot, export):
         command.add_argument("--results-dir", metavar="DIR", help=f"holds runs/ ({_RESULTS})")
     return parser
 
@@ -260,6 +268,13 @@ def _described(name: str) -> papers.PaperTable:
 def _tune(arguments: argparse.Namespace) -> None:
     made = tuned(_load(arguments), arguments.over, arguments.where)
     print(sheets.FORMATS[arguments.format]([made]), end="")
+
+
+def _arena(arguments: argparse.Namespace) -> None:
+    from robustfl_bench.arena import page
+
+    made = page.sheets(_load_any(arguments), arguments.track, arguments.allow)
+    print(sheets.FORMATS[arguments.format](made), end="")
 
 
 def _diff(arguments: argparse.Namespace) -> None:
