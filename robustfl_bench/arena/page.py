@@ -82,6 +82,12 @@ class _Checks:
             self._found[rule] = self._try(rule)
         return self._found[rule]
 
+    def asked_as(self, rule: str) -> str:
+        """The option, or the class from outside, that a rule is chosen by."""
+        row = self._table.iloc[self._rows[rule]]
+        known = options.exists("aggregator", str(row["aggregator"]))
+        return str(row["aggregator"]) if known else ":".join(str(row["aggregator._target_"]).rsplit(".", 1))
+
     def _try(self, rule: str) -> Checked | str:
         from robustfl_bench.arena.checks import check
 
@@ -119,8 +125,8 @@ def _standing(track: Track, number: int, runs: Sequence[Run], found: Mapping[str
             f"{stable[0]:.2f} ({stable[1]} rules)"
         )
     missing = [score.rule for score in rules if score.cells < expected and not score.infeasible]
-    todos = [Todo("missing", f"runs of {rule}", f"robustfl-bench -m +experiment={track.experiment} aggregator={rule}")
-             for rule in missing]  # fmt: skip
+    command = f"robustfl-bench -m +experiment={track.experiment} aggregator="
+    todos = [Todo("missing", f"runs of {rule}", command + checked.asked_as(rule)) for rule in missing]
     return Sheet(
         above=above,
         heading=_HEADING,

@@ -39,9 +39,11 @@ def _chosen(experiment: str, written: str, results_dir: str) -> float:
         missing += found.count(None)
         validated[float(rate)] = [number or 0 for number in found]
     if missing:
-        told = " ".join(f"{group}={_option(group, content)}" for group, content in parts.items())
-        command = f"robustfl-bench -m {asked} {told}"
-        raise NotReady(f"{missing} of the runs that choose the learning rate are missing; first: {command}")
+        rule, *others = (f"{group}={asked_as(group, content)}" for group, content in parts.items())
+        raise NotReady(
+            f"{missing} of the runs that choose the learning rate for {' '.join([rule, *others])} are missing; first: "
+            f"robustfl-bench -m {asked} {rule}"
+        )
     return best(validated)
 
 
@@ -70,8 +72,8 @@ def _plain(content: Any) -> Any:
     return OmegaConf.to_container(content, resolve=False)
 
 
-def _option(group: str, content: Mapping[str, Any]) -> str:
-    """How the part of this content is asked for."""
+def asked_as(group: str, content: Mapping[str, Any]) -> str:
+    """What chooses the part of this content: the option, or the class from outside. Other settings are not told."""
     module, _, name = content["_target_"].rpartition(".")
     if not module.startswith("robustfl_bench."):
         return f"{module}:{name}"
