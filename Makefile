@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 DEMO := results/demo
 
-.PHONY: run test lint catalogue bench clean
+.PHONY: run test lint catalogue agreement docs bench clean
 
 $(VENV)/.installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
@@ -31,6 +31,12 @@ lint: $(VENV)/.installed
 
 catalogue: $(VENV)/.installed
 	$(BIN)/python scripts/catalogue.py
+
+agreement: $(VENV)/.installed
+	$(BIN)/python scripts/agreement.py
+
+docs: $(VENV)/.installed
+	$(BIN)/python scripts/docs.py build/docs
 
 bench: $(VENV)/.installed
 	$(BIN)/python scripts/bench_aggregators.py

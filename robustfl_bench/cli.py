@@ -18,14 +18,13 @@ from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from robustfl_bench import starter
-from robustfl_bench.catalogue.listing import listing
 from robustfl_bench.config import class_options, options, outside, presets, resolvers, stored
 from robustfl_bench.config.options import CONF
 from robustfl_bench.config.parts import GROUPS
 from robustfl_bench.config.settings import SCALARS, Schema
+from robustfl_bench.console import exit_code, note, say
 from robustfl_bench.errors import ConfigError, DataError, Interrupted, NotReady, near
-from robustfl_bench.experiment.execute import Call, RunFailed, execute, note, record_infeasible
+from robustfl_bench.experiment.execute import Call, RunFailed, execute, record_infeasible
 from robustfl_bench.experiment.plan import InfeasibleError, plan
 from robustfl_bench.results.store import RunLocked
 
@@ -151,8 +150,6 @@ def _refuse_sweep(runtime: Any) -> None:
 def main() -> None:
     """Console entry point: exit code 0, 2 for bad configuration, 3 for missing or corrupt data, 1 for anything else.
 
-    ``robustfl-bench new GROUP NAME`` is left to ``starter``.
-
     With HYDRA_FULL_ERROR=1 in the environment errors show their tracebacks.
     """
     asked = os.environ.get("HYDRA_FULL_ERROR")
@@ -160,18 +157,12 @@ def main() -> None:
     os.environ["HYDRA_FULL_ERROR"] = "1"  # hydra hands errors over instead of printing them
     try:
         _SAID.clear()
-        if "--list" in sys.argv[1:]:
-            print(listing(sys.argv[1:]))
-            return
-        if sys.argv[1:2] == ["new"]:
-            return starter.main(sys.argv[2:])
         _check_choices(sys.argv[1:])
         expanded = stored.expand(sys.argv[1:], _store)
         sys.argv[1:] = sorted(expanded, key=lambda word: word not in ("-m", "--multirun"))  # hydra wants it first
         _job()
-    except BrokenPipeError:  # the reader of our output has gone, as in `robustfl-bench --help | head`
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(1)
+    except BrokenPipeError:
+        raise  # ``entry`` ends every command whose reader has gone
     except KeyboardInterrupt:
         say("interrupted; the same command goes on from the last checkpoint")
         sys.exit(130)
@@ -189,20 +180,14 @@ def main() -> None:
 def report(error: Exception) -> int:
     """Print the error as one line; returns its exit code."""
     say(f"error: {explain(error)}")
-    bad_config = isinstance(error, HydraException | OmegaConfBaseException | ConfigError)
-    return 2 if bad_config else 3 if isinstance(error, DataError) else 1
-
-
-def say(message: str) -> None:
-    """Print a line on stderr."""
-    print(message, file=sys.stderr, flush=True)
+    return 2 if isinstance(error, HydraException | OmegaConfBaseException) else exit_code(error)
 
 
 def explain(error: Exception) -> str:
     """One line: what was wrong, what was expected, what to do."""
     if isinstance(error, MissingConfigException) and error.options is not None and error.missing_cfg_file:
         group, _, name = error.missing_cfg_file.partition("/")
-        known = presets.names(group) if group in presets.PRESETS else error.options
+        known = options.names(group) if group in presets.PRESETS else error.options
         return f"unknown {group} {name!r}{near(name, known)}; there are: {', '.join(known)}"
     if not isinstance(error, _EXPECTED):
         line = " ".join(str(error).split())

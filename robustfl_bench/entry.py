@@ -6,48 +6,77 @@ import sys
 from importlib import import_module
 from typing import NoReturn
 
+from robustfl_bench import __version__
+
 INTERRUPTED = 130  # exit code after Ctrl-C
 
 
-VERBS = {"resilience": "robustfl_bench.resilience.cli"}
-"""The modules of what ``robustfl-bench`` does beside runs, by its first word."""
+PROGRAMS = {
+    "robustfl-bench": "robustfl_bench.cli",
+    "robustfl-results": "robustfl_bench.results.cli",
+    "robustfl-data": "robustfl_bench.datasets.cli",
+    "robustfl-ring": "robustfl_bench.ring.cli",
+}
+"""The modules of the commands; each has a ``main``."""
+
+VERBS = {
+    "--list": "robustfl_bench.catalogue.listing",
+    "completion": "robustfl_bench.completion",
+    "new": "robustfl_bench.starter",
+    "probe": "robustfl_bench.probe.cli",
+    "resilience": "robustfl_bench.resilience.cli",
+}
+"""The modules of what ``robustfl-bench`` does beside runs, by its first word; an option can stand anywhere."""
 
 
 def bench() -> NoReturn:
-    """``robustfl-bench``: runs, or what its first word names."""
-    verb = sys.argv[1] if len(sys.argv) > 1 else ""
+    """``robustfl-bench``: runs, or one of VERBS."""
+    words = sys.argv[1:]
+    verb = "--list" if "--list" in words else "".join(words[:1])
     if verb in VERBS:
-        del sys.argv[1]
-    _start(VERBS.get(verb, "robustfl_bench.cli"))
+        sys.argv.remove(verb)
+    asked_by_tab = "_ARGCOMPLETE" in os.environ  # then the words are in the environment as well
+    _start("robustfl-bench", VERBS.get("completion" if asked_by_tab else verb))
 
 
 def results() -> NoReturn:
     """``robustfl-results``."""
-    _start("robustfl_bench.results.cli")
+    _start("robustfl-results")
 
 
 def data() -> NoReturn:
     """``robustfl-data``."""
-    _start("robustfl_bench.datasets.cli")
+    _start("robustfl-data")
 
 
 def ring() -> NoReturn:
     """``robustfl-ring``."""
-    _start("robustfl_bench.ring.cli")
+    _start("robustfl-ring")
 
 
-def _start(module: str) -> NoReturn:
-    """Import a module and exit with what its ``main`` returns."""
+def _start(program: str, module: str | None = None) -> NoReturn:
+    """Import a module, by default that of the program, and exit with what its ``main`` returns.
+
+    ``--version`` alone needs no import.
+    """
+    if sys.argv[1:] == ["--version"]:
+        print(program, __version__)
+        sys.exit()
     before = signal.getsignal(signal.SIGINT)
     if before is signal.default_int_handler:  # not where a shell made a background job deaf to it
         signal.signal(signal.SIGINT, _leave)
-    main = import_module(module).main
+    main = import_module(module or PROGRAMS[program]).main
     signal.signal(signal.SIGINT, before)
     try:
-        sys.exit(main())
+        code = main()
+        sys.stdout.flush()
+    except BrokenPipeError:  # the reader of our output has gone, as in `robustfl-bench --help | head`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        code = 1
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
-        sys.exit(INTERRUPTED)
+        code = INTERRUPTED
+    sys.exit(code)
 
 
 def _leave(*_: object) -> NoReturn:

@@ -222,6 +222,12 @@ class Shard:
     rng: np.random.Generator
     attacker: int | None = None
 
+    def draw(self, count: int) -> Tensor:
+        """The places (count,) of random samples, on the device of the labels."""
+        import torch
+
+        return torch.from_numpy(self.rng.permutation(len(self.y))[:count]).to(self.y.device)
+
 
 @dataclass
 class AttackView:

@@ -7,7 +7,8 @@ from pathlib import Path
 
 from robustfl_bench.package import PACKAGE
 
-_SHIPPED = PACKAGE / "kept" if (PACKAGE / "kept").is_dir() else PACKAGE.parent / "results"  # a wheel has it inside
+SHIPPED = PACKAGE / "kept" if (PACKAGE / "kept").is_dir() else PACKAGE.parent / "results"  # a wheel has it inside
+"""The folder of files that come with the package."""
 
 BEGINNING = "run,run_id,state,"
 """Of the first line of every such file; see ``results.archive``, which writes them."""
@@ -16,7 +17,7 @@ BEGINNING = "run,run_id,state,"
 @cache
 def files() -> tuple[Path, ...]:
     """The files of kept runs."""
-    return tuple(path for path in sorted(_SHIPPED.glob("*/*.csv")) if _first_line(path).startswith(BEGINNING))
+    return tuple(path for path in sorted(SHIPPED.glob("*/*.csv")) if _first_line(path).startswith(BEGINNING))
 
 
 def find(run_id: str) -> Mapping[str, str] | None:

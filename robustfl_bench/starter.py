@@ -8,6 +8,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from robustfl_bench.config import options
+from robustfl_bench.console import reported
 from robustfl_bench.errors import ConfigError, near
 
 _TEMPLATES = Path(__file__).resolve().parent / "templates"
@@ -22,7 +23,7 @@ class _Kind:
     sweep: str = "aggregator=average,krum,coomed attack=none,ipm,lie"
 
 
-_KINDS = {
+KINDS = {
     "aggregator": _Kind("check_aggregator({cls}(num_byzantine=3), num_byzantine=3)", sweep="attack=none,ipm,lie"),
     "attack": _Kind("check_attack({cls}())", run="aggregator=krum", sweep="aggregator=average,krum,coomed"),
     "dataset": _Kind("check_dataset({cls}(seed=0), tmp_path)", run="partition=iid attack=ipm"),
@@ -52,13 +53,18 @@ def test_{name}_runs(tmp_path: Path) -> None:
 '''
 
 
-def main(arguments: Sequence[str]) -> None:
+def main() -> int:
+    """Console entry point of ``robustfl-bench new``; returns its exit code."""
+    return reported(start, sys.argv[1:])
+
+
+def start(arguments: Sequence[str]) -> None:
     """Write NAME.py and test_NAME.py into the current folder, and print what to do next. Raises ConfigError."""
     if len(arguments) != 2:
-        raise ConfigError(f"write robustfl-bench new GROUP NAME, with GROUP one of {', '.join(_KINDS)}")
+        raise ConfigError(f"write robustfl-bench new GROUP NAME, with GROUP one of {', '.join(KINDS)}")
     group, name = arguments
-    if group not in _KINDS:
-        raise ConfigError(f"no template of {group!r}{near(group, _KINDS)}; there are: {', '.join(_KINDS)}")
+    if group not in KINDS:
+        raise ConfigError(f"no template of {group!r}{near(group, KINDS)}; there are: {', '.join(KINDS)}")
     part, test = Path(f"{name}.py"), Path(f"test_{name}.py")
     _check_name(group, name, (part, test))
     cls = "".join(word.capitalize() for word in name.split("_"))
@@ -83,7 +89,7 @@ def _check_name(group: str, name: str, files: Sequence[Path]) -> None:
 
 
 def _test(group: str, name: str, cls: str) -> str:
-    kind = _KINDS[group]
+    kind = KINDS[group]
     imports = f"\nfrom {name} import {cls}\n" if kind.check else ""
     checked = ""
     if kind.check:
@@ -95,7 +101,7 @@ def _test(group: str, name: str, cls: str) -> str:
 
 
 def _next(group: str, name: str, cls: str) -> str:
-    kind = _KINDS[group]
+    kind = KINDS[group]
     own = f"{group}={name}:{cls}"
     swept = f"{own},{_BESIDE[group]}" if group in _BESIDE else own
     return "\n".join(

@@ -19,14 +19,16 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import torch
-from matplotlib.figure import Figure
 from threadpoolctl import threadpool_limits
 from torch import Tensor
 
 from robustfl_bench.config import presets, targets
 from robustfl_bench.interfaces import ConfigError, ServerView
-from robustfl_bench.results.styles import BLUE, GREY, RED
+from robustfl_bench.pictures import bars
+from robustfl_bench.pictures.canvas import save
+from robustfl_bench.pictures.styles import GREY, RED, SKY
 from robustfl_bench.updates import Updates
 
 CONF = Path(__file__).resolve().parents[1] / "conf"
@@ -162,21 +164,13 @@ def main() -> None:
 
 
 def draw(seconds: dict[str, float], options: argparse.Namespace) -> None:
-    """A bar for every yardstick (grey) and rule (blue, BOBA red; pale where models are evaluated)."""
+    """A bar for every yardstick (grey) and rule (blue; those that evaluate models sky blue; BOBA red)."""
     ordered = sorted(seconds.items(), key=lambda item: item[1])
-    colours = {"reading": GREY, "Gram": GREY, "sort": GREY, "boba": RED}
-    figure = Figure(figsize=(7, 0.6 + 0.22 * len(ordered)), layout="constrained")
-    axis = figure.subplots()
-    for name, value in ordered:
-        axis.barh(name, 1e3 * value, color=colours.get(name, BLUE), alpha=0.5 if name in BY_LOSS else 1)
-    axis.set_xscale("log")
-    axis.set_xlabel("ms for one aggregation (pale: evaluates models)")
-    axis.set_title(f"n = {options.n}, d = {options.d}, {options.threads} threads", fontsize=10)
-    axis.grid(axis="x", color="#dddddd", linewidth=0.6)
-    axis.set_axisbelow(True)
-    axis.tick_params(axis="y", labelsize=7)
-    options.png.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(options.png, dpi=150)
+    points = pd.DataFrame([{"line": "", "x": name, "mean": 1e3 * value} for name, value in ordered])
+    colours = dict.fromkeys(BY_LOSS, SKY) | dict.fromkeys(("reading", "Gram", "sort"), GREY) | {"boba": RED}
+    label = "ms (sky blue: evaluates models)"
+    heading = f"One aggregation: n = {options.n}, d = {options.d}, {options.threads} threads"
+    save(bars.draw(points, label, "", heading, log=True, colours=colours), options.png, "--png")
 
 
 if __name__ == "__main__":

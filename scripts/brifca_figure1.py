@@ -4,8 +4,8 @@
     python scripts/brifca_figure1.py report --runs DIR --output results/brifca
 
 `run` goes through all cells, the cheap ones first; what is finished is not repeated, so start it again after an
-interruption, and start it twice to use two cores. `report` writes tables (CSV), the figure (PNG) and README.md from
-whatever is finished, and says what is not.
+interruption, and start it twice to use two cores. `report` writes tables (CSV) and README.md from whatever is finished,
+and says what is not. `robustfl-results figure brifca/fig1a` draws the figure.
 """
 
 import argparse
@@ -16,21 +16,24 @@ from itertools import pairwise
 from pathlib import Path
 
 import pandas as pd
-from matplotlib.figure import Figure
 
 from robustfl_bench.results import records
-from robustfl_bench.results.styles import BLACK, BLUE, ORANGE, RED
 
 VARIANTS = {"fair": "distance", "published": "distance_nearest"}  # and what each reports, as the authors' code does
 TRIALS, DIMS, CLUSTERS = 50, (20, 50, 100, 200, 500), (2, 5, 10, 15)
-METHODS = {  # clustering and rule: name, colour, marker
-    ("ifca", "coomed"): ("Algorithm 1, median", ORANGE, "^"),
-    ("ifca", "beta_trmean"): ("Algorithm 1, trimmed mean", RED, "v"),
-    ("ifca", "average"): ("IFCA, average", BLACK, "o"),
-    ("three_stage", "beta_trmean"): ("Three-Stage", BLUE, "s"),
+METHODS = {  # clustering and rule: name
+    ("ifca", "coomed"): "Algorithm 1, median",
+    ("ifca", "beta_trmean"): "Algorithm 1, trimmed mean",
+    ("ifca", "average"): "IFCA, average",
+    ("three_stage", "beta_trmean"): "Three-Stage",
 }
-NAMES = [name for name, _, _ in METHODS.values()]
+NAMES = list(METHODS.values())
 MEDIAN, TRIMMED, IFCA, THREE = NAMES
+PICTURES = {  # of robustfl-results figure brifca/NAME
+    "fig1a": "Distance against the dimension, 5 clusters",
+    "fig1b": "Distance against the dimension, 10 clusters",
+    "fig1c": "Distance against the number of clusters, 500 dimensions",
+}
 SWEEPS = (("fig1a",), ("fig1b",), ("fig1c", "dataset.num_clusters=2"), ("fig1c", "dataset.num_clusters=15"))
 
 # What decides the figure: from the fair variant (5 clusters, 20 trials) one thing is changed at a time.
@@ -125,7 +128,7 @@ def load(folder: Path) -> pd.DataFrame:
             "k": found["dataset.num_clusters"].astype(int),
             "d": found["dataset.dim"].astype(int),
             "seed": found["seed"].astype(int),
-            "method": [METHODS[pair][0] for pair in pairs],
+            "method": [METHODS[pair] for pair in pairs],
             "seconds": found["seconds"].astype(float),
             **{name: last[name] for name in ("distance", "distance_nearest", "cluster_recovery")},
         }
@@ -142,33 +145,6 @@ def summarise(runs: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
     table["all_clusters_found"] = grouped["cluster_recovery"].agg(lambda share: float((share > 0.99).mean()))
     table["seconds_per_trial"] = grouped["seconds"].mean()
     return table.reset_index()
-
-
-def draw(cells: pd.DataFrame, path: Path) -> None:
-    """Both variants, one below the other; the panels of the paper beside each other; bars are standard errors."""
-    panels = [("k = 5, m = 200", "k", 5, "d"), ("k = 10, m = 400", "k", 10, "d"), ("d = 500", "d", 500, "k")]
-    figure = Figure(figsize=(11, 6.4), layout="constrained")
-    axes = figure.subplots(2, 3, sharey="row")
-    for row, (variant, measure) in zip(axes, VARIANTS.items(), strict=True):
-        for axis, (title, fixed, value, along) in zip(row, panels, strict=True):
-            for name, colour, marker in METHODS.values():
-                chosen = (cells["variant"] == variant) & (cells["method"] == name) & (cells[fixed] == value)
-                line = cells[chosen].sort_values(along)
-                positions = [(DIMS if along == "d" else CLUSTERS).index(x) for x in line[along]]
-                axis.errorbar(
-                    positions, line[measure], line[f"{measure}_se"], color=colour, marker=marker, label=name,
-                    capsize=3, linewidth=1.3, markersize=5,
-                )  # fmt: skip
-            ticks = DIMS if along == "d" else CLUSTERS
-            axis.set_xticks(range(len(ticks)), [str(tick) for tick in ticks])
-            axis.set_xlabel("dimension d" if along == "d" else "clusters k")
-            axis.set_title(f"{variant}: {title}", fontsize=10)
-            axis.grid(alpha=0.3)
-        row[0].set_ylim(bottom=0)  # last: it ends the automatic choice of the top, which the row shares
-        row[0].set_ylabel("distance, matched" if measure == "distance" else "distance to the nearest truth")
-    handles, labels = axes[0, 0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=4, frameon=False)
-    figure.savefig(path, dpi=130)
 
 
 def differences(runs: pd.DataFrame, k: int, d: int, first: str, second: str, measure: str) -> pd.Series:
@@ -265,7 +241,7 @@ def ablation_table(cells: pd.DataFrame, along: str, values: Sequence[int]) -> st
 
 
 def report(runs: Path, output: Path) -> None:
-    """Write the CSVs, the figure and README.md."""
+    """Write the CSVs and README.md."""
     output.mkdir(parents=True, exist_ok=True)
     loaded = {variant: load(runs / variant) for variant in VARIANTS}
     loaded = {variant: rows for variant, rows in loaded.items() if len(rows)}
@@ -274,7 +250,6 @@ def report(runs: Path, output: Path) -> None:
     cells = cells.sort_values(["variant", "k", "d", "method"], key=lambda c: c.map(order) if c.name == "method" else c)
     columns = ["variant", *[name for name in cells.columns if name != "variant"]]
     cells[columns].to_csv(output / "figure1.csv", index=False, float_format="%.6g")
-    draw(cells, output / "figure1.png")
     decided = ablation(runs)
     if len(decided):
         decided.to_csv(output / "ablation.csv", index=False, float_format="%.6g")
@@ -283,7 +258,7 @@ def report(runs: Path, output: Path) -> None:
     done = [f"{v}: {len(rows)} of {expected} runs, {hours[v]:.2f} hours of one core" for v, rows in loaded.items()]
     text = [
         (output / "NOTES.md").read_text().rstrip() if (output / "NOTES.md").exists() else "# BRIFCA, figure 1",
-        "![Distance against dimension and number of clusters, both variants](figure1.png)",
+        *(f"![{words}, both variants]({name}.png)" for name, words in PICTURES.items()),
         "Finished: " + "; ".join(done) + ".",
         "## The paper's claims",
         *[findings(rows, variant) for variant, rows in loaded.items()],

@@ -132,7 +132,7 @@ def _misspelt(draw: random.Random) -> list[str]:
 
 def _preset(draw: random.Random) -> list[str]:
     group = draw.choice([group for group in presets.PRESETS if group != "experiment"])
-    name = draw.choice(presets.names(group))
+    name = draw.choice(options.names(group))
     broken = draw.random() < 0.2
     return [f"{draw.choice(('', '++', '~')) if broken else '+'}{group}={name[:-1] if draw.random() < 0.1 else name}"]
 

@@ -10,7 +10,7 @@ import pytest
 import yaml
 from hydra._internal.hydra import Hydra
 
-from robustfl_bench import cli
+from robustfl_bench import entry
 from robustfl_bench.results import cli as results_cli
 from robustfl_bench.results import sealed
 
@@ -39,7 +39,7 @@ def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.Capture
         monkeypatch.setattr(sys, "argv", ["robustfl-bench", *overrides])
         code = 0
         try:
-            cli.main()
+            entry.bench()
         except SystemExit as stop:
             code = int(stop.code or 0)
         printed = capfd.readouterr()

@@ -10,7 +10,7 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 
 from robustfl_bench.results.store import RunFolder
-from robustfl_bench.ring.cli import context
+from robustfl_bench.ring.launch import context
 
 Prepare = Callable[[], None]
 

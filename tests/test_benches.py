@@ -35,3 +35,13 @@ def test_it_runs(name: str, tmp_path: Path) -> None:
         assert measured >= EVERY_RULE - EXHAUSTIVE
         assert all(f"{name} left out" in done.stderr for name in EXHAUSTIVE)
         assert (tmp_path / "fig3.png").stat().st_size > 10_000
+
+
+def test_results_are_read_again_by_every_command(tmp_path: Path) -> None:
+    script = str(CONF.parent / "scripts" / "bench_results.py")
+    command = [sys.executable, script, "--runs", "200", "--keep", "many", "--commands", "report", "export"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert [line.split()[0] for line in done.stdout.splitlines()] == ["report", "export"]
+    assert (tmp_path / "many" / "rounds.csv").read_text().count("\n") == 1 + 200 * 20
+    assert (tmp_path / "many" / "report.html").stat().st_size < 500_000

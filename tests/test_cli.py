@@ -67,6 +67,7 @@ MISTAKES = [
     (["results_dir="], 2, ["results_dir must name a folder, got ''"]),
     (["device=cuda:x"], 2, ["device must be one of", "got 'cuda:x'"]),
     (["num_clients=-1"], 2, ["num_clients must be >= 1, got -1"]),
+    (["+method=brace/brace"], 2, ["takes its rate from a setting of its paper: add +setting=brace/..."]),
     (["~seed"], 2, ["a run needs seed"]),
     (["+settin=boba/mnist"], 2, ["no setting 'settin' (did you mean setting?)"]),
     (["+setting=boba/minst"], 2, ["unknown setting 'boba/minst' (did you mean boba/mnist"]),

@@ -1,32 +1,24 @@
 """Principal components of the updates of a round, and the figures that show them."""
 
-import importlib.util
 import os
 from pathlib import Path
-from typing import Any
 
-import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 import torch
 
 from robustfl_bench import cli
 from robustfl_bench.numerics.principal import principal_axes, principal_variances
+from robustfl_bench.papers.tables import figures
+from robustfl_bench.pictures.plane import CLIENTS
+from robustfl_bench.probe import cli as probe
+from robustfl_bench.probe import rounds
+from robustfl_bench.results import archive, records
+from robustfl_bench.results import figures as drawn
 from robustfl_bench.updates import Updates
+from tests.conftest import run_cli
 
 assert cli  # registers the typed settings with hydra
-SCRIPT = Path(__file__).parents[1] / "scripts" / "boba_figures.py"
-
-
-@pytest.fixture(scope="module")
-def figures() -> Any:
-    """The script, as a module."""
-    plt.switch_backend("Agg")
-    spec = importlib.util.spec_from_file_location("boba_figures", SCRIPT)
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 def points(n: int = 9, d: int = 40, rank: int = 4) -> np.ndarray:
@@ -54,60 +46,78 @@ def test_equal_updates_have_no_components() -> None:
     assert not principal_axes(updates, 2).any()
 
 
-def drawn(figures: Any, name: str, *overrides: str) -> list[dict[str, Any]]:
-    figure, axes = plt.subplots()
-    rows: list[dict[str, Any]] = figures.FIGURES[name](name, ["scale=quick", "dataset=digits", *overrides], axes)
-    axes.legend()
-    figure.canvas.draw()
-    plt.close(figure)
-    return rows
+def probed(name: str, *overrides: str) -> list[rounds.Point]:
+    figure = figures()[f"boba/{name}"]
+    return list(rounds.KINDS[figure.draw](rounds.runs(figure.preset, overrides)))
 
 
-def test_spectra_of_local_updates_and_partitions(figures: Any) -> None:
-    rows = drawn(figures, "fig13", "num_clients=30")
-    kinds = {(row["partition"], row["local_update"]) for row in rows}
-    assert len(kinds) == 6 and len(rows) == 6 * 29
-    total = {kind: sum(r["variance"] for r in rows if (r["partition"], r["local_update"]) == kind) for kind in kinds}
+def test_spectra_of_local_updates_and_partitions() -> None:
+    found = probed("fig13", "scale=quick", "dataset=digits", "num_clients=30")
+    assert len(found) == 6 * 29
+    total: dict[tuple[str, ...], float] = {}
+    for point in found:
+        kind = tuple(point["line"].split(", ")[:2])
+        total[kind] = total.get(kind, 0) + point["mean"]
     for local_update in ("fedsgd", "fedavg", "fedprox"):
-        assert total["pathological", local_update] > 3 * total["iid", local_update]
-    last = [row["cumulative_share"] for row in rows if row["component"] == 29]
-    assert last == pytest.approx([1] * 6)
+        assert total[local_update, "pathological"] > 3 * total[local_update, "iid"]
+    variances = [point["mean"] for point in found if point["line"].startswith("fedsgd, iid")]
+    (share,) = {point["line"].split(", ")[2] for point in found if point["line"].startswith("fedsgd, iid")}
+    assert share == f"{sum(variances[:9]) / sum(variances):.1%}"
 
 
-def test_plane_of_aggregates(figures: Any) -> None:
-    rows = drawn(figures, "fig2", "attack=none,ipm", "model.hidden=[20]")
-    assert {(row["aggregator"], row["attack"]) for row in rows} == {
-        (rule, attack) for rule in ("geomed", "krum", "coomed", "boba") for attack in ("none", "ipm")
+def test_plane_of_aggregates() -> None:
+    found = probed("fig2", "scale=quick", "dataset=digits", "attack=none,ipm", "model.hidden=[20]")
+    assert {(point["line"], point["panel"]) for point in found if point["line"] != CLIENTS} == {
+        (rule, attack) for rule in ("geomed", "krum", "coomed", "boba") for attack in ("no attack", "under attack")
     }
-    distance = {row["aggregator"]: np.hypot(row["x"], row["y"]) for row in rows if row["attack"] == "none"}
+    clients = np.array([(point["x"], point["mean"]) for point in found if point["line"] == CLIENTS])
+    np.testing.assert_allclose(clients.mean(axis=0), 0, atol=1e-5)
+    distance = {point["line"]: np.hypot(point["x"], point["mean"]) for point in found if point["panel"] == "no attack"}
     assert distance["boba"] < distance["krum"]
 
 
-def test_boba_is_never_better_than_exhaustive_search(figures: Any) -> None:
-    rows = drawn(
-        figures,
-        "fig5",
-        "model=mlp",
-        "model.hidden=[8]",
-        "rounds=3",
-        "server_data.samples_per_class=5",
-        "num_clients=14",
-    )
-    ratios = {attack: [row["ratio"] for row in rows if row["attack"] == attack] for attack in figures.ATTACKS}
+def test_boba_is_never_better_than_exhaustive_search() -> None:
+    small = ("model=mlp", "model.hidden=[8]", "rounds=3", "server_data.samples_per_class=5", "num_clients=14")
+    found = probed("fig5", "scale=quick", "dataset=digits", *small)
+    ratios: dict[str, list[float]] = {}
+    for point in found:
+        ratios.setdefault(point["line"], []).append(point["mean"])
     assert [len(own) for own in ratios.values()] == [3] * 7
     assert min(map(min, ratios.values())) >= 1 - 1e-9
     assert max(ratios["none"]) > 1 + 1e-3
     assert ratios["gauss"] == pytest.approx([1] * 3)  # random directions are as easily found as left out
 
 
-def test_honest_gradients_on_mnist_span_nine_dimensions(figures: Any) -> None:
-    """Fig. 1 of BOBA, at the paper's scale."""
+def test_the_command_keeps_points_that_are_drawn(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = ["scale=quick", "dataset=digits", "model.hidden=[8]"]
+    kept = tmp_path / "fig1.csv"
+    assert probe.main(["boba/fig1", *words, "--output", str(kept)]) == 0
+    assert capsys.readouterr().out.startswith(f"{kept}; to draw it: robustfl-results figure boba/fig1 --from {kept}")
+    picture = tmp_path / "fig1.png"
+    code, out, err = run_cli(capsys, "figure", "boba/fig1", *reversed(words), "--from", kept, "--output", picture)
+    assert (code, out, err) == (0, f"{picture}\n", "") and picture.stat().st_size > 10_000
+    code, _, err = run_cli(capsys, "figure", "boba/fig1", "scale=quick", "--from", kept, "--output", picture)
+    assert code == 3 and "this measures it: robustfl-bench probe boba/fig1 scale=quick" in err
+    for given, told in (
+        (["boba/fig12"], "unknown figure 'boba/fig12'; did you mean boba/fig1"),
+        (["boba/fig1", "--output", "x.png"], "--output must end in .csv"),
+        (["boba/fig5", "scale=quick", "aggregator=krum"], "this figure is of aggregator=boba, got Krum"),
+    ):
+        assert probe.main(given) == 2 and told in capsys.readouterr().err
+
+
+def test_honest_gradients_on_mnist_span_nine_dimensions() -> None:
+    """Fig. 1 of BOBA, at the paper's scale, as it is kept in ``results/``."""
+    figure = figures()["boba/fig1"]
+    kept = drawn.points(figure, records.nothing(), (), archive.shipped_points()).table
+    variances = kept["mean"].to_numpy()
+    assert list(kept["x"]) == list(range(1, 100))
+    assert variances[:9].sum() > 0.99 * variances.sum() > variances[:8].sum()
+    assert variances[8] > 100 * variances[9]
     folder = os.environ.get("ROBUSTFL_DATA")
     if not folder or not (Path(folder) / "mnist").is_dir():
-        pytest.skip("set ROBUSTFL_DATA to a data folder with mnist to test on real gradients")
-    _, axes = plt.subplots()
-    rows = figures.spectrum("fig1", [f"data_dir={folder}"], axes)
-    plt.close()
-    assert [row["component"] for row in rows] == list(range(1, 100))
-    assert rows[8]["cumulative_share"] > 0.99 > rows[7]["cumulative_share"]
-    assert rows[8]["variance"] > 100 * rows[9]["variance"]
+        pytest.skip("set ROBUSTFL_DATA to a data folder with mnist to test that they are measured so")
+    found = [point["mean"] for point in probed("fig1", f"data_dir={folder}")]
+    np.testing.assert_allclose(found, variances, rtol=1e-3)

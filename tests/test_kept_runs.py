@@ -33,7 +33,7 @@ def ship(bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Itera
                 writer = csv.DictWriter(opened, line, lineterminator="\n")
                 writer.writeheader()
                 writer.writerow(line)
-        monkeypatch.setattr(kept, "_SHIPPED", tmp_path / "shipped")
+        monkeypatch.setattr(kept, "SHIPPED", tmp_path / "shipped")
         for cached in (kept.files, kept._places, kept._first_line):
             cached.cache_clear()
         return made.out

@@ -34,9 +34,22 @@ def test_a_wheel_carries_options_and_published_numbers_and_nothing_of_the_tests(
     papers = ("boba.csv", "raga.csv", "brace.csv", "arfl.csv", "karimireddy.csv", "byzfl.csv", "README.md")
     wanted |= {f"robustfl_bench/papers/{name}" for name in papers}
     wanted |= {"robustfl_bench/datasets/digits.csv.gz", "robustfl_bench/datasets/digits.md"}
+    wanted |= {f"robustfl_bench/results/pages/{name}" for name in ("report.html", "tables.html", "page.css", "page.js")}
     wanted |= {"robustfl_bench/py.typed", "robustfl_bench/templates/aggregator.py"}
     assert wanted <= set(names)
     assert not [name for name in names if name.startswith(("tests/", "scripts/", "results/"))]
+
+
+def test_the_page_of_a_package_index_has_no_dead_link(wheel: Path) -> None:
+    archive = zipfile.ZipFile(wheel)
+    (name,) = (name for name in archive.namelist() if name.endswith(".dist-info/METADATA"))
+    page = archive.read(name).decode().partition("\n\n")[2]
+    links = re.findall(r"\]\((.*?)\)", page)
+    assert page.startswith("# robustfl_bench") and links and all(link.startswith("https://") for link in links)
+    readme = (ROOT / "README.md").read_text()
+    here = [link for link in re.findall(r"\]\((.*?)\)", readme) if "://" not in link]
+    assert here and all((ROOT / link).exists() for link in here)
+    assert [line for line in page.splitlines() if line.startswith("## ")] == re.findall(r"^## .*$", readme, re.M)
 
 
 def test_versions_are_the_same_wherever_they_are_said() -> None:

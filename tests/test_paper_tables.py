@@ -49,6 +49,7 @@ def make_run(
     reference: str = "",
     best: float | None = None,
     last: dict[str, float] | None = None,
+    last_10: float | None = None,
     choice: str = "",
     **changed: Any,
 ) -> str:
@@ -81,7 +82,7 @@ def make_run(
     if status == "finished":
         summary |= {"final": {"round": 3, "test_accuracy": accuracy, "test_loss": 0.5, "recall": list(recall)},
                     "best": {"round": 2, "test_accuracy": accuracy if best is None else best},
-                    "last_10": {"test_accuracy": accuracy}}  # fmt: skip
+                    "last_10": {"test_accuracy": accuracy if last_10 is None else last_10}}  # fmt: skip
     (folder / "summary.json").write_text(json.dumps(summary))
     return run_id
 
@@ -452,11 +453,11 @@ def test_list(results: Path, capsys: pytest.CaptureFixture[str], monkeypatch: py
     assert code == 0 and set(lines) == {*TABLES, *papers.figures()}
     assert lines["boba/table2_mnist"] == ["15/450", "7", "9", "105"]
     assert lines["boba/table9"] == ["0/525", "0", "0", "134"]
-    assert lines["boba/fig14"][:2] == ["12/105", "-"] and lines["brifca/fig1a"][0] == "0/1000"
+    assert lines["boba/fig14"][:2] == ["12/105", "-"] and lines["brifca/fig1a"][0] == "0/2000"
     code, out, _ = run_cli(capsys, "list", "arfl/fig6", "--results-dir", results)
     assert [line.strip() for line in out.splitlines()[2:]] == [
         "robustfl-bench -m +experiment=arfl/fig6",
-        "robustfl-results plot weights --where partition.alpha=0.5 --output fig6.png",
+        "robustfl-results figure arfl/fig6 --output arfl_fig6.png",
     ]
     monkeypatch.chdir(results.parent.parent)
     assert run_cli(capsys, "list")[0] == 0, "without any runs too"
@@ -500,12 +501,37 @@ def test_a_table_of_ones_own(
     assert code == 2 and err.count("\n") == 1
 
 
+def test_a_table_shows_the_mean_of_the_last_evaluated_rounds(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What the summary records as last_10 stands beside the published numbers, and the table says what it is."""
+    make_run(tmp_path, accuracy=0.9, last_10=0.8)
+    make_run(tmp_path, "rar", "none", accuracy=0.7, last_10=0.6, table="brace/table2a")
+    for name, value, mean in (
+        ("boba/table2_mnist", "final_accuracy", 90.0), ("boba/table2_mnist", "last_accuracy", 80.0),
+        ("brace/table2a", "test_error", 0.3), ("brace/table2a", "last_error", 0.4),
+    ):  # fmt: skip
+        asked = ("table", name, "--results-dir", tmp_path, "--value", value, "--format", "csv")
+        lines = csv.DictReader(StringIO(run_cli(capsys, *asked)[1]))
+        numbers = [float(line["mean"]) for line in lines if line["mean"] and line["attack"] != "worst"]
+        assert numbers == [pytest.approx(mean)]
+    _, out, _ = run_cli(capsys, "table", "boba/table2_mnist", "--results-dir", tmp_path, "--value", "last_accuracy")
+    title, what, *told = out.splitlines()
+    assert title.endswith("and published, mean (sd) over 5 seeds, Test accuracy, last round")
+    assert what == "Test accuracy, mean of the last 10 evaluated rounds; worst: the worst of the attacks"
+    assert "evaluated every 10 of 200 rounds" in told
+    make_run(tmp_path, seed=1, eval_every=20)
+    code, _, err = run_cli(capsys, "table", "boba/table2_mnist", "--results-dir", tmp_path, "--value", "last_accuracy")
+    assert code == 2 and "differ in eval_every (10, 20)" in err
+
+
 @pytest.mark.parametrize(
     ("arguments", "code", "told"),
     [
         (["table", "boba/table2_mnits"], 2, "unknown table 'boba/table2_mnits'; did you mean boba/table2_mnist"),
         (["table", "boba/table2_mnist", "--rows", "attack"], 2, "leave out --rows"),
-        (["table", "boba/table2_mnist", "--value", "mrd"], 2, "leave out --rows, --columns, --value"),
+        (["table", "boba/table2_mnist", "--value", "mrd"], 2, "--value takes final_accuracy, best_accuracy, last"),
+        (["table", "brace/table1", "--value", "last_error"], 2, "--value takes nothing instead, got 'last_error'"),
         (["table", "scale=quick"], 2, "scale=quick needs a table's name before it; of a sweep, take --where"),
         (["table", "boba/table2_mnist", "scale"], 2, "an override is KEY=VALUE, got 'scale'"),
         (["table", "boba/table2_mnist", "aggregator.p_minn=1"], 2, "no setting 'aggregator.p_minn'"),

@@ -10,8 +10,9 @@ from robustfl_bench.errors import ConfigError
 from robustfl_bench.papers import tables as papers
 from robustfl_bench.papers.tables import Column, PaperTable, Published, published
 from robustfl_bench.results import matching
-from robustfl_bench.results.inventory import sweep
+from robustfl_bench.results.figures import KINDS
 from robustfl_bench.results.matching import Config
+from robustfl_bench.results.wanted import sweep
 
 TABLES, FIGURES = papers.tables(), papers.figures()
 COUNTS = {"boba": 857, "raga": 546, "brace": 140, "arfl": 105, "karimireddy": 22, "byzfl": 1}
@@ -21,7 +22,10 @@ SHAPES = {  # how many numbers the papers print
     "raga/table5": 78, "brace/table1": 9, "brace/table2a": 70, "brace/table2b": 70, "arfl/table2": 105,
     "karimireddy/bucketing": 16, "karimireddy/clipping": 6, "byzfl/simulation": 1,
 }  # fmt: skip
-PRINTED = {name: table for name, table in TABLES.items() if not table.stand_in}
+PRINTED = {name: table for name, table in TABLES.items() if table.numbers is not None and not table.stand_in}
+DIMENSIONS = ("brifca/dimension_k5", "brifca/dimension_k10")
+"""Figures in numbers, whose presets leave out the two largest dimensions at quick scale."""
+
 
 SERVER, RING = "all, to a server", "a client, on a ring"
 NO_FORMULA = {("krum", RING), ("median", RING), ("trimmed_mean", RING), ("rar", SERVER), ("brace", SERVER)}
@@ -131,6 +135,9 @@ def extras_of(table: PaperTable, *overrides: str) -> set[frozenset[tuple[str, st
 def check_preset(table: PaperTable, scale: str) -> None:
     """The preset of the table makes the runs of its cells, in full what they are, and no others."""
     made, wanted = set(sweep(table.preset, f"scale={scale}")), cells_of(table, f"scale={scale}")
+    if scale == "quick" and table.name in DIMENSIONS:
+        assert made < wanted and len(made) == 3 / 5 * len(wanted)
+        return
     extras = extras_of(table, f"scale={scale}")
     assert wanted and wanted <= made, f"{len(wanted - made)} cells have no run in the preset"
     assert made - wanted == extras, f"{len(made - wanted)} runs of the preset have no cell"
@@ -171,7 +178,9 @@ def test_every_preset_of_a_paper_is_a_table_or_a_figure() -> None:
     assert there - known == {"brifca/rotated"}, "which is an experiment of ours"
     assert known <= there
     for name, figure in FIGURES.items():
-        assert figure.draw.split()[0] in ("python", "robustfl-results"), name
+        assert figure.draw in KINDS, name
+        if name == "arfl/writers_weight":
+            continue  # which is a figure of ours
         number = name.split("/")[1].removeprefix("fig").rstrip("abc")
         assert f"Fig. {number}" in figure.title
 

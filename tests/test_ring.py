@@ -29,7 +29,7 @@ from robustfl_bench.papers.tables import tables
 from robustfl_bench.results import records
 from robustfl_bench.results.paper import compare
 from robustfl_bench.results.store import RunFolder
-from robustfl_bench.ring import cli as ring_cli
+from robustfl_bench.ring import launch as ring
 from robustfl_bench.ring.client import check
 from robustfl_bench.ring.link import joined
 from robustfl_bench.ring.packing import Floats, Packed
@@ -138,7 +138,7 @@ def _worked_examples(rank: int, meeting_point: str, folder: Path) -> None:
 
 
 def test_the_papers_examples_on_three_processes(tmp_path: Path) -> None:
-    context = ring_cli.context()
+    context = ring.context()
     clients = [
         context.Process(target=_worked_examples, args=(i, f"file://{tmp_path}/meet", tmp_path)) for i in range(3)
     ]
@@ -175,7 +175,7 @@ def _summary(folder: Path) -> Any:
 @pytest.mark.parametrize("rule", RUNS)
 def test_processes_and_simulation_end_with_the_same_bits(bench: Bench, tmp_path: Path, rule: str) -> None:
     run = [*SMALL, "rounds=5", *RUNS[rule]]
-    assert ring_cli.launch(60, 1, [*run, f"results_dir={tmp_path}/real"]) == 0
+    assert ring.launch(60, 1, [*run, f"results_dir={tmp_path}/real"]) == 0
     assert bench(*run, "results_dir=simulated").code == 0
     assert contents(tmp_path / "real") == contents(tmp_path / "simulated")
     real, simulated = _summary(tmp_path / "real"), _summary(tmp_path / "simulated")
@@ -224,11 +224,11 @@ def test_a_lost_client_ends_the_others_and_the_run_goes_on_later(bench: Bench, t
     (path,) = run_folders(tmp_path / "results").values()
     assert len(list((path / "ring").glob("client_*.pt"))) == 6
     (path / "ring" / sorted(p.name for p in (path / "ring").glob("client_2_*"))[0]).write_bytes(b"damaged")
-    assert ring_cli.launch(60, 1, [*run, f"results_dir={tmp_path}/results"]) == 0
+    assert ring.launch(60, 1, [*run, f"results_dir={tmp_path}/results"]) == 0
     assert bench(*run, "results_dir=simulated").code == 0
     assert contents(tmp_path / "results") == contents(tmp_path / "simulated")
     assert _summary(tmp_path / "results")["model_sha256"] == _summary(tmp_path / "simulated")["model_sha256"]
-    assert ring_cli.launch(60, 1, [*run, f"results_dir={tmp_path}/results"]) == 0  # nothing to do
+    assert ring.launch(60, 1, [*run, f"results_dir={tmp_path}/results"]) == 0  # nothing to do
 
 
 @pytest.mark.parametrize(
@@ -250,7 +250,7 @@ def test_a_lost_client_ends_the_others_and_the_run_goes_on_later(bench: Bench, t
 def test_mistakes_are_told_in_one_line_before_anything_starts(
     capsys: pytest.CaptureFixture[str], overrides: list[str], told: str
 ) -> None:
-    assert ring_cli.launch(20, 1, [*SMALL, "num_clients=8", *overrides]) == 2
+    assert ring.launch(20, 1, [*SMALL, "num_clients=8", *overrides]) == 2
     (line,) = capsys.readouterr().err.splitlines()
     assert line.startswith("error: ") and told in line
 

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from robustfl_bench.datasets.cli import main
-from robustfl_bench.splits.picture import WIDTH, draw
+from robustfl_bench.pictures.canvas import WIDTHS
+from robustfl_bench.splits.picture import draw
 from robustfl_bench.splits.split import Split, distances_from_all, effective_classes, gini
 from tests.conftest import Bench, contents, run_folders
 
@@ -140,7 +141,7 @@ def test_a_picture_is_written(suffix: str, tmp_path: Path, capfd: pytest.Capture
 def test_a_picture_shows_every_count_and_who_attacks() -> None:
     split = example(frozenset({1, 3}))
     figure = draw(split)
-    assert figure.get_figwidth() == WIDTH
+    assert figure.get_figwidth() == WIDTHS["column"]
     top, rows = figure.axes
     assert [bar.get_height() for bar in top.patches] == [2, 4, 6, 8]
     colours = [bar.get_facecolor() for bar in top.patches]

@@ -41,7 +41,7 @@ _FOOTNOTES = (
 
 def tracks() -> list[str]:
     """The names of the tracks."""
-    names = (name.partition("/")[2] for name in presets.names("experiment") if name.startswith(f"{PAPER}/"))
+    names = (name.partition("/")[2] for name in options.names("experiment") if name.startswith(f"{PAPER}/"))
     return [name for name in names if not name.endswith(_SUFFIXES)]
 
 

@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass
 
-import torch
 from torch import Tensor
 
 from robustfl_bench.interfaces import Attack, ConfigError, Shard, check_fields, check_flags
@@ -33,6 +32,5 @@ class LabelFlipOne(Attack):
                 raise ConfigError("attack.first_digit is for labels that are characters; take dataset=shakespeare")
             label = int(numbers(str(label))[0])
         labels = shard.y.clone()
-        chosen = shard.rng.permutation(len(labels))[: round(self.fraction * len(labels))]
-        labels[torch.from_numpy(chosen).to(labels.device)] = label
+        labels[shard.draw(round(self.fraction * len(labels)))] = label
         return shard.x, labels

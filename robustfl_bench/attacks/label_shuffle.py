@@ -24,7 +24,7 @@ class LabelShuffle(Attack):
 
     def poison(self, shard: Shard) -> tuple[Tensor, Tensor]:
         labels = shard.y.clone()
-        chosen = shard.rng.permutation(len(labels))[: round(self.fraction * len(labels))]
-        order = torch.from_numpy(shard.rng.permutation(chosen)).to(labels.device)
-        labels[torch.from_numpy(chosen).to(labels.device)] = shard.y[order]
+        chosen = shard.draw(round(self.fraction * len(labels)))
+        order = torch.from_numpy(shard.rng.permutation(len(chosen))).to(labels.device)
+        labels[chosen] = shard.y[chosen[order]]
         return shard.x, labels

@@ -27,7 +27,6 @@ class RandomLabels(Attack):
 
     def poison(self, shard: Shard) -> tuple[Tensor, Tensor]:
         labels = shard.y.clone()
-        chosen = shard.rng.permutation(len(labels))[: round(self.fraction * len(labels))]
-        drawn = shard.rng.integers(shard.num_classes, size=len(chosen))
-        labels[torch.from_numpy(chosen).to(labels.device)] = torch.from_numpy(drawn).to(labels)
+        chosen = shard.draw(round(self.fraction * len(labels)))
+        labels[chosen] = torch.from_numpy(shard.rng.integers(shard.num_classes, size=len(chosen))).to(labels)
         return shard.x, labels

@@ -30,8 +30,7 @@ class Triggered(Attack):
 
     def poison(self, shard: Shard) -> tuple[Tensor, Tensor]:
         fraction = 1 - shard.rng.random() if self.fraction is None else self.fraction
-        chosen = torch.from_numpy(shard.rng.permutation(len(shard.y))[: math.ceil(fraction * len(shard.y))])
-        x, y = self._triggered(shard, chosen.to(shard.y.device))
+        x, y = self._triggered(shard, shard.draw(math.ceil(fraction * len(shard.y))))
         return torch.cat([shard.x, x]), torch.cat([shard.y, y])
 
     def goal(self, shard: Shard) -> tuple[Tensor, Tensor]:

@@ -88,19 +88,12 @@ def groups(search: Search = HERE) -> list[Group]:
     """All config groups, in the order of ``conf/README.md``, with their numbers of options now."""
     text = (CONF / "README.md").read_text(encoding="utf-8")
     rows = [(row["name"], row["question"], row["default"]) for row in _ROW.finditer(text)]
-    return [Group(name, question, len(names(name, search)), default) for name, question, default in rows]
-
-
-def names(group: str, search: Search = HERE) -> list[str]:
-    """The options of a group, in alphabetical order; those of presets with their folders."""
-    folders = [folder / group for folder in search]
-    found = {path.relative_to(folder).with_suffix("") for folder in folders for path in folder.rglob("*.yaml")}
-    return sorted(path.as_posix() for path in found)
+    return [Group(name, question, len(options.names(name, search)), default) for name, question, default in rows]
 
 
 def entries(group: str, search: Search = HERE) -> list[Entry]:
     """The options of a group, in alphabetical order."""
-    found = [_entry(group, name, search) for name in names(group, search)]
+    found = [_entry(group, name, search) for name in options.names(group, search)]
     originals: dict[str, Entry] = {}
     for one in sorted(found, key=lambda one: one.name != one.target.split(".")[-2:][0]):  # named as their modules first
         originals.setdefault(one.target, one)
@@ -109,7 +102,7 @@ def entries(group: str, search: Search = HERE) -> list[Entry]:
 
 def one(group: str, name: str, search: Search = HERE) -> Entry:
     """An option by its name; raises ConfigError."""
-    known = names(group, search)
+    known = options.names(group, search)
     if name not in known:
         raise ConfigError(f"unknown {group} {name!r}{near(name, known)}; robustfl-bench --list {group} shows all")
     return next(entry for entry in entries(group, search) if entry.name == name)

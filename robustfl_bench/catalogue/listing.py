@@ -1,32 +1,31 @@
 """``robustfl-bench --list [GROUP [NAME]]``: the options, as text of at most WIDTH columns."""
 
-import argparse
+import sys
 import textwrap
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NoReturn
 
 from robustfl_bench.catalogue import entries as catalogue
 from robustfl_bench.catalogue.entries import MEASURED, Entry
 from robustfl_bench.config.options import CONF, HERE, Search
+from robustfl_bench.console import Parser, reported
 from robustfl_bench.errors import ConfigError, near
 
 WIDTH = 100
 USAGE = "robustfl-bench --list [GROUP [NAME]] [--config-dir FOLDER]"
 
 
-class _Parser(argparse.ArgumentParser):
-    def error(self, message: str) -> NoReturn:
-        raise ConfigError(f"{message}; write {USAGE}")
+def main() -> int:
+    """Console entry point of ``robustfl-bench --list``; returns its exit code."""
+    return reported(lambda: print(listing(sys.argv[1:])))
 
 
 def listing(arguments: Sequence[str]) -> str:
-    """What ``robustfl-bench`` prints for arguments with ``--list`` among them. Raises ConfigError.
+    """What ``robustfl-bench`` prints for ``--list`` with these arguments. Raises ConfigError.
 
     Importing torch, which takes a second, is left to the groups whose options are measured.
     """
-    parser = _Parser(usage=USAGE, add_help=False)
-    parser.add_argument("--list", action="store_true")
+    parser = Parser(prog="robustfl-bench --list", usage=USAGE)
     parser.add_argument("--config-dir", "-cd", type=Path)
     parser.add_argument("words", nargs="*")
     asked = parser.parse_args(list(arguments))

@@ -36,6 +36,16 @@ def parse(text: str) -> Any:
     return yaml.load(text, Loader=_Loader)
 
 
+def read(file: Path, absent: str) -> Any:
+    """The value in a YAML file; raises ConfigError for one that cannot be read, with ``absent`` where there is none."""
+    try:
+        return parse(file.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise ConfigError(absent) from None
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        raise ConfigError(f"cannot read {file}: {' '.join(str(error).split())}") from None
+
+
 def find(path: str, search: Search = HERE) -> Path | None:
     """The file of a config such as ``aggregator/krum``, or None."""
     return next((file for folder in search if (file := folder / f"{path}.yaml").is_file()), None)
@@ -52,8 +62,9 @@ def exists(group: str, name: str, search: Search = HERE) -> bool:
 
 
 def names(group: str, search: Search = HERE) -> list[str]:
-    """The options of a group, in alphabetical order."""
-    return sorted({path.stem for folder in search for path in (folder / group).glob("*.yaml")})
+    """The options of a group, in alphabetical order; presets have a folder for each paper: ``boba/mnist``."""
+    found = [path.relative_to(folder / group) for folder in search for path in (folder / group).rglob("*.yaml")]
+    return sorted({str(path.with_suffix("")) for path in found})
 
 
 @cache
@@ -77,7 +88,8 @@ def option(group: str, name: str, nested: tuple[tuple[str, str], ...] = (), sear
         return outside.content(group, name)
     content = dict(load(f"{group}/{name}", search))
     chosen, merged = dict(nested), dict[str, Any]()
-    for part in content.pop("defaults", ["_self_"]):
+    listed = content.pop("defaults", [])
+    for part in listed if "_self_" in listed else [*listed, "_self_"]:
         if part == "_self_":
             merged = merge(merged, content)
         elif isinstance(part, str):

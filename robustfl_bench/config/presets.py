@@ -15,7 +15,7 @@ from types import MappingProxyType, NoneType
 from typing import Any, get_args
 
 from robustfl_bench.config import options, outside
-from robustfl_bench.config.options import CONF, HERE, Search
+from robustfl_bench.config.options import HERE, Search
 from robustfl_bench.config.parts import GROUPS
 from robustfl_bench.config.resolvers import BY_ROOT, PLAIN, is_attacked
 from robustfl_bench.config.settings import DEFINING, SCALARS, Settings
@@ -34,12 +34,6 @@ _DIGITS = r"(?:0|[1-9](?:_?\d)*)"
 _WHOLE = re.compile(rf"[+-]?{_DIGITS}")
 _POINT = rf"(?:{_DIGITS}?\.\d(?:_?\d)*|{_DIGITS}\.)"
 _NUMBER = re.compile(rf"[+-]?(?:{_POINT}|(?:{_DIGITS}|{_POINT})[eE][+-]?\d(?:_?\d)*|[iI][nN][fF]|[nN][aA][nN])")
-
-
-def names(group: str) -> list[str]:
-    """The presets of a group, such as ``boba/mnist``, in alphabetical order."""
-    folder = CONF / group
-    return sorted(str(path.relative_to(folder).with_suffix("")) for path in folder.rglob("*.yaml"))
 
 
 @dataclass(frozen=True)
@@ -239,7 +233,7 @@ def _preset(path: str, search: Search) -> Mapping[str, Any]:
         return options.load(path, search)
     except (OSError, ValueError):
         group, _, name = path.partition("/")
-        raise ConfigError(f"unknown {group} {name!r}{near(name, names(group))}") from None
+        raise ConfigError(f"unknown {group} {name!r}{near(name, options.names(group, search))}") from None
 
 
 def _entries(group: str, name: str, search: Search) -> Iterator[tuple[str, str, str]]:

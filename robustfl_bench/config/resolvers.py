@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from robustfl_bench.config import options
 from robustfl_bench.errors import ConfigError
 
 NO_ATTACK = "robustfl_bench.attacks.none.NoAttack"
@@ -45,6 +46,20 @@ def _digest(key: str, *, _root_: Mapping[str, Any]) -> str | None:
         return None
 
 
+def _rate(kind: str, *, _root_: Mapping[str, Any]) -> Any:
+    """``${rate:sign}``: the rate that the setting of a paper gives to its methods of this kind."""
+    rates = _root_["rates"] or {}
+    if kind not in rates:
+        papers = {name.partition("/")[0] for name in options.names("setting") if kind in _rates(name)}
+        named = " or ".join(f"+setting={paper}/..." for paper in sorted(papers))
+        raise ConfigError(f"this method takes its rate from a setting of its paper: add {named or '+setting=...'}")
+    return rates[kind]
+
+
+def _rates(setting: str) -> Mapping[str, Any]:
+    return options.load(f"setting/{setting}").get("rates") or {}
+
+
 def _share(part: float, whole: int) -> int:
     """``${share:0.25,60}``: 15."""
     return round(part * whole)
@@ -60,12 +75,17 @@ def _times(count: int, size: int) -> int:
     return count * size
 
 
+def _swept_in(experiment: str, key: str) -> str:
+    """``${swept_in:arena/digits,attack}``: the values that another experiment sweeps."""
+    return str(options.load(f"experiment/{experiment}")["hydra"]["sweeper"]["params"][key])
+
+
 BY_ROOT: dict[str, Callable[..., Any]] = {
-    "at_scale": _at_scale, "in_variant": _in_variant, "attacked": _attacked, "digest": _digest,
+    "at_scale": _at_scale, "in_variant": _in_variant, "attacked": _attacked, "digest": _digest, "rate": _rate,
 }  # fmt: skip
 """Resolvers that look at the whole config, which they get as ``_root_``."""
 
-PLAIN: dict[str, Callable[..., Any]] = {"share": _share, "ratio": _ratio, "times": _times}
+PLAIN: dict[str, Callable[..., Any]] = {"share": _share, "ratio": _ratio, "times": _times, "swept_in": _swept_in}
 """Resolvers that see their arguments only."""
 
 

@@ -8,14 +8,19 @@ from typing import Any
 from robustfl_bench.config.parts import FOLLOWING, GROUPS
 from robustfl_bench.errors import ConfigError
 
-PRECISIONS = ("highest", "high", "medium")
-PLACEMENTS = ("add", "replace")
-SHARES = ("clients", "data")
-KNOWLEDGE = ("all", "own")
-DEVICES = ("auto", "cpu", "cuda")
 SCALES = ("quick", "paper")
-VARIANTS = ("fair", "published")
-LR_POLICIES = ("own", "shared")
+CHOICES = {
+    "precision": ("highest", "high", "medium"),
+    "byzantine_placement": ("add", "replace"),
+    "byzantine_share_by": ("clients", "data"),
+    "knowledge": ("all", "own"),
+    "scale": SCALES,
+    "variant": ("fair", "published"),
+    "lr_policy": ("own", "shared"),
+}
+"""The scalars that are words, and all that each can be."""
+
+DEVICES = ("auto", "cpu", "cuda")
 MOST_THREADS = 1024  # more end the process: the operating system refuses them
 
 
@@ -90,16 +95,8 @@ class Settings(Switches, Execution, Defining):
             found.append(f"participation must be in (0, 1], got {self.participation!r}")
         if self.validation_share is not None and not 0 < self.validation_share < 1:
             found.append(f"validation_share must be null or in (0, 1), got {self.validation_share!r}")
-        for name, value, known in (
-            ("precision", self.precision, PRECISIONS),
-            ("byzantine_placement", self.byzantine_placement, PLACEMENTS),
-            ("byzantine_share_by", self.byzantine_share_by, SHARES),
-            ("knowledge", self.knowledge, KNOWLEDGE),
-            ("scale", self.scale, SCALES),
-            ("variant", self.variant, VARIANTS),
-            ("lr_policy", self.lr_policy, LR_POLICIES),
-        ):
-            if value is not None and value not in known:
+        for name, known in CHOICES.items():
+            if (value := getattr(self, name)) is not None and value not in known:
                 found.append(f"{name} must be one of {', '.join(known)}, got {value!r}")
         for name, folder in (("results_dir", self.results_dir), ("data_dir", self.data_dir)):
             if folder is not None and not folder.strip():

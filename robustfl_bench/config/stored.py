@@ -8,8 +8,6 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from robustfl_bench.config import options, presets, targets
 from robustfl_bench.config.parts import GROUPS
 from robustfl_bench.config.settings import DEFINING
@@ -23,12 +21,7 @@ def read(path: str | Path) -> dict[str, Any]:
     """The config of a run folder, or of a ``config.yaml``. Raises ConfigError."""
     file = Path(path).expanduser()
     file = file / "config.yaml" if file.is_dir() else file
-    try:
-        config = options.parse(file.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise ConfigError(f"no run folder {path}: there is no {file}") from None
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise ConfigError(f"cannot read {file}: {' '.join(str(error).split())}") from None
+    config = options.read(file, absent=f"no run folder {path}: there is no {file}")
     if not isinstance(config, dict) or set(config) - set(DEFINING) or not {"dataset", "aggregator"} <= set(config):
         raise ConfigError(f"{file} is not the config of a run")
     return config

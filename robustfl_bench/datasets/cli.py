@@ -4,11 +4,14 @@ a run splits one over its clients."""
 import argparse
 import difflib
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING
 
+from robustfl_bench.config.completion import overrides
 from robustfl_bench.config.options import HERE
+from robustfl_bench.console import Parser, answer_tab, completed, reported, say
 from robustfl_bench.datasets import find_folder, leaf, load, registry
 from robustfl_bench.datasets.download import fetch
 from robustfl_bench.datasets.files import UNKNOWN, Checked, Source, check, find, read
@@ -17,46 +20,33 @@ from robustfl_bench.errors import ConfigError, DataError
 if TYPE_CHECKING:
     from robustfl_bench.interfaces import Data, Dataset
 
+PROGRAM = "robustfl-data"
 HEADINGS = ("name", "shape", "classes", "train", "test", "state", "licence", "variant", "files")
-
-
-class Parser(argparse.ArgumentParser):
-    """An argument parser whose errors take one line."""
-
-    def error(self, message: str) -> NoReturn:
-        self.exit(2, f"{self.prog}: {message} (see {self.prog} --help)\n")
+_reported = partial(reported, prefix=PROGRAM)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command; returns its exit code: 0, 2 for bad arguments, 3 for missing or damaged data."""
     arguments = _parsed(argv)
-    config_dir = arguments.config_dir
     try:
-        if arguments.command == "partition":
-            return _reported(partition, arguments.overrides, arguments.output, arguments.picture, config_dir)
-        root = find_folder(arguments.data_dir)
-        if arguments.command == "list":
-            list_all(root, config_dir)
-            return 0
-        command = prepare if arguments.command == "prepare" else verify
-        datasets = {name: registry.build(_known(name, config_dir), config_dir) for name in arguments.names}
-        return max(_reported(command, name, dataset, root) for name, dataset in datasets.items())
-    except ConfigError as error:
-        print(f"robustfl-data: {_line(error)}", file=sys.stderr)
-        return 2
+        return _reported(_run, arguments)
     except KeyboardInterrupt:
-        print("robustfl-data: interrupted; run the same command again to continue", file=sys.stderr)
+        say(f"{PROGRAM}: interrupted; run the same command again to continue")
         return 130
 
 
-def _reported(command: Callable[..., None], *arguments: object) -> int:
-    """The exit code of ``command``, which is called with the arguments; a failure takes one line on stderr."""
-    try:
-        command(*arguments)
-    except (ConfigError, DataError) as error:
-        print(f"robustfl-data: {_line(error)}", file=sys.stderr)
-        return 3 if isinstance(error, DataError) else 2
-    return 0
+def _run(arguments: argparse.Namespace) -> int:
+    config_dir = arguments.config_dir
+    if arguments.command == "partition":
+        partition(arguments.overrides, arguments.output, arguments.picture, config_dir)
+        return 0
+    root = find_folder(arguments.data_dir)
+    if arguments.command == "list":
+        list_all(root, config_dir)
+        return 0
+    command = prepare if arguments.command == "prepare" else verify
+    datasets = {name: registry.build(_known(name, config_dir), config_dir) for name in arguments.names}
+    return max(_reported(command, name, dataset, root) for name, dataset in datasets.items())
 
 
 def list_all(root: Path, config_dir: Path | None = None) -> None:
@@ -150,7 +140,7 @@ def verify(name: str, dataset: "Dataset", root: Path) -> None:
 
 def partition(overrides: Sequence[str], output: str | None, picture: str | None, config_dir: Path | None) -> None:
     """Print which client holds what in the run that these overrides make; write it as a CSV file and as a picture."""
-    from robustfl_bench.results.plots import save
+    from robustfl_bench.pictures.canvas import save
     from robustfl_bench.results.writing import write_atomically
     from robustfl_bench.splits.picture import draw
     from robustfl_bench.splits.split import made
@@ -182,7 +172,7 @@ def sources(dataset: "Dataset") -> list[Source]:
 
 
 def _parser() -> Parser:
-    parser = Parser(prog="robustfl-data", description=__doc__)
+    parser = Parser(prog=PROGRAM, description=__doc__)
     commands = parser.add_subparsers(dest="command", required=True)
     for command, purpose in (
         ("list", "the data sets, and the state of their files"),
@@ -191,12 +181,16 @@ def _parser() -> Parser:
     ):
         sub = commands.add_parser(command, help=purpose, description=purpose)
         if command != "list":
-            sub.add_argument("names", nargs="+", metavar="NAME", help=", ".join(registry.names()))
+            names = sub.add_argument("names", nargs="+", metavar="NAME", help=", ".join(registry.names()))
+            completed(names, lambda **_: registry.names())
         sub.add_argument("--data-dir", help="the data folder; else ROBUSTFL_DATA, else the user's cache folder")
         sub.add_argument("--config-dir", type=Path, help="a folder with dataset/NAME.yaml of your own data sets")
     purpose = "which client holds what in a run of robustfl-bench, and how skewed that is"
     sub = commands.add_parser("partition", help=purpose, description=purpose)
-    sub.add_argument("overrides", nargs="*", metavar="KEY=VALUE", help="as for robustfl-bench: partition=fang seed=1")
+    asked = sub.add_argument(
+        "overrides", nargs="*", metavar="KEY=VALUE", help="as for robustfl-bench: partition=fang seed=1"
+    )
+    completed(asked, overrides)
     sub.add_argument("--output", metavar="FILE.csv", help="write it for partition=from_file partition.path=FILE.csv")
     sub.add_argument("--picture", metavar="FILE", help="draw it, as .png, .pdf or .svg")
     sub.add_argument("--config-dir", type=Path, help="a folder with options of your own, such as partition/NAME.yaml")
@@ -206,6 +200,7 @@ def _parser() -> Parser:
 def _parsed(argv: Sequence[str] | None) -> argparse.Namespace:
     """The arguments; overrides may stand on both sides of options."""
     parser = _parser()
+    answer_tab(parser)
     arguments, rest = parser.parse_known_args(argv)
     if rest and (arguments.command != "partition" or any(word.startswith("-") for word in rest)):
         parser.error(f"unrecognized arguments: {' '.join(rest)}")

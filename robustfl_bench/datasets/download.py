@@ -25,7 +25,7 @@ def fetch(download: Download, folder: Path) -> Path:
     """The checked file in ``folder``, downloaded unless the folder has it.
 
     An interrupted download leaves ``<name>.part``, from which the next one continues, also with another mirror.
-    Raises DataError, with the reason of every mirror, when none delivers.
+    Raises DataError, with what went wrong on which servers, when none delivers.
     """
     import pooch  # only a download pays for it
 
@@ -36,7 +36,7 @@ def fetch(download: Download, folder: Path) -> Path:
         resume(url, partial)
         os.replace(partial, output_file)  # a partial file with the wrong checksum is so thrown away by pooch
 
-    failures = []
+    failures: dict[str, list[str]] = {}  # servers by what went wrong
     for mirror in download.mirrors:
         try:
             folder.mkdir(parents=True, exist_ok=True)
@@ -49,9 +49,12 @@ def fetch(download: Download, folder: Path) -> Path:
             )
             return Path(found)
         except (OSError, ValueError) as error:  # requests raises the one, pooch the other
-            failures.append(f"{urlsplit(mirror).netloc}: {_reason(error)}")
+            servers = failures.setdefault(_reason(error), [])
+            if (server := urlsplit(mirror).netloc) not in servers:
+                servers.append(server)
+    told = "; ".join(f"{', '.join(servers)}: {reason}" for reason, servers in failures.items())
     raise DataError(
-        f"{download.name} could not be downloaded ({'; '.join(failures)}); "
+        f"{download.name} could not be downloaded ({told}); "
         f"run the same command again to continue, or put the file into {folder}"
     )
 

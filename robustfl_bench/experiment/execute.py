@@ -1,7 +1,6 @@
 """Run an experiment in its folder: load, train, record, resume."""
 
 import shlex
-import sys
 import time
 import traceback
 from collections.abc import Callable, Mapping, Sequence
@@ -12,6 +11,7 @@ from typing import Any
 from omegaconf import DictConfig
 
 from robustfl_bench.config.settings import DEFINING
+from robustfl_bench.console import note
 from robustfl_bench.errors import BrokenContract, ConfigError, Diverged, Interrupted
 from robustfl_bench.experiment import memory, provenance, shipped, tracking
 from robustfl_bench.experiment.machine import choose_device, choose_threads, facts, set_precision, threads
@@ -52,11 +52,6 @@ class Outcome:
 
 class RunFailed(RuntimeError):
     """A run ended in an unexpected error; the traceback is in its folder (exit code 1)."""
-
-
-def note(line: str) -> None:
-    """Say on stderr what is allowed but may not be meant."""
-    print(f"note: {line}", file=sys.stderr, flush=True)
 
 
 def execute(

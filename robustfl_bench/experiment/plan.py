@@ -55,8 +55,8 @@ def plan(cfg: DictConfig | Mapping[str, Any]) -> Plan:
     Raises one ConfigError with all that is wrong.
     """
     config: Mapping[str, Any] = _resolved(cfg) if isinstance(cfg, DictConfig) else cfg
-    checked = _settings(config)
-    kept = presets.defining(config)
+    scalars, kept = _settings(config), presets.defining(config)
+    checked = replace(scalars, num_byzantine=kept["num_byzantine"])
     parts = _built({group: config[group] for group in FOLLOWING} | kept, presets.named_steps(config))
     _check_model(parts.model, parts.dataset)
     if checked.num_byzantine and checked.byzantine_placement == "add":
@@ -70,7 +70,7 @@ def plan(cfg: DictConfig | Mapping[str, Any]) -> Plan:
 
 
 def _settings(config: Mapping[str, Any]) -> Settings:
-    """The checked scalars of a config; without attack no client is Byzantine. Raises ConfigError."""
+    """The checked scalars of a config. Raises ConfigError."""
     if unknown := sorted(set(config) - {*SCALARS, *GROUPS}):
         named = ", ".join(f"{name!r}{near(name, (*SCALARS, *GROUPS, *presets.PRESETS))}" for name in unknown)
         raise ConfigError(f"no setting {named}; robustfl-bench --cfg job shows all")
@@ -78,7 +78,7 @@ def _settings(config: Mapping[str, Any]) -> Settings:
         raise ConfigError(f"a run needs {', '.join(missing)}: only what was added with + can be taken away with ~")
     settings = Settings(**{name: config[name] for name in SCALARS})
     check(settings)
-    return replace(settings, num_byzantine=presets.defining(config)["num_byzantine"])
+    return settings
 
 
 def _resolved(cfg: DictConfig) -> dict[str, Any]:

@@ -1,12 +1,12 @@
 """Where a run begins: at its checkpoint, or at round 0."""
 
-import sys
 from collections.abc import Mapping
 from dataclasses import fields
 from typing import Any
 
 from torch import Tensor
 
+from robustfl_bench.console import say
 from robustfl_bench.engine.federation import Federation
 from robustfl_bench.engine.rounds import initial_state
 from robustfl_bench.engine.state import Memory, State
@@ -26,7 +26,7 @@ def begin(federation: Federation, folder: RunFolder, stamp: Stamp) -> State:
         return start if saved is None else restored(saved.get("state"), start, federation)
     except Damaged as error:
         folder.forget_rows()
-        print(f"starts again: {error}  {folder.path}", file=sys.stderr, flush=True)
+        say(f"starts again: {error}  {folder.path}")
         return start
 
 

@@ -8,7 +8,6 @@ from typing import Any
 
 from robustfl_bench.results import store
 
-LAST = 10  # evaluated rounds of `last_10`
 CLUSTERED = ("distance", "distance_nearest", "cluster_recovery")  # columns of metrics.csv that the summary has too
 
 
@@ -60,7 +59,7 @@ def results(rows: Sequence[Mapping[str, float]]) -> dict[str, Any]:
     return {
         "final": {"round": int(last["round"])} | final,
         "best": {"round": int(best["round"]), score: best[score]},
-        f"last_{LAST}": {score: fmean(row[score] for row in rows[-LAST:])},
+        f"last_{store.LAST}": {score: fmean(row[score] for row in rows[-store.LAST :])},
     } | chosen
 
 

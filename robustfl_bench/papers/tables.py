@@ -14,16 +14,18 @@ from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
-import yaml
-
+from robustfl_bench.config import options
 from robustfl_bench.errors import ConfigError
+from robustfl_bench.papers.claims import Claim, Key, blocks, expand
 
 _HERE = Path(__file__).parent
 _TABLE_KEYS = ("title", "published", "preset", "base", "row", "rows", "column", "columns", "blocks", "metric", "values",
-               "repeats", "formulas", "stand_in")  # fmt: skip
+               "repeats", "formulas", "stand_in", "means")  # fmt: skip
 _PART_KEYS = ("label", "run", "published")
 _COLUMN_KEYS = (*_PART_KEYS, "metric", "worst")
-_FIGURE_KEYS = ("title", "preset", "draw")
+_FIGURE_KEYS = ("title", "preset", "base", "draw", "x", "y", "value", "lines", "panels", "band", "log", "mark", "alone")
+_MEANS_KEYS = ("file", "where", "row", "column", "mean", "standard_error", "seeds")
+_CLAIM_KEYS = ("claim", "place", "table", "holds")
 _OPERATORS: dict[type, Callable[[float, float], float]] = {
     ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.truediv,
 }  # fmt: skip
@@ -93,6 +95,25 @@ class PaperCell:
 
 
 @dataclass(frozen=True)
+class Means:
+    """Where measured numbers of a table are kept without their runs: a CSV file in ``results/``, with a line for each
+    cell of a table that has no blocks.
+
+    All fields but ``file`` and ``where`` are names of its columns: those with the labels of rows and columns, the mean,
+    its standard error and the number of seeds. ``where`` holds the values that the lines of this table have in other
+    columns.
+    """
+
+    file: str
+    where: Mapping[str, str]
+    row: str
+    column: str
+    mean: str
+    standard_error: str
+    seeds: str
+
+
+@dataclass(frozen=True)
 class PaperTable:
     """A table: every block x row x column for which the paper prints a number, or all of them without a CSV of numbers.
 
@@ -100,7 +121,8 @@ class PaperTable:
     compared with a printed metric: ``{"accuracy": "best_accuracy"}``; a metric without an entry is compared with the
     value of its own name. ``preset`` is the sweep that makes all runs, empty where there is none. ``seeds`` is how
     often the paper repeated its runs, 0 where it does not say, and ``repeats`` says so in words. A ``stand_in`` is
-    measured on other data than the paper's, so that only the order of its rows can be compared.
+    measured on other data than the paper's, so that only the order of its rows can be compared. ``means`` are what is
+    kept of runs that are not.
     """
 
     name: str
@@ -115,6 +137,7 @@ class PaperTable:
     seeds: int = 0
     repeats: str = ""
     stand_in: bool = False
+    means: Means | None = None
 
     @property
     def paper(self) -> str:
@@ -129,6 +152,11 @@ class PaperTable:
     def cells(self) -> tuple[PaperCell, ...]:
         """The cells, row by row. There is none where the paper prints a dash."""
         return tuple(self._cells())
+
+    @property
+    def keys(self) -> tuple[Key, ...]:
+        """Block, row and column of each cell."""
+        return tuple((cell.block, cell.row, cell.column.label) for cell in self.cells)
 
     def _cells(self) -> Iterator[PaperCell]:
         for block in self.blocks:
@@ -153,20 +181,37 @@ class PaperTable:
 
 @dataclass(frozen=True)
 class Figure:
-    """A figure of a paper: the ``preset`` that makes its runs, and the command that draws it (``draw``)."""
+    """A figure of a paper: the ``preset`` that makes its runs, all with the overrides ``base``, and how it is drawn.
+
+    ``draw`` is a kind of picture (``results.figures.KINDS``) of the ``values``. ``x``, ``lines`` and ``panels`` are
+    keys that the preset sweeps, or several with commas; of figures that look inside a round they are the labels of the
+    axis and of the lines. The README here explains the others.
+    """
 
     name: str
     title: str
     preset: str
     draw: str
+    base: tuple[str, ...] = ()
+    x: str = ""
+    y: str | Mapping[str, str] = ""
+    values: tuple[str, ...] = ()
+    lines: str = ""
+    panels: str = ""
+    band: str = "minmax"
+    log: str = ""
+    mark: float | None = None
+    alone: str = ""
 
 
 @dataclass(frozen=True)
 class Paper:
-    """All that one YAML file describes, by name."""
+    """All that one YAML file describes: tables and figures by name, and claims about the tables, in order."""
 
+    title: str
     tables: Mapping[str, PaperTable]
     figures: Mapping[str, Figure]
+    claims: tuple[Claim, ...] = ()
 
 
 @cache
@@ -200,29 +245,56 @@ def read(path: Path) -> Paper:
 
     Raises ConfigError for a file that cannot be read or that has an unknown key.
     """
-    try:
-        content = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise ConfigError(f"no file {path}; a table of your own is a YAML file, see robustfl_bench/papers") from None
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise ConfigError(f"cannot read {path}: {' '.join(str(error).split())}") from None
-    _check(content, ("title", "every_table", "tables", "figures"), f"{path}")
+    content = options.read(path, absent=f"no file {path}; a table of your own is YAML, see robustfl_bench/papers")
+    _check(content, ("title", "every_table", "tables", "figures", "claims"), f"{path}")
     shared, numbers = content.get("every_table") or {}, path.with_suffix(".csv")
     printed = published(numbers) if numbers.is_file() else None
     made, drawn = {}, {}
-    for name, entry in (content.get("tables") or {}).items():
+    for name, entry in _section(content, "tables", path).items():
         where = f"{path}: table {name}"
         _check(entry, _TABLE_KEYS, where)
         preset = {"preset": f"{path.stem}/{name}"} if path.parent == _HERE else {}
         whole = {"title": name, **preset, **shared, **entry}
         title = ", ".join(filter(None, (content.get("title"), whole["title"])))
         made[f"{path.stem}/{name}"] = _table(f"{path.stem}/{name}", title, whole, printed, where)
-    for name, entry in (content.get("figures") or {}).items():
+    for name, entry in _section(content, "figures", path).items():
         _check(entry, _FIGURE_KEYS, f"{path}: figure {name}")
+        if "draw" not in entry:
+            raise ConfigError(f"{path}: figure {name} needs draw, the kind of its picture")
         full = f"{path.stem}/{name}"
         title = ", ".join(filter(None, (content.get("title"), entry.get("title", name))))
-        drawn[full] = Figure(full, title, entry.get("preset", full), entry.get("draw", ""))
-    return Paper(made, drawn)
+        rest = {key: item for key, item in entry.items() if key not in ("title", "preset", "base", "value")}
+        base, values = (_words(entry.get(key, ())) for key in ("base", "value"))
+        drawn[full] = Figure(full, title, preset=entry.get("preset", full), base=base, values=values, **rest)
+    claims = tuple(claim for name, entry in _section(content, "claims", path).items()
+                   for claim in _claims(name, entry, path.stem, made, f"{path}: claim {name}"))  # fmt: skip
+    return Paper(content.get("title", path.stem), made, drawn, claims)
+
+
+def _section(content: Mapping[str, Any], name: str, path: Path) -> Mapping[str, Any]:
+    section = content.get(name) or {}
+    if not isinstance(section, Mapping):
+        raise ConfigError(f"{path}: {name} must hold `name: entry` lines, got {section!r}")
+    return section
+
+
+def _claims(name: str, entry: Any, paper: str, made: Mapping[str, PaperTable], where: str) -> Iterator[Claim]:
+    """The claim about each of its tables, and each block of them."""
+    _check(entry, _CLAIM_KEYS, where)
+    if absent := [key for key in _CLAIM_KEYS if key not in entry]:
+        raise ConfigError(f"{where} needs {absent[0]}")
+    if not all(isinstance(word, str) for key in ("table", "holds") for word in _listed(entry[key])):
+        raise ConfigError(f"{where}: table and holds are words, or lists of them")
+    formulas = _words(entry["holds"])
+    for short in _words(entry["table"]):
+        full = f"{paper}/{short}"
+        if full not in made:
+            raise ConfigError(f"{where}: no table {short!r}; there are {', '.join(made) or 'none'}")
+        keys = made[full].keys
+        for block in blocks(formulas, keys):
+            part = [key for key in keys if block in ("", key[0])]
+            comparisons = tuple(one for formula in formulas for one in expand(formula, part, where))
+            yield Claim(name, full, block, entry["claim"], entry["place"], formulas, comparisons)
 
 
 def _table(
@@ -250,7 +322,15 @@ def _table(
         seeds=repeats if isinstance(repeats := entry.get("repeats", ""), int) else 0,
         repeats={1: "one run"}.get(repeats, f"mean (sd) over {repeats} seeds") if isinstance(repeats, int) else repeats,
         stand_in=entry.get("stand_in", False),
+        means=_means(entry["means"], where) if "means" in entry else None,
     )
+
+
+def _means(entry: Any, where: str) -> Means:
+    _check(entry, _MEANS_KEYS, f"{where}: means")
+    if absent := [key for key in _MEANS_KEYS if key not in entry]:
+        raise ConfigError(f"{where}: means needs {absent[0]}")
+    return Means(**{**entry, "where": {name: str(value) for name, value in entry["where"].items()}})
 
 
 def _pattern(given: Any, key: str) -> dict[str, Any]:
@@ -283,6 +363,10 @@ def _part(item: Any, pattern: Mapping[str, Any], known: Sequence[str], where: st
     return {"label": label, "overrides": _words(whole.get("run", ())), "published": published} | {
         name: whole[name] for name in ("metric", "worst") if name in whole
     }
+
+
+def _listed(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else [value]
 
 
 def _words(overrides: str | Sequence[str]) -> tuple[str, ...]:

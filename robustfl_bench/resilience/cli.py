@@ -1,30 +1,36 @@
 """The command ``robustfl-bench resilience``: rules on given updates, without training, as a table and a heat map."""
 
+from __future__ import annotations
+
 import argparse
 import csv
 import io
 import json
 import math
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from robustfl_bench.config import options, presets
-from robustfl_bench.errors import ConfigError, DataError
+from robustfl_bench.console import Parser, reported
+from robustfl_bench.errors import ConfigError
 from robustfl_bench.experiment.plan import made
 from robustfl_bench.interfaces import Aggregator, Attack, PreAggregation
+from robustfl_bench.pictures import heat
+from robustfl_bench.pictures.canvas import SUFFIXES, save
 from robustfl_bench.resilience.inputs import Inputs, gaussian, of_round
 from robustfl_bench.resilience.measure import Resilience, resilience
 from robustfl_bench.results import sheets
 from robustfl_bench.results.sheets import Printed, Sheet
 from robustfl_bench.results.writing import write_atomically
 
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
 FORMATS = tuple(sheets.FORMATS)
 TEXTS = {".csv": "csv", ".txt": "text", ".md": "markdown", ".tex": "latex", ".html": "html"}
-PICTURES = (".png", ".pdf", ".svg")
 HEADING = ("aggregator", "pre-aggregation", "f", "kappa", "any updates", "least", "proven", "bias", "breakdown", "ms")
 FOOTNOTES = (
     "kappa: the worst |F - mean|^2 / spread^2 found with f attackers on these updates; any updates: on any",
@@ -49,29 +55,25 @@ class Row:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Console entry point; exit code 0, 2 for bad configuration, 3 for missing or corrupt data."""
-    asked = _parser().parse_intermixed_args(arguments)
-    try:
-        for path in asked.output:
-            if Path(path).suffix not in (*TEXTS, *PICTURES):
-                raise ConfigError(f"--output must end in {', '.join([*TEXTS, *PICTURES])}, got {path}")
-        name, rows = measured(asked.overrides, asked)
-        print(written(name, rows, asked.format), end="")
-        for path in map(Path, asked.output):
-            is_text = path.suffix in TEXTS
-            content = written(name, rows, TEXTS[path.suffix]) if is_text else heat_map(name, rows, path.suffix[1:])
-            path.parent.mkdir(parents=True, exist_ok=True)
-            write_atomically(path, content)
-    except ConfigError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
-    except DataError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 3
-    return 0
+    return reported(_write, _parser().parse_intermixed_args(arguments))
+
+
+def _write(asked: argparse.Namespace) -> None:
+    for path in asked.output:
+        if Path(path).suffix not in (*TEXTS, *SUFFIXES):
+            raise ConfigError(f"--output must end in {', '.join([*TEXTS, *SUFFIXES])}, got {path}")
+    name, rows = measured(asked.overrides, asked)
+    print(written(name, rows, asked.format), end="")
+    for path in map(Path, asked.output):
+        if path.suffix in SUFFIXES:
+            save(heat_map(name, rows), path)
+            continue
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_atomically(path, written(name, rows, TEXTS[path.suffix]))
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="robustfl-bench resilience", description=__doc__)
+    parser = Parser(prog="robustfl-bench resilience", description=__doc__)
     parser.add_argument(
         "overrides", nargs="*", metavar="OVERRIDE",
         help="as of a run, with lists: aggregator=krum,coomed pre_aggregation=none,nnm num_byzantine=1,2,3; "
@@ -181,35 +183,23 @@ def _csv(name: str, rows: Sequence[Row]) -> str:
     return text.getvalue()
 
 
-def heat_map(name: str, rows: Sequence[Row], form: str) -> bytes:
+def _rounded(number: float) -> str:
+    """Two digits, also of large numbers."""
+    return f"{float(f'{number:.2g}'):g}"
+
+
+def heat_map(name: str, rows: Sequence[Row]) -> Figure:
     """A picture of kappa, of these updates and of any, by rule and number of attackers."""
-    import matplotlib
     import numpy as np
-    from matplotlib.colors import LogNorm
-    from matplotlib.figure import Figure
 
     labels = list(dict.fromkeys(row.label for row in rows))
     counts = sorted({row.found.f for row in rows})
-    figure = Figure(figsize=(2.6 + 2 * max(1.2, 0.75 * len(counts)), 1.6 + 0.28 * len(labels)), layout="constrained")
-    axes = figure.subplots(1, 2, sharey=True)
-    colours = matplotlib.colormaps["viridis"].with_extremes(bad="#dddddd", over="#b2182b")
-    norm = LogNorm(0.01, 1000)
-    for axis, (title, value) in zip(axes, (("these updates", "kappa"), ("any updates", "kappa_any")), strict=True):
+    panels = []
+    for title, value in (("these updates", "kappa"), ("any updates", "kappa_any")):
         grid = np.full((len(labels), len(counts)), np.nan)
         for row in rows:
             found = getattr(row.found, value)
             grid[labels.index(row.label), counts.index(row.found.f)] = np.nan if found is None else found
-        image = axis.imshow(np.where(np.isinf(grid), 1e30, grid.clip(min=0.01)), cmap=colours, norm=norm, aspect="auto")
-        for (i, j), number in np.ndenumerate(grid):
-            words = "-" if np.isnan(number) else "inf" if np.isinf(number) else f"{number:.2g}"
-            light = not np.isnan(number) and (number < 1 or number > 1000)
-            axis.text(j, i, words, ha="center", va="center", fontsize=7, color="white" if light else "black")
-        axis.set_xticks(range(len(counts)), [str(count) for count in counts])
-        axis.set_yticks(range(len(labels)), labels)
-        axis.set_title(title, fontsize=9)
-    figure.colorbar(image, ax=axes, extend="max", label="kappa (red: unbounded)")
-    figure.supxlabel("attackers f", fontsize=10)
-    figure.suptitle(name, fontsize=8, wrap=True)
-    content = io.BytesIO()
-    figure.savefig(content, format=form, dpi=150)
-    return content.getvalue()
+        panels.append(heat.Panel(title, labels, counts, grid))
+    scale = heat.Scale("kappa (red: unbounded)", 0.01, 1000, _rounded, log=True, unbounded=True)
+    return heat.draw(panels, scale, "attackers f", "", name)

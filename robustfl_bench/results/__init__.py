@@ -23,15 +23,11 @@ def runs(folder: str | Path = "results", where: str | Sequence[str] = ()) -> pd.
     ``where`` keeps the runs that meet ``KEY=VALUE``, or all of several such conditions. Raises ConfigError for a key
     that no run has, DataError where there are no runs.
     """
-    from robustfl_bench.errors import DataError
     from robustfl_bench.results import records
     from robustfl_bench.results.where import where as meeting
 
-    try:
-        found = records.load(Path(folder).expanduser())
-        return meeting(found, [where] if isinstance(where, str) else where).reset_index(drop=True)
-    except records.NoRuns as error:
-        raise DataError(str(error)) from None
+    found = records.load(Path(folder).expanduser())
+    return meeting(found, [where] if isinstance(where, str) else where).reset_index(drop=True)
 
 
 class _Callable(ModuleType):

@@ -24,6 +24,11 @@ class Correlation:
     rows: int
     rho: float
 
+    @property
+    def text(self) -> str:
+        """The coefficient with two decimals, or a dash."""
+        return "-" if math.isnan(self.rho) else f"{self.rho:.2f}"
+
 
 def points(value: Value) -> float:
     """One percentage point, in the unit of the value; of what follows from a formula, half of the last decimal."""
@@ -43,8 +48,10 @@ def correlations(table: Table) -> list[Correlation]:
 
 
 def gaps(table: Table) -> list[tuple[Key, Cell]]:
-    """The cells that differ from their published number, largest difference first, all counted in percentage points."""
-    unlike = [(key, cell) for key, cell in table.judged.items() if cell.difference]
+    """The cells that differ from their published number in the decimals that are printed, largest difference first, all
+    counted in percentage points."""
+    unlike = [(key, cell) for key, cell in table.judged.items()
+              if round(cell.difference or 0, table.column(key[2]).value.digits)]  # fmt: skip
     return sorted(unlike, key=lambda item: -abs(item[1].difference or 0) / points(table.column(item[0][2]).value))
 
 
@@ -65,10 +72,14 @@ def seeds(table: Table) -> str:
               if cell.seeds and not cell.worst and cell.against and cell.against.seeds]  # fmt: skip
     if not (lacking := sum(ours < theirs for ours, theirs in counts)):
         return ""
-    fewest, most = (f"{of(ours for ours, _ in counts)}" for of in (min, max))
-    have = fewest if fewest == most else f"{fewest} to {most}"
     theirs = max(theirs for _, theirs in counts)
+    have = span([ours for ours, _ in counts])
     return f"seeds: {have} of the paper's {theirs}; fewer than published in {lacking} of {len(counts)} cells"
+
+
+def span(counts: Sequence[int]) -> str:
+    """The least and the largest of some numbers: ``1 to 3``, or ``3``."""
+    return " to ".join(map(str, dict.fromkeys((min(counts), max(counts)))))
 
 
 def report(table: Table) -> list[str]:
@@ -81,10 +92,8 @@ def report(table: Table) -> list[str]:
     within = f"{inside} of {len(judged)} compared cells are within {tolerance(table)}"
     lines = [f"agreement: {compared if table.stand_in else f'{within}; {compared}'}"]
     lines += [told] if (told := seeds(table)) else []
-    ranks = []
-    for found in correlations(table):
-        rho = "-" if math.isnan(found.rho) else f"{found.rho:.2f}"
-        ranks.append(f"{' '.join(filter(None, (found.block, found.column)))} {rho} ({found.rows})")
+    ranks = [f"{' '.join(filter(None, (found.block, found.column)))} {found.text} ({found.rows})"
+             for found in correlations(table)]  # fmt: skip
     lines += [f"rank correlation of the methods (Spearman; number of methods): {', '.join(ranks)}"] if ranks else []
     largest = []
     for key, cell in [] if table.stand_in else gaps(table)[:_LARGEST]:

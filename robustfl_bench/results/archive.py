@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import csv
 import math
 import warnings
 from collections.abc import Hashable, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from robustfl_bench.errors import ConfigError
-from robustfl_bench.results.records import MEASURED, Damaged, NoRuns, arrange, last_metrics, settings, text
+from robustfl_bench.kept import SHIPPED, files
+from robustfl_bench.papers.tables import Means
+from robustfl_bench.results.records import MEASURED, Damaged, NoRuns, arrange, last_metrics, settings, written
 from robustfl_bench.results.writing import write_atomically
 
 if TYPE_CHECKING:
     import pandas as pd
+
 KEPT = (*MEASURED, "infeasible")  # what is a result
 _NUMBERS = ("rounds_done", "final_accuracy", "best_accuracy", "last_accuracy", "test_loss", "seconds", "num_threads")
 _WORDS = ("run", "run_id", "state", "error", "scale", "reference_id", "commit", "device", "processor", "versions")
@@ -51,7 +56,7 @@ def write(runs: pd.DataFrame, path: str) -> int:
     lasts = [_last(run) for run in kept.to_dict("records")]
     columns = dict.fromkeys(name for last in lasts for name in last)
     others = {f"{_LAST}{name}": [_fact(last.get(name)) for last in lasts] for name in columns}
-    table = facts | others | {name: kept[name].map(_setting) for name in names}
+    table = facts | others | {name: kept[name].map(written) for name in names}
     try:
         write_atomically(Path(path), pd.DataFrame(table).to_csv(index=False, lineterminator="\n"))
     except OSError as error:
@@ -99,6 +104,35 @@ def _typed(table: pd.DataFrame, path: str) -> pd.DataFrame:
         if name not in (*_FACTS, *made_of, *tuned, *lasts)
     }
     return arrange(pd.DataFrame(facts | values))
+
+
+@cache
+def shipped_points() -> tuple[Path, ...]:
+    """The files of points of figures that come with the package."""
+    return tuple(path for path in sorted(SHIPPED.glob("*/*.csv")) if path.read_bytes()[:2] == b"# ")
+
+
+def read_shipped() -> pd.DataFrame:
+    """The kept runs that come with the package."""
+    return join([read(str(path)) for path in files()])
+
+
+def means(kept: Means) -> dict[tuple[str, str], tuple[float, float, int]]:
+    """Mean, sd and number of seeds by row and column, from a file that comes with the package.
+
+    Raises ConfigError where there is no such file, or where it lacks a column.
+    """
+    found = {}
+    try:
+        with open(SHIPPED / kept.file, encoding="utf-8", newline="") as file:
+            lines = [line for line in csv.DictReader(file) if kept.where.items() <= line.items()]
+        for line in lines:
+            seeds = int(line[kept.seeds])
+            sd = float(line[kept.standard_error]) * math.sqrt(seeds)
+            found[line[kept.row], line[kept.column]] = (float(line[kept.mean]), sd, seeds)
+    except (OSError, ValueError, KeyError) as error:
+        raise ConfigError(f"cannot read means from {kept.file}: {' '.join(str(error).split())}") from error
+    return found
 
 
 def join(tables: Sequence[pd.DataFrame]) -> pd.DataFrame:
@@ -149,10 +183,6 @@ def _fact(value: Any) -> str:
     if isinstance(value, float):
         return str(int(value)) if value.is_integer() else repr(value)
     return str(value)
-
-
-def _setting(value: Any) -> str:
-    return "" if (written := text(value)) == "absent" else written
 
 
 def _number(value: str) -> float:

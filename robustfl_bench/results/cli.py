@@ -4,27 +4,28 @@ from __future__ import annotations
 
 import argparse
 import math
-import os
-import sys
 import warnings
 from collections.abc import Hashable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
-from robustfl_bench import kept
+from robustfl_bench.config.completion import overrides
+from robustfl_bench.console import Parser, answer_tab, completed, reported, say
 from robustfl_bench.errors import ConfigError
 from robustfl_bench.papers import tables as papers
-from robustfl_bench.results import archive, diff, plots, records, sheets
-from robustfl_bench.results.export import tidy
+from robustfl_bench.pictures.canvas import SUFFIXES, WIDTHS, Frame, save
+from robustfl_bench.results import archive, diff, export, figures, plots, records, scorecard, sheets
 from robustfl_bench.results.inventory import inventory
 from robustfl_bench.results.layout import FORMATS, Look, render
 from robustfl_bench.results.origins import other_code
-from robustfl_bench.results.paper import compare
+from robustfl_bench.results.paper import compare, showing
 from robustfl_bench.results.pivot import pivot
 from robustfl_bench.results.records import STATES, NoRuns
+from robustfl_bench.results.report import report
 from robustfl_bench.results.tune import tuned
 from robustfl_bench.results.values import KNOWN
 from robustfl_bench.results.where import check_name, where
+from robustfl_bench.results.writing import write_atomically
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -35,36 +36,25 @@ if TYPE_CHECKING:
 _RESULTS = "results"
 
 
-class _Parser(argparse.ArgumentParser):
-    def error(self, message: str) -> NoReturn:
-        """One line and exit code 2, as for every bad argument."""
-        self.exit(2, f"{self.prog}: {message}\n")
-
-
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one sub-command; 0, or 2 for bad arguments, 3 when there are no runs, each with one line on stderr."""
-    arguments = _parser().parse_args(argv)
-    try:
-        with warnings.catch_warnings(record=True) as caught:
-            arguments.run(arguments)
-        sys.stdout.flush()
+    parser = _parser()
+    answer_tab(parser)
+    arguments = parser.parse_args(argv)
+    with warnings.catch_warnings(record=True) as caught:
+        code = reported(arguments.run, arguments, prefix="robustfl-results")
+    if not code:
         for warning in caught:
-            print(f"robustfl-results: {warning.message}", file=sys.stderr)
-    except ConfigError as error:
-        print(f"robustfl-results: {error}", file=sys.stderr)
-        return 2
-    except NoRuns as error:
-        print(f"robustfl-results: {error}", file=sys.stderr)
-        return 3
-    except BrokenPipeError:  # the reader, such as `head`, has seen enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    return 0
+            say(f"robustfl-results: {warning.message}")
+    return code
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = _Parser(prog="robustfl-results", description="Tables and figures from the run folders of robustfl-bench.")
+    parser = Parser(prog="robustfl-results", description="Tables and figures from the run folders of robustfl-bench.")
     commands = parser.add_subparsers(
-        required=True, metavar="status|list|table|tune|arena|plot|diff|export", parser_class=_Parser
+        required=True,
+        metavar="status|list|table|agreement|arena|tune|plot|figure|report|diff|export",
+        parser_class=Parser,
     )
 
     status = commands.add_parser("status", help="how many runs are in which state, and what went wrong")
@@ -72,21 +62,25 @@ def _parser() -> argparse.ArgumentParser:
     status.set_defaults(run=_status)
 
     listing = commands.add_parser("list", help="the papers' tables and figures, and how much of each is there")
-    listing.add_argument("name", nargs="?", metavar="NAME", help="those that begin so, with commands: boba/fig")
+    name = listing.add_argument("name", nargs="?", metavar="NAME", help="those that begin so, with commands: boba/fig")
+    completed(name, lambda **_: [*papers.tables(), *papers.figures()])
     listing.set_defaults(run=_list)
 
     table = commands.add_parser("table", help="a paper's table beside its published numbers, or a pivot of any sweep")
-    table.add_argument(
+    name = table.add_argument(
         "name", nargs="?", metavar="PAPER/TABLE", help="such as boba/table2_mnist, see list; or your FILE.yaml[:TABLE]"
     )
-    table.add_argument(
+    completed(name, lambda **_: papers.tables())
+    changes = table.add_argument(
         "overrides", nargs="*", metavar="OVERRIDE", help="changes every cell of a paper's table, such as scale=quick"
     )
+    completed(changes, overrides)
     table.add_argument("--rows", metavar="KEY", help="of a sweep: setting down the side (aggregator), or KEY,KEY")
     table.add_argument("--columns", metavar="KEY", help="of a sweep: setting across the top (attack), or KEY,KEY")
     table.add_argument(
         "--value", action="append", metavar="NAME",
-        help=f"of a sweep: what to show, repeatable (final_accuracy): {', '.join(KNOWN)}, or any column of metrics.csv",
+        help=f"of a sweep: what to show, repeatable (final_accuracy): {', '.join(KNOWN)}, any column of metrics.csv; "
+        "of a paper's table: last_accuracy or last_error, the mean of ten rounds in place of the number of one",
     )  # fmt: skip
     table.add_argument("--format", choices=FORMATS, default="text")
     table.add_argument("--layout", choices=("full", "compact"), default="full", help="compact: one line for each row")
@@ -97,6 +91,12 @@ def _parser() -> argparse.ArgumentParser:
     table.add_argument("--label", default="", metavar="NAME", help="of the LaTeX table, such as tab:attacks")
     table.add_argument("--width", choices=sheets.WIDTHS, default="", help="the LaTeX table fits a column or a page")
     table.set_defaults(run=_table)
+
+    agreeing = commands.add_parser("agreement", help="how well papers are reproduced, and verdicts on their claims")
+    paper = agreeing.add_argument("paper", nargs="?", metavar="PAPER", help="such as boba, or your FILE.yaml (all)")
+    completed(paper, lambda **_: papers.papers())
+    agreeing.add_argument("--format", choices=sheets.FORMATS, default="text")
+    agreeing.set_defaults(run=_agreement)
 
     tune = commands.add_parser("tune", help="each method's value of a swept setting, chosen by validation")
     tune.add_argument("--over", required=True, metavar="KEY", help="the swept setting, such as lr")
@@ -111,44 +111,79 @@ def _parser() -> argparse.ArgumentParser:
     )
     standing.set_defaults(run=_arena)
 
-    plot = commands.add_parser("plot", help="metrics or weights against the round, a value against a setting, recall")
-    plot.add_argument("kind", choices=("accuracy", "rounds", "sweep", "recall", "weights"))
-    plot.add_argument("--x", metavar="KEY", help="of a sweep: setting along the axis, such as partition.alpha")
+    plot = commands.add_parser("plot", help="metrics or weights against the round, a value against settings, recall")
+    plot.add_argument("kind", choices=("accuracy", "rounds", "sweep", "heat", "recall", "trajectory", "weights"))
+    plot.add_argument(
+        "--x",
+        metavar="KEY",
+        help="of a sweep: setting along the axis, as partition.alpha; of heat: across (attack)",
+    )
     plot.add_argument(
         "--value", metavar="NAME",
-        help="of rounds: a column of metrics.csv (test_accuracy); of a sweep: as in table (final_accuracy)",
+        help="of rounds: a column of metrics.csv (test_accuracy); of sweep and heat: as in table (final_accuracy)",
     )  # fmt: skip
-    plot.add_argument("--lines", default="aggregator", metavar="KEY", help="one line per value (%(default)s)")
-    plot.add_argument("--panels", default="attack", metavar="KEY", help="one panel per value (%(default)s)")
-    plot.add_argument("--band", choices=plots.BANDS, default="minmax", help="spread over seeds, of accuracy and rounds")
+    plot.add_argument("--lines", default="aggregator", metavar="KEY", help="a line or a row per value (%(default)s)")
+    plot.add_argument("--panels", metavar="KEY", help="a panel per value (attack; aggregator of weights, none of heat)")
+    plot.add_argument("--band", choices=plots.BANDS, default="minmax", help="spread over seeds (%(default)s)")
     plot.add_argument("--output", required=True, metavar="FILE", help="ends in .png, .pdf or .svg")
     plot.set_defaults(run=_plot)
 
+    figure = commands.add_parser("figure", help="a paper's figure by its name; without one, the list of them")
+    name = figure.add_argument("name", nargs="?", metavar="PAPER/FIGURE", help="such as boba/fig12")
+    completed(name, lambda **_: papers.figures())
+    changes = figure.add_argument("overrides", nargs="*", metavar="OVERRIDE", help="of all its runs, as scale=quick")
+    completed(changes, overrides)
+    figure.add_argument(
+        "--output", action="append", default=[], metavar="FILE",
+        help="ends in .png, .pdf or .svg, or in .csv for the points that it shows; repeatable",
+    )  # fmt: skip
+    figure.set_defaults(run=_figure)
+
+    for command in (plot, figure):
+        command.add_argument(
+            "--width", choices=WIDTHS, default="", help="of a paper, 3.3 or 6.9 inches (by the panels)"
+        )
+        command.add_argument("--title", metavar="WORDS", help='in place of the usual one; "" for none')
+        command.add_argument(
+            "--labels", action="append", default=[], metavar="NAME=WORDS",
+            help='in place of a name, repeatable: boba=Ours, "x=Share of attackers", "y=Accuracy [%%]"',
+        )  # fmt: skip
+        command.add_argument("--ylim", metavar="LOW,HIGH", help="limits of the vertical axis")
+
+    page = commands.add_parser("report", help="one HTML page: tables, curves, and what every number was made of")
+    page.add_argument("--rows", default="aggregator", metavar="KEY", help="setting down the side (%(default)s)")
+    page.add_argument("--columns", default="attack", metavar="KEY", help="setting across the top (%(default)s)")
+    page.add_argument("--value", action="append", default=[], metavar="NAME", help="as in table, repeatable")
+    page.add_argument("--output", default="report.html", metavar="FILE.html", help="the page (%(default)s)")
+    page.set_defaults(run=_report)
+
     differing = commands.add_parser("diff", help="what differs between two runs, or between a run and a command")
     differing.add_argument("first", metavar="RUN", help="a run folder")
-    differing.add_argument(
+    second = differing.add_argument(
         "second", metavar="RUN|OVERRIDE", nargs="+", help="another one, or overrides of robustfl-bench"
     )
+    completed(second, overrides)
     differing.add_argument("--format", choices=sheets.FORMATS, default="text")
     differing.set_defaults(run=_diff)
 
-    export = commands.add_parser("export", help="runs with their settings as one CSV: every round, or a line each")
-    output = export.add_mutually_exclusive_group(required=True)
+    exporting = commands.add_parser("export", help="runs with their settings as one CSV: every round, or a line each")
+    output = exporting.add_mutually_exclusive_group(required=True)
     output.add_argument("--output", metavar="FILE.csv", help="every evaluated round of every run")
     output.add_argument("--summary", metavar="FILE.csv", help="a line for each finished run, to keep: see --from")
-    export.set_defaults(run=_export)
+    exporting.set_defaults(run=_export)
 
-    for command in (table, tune, plot, export):
-        command.add_argument(
+    for command in (table, tune, plot, page, exporting):
+        condition = command.add_argument(
             "--where", action="append", default=[], metavar="KEY=VALUE",
             help="only these runs; repeatable; dataset=mnist, aggregator.num_selected=3, attack=none,ipm",
         )  # fmt: skip
-    for command in (listing, table, tune, standing, plot, export):
+        completed(condition, overrides)
+    for command in (listing, table, agreeing, standing, tune, plot, figure, page, exporting):
         command.add_argument(
             "--from", action="append", default=[], metavar="FILE.csv", dest="archives",
             help="runs kept by export --summary, repeatable; with --results-dir beside those of the folder, else alone",
         )  # fmt: skip
-    for command in (status, listing, table, tune, standing, plot, export):
+    for command in (status, listing, table, agreeing, standing, tune, plot, figure, page, exporting):
         command.add_argument("--results-dir", metavar="DIR", help=f"holds runs/ ({_RESULTS})")
     return parser
 
@@ -169,13 +204,12 @@ def _load_any(arguments: argparse.Namespace) -> pd.DataFrame:
     """
     if arguments.results_dir is not None or arguments.archives:
         return _load(arguments)
-    shipped = [archive.read(str(path)) for path in kept.files()]
     try:
         runs = records.load(_RESULTS)
     except NoRuns:
         runs = records.nothing()
     ended = runs["state"].isin(archive.KEPT)
-    return archive.join([runs[ended], *shipped, runs[~ended]])
+    return archive.join([runs[ended], archive.read_shipped(), runs[~ended]])
 
 
 def _status(arguments: argparse.Namespace) -> None:
@@ -241,8 +275,10 @@ def _print(made: Sequence[Table], arguments: argparse.Namespace) -> None:
 
 def _paper_table(arguments: argparse.Namespace) -> None:
     table = _described(arguments.name)
-    if arguments.rows or arguments.columns or arguments.value:
-        raise ConfigError(f"{arguments.name} has its rows, columns and values; leave out --rows, --columns, --value")
+    if arguments.rows or arguments.columns:
+        raise ConfigError(f"{arguments.name} has its rows and columns; leave out --rows and --columns")
+    for name in arguments.value or ():
+        table = showing(table, name)
     runs, folder = _load_any(arguments), arguments.results_dir or _RESULTS
     made = compare(table, runs, arguments.where, arguments.overrides, results_dir=folder)
     if arguments.no_published:
@@ -265,6 +301,12 @@ def _described(name: str) -> papers.PaperTable:
     return known[chosen]
 
 
+def _agreement(arguments: argparse.Namespace) -> None:
+    kept = arguments.results_dir is None and not arguments.archives
+    made = scorecard.made(_load_any(arguments), arguments.paper, shipped=kept)
+    print(sheets.FORMATS[arguments.format](made), end="")
+
+
 def _tune(arguments: argparse.Namespace) -> None:
     made = tuned(_load(arguments), arguments.over, arguments.where)
     print(sheets.FORMATS[arguments.format]([made]), end="")
@@ -284,27 +326,101 @@ def _diff(arguments: argparse.Namespace) -> None:
 
 
 def _plot(arguments: argparse.Namespace) -> None:
-    runs = _load(arguments)
-    asked = {"lines": arguments.lines, "panels": arguments.panels, "conditions": arguments.where}
+    runs, frame = _load(arguments), _frame(arguments)
+    panels = "attack" if arguments.panels is None else arguments.panels
+    asked = {"lines": arguments.lines, "panels": panels, "conditions": arguments.where, "frame": frame}
     if arguments.kind in ("accuracy", "rounds"):
         value = arguments.value if arguments.kind == "rounds" and arguments.value else "test_accuracy"
-        figure = plots.rounds(runs, value, **asked, band=arguments.band)
+        drawn = plots.rounds(runs, value, **asked, band=arguments.band)
     elif arguments.kind == "sweep":
         if arguments.x is None:
             raise ConfigError("a sweep needs --x, the setting along the axis, such as --x partition.alpha")
-        figure = plots.sweep(runs, arguments.x, arguments.value or "final_accuracy", **asked)
+        drawn = plots.sweep(runs, arguments.x, arguments.value or "final_accuracy", **asked, band=arguments.band)
+    elif arguments.kind == "heat":
+        axes = (arguments.lines, arguments.x or "attack", arguments.value or "final_accuracy", arguments.panels or "")
+        drawn = plots.matrix(runs, *axes, arguments.where, frame)
     elif arguments.kind == "weights":
-        figure = plots.weights(runs, arguments.panels, arguments.where)
+        drawn = plots.weights(runs, arguments.panels or "aggregator", arguments.where, frame)
     else:
-        figure = plots.recall(runs, **asked)
-    print(plots.save(figure, arguments.output))
+        drawn = {"recall": plots.recall, "trajectory": plots.trajectory}[arguments.kind](runs, **asked)
+    print(save(drawn, arguments.output))
     _warn_of_others(where(runs, arguments.where))
+
+
+def _figure(arguments: argparse.Namespace) -> None:
+    known, archived = papers.figures(), list(arguments.archives)
+    kept = [Path(name) for name in archived if figures.shown_by(Path(name))]
+    arguments.archives = [name for name in archived if Path(name) not in kept]
+    runs = records.nothing() if kept and not arguments.archives else _load_any(arguments)
+    kept = kept or [*archive.shipped_points()]
+    if arguments.name is None:
+        _list_figures(runs, kept)
+        return
+    check_name(arguments.name, known, "figure")
+    for output in arguments.output:
+        if Path(output).suffix not in (*SUFFIXES, ".csv"):
+            raise ConfigError(f"--output must end in {', '.join((*SUFFIXES, '.csv'))}, got {output!r}")
+    if not arguments.output:
+        raise ConfigError(f"{arguments.name} needs --output FILE, such as {arguments.name.replace('/', '_')}.png")
+    figure, frame, given = known[arguments.name], _frame(arguments), arguments.overrides
+    shown = figures.points(figure, runs, given, kept, arguments.results_dir or _RESULTS)
+    for output in map(Path, arguments.output):
+        if output.suffix == ".csv":
+            figures.write(figure, given, shown, output)
+            print(output)
+        else:
+            print(save(figures.draw(figure, shown, frame), output))
+    for line in shown.missing:
+        warnings.warn(line, stacklevel=2)
+
+
+def _list_figures(runs: pd.DataFrame, kept: Sequence[Path]) -> None:
+    """Every figure, how many of its runs are there, and the overrides of which points are kept."""
+    shown = [found for path in kept if (found := figures.shown_by(path))]
+    print(f"{'name':<20}  {'runs done':>9}  title")
+    for entry in inventory(runs, known=papers.figures()):
+        points = [" ".join(sorted(given)) or "as published" for name, given in shown if name == entry.name]
+        told = f"; points kept: {', '.join(points)}" if points else ""
+        done = "-" if entry.probed else f"{entry.done}/{entry.runs}"
+        print(f"{entry.name:<20}  {done:>9}  {entry.title}{told}")
+
+
+def _frame(arguments: argparse.Namespace) -> Frame:
+    """What the options ask of a picture. Raises ConfigError."""
+    labels = {}
+    for given in arguments.labels:
+        name, equals, words = given.partition("=")
+        if not equals:
+            raise ConfigError(f"--labels takes NAME=WORDS, got {given!r}")
+        labels[name] = words
+    limits = None
+    if arguments.ylim is not None:
+        try:
+            low, high = map(float, arguments.ylim.split(","))
+        except ValueError:
+            low, high = math.nan, math.nan
+        if not -math.inf < low < high < math.inf:
+            raise ConfigError(f"--ylim takes two numbers, LOW,HIGH, got {arguments.ylim!r}")
+        limits = low, high
+    return Frame(arguments.width, arguments.title, labels, limits)
 
 
 def _warn_of_others(runs: pd.DataFrame) -> None:
     others = runs.loc[runs["state"] != "finished", "state"].value_counts().sort_index()
     if len(others):
         warnings.warn(f"not drawn: {', '.join(f'{count} {state}' for state, count in others.items())}", stacklevel=2)
+
+
+def _report(arguments: argparse.Namespace) -> None:
+    path = Path(arguments.output)
+    if path.suffix != ".html":
+        raise ConfigError(f"--output must end in .html, got {arguments.output!r}")
+    made = report(_load(arguments), arguments.rows, arguments.columns, arguments.value, arguments.where)
+    try:
+        write_atomically(path, made)
+    except OSError as error:
+        raise ConfigError(f"cannot write {path}: {error.strerror or error}") from error
+    print(path)
 
 
 def _export(arguments: argparse.Namespace) -> None:
@@ -319,9 +435,4 @@ def _export(arguments: argparse.Namespace) -> None:
         if told := other_code(runs[runs["state"].isin(archive.KEPT)]):
             print(told)
         return
-    table = tidy(runs)
-    try:
-        table.to_csv(path, index=False)
-    except OSError as error:
-        raise ConfigError(f"cannot write {path}: {error.strerror or error}") from error
-    print(f"{path}: {len(table)} rows")
+    print(f"{path}: {export.write(runs, path)} rows")

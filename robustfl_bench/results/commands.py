@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+import math
 import shlex
-from collections.abc import Iterable, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
+
+from robustfl_bench.config import options, presets
+from robustfl_bench.config.settings import DEFINING
+from robustfl_bench.errors import ConfigError
+from robustfl_bench.results.records import leaf, text
 
 _RESULTS = "results"
 
@@ -14,6 +21,22 @@ def rerun(folder: str, changes: Iterable[str] = (), seeds: Sequence[str] = ()) -
     if not _is_folder(folder):
         return ""
     return _command([f"rerun={folder}", *changes, *_beside(folder), *_seeds(seeds)], sweep=len(seeds) > 1)
+
+
+def again(run: Mapping[Hashable, Any]) -> str:
+    """The command for a row of ``records.load``, from its settings; empty if today's options make another run of it."""
+    groups, scalars = options.defaults()
+    usual = {name: text(leaf(value)) for name, value in {**groups, **scalars}.items() if name in DEFINING}
+    told = {name: text(run.get(name, math.nan)) for name in usual}
+    chosen = [f"{name}={value}" for name, value in told.items() if value not in ("absent", usual[name])]
+    try:
+        known = {key: text(leaf(value)) for key, value in options.flatten(presets.resolve(chosen).identity)}
+        others = {str(key): text(value) for key, value in run.items() if "." in str(key)}
+        chosen += [f"{key}={value}" for key, value in others.items() if value not in ("absent", known.get(key))]
+        made = presets.resolve(chosen)
+    except ConfigError:
+        return ""
+    return _command(made.overrides, sweep=False) if made.run_id == run["run_id"] else ""
 
 
 def reference(folders: Sequence[str]) -> str:

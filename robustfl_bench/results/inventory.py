@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from robustfl_bench.config import options, presets
-from robustfl_bench.papers.tables import Figure, PaperTable, figures, tables
-from robustfl_bench.results import commands, matching
+from robustfl_bench.papers import tables as papers
+from robustfl_bench.papers.tables import Figure, PaperTable
+from robustfl_bench.results import commands, figures
 from robustfl_bench.results.archive import KEPT
-from robustfl_bench.results.matching import Config, Index
+from robustfl_bench.results.matching import Index
 from robustfl_bench.results.paper import compare
 from robustfl_bench.results.records import text
+from robustfl_bench.results.wanted import sweep
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -23,7 +24,7 @@ class Entry:
     """A table or a figure: ``done`` of its ``runs`` are there, finished or known to be infeasible.
 
     Of a table, ``inside`` of the ``compared`` cells of all ``cells`` agree with the published number. ``commands`` make
-    the runs, and then the table or the figure.
+    the runs, and then the table or the figure. A ``probed`` figure is not made of runs.
     """
 
     name: str
@@ -34,24 +35,28 @@ class Entry:
     cells: int | None = None
     compared: int = 0
     inside: int = 0
+    probed: bool = False
 
 
-def inventory(runs: pd.DataFrame, begins: str = "") -> Iterator[Entry]:
-    """Every table and figure whose name begins with ``begins``, with what of it is in ``runs`` (``records.load``)."""
+def inventory(
+    runs: pd.DataFrame, begins: str = "", known: Mapping[str, PaperTable | Figure] | None = None
+) -> Iterator[Entry]:
+    """Every table and figure, or those ``known``, whose name begins with ``begins``, with what of it is in ``runs``
+    (``records.load``)."""
     index = Index(runs)
     ended = [state in KEPT for state in runs["state"]]
     seeds = list(runs["seed"].map(text))
-    known: dict[str, PaperTable | Figure] = {**tables(), **figures()}
-    for name, entry in known.items():
+    everything: dict[str, PaperTable | Figure] = {**papers.tables(), **papers.figures()}
+    for name, entry in (everything if known is None else known).items():
         if not name.startswith(begins):
             continue
-        wanted = sweep(entry.preset)
+        runs_of = sweep(entry.preset, *(entry.base if isinstance(entry, Figure) else ()))
         done = sum(len({seeds[place] for place in index.at(dict(config)) if ended[place]} & asked)
-                   for config, asked in wanted.items())  # fmt: skip
-        total = sum(map(len, wanted.values()))
+                   for config, asked in runs_of.items())  # fmt: skip
+        total = sum(map(len, runs_of.values()))
         if isinstance(entry, Figure):
-            both = (commands.preset(entry.preset), *filter(None, [entry.draw]))
-            yield Entry(name, entry.title, total, done, both)
+            both = (figures.making(entry, ()), f"robustfl-results figure {name} --output {name.replace('/', '_')}.png")
+            yield Entry(name, entry.title, total, done, both, probed=entry.draw in figures.PROBED)
         else:
             yield _table(entry, runs, index, total, done)
 
@@ -64,22 +69,3 @@ def _table(table: PaperTable, runs: pd.DataFrame, index: Index, total: int, done
     judged = compare(table, runs, index=index).judged.values()
     inside = sum(bool(cell.inside) for cell in judged)
     return Entry(table.name, table.title, total, done, both, cells, len(judged), inside)
-
-
-def sweep(preset: str, *overrides: str) -> dict[frozenset[tuple[str, str]], set[str]]:
-    """The runs of a preset: the settings of each, and its seeds."""
-    found: dict[frozenset[tuple[str, str]], set[str]] = {}
-    known: dict[tuple[str, ...], frozenset[tuple[str, str]]] = {}
-    default = text(options.defaults()[1]["seed"])
-    for run in presets.sweep([f"+experiment={preset}", *overrides]):
-        others = tuple(word for word in run if not word.startswith("seed="))
-        if others not in known:
-            known[others] = _settings(others)
-        seed = next((word.removeprefix("seed=") for word in run if word.startswith("seed=")), default)
-        found.setdefault(known[others], set()).add(seed)
-    return found
-
-
-def _settings(overrides: tuple[str, ...]) -> frozenset[tuple[str, str]]:
-    config: Config = matching.config(presets.resolve(overrides).identity)
-    return frozenset(config.items())

@@ -61,8 +61,8 @@ def _sheet(table: Table, compact: bool = False) -> Sheet:
         heading=[*labels, *told],
         rows=rows,
         labels=len(labels),
-        footnotes=_footnotes(table),
-        bold=_bold(table),
+        footnotes=footnotes(table),
+        bold=bold(table),
         report=[*(agreement.report(table) if table.compared else ()), *agreement.mean_ranks(table)],
         todos=table.todos,
     )
@@ -73,7 +73,7 @@ def _title(table: Table, compact: bool) -> str:
     return ": ".join(filter(None, (table.title, told)))
 
 
-def _bold(table: Table) -> str:
+def bold(table: Table) -> str:
     """What bold means, and whether the seeds are too few for it."""
     if not table.fewest or not any(column.value.better for column in table.columns):
         return ""
@@ -181,7 +181,7 @@ def _difference(cell: Cell, digits: int) -> str:
     return f"{agreement.signed(cell.difference, digits)} {'in' if cell.inside else 'OUT'}"
 
 
-def _footnotes(table: Table) -> list[str]:
+def footnotes(table: Table) -> list[str]:
     notes = [f"[{number}] {reason}" for number, reason in enumerate(table.notes, 1)]
     if any(table.incomplete(cell) for cell in table.cells.values()):
         notes.append(_WITHOUT_ATTACKS if table.seeds_told else _INCOMPLETE)

@@ -15,7 +15,7 @@ from robustfl_bench.results import commands, matching
 from robustfl_bench.results.agreement import points
 from robustfl_bench.results.matching import Config, Index
 from robustfl_bench.results.origins import origins
-from robustfl_bench.results.records import ENDED, MEASURED, leaf, text
+from robustfl_bench.results.records import ENDED, MEASURED, leaf, nothing, text
 from robustfl_bench.results.sheets import Todo
 from robustfl_bench.results.table import (
     INFEASIBLE,
@@ -32,7 +32,7 @@ from robustfl_bench.results.table import (
     references,
     stopped,
 )
-from robustfl_bench.results.values import Measured, Value, describe, measure
+from robustfl_bench.results.values import OF_ROUNDS, Measured, Value, describe, evaluated, measure, of_other_rounds
 from robustfl_bench.results.where import natural, require_comparable, where
 
 if TYPE_CHECKING:
@@ -91,12 +91,24 @@ def compare(
     made.cells = {_key(cell): made.cells[_key(cell)] for cell in table.cells}
     made.remarks = _remarks(table, list(resolved.values()), conditions, overrides)
     scale = next((str(one.config["scale"]) for one in resolved.values()), "")
+    made.remarks += evaluated(_values(made), everyone)
     made.remarks += origins(everyone[everyone["state"].isin(MEASURED)])
     made.remarks += _left_out(chosen, index, list(wanted.values()), scale)
     made.todos += _todos(table, made, rows, places, seeds, overrides, results_dir)
     for name, value in _values(made).items():
         made.todos += references(value, measured[name])
     return made
+
+
+def showing(table: PaperTable, name: str) -> PaperTable:
+    """The table with the measured value ``name`` in place of that of other rounds: ``last_accuracy``, which jumps less.
+
+    Raises ConfigError for a table without accuracies or errors.
+    """
+    shown = {column.metric: table.value(column.metric) for column in table.columns}
+    values = of_other_rounds(shown, name)
+    printed = "; ".join(describe(value, nothing()).title for metric, value in shown.items() if value != values[metric])
+    return replace(table, values=values, repeats=", ".join(filter(None, (table.repeats, printed))))
 
 
 def _resolve(
@@ -184,8 +196,8 @@ def _values(table: Table) -> dict[str, Value]:
 
 
 def _require_one_frequency(table: PaperTable, runs: pd.DataFrame, places: Mapping[_Overrides, list[int]]) -> None:
-    """Where the best evaluated round counts, raise ConfigError when runs were evaluated more and less often."""
-    if all(table.value(column.metric) != "best_accuracy" for column in table.columns):
+    """Where more than the last evaluated round counts, raise ConfigError for runs evaluated more and less often."""
+    if all(table.value(column.metric) not in OF_ROUNDS for column in table.columns):
         return
     rows = [(f"{cell.block} / {cell.row}", cell.column.label, place) for cell in table.cells
             if cell.overrides is not None for place in places.get(cell.overrides, [])]  # fmt: skip

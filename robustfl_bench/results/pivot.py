@@ -13,7 +13,7 @@ from robustfl_bench.results.origins import origins
 from robustfl_bench.results.records import ENDED, MEASURED, NoRuns, leaf, settings, text
 from robustfl_bench.results.sheets import Todo
 from robustfl_bench.results.table import WORST, Column, Run, Table, facts, make_cell, references, stopped
-from robustfl_bench.results.values import Value, describe, measure
+from robustfl_bench.results.values import Value, describe, evaluated, measure
 from robustfl_bench.results.where import (
     brought_along,
     canonical,
@@ -61,6 +61,7 @@ def pivot(
     if len(done):
         require_comparable(done, (rows, columns))
     remarks = _remarks(chosen, readable, (rows, columns), conditions)
+    remarks += evaluated([value], readable)
     remarks += origins(readable[readable["state"].isin(MEASURED)])
     readable = readable.assign(row=readable[rows].map(text), column=readable[columns].map(text))
     labels = sorted(set(readable["column"]), key=order)
@@ -74,7 +75,7 @@ def pivot(
         remarks=remarks,
     )
     _fill(table, (rows, columns), readable, runs)
-    if columns == "attack" and described.better and labels != ["none"]:
+    if columns == "attack" and described.better and labels != ["none"] and WORST not in labels:  # attack=worst is it
         worst = Column(WORST, described, worst=True)
         table.columns += (worst,)
         table.add_worst(worst)

@@ -1,34 +1,38 @@
-"""Figures of runs: metrics and the clients' weights against the round, any value against a setting, recall per class.
+"""Pictures of runs: metrics and the clients' weights against the round, any value against settings, recall per class.
 
-matplotlib is imported when one is drawn.
+``curves_of_...`` take runs whose columns ``panel`` and ``line`` say where they are drawn, and return points as
+``pictures.curves`` has them; the other functions choose the runs, and draw.
 """
 
 from __future__ import annotations
 
 import math
-import textwrap
-from collections.abc import Callable, Iterable, Sequence
+import warnings
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from robustfl_bench.errors import ConfigError
+from robustfl_bench.pictures import curves, heat
+from robustfl_bench.pictures.canvas import PLAIN, Frame
+from robustfl_bench.pictures.curves import COLUMNS, WEIGHT, Curves
+from robustfl_bench.pictures.heat import Panel, Scale
 from robustfl_bench.results import records
-from robustfl_bench.results.records import NoRuns, text
-from robustfl_bench.results.styles import GREY, RED, Style, styles
-from robustfl_bench.results.values import describe, measure
+from robustfl_bench.results.records import Damaged, NoRuns, text
+from robustfl_bench.results.values import Value, describe, measure
 from robustfl_bench.results.where import check_name, keys, natural, order, require_comparable, where
 
 if TYPE_CHECKING:
     import pandas as pd
-    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-SUFFIXES = (".png", ".pdf", ".svg")
-BANDS = {"minmax": "the band spans lowest to highest", "sd": "the band is one sample sd to each side"}
-_PANEL, _SINGLE_PANEL = (3.4, 2.6), (5.0, 3.4)  # inches
-_MAX_ACROSS = 4
-_MANY = 6  # lines: with more, their bands are drawn fainter
-_ANNOTATED = 20  # classes: with more, numbers would not be legible
+BANDS = {
+    "minmax": "span lowest to highest",
+    "sd": "are one sample sd to each side",
+    "se": "are one standard error to each side",
+}
+METHODS = ("aggregator", "+method", "rule")
+"""The settings whose values are methods, each with a style of its own."""
 
 
 def rounds(
@@ -38,6 +42,7 @@ def rounds(
     panels: str = "attack",
     conditions: Sequence[str] = (),
     band: str = "minmax",
+    frame: Frame = PLAIN,
 ) -> Figure:
     """A column of ``metrics.csv`` against the round: one line per value of ``lines``, its mean over seeds with a band.
 
@@ -45,34 +50,9 @@ def rounds(
     they differ in anything else, NoRuns when there are none.
     """
     chosen = _select(runs, lines, panels, conditions)
-    shown = describe(value, chosen)
-    tables = records.all_metrics(chosen)
-    curves = {
-        folder: shown.factor * table.set_index("round")[value] for folder, table in tables.items() if value in table
-    }
-    chosen = chosen[chosen["folder"].isin(curves)]
-    if not len(chosen):
-        raise NoRuns(f"none of these runs has a readable metrics.csv{f' with {value}' if tables else ''}")
-    panel_names, line_names = _labels(chosen)
-    drawn = styles(line_names)
-    size = _PANEL if len(panel_names) > 1 else _SINGLE_PANEL
-    figure, axes = _panels(panel_names, *size, x_label="Round", legend=line_names)
-    shade = 0.18 if len(line_names) <= _MANY else 0.08
-    for axis, panel in zip(axes, panel_names, strict=True):
-        here = chosen[chosen["panel"] == panel]
-        for number, name in enumerate(line_names):
-            group = here[here["line"] == name]
-            if len(group):
-                curve = _curve(curves[folder] for folder in group["folder"])
-                _draw_curve(axis, name, curve, band, shade, drawn[name], number)
-        axis.set_title(_title(panels, panel))
-        if shown.unit == "%":
-            axis.set_ylim(0, 100)
-        axis.grid(color="#dddddd", linewidth=0.6)
-    figure.supylabel("\n".join(textwrap.wrap(shown.of_a_round, 40)), fontsize=10)
-    _heading(figure, _over_seeds(chosen, BANDS[band]) + _diverged(runs, lines, panels, conditions))
-    _legend(figure, axes, title=lines)
-    return figure
+    points = curves_of_rounds(chosen, describe(value, chosen), band)
+    gone = _diverged(runs, lines, panels, conditions)
+    return _drawn(points, chosen, [describe(value, chosen)], "Round", lines, band, gone, frame, dense=True)
 
 
 def sweep(
@@ -82,67 +62,45 @@ def sweep(
     lines: str = "aggregator",
     panels: str = "attack",
     conditions: Sequence[str] = (),
+    band: str = "minmax",
+    frame: Frame = PLAIN,
 ) -> Figure:
     """A value of finished runs against the setting ``x``: one line per value of ``lines``, mean over seeds.
 
-    Whiskers span lowest to highest over seeds. ``x`` is to scale where all its values are numbers, else one step each.
-    ``value`` is one that ``values.describe`` knows. Raises as ``rounds`` does.
+    ``x`` is to scale where all its values are numbers, else one step each. ``value`` is one that ``values.describe``
+    knows. Raises as ``rounds`` does.
     """
     described = describe(value, runs)
     chosen = _select(runs[runs[x].notna()] if x in runs else runs, lines, panels, conditions, x)
-    measured = measure(described, chosen, runs)
-    numbers = chosen["folder"].map(lambda folder: measured[folder].number)
-    chosen = chosen.assign(at=chosen[x].map(text), number=numbers)
-    if not chosen["number"].notna().any():
-        reasons = {one.reason for one in measured.values() if one.reason}
-        raise NoRuns(f"none of these runs has a {value}: {'; '.join(sorted(reasons)) or 'all diverged'}")
-    ticks = sorted(set(chosen["at"]), key=natural)
-    places = _places_on_axis(ticks)
-    panel_names, line_names = _labels(chosen)
-    drawn = styles(line_names)
-    size = _PANEL if len(panel_names) > 1 else _SINGLE_PANEL
-    figure, axes = _panels(panel_names, *size, x_label=x, legend=line_names)
-    for axis, panel in zip(axes, panel_names, strict=True):
-        for name in line_names:
-            here = chosen[(chosen["panel"] == panel) & (chosen["line"] == name)]
-            if not len(here):
-                continue
-            spread = here.groupby("at")["number"].agg(["mean", "min", "max"])
-            spread = spread.loc[[tick for tick in ticks if tick in spread.index]]
-            colour, marker, line = drawn[name]
-            axis.errorbar(
-                [places[tick] for tick in spread.index], spread["mean"],
-                [spread["mean"] - spread["min"], spread["max"] - spread["mean"]],
-                color=colour, marker=marker, linestyle=line, label=name, linewidth=1.4, markersize=5, capsize=2,
-            )  # fmt: skip
-        if not _to_scale(ticks):
-            axis.set_xticks(range(len(ticks)), ticks)
-        if described.unit == "%":
-            axis.set_ylim(0, 100)
-        axis.set_title(_title(panels, panel))
-        axis.grid(color="#dddddd", linewidth=0.6)
-    figure.supylabel("\n".join(textwrap.wrap(f"{described.title} {described.heading}", 40)), fontsize=9)
-    spread_told = _over_seeds(chosen, "whiskers span lowest to highest")
-    _heading(figure, spread_told + _diverged(runs, lines, panels, conditions))
-    _legend(figure, axes, title=lines)
-    return figure
+    points = curves_of_values(chosen.assign(x=chosen[x].map(text)), described, runs, band)
+    gone = _diverged(runs, lines, panels, conditions)
+    return _drawn(points, chosen, [described], x, lines, band, gone, frame)
 
 
-def _to_scale(ticks: Sequence[str]) -> bool:
-    """Whether values of a setting, as text, are all finite numbers."""
-    try:
-        return all(math.isfinite(float(tick)) for tick in ticks)
-    except ValueError:
-        return False
+def weights(
+    runs: pd.DataFrame, panels: str = "aggregator", conditions: Sequence[str] = (), frame: Frame = PLAIN
+) -> Figure:
+    """What the clients counted for against the round: bands for the honest ones, lines for the Byzantine ones.
 
-
-def _places_on_axis(ticks: Sequence[str]) -> dict[str, float]:
-    """Where on the axis each value of a setting is drawn."""
-    return {tick: float(tick) if _to_scale(ticks) else float(number) for number, tick in enumerate(ticks)}
+    One run in each panel. Raises as ``rounds`` does, and ConfigError for several runs in a panel.
+    """
+    chosen = _finished(runs, conditions, panels)
+    chosen = chosen.assign(panel=_labels(chosen, panels), line="")
+    for panel, here in chosen.groupby("panel"):
+        if len(here) > 1:
+            raise ConfigError(f"{panel} has {len(here)} runs; choose one, as by --where seed=0")
+    points = curves_of_clients(chosen)
+    return curves.draw(
+        Curves(points, "Round", {WEIGHT: "Weight of a client"}, over_seeds(chosen), clients=True, dense=True), frame
+    )
 
 
 def recall(
-    runs: pd.DataFrame, lines: str = "aggregator", panels: str = "attack", conditions: Sequence[str] = ()
+    runs: pd.DataFrame,
+    lines: str = "aggregator",
+    panels: str = "attack",
+    conditions: Sequence[str] = (),
+    frame: Frame = PLAIN,
 ) -> Figure:
     """Recall per class [%] after the last round, mean over seeds: one row per value of ``lines``, classes across.
 
@@ -154,89 +112,229 @@ def recall(
     chosen = chosen[chosen["recall"].map(lambda values: isinstance(values, list))]
     if not len(chosen):
         raise NoRuns("none of these runs records a recall per class")
-    panel_names, line_names = _labels(chosen)
     classes = max(map(len, chosen["recall"]))
-    width, height = 1.6 + 0.3 * min(classes, _ANNOTATED), 0.9 + 0.24 * len(line_names)
-    figure, axes = _panels(panel_names, width, height, x_label="Class")
-    for axis, panel in zip(axes, panel_names, strict=True):
-        here = chosen[chosen["panel"] == panel]
-        shares = np.full((len(line_names), classes), np.nan)
-        for row, name in enumerate(line_names):
-            values = here.loc[here["line"] == name, "recall"]
-            if len(values):
-                shares[row] = 100 * np.mean(np.asarray(list(values), dtype=float), axis=0)
-        image = _draw_shares(axis, shares)
-        axis.set_yticks(range(len(line_names)), line_names)
-        axis.set_title(_title(panels, panel))
-    figure.supylabel(lines, fontsize=10)
-    _heading(figure, _over_seeds(chosen) + _diverged(runs, lines, panels, conditions))
-    figure.colorbar(image, ax=axes, label="Recall [%]", aspect=30, pad=0.01)
-    return figure
+    names = _ordered(chosen["line"])
+    grids = []
+    for panel in _ordered(chosen["panel"]):
+        shares = np.full((len(names), classes), np.nan)
+        for name, here in chosen[chosen["panel"] == panel].groupby("line"):
+            shares[names.index(str(name))] = 100 * np.mean(np.asarray(list(here["recall"]), dtype=float), axis=0)
+        grids.append(Panel(panel, names, range(classes), shares))
+    told = over_seeds(chosen) + _diverged(runs, lines, panels, conditions)
+    return heat.draw(grids, Scale("Recall [%]", 0, 100), "Class", lines, told, frame)
 
 
-def weights(runs: pd.DataFrame, panels: str = "aggregator", conditions: Sequence[str] = ()) -> Figure:
-    """What every client counted for against the round, Byzantine ones dashed: one run in each panel.
+def trajectory(
+    runs: pd.DataFrame,
+    lines: str = "aggregator",
+    panels: str = "attack",
+    conditions: Sequence[str] = (),
+    frame: Frame = PLAIN,
+) -> Figure:
+    """Recall per class [%] against the round, mean over seeds: a panel for each value of ``lines`` and ``panels``.
 
-    Clients are named while there are few. Raises as ``accuracy`` does, and ConfigError for several runs in a panel.
+    Raises as ``rounds`` does.
     """
-    from matplotlib import colormaps
+    import numpy as np
+    import pandas as pd
 
-    chosen = _finished(runs, conditions, panels)
-    chosen = chosen.assign(panel=chosen[panels].map(text), line="")
-    panel_names, _ = _labels(chosen)
-    tables = {}
-    for panel in panel_names:
-        folders = list(chosen.loc[chosen["panel"] == panel, "folder"])
-        if len(folders) > 1:
-            raise ConfigError(f"{_title(panels, panel)} has {len(folders)} runs; choose one, as by --where seed=0")
+    chosen = _select(runs, lines, panels, conditions)
+    grids = []
+    for panel in _ordered(chosen["panel"]):
+        for line in _ordered(chosen["line"]):
+            here = chosen[(chosen["panel"] == panel) & (chosen["line"] == line)]
+            tables = [table.set_index("round").filter(regex=r"^recall_\d+$")
+                      for table in records.all_metrics(here).values()]  # fmt: skip
+            tables = [table for table in tables if len(table.columns)]
+            if tables:
+                mean = pd.concat(tables).groupby(level=0).mean()
+                names = [str(name).removeprefix("recall_") for name in mean]
+                shares = 100 * np.asarray(mean, dtype=float).T
+                grids.append(Panel(f"{line}, {panel}", names, list(mean.index), shares))
+    if not grids:
+        raise NoRuns("none of these runs records a recall per class")
+    told = over_seeds(chosen) + _diverged(runs, lines, panels, conditions)
+    return heat.draw(grids, Scale("Recall [%]", 0, 100), "Round", "Class", told, frame)
+
+
+def matrix(
+    runs: pd.DataFrame,
+    rows: str = "aggregator",
+    columns: str = "attack",
+    value: str = "final_accuracy",
+    panels: str = "",
+    conditions: Sequence[str] = (),
+    frame: Frame = PLAIN,
+) -> Figure:
+    """A value of finished runs by two settings, mean over seeds, as a heat map.
+
+    Where the columns are attacks, the worst one of every row has a frame. Raises as ``rounds`` does.
+    """
+    described = describe(value, runs)
+    chosen = _select(runs, rows, panels, conditions, columns)
+    points = curves_of_values(chosen.assign(x=chosen[columns].map(text)), described, runs, "minmax")
+    told = over_seeds(chosen) + _diverged(runs, rows, columns, conditions)
+    return draw_matrix(points, described, rows, columns, told, frame)
+
+
+def draw_matrix(
+    points: pd.DataFrame, described: Value, rows: str, columns: str, heading: str, frame: Frame = PLAIN
+) -> Figure:
+    """The means of points as a heat map: their lines down the side, their ``x`` across."""
+    import numpy as np
+
+    names = list(dict.fromkeys(points["line"]))
+    across = sorted({text(x) for x in points["x"]}, key=order)
+    attacks = columns == "attack" and bool(described.better)
+    grids = []
+    for panel, here in points.groupby("panel", sort=False):
+        numbers = np.full((len(names), len(across)), np.nan)
+        for line, x, mean in zip(here["line"], here["x"], here["mean"], strict=True):
+            numbers[names.index(line), across.index(text(x))] = mean
+        marked = _worst(numbers, across, described.better) if attacks else frozenset()
+        grids.append(Panel(str(panel), names, across, numbers, marked))
+    low, high = (0.0, 100.0) if described.unit == "%" else (points["mean"].min(), points["mean"].max())
+    scale = Scale(_titled(described), low, high if high > low else low + 1, f"{{:.{described.digits}f}}".format)
+    heading += "; framed: the worst attack on a row" * attacks
+    return heat.draw(grids, scale, columns, rows, heading, frame)
+
+
+def _worst(numbers: Any, attacks: Sequence[str], better: int) -> frozenset[tuple[int, int]]:
+    """The place of the worst attack in every row that has one."""
+    import numpy as np
+
+    harm = np.where([attack == "none" for attack in attacks], np.nan, -better * numbers)
+    return frozenset((row, int(np.nanargmax(line))) for row, line in enumerate(harm) if not np.isnan(line).all())
+
+
+def curves_of_rounds(chosen: pd.DataFrame, described: Value, band: str) -> pd.DataFrame:
+    """Points of a column of ``metrics.csv`` against the round. Only that column is read."""
+
+    def of_runs(here: pd.DataFrame) -> pd.Series[float] | None:
+        import pandas as pd
+
+        found = []
+        for folder, run in zip(here["folder"], here["run"], strict=True):
+            try:
+                series = records.column(folder, described.name)
+            except Damaged as error:
+                warnings.warn(f"left out {run}: {error}", stacklevel=2)
+                continue
+            found += [series] if series is not None else []
+        return described.factor * pd.concat(found) if found else None
+
+    points = _points(chosen, described.name, band, of_runs)
+    if not len(points):
+        raise NoRuns(f"none of these runs has a readable metrics.csv with {described.name}")
+    return points
+
+
+def curves_of_values(chosen: pd.DataFrame, described: Value, runs: pd.DataFrame, band: str) -> pd.DataFrame:
+    """Points of a value against the column ``x``; MRD looks for its references in ``runs``."""
+    measured = measure(described, chosen, runs)
+    chosen = chosen.assign(number=[measured[folder].number for folder in chosen["folder"]])
+    if not chosen["number"].notna().any():
+        reasons = {one.reason for one in measured.values() if one.reason}
+        raise NoRuns(f"none of these runs has a {described.name}: {'; '.join(sorted(reasons)) or 'all diverged'}")
+    chosen = chosen[chosen["number"].notna()]
+    points = _points(chosen, described.name, band, lambda here: here.set_index("x")["number"])
+    if all(math.isfinite(natural(tick)[0]) for tick in points["x"]):
+        points["x"] = points["x"].astype(float)
+    return points
+
+
+def curves_of_clients(chosen: pd.DataFrame, last: bool = False) -> pd.DataFrame:
+    """Points of every client's weight against the round, or of the ``last`` one against the column ``x``; raises NoRuns
+    where a run has none."""
+    import pandas as pd
+
+    tables = []
+    for panel, x, line, folder in zip(
+        chosen["panel"], chosen["x"] if last else chosen["panel"], chosen["line"], chosen["folder"], strict=True
+    ):
         try:
-            tables[panel] = records.weights(folders[0])
-        except records.Damaged as error:
-            raise NoRuns(f"{Path(folders[0]).name} has no weights of clients: {error}") from error
-    clients = [list(table.columns[1:]) for table in tables.values()]
-    few = max(map(len, clients)) <= _ANNOTATED
-    legend = sorted({name for names in clients for name in names}, key=_by_number) if few else ["honest", "Byzantine"]
-    size = _PANEL if len(panel_names) > 1 else _SINGLE_PANEL
-    figure, axes = _panels(panel_names, *size, x_label="Round", legend=legend)
-    for axis, (panel, table) in zip(axes, tables.items(), strict=True):
-        for number, name in enumerate(table.columns[1:]):
-            seen, byzantine = table[["round", name]].dropna(), name.startswith("byzantine")
-            colour = RED if byzantine else colormaps["viridis"](0.85 * number / len(table.columns)) if few else GREY
-            label = name if few else "Byzantine" if byzantine else "honest"
-            axis.plot(seen["round"], seen[name], color=colour, linestyle="--" if byzantine else "-", label=label,
-                      linewidth=1.2 if few else 0.5)  # fmt: skip
-        axis.set_title(_title(panels, panel))
-        axis.grid(color="#dddddd", linewidth=0.6)
-    axes[0].set_ylim(bottom=0)
-    figure.supylabel("Weight of a client", fontsize=10)
-    _heading(figure, _over_seeds(chosen))
-    _legend(figure, axes, title="clients", key=_by_number if few else order)
-    return figure
+            table = records.weights(folder)
+        except Damaged as error:
+            raise NoRuns(f"{Path(folder).name} has no weights of clients: {error}") from error
+        long = (table.tail(1) if last else table).melt("round", var_name="client", value_name="mean").dropna()
+        at = {"x": x} if last else {"x": long["round"]}
+        tables.append(long.assign(value=WEIGHT, panel=panel, line=long["client"], method=line, **at))
+    points = pd.concat(tables, ignore_index=True)
+    points = points.assign(low=points["mean"], high=points["mean"])
+    number = points["line"].map(lambda name: int(str(name).rsplit("_", 1)[-1]))
+    return points.assign(number=number).sort_values("number", kind="stable")[[*COLUMNS, "method"]]
 
 
-def _by_number(name: str) -> int:
-    return int(name.rsplit("_", 1)[-1])
+def _points(
+    chosen: pd.DataFrame, value: str, band: str, of_runs: Callable[[pd.DataFrame], pd.Series[float] | None]
+) -> pd.DataFrame:
+    """Mean and spread over runs, for each panel, line and index of the series that ``of_runs`` gives."""
+    import pandas as pd
+
+    groups = {key: of_runs(here) for key, here in chosen.groupby(["panel", "line"])}
+    groups = {key: found for key, found in groups.items() if found is not None}
+    if not groups:
+        return pd.DataFrame(columns=list(COLUMNS))
+    found = pd.concat(groups, names=["panel", "line", "x"])
+    spread = found.groupby(level=["panel", "line", "x"]).agg(["mean", "min", "max", "std", "count"])
+    panels, lines = ({name: place for place, name in enumerate(_ordered(chosen[key]))} for key in ("panel", "line"))
+    spread = spread.loc[sorted(spread.index, key=lambda at: (panels[at[0]], lines[at[1]], natural(text(at[2]))))]
+    low, high = spread["min"], spread["max"]
+    if band != "minmax":
+        aside = spread["std"].fillna(0) / (spread["count"] ** 0.5 if band == "se" else 1)
+        low, high = spread["mean"] - aside, spread["mean"] + aside
+    points = spread[["mean"]].assign(value=value, low=low, high=high).reset_index()
+    return points[list(COLUMNS)]
 
 
-def save(figure: Figure, output: str | Path, option: str = "--output") -> Path:
-    """Write the figure in the format of the name's suffix. Raises ConfigError when that cannot be done; ``option`` is
-    what gave the name."""
-    path = Path(output)
-    if path.suffix not in SUFFIXES:
-        raise ConfigError(f"{option} must end in {', '.join(SUFFIXES)}, got {str(output)!r}")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        figure.savefig(path, dpi=200)
-    except OSError as error:
-        raise ConfigError(f"cannot write {path}: {error.strerror or error}") from error
-    return path
+def _drawn(
+    points: pd.DataFrame, chosen: pd.DataFrame, values: Sequence[Value], x: str, lines: str, band: str, gone: str,
+    frame: Frame, dense: bool = False,
+) -> Figure:  # fmt: skip
+    return curves.draw(
+        Curves(
+            points, x, labels_of(values, dense), over_seeds(chosen, spread(band, dense)) + gone, lines, dense=dense,
+            methods=are_methods(lines), percent=percents(values),
+        ),
+        frame,
+    )  # fmt: skip
+
+
+def spread(band: str, dense: bool) -> str:
+    """What the bands, or else the whiskers, of a picture are."""
+    return f"{'bands' if dense else 'whiskers'} {BANDS[band]}"
+
+
+def are_methods(key: str) -> bool:
+    """Whether the values of a setting, or of several joined ones, are methods."""
+    return any(name in METHODS for name in key.split(",")) or key.partition("@")[0] == "aggregator"
+
+
+def labels_of(values: Sequence[Value], of_a_round: bool) -> dict[str, str]:
+    """What the axis of each value says."""
+    return {value.name: value.of_a_round if of_a_round else _titled(value) for value in values}
+
+
+def percents(values: Sequence[Value]) -> frozenset[str]:
+    """The values that go from 0 to 100."""
+    return frozenset(value.name for value in values if value.unit == "%")
+
+
+def _titled(value: Value) -> str:
+    return f"{value.title} {value.heading}".strip()
 
 
 def _select(runs: pd.DataFrame, lines: str, panels: str, conditions: Sequence[str], *x: str) -> pd.DataFrame:
     """The finished runs, comparable but for the setting ``x``, with their ``line`` and ``panel`` labels."""
-    chosen = _finished(runs, conditions, lines, panels, *x)
-    require_comparable(chosen, (lines, panels, *x))
-    return chosen.assign(line=chosen[lines].map(text), panel=chosen[panels].map(text))
+    axes = [name for name in (lines, panels, *x) if name]
+    chosen = _finished(runs, conditions, *axes)
+    require_comparable(chosen, axes)
+    return chosen.assign(line=chosen[lines].map(text), panel=_labels(chosen, panels))
+
+
+def _labels(chosen: pd.DataFrame, panels: str) -> pd.Series[str] | str:
+    """The title of each run's panel."""
+    return f"{panels}: " + chosen[panels].map(text) if panels else ""
 
 
 def _finished(runs: pd.DataFrame, conditions: Sequence[str], *settings: str) -> pd.DataFrame:
@@ -254,104 +352,19 @@ def _diverged(runs: pd.DataFrame, lines: str, panels: str, conditions: Sequence[
     """Which of the runs are not drawn as their models diverged, for the heading."""
     chosen = where(runs, conditions)
     gone = chosen[chosen["state"] == "diverged"]
-    names = (gone[lines].map(text) + " / " + gone[panels].map(text)).value_counts().sort_index()
-    return f"; diverged: {', '.join(f'{name} ({count})' for name, count in names.items())}" if len(gone) else ""
+    if not len(gone):
+        return ""
+    names = gone[[key for key in (lines, panels) if key]].map(text)
+    counts = names.agg(" / ".join, axis=1).value_counts().sort_index()
+    return f"; diverged: {', '.join(f'{name} ({count})' for name, count in counts.items())}"
 
 
-def _labels(chosen: pd.DataFrame) -> tuple[list[str], list[str]]:
-    """Panels and lines, in order."""
-    return sorted(set(chosen["panel"]), key=order), sorted(set(chosen["line"]), key=order)
+def _ordered(labels: pd.Series[str]) -> list[str]:
+    """The labels in order; a panel's begins with the name of its setting."""
+    return sorted(set(labels), key=lambda label: order(label.rpartition(": ")[2]))
 
 
-def _curve(columns: Iterable[pd.Series[float]]) -> pd.DataFrame:
-    """Mean, lowest, highest and sd over runs, by round."""
-    import pandas as pd
-
-    return pd.concat(list(columns)).groupby(level=0).agg(["mean", "min", "max", "std"])
-
-
-def _draw_curve(axis: Axes, name: str, curve: pd.DataFrame, band: str, shade: float, style: Style, number: int) -> None:
-    colour, marker, line = style
-    every = max(1, len(curve) // 6)
-    axis.plot(
-        curve.index, curve["mean"], color=colour, marker=marker, linestyle=line, label=name, linewidth=1.4,
-        markersize=5, markevery=(number % every, every),  # shifted, so that lines that agree still show all markers
-    )  # fmt: skip
-    if curve["std"].notna().any():
-        spread = curve["std"].fillna(0)
-        low = curve["min"] if band == "minmax" else curve["mean"] - spread
-        high = curve["max"] if band == "minmax" else curve["mean"] + spread
-        axis.fill_between(curve.index, low, high, color=colour, alpha=shade, linewidth=0)
-
-
-def _draw_shares(axis: Axes, shares: Any) -> Any:
-    """A heat map of percents with its numbers; in cividis lightness grows with the value, in colour as in grey."""
-    from matplotlib import colormaps
-
-    image = axis.imshow(shares, cmap=colormaps["cividis"].with_extremes(bad="#bbbbbb"), vmin=0, vmax=100, aspect="auto")
-    classes = shares.shape[1]
-    if classes <= _ANNOTATED:
-        axis.set_xticks(range(classes))
-        for (row, column), share in ((place, shares[place]) for place in _places(shares)):
-            if not math.isnan(share):
-                ink = "black" if share > 55 else "white"
-                axis.text(column, row, f"{share:.0f}", ha="center", va="center", fontsize=7, color=ink)
-    return image
-
-
-def _places(shares: Any) -> Iterable[tuple[int, int]]:
-    return ((row, column) for row in range(shares.shape[0]) for column in range(shares.shape[1]))
-
-
-def _panels(
-    names: Sequence[str], width: float, height: float, x_label: str, legend: Sequence[str] = ()
-) -> tuple[Figure, list[Axes]]:
-    """A figure with one panel per name, up to four across, with room for a legend below; sizes in inches."""
-    from matplotlib.figure import Figure
-
-    across = min(_MAX_ACROSS, len(names))
-    down = math.ceil(len(names) / across)
-    legend_rows = math.ceil(len(legend) / _legend_columns(width * across)) + 1 if legend else 0
-    figure = Figure(figsize=(width * across + 0.4, height * down + 0.6 + 0.2 * legend_rows), layout="constrained")
-    grid = figure.subplots(down, across, sharex=True, sharey=True, squeeze=False).ravel()
-    for number, axis in enumerate(grid):
-        if number >= len(names):
-            axis.remove()
-        elif number + across >= len(names):  # nothing below it
-            axis.set_xlabel(x_label)
-            axis.tick_params(labelbottom=True)
-    return figure, list(grid[: len(names)])
-
-
-def _heading(figure: Figure, words: str) -> None:
-    """A heading broken into lines that fit the figure."""
-    letters = int(13 * figure.get_size_inches()[0])
-    figure.suptitle("\n".join(textwrap.wrap(words, letters)), fontsize=9)
-
-
-def _legend_columns(width: float) -> int:
-    return max(2, int(width / 1.4))
-
-
-def _legend(figure: Figure, axes: Sequence[Axes], title: str, key: Callable[[str], Any] = order) -> None:
-    """One legend for all panels, outside of them, so that nothing is covered or cut off."""
-    entries: dict[str, Any] = {}
-    for axis in axes:
-        handles, labels = axis.get_legend_handles_labels()
-        entries |= {label: handle for label, handle in zip(labels, handles, strict=True) if label not in entries}
-    names = sorted(entries, key=key)
-    columns = _legend_columns(float(figure.get_size_inches()[0]) - 0.4)
-    figure.legend(
-        [entries[name] for name in names], names, loc="outside lower center", ncols=columns, title=title,
-        frameon=False, fontsize=8, title_fontsize=8,
-    )  # fmt: skip
-
-
-def _title(key: str, label: str) -> str:
-    return f"{key}: {label}"
-
-
-def _over_seeds(chosen: pd.DataFrame, spread: str = "") -> str:
+def over_seeds(chosen: pd.DataFrame, spread: str = "") -> str:
     """What is drawn over how many seeds, and of which data."""
     counts = sorted(set(chosen.groupby(["panel", "line"])["seed"].nunique()))
     number = f"{counts[0]}" if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"

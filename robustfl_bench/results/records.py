@@ -19,6 +19,7 @@ import yaml
 from robustfl_bench.config import presets
 from robustfl_bench.config.options import flatten
 from robustfl_bench.config.outside import label_of
+from robustfl_bench.errors import DataError
 from robustfl_bench.results.store import ENDED as ENDED
 from robustfl_bench.results.store import MEASURED as MEASURED
 from robustfl_bench.results.store import id_of
@@ -30,8 +31,8 @@ if TYPE_CHECKING:
 STATES = (*ENDED, "running", "unfinished", "damaged")
 FACTS = (
     "run", "folder", "run_id", "state", "error", "rounds_done", "final_accuracy", "best_accuracy", "last_accuracy",
-    "validation_accuracy", "tuned_accuracy", "test_loss", "recall", "reference_id", "scale", "experiment", "seconds",
-    "commit", "code", "data", "device", "num_threads", "processor", "versions", "last",
+    "validation_accuracy", "tuned_accuracy", "test_loss", "recall", "reference_id", "scale", "experiment", "command",
+    "seconds", "commit", "code", "data", "device", "num_threads", "processor", "versions", "last",
 )  # fmt: skip
 """The columns that tell about a run; all others are its settings. ``last``: its last metrics, if not in its folder."""
 
@@ -40,8 +41,8 @@ _TOP_LEVEL_KEY = re.compile(r"^(?=[A-Za-z_]\w*:)", re.MULTILINE)
 _YAML_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # libyaml is ten times faster, where there is one
 
 
-class NoRuns(LookupError):
-    """There is nothing to show; one line says where was looked and what to do (exit code 3)."""
+class NoRuns(DataError):
+    """There are no runs to show; one line says where they were looked for, and what to do (exit code 3)."""
 
 
 def load(results_dir: str | Path) -> pd.DataFrame:
@@ -109,6 +110,20 @@ def weights(folder: str | Path) -> pd.DataFrame:
         raise Damaged(f"weights.csv is damaged: {one_line(error)}") from error
 
 
+def column(folder: str | Path, name: str) -> pd.Series[float] | None:
+    """One column of ``metrics.csv`` by round, None where there is none; faster than ``metrics``. Raises Damaged."""
+    import pandas as pd
+
+    header, rows = rounds(folder)
+    if name not in header:
+        return None
+    at, value = header.index("round"), header.index(name)
+    try:
+        return pd.Series([float(row[value] or "nan") for row in rows], [int(row[at]) for row in rows])
+    except ValueError as error:
+        raise Damaged(f"metrics.csv is damaged: {one_line(error)}") from error
+
+
 def all_metrics(runs: pd.DataFrame) -> dict[str, pd.DataFrame]:
     """``metrics`` of each of the runs, by folder; one that cannot be read is left out with a warning that names it."""
     tables = {}
@@ -118,6 +133,23 @@ def all_metrics(runs: pd.DataFrame) -> dict[str, pd.DataFrame]:
         except Damaged as error:
             warnings.warn(f"left out {run}: {error}", stacklevel=2)
     return tables
+
+
+def rounds(folder: str | Path) -> tuple[list[str], list[list[str]]]:
+    """The header and the rows of ``metrics.csv`` as they are written. Raises Damaged."""
+    header, *rows = (line.split(",") for line in _whole_lines(Path(folder) / "metrics.csv"))
+    if not rows or any(len(row) != len(header) for row in rows):
+        raise Damaged("metrics.csv holds no whole round" if not rows else "metrics.csv is damaged: its rows differ")
+    return header, rows
+
+
+def columns(folder: str | Path) -> list[str]:
+    """The header of ``metrics.csv``. Raises Damaged."""
+    try:
+        with open(Path(folder) / "metrics.csv", encoding="utf-8") as file:
+            return file.readline().rstrip("\r\n").split(",")
+    except (OSError, UnicodeDecodeError) as error:
+        raise Damaged(f"metrics.csv cannot be read: {one_line(error)}") from error
 
 
 def last_metrics(folder: str | Path) -> dict[str, float]:
@@ -154,6 +186,11 @@ def text(value: object) -> str:
         return "absent" if value != value else f"{value:.12g}"
     written = str(value)
     return written.lower() if written in ("True", "False") else written
+
+
+def written(value: object) -> str:
+    """A fact or a setting in a CSV: ``text``, and nothing where there is none."""
+    return "" if value is None or (word := text(value)) == "absent" else word
 
 
 def one_line(error: object) -> str:

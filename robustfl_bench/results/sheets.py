@@ -1,20 +1,13 @@
 """Printed tables as text, Markdown, LaTeX (booktabs) and HTML. Each only lays out what a sheet already says."""
 
 import csv
-import html
 import io
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 _LATEX = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "<": r"\textless{}",
           ">": r"\textgreater{}", **{character: f"\\{character}" for character in "&%$#_{}"}}  # fmt: skip
-_STYLE = """body { font-family: sans-serif; margin: 2em; color-scheme: light dark }
-table { border-collapse: collapse; margin-top: 2em }
-caption { text-align: left; padding-bottom: .5em }
-th, td { padding: .2em .8em; text-align: right }
-th:first-child { text-align: left }
-tr:first-child th { border-bottom: 1px solid }"""
 
 
 @dataclass(frozen=True)
@@ -54,6 +47,10 @@ class Sheet:
     caption: str = ""
     label: str = ""
     width: str = ""
+
+    def is_heading(self, row: Sequence[Printed]) -> bool:
+        """Whether a row is the name of the block below it."""
+        return not any(cell.text for cell in row[1:])
 
 
 WIDTHS = {"column": ("table", r"\columnwidth"), "page": ("table*", r"\textwidth")}
@@ -120,23 +117,28 @@ def latex(sheets: Sequence[Sheet]) -> str:
 
 
 def page(sheets: Sequence[Sheet]) -> str:
-    """An HTML page of its own, without scripts."""
-    title = html.escape(sheets[0].above[0])
-    parts = [f'<!doctype html>\n<html lang="en">\n<head><meta charset="utf-8"><title>{title}</title>']
-    parts.append(f"<style>\n{_STYLE}\n</style></head>\n<body>")
-    for sheet in sheets:
-        heading, *rows = _grid(sheet, html.escape, "<b>{}</b>".format, "<sup>[{}]</sup>".format, minus="\u2212")
-        parts.append(f"<table>\n<caption>{'<br>'.join(map(html.escape, sheet.above))}</caption>")
-        parts.append("<tr>" + "".join(f'<th scope="col">{label}</th>' for label in heading) + "</tr>")
-        for row in rows:
-            labels = "".join(f'<th scope="row">{label}</th>' for label in row[: sheet.labels])
-            parts.append(f"<tr>{labels}{''.join(f'<td>{cell}</td>' for cell in row[sheet.labels :])}</tr>")
-        parts.append("</table>")
-        parts += [f"<p>{html.escape(line)}</p>" for line in (*_below(sheet), *sheet.report)]
-    for todo in _todos(sheets):
-        command = f"<br><code>{html.escape(todo.command)}</code>" if todo.command else ""
-        parts.append(f"<p>{html.escape(f'{todo.kind}: {todo.what}')}{command}</p>")
-    return "\n".join([*parts, "</body>\n</html>\n"])
+    """An HTML page of its own, whose rows can be sorted and filtered."""
+    from robustfl_bench.results import pages
+
+    tables = [(sheet, _bodies(sheet), [*_below(sheet), *sheet.report]) for sheet in sheets]
+    return pages.render("tables.html", title=sheets[0].above[0], sheets=tables, todos=_todos(sheets))
+
+
+def _bodies(sheet: Sheet) -> list[list[Sequence[Printed]]]:
+    """Rows that stay together when a page sorts them: one that begins with an empty label belongs to that above."""
+    bodies: list[list[Sequence[Printed]]] = []
+    for row in sheet.rows:
+        numbers = [replace(cell, text=with_minus(cell.text, "\u2212")) for cell in row[sheet.labels :]]
+        if not row[0].text and bodies:
+            bodies[-1].append([*row[: sheet.labels], *numbers])
+        else:
+            bodies.append([[*row[: sheet.labels], *numbers]])
+    return bodies
+
+
+def with_minus(words: str, minus: str) -> str:
+    """The words with another sign for the minus of a number."""
+    return re.sub(r"(?<!\w)-(?=\d)", lambda _: minus, words)
 
 
 def _grid(
@@ -150,9 +152,7 @@ def _grid(
     grid = [[escape(label) for label in sheet.heading]]
     for row in sheet.rows:
         written = [escape(cell.text) for cell in row]
-        written[sheet.labels :] = [
-            re.sub(r"(?<!\w)-(?=\d)", lambda _: minus, words) for words in written[sheet.labels :]
-        ]
+        written[sheet.labels :] = [with_minus(words, minus) for words in written[sheet.labels :]]
         written = [bold(words) if cell.best else words for words, cell in zip(written, row, strict=True)]
         grid.append([words + (note(cell.note) if cell.note else "") for words, cell in zip(written, row, strict=True)])
     return grid

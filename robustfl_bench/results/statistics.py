@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import cache
 
 LEVEL = 0.95
-"""Of every interval and test."""
+"""Of every interval and test, unless another is given."""
 
 
 @dataclass(frozen=True)
@@ -41,13 +41,13 @@ class Ranks:
     p: float
 
 
-def interval(values: Sequence[float]) -> Interval | None:
+def interval(values: Sequence[float], level: float = LEVEL) -> Interval | None:
     """Student's interval of the mean; None for fewer than two values."""
     n = len(values)
     if n < 2:
         return None
     mean, error = statistics.fmean(values), statistics.stdev(values) / math.sqrt(n)
-    return _around(mean, error, n - 1, n)
+    return _around(mean, error, n - 1, n, level)
 
 
 def paired(first: Mapping[str, float], second: Mapping[str, float]) -> Interval | None:
@@ -55,7 +55,9 @@ def paired(first: Mapping[str, float], second: Mapping[str, float]) -> Interval 
     return interval([first[seed] - second[seed] for seed in first if seed in second])
 
 
-def two_samples(first: tuple[float, float, int], second: tuple[float, float, int]) -> Interval | None:
+def two_samples(
+    first: tuple[float, float, int], second: tuple[float, float, int], level: float = LEVEL
+) -> Interval | None:
     """Welch's interval of the difference of two means, each given as mean, sample sd and number of values.
 
     None unless both have at least two values.
@@ -66,7 +68,7 @@ def two_samples(first: tuple[float, float, int], second: tuple[float, float, int
     own, others = sd**2 / n, other_sd**2 / m
     error = math.sqrt(own + others)
     freedom = error**4 / (own**2 / (n - 1) + others**2 / (m - 1)) if error else n + m - 2
-    return _around(mean - other, error, freedom, min(n, m))
+    return _around(mean - other, error, freedom, min(n, m), level)
 
 
 def indistinguishable(numbers: Mapping[str, Mapping[str, float]], better: int) -> set[str]:
@@ -108,14 +110,14 @@ def ranks(numbers: Mapping[str, Sequence[float]], better: int) -> Ranks:
     return Ranks(mean, conditions, critical, p)
 
 
-def _around(mean: float, error: float, freedom: float, n: int) -> Interval:
-    half = _quantile(freedom) * error
+def _around(mean: float, error: float, freedom: float, n: int, level: float) -> Interval:
+    half = _quantile(freedom, level) * error
     return Interval(mean, mean - half, mean + half, n)
 
 
 @cache
-def _quantile(freedom: float) -> float:
+def _quantile(freedom: float, level: float) -> float:
     """How many standard errors Student's interval reaches to either side."""
     from scipy.stats import t
 
-    return float(t.ppf((1 + LEVEL) / 2, freedom))
+    return float(t.ppf((1 + level) / 2, freedom))

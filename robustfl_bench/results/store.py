@@ -24,6 +24,7 @@ TABLES = ("metrics.csv", "timings.csv", "weights.csv")
 RECORDED = ("config.yaml", *TABLES)  # the files whose sizes and SHA-256 the summary has
 OWN = (*RECORDED, "summary.json", "checkpoint.pt", "error.txt")
 FINISHED, DIVERGED, FAILED, INFEASIBLE = "finished", "diverged", "failed", "infeasible"
+LAST = 10  # evaluated rounds of `last_10` in the summary
 MEASURED = (FINISHED, DIVERGED)  # the states of a run that has a result: a model that diverged is one
 ENDED = (*MEASURED, FAILED, INFEASIBLE)
 

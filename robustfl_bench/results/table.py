@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from robustfl_bench.errors import ConfigError
+from robustfl_bench.papers.claims import Key as Key
 from robustfl_bench.results import commands
 from robustfl_bench.results.records import text
 from robustfl_bench.results.sheets import Todo
@@ -30,9 +31,6 @@ FEW = 5
 INFEASIBLE, NOT_YET = "n/a", "not yet"  # states: no such run can be; this version has no such option
 DIVERGED = "diverged"
 _SLACK = 1e-9  # of the comparison: a difference of exactly 2 points is inside
-
-Key = tuple[str, str, str]
-"""Block, row and column of a cell."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +58,8 @@ class Cell:
 
     ``state`` is shown in place of a number. A ``partial`` cell has fewer seeds than others, or is a worst case in which
     an attack has no full result. A worst case has the numbers of the cell that attains it. ``numbers`` are those of the
-    seeds. ``note`` is the number of the footnote with the reason. ``key`` names the cell in CSV.
+    seeds. ``note`` is the number of the footnote with the reason. ``key`` names the cell in CSV. ``runs`` are the
+    folders of all its runs, whatever their state.
     """
 
     mean: float = math.nan
@@ -73,6 +72,7 @@ class Cell:
     worst: bool = False
     numbers: Mapping[str, float] = field(default_factory=dict)
     key: Mapping[str, str] = field(default_factory=dict)
+    runs: tuple[str, ...] = ()
 
     def text(self, digits: int) -> str:
         """``91.2 (0.3)``, ``91.2`` for one seed, or the state; without marks."""
@@ -233,7 +233,9 @@ class Table:
             return Cell(state="-", worst=True)
         least = min(measured, key=lambda cell: value.better * cell.mean if math.isfinite(cell.mean) else -math.inf)
         partial = any(not cell.seeds or self.incomplete(cell) for cell in cells)
-        return Cell(least.mean, least.sd, least.seeds, partial=partial, worst=True, numbers=least.numbers)
+        return Cell(
+            least.mean, least.sd, least.seeds, partial=partial, worst=True, numbers=least.numbers, runs=least.runs
+        )
 
 
 Run = Mapping[Hashable, Any]
@@ -255,6 +257,12 @@ def make_cell(
     With a seed whose model diverged a cell has no number: the mean of the others would hide it.
     Raises ConfigError when a seed has two runs with a result: counting both would be wrong.
     """
+    return replace(_cell(name, notes, here, wanted, measured), runs=tuple(run["folder"] for run in here))
+
+
+def _cell(
+    name: str, notes: list[str], here: Sequence[Run], wanted: Sequence[str], measured: Mapping[str, Measured]
+) -> Cell:
     finished = [run for run in here if run["state"] == "finished"]
     diverged = [run for run in here if run["state"] == DIVERGED]
     _refuse_twins(name, [*finished, *diverged])

@@ -3,23 +3,28 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from robustfl_bench.results.records import Damaged, last_metrics
+from robustfl_bench.errors import ConfigError
+from robustfl_bench.results.records import Damaged, last_metrics, text
+from robustfl_bench.results.store import LAST
 from robustfl_bench.results.where import check_name
 
 if TYPE_CHECKING:
     import pandas as pd
 
 _LAST = "last evaluated round"
+_LAST_K = f"mean of the last {LAST} evaluated rounds"
 
 
 @dataclass(frozen=True)
 class Value:
     """One number per run. ``better`` is 1 when higher is better, -1 when lower is, 0 when neither.
 
-    What is stored is multiplied by ``factor`` to be in ``unit``, and printed with ``digits`` decimals.
+    What is stored is multiplied by ``factor`` to be in ``unit``, and printed with ``digits`` decimals. An ``exact``
+    value follows from the settings, so that all seeds have the same.
     """
 
     name: str
@@ -28,6 +33,7 @@ class Value:
     factor: float = 1
     digits: int = 3
     better: int = 0
+    exact: bool = False
 
     @property
     def heading(self) -> str:
@@ -45,7 +51,7 @@ _FROM_SUMMARY = {
     for value in (
         Value("final_accuracy", "Test accuracy, last round", "%", 100, 1, better=1),
         Value("best_accuracy", "Test accuracy, best evaluated round (chosen on the test set)", "%", 100, 1, better=1),
-        Value("last_accuracy", "Test accuracy, mean of the last 10 evaluated rounds", "%", 100, 1, better=1),
+        Value("last_accuracy", f"Test accuracy, {_LAST_K}", "%", 100, 1, better=1),
         Value("tuned_accuracy", "Test accuracy, round of the best validation accuracy", "%", 100, 1, better=1),
         Value("validation_accuracy", "Validation accuracy, best evaluated round", "%", 100, 1, better=1),
         Value("test_loss", "Test loss, last round", better=-1),
@@ -53,7 +59,10 @@ _FROM_SUMMARY = {
     )
 }
 _BY_VALIDATION = ("tuned_accuracy", "validation_accuracy")
-_ERROR = Value("test_error", "Test error, last round", "fraction", better=-1)
+_ERRORS = {  # and the accuracy that each is one minus
+    "test_error": (Value("test_error", "Test error, last round", "fraction", better=-1), "final_accuracy"),
+    "last_error": (Value("last_error", f"Test error, {_LAST_K}", "fraction", better=-1), "last_accuracy"),
+}
 _MRD = Value("mrd", "Max recall drop against Average without attack, last round", "points", 100, 1, better=-1)
 _FROM_METRICS = {
     value.name: value
@@ -67,12 +76,16 @@ _FROM_METRICS = {
         Value("non_finite_updates", f"Non-finite updates, {_LAST}", "clients", digits=1),
         Value("distance", f"Distance to the true parameters, best matching of clusters, {_LAST}", better=-1),
         Value("cluster_recovery", f"Honest clients in the right cluster, {_LAST}", "%", 100, 1, better=1),
-        Value("bits_per_client", "Bits that a client sends in a round", "Mbit", 1e-6, better=-1),
-        Value("bits_total", "Bits that all clients have sent in all rounds", "Mbit", 1e-6, better=-1),
+        Value("bits_per_client", "Bits that a client sends in a round", "Mbit", 1e-6, better=-1, exact=True),
+        Value("bits_total", "Bits that all clients have sent in all rounds", "Mbit", 1e-6, better=-1, exact=True),
         Value("attack_success_rate", f"Attack success rate, {_LAST}", "fraction", better=-1),
     )
 }
-KNOWN = (*_FROM_SUMMARY, _ERROR.name, _MRD.name, *_FROM_METRICS)
+KNOWN = (*_FROM_SUMMARY, *_ERRORS, _MRD.name, *_FROM_METRICS)
+_MEANS = {"last_accuracy", "last_error"}
+OF_ROUNDS = {"best_accuracy", *_MEANS}
+"""The values for which it counts how often a run was evaluated."""
+_FAMILIES = (("final_accuracy", "best_accuracy", "last_accuracy", "tuned_accuracy"), ("test_error", "last_error"))
 
 
 @dataclass(frozen=True)
@@ -89,7 +102,8 @@ class Measured:
 
 def describe(name: str, runs: pd.DataFrame) -> Value:
     """The value of this name: a known one, or any column of the runs' ``metrics.csv``. Raises ConfigError."""
-    for known in (_FROM_SUMMARY, {_ERROR.name: _ERROR, _MRD.name: _MRD}, _FROM_METRICS):
+    errors = {error: value for error, (value, _) in _ERRORS.items()}
+    for known in (_FROM_SUMMARY, errors, {_MRD.name: _MRD}, _FROM_METRICS):
         if name in known:
             return known[name]
     columns = _metrics_columns(runs)
@@ -97,6 +111,28 @@ def describe(name: str, runs: pd.DataFrame) -> Value:
     if name.startswith("recall_"):
         return Value(name, f"Recall of class {name.removeprefix('recall_')}, {_LAST}", "%", 100, 1, better=1)
     return Value(name, f"{name}, {_LAST}")
+
+
+def of_other_rounds(shown: Mapping[str, str], name: str) -> dict[str, str]:
+    """The values ``shown`` for each metric of a table, with ``name`` in place of the same value of other rounds.
+
+    Raises ConfigError where none of them is the same value.
+    """
+    family = next((names for names in _FAMILIES if name in names), ())
+    changed = {metric: name for metric, value in shown.items() if value in family}
+    if not changed:
+        takes = [one for names in _FAMILIES if set(names) & set(shown.values()) for one in names]
+        raise ConfigError(f"the table shows {', '.join(dict.fromkeys(shown.values()))}; "
+                          f"--value takes {', '.join(takes) or 'nothing'} instead, got {name!r}")  # fmt: skip
+    return {**shown, **changed}
+
+
+def evaluated(names: Iterable[str], runs: pd.DataFrame) -> list[str]:
+    """How often the ``runs`` were evaluated, where a mean over evaluated rounds is among the values."""
+    if not _MEANS & set(names) or not len(runs):
+        return []
+    pairs = dict.fromkeys(zip(runs["eval_every"].map(text), runs["rounds"].map(text), strict=True))
+    return [f"evaluated every {' or '.join(f'{every} of {rounds}' for every, rounds in pairs)} rounds"]
 
 
 def measure(value: Value, runs: pd.DataFrame, everything: pd.DataFrame) -> dict[str, Measured]:
@@ -108,8 +144,8 @@ def measure(value: Value, runs: pd.DataFrame, everything: pd.DataFrame) -> dict[
             lacking = Measured(reason="nothing was held out for validation: set validation_share")
             numbers = {folder: lacking if math.isnan(one.number) else one for folder, one in numbers.items()}
         return numbers
-    if value.name == _ERROR.name:
-        accuracies = zip(runs["folder"], runs["final_accuracy"], strict=True)
+    if value.name in _ERRORS:
+        accuracies = zip(runs["folder"], runs[_ERRORS[value.name][1]], strict=True)
         return {folder: Measured(1 - float(accuracy)) for folder, accuracy in accuracies}
     if value.name == _MRD.name:
         return _max_recall_drops(runs, everything)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import shlex
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from robustfl_bench.config.options import is_group
@@ -75,6 +75,7 @@ def mixed(runs: pd.DataFrame, axes: Sequence[str]) -> list[str]:
     """The settings that make runs incomparable in a table with these axes, config groups first."""
     axes = list(dict.fromkeys(axes))
     names = [name for name in settings(runs) if name not in (*axes, *UNHASHED) and not is_seed(name)]
+    names = [name for name in names if runs[name].nunique(dropna=False) > 1]
     written = runs[[*axes, *names]].map(text)
     options = [name for name in names if "." in name]
     written[options] = written[options].replace("null", "absent")  # an archive leaves nulls out
@@ -116,6 +117,17 @@ def _separating(runs: pd.DataFrame, axes: Sequence[str]) -> list[str]:
         conditions.append(f"{found[0]}={value}")
         runs = runs[held == value]
     return conditions
+
+
+def parts(runs: pd.DataFrame, axes: Sequence[str], conditions: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    """Conditions that split the runs into tables with these axes: under each of them the runs are comparable."""
+    found = mixed(runs, axes)
+    if not found:
+        yield conditions
+        return
+    held = runs[found[0]].map(text)
+    for value in sorted(set(held), key=natural):
+        yield from parts(runs[held == value], axes, (*conditions, f"{found[0]}={value}"))
 
 
 def group_names(runs: pd.DataFrame) -> set[str]:

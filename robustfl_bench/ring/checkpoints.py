@@ -1,9 +1,9 @@
 """What a client keeps on disk: its last two checkpoints, as neighbours may be one behind when they are cut off."""
 
-import sys
 from pathlib import Path
 from typing import Any
 
+from robustfl_bench.console import say
 from robustfl_bench.results import sealed
 from robustfl_bench.results.writing import Damaged, named, remove_leftovers
 
@@ -22,7 +22,7 @@ class Checkpoints:
             try:
                 state = sealed.load(path, self._stamp)
             except Damaged as error:
-                print(f"not used: {error}  {self._folder}", file=sys.stderr, flush=True)
+                say(f"not used: {error}  {self._folder}")
                 path.unlink(missing_ok=True)
                 continue
             if state is not None:

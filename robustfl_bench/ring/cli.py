@@ -1,38 +1,25 @@
 """The command ``robustfl-ring``: one process per client on this machine, or one client under ``torchrun``."""
 
-import argparse
-import multiprocessing
 import os
-import signal
-import socket
 import sys
-import tempfile
-import time
 from collections.abc import Sequence
-from multiprocessing.connection import wait
-from multiprocessing.context import ForkServerContext
-from multiprocessing.process import BaseProcess
 from typing import NoReturn
 
-from robustfl_bench import cli
-from robustfl_bench.errors import ConfigError
-from robustfl_bench.experiment.execute import execute, take_part
-from robustfl_bench.experiment.plan import plan
-from robustfl_bench.ring.client import Client, check
-from robustfl_bench.ring.link import joined
-from robustfl_bench.ring.step import GO_ON
-
-GRACE = 8.0  # seconds in which the others notice that a client has gone
+from robustfl_bench.config import completion
+from robustfl_bench.console import Parser, answer_tab, completed
 
 
 def main(argv: Sequence[str] | None = None) -> NoReturn:
     """Console entry point; exit codes as ``robustfl-bench``, and 1 where the ring broke."""
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="robustfl-ring",
         description="An experiment of robustfl-bench as a ring of real processes, each one client: the same options, "
         "the same run folder, the same bytes.",
     )
-    parser.add_argument("overrides", nargs="*", metavar="OPTION=VALUE", help="as of robustfl-bench, such as lr=0.01")
+    asked = parser.add_argument(
+        "overrides", nargs="*", metavar="OPTION=VALUE", help="as of robustfl-bench, such as lr=0.01"
+    )
+    completed(asked, completion.overrides)
     parser.add_argument(
         "--timeout", type=float, default=20, metavar="SECONDS",
         help="how long a neighbour may be silent; more than a client computes in a round (%(default)g)",
@@ -44,96 +31,17 @@ def main(argv: Sequence[str] | None = None) -> NoReturn:
         metavar="ROUNDS",
         help="from which a broken run goes on (%(default)d)",
     )
+    answer_tab(parser)
     arguments = parser.parse_intermixed_args(argv)
     if not 0 < arguments.timeout < float("inf") or arguments.checkpoint_every < 1:
         parser.error("--timeout and --checkpoint-every must be above 0")
     given = {override.split("=")[0] for override in arguments.overrides}
     usual = [f"{key}={value}" for key, value in (("communication", "ring"), ("device", "cpu")) if key not in given]
     overrides = [*usual, *arguments.overrides]
+
+    from robustfl_bench.ring.launch import client, launch  # which import torch
+
     if "RANK" in os.environ:  # torchrun
         rank, size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
         client(rank, size, "env://", arguments.timeout, arguments.checkpoint_every, overrides)
     sys.exit(launch(arguments.timeout, arguments.checkpoint_every, overrides))
-
-
-def client(rank: int, size: int, meeting_point: str, timeout: float, interval: int, overrides: list[str]) -> NoReturn:
-    """Be one client and exit; the first one writes the run folder."""
-    try:
-        cfg, call = cli.compose(overrides)
-        check(plan(cfg), size)
-        with joined(rank, size, meeting_point, timeout) as link:
-            this = Client(link, interval)
-            if rank == 0:
-                execute(cfg, call, this.train)
-            else:
-                take_part(cfg, call, this.train)
-            this.end()
-    except KeyboardInterrupt:
-        sys.exit(130)
-    except Exception as error:
-        code = cli.report(error) if rank == 0 or not isinstance(error, ConfigError) else 2  # the same for all
-        sys.exit(code)
-    sys.exit(0)
-
-
-def launch(timeout: float, interval: int, overrides: list[str]) -> int:
-    """Run all clients on this machine; returns an exit code. When one has gone, the others end by themselves."""
-    try:
-        planned = plan(cli.compose(overrides)[0])
-        size = planned.settings.total_clients
-        check(planned, size)
-    except Exception as error:
-        return cli.report(error)
-    with tempfile.TemporaryDirectory(prefix="robustfl-ring-") as folder:
-        meeting_point = f"file://{folder}/clients"
-        processes: list[BaseProcess] = [
-            context().Process(target=client, args=(rank, size, meeting_point, timeout, interval, overrides))
-            for rank in range(size)
-        ]
-        for rank, process in enumerate(processes):
-            process.start()
-            cli.say(f"client {rank}: process {process.pid}")
-        before = signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
-        try:
-            return _wait(processes)
-        except (KeyboardInterrupt, SystemExit) as stop:
-            for process in processes:
-                process.terminate()
-            for process in processes:
-                process.join(GRACE)
-                process.kill()
-            cli.say(f"interrupted; {GO_ON}")
-            return 130 if isinstance(stop, KeyboardInterrupt) else 143
-        finally:
-            signal.signal(signal.SIGTERM, before)
-
-
-def context() -> ForkServerContext:
-    """Processes that begin with everything imported once for all of them."""
-    loopback = next(name for _, name in socket.if_nameindex() if name.startswith("lo"))
-    os.environ.setdefault("GLOO_SOCKET_IFNAME", loopback)  # they are all on this machine
-    found = multiprocessing.get_context("forkserver")
-    found.set_forkserver_preload([__name__, "robustfl_bench.engine.loop"])
-    return found
-
-
-def _wait(processes: Sequence[BaseProcess]) -> int:
-    """The exit code of the ring, when all have ended; those who do not notice that others have gone are killed."""
-    killed: set[BaseProcess] = set()
-    deadline = None
-    while alive := [process for process in processes if process.is_alive()]:
-        wait([process.sentinel for process in alive], None if deadline is None else max(deadline - time.monotonic(), 0))
-        if deadline is None and any(process.exitcode for process in processes):
-            deadline = time.monotonic() + GRACE
-        elif deadline is not None and time.monotonic() > deadline:
-            killed |= {process for process in alive if process.is_alive()}
-            for process in killed:
-                process.kill()
-                process.join()
-    for rank, process in enumerate(processes):
-        if process in killed:
-            cli.say(f"error: client {rank} neither answered nor ended, and was killed; {GO_ON}")
-        elif (code := process.exitcode or 0) < 0:
-            cli.say(f"error: client {rank} was ended by signal {-code}; {GO_ON}")
-    codes = [process.exitcode or 0 for process in processes]
-    return next((code for code in codes if code > 0), 1 if any(codes) else 0)

@@ -9,18 +9,19 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from robustfl_bench.results.styles import BLUE, ORANGE
+from robustfl_bench.pictures.canvas import WIDTHS, for_print
+from robustfl_bench.pictures.styles import BLUE, ORANGE
 from robustfl_bench.splits.split import Split
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-WIDTH = 3.3  # inches: a column of most conferences
 _ROW, _TALLEST = 0.17, 4.6  # inches of a class, and of all classes together
 _FULL, _WIDE = 0.9, 0.9  # height of the largest count and width of a bar, where the next class and client are 1 away
 
 
+@for_print
 def draw(split: Split) -> Figure:
     """The clients' sizes on top; below, a row for each class with a bar for each client, all to one scale.
 
@@ -31,7 +32,7 @@ def draw(split: Split) -> Figure:
 
     classes = split.counts.shape[1]
     height = min(_ROW * classes, _TALLEST)
-    figure = Figure(figsize=(WIDTH, 1.35 + height), layout="constrained")
+    figure = Figure(figsize=(WIDTHS["column"], 1.35 + height), layout="constrained")
     if classes:
         top, below = figure.subplots(2, 1, sharex=True, height_ratios=[0.6, height])
         _rows(below, split)
@@ -40,22 +41,19 @@ def draw(split: Split) -> Figure:
         top = below = figure.subplots()
     byzantine = _byzantine(split)
     top.bar(np.arange(len(split.sizes)), split.sizes, width=_WIDE, color=_colours(byzantine), linewidth=0)
-    top.set_ylabel("samples", fontsize=7)
+    top.set_ylabel("samples")
     top.yaxis.set_major_locator(MaxNLocator(2, integer=True))
     if byzantine.any():
         where = np.flatnonzero(byzantine)
         top.plot(where, np.full(len(where), 1.17 * split.sizes.max()), "v", color="black", markersize=2.5)
     top.set_ylim(0, 1.25 * split.sizes.max())
-    top.set_title(split.title, fontsize=7)
-    below.set_xlabel("client", fontsize=7)
+    top.set_title(split.title)
+    below.set_xlabel("client")
     below.set_xlim(-0.5, len(split.sizes) - 0.5)
     below.xaxis.set_major_locator(MaxNLocator(8, integer=True))
     for axis in {top, below}:
-        axis.tick_params(labelsize=6.5, length=2, width=0.6)
         for side in ("top", "right"):
             axis.spines[side].set_visible(False)
-        for side in ("left", "bottom"):
-            axis.spines[side].set_linewidth(0.6)
     figure.align_ylabels()
     _legend(figure, split, byzantine)
     return figure
@@ -74,7 +72,7 @@ def _rows(axis: Axes, split: Split) -> None:
     if split.counts.shape[1] <= 30:
         axis.hlines(np.arange(split.counts.shape[1]) - 0.5, -0.5, len(split.sizes) - 0.5, "#bbbbbb", linewidth=0.4)
     axis.set_ylim(-0.5, split.counts.shape[1] - 0.5)
-    axis.set_ylabel(f"class (a full row: {split.counts.max()} samples)", fontsize=7)
+    axis.set_ylabel(f"class (a full row: {split.counts.max()} samples)")
 
 
 def _legend(figure: Figure, split: Split, byzantine: np.ndarray) -> None:
@@ -87,7 +85,7 @@ def _legend(figure: Figure, split: Split, byzantine: np.ndarray) -> None:
                               markerfacecolor="black", markeredgecolor="black"))  # fmt: skip
     if split.added:
         entries.append(Line2D([], [], linestyle="none", label=f"{split.added} Byzantine, without samples"))
-    figure.legend(handles=entries, loc="outside lower center", ncols=3, fontsize=6.5, frameon=False)
+    figure.legend(handles=entries, loc="outside lower center", ncols=3, frameon=False)
 
 
 def _byzantine(split: Split) -> np.ndarray:

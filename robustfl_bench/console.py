@@ -1,0 +1,54 @@
+"""What the four commands share at the terminal: lines for the user, arguments, exit codes; imports nothing heavy."""
+
+import argparse
+import os
+import sys
+from collections.abc import Callable, Iterable
+from typing import NoReturn
+
+from robustfl_bench.errors import ConfigError, DataError
+
+
+def say(line: str) -> None:
+    """Print a line for the user on stderr, at once."""
+    print(line, file=sys.stderr, flush=True)
+
+
+def note(line: str) -> None:
+    """Say what is allowed but may not be meant."""
+    say(f"note: {line}")
+
+
+def exit_code(error: Exception) -> int:
+    """2 for bad configuration, 3 for missing or damaged data, 1 for anything else."""
+    return 2 if isinstance(error, ConfigError) else 3 if isinstance(error, DataError) else 1
+
+
+def reported(command: Callable[..., int | None], *arguments: object, prefix: str = "error") -> int:
+    """Call ``command`` with the arguments; returns its exit code. A ConfigError or a DataError becomes one line."""
+    try:
+        return command(*arguments) or 0
+    except (ConfigError, DataError) as error:
+        say(f"{prefix}: {' '.join(str(error).split())}")
+        return exit_code(error)
+
+
+def completed(action: argparse.Action, candidates: Callable[..., Iterable[str]]) -> None:
+    """Let tab complete an argument with those candidates that begin as it does."""
+    action.completer = candidates  # type: ignore[attr-defined]
+
+
+def answer_tab(parser: argparse.ArgumentParser) -> None:
+    """When tab was pressed on the command of this parser, print what can stand there and exit."""
+    if "_ARGCOMPLETE" in os.environ:
+        import argcomplete
+
+        argcomplete.autocomplete(parser, always_complete_options=False)
+
+
+class Parser(argparse.ArgumentParser):
+    """An argument parser whose errors take one line."""
+
+    def error(self, message: str) -> NoReturn:
+        """Exit with code 2."""
+        self.exit(2, f"{self.prog}: {message} (see {self.prog} --help)\n")

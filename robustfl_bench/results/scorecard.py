@@ -1,0 +1,221 @@
+"""How well papers are reproduced, as sheets: a page for each, with the verdicts on its claims, and an overview."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from robustfl_bench.papers.claims import Side
+from robustfl_bench.papers.tables import Paper, PaperTable, papers, read
+from robustfl_bench.results import agreement, archive, verdicts
+from robustfl_bench.results.matching import Index
+from robustfl_bench.results.paper import compare
+from robustfl_bench.results.sheets import Printed, Sheet
+from robustfl_bench.results.table import Cell, Table
+from robustfl_bench.results.verdicts import FAILS, FEW, HOLDS, UNTESTED, Finding, Verdict
+from robustfl_bench.results.where import check_name
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_LARGEST = 5  # gaps of a table that are listed
+_AGAINST = 3  # comparisons that speak against a claim and are listed
+_TABLES = (
+    "inside: as near to the published number as below each table; seeds: measured, of those that the paper has",
+    "stand-in: measured on other data than published, so that only the order of the methods is compared",
+)
+_VERDICTS = (
+    f"{HOLDS}: each comparison is true by its 95% interval, paired over seeds (Welch's, where only means are kept); "
+    f"{FAILS}: one is false by its interval, widened for the number of comparisons (Bonferroni)",
+    f"{FEW}: the intervals, which need two seeds, say neither; {UNTESTED}: cells that it compares have no number",
+    "measured and published: how many comparisons are true of the means, of all that have numbers",
+)
+
+
+@dataclass(frozen=True)
+class Score:
+    """A paper with its tables as measured, by name, and the verdicts on its claims."""
+
+    name: str
+    title: str
+    tables: Mapping[str, Table]
+    verdicts: Sequence[Verdict]
+
+
+def made(runs: pd.DataFrame, paper: str | None = None, shipped: bool = True) -> list[Sheet]:
+    """The page of a paper, by its name or that of a YAML file, measured by ``runs`` (``records.load``); with None the
+    overview.
+
+    Raises ConfigError for an unknown paper and for runs that would be mixed although they differ.
+    """
+    if paper is None:
+        return [overview(scored(papers(), runs, shipped))]
+    if paper.endswith((".yaml", ".yml")):
+        known = {Path(paper).stem: read(Path(paper))}
+    else:
+        check_name(paper, papers(), "paper")
+        known = {paper: papers()[paper]}
+    return page(scored(known, runs, shipped)[0])
+
+
+def scored(known: Mapping[str, Paper], runs: pd.DataFrame, shipped: bool = True) -> list[Score]:
+    """Papers measured by ``runs``, and where there are none by the means that come with the package, if ``shipped``."""
+    index = Index(runs)
+    scores = []
+    for name, paper in known.items():
+        tables = {full: compare(table, runs, index=index) for full, table in paper.tables.items()}
+        for full, table in paper.tables.items() if shipped else ():
+            _add_means(tables[full], table)
+        judged = [verdicts.judge(claim, tables[claim.table]) for claim in paper.claims]
+        scores.append(Score(name, paper.title, tables, judged))
+    return scores
+
+
+def _add_means(table: Table, described: PaperTable) -> None:
+    for (row, column), numbers in archive.means(described.means).items() if described.means else ():
+        if (key := ("", row, column)) in table.cells and not table.cells[key].seeds:
+            table.cells[key] = Cell(*numbers)
+
+
+def page(found: Score) -> list[Sheet]:
+    """The page of a paper: its tables, the columns that are measured, the largest gaps, and its claims."""
+    sheets = [
+        Sheet(
+            above=[f"{found.title}: tables, measured and published"],
+            heading=["table", "cells", "measured", "inside", "seeds"],
+            rows=[_words(_short(name), *_counts(table)) for name, table in found.tables.items()],
+            footnotes=_TABLES,
+        )
+    ]
+    if found.verdicts:
+        sheets.append(_claims(found))
+    if columns := list(_columns(found)):
+        heading = ["table", "column", "measured", "inside", "rank correlation"]
+        note = "rank correlation: Spearman's, of measured and published numbers of the methods; -: fewer than three"
+        sheets.append(Sheet([f"{found.title}: column by column"], heading, columns, labels=2, footnotes=[note]))
+    if largest := list(_gaps(found)):
+        heading = ["table", "cell", "measured", "published", "difference"]
+        above = f"{found.title}: the {_LARGEST} largest differences of each table"
+        sheets.append(Sheet([above], heading, largest, labels=2))
+    return sheets
+
+
+def overview(scores: Sequence[Score]) -> Sheet:
+    """A line for each paper."""
+    rows = []
+    for found in scores:
+        printed = [table for table in found.tables.values() if table.compared and not table.stand_in]
+        judged = [cell for table in printed for cell in table.judged.values()]
+        words = Counter(verdict.word for verdict in found.verdicts)
+        leaning = sum(verdict.word == FEW and verdict.as_claimed for verdict in found.verdicts)
+        cells = sum(len(table.cells) for table in printed)
+        inside = sum(bool(cell.inside) for cell in judged)
+        counts = (words[HOLDS], words[FAILS], words[FEW], leaning, words[UNTESTED])
+        rows.append(_words(found.name, *map(str, (cells, len(judged), inside, len(found.verdicts), *counts))))
+    return Sheet(
+        above=["Papers: published numbers and claims, measured"],
+        heading=["paper", "cells", "measured", "inside", "claims", HOLDS, FAILS, FEW, "of these true of the means",
+                 UNTESTED],
+        rows=rows,
+        footnotes=_VERDICTS[:2],
+    )  # fmt: skip
+
+
+def _counts(table: Table) -> list[str]:
+    """Cells, measured, inside, seeds."""
+    judged = table.judged
+    if not table.compared:
+        counts = [cell.seeds for cell in table.cells.values() if cell.seeds]
+        return [str(len(table.cells)), str(len(counts)), "not printed", agreement.span(counts) if counts else "-"]
+    inside = "stand-in" if table.stand_in else str(sum(bool(cell.inside) for cell in judged.values()))
+    counts = [cell.seeds for cell in judged.values() if not cell.worst]
+    theirs = max((cell.against.seeds for cell in judged.values() if cell.against), default=0)
+    seeds = agreement.span(counts) + f" of {theirs}" * bool(theirs) if counts else "-"
+    return [str(len(table.cells)), str(len(judged)), inside if judged else "-", seeds]
+
+
+def _columns(found: Score) -> Iterator[list[Printed]]:
+    """The measured columns of all tables."""
+    for name, table in found.tables.items():
+        rho = {(one.block, one.column): one.text for one in agreement.correlations(table)}
+        for block in table.blocks:
+            for column in table.columns:
+                label = column.label
+                here = [cell for (other, _, there), cell in table.judged.items() if (other, there) == (block, label)]
+                if here:
+                    inside = "stand-in" if table.stand_in else str(sum(bool(cell.inside) for cell in here))
+                    told = " / ".join(filter(None, (block, label)))
+                    yield _words(_short(name), told, str(len(here)), inside, rho.get((block, label), "-"))
+
+
+def _gaps(found: Score) -> Iterator[list[Printed]]:
+    for name, table in found.tables.items():
+        for key, cell in [] if table.stand_in else agreement.gaps(table)[:_LARGEST]:
+            digits = table.column(key[2]).value.digits
+            assert cell.against is not None and cell.difference is not None
+            told = f"{agreement.signed(cell.difference, digits)} {'in' if cell.inside else 'OUT'}"
+            yield _words(_short(name), " / ".join(filter(None, key)), cell.text(digits), cell.against.printed, told)
+
+
+def _claims(found: Score) -> Sheet:
+    """The verdict on each claim about each table or block; below, each claim once."""
+    rows, notes = [], []
+    by_name: dict[str, list[Verdict]] = {}
+    for verdict in found.verdicts:
+        by_name.setdefault(verdict.claim.name, []).append(verdict)
+    for note, (name, judged) in enumerate(by_name.items(), 1):
+        rows += [[Printed(name, note=note), *_words(*_verdict(verdict))] for verdict in judged]
+        claim = judged[0].claim
+        against = filter(None, (_against(verdict, found.tables[verdict.claim.table]) for verdict in judged))
+        told = [f"{claim.words} ({claim.place}): {'; '.join(claim.formulas)}", *against]
+        notes.append(f"[{note}] {'. '.join(told)}")
+    heading = ["claim", "table", "verdict", "measured", "published", "seeds"]
+    return Sheet([f"{found.title}: claims"], heading, rows, labels=3, footnotes=[*notes, *_VERDICTS])
+
+
+def _verdict(verdict: Verdict) -> list[str]:
+    """Table, verdict, comparisons that are true of measured and of published means, seeds."""
+    total = len(verdict.claim.comparisons)
+    measured, published = (f"{sum(one.true for one in found)} of {len(found)}" if found else "-"
+                           for found in (verdict.findings, verdict.published))  # fmt: skip
+    if 0 < len(verdict.findings) < total:
+        measured += f" (all: {total})"
+    seeds = agreement.span(verdict.seeds) if any(verdict.seeds) else "-"
+    return [_about(verdict), verdict.word, measured, published, seeds]
+
+
+def _about(verdict: Verdict) -> str:
+    return " / ".join(filter(None, (_short(verdict.claim.table), verdict.claim.block)))
+
+
+def _against(verdict: Verdict, table: Table) -> str:
+    """The comparisons that speak most against a claim."""
+    false = sorted((one for one in verdict.findings if not one.true), key=lambda one: one.margin)
+    told = [_numbers(one, table) for one in false[:_AGAINST]]
+    told += [f"{len(false) - _AGAINST} more"] * (len(false) > _AGAINST)
+    return f"Against it in {_about(verdict)}: {'; '.join(told)}" if told else ""
+
+
+def _numbers(found: Finding, table: Table) -> str:
+    """A comparison with what was measured: ``boba / ipm 91.9, krum / ipm 92.0``."""
+    sides = ((found.comparison.left, found.left.mean), (found.comparison.right, found.right.mean))
+    digits = table.column(found.comparison.left.keys[0][2]).value.digits
+    return ", ".join(f"{_named(side)} {mean:.{digits}f}" for side, mean in sides if side.keys)
+
+
+def _named(side: Side) -> str:
+    if side.extreme:
+        return f"{side.extreme} of {side.keys[0][1]}"
+    return " / ".join(filter(None, side.keys[0]))
+
+
+def _short(name: str) -> str:
+    """A table's name without that of its paper."""
+    return name.partition("/")[2]
+
+
+def _words(*texts: str) -> list[Printed]:
+    return [Printed(text) for text in texts]

@@ -1,0 +1,26 @@
+"""Writes how well each paper is reproduced, with the verdicts on its claims, from the runs that are kept in results/:
+results/<paper>/agreement.md, and the overview in results/README.md. Run: make agreement"""
+
+import re
+from pathlib import Path
+
+from robustfl_bench.papers.tables import papers
+from robustfl_bench.results import archive, scorecard, sheets
+
+RESULTS = Path(__file__).parents[1] / "results"
+README = RESULTS / "README.md"
+BLOCK = re.compile(r"(<!-- made by `make agreement` -->\n).*?(<!-- end -->)", re.DOTALL)
+
+
+def pages() -> dict[Path, str]:
+    """What each file should hold."""
+    scores = scorecard.scored(papers(), archive.read_shipped())
+    made = {RESULTS / score.name / "agreement.md": sheets.markdown(scorecard.page(score)) for score in scores}
+    block = sheets.markdown([scorecard.overview(scores)])
+    readme = BLOCK.sub(lambda found: f"{found[1]}\n{block}\n{found[2]}", README.read_text(encoding="utf-8"))
+    return made | {README: readme}
+
+
+if __name__ == "__main__":
+    for path, text in pages().items():
+        path.write_text(text, encoding="utf-8")

@@ -1,0 +1,314 @@
+"""Claims as formulas: which cells they compare, the verdict on hand-made numbers, the papers' own, and the pages."""
+
+import importlib.util
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from scipy import stats
+
+from robustfl_bench.errors import ConfigError
+from robustfl_bench.papers import tables as papers
+from robustfl_bench.papers.claims import Claim, Key, Side, blocks, expand
+from robustfl_bench.results import archive, scorecard, sheets
+from robustfl_bench.results.cli import main
+from robustfl_bench.results.table import Against, Cell, Column, Table
+from robustfl_bench.results.values import Value
+from robustfl_bench.results.verdicts import FAILS, FEW, HOLDS, UNTESTED, Verdict, judge
+
+ROWS, COLUMNS = ("mine", "krum", "mean"), ("none", "ipm 1", "ipm 2")
+KEYS: list[Key] = [("", row, column) for row in ROWS for column in COLUMNS]
+ACCURACY, BITS = Value("final_accuracy", "Accuracy", "%", better=1, digits=1), Value("bits", "Bits", exact=True)
+WHERE = "claim x"
+
+
+def claim(*formulas: str, keys: Sequence[Key] = KEYS) -> Claim:
+    found = tuple(one for formula in formulas for one in expand(formula, keys, WHERE))
+    return Claim("x", "p/t", "", "Mine is good", "Table 1", formulas, found)
+
+
+def pairs(formula: str, keys: Sequence[Key] = KEYS) -> list[tuple[str, str]]:
+    """The cells that are compared, by row and column."""
+
+    def named(side: Side) -> str:
+        cells = ", ".join("/".join(filter(None, key)) for key in side.keys) or f"{side.number:g}"
+        return f"{side.extreme}({cells})" if side.extreme else cells
+
+    return [(named(one.left), named(one.right)) for one in expand(formula, keys, WHERE)]
+
+
+def table(**numbers: Sequence[float] | str) -> Table:
+    """One row for each name, one column ``none``; a text is a state in place of numbers."""
+    made = Table("", "", ("",), tuple(numbers), (Column("none", ACCURACY),))
+    for row, found in numbers.items():
+        if isinstance(found, str):
+            made.cells["", row, "none"] = Cell(state=found)
+        else:
+            by_seed = {str(seed): number for seed, number in enumerate(found)}
+            mean = sum(found) / len(found)
+            made.cells["", row, "none"] = Cell(mean, 0.5, len(found), numbers=by_seed)
+    return made
+
+
+def verdict(formula: str, **numbers: Sequence[float] | str) -> Verdict:
+    made = table(**numbers)
+    return judge(claim(formula, keys=[*made.cells]), made)
+
+
+# --- which cells -----------------------------------------------------------------------------------------------------
+
+
+def test_formulas_name_cells_by_labels_patterns_and_the_other_side() -> None:
+    assert pairs("mine / none > krum / none") == [("mine/none", "krum/none")]
+    assert pairs("mine / none > others / same") == [("mine/none", "krum/none"), ("mine/none", "mean/none")]
+    assert pairs("mine / ipm * > mean / same") == [("mine/ipm 1", "mean/ipm 1"), ("mine/ipm 2", "mean/ipm 2")]
+    assert pairs("* but mean / none >= same / ipm 1 | ipm 2") == [
+        ("mine/none", "mine/ipm 1"), ("mine/none", "mine/ipm 2"),
+        ("krum/none", "krum/ipm 1"), ("krum/none", "krum/ipm 2"),
+    ]  # fmt: skip
+    assert pairs("krum / none < 12.5") == [("krum/none", "12.5")]
+    assert pairs("min(mine / ipm *) > max(others but mean / * but none)") == [
+        ("min(mine/ipm 1, mine/ipm 2)", "max(krum/ipm 1, krum/ipm 2)")
+    ]
+
+
+def test_a_shift_belongs_to_the_right_side() -> None:
+    (up,), (down,) = (expand(f"mine / none > mean / none {shift}", KEYS, WHERE) for shift in ("+ 2", "- 1.5"))
+    assert (up.shift, down.shift, up.relation) == (2, -1.5, ">")
+
+
+def test_blocks_are_claims_of_their_own_unless_a_formula_names_them() -> None:
+    keys = [(block, row, "none") for block in ("a", "b") for row in ROWS]
+    assert blocks(["mine / none > others / none"], keys) == ["a", "b"]
+    assert blocks(["a / mine / none > b / same / none"], keys) == [""]
+    assert pairs("a / mine / none > b / same / none", keys) == [("a/mine/none", "b/mine/none")]
+    assert ("a/mine/none", "b/krum/none") not in pairs("mine / none > krum / none", keys)
+
+
+def test_a_cell_that_the_table_lacks_is_compared_with_nothing() -> None:
+    keys = [key for key in KEYS if key != ("", "mean", "ipm 1")]
+    assert pairs("mine / ipm 1 > others / same", keys) == [("mine/ipm 1", "krum/ipm 1")]
+    with pytest.raises(ConfigError, match="compares no two cells"):
+        claim("mean / ipm 1 > mine / same", keys=keys)
+
+
+@pytest.mark.parametrize(("formula", "message"), [
+    ("mine / none", "a formula is such as"),
+    ("mine / none == mean / none", "a formula is such as"),
+    ("mine > mean / none", "row / column"),
+    ("boba / none > 3", "no 'boba'; there are mine, krum, mean"),
+    ("mine / none > mean / nnone", "no 'nnone'; there are none, ipm 1, ipm 2"),
+    ("mine / x* > 3", "no 'x\\*'"),
+    ("mine / none > others but boba / none", "no 'boba'"),
+    ("others / none > 3", "'others' stands on the right of cells"),
+    ("3 < same / none", "'same' stands on the right of cells"),
+    ("__import__('os') / none > 3", "no \"__import__"),
+])  # fmt: skip
+def test_a_formula_that_cannot_be_read_says_why(formula: str, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        claim(formula)
+
+
+# --- verdicts --------------------------------------------------------------------------------------------------------
+
+
+def test_a_claim_holds_when_every_interval_says_so() -> None:
+    """Differences 2.0, 2.1, 1.9 and 5.0, 5.2, 4.8."""
+    found = verdict("mine / none > others / none", mine=(92, 93, 94), krum=(90, 90.9, 92.1), mean=(87, 87.8, 89.2))
+    assert (found.word, found.true, found.seeds) == (HOLDS, 2, (3, 3))
+    low, high = stats.t.interval(0.95, 2, loc=2, scale=stats.sem([2.0, 2.1, 1.9]))
+    interval = found.findings[0].interval
+    assert interval and (interval.low, interval.high) == pytest.approx((low, high))
+    assert verdict("mine / none > others / none + 1.9", mine=(92, 93, 94), krum=(90, 90.9, 92.1)).word == FEW
+
+
+def test_pairs_decide_where_samples_would_not() -> None:
+    """The seeds differ by 10 points, the pairs by 1."""
+    assert verdict("mine / none > krum / none", mine=(71, 81, 91.1), krum=(70, 80, 90)).word == HOLDS
+
+
+def test_a_claim_does_not_hold_when_an_interval_says_the_opposite() -> None:
+    assert verdict("mine / none > krum / none", mine=(90, 91, 92), krum=(92, 93.1, 93.9)).word == FAILS
+    assert verdict("mine / none < krum / none", mine=(90, 91, 92), krum=(92, 93.1, 93.9)).word == HOLDS
+    assert verdict("mine / none < 80", mine=(90, 91, 92)).word == FAILS
+
+
+def test_refuting_intervals_are_widened_for_their_number() -> None:
+    """Differences of -2.1, -1.8, -1.3, p = 0.018: enough for a claim of one comparison, not for one of four."""
+    numbers = {"krum": (92.1, 92.8, 93.3), "a": (80.0, 81, 82), "b": (80.0, 81, 82), "c": (80.0, 81, 82)}
+    mine = (90.0, 91, 92)
+    p = stats.ttest_1samp([-2.1, -1.8, -1.3], 0).pvalue
+    assert 0.05 / 4 < p < 0.05
+    assert verdict("mine / none > krum / none", mine=mine, krum=numbers["krum"]).word == FAILS
+    assert verdict("mine / none > others / none", mine=mine, **numbers).word == FEW
+
+
+def test_one_seed_or_too_wide_an_interval_is_too_few() -> None:
+    one = verdict("mine / none > krum / none", mine=(92,), krum=(50,))
+    assert (one.word, one.as_claimed, one.findings[0].interval) == (FEW, True, None)
+    wide = verdict("mine / none > krum / none", mine=(92, 60), krum=(90, 90))
+    assert (wide.word, wide.as_claimed) == (FEW, False)
+    other_seeds = table(mine=(92, 93), krum=(80, 81))
+    other_seeds.cells["", "krum", "none"] = Cell(80.5, 0.7, 2, numbers={"7": 80.0, "8": 81.0})
+    assert judge(claim("mine / none > krum / none", keys=[*other_seeds.cells]), other_seeds).word == FEW
+
+
+def test_without_a_number_a_claim_is_not_tested() -> None:
+    assert verdict("mine / none > krum / none", mine=(92, 93), krum="missing").word == UNTESTED
+    half = verdict("mine / none > others / none", mine=(92, 93, 94), krum=(90, 91, 92.1), mean="missing")
+    assert (half.word, len(half.findings), half.as_claimed) == (UNTESTED, 1, False)
+    refuted = verdict("mine / none > others / none", mine=(50, 51, 52), krum=(90, 91, 92.1), mean="missing")
+    assert refuted.word == FAILS
+    partial = table(mine=(92, 93), krum=(80, 81))
+    partial.cells["", "krum", "none"] = Cell(80.5, 0.7, 2, worst=True, partial=True)
+    assert judge(claim("mine / none > krum / none", keys=[*partial.cells]), partial).word == UNTESTED
+
+
+def test_a_diverged_model_is_worse_than_every_other() -> None:
+    assert verdict("mine / none > krum / none", mine=(92,), krum="diverged").as_claimed
+    assert not verdict("mine / none > krum / none", mine="diverged 1/2", krum=(10,)).as_claimed
+
+
+def test_relations_that_allow_equality_do() -> None:
+    for relation, expected in ((">=", True), ("<=", True), (">", False), ("<", False)):
+        assert verdict(f"mine / none {relation} krum / none", mine=(0.3,), krum=(0.1 + 0.2,)).as_claimed is expected
+
+
+def test_an_extreme_is_the_cell_that_attains_it() -> None:
+    made = Table("", "", ("",), ("mine",), (Column("none", ACCURACY), Column("ipm", ACCURACY)))
+    made.cells = {("", "mine", "none"): Cell(90, 1, 2, numbers={"0": 89, "1": 91}),
+                  ("", "mine", "ipm"): Cell(50, 1, 2, numbers={"0": 49.9, "1": 50.1})}  # fmt: skip
+    least = judge(claim("min(mine / *) < 52", keys=[*made.cells]), made)
+    assert (least.word, least.findings[0].left.mean) == (HOLDS, 50)
+    assert judge(claim("max(mine / *) < 52", keys=[*made.cells]), made).true == 0
+
+
+def test_what_follows_from_the_settings_needs_one_run() -> None:
+    made = Table("", "", ("",), ("mine", "krum"), (Column("none", BITS),))
+    made.cells = {("", row, "none"): Cell(bits, math.nan, 1, numbers={"0": bits})
+                  for row, bits in (("mine", 4.0), ("krum", 8.0))}  # fmt: skip
+    for formula, word in (("mine / none < krum / none - 3", HOLDS), ("mine / none < krum / none - 4", FAILS),
+                          ("mine / none < 5", HOLDS)):  # fmt: skip
+        assert judge(claim(formula, keys=[*made.cells]), made).word == word
+
+
+def test_kept_means_are_compared_by_welch() -> None:
+    made = table(mine="missing", krum="missing")
+    made.cells = {("", "mine", "none"): Cell(10, 1, 20), ("", "krum", "none"): Cell(11, 2, 30)}
+    found = judge(claim("mine / none < krum / none", keys=[*made.cells]), made).findings[0]
+    welch = stats.ttest_ind_from_stats(11, 2, 30, 10, 1, 20, equal_var=False)
+    assert found.interval and found.proven == (welch.pvalue < 0.05)
+    assert 1 - found.interval.low == pytest.approx(
+        stats.t.ppf(0.975, 45.0) * math.hypot(0.2236068, 0.3651484), rel=2e-3
+    )
+
+
+def test_the_papers_own_numbers_are_judged_too() -> None:
+    made = table(mine=(92,), krum=(93,))
+    for row, printed in (("mine", 90.0), ("krum", 80.0)):
+        cell = made.cells["", row, "none"]
+        made.cells["", row, "none"] = Cell(cell.mean, cell.sd, 1, against=Against(str(printed), printed, printed, 2))
+    found = judge(claim("mine / none > krum / none", keys=[*made.cells]), made)
+    assert ([one.true for one in found.findings], [one.true for one in found.published]) == ([False], [True])
+
+
+# --- the papers' claims, and the pages -------------------------------------------------------------------------------
+
+FIVE = ("boba", "raga", "brace", "arfl", "brifca")
+
+
+def test_the_five_papers_have_claims_about_all_their_printed_tables() -> None:
+    for name in FIVE:
+        paper = papers.papers()[name]
+        assert len({one.name for one in paper.claims}) >= 5
+        assert {one.table for one in paper.claims} == set(paper.tables)
+        assert all(one.words and one.place and one.comparisons for one in paper.claims)
+
+
+def test_a_claim_needs_its_keys_and_a_table(tmp_path: Path) -> None:
+    mine = tmp_path / "mine.yaml"
+    head = "tables:\n  one: {base: +setting=boba/mnist, rows: [krum, boba], columns: [ipm]}\nclaims:\n  good:\n"
+    for body, message in [
+        ("    {claim: c, place: p, table: one}", "claim good needs holds"),
+        ("    {claim: c, place: p, table: two, holds: boba / ipm > 1}", "no table 'two'; there are mine/one"),
+        ("    {claim: c, place: p, table: one, holds: boba / lie > 1}", "no 'lie'"),
+        ("    {claim: c, place: p, table: one, holds: boba / ipm > 1, extra: 1}", "has no key 'extra'"),
+        ("    {claim: c, place: p, table: one, holds: 5}", "table and holds are words"),
+        ("    {claim: c, place: p, table: 7, holds: boba / ipm > 1}", "table and holds are words"),
+        ("    5", "must hold `key: value` lines"),
+    ]:
+        mine.write_text(head + body)
+        with pytest.raises(ConfigError, match=message):
+            papers.read(mine)
+    mine.write_text("claims: 3")
+    with pytest.raises(ConfigError, match="claims must hold"):
+        papers.read(mine)
+    mine.write_text(head + "    {claim: c, place: p, table: one, holds: boba / ipm > krum / ipm}")
+    assert [one.table for one in papers.read(mine).claims] == ["mine/one"]
+
+
+SCRIPT = Path(__file__).parents[1] / "scripts" / "agreement.py"
+spec = importlib.util.spec_from_file_location("agreement_script", SCRIPT)
+assert spec is not None and spec.loader is not None
+script: Any = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(script)
+
+
+def test_the_committed_pages_are_what_the_kept_runs_say() -> None:
+    pages = script.pages()
+    assert {path.parent.name for path in pages} == {*papers.papers(), "results"}
+    for path, text in pages.items():
+        assert path.read_text(encoding="utf-8") == text, f"{path} is out of date: run `make agreement`"
+
+
+def test_the_overview_in_the_readme_is_the_commands(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)  # where no results/ are
+    assert main(["agreement", "--format", "markdown"]) == 0
+    printed = capsys.readouterr().out
+    assert printed in script.README.read_text(encoding="utf-8")
+    assert all(f"| {name} |" in printed for name in papers.papers())
+
+
+def test_a_page_says_what_is_measured_and_what_is_claimed() -> None:
+    runs = archive.read_shipped()
+    tables, claims, columns, gaps = scorecard.made(runs, "brace")
+    lines = {
+        sheet.above[0]: [[cell.text for cell in row] for row in sheet.rows] for sheet in (tables, claims, columns, gaps)
+    }
+    assert ["table2a", "70", "70", "29", "1 of 1"] in lines["BRACE: tables, measured and published"]
+    assert ["cost", "table1", HOLDS, "5 of 5", "5 of 5", "1"] in lines["BRACE: claims"]
+    assert ["table2a", "label_flip", "7", "6", "0.73"] in lines["BRACE: column by column"]
+    largest = [row for row in gaps.rows if row[0].text == "table2a"]
+    assert (largest[0][1].text, largest[0][4].text) == ("brace / backdoor success", "+0.56 OUT")
+    assert not [row for row in gaps.rows if row[0].text == "table1"]  # which agrees in every decimal
+    for form in sheets.FORMATS.values():
+        assert "least_worst_error" in form([claims]).replace("\\", "")
+    alone = scorecard.made(runs, "brifca", shipped=False)
+    assert {row[2].text for row in alone[1].rows} == {UNTESTED}
+
+
+def test_means_that_cannot_be_read_are_one_line(tmp_path: Path) -> None:
+    means = "{file: %s, where: {k: 5}, row: method, column: d, mean: distance, standard_error: distance_se, seeds: %s}"
+    for file, column, message in (("no.csv", "trials", "cannot read means from no.csv"),
+                                  ("brifca/figure1.csv", "trails", "cannot read means .* 'trails'")):  # fmt: skip
+        described = f"tables:\n  one: {{base: +setting=boba/mnist, rows: [krum], columns: [ipm], means: {means}}}"
+        (tmp_path / "mine.yaml").write_text(described % (file, column))
+        with pytest.raises(ConfigError, match=message):
+            scorecard.made(archive.read_shipped(), str(tmp_path / "mine.yaml"))
+
+
+@pytest.mark.parametrize(("words", "message"), [
+    (["agreement", "boab"], "boba"),
+    (["agreement", "none.yaml"], "no file none.yaml"),
+])  # fmt: skip
+def test_an_unknown_paper_is_one_line(
+    words: list[str], message: str, capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(words) == 2
+    error = capsys.readouterr().err
+    assert message in error and error.count("\n") == 1

@@ -1,0 +1,53 @@
+"""The way into the four commands: versions, verbs and the reader that leaves."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+import robustfl_bench
+from robustfl_bench import entry
+from tests.conftest import Bench
+
+PROGRAMS = {
+    "robustfl-bench": entry.bench,
+    "robustfl-results": entry.results,
+    "robustfl-data": entry.data,
+    "robustfl-ring": entry.ring,
+}
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_every_command_prints_its_version(
+    program: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", [program, "--version"])
+    with pytest.raises(SystemExit) as stop:
+        PROGRAMS[program]()
+    assert not stop.value.code
+    assert capsys.readouterr().out == f"{program} {robustfl_bench.__version__}\n"
+
+
+def test_a_version_waits_for_no_import() -> None:
+    code = (
+        "import atexit, sys; from robustfl_bench.entry import bench; sys.argv = ['robustfl-bench', '--version'];"
+        "atexit.register(lambda: print(sorted({'torch', 'hydra', 'yaml', 'pandas', 'numpy'} & set(sys.modules))));"
+        "bench()"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines() == [f"robustfl-bench {robustfl_bench.__version__}", "[]"]
+
+
+def test_the_help_names_every_verb(bench: Bench) -> None:
+    told = [line.split()[0] for line in bench("--help").out.splitlines()[1 : len(entry.VERBS) + 1]]
+    assert sorted(told) == sorted(entry.VERBS)
+
+
+def test_a_reader_that_leaves_is_no_error() -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    command = [sys.executable, "-m", "robustfl_bench", "--list"]
+    done = subprocess.run(command, stdout=writer, stderr=subprocess.PIPE, text=True, check=False)
+    os.close(writer)
+    assert (done.returncode, done.stderr) == (1, "")

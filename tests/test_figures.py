@@ -1,0 +1,292 @@
+"""Pictures: styles, widths, fonts, heat maps, weights; and the figures of papers by name."""
+
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from matplotlib.colors import to_rgb
+
+from robustfl_bench.config import options, presets
+from robustfl_bench.errors import ConfigError
+from robustfl_bench.papers import tables as papers
+from robustfl_bench.pictures import curves
+from robustfl_bench.pictures.canvas import WIDTHS, Frame, save
+from robustfl_bench.pictures.curves import COLUMNS, Curves
+from robustfl_bench.pictures.styles import BLACK, KNOWN, ramp, series, styles
+from robustfl_bench.results import archive, figures, plots, records
+from tests.conftest import run_cli
+from tests.test_results import make_run
+
+COMPARED = (  # in one figure of a paper
+    "raga fedavg median byrd_saga rfa mca", "fedavg rfa mkrum cfl arfl",
+    "rar krum median trimmed_mean signsgd rlr brace", "trmean mkrum geomed fltrust boba", "geomed krum coomed boba",
+    "server selfrej avgrej zeno fltrust bygars boba", "median trimmed_mean ifca three_stage",
+    "average coomed mkrum boba",
+)  # fmt: skip
+
+
+# --- styles --------------------------------------------------------------------------------------------------------
+
+
+def test_every_rule_has_a_colour_and_a_marker_of_its_own() -> None:
+    rules = options.names("aggregator")
+    assert len(rules) >= 60 and set(rules) <= set(KNOWN)
+    by_rule: dict[str, set[Any]] = {}
+    for name in rules:
+        content = str(presets.canonical(options.option("aggregator", name)))
+        by_rule.setdefault(content, set()).add(KNOWN[name])
+    assert all(len(found) == 1 for found in by_rule.values()), "names of one rule have one style"
+    looks = [style[:2] for found in by_rule.values() for style in found]
+    assert len(set(looks)) == len(looks)
+
+
+@pytest.mark.parametrize("names", COMPARED)
+def test_methods_that_are_compared_differ_in_colour_and_in_marker(names: str) -> None:
+    chosen = styles(names.split()).values()
+    assert len({colour for colour, *_ in chosen}) == len({marker for _, marker, _ in chosen}) == len(names.split())
+
+
+def test_styles_of_other_rules_are_stable_and_never_those_of_known_ones() -> None:
+    own = [f"rule{i}" for i in range(60)]
+    together = styles([*KNOWN, *own])
+    assert styles(["krum"])["krum"] == together["krum"] == KNOWN["krum"]
+    assert styles(["average", "mine", "krum"])["mine"] == styles(["mine"])["mine"]
+    assert len({together[name] for name in own}) == 60
+    assert not {together[name] for name in own} & set(KNOWN.values())
+    assert BLACK not in {together[name][0] for name in own}
+    assert {name for name, style in KNOWN.items() if style[0] == BLACK} == {"average", "rar", "fedavg"}
+
+
+def lightness(colour: str) -> float:
+    return float(np.dot(to_rgb(colour), (0.2126, 0.7152, 0.0722)))
+
+
+def test_ordered_settings_are_a_ramp_and_others_have_a_colour_each() -> None:
+    light = [lightness(colour) for colour in ramp(6)]
+    assert light == sorted(light) and min(np.diff(light)) > 0.05
+    chosen = series(["0.1", "0.5", "0.9", "inf"])
+    assert [style[0] for style in chosen.values()] == ramp(4) and len({style[1] for style in chosen.values()}) == 4
+    words = series(["none", "gauss", "ipm", "lie", "mimic", "minmax", "minsum"])
+    assert len({style[0] for style in words.values()}) == 7 and BLACK not in {style[0] for style in words.values()}
+
+
+# --- for print -----------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def results(tmp_path: Path) -> Path:
+    for rule, harm in (("average", 0.6), ("boba", 0.1)):
+        for attack in ("none", "ipm", "lie"):
+            for seed in (0, 1):
+                accuracy = 0.9 - harm * (("none", "lie", "ipm").index(attack) / 2) + 0.02 * seed
+                make_run(tmp_path, rule, attack, seed, accuracy)
+    return tmp_path
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_widths_are_those_of_paper_and_letters_are_legible(results: Path, width: str) -> None:
+    runs = records.load(results)
+    drawings = [plots.rounds(runs, frame=Frame(width)), plots.matrix(runs, frame=Frame(width))]
+    drawings += [plots.sweep(runs, "num_byzantine", panels="", conditions=["attack=ipm"], frame=Frame(width))]
+    for figure in drawings:
+        assert figure.get_figwidth() == WIDTHS[width]
+        texts = [text for text in figure.findobj(lambda artist: hasattr(artist, "get_fontsize")) if text.get_text()]
+        assert texts and min(text.get_fontsize() for text in texts) >= 6
+
+
+@pytest.mark.skipif(shutil.which("pdffonts") is None, reason="pdffonts (poppler-utils) is not installed")
+def test_fonts_in_pdf_are_truetype(results: Path) -> None:
+    path = save(plots.rounds(records.load(results)), results / "a.pdf")
+    lines = subprocess.run(["pdffonts", path], capture_output=True, text=True, check=True).stdout.splitlines()[2:]
+    assert lines and all("TrueType" in line and "Type 3" not in line for line in lines)
+
+
+def test_title_labels_and_limits(results: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    frame = Frame("column", "My title", {"boba": "Ours", "attack: ipm": "IPM", "x": "t", "y": "acc"}, (20, 80))
+    figure = plots.rounds(records.load(results), conditions=["attack=ipm"], frame=frame)
+    (axis,) = figure.axes
+    assert (figure.get_suptitle(), axis.get_title(), axis.get_xlabel()) == ("My title", "IPM", "t")
+    assert axis.get_ylabel() == "acc" and axis.get_ylim() == (20, 80)
+    assert [text.get_text() for text in figure.legends[0].get_texts()] == ["average", "Ours"]
+    assert plots.rounds(records.load(results), frame=Frame(title="")).get_suptitle() == ""
+    shown = ("plot", "accuracy", "--results-dir", results, "--output", results / "a.png")
+    for wrong, told in (
+        (("--ylim", "1"), "--ylim takes two numbers, LOW,HIGH, got '1'"),
+        (("--ylim", "2,1"), "--ylim takes two numbers"),
+        (("--labels", "boba"), "--labels takes NAME=WORDS, got 'boba'"),
+        (("--width", "poster"), "invalid choice"),
+    ):
+        code, _, err = run_cli(capsys, *shown, *wrong)
+        assert code == 2 and told in err
+    assert run_cli(capsys, *shown, "--ylim", "0,50", "--labels", "boba=a=b", "--title", "", "--width", "page")[0] == 0
+
+
+def test_counts_have_whole_ticks(tmp_path: Path) -> None:
+    for f, accepted in ((1, 0.0), (2, 1.0), (4, 2.0)):
+        make_run(tmp_path, num_byzantine=f, metrics={"byzantine_accepted": accepted})
+    figure = plots.sweep(records.load(tmp_path), "num_byzantine", "byzantine_accepted")
+    assert figure.axes[0].get_xticks().tolist() == [1, 2, 4]
+    assert all(float(tick).is_integer() for tick in figure.axes[0].get_yticks())
+
+
+# --- kinds of pictures ---------------------------------------------------------------------------------------------
+
+
+def test_the_worst_attack_of_every_row_has_a_frame(results: Path) -> None:
+    figure = plots.matrix(records.load(results))
+    axis, _ = figure.axes
+    assert axis.images[0].get_array().ravel().tolist() == pytest.approx([91, 31, 61, 91, 81, 86])
+    assert [label.get_text() for label in axis.get_xticklabels()] == ["none", "ipm", "lie"]
+    frames = sorted((round(patch.get_y() + 0.44), round(patch.get_x() + 0.46)) for patch in axis.patches)
+    assert frames == [(0, 1), (1, 1)] and "framed" in figure.get_suptitle().replace("\n", " ")
+    other = plots.matrix(records.load(results), columns="num_byzantine", conditions=["attack=ipm"])
+    assert not other.axes[0].patches
+
+
+def test_a_heat_map_of_two_settings_and_its_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for f in (1, 2):
+        for alpha in (0.1, 1.0, 10.0):
+            make_run(tmp_path, num_byzantine=f, alpha=alpha, accuracy=0.1 * f + 0.01 * alpha)
+    figure = plots.matrix(records.load(tmp_path), "num_byzantine", "alpha")
+    assert figure.axes[0].images[0].get_array().ravel().tolist() == pytest.approx([10.1, 11, 20, 20.1, 21, 30])
+    shown = ("plot", "heat", "--lines", "num_byzantine", "--x", "alpha", "--results-dir", tmp_path)
+    assert run_cli(capsys, *shown, "--output", tmp_path / "a.svg")[0] == 0
+    code, _, err = run_cli(capsys, "plot", "heat", "--results-dir", tmp_path, "--output", tmp_path / "a.svg")
+    assert code == 2 and "these runs also differ in alpha" in err
+
+
+def test_recall_of_every_class_against_the_round(tmp_path: Path) -> None:
+    for seed in (0, 1):
+        make_run(tmp_path, seed=seed, metrics={"recall_0": 0.5 + 0.1 * seed, "recall_1": 0.2})
+    figure = plots.trajectory(records.load(tmp_path))
+    axis = figure.axes[0]
+    np.testing.assert_allclose(axis.images[0].get_array(), [[55] * 4, [20] * 4])
+    assert axis.get_title() == "krum, attack: ipm" and axis.get_xlabel() == "Round"
+    assert [label.get_text() for label in axis.get_xticklabels()] == ["1", "2", "3", "4"]
+
+
+def test_weights_are_bands_of_honest_and_lines_of_byzantine_clients(tmp_path: Path) -> None:
+    folder = make_run(tmp_path)
+    honest = {f"client_{i}": [0.01 * i, 0.02 * i] for i in range(2, 9)}
+    table = pd.DataFrame({"round": [1, 2], "byzantine_0": [0.5, 0.0], "byzantine_1": [0.1, 0.2], **honest})
+    table.to_csv(folder / "weights.csv", index=False)
+    figure = plots.weights(records.load(tmp_path))
+    (axis,) = figure.axes
+    everyone, middle = (band.get_paths()[0].vertices for band in axis.collections)
+    assert everyone[:, 1].min() == pytest.approx(0.02) and everyone[:, 1].max() == pytest.approx(0.16)
+    assert middle[:, 1].min() == pytest.approx(0.035) and middle[:, 1].max() == pytest.approx(0.13)
+    lines = {line.get_label(): list(line.get_ydata()) for line in axis.get_lines()}
+    assert lines["honest: median"] == pytest.approx([0.05, 0.1]) and lines["Byzantine client"] == [0.1, 0.2]
+    assert len(axis.get_lines()) == 4  # two Byzantine clients, the honest median, equal weights
+    assert lines["equal weights"] == pytest.approx([1 / 9] * 2)
+
+
+def test_only_what_is_drawn_is_read(results: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(records, "metrics", lambda folder: pytest.fail(f"read all of {folder}"))
+    read = []
+    column = records.column
+    monkeypatch.setattr(records, "column", lambda folder, name: read.append((folder, name)) or column(folder, name))
+    plots.rounds(records.load(results), conditions=["attack=ipm"])
+    assert len(read) == 4 and {name for _, name in read} == {"test_accuracy"}
+    folder = read[0][0]
+    assert column(folder, "test_loss").to_dict() == {1: 0.5, 2: 0.5, 3: 0.5, 4: 0.5}
+    assert column(folder, "distance") is None
+    Path(folder, "metrics.csv").write_text("round,test_loss\n1,0.1\n2\n")
+    with pytest.raises(records.Damaged, match=r"metrics\.csv is damaged"):
+        column(folder, "test_loss")
+
+
+def test_steps_that_are_words_have_their_order_on_the_axis() -> None:
+    rows = [
+        ("v", "", line, x, 1.0, 1.0, 1.0) for line, ticks in (("a", ("10", "inf")), ("b", ("2", "10"))) for x in ticks
+    ]
+    figure = curves.draw(Curves(pd.DataFrame(rows, columns=list(COLUMNS)), "x", {"v": "y"}))
+    assert [label.get_text() for label in figure.axes[0].get_xticklabels()] == ["2", "10", "inf"]
+
+
+# --- figures by name -----------------------------------------------------------------------------------------------
+
+
+def test_figures_of_all_papers_have_a_name(capsys: pytest.CaptureFixture[str]) -> None:
+    known = papers.figures()
+    assert {name.split("/")[0] for name in known} == {"arfl", "boba", "brace", "brifca", "raga"}
+    code, out, _ = run_cli(capsys, "figure")
+    lines = {line.split()[0]: line for line in out.splitlines()[1:]}
+    assert code == 0 and list(lines) == list(known)
+    assert "points kept: scale=quick" in lines["raga/fig2"] and "points kept: as published" in lines["boba/fig1"]
+
+
+@pytest.mark.parametrize("path", archive.shipped_points(), ids=lambda path: f"{path.parent.name}/{path.stem}")
+def test_kept_points_are_drawn(path: Path) -> None:
+    found = figures.shown_by(path)
+    assert found is not None and found[0] in papers.figures(), path
+    figure = papers.figures()[found[0]]
+    shown = figures.points(figure, records.nothing(), sorted(found[1]), [path])
+    assert len(shown.table) and shown.table["mean"].notna().all() and not shown.missing
+    drawing = figures.draw(figure, shown, Frame("column"))
+    assert drawing.get_figwidth() == WIDTHS["column"] and figure.title in drawing.get_suptitle().replace("\n", " ")
+
+
+def test_every_figure_of_runs_finds_its_runs(tmp_path: Path) -> None:
+    """A finished run for each that a figure asks for, at quick scale, is drawn without a line of missing ones."""
+    for name in ("boba/fig11", "boba/fig14", "brace/fig3b"):
+        figure = papers.figures()[name]
+        asked = list(figures.wanted(figure.preset, *figure.base, "scale=quick"))
+        rows = []
+        for number, run in enumerate(asked):
+            config = dict(run.settings) | {"seed": run.seed, "state": "finished", "final_accuracy": 0.01 * number}
+            rows.append(config | {"folder": f"{number}", "run_id": f"{number}", "run": f"{number}"})
+        runs = records.arrange(pd.DataFrame(rows))
+        shown = figures.points(figure, runs, ["scale=quick"], [])
+        assert len(shown.table) == len(asked) and not shown.missing
+        figures.draw(figure, shown)
+        part = figures.points(figure, runs.iloc[1:], ["scale=quick"], [])
+        (line,) = part.missing
+        assert line.startswith(
+            f"missing: 1 of {len(asked)} runs; this makes them: robustfl-bench -m +experiment={name}"
+        )
+        with pytest.raises(records.NoRuns, match=f"missing: {len(asked)} of {len(asked)} runs"):
+            figures.points(figure, records.nothing(), ["scale=quick"], [])
+
+
+def test_points_that_are_written_are_read_back(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    kept, picture = tmp_path / "kept.csv", tmp_path / "fig12.png"
+    asked = ("figure", "boba/fig12", "scale=quick", "--output")
+    code, out, _ = run_cli(capsys, *asked, kept, "--output", picture)
+    assert (code, out) == (0, f"{kept}\n{picture}\n")
+    table = pd.read_csv(kept, skiprows=2)
+    assert len(table) == 7 * 5 * 5 and set(table["line"]) == {"trmean", "mkrum", "geomed", "fltrust", "boba"}
+    again = tmp_path / "again.csv"
+    assert run_cli(capsys, *asked, again, "--from", kept)[0] == 0
+    assert again.read_text() == kept.read_text()
+    kept.write_text(kept.read_text().replace("boba,1,", "boba,1,x"))
+    code, _, err = run_cli(capsys, *asked, again, "--from", kept)
+    assert code == 2 and f"{kept} is damaged" in err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "told"),
+    [
+        (["boba/fig99", "--output", "a.png"], 2, "unknown figure 'boba/fig99'; did you mean boba/fig9"),
+        (["boba/fig12"], 2, "boba/fig12 needs --output FILE, such as boba_fig12.png"),
+        (["boba/fig12", "--output", "a.gif"], 2, "--output must end in .png, .pdf, .svg, .csv, got 'a.gif'"),
+        (["boba/fig12", "scal=quick", "--output", "a.png"], 2, "scal"),
+        (["raga/fig3", "--output", "a.png"], 3, "missing: 24 of 24 runs; this makes them: robustfl-bench -m "
+                                               "+experiment=raga/fig3"),
+        (["boba/fig2", "seed=0", "--output", "a.png"], 3, "this measures it: robustfl-bench probe boba/fig2 seed=0"),
+        (["boba/fig1", "--from", "absent.csv", "--output", "a.png"], 2, "cannot read absent.csv"),
+    ],
+)  # fmt: skip
+def test_bad_arguments(capsys: pytest.CaptureFixture[str], arguments: list[str], code: int, told: str) -> None:
+    found, out, err = run_cli(capsys, "figure", *arguments)
+    assert (found, out) == (code, "") and told in err and len(err.splitlines()) == 1
+
+
+def test_a_description_needs_its_kind(tmp_path: Path) -> None:
+    (tmp_path / "mine.yaml").write_text("figures:\n  one: {title: One}\n")
+    with pytest.raises(ConfigError, match="figure one needs draw"):
+        papers.read(tmp_path / "mine.yaml")
