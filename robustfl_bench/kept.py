@@ -14,6 +14,10 @@ BEGINNING = "run,run_id,state,"
 """Of the first line of every such file; see ``results.archive``, which writes them."""
 
 
+ARENA = "arena"
+"""The folder of the arena's runs: so many that tables of papers, which show none of them, leave them unread."""
+
+
 @cache
 def files() -> tuple[Path, ...]:
     """The files of kept runs."""

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from robustfl_bench.errors import ConfigError
-from robustfl_bench.kept import SHIPPED, files
+from robustfl_bench.kept import ARENA, SHIPPED, files
 from robustfl_bench.papers.tables import Means
-from robustfl_bench.results.records import MEASURED, Damaged, NoRuns, arrange, last_metrics, settings, written
+from robustfl_bench.results.records import MEASURED, Damaged, NoRuns, arrange, last_metrics, nothing, settings, written
 from robustfl_bench.results.writing import write_atomically
 
 if TYPE_CHECKING:
@@ -112,9 +112,9 @@ def shipped_points() -> tuple[Path, ...]:
     return tuple(path for path in sorted(SHIPPED.glob("*/*.csv")) if path.read_bytes()[:2] == b"# ")
 
 
-def read_shipped() -> pd.DataFrame:
-    """The kept runs that come with the package."""
-    return join([read(str(path)) for path in files()])
+def read_shipped(arena: bool = False) -> pd.DataFrame:
+    """The kept runs that come with the package: those of papers, or those of the arena."""
+    return join([nothing(), *(read(str(path)) for path in files() if (path.parent.name == ARENA) == arena)])
 
 
 def means(kept: Means) -> dict[tuple[str, str], tuple[float, float, int]]:

@@ -197,8 +197,9 @@ def _load(arguments: argparse.Namespace) -> pd.DataFrame:
     return archive.join([folder, *kept]) if kept else folder
 
 
-def _load_any(arguments: argparse.Namespace) -> pd.DataFrame:
-    """As ``_load``; with no folder or file named, the usual folder, if any, and the runs kept with the package.
+def _load_any(arguments: argparse.Namespace, arena: bool = False) -> pd.DataFrame:
+    """As ``_load``; with no folder or file named, the usual folder, if any, and the runs that are kept with the package:
+    those of papers, or those of the arena.
 
     A run that ended in the folder comes before the kept one, which comes before an unfinished one.
     """
@@ -209,7 +210,7 @@ def _load_any(arguments: argparse.Namespace) -> pd.DataFrame:
     except NoRuns:
         runs = records.nothing()
     ended = runs["state"].isin(archive.KEPT)
-    return archive.join([runs[ended], archive.read_shipped(), runs[~ended]])
+    return archive.join([runs[ended], archive.read_shipped(arena), runs[~ended]])
 
 
 def _status(arguments: argparse.Namespace) -> None:
@@ -315,7 +316,7 @@ def _tune(arguments: argparse.Namespace) -> None:
 def _arena(arguments: argparse.Namespace) -> None:
     from robustfl_bench.arena import page
 
-    made = page.sheets(_load_any(arguments), arguments.track, arguments.allow)
+    made = page.sheets(_load_any(arguments, arena=True), arguments.track, arguments.allow)
     print(sheets.FORMATS[arguments.format](made), end="")
 
 
