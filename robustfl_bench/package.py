@@ -32,7 +32,7 @@ def files_of(config: object) -> set[Path]:
     digests of the runs with this rule, and an edit of a table or a picture changes none. Not covered are conf/ and the
     room config, for which a run's id stands, the machine and the libraries.
     """
-    return set(closure([*ROOTS, *_named(config)], _own_file).values())
+    return closure([*ROOTS, *_named(config)], _own_file)
 
 
 def _named(config: object) -> frozenset[str]:
@@ -44,19 +44,19 @@ def _code_digest(names: frozenset[str]) -> str:
     return _digest(files_of(names))
 
 
-def closure(names: Iterable[str], find: Callable[[str], Path | None]) -> dict[str, Path]:
-    """The source files of modules, and of the modules that these import, at any depth, by the names of the modules.
+def closure(names: Iterable[str], find: Callable[[str], tuple[str, Path] | None]) -> set[Path]:
+    """The source files of modules, and of the modules that these import, at any depth.
 
-    ``find`` gives the file of a module, or None for a name that is none, or none of interest.
+    ``find`` gives module and file for the name of a module, or of something in it; None where it is of no interest.
     """
     found: dict[str, Path] = {}
     waiting = set(names)
     while waiting:
-        name = waiting.pop()
-        if name not in found and (path := find(name)) is not None:
-            found[name] = path
-            waiting |= _imports(name, path)
-    return found
+        module, path = find(waiting.pop()) or ("", PACKAGE)
+        if module and module not in found:
+            found[module] = path
+            waiting |= _imports(module, path)
+    return set(found.values())
 
 
 @cache
@@ -76,17 +76,18 @@ def _imports(module: str, path: Path) -> frozenset[str]:
 
 
 def _executed(node: ast.AST) -> Iterator[ast.AST]:
-    """The nodes of a module, without those below ``if TYPE_CHECKING:``."""
-    yield node
+    """The statements of a module at any depth, without those below ``if TYPE_CHECKING:``."""
     only_types = isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING"
     for child in node.orelse if only_types else ast.iter_child_nodes(node):  # type: ignore[attr-defined]
-        yield from _executed(child)
+        if isinstance(child, ast.stmt | ast.excepthandler | ast.match_case):
+            yield child
+            yield from _executed(child)
 
 
 @cache
-def _own_file(name: str) -> Path | None:
-    """The file of a module of this package; of a class or a function in one, that of the module. None for others, and
-    for those of config.
+def _own_file(name: str) -> tuple[str, Path] | None:
+    """The module of this package, and its file, that a name stands for, or that a class or function of this name is in.
+    None for others, and for those of config.
 
     A package counts by its own ``__init__`` where it is named, not where a module in it is.
     """
@@ -95,7 +96,8 @@ def _own_file(name: str) -> Path | None:
         return None
     place = PACKAGE.joinpath(*rest)
     candidates = (place.with_suffix(".py"), place / "__init__.py")
-    return next((path for path in candidates if path.is_file()), _own_file(name.rpartition(".")[0]))
+    path = next((path for path in candidates if path.is_file()), None)
+    return (name, path) if path is not None else _own_file(name.rpartition(".")[0])
 
 
 def _digest(paths: Iterable[Path]) -> str:

@@ -7,11 +7,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from robustfl_bench.catalogue.measures import BYZANTINE as FEW
 from robustfl_bench.catalogue.measures import Facts, facts_of_rule
 from robustfl_bench.config import targets
 from robustfl_bench.errors import ConfigError
 from robustfl_bench.interfaces import Aggregator
-from robustfl_bench.testing import example_round
+from robustfl_bench.testing import example_round, example_server
 from robustfl_bench.updates import Updates
 
 CLIENTS, BYZANTINE, ASSUMED = 25, 5, 3
@@ -60,10 +61,7 @@ def check(content: Mapping[str, Any]) -> Checked:
 
     def ask(asked: Aggregator, order: Tensor | None = None, factor: float = 1.0) -> Tensor:
         order = torch.arange(CLIENTS) if order is None else order
-        _, fresh = example_round(0, CLIENTS - BYZANTINE, BYZANTINE, scale=1.0)
-        served = factor * classes
-        view = replace(fresh, clients=order, counts=counts, train_per_class=lambda: served,
-                       train_together=lambda: served.mean(dim=0))  # fmt: skip
+        view = replace(example_server(factor * classes, clients=CLIENTS), clients=order, counts=counts)
         return asked(Updates(factor * matrix[order], counts), view).vector.double() / factor
 
     first = ask(rule)
@@ -73,7 +71,7 @@ def check(content: Mapping[str, Any]) -> Checked:
 
     told = _declared(content, 0) != _declared(content, 1)
     return Checked(
-        facts=facts_of_rule(rule, told),
+        facts=facts_of_rule(build(FEW), told),
         again=change(ask(rule)),
         order=change(ask(rule, torch.arange(CLIENTS).flip(0))),
         scale=change(ask(rule, factor=FACTOR)),

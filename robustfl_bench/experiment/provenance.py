@@ -181,11 +181,12 @@ def _sources(name: str) -> set[Path]:
     root = _module(name)
     home = Path(root.__file__ or "").parent
 
-    def find(name: str) -> Path | None:
+    def find(name: str) -> tuple[str, Path] | None:
         path = Path(getattr(sys.modules.get(name), "__file__", None) or "")
-        return path if path.suffix == ".py" and (name == root.__name__ or _belongs(path, home)) else None
+        own = path.suffix == ".py" and (name == root.__name__ or _belongs(path, home))
+        return (name, path) if own else None
 
-    return set(closure([root.__name__], find).values())
+    return closure([root.__name__], find)
 
 
 def _belongs(path: Path, home: Path) -> bool:

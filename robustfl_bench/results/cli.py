@@ -9,6 +9,7 @@ from collections.abc import Hashable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from robustfl_bench.arena import page as arena
 from robustfl_bench.config.completion import overrides
 from robustfl_bench.console import Parser, answer_tab, completed, reported, say
 from robustfl_bench.errors import ConfigError
@@ -104,7 +105,8 @@ def _parser() -> argparse.ArgumentParser:
     tune.set_defaults(run=_tune)
 
     standing = commands.add_parser("arena", help="which rule holds out: every rule under every attack of one protocol")
-    standing.add_argument("track", nargs="?", default="digits", metavar="TRACK", help="such as digits (%(default)s)")
+    track = standing.add_argument("track", nargs="?", default="digits", help="such as digits (%(default)s)")
+    completed(track, lambda **_: arena.tracks())
     standing.add_argument("--format", choices=sheets.FORMATS, default="text")
     standing.add_argument(
         "--allow", action="append", default=[], metavar="PACKAGE", help="whose rules may be imported to be tried"
@@ -197,8 +199,8 @@ def _load(arguments: argparse.Namespace) -> pd.DataFrame:
     return archive.join([folder, *kept]) if kept else folder
 
 
-def _load_any(arguments: argparse.Namespace, arena: bool = False) -> pd.DataFrame:
-    """As ``_load``; with no folder or file named, the usual folder, if any, and the runs that are kept with the package:
+def _load_any(arguments: argparse.Namespace, of_arena: bool = False) -> pd.DataFrame:
+    """As ``_load``; with no folder or file named, the usual one, if any, and the runs that come with the package:
     those of papers, or those of the arena.
 
     A run that ended in the folder comes before the kept one, which comes before an unfinished one.
@@ -210,7 +212,7 @@ def _load_any(arguments: argparse.Namespace, arena: bool = False) -> pd.DataFram
     except NoRuns:
         runs = records.nothing()
     ended = runs["state"].isin(archive.KEPT)
-    return archive.join([runs[ended], archive.read_shipped(arena), runs[~ended]])
+    return archive.join([runs[ended], archive.read_shipped(of_arena), runs[~ended]])
 
 
 def _status(arguments: argparse.Namespace) -> None:
@@ -314,9 +316,7 @@ def _tune(arguments: argparse.Namespace) -> None:
 
 
 def _arena(arguments: argparse.Namespace) -> None:
-    from robustfl_bench.arena import page
-
-    made = page.sheets(_load_any(arguments, arena=True), arguments.track, arguments.allow)
+    made = arena.sheets(_load_any(arguments, of_arena=True), arguments.track, arguments.allow)
     print(sheets.FORMATS[arguments.format](made), end="")
 
 
