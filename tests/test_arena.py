@@ -10,7 +10,7 @@ import pytest
 
 from robustfl_bench.arena import page
 from robustfl_bench.arena.checks import check
-from robustfl_bench.arena.scores import Score, rank, scores, stability
+from robustfl_bench.arena.scores import Score, likeness, rank, scores, stability
 from robustfl_bench.arena.track import Run, settle
 from robustfl_bench.config import presets, rates
 from robustfl_bench.errors import NotReady
@@ -99,6 +99,15 @@ def test_ranks_are_of_rules_with_all_conditions_and_stability_compares_seeds() -
     turned = {"a": Score("a", by_seed={"0": 1, "1": 3}), "b": Score("b", by_seed={"0": 2, "1": 2}),
               "c": Score("c", by_seed={"0": 3, "1": 1})}  # fmt: skip
     assert stability(turned) == (pytest.approx(-1), 3)
+
+
+def test_the_order_at_twice_the_size_is_compared_on_the_same_cells() -> None:
+    levels = {"a": 0.9, "b": 0.8, "c": 0.5, "d": 0.4}
+    here = [run(rule, attack, level - 0.3 * (attack == "lie") * (rule == "a"))
+            for rule, level in levels.items() for attack in ("ipm", "lie")]  # fmt: skip
+    double = [run(rule, "ipm", level / 2, num_byzantine=10) for rule, level in levels.items()]
+    assert likeness(here, double) == (pytest.approx(1), 4), "lie was not run at twice the size"
+    assert likeness(here, double[:2]) is None
 
 
 def test_runs_with_another_f_than_the_true_one_stand_apart() -> None:

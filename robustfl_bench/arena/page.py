@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from robustfl_bench.arena.scores import WORST, Score, rank, scores, stability
+from robustfl_bench.arena.scores import WORST, Score, likeness, rank, scores, stability
 from robustfl_bench.arena.track import HONEST, NONE, PAPER, Run, Track, settle
 from robustfl_bench.config import options, presets, stored
 from robustfl_bench.errors import ConfigError
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from robustfl_bench.arena.checks import Checked
 
-_SUFFIXES = ("_rates", "_declared", "_honest")
+_SUFFIXES = ("_rates", "_declared", "_honest", "_double")
 _HEADING = (
     "rule", "no attack", "worst case", "by", "rank", "max recall drop", "backdoor", "iid - pathological", "needs",
     "cost", "cells",
@@ -62,11 +62,22 @@ def sheets(table: pd.DataFrame, name: str, allowed: Sequence[str] = ()) -> list[
     found = {number: scores(of) for number, of in chosen.items()}
     made = [_standing(track, number, chosen[number], found[number], checked) for number in numbers]
     used = table.iloc[[run.row for run in runs]]
-    made[0] = replace(made[0], above=[*made[0].above, *origins(used)])
+    made[0] = replace(made[0], above=[*made[0].above, *_doubled(track, table, chosen), *origins(used)])
     made[-1] = replace(made[-1], footnotes=_FOOTNOTES)
     made.append(_flags(found, checked))
     wrong = [run for run in runs if run.declared not in (None, run.num_byzantine) and run.num_byzantine]
     return [*made, *([_declared(runs, wrong)] if wrong else [])]
+
+
+def _doubled(track: Track, table: pd.DataFrame, chosen: Mapping[int, Sequence[Run]]) -> list[str]:
+    """How alike the order of the rules is at twice the size, if there are such runs."""
+    if not options.exists("experiment", double := f"{track.experiment}_double"):
+        return []
+    others = Track(double.partition("/")[2]).runs(table)
+    alike = likeness(chosen[others[0].num_byzantine // 2], others) if others else None
+    if alike is None:
+        return []
+    return [f"at twice the size, the rank correlation with the same cells here is {alike[0]:.2f} ({alike[1]} rules)"]
 
 
 class _Checks:

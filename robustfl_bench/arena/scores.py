@@ -150,11 +150,26 @@ def stability(found: Mapping[str, Score]) -> tuple[float, int] | None:
     full = [score.by_seed for score in found.values() if len(score.by_seed) == len(seeds) and score.rule != HONEST]
     if len(seeds) < 2 or len(full) < 3:
         return None
-    from scipy.stats import spearmanr
-
     correlations = []
     for seed in seeds:
-        one = [of[seed] for of in full]
         others = [fmean(of[other] for other in seeds if other != seed) for of in full]
-        correlations.append(float(spearmanr(one, others).statistic))
+        correlations.append(_correlation([of[seed] for of in full], others))
     return fmean(correlations), len(full)
+
+
+def likeness(runs: Sequence[Run], others: Sequence[Run]) -> tuple[float, int] | None:
+    """Spearman's rank correlation of the rules' worst cases in ``others`` with those in ``runs`` of the same
+    partitions, attacks and seeds, and the number of rules; None for fewer than three."""
+    places = {(run.partition, run.attack, run.seed) for run in others}
+    same = scores([run for run in runs if (run.partition, run.attack, run.seed) in places])
+    found = scores(others)
+    rules = [rule for rule in found if rule in same and same[rule].cells == found[rule].cells == len(places)]
+    if len(rules) < 3:
+        return None
+    return _correlation([same[rule].worst for rule in rules], [found[rule].worst for rule in rules]), len(rules)
+
+
+def _correlation(first: Sequence[float], second: Sequence[float]) -> float:
+    from scipy.stats import spearmanr
+
+    return float(spearmanr(first, second).statistic)

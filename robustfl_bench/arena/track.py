@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from robustfl_bench.config import presets
+from robustfl_bench.config import options, presets
 from robustfl_bench.config.rates import best
 from robustfl_bench.results import matching
 from robustfl_bench.results.records import MEASURED, last_metrics
@@ -71,7 +71,9 @@ class Track:
             group: {_content(_config(self.experiment, f"{group}={name}"), group): name for name in self.swept[group]}
             for group in ("partition", "attack")
         }
-        return found | {"attack": found["attack"] | {_content(_config(f"{self.experiment}_honest"), "attack"): HONEST}}
+        if options.exists("experiment", honest := f"{self.experiment}_honest"):
+            found["attack"][_content(_config(honest), "attack")] = HONEST
+        return found
 
     def runs(self, table: pd.DataFrame) -> list[Run]:
         """The runs of ``records.load`` that belong to this protocol, at the rate that validation chose.
