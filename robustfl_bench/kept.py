@@ -1,9 +1,14 @@
-"""The finished runs that come with this package: lines of the CSV files in ``results/``, found by the id of a run."""
+"""The finished runs that come with this package: lines of the CSV files in ``results/``, found by the id of a run.
+
+A file that would be large is compressed: its name ends in ``.csv.gz``.
+"""
 
 import csv
+import gzip
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
+from typing import TextIO, cast
 
 from robustfl_bench.package import PACKAGE
 
@@ -21,7 +26,8 @@ ARENA = "arena"
 @cache
 def files() -> tuple[Path, ...]:
     """The files of kept runs."""
-    return tuple(path for path in sorted(SHIPPED.glob("*/*.csv")) if _first_line(path).startswith(BEGINNING))
+    found = sorted([*SHIPPED.glob("*/*.csv"), *SHIPPED.glob("*/*.csv.gz")])
+    return tuple(path for path in found if _first_line(path).startswith(BEGINNING))
 
 
 def find(run_id: str) -> Mapping[str, str] | None:
@@ -39,12 +45,18 @@ def _places() -> dict[str, tuple[Path, str]]:
     """The file and the line of every kept run; of a run that is in several files the first counts."""
     found: dict[str, tuple[Path, str]] = {}
     for path in files():
-        for line in path.read_text(encoding="utf-8").splitlines()[1:]:
-            found.setdefault(line.split(",", 2)[1], (path, line))
+        with _opened(path) as file:
+            for line in file.read().splitlines()[1:]:
+                found.setdefault(line.split(",", 2)[1], (path, line))
     return found
 
 
 @cache
 def _first_line(path: Path) -> str:
-    with open(path, encoding="utf-8") as file:
+    with _opened(path) as file:
         return file.readline().rstrip("\n")
+
+
+def _opened(path: Path) -> TextIO:
+    opened = gzip.open if path.suffix == ".gz" else open
+    return cast(TextIO, opened(path, "rt", encoding="utf-8"))

@@ -15,6 +15,7 @@ from robustfl_bench.arena.track import Run, settle
 from robustfl_bench.config import presets, rates
 from robustfl_bench.errors import NotReady
 from robustfl_bench.package import PACKAGE
+from robustfl_bench.results import records
 from tests.conftest import run_folders
 
 RULE = '''
@@ -149,5 +150,6 @@ def test_a_rule_from_outside_enters_in_minutes(tmp_path: Path) -> None:
     assert "ipm 100%" in line and " to " in line and line.endswith("4/405")
     (flags,) = (line for line in printed.split("Flags: ")[1].splitlines() if line.startswith("halves"))
     assert "depends on the order of clients" in flags
-    assert "not tried: add --allow their_rules" in call("results", "arena", "digits", "--format", "csv")
+    *_, untried = page.sheets(records.load(tmp_path / "results"), "digits")
+    assert untried.rows[0][1].text.startswith("not tried: add --allow their_rules")
     assert "robustfl-bench -m +experiment=arena/digits aggregator=their_rules:Halves" in printed

@@ -34,12 +34,15 @@ def ship(bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Itera
                 writer.writeheader()
                 writer.writerow(line)
         monkeypatch.setattr(kept, "SHIPPED", tmp_path / "shipped")
-        for cached in (kept.files, kept._places, kept._first_line):
-            cached.cache_clear()
+        forget()
         return made.out
 
     yield shipped
     monkeypatch.undo()
+    forget()
+
+
+def forget() -> None:
     for cached in (kept.files, kept._places, kept._first_line):
         cached.cache_clear()
 
@@ -53,6 +56,21 @@ def test_a_kept_run_is_answered_without_a_folder(ship: Callable[..., str], bench
     made_again = bench(*SMALL, "use_kept=false")
     assert made_again.out.startswith(f"result: {accuracy}")
     assert bench(*SMALL).out.startswith(f"stored result: {accuracy}"), "a folder of one's own comes first"
+
+
+def test_a_compressed_file_is_read_alike(ship: Callable[..., str], bench: Bench, tmp_path: Path) -> None:
+    ship(*SMALL)
+    (plain,) = kept.files()
+    runs = archive.read(str(plain))
+    compressed = plain.with_name("more.csv.gz")
+    archive.write(runs, str(compressed))
+    first = compressed.read_bytes()
+    archive.write(runs, str(compressed))
+    assert compressed.read_bytes() == first, "the same runs are the same bytes"
+    assert archive.read(str(compressed)).drop(columns="folder").equals(runs.drop(columns="folder"))
+    plain.unlink()
+    forget()
+    assert "arena/more.csv.gz" in bench(*SMALL).out
 
 
 def test_an_alias_is_the_same_run_and_another_run_is_not(ship: Callable[..., str], bench: Bench) -> None:

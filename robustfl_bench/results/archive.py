@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import gzip
 import math
 import warnings
 from collections.abc import Hashable, Mapping, Sequence
@@ -42,6 +43,7 @@ def write(runs: pd.DataFrame, path: str) -> int:
 
     Facts first (accuracies as fractions, ``recall`` of all classes with blanks between), then the other numbers of the
     last evaluated round, then every setting. Lines are ordered by run, so that a version control shows what came in.
+    A name in .csv.gz makes a compressed file, a tenth of the size.
     Raises NoRuns, or ConfigError for a file that cannot be written or that holds runs which would be lost.
     """
     import pandas as pd
@@ -57,8 +59,9 @@ def write(runs: pd.DataFrame, path: str) -> int:
     columns = dict.fromkeys(name for last in lasts for name in last)
     others = {f"{_LAST}{name}": [_fact(last.get(name)) for last in lasts] for name in columns}
     table = facts | others | {name: kept[name].map(written) for name in names}
+    content = pd.DataFrame(table).to_csv(index=False, lineterminator="\n").encode()
     try:
-        write_atomically(Path(path), pd.DataFrame(table).to_csv(index=False, lineterminator="\n"))
+        write_atomically(Path(path), gzip.compress(content, mtime=0) if path.endswith(".gz") else content)
     except OSError as error:
         raise ConfigError(f"cannot write {path}: {error.strerror or error}") from error
     return len(kept)

@@ -426,8 +426,9 @@ def _report(arguments: argparse.Namespace) -> None:
 
 def _export(arguments: argparse.Namespace) -> None:
     option, path = ("--output", arguments.output) if arguments.output else ("--summary", arguments.summary)
-    if not path.endswith(".csv"):
-        raise ConfigError(f"{option} must end in .csv, got {path!r}")
+    endings = (".csv",) if arguments.output else (".csv", ".csv.gz")
+    if not path.endswith(endings):
+        raise ConfigError(f"{option} must end in {' or '.join(endings)}, got {path!r}")
     if arguments.output and arguments.archives:
         raise ConfigError("--from holds no rounds; with --output, name a folder with --results-dir")
     runs = where(_load(arguments), arguments.where)
