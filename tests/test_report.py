@@ -155,9 +155,10 @@ class Browser:
 
     @property
     def requests(self) -> list[str]:
-        """The addresses that were asked for."""
+        """The addresses that were asked for, without those inside the browser itself."""
         events = [json.loads(entry["message"])["message"] for entry in self.driver.get_log("performance")]
-        return [event["params"]["request"]["url"] for event in events if event["method"] == "Network.requestWillBeSent"]
+        sent = [event["params"] for event in events if event["method"] == "Network.requestWillBeSent"]
+        return [url for url in (one["request"]["url"] for one in sent) if not url.startswith("chrome:")]
 
 
 @pytest.fixture(scope="module")

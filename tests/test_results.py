@@ -656,6 +656,7 @@ def test_nothing_is_cut_off_or_covers_something_else(tmp_path: Path) -> None:
     for conditions in ([], ["attack=ipm"]):
         figure = plots.rounds(runs, conditions=conditions)
         save(figure, tmp_path / "a.png")
+        figure.draw_without_rendering()  # at the resolution that the extents below are measured in
         inside = figure.bbox
         legend = figure.legends[0].get_window_extent()
         others = [axis.get_tightbbox() for axis in figure.axes]

@@ -7,11 +7,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from robustfl_bench.pictures.canvas import PLAIN, WIDTHS, Frame, finish, for_print, sheet, whole_ticks, wrapped
 
 if TYPE_CHECKING:
+    import numpy as np
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
@@ -45,6 +44,7 @@ class Scale:
 @for_print
 def draw(panels: Sequence[Panel], scale: Scale, x: str, y: str, heading: str, frame: Frame = PLAIN) -> Figure:
     """The panels beside each other, with one scale; in cividis lightness grows with the value, in colour as in grey."""
+    import numpy as np
     from matplotlib import colormaps
     from matplotlib.colors import LogNorm, Normalize
 
@@ -102,6 +102,7 @@ def _ticks(axis: Axes, columns: Sequence[Any], cell: float, frame: Frame) -> Non
 
 def _write(axis: Axes, panel: Panel, scale: Scale, image: Any, cell: float) -> None:
     """The numbers in their cells, while they are legible, and frames around those that are marked."""
+    import numpy as np
     from matplotlib.patches import Rectangle
 
     words = {place: scale.written(float(number)) for place, number in np.ndenumerate(panel.numbers)

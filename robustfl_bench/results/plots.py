@@ -85,7 +85,7 @@ def weights(
     One run in each panel. Raises as ``rounds`` does, and ConfigError for several runs in a panel.
     """
     chosen = _finished(runs, conditions, panels)
-    chosen = chosen.assign(panel=_labels(chosen, panels), line="")
+    chosen = chosen.assign(panel=_labels(chosen, panels), line="", x="")
     for panel, here in chosen.groupby("panel"):
         if len(here) > 1:
             raise ConfigError(f"{panel} has {len(here)} runs; choose one, as by --where seed=0")
@@ -238,9 +238,7 @@ def curves_of_values(chosen: pd.DataFrame, described: Value, runs: pd.DataFrame,
         raise NoRuns(f"none of these runs has a {described.name}: {'; '.join(sorted(reasons)) or 'all diverged'}")
     chosen = chosen[chosen["number"].notna()]
     points = _points(chosen, described.name, band, lambda here: here.set_index("x")["number"])
-    if all(math.isfinite(natural(tick)[0]) for tick in points["x"]):
-        points["x"] = points["x"].astype(float)
-    return points
+    return _to_scale(points)
 
 
 def curves_of_clients(chosen: pd.DataFrame, last: bool = False) -> pd.DataFrame:
@@ -249,9 +247,8 @@ def curves_of_clients(chosen: pd.DataFrame, last: bool = False) -> pd.DataFrame:
     import pandas as pd
 
     tables = []
-    for panel, x, line, folder in zip(
-        chosen["panel"], chosen["x"] if last else chosen["panel"], chosen["line"], chosen["folder"], strict=True
-    ):
+    places = zip(*(chosen[name] for name in ("panel", "x", "line", "folder")), strict=True)
+    for panel, x, line, folder in places:
         try:
             table = records.weights(folder)
         except Damaged as error:
@@ -262,7 +259,14 @@ def curves_of_clients(chosen: pd.DataFrame, last: bool = False) -> pd.DataFrame:
     points = pd.concat(tables, ignore_index=True)
     points = points.assign(low=points["mean"], high=points["mean"])
     number = points["line"].map(lambda name: int(str(name).rsplit("_", 1)[-1]))
-    return points.assign(number=number).sort_values("number", kind="stable")[[*COLUMNS, "method"]]
+    points = points.assign(number=number).sort_values("number", kind="stable")[[*COLUMNS, "method"]]
+    return _to_scale(points) if last else points
+
+
+def _to_scale(points: pd.DataFrame) -> pd.DataFrame:
+    """The points with numbers as ``x``, where all of its words are finite ones."""
+    to_scale = all(math.isfinite(natural(tick)[0]) for tick in points["x"])
+    return points.astype({"x": float}) if to_scale else points
 
 
 def _points(
