@@ -4,6 +4,7 @@ import math
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -38,7 +39,7 @@ class Halves(Aggregator):
 def run(rule: str, attack: str, accuracy: float, partition: str = "iid", seed: str = "0", **others: object) -> Run:
     values: dict[str, object] = {
         "num_byzantine": 0 if attack == "none" else 5, "declared": None, "lr": 0.1, "state": "finished",
-        "recall": [accuracy, accuracy], "success": math.nan, "row": 0,
+        "recall": [accuracy] * 10, "success": math.nan, "row": 0,
     }  # fmt: skip
     return Run(rule, partition, attack, seed=seed, accuracy=accuracy, **values | others)  # type: ignore[arg-type]
 
@@ -87,6 +88,10 @@ def test_attacks_that_help_and_attacks_beyond_worst_are_told_from_noise() -> Non
     found = scores(runs)["r"]
     assert list(found.helping) == ["ipm"] and found.helping["ipm"].mean == pytest.approx(10)
     assert list(found.stronger) == ["lie"] and found.stronger["lie"].mean == pytest.approx(20)
+    lost = [replace(one, accuracy=one.accuracy - 0.3) for one in runs]
+    assert not scores([replace(one, recall=[0.5] * 4) for one in lost])["r"].stronger, (
+        "worst left no more than guessing"
+    )
 
 
 def test_ranks_are_of_rules_with_all_conditions_and_stability_compares_seeds() -> None:

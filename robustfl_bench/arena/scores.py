@@ -23,14 +23,14 @@ Place = tuple[str, str]
 class Score:
     """What a rule does; all numbers in percent, means over partitions and seeds, nan where runs are missing.
 
-    ``clean`` is the accuracy without attack. ``worst`` is the least accuracy under any attack: of each partition and
-    seed the least, then the mean over partitions, then the mean over seeds with its interval. ``attack`` is the attack
-    that does this most often, in ``share`` of the partitions and seeds. ``recall_drop`` is the largest max recall drop
-    under any attack, against the plain mean without attack; ``backdoor`` the success of the backdoor; ``skew`` by how
-    much the accuracy without attack falls from iid to pathological data. ``helping`` are attacks under which the
-    accuracy is above that without attack, and ``stronger`` single attacks under which it is below that under ``worst``:
-    both with the paired interval of the difference, which excludes 0. ``cells`` counts the conditions (partition,
-    attack, seed) that were run.
+    ``clean`` is the accuracy without attack. ``worst`` is the least accuracy under any attack: of each partition
+    and seed the least, then the mean over partitions, then the mean over seeds with its interval. ``attack`` is the
+    attack that does this most often, in ``share`` of the partitions and seeds. ``recall_drop`` is the largest max
+    recall drop under any attack, against the plain mean without attack; ``backdoor`` the success of the backdoor;
+    ``skew`` by how much the accuracy without attack falls from iid to pathological data. ``helping`` are attacks
+    under which the accuracy is above that without attack, and ``stronger`` single attacks under which it is below
+    that under ``worst``, where that is above guessing: both with the paired interval of the difference, which
+    excludes 0. ``cells`` counts the conditions (partition, attack, seed) that were run.
     """
 
     rule: str
@@ -79,7 +79,10 @@ def _score(rule: str, runs: Sequence[Run], reference: Mapping[Place, Sequence[fl
     successes = [run.success for run in cells.get(BACKDOOR, {}).values() if not math.isnan(run.success)]
     by_partition = {name: [number for (partition, _), number in clean.items() if partition == name]
                     for name in ("iid", "pathological")}  # fmt: skip
-    single = {attack: _told(attacked.get(WORST, {}), of) for attack, of in attacked.items() if attack != WORST}
+    harmed = attacked.get(WORST, {})
+    guessing = 100 / max((len(run.recall) for run in measured if run.recall), default=1)
+    open_to_more = {place: number for place, number in harmed.items() if number > guessing}
+    single = {attack: _told(open_to_more, of) for attack, of in attacked.items() if attack != WORST}
     helps = {attack: _told(of, clean) for attack, of in attacked.items() if rule != HONEST}
     return Score(
         rule=rule,
