@@ -155,10 +155,10 @@ class Browser:
 
     @property
     def requests(self) -> list[str]:
-        """The addresses that were asked for, without those inside the browser itself."""
+        """The addresses that pages from files asked for; the browser's own start page is none."""
         events = [json.loads(entry["message"])["message"] for entry in self.driver.get_log("performance")]
         sent = [event["params"] for event in events if event["method"] == "Network.requestWillBeSent"]
-        return [url for url in (one["request"]["url"] for one in sent) if not url.startswith("chrome:")]
+        return [one["request"]["url"] for one in sent if one["documentURL"].startswith("file:")]
 
 
 @pytest.fixture(scope="module")
