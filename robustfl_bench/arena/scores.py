@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from statistics import fmean
 
 from robustfl_bench.arena.track import BACKDOOR, HONEST, NONE, Run
-from robustfl_bench.metrics import max_recall_drop
 from robustfl_bench.results.statistics import Interval, Ranks, interval, paired, ranks
 
 WORST = "worst"
@@ -114,6 +113,8 @@ def _by_seed(numbers: Mapping[Place, float]) -> dict[str, float]:
 
 def _drop(reference: Sequence[float] | None, recall: Sequence[float] | None) -> float:
     """In points; of a model that diverged, all that there was to lose."""
+    from robustfl_bench.metrics import max_recall_drop
+
     assert reference is not None
     return 100 * max_recall_drop(reference, recall if recall is not None else [0.0] * len(reference))
 
