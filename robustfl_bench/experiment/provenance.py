@@ -17,7 +17,7 @@ from robustfl_bench.config.settings import Settings
 from robustfl_bench.datasets.files import marks
 from robustfl_bench.errors import DataError
 from robustfl_bench.experiment import machine
-from robustfl_bench.experiment.plan import Plan
+from robustfl_bench.experiment.plan import Asked, Plan
 from robustfl_bench.experiment.summary import results, words
 from robustfl_bench.package import PACKAGE, closure, code_digest
 from robustfl_bench.results import store
@@ -58,9 +58,7 @@ def stamp(planned: Plan, data: "Data") -> dict[str, str]:
 
 def evaluated(settings: Settings) -> list[int]:
     """The rounds that get a row."""
-    from robustfl_bench.engine.loop import is_evaluated
-
-    return [number for number in range(1, settings.rounds + 1) if is_evaluated(settings, number)]
+    return [number for number in range(1, settings.rounds + 1) if settings.is_evaluated(number)]
 
 
 def check_rows(rows: Sequence[Mapping[str, float]], settings: Settings) -> None:
@@ -71,27 +69,27 @@ def check_rows(rows: Sequence[Mapping[str, float]], settings: Settings) -> None:
         raise Damaged(f"metrics.csv has {len(found)} rows{last}; expected {len(expected)}, up to {expected[-1]}")
 
 
-def fault(planned: Plan, folder: store.RunFolder, summary: Mapping[str, Any]) -> str | None:
+def fault(asked: Asked, folder: store.RunFolder, summary: Mapping[str, Any]) -> str | None:
     """Why the stored result of a run is not that of this code, these data and these files; None if it is."""
     if damage := store.damage(folder.path, summary):
         return damage
     if summary["status"] == store.FINISHED:
         rows = folder.rows()
-        check_rows(rows, planned.settings)
+        check_rows(rows, asked.settings)
         if any(summary.get(name) != value for name, value in store.plain(results(rows)).items()):
             return "summary.json does not say what metrics.csv says"
-    recorded, now = _within(summary, "code", "parts"), code(planned.config)["parts"]
+    recorded, now = _within(summary, "code", "parts"), code(asked.config)["parts"]
     if changed := [group for group in GROUPS if recorded.get(group) != now.get(group)]:
-        names = ", ".join(dict.fromkeys(name for group in changed for name in _targets(planned.config[group])))
+        names = ", ".join(dict.fromkeys(name for group in changed for name in _targets(asked.config[group])))
         return f"{words(summary)} was made with other code of {' and '.join(changed)} ({names})"
-    if other := _other_data(planned, _within(summary, "data")):
+    if other := _other_data(asked, _within(summary, "data")):
         return f"{words(summary)} was made of {other}"
     return None
 
 
-def remark(planned: Plan, summary: Mapping[str, Any]) -> str | None:
+def remark(asked: Asked, summary: Mapping[str, Any]) -> str | None:
     """One line where a result was made with other code of this package; None if with the same."""
-    then, now = _within(summary, "code").get("package"), code_digest(planned.config)
+    then, now = _within(summary, "code").get("package"), code_digest(asked.config)
     if then == now:
         return None
     names = [summary.get("commit"), machine.commit()]
@@ -100,48 +98,47 @@ def remark(planned: Plan, summary: Mapping[str, Any]) -> str | None:
     return f"made with other code of robustfl_bench: {names[0] or 'unknown'}, now {names[1]}; remove it to run it again"
 
 
-def has_data(planned: Plan, told: str | None) -> bool:
+def has_data(asked: Asked, told: str | None) -> bool:
     """Whether a run would read the data that a line of ``data_line`` tells of; as far as they can be loaded."""
-    return _follow(planned) or (now := _loaded(planned)) is None or data_line(now) == told
+    return _follow(asked) or (now := _loaded(asked)) is None or data_line(now) == told
 
 
-def _follow(planned: Plan) -> bool:
+def _follow(asked: Asked) -> bool:
     """Whether the data follow from config and code: they are bundled or drawn."""
-    source = planned.parts.dataset.source
+    source = asked.dataset.source
     return source is not None and (source.bundled or source.is_drawn)
 
 
-def _other_data(planned: Plan, recorded: Mapping[str, Any]) -> str | None:
+def _other_data(asked: Asked, recorded: Mapping[str, Any]) -> str | None:
     """The data of a result and those of today, in words, if they differ. Where none can be loaded, they do not.
 
     The files of others are read only if their marks have changed.
     """
-    dataset = planned.parts.dataset
-    if _follow(planned):
+    if _follow(asked):
         return None
-    if (found := _marks(planned)) and dataset.source is not None and found == recorded.get("files"):
+    if (found := _marks(asked)) and asked.dataset.source is not None and found == recorded.get("files"):
         return None
-    now = _loaded(planned)
+    now = _loaded(asked)
     if now is None or all(recorded.get(name) == now[name] for name in ("variant", "digest")):
         return None
     return f"other data ({data_line(recorded) or 'unknown'}; now {data_line(now)})"
 
 
-def _loaded(planned: Plan) -> Mapping[str, Any] | None:
+def _loaded(asked: Asked) -> Mapping[str, Any] | None:
     """What the data of today are; None where they cannot be loaded."""
     import torch
 
     try:
-        return datasets.load(planned.parts.dataset, planned.settings.data_dir, torch.device("cpu")).origin
+        return datasets.load(asked.dataset, asked.settings.data_dir, torch.device("cpu")).origin
     except DataError:
         return None
 
 
-def _marks(planned: Plan) -> dict[str, list[int]]:
+def _marks(asked: Asked) -> dict[str, list[int]]:
     """The state of every file of the data: of those that its source lists, and of those that its config names."""
-    root = datasets.find_folder(planned.settings.data_dir)
-    found = marks(planned.parts.dataset.source, root)
-    for _, value in flatten(planned.config["dataset"]):
+    root = datasets.find_folder(asked.settings.data_dir)
+    found = marks(asked.dataset.source, root)
+    for _, value in flatten(asked.config["dataset"]):
         if isinstance(value, str) and (path := root / Path(value).expanduser()).is_file():
             state = path.stat()
             found[value] = [state.st_size, state.st_mtime_ns]
