@@ -129,6 +129,7 @@ class Taker:
             if (found := answer(cell.asked, folder, self._note_once)) is not None:
                 value = tuned_by(found) if silent else tell(folder, found, "stored result")
                 end = End(found["status"], value, was_stored=not silent)
+                folder.tidy()
         elif summary["status"] == FAILED:
             if self._again.get(cell.overrides) != _failed_at(folder):
                 end = End(FAILED, reason=str(summary.get("error")))
