@@ -19,8 +19,9 @@ from filelock import SoftFileLease
 
 from robustfl_bench.results.claim import NAME
 
+ROUNDS = 250
 RUN = (
-    "-m", "rounds=150", "num_clients=10", "num_byzantine=2", "partition=iid", "model.hidden=[32]", "batch_size=16",
+    "-m", f"rounds={ROUNDS}", "num_clients=10", "num_byzantine=2", "partition=iid", "model.hidden=[32]", "batch_size=16",
     "attack=ipm", "aggregator=geomed,coomed", "checkpoint_seconds=0",
 )  # fmt: skip
 
@@ -47,7 +48,7 @@ def main() -> int:
         whole, cut = ({file: (folder / each / file).read_bytes() for file in files} for each in ("whole", "cut"))
         different = [file for file in files if whole[file] != cut[file]]
         left = [path.name for path in (folder / "cut").rglob("*") if path.name.startswith((".", "checkpoint"))]
-        share = lost / (150 * len(runs))
+        share = lost / (ROUNDS * len(runs))
         print(
             f"{len(runs)} runs, {kills} SIGKILLs: {len(different)} files differ, left behind: {left}, "
             f"{share:.1%} of the rounds made twice, {errors.count('starts again')} runs begun again"
