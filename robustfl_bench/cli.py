@@ -14,12 +14,12 @@ from robustfl_bench.console import say
 from robustfl_bench.entry import INTERRUPTED
 from robustfl_bench.experiment.execute import execute
 from robustfl_bench.explain import report
-from robustfl_bench.sweep import launch
+from robustfl_bench.sweep import plugins
 from robustfl_bench.sweep.ends import Incomplete
 
 _ASKED: dict[str, str | None] = {}  # HYDRA_FULL_ERROR as the user set it, before main sets it for hydra
 
-launch.register()
+plugins.register()
 
 
 @hydra.main(version_base="1.3", config_path=str(CONF), config_name="config")

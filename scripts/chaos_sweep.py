@@ -21,8 +21,8 @@ from robustfl_bench.results.claim import NAME
 
 ROUNDS = 250
 RUN = (
-    "-m", f"rounds={ROUNDS}", "num_clients=10", "num_byzantine=2", "partition=iid", "model.hidden=[32]", "batch_size=16",
-    "attack=ipm", "aggregator=geomed,coomed", "checkpoint_seconds=0",
+    "-m", f"rounds={ROUNDS}", "num_clients=10", "num_byzantine=2", "partition=iid", "model.hidden=[32]",
+    "batch_size=16", "attack=ipm", "aggregator=geomed,coomed", "checkpoint_seconds=0",
 )  # fmt: skip
 
 

@@ -14,7 +14,7 @@ from robustfl_bench.config.settings import DEFINING
 from robustfl_bench.console import note
 from robustfl_bench.errors import BrokenContract, ConfigError, DataError, Diverged, Interrupted
 from robustfl_bench.experiment import memory, provenance, tracking
-from robustfl_bench.experiment.machine import choose_device, choose_threads, facts, set_precision, threads
+from robustfl_bench.experiment.machine import choose_device, choose_threads, facts, set_precision, threads, unused_gpu
 from robustfl_bench.experiment.plan import Asked, Plan, plan
 from robustfl_bench.experiment.rows import written
 from robustfl_bench.experiment.summary import digest, results, tell
@@ -97,7 +97,8 @@ def complete(
             folder.discard()
             raise
         folder.begin(planned.config)
-        for line in planned.settings.remarks():
+        gpu = unused_gpu(planned.settings.device, data.train_x.device)
+        for line in [*planned.settings.remarks(), *([gpu] if gpu else [])]:
             note(line)
         outcome, trace = _attempt(planned, data, federation, folder, train or train_here, trackers)
         ended = _facts(planned, folder, call, outcome["device"]) | outcome

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     import torch
 
 TERMINATED = 143  # exit code after SIGTERM
-SMALL = 2e9  # samples x parameters of a round up to which a second thread costs more than it brings
+SMALL = 5e7  # samples x parameters of a round up to which a second thread brings nothing
 
 
 def choose_threads(planned: Plan, samples: int) -> int:
@@ -51,17 +51,11 @@ def cores() -> int:
 
 @contextmanager
 def threads(number: int) -> Iterator[int]:
-    """Threads of PyTorch and of NumPy's BLAS; SIGTERM ends the run as Ctrl-C does, after a checkpoint."""
-    import torch
-    from threadpoolctl import threadpool_limits
+    """Threads that share a run's work; SIGTERM ends the run as Ctrl-C does, after a checkpoint."""
+    from robustfl_bench.parallel import workers
 
-    before = torch.get_num_threads()
-    torch.set_num_threads(number)
-    try:
-        with threadpool_limits(number, user_api="blas"), terminable():
-            yield number
-    finally:
-        torch.set_num_threads(before)
+    with workers(number), terminable():
+        yield number
 
 
 @contextmanager
@@ -104,6 +98,14 @@ def choose_device(named: str) -> "torch.device":
     if colon and int(number) >= count:
         raise ConfigError(f"device={named} but the CUDA devices are cuda:0 to cuda:{count - 1}; use one of these")
     return torch.device(named)
+
+
+def unused_gpu(named: str, device: "torch.device") -> str | None:
+    """A line where a GPU is set aside for this process, as Slurm and Ray do, but ``auto`` took the CPU; else None."""
+    given = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if named != "auto" or device.type != "cpu" or not given or given == "-1":
+        return None
+    return f"CUDA_VISIBLE_DEVICES={given} names a GPU, but PyTorch finds none: device=auto takes the CPU"
 
 
 def set_precision(precision: str, device: "torch.device") -> None:

@@ -22,6 +22,7 @@ from robustfl_bench.results.writing import Damaged, named, remove_leftovers, wri
 
 TABLES = ("metrics.csv", "timings.csv", "weights.csv")
 RECORDED = ("config.yaml", *TABLES)  # the files whose sizes and SHA-256 the summary has
+RING = "ring"  # the folder in a run folder with the checkpoints of a ring's clients; all that their own hosts may have
 UNCOMPOSED = "uncomposed"  # the name of the folder of a cell that has no config
 DEATHS = ".deaths"  # how many processes in a row have died in a run, and at which checkpoint
 OWN = (*RECORDED, "summary.json", "checkpoint.pt", "error.txt", DEATHS)
@@ -59,7 +60,9 @@ def oddity(path: Path) -> str | None:
     if config_id is not None:
         return None if config_id == id_of(path) else f"its config.yaml is that of run {config_id}"
     held = {entry.name for entry in path.iterdir() if not entry.name.startswith(".")}
-    return None if not held or held & {*TABLES, "summary.json", "checkpoint.pt"} else "it holds no config of a run"
+    if not held or held & {*TABLES, "summary.json", "checkpoint.pt", RING}:
+        return None
+    return "it holds no config of a run"
 
 
 def _config_id(path: Path) -> str | None:

@@ -18,7 +18,7 @@ from robustfl_bench.experiment.rows import written
 from robustfl_bench.experiment.summary import digest
 from robustfl_bench.experiment.tracking import Trackers
 from robustfl_bench.interfaces import ConfigError
-from robustfl_bench.results.store import RunFolder
+from robustfl_bench.results.store import RING, RunFolder
 from robustfl_bench.results.writing import Damaged
 from robustfl_bench.ring.checkpoints import Checkpoints
 from robustfl_bench.ring.link import Link
@@ -58,7 +58,7 @@ class Client:
     ) -> Mapping[str, Any]:
         """Go on from the last round of which all clients have a checkpoint; raises RingBroken."""
         first, rounds = self.link.rank == 0, planned.settings.rounds
-        self.checkpoints = Checkpoints(folder.path / "ring", self.link.rank, stamp(planned, federation.data))
+        self.checkpoints = Checkpoints(folder.path / RING, self.link.rank, stamp(planned, federation.data))
         state = self._start(federation, self.checkpoints.saved(), folder if first else None)
         if state is None:
             return {}

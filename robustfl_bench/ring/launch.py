@@ -19,7 +19,7 @@ from robustfl_bench.experiment.execute import execute, take_part
 from robustfl_bench.experiment.machine import forkserver
 from robustfl_bench.experiment.plan import plan
 from robustfl_bench.ring.client import Client, check
-from robustfl_bench.ring.link import joined
+from robustfl_bench.ring.link import INTERFACE, joined
 from robustfl_bench.ring.step import GO_ON
 
 GRACE = 8.0  # seconds in which the others notice that a client has gone
@@ -80,7 +80,7 @@ def launch(timeout: float, interval: int, overrides: list[str]) -> int:
 def context() -> ForkServerContext:
     """Processes that begin with everything imported once for all of them."""
     loopback = next(name for _, name in socket.if_nameindex() if name.startswith("lo"))
-    os.environ.setdefault("GLOO_SOCKET_IFNAME", loopback)  # they are all on this machine
+    os.environ.setdefault(INTERFACE, loopback)  # they are all on this machine
     return forkserver(__name__, "robustfl_bench.engine.loop")
 
 

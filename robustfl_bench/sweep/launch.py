@@ -3,7 +3,6 @@
 from collections.abc import Callable, Sequence
 from math import nan
 
-from hydra.core.config_store import ConfigStore
 from hydra.core.utils import JobReturn, JobStatus
 from omegaconf import DictConfig
 
@@ -12,18 +11,6 @@ from robustfl_bench.results.store import FAILED
 from robustfl_bench.sweep.cells import Sweep
 from robustfl_bench.sweep.ends import MISSING, OTHERS, End, Incomplete, Outcome
 from robustfl_bench.sweep.progress import conclude, preview, shown
-
-_PLUGINS = "hydra_plugins.robustfl_bench"
-
-
-def register() -> None:
-    """Let Hydra take our sweeper and launchers in place of its own of the same names."""
-    for group, name, node in (
-        ("sweeper", "basic", {"_target_": f"{_PLUGINS}.Cells", "max_batch_size": None, "params": None}),
-        ("launcher", "basic", {"_target_": f"{_PLUGINS}.InThisProcess"}),
-        ("launcher", "joblib", {"_target_": f"{_PLUGINS}.Workers", "n_jobs": -1}),
-    ):
-        ConfigStore.instance().store(group=f"hydra/{group}", name=name, node=node, provider="robustfl_bench")
 
 
 def launch(

@@ -26,6 +26,9 @@ from robustfl_bench.sweep.ends import MISSING, OTHERS, End, Outcome
 POLL = 1.0
 """Seconds from one look to the next at the cells that other processes run."""
 
+STORED = "stored result"
+"""How a result is printed that was there before the sweep began."""
+
 LIVES = 5
 """A cell in which so many processes in a row have died, without a checkpoint between, has failed."""
 
@@ -99,7 +102,7 @@ class Taker:
         self._again = {}
         for cell in self.missing:
             self.look(cell)
-        return self.outcome()
+        return self.outcome(MISSING if self.sweep.wait else OTHERS)
 
     def remaining(self) -> Sweep:
         """The sweep of the cells without an end, for other processes."""
@@ -111,10 +114,10 @@ class Taker:
             found = {cell.overrides: _failed_at(cell.folder()) for cell in self.cells}
             self._again = {overrides: when for overrides, when in found.items() if when is not None}
         for cell in self.missing:
-            self.look(cell, silent=False)
+            self.look(cell, STORED if self.sweep.failed is None else None)
 
-    def look(self, cell: Cell, silent: bool = True) -> bool:
-        """Whether a cell has an end by what its run folder holds; a result is printed unless ``silent``."""
+    def look(self, cell: Cell, what: str | None = None) -> bool:
+        """Whether a cell has an end by what its run folder holds; a result is printed as ``what`` it is."""
         if cell in self.ends:
             return True
         folder = cell.folder()
@@ -127,8 +130,8 @@ class Taker:
         end = None
         if summary["status"] in MEASURED:
             if (found := answer(cell.asked, folder, self._note_once)) is not None:
-                value = tuned_by(found) if silent else tell(folder, found, "stored result")
-                end = End(found["status"], value, was_stored=not silent)
+                value = tell(folder, found, what) if what else tuned_by(found)
+                end = End(found["status"], value, was_stored=what == STORED)
                 folder.tidy()
         elif summary["status"] == FAILED:
             if self._again.get(cell.overrides) != _failed_at(folder):
