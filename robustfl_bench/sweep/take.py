@@ -104,7 +104,7 @@ class Taker:
         self._again = {}
         for cell in self.missing:
             self.look(cell)
-        return self.outcome()
+        return self.outcome(MISSING if self.sweep.wait else OTHERS)
 
     def remaining(self) -> Sweep:
         """The sweep of the cells without an end, for other processes."""
@@ -134,6 +134,7 @@ class Taker:
             if (found := answer(cell.asked, folder, self._note_once)) is not None:
                 value = tell(folder, found, what) if what else tuned_by(found)
                 end = End(found["status"], value, was_stored=what == STORED)
+                folder.tidy()
         elif summary["status"] == FAILED:
             if self._again.get(cell.overrides) != _failed_at(folder):
                 end = End(FAILED, reason=str(summary.get("error")))
