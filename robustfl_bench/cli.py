@@ -10,7 +10,7 @@ from omegaconf import DictConfig
 from robustfl_bench.composition import call_of, check_choices, know, refuse_sweep
 from robustfl_bench.config import stored
 from robustfl_bench.config.options import CONF
-from robustfl_bench.console import say
+from robustfl_bench.console import note_once, say
 from robustfl_bench.entry import INTERRUPTED
 from robustfl_bench.experiment.execute import execute
 from robustfl_bench.explain import report
@@ -28,7 +28,7 @@ def _job(cfg: DictConfig) -> float:
     runtime = HydraConfig.get()
     try:
         refuse_sweep(runtime)
-        return execute(cfg, call_of(runtime, cfg))
+        return execute(cfg, call_of(runtime, cfg), note=note_once())
     except Exception as error:
         if _ASKED.get("HYDRA_FULL_ERROR") == "1":
             raise

@@ -19,6 +19,18 @@ def note(line: str) -> None:
     say(f"note: {line}")
 
 
+def note_once() -> Callable[[str], None]:
+    """A ``note`` that says each line but once, for a command that would say the same of many runs."""
+    said = set[str]()
+
+    def tell(line: str) -> None:
+        if line not in said:
+            said.add(line)
+            note(line)
+
+    return tell
+
+
 def exit_code(error: Exception) -> int:
     """2 for bad configuration, 3 for missing or damaged data, 1 for anything else."""
     return 2 if isinstance(error, ConfigError) else 3 if isinstance(error, DataError) else 1

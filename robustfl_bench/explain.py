@@ -21,6 +21,11 @@ _EXPECTED = (HydraException, OmegaConfBaseException, ConfigError, DataError, Int
 def report(error: Exception) -> int:
     """Print the error as one line; returns its exit code."""
     say(f"error: {explain(error)}")
+    return code_of(error)
+
+
+def code_of(error: Exception) -> int:
+    """The exit code of an error, which Hydra may have raised."""
     return 2 if isinstance(error, HydraException | OmegaConfBaseException) else exit_code(error)
 
 

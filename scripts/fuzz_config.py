@@ -228,13 +228,14 @@ def judge(arguments: Sequence[str], ended: Ended) -> tuple[str, str]:
     if ended.code is None:
         return "cut off", ""
     lines = [line for line in ended.err.splitlines() if not line.startswith("note: ")]
-    told = ("failed: ", "infeasible: ", "skipped: ", "Error executing job with overrides: ", "error: ")  # hydra's, too
+    told = ("failed: ", "infeasible: ", "error: ", "sweep: ", "  ")
     kinds = told if sweep else ("error: ",)
     if ended.code not in (0, 2, 3):
         return "bad", f"exit code {ended.code}"
     if "Traceback" in ended.err or not all(line.startswith(kinds) for line in lines):
         return "bad", "other lines than errors"
-    if set(states) - {"finished", "infeasible", "diverged"} or ended.partial:
+    expected = {"finished", "infeasible", "diverged"} | ({"failed"} if sweep and ended.code else set())
+    if set(states) - expected or ended.partial:
         return "bad", f"left behind: {dict(states)}"
     if ended.code and not sweep:
         if len(lines) != 1 or ended.out:

@@ -88,7 +88,7 @@ def test_a_changed_file_is_another_run_and_a_moved_one_is_the_same(bench: Bench,
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [
-        (["partition=dirichlt"], 2, "unknown partition 'dirichlt' (did you mean dirichlet?)"),
+        (["partition=dirichlt"], 2, "unknown partition 'dirichlt' (did you mean dirichlet or mild_dirichlet?)"),
         (["partition.alpha=1"], 2, "no setting 'partition.alpha'"),
         (["seed"], 2, "an override is KEY=VALUE, got 'seed'"),
         (["partition=step", "partition.alpha=0"], 2, "alpha must be >= 1, got 0"),

@@ -304,6 +304,16 @@ def read_value(text: str) -> Any:
     return float(text) if _NUMBER.fullmatch(text) else re.sub(r"\\([\\()\[\]{}:=,\s])", r"\1", text)
 
 
+def _truth(value: Any) -> bool:
+    """A switch as OmegaConf reads it, in words too. Raises ValueError."""
+    from omegaconf import BooleanNode, ValidationError  # here, as most commands need no more of OmegaConf
+
+    try:
+        return bool(BooleanNode(value)._value())
+    except ValidationError as error:
+        raise ValueError(value) from error
+
+
 def _typed(name: str, value: Any) -> Any:
     """The value of a scalar in its type, as OmegaConf converts it. Raises ConfigError."""
     kinds = get_args(_TYPES[name]) or (_TYPES[name],)
@@ -311,10 +321,9 @@ def _typed(name: str, value: Any) -> Any:
         return value
     kind = kinds[0]
     try:
-        if (
-            type(value)
-            in {int: (int, str), float: (int, float, str), str: (str, int, float, bool), bool: (bool,)}[kind]
-        ):
+        if kind is bool:
+            return _truth(value)
+        if type(value) in {int: (int, str), float: (int, float, str), str: (str, int, float, bool)}[kind]:
             return kind(value)
     except ValueError:
         pass

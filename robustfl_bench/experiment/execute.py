@@ -186,7 +186,9 @@ def answer(asked: Asked, folder: store.RunFolder, say: Callable[[str], None] | N
     return summary
 
 
-def record(status: str, reason: str, planned: Plan, call: Call, trace: str | None = None) -> Mapping[str, Any]:
+def record(
+    status: str, reason: str, planned: Plan, call: Call, trace: str | None = None, exit_code: int | None = None
+) -> Mapping[str, Any]:
     """Leave a run folder that says why this cell of a sweep has no result; returns its summary.
 
     Raises RunLocked or CannotWrite.
@@ -196,6 +198,7 @@ def record(status: str, reason: str, planned: Plan, call: Call, trace: str | Non
     try:
         folder.begin(planned.config)
         summary = _facts(planned, folder, call, None) | {"status": status, "error": reason}
+        summary |= {} if exit_code is None else {"exit_code": exit_code}
         folder.finish(summary, trace)
     finally:
         folder.close()

@@ -13,12 +13,16 @@ BUSY = 75
 
 @dataclass(frozen=True)
 class End:
-    """How a cell ended: a status of a run folder, OTHERS or MISSING; what the run is tuned by; why it failed."""
+    """How a cell ended: a status of a run folder, OTHERS or MISSING; what the run is tuned by; why it failed.
+
+    ``code`` is the exit code that its failure has as a single run.
+    """
 
     status: str
     value: float = float("nan")
     reason: str = ""
     was_stored: bool = False
+    code: int = 1
 
 
 class Incomplete(RuntimeError):

@@ -183,7 +183,10 @@ def preview(sweep: Sweep) -> None:
 
 
 def conclude(outcome: Outcome) -> Incomplete | None:
-    """Say how a sweep ended, with its failures by reason; an Incomplete if results are missing."""
+    """Say how a sweep ended, with its failures by reason; an Incomplete if results are missing.
+
+    Its exit code is that of the failures if they have the same, else 1.
+    """
     counts = outcome.counts
     told = ", ".join(f"{counts[status]} {status}" for status in (*ENDED, OTHERS, MISSING) if counts[status])
     stored = sum(end.was_stored for end in outcome.ends)
@@ -191,6 +194,8 @@ def conclude(outcome: Outcome) -> Incomplete | None:
     say(line)
     for reason, number in Counter(end.reason for end in outcome.ends if end.status == FAILED).most_common():
         say(f"  {number} failed: {reason}")
-    if not counts[FAILED] + counts[OTHERS] + counts[MISSING]:
+    left = [end for end in outcome.ends if end.status in (FAILED, OTHERS, MISSING)]
+    if not left:
         return None
-    return Incomplete(line, BUSY if counts[OTHERS] and not counts[FAILED] + counts[MISSING] else 1)
+    codes = {BUSY if end.status == OTHERS else end.code for end in left}
+    return Incomplete(line, codes.pop() if len(codes) == 1 else 1)

@@ -10,14 +10,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
 
-from robustfl_bench.console import note, say
+from robustfl_bench.console import note_once, say
 from robustfl_bench.errors import NotReady
 from robustfl_bench.experiment import shipped
 from robustfl_bench.experiment.execute import Call, RunFailed, answer, complete, record, train_here
 from robustfl_bench.experiment.machine import terminable
 from robustfl_bench.experiment.plan import InfeasibleError, Plan, plan
 from robustfl_bench.experiment.summary import tell, tuned_by
-from robustfl_bench.explain import explain
+from robustfl_bench.explain import code_of, explain
 from robustfl_bench.package import code_digest
 from robustfl_bench.results.claim import ClaimLost
 from robustfl_bench.results.store import FAILED, INFEASIBLE, MEASURED, RunFolder, RunLocked
@@ -88,7 +88,7 @@ class Taker:
         self.cells = sweep.listed
         self.ends: dict[Cell, End] = {}
         self._again = {} if sweep.failed is None else dict(sweep.failed)  # failures that are made again
-        self._said = set[str]()
+        self._note_once = note_once()
 
     @property
     def missing(self) -> list[Cell]:
@@ -137,7 +137,7 @@ class Taker:
                 folder.tidy()
         elif summary["status"] == FAILED:
             if self._again.get(cell.overrides) != _failed_at(folder):
-                end = End(FAILED, reason=str(summary.get("error")))
+                end = End(FAILED, reason=str(summary.get("error")), code=int(summary.get("exit_code", 1)))
         elif summary.get("code", {}).get("package") == code_digest(cell.asked.config):
             end = End(INFEASIBLE, _worst(cell), str(summary.get("error")))
         if end is not None:
@@ -206,24 +206,19 @@ class Taker:
 
     def _failed(self, cell: Cell, error: Exception, planned: Plan | None = None, call: Call | None = None) -> End:
         """Record why a cell has no result, in its folder, or in one of its own if it has no run."""
-        reason, trace = explain(error), "".join(traceback.format_exception(error))
+        reason, code, trace = explain(error), code_of(error), "".join(traceback.format_exception(error))
         if planned is not None and call is not None:
-            record(FAILED, reason, planned, call, trace)
+            record(FAILED, reason, planned, call, trace, code)
         else:
             folder = cell.folder()
             folder.open()
             try:
-                folder.finish({"status": FAILED, "error": reason, "command": f"robustfl-bench {cell}"}, trace)
+                command = f"robustfl-bench {cell}"
+                folder.finish({"status": FAILED, "error": reason, "exit_code": code, "command": command}, trace)
             finally:
                 folder.close()
         say(f"failed: {reason}  [{cell}]")
-        return End(FAILED, reason=reason)
-
-    def _note_once(self, line: str) -> None:
-        """Say but once what holds for many runs of a sweep."""
-        if line not in self._said:
-            note(line)
-            self._said.add(line)
+        return End(FAILED, reason=reason, code=code)
 
 
 def _failed_at(folder: RunFolder) -> int | None:
