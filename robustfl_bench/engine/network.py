@@ -84,9 +84,7 @@ class Network(FlatModule):
         """Move buffers and the initial vector to ``device``; returns self."""
         self.move(device)
         self._idle.clear()
-        if device.type != "cpu":
-            flat = FlatModule(copy.deepcopy(self.module))
-            self.side_by_side = SideBySide(flat, self.criterion)
+        self.side_by_side = None if device.type == "cpu" else SideBySide(self, self.criterion)
         return self
 
     @contextmanager
@@ -122,7 +120,10 @@ class Network(FlatModule):
 
     def _in_parts(self, params: Tensor, x: Tensor) -> Tensor:
         """The outputs ``logits``, part by part."""
-        return torch.cat(self._each(lambda way, part: way.flat.logits(params, part), x.split(self.chunk(x))))
+        parts = x.split(self.chunk(x))
+        if self.side_by_side is not None:
+            return torch.cat([self.logits(params, part) for part in parts])
+        return torch.cat(self._each(lambda way, part: way.flat.logits(params, part), parts))
 
     @torch.no_grad()
     def evaluate(self, params: Tensor, x: Tensor, y: Tensor) -> tuple[float, np.ndarray | None]:

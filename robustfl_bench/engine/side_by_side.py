@@ -56,7 +56,6 @@ class SideBySide:
             rows, weights = _padded(batch.starts[chosen], sizes[chosen])
             index = moved(rows, out.device)
             given = (batch.all_x[index], batch.all_y[index], moved(weights, out.device).to(out.dtype))
-            self._streams = []
             if batch.noise is not None:
                 self._streams = [_stream(batch.noise(client), out.device) for client in chosen.tolist()]
             clients = torch.arange(len(chosen), device=out.device)
@@ -66,6 +65,7 @@ class SideBySide:
             )
             out.index_copy_(0, where, gradients)
             losses.index_copy_(0, where, values.double())
+        self._streams = []
         return losses
 
     @torch.no_grad()
@@ -73,7 +73,7 @@ class SideBySide:
         """Mean losses (k,) float64 of the models ``stack`` (k, d) on the same samples."""
         samples = self.flat.chunk(x)
         parts = list(zip(x.split(samples), y.split(samples), strict=True))
-        self._streams, totals = [], []
+        totals = []
         for models in stack.split(max(1, samples // len(x))):
             found = [self._for_each(self._total, (0, None, None), models, xs, ys)[0].double() for xs, ys in parts]
             totals.append(torch.stack(found).sum(dim=0))
