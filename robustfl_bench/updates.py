@@ -93,7 +93,7 @@ class Updates:
         if self._matrix is None:
             assert self._source is not None
             source, mixing = self._source
-            if self._grouped:
+            if self._grouped and self.device.type == "cpu":
                 mixed = _group_sums(mixing, source.matrix)
             else:
                 mixed = by_columns(partial(_times, mixing.to(source.matrix.dtype)), source.matrix, made=(self.n,))
