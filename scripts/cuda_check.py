@@ -53,7 +53,7 @@ LIMITS = {
     "products": 1e-5,  # of float32; TF32 is wrong by 3e-4 and more
     "loss": 1e-2,  # after the rounds of a golden run, relative
 }
-BASE = ("model.hidden=[16]", "num_clients=12", "num_byzantine=3", "rounds=2", "eval_every=2", "batch_size=64")
+BASE = ("model.hidden=[16]", "num_clients=12", "num_byzantine=3", "eval_every=2", "batch_size=64")
 ALONE = ("aggregator=average", "attack=none", "num_byzantine=0")
 GOLDEN = {
     "average": ("aggregator=average", "attack=none"),
@@ -128,13 +128,14 @@ def trained(device: torch.device, *overrides: str) -> tuple[Tensor, Tensor, floa
     return state.params.cpu(), (state.params - start.params).cpu(), record["test_loss"]
 
 
-def compared(device: torch.device, *overrides: str) -> Answer:
-    """How far the model after a run is from that of a CPU."""
+def compared(setup: Setup, *overrides: str) -> Answer:
+    """How far the model after a short run is from that of a CPU."""
+    overrides = (*BASE, *overrides)
     try:
         expected, moved, _ = trained(torch.device("cpu"), *overrides)
     except ConfigError as error:
         return {"value": "", "unit": "", "limit": "", "verdict": f"refused on a CPU: {error}"}
-    found, _, _ = trained(device, *overrides)
+    found, _, _ = trained(setup.device, *overrides)
     return judged(float((found - expected).abs().max() / moved.abs().max()), LIMITS["runs"], "of the step")
 
 
@@ -143,7 +144,7 @@ def every(group: str, *overrides: str) -> Callable[[Setup], Iterator[Question]]:
 
     def section(setup: Setup) -> Iterator[Question]:
         for name in options.names(group):
-            yield name, lambda name=name: compared(setup.device, *BASE, *overrides, f"{group}={name}")  # type: ignore[misc]
+            yield name, lambda name=name: compared(setup, *overrides, f"rounds={setup.of(2, 1)}", f"{group}={name}")  # type: ignore[misc]
 
     return section
 
@@ -164,17 +165,21 @@ def rules(setup: Setup) -> Iterator[Question]:
 
 
 def local_updates(setup: Setup) -> Iterator[Question]:
-    """Runs with every local update, with stragglers and augmentation as well."""
-    whole = [(name, (f"local_update={name}",)) for name in options.names("local_update")]
+    """Runs with every local update, and with clients that differ in samples and steps."""
+
+    def passes(name: str) -> tuple[str, ...]:
+        return ("local_update.epochs=2",) if options.load(f"local_update/{name}").get("epochs") else ()
+
+    whole = [(name, (f"local_update={name}", *passes(name))) for name in options.names("local_update")]
     more = [
-        ("fedavg, unequal clients", ("local_update=fedavg", "partition=dirichlet")),
+        ("fedavg, unequal clients", ("local_update=fedavg", *passes("fedavg"), "partition=dirichlet")),
         ("fedsgd, unequal clients", ("local_update=fedsgd", "partition=dirichlet", "batch_size=null")),
         ("local_sgd, stragglers", ("local_update=local_sgd", "availability=unreliable")),
         ("local_sgd in epochs", ("local_update=local_sgd", "local_update.steps=null", "local_update.epochs=2")),
         ("ifca", ("clustering=ifca",)),
     ]
     for name, overrides in whole + more:
-        yield name, lambda overrides=overrides: compared(setup.device, *BASE, *ALONE, *overrides)  # type: ignore[misc]
+        yield name, lambda overrides=overrides: compared(setup, "rounds=2", *ALONE, *overrides)  # type: ignore[misc]
 
 
 def models(setup: Setup) -> Iterator[Question]:
@@ -336,7 +341,7 @@ COLUMNS = ("case", "value", "unit", "limit", "verdict")
 
 def check(setup: Setup, output: Path, sections: list[str], seconds: float) -> int:
     """Ask what is not answered yet; the exit code."""
-    end, wrong, output = time.monotonic() + seconds, [], output
+    end, wrong = time.monotonic() + seconds, []
     output.mkdir(parents=True, exist_ok=True)
     for section in sections:
         path, known = output / f"{section}.csv", {}
@@ -349,7 +354,7 @@ def check(setup: Setup, output: Path, sections: list[str], seconds: float) -> in
                 writer.writeheader()
             for case, work in SECTIONS[section](setup):
                 if case not in known:
-                    if time.monotonic() > end:
+                    if time.monotonic() >= end:
                         print(f"time is up in section {section}: the same command goes on")
                         return 1 if wrong else 0
                     known[case] = {"case": case} | _answer(work)

@@ -2,7 +2,6 @@
 
 import csv
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -60,7 +59,7 @@ RULE = {"average": 3, "krum": 3, "trmean": 1, "boba": 40}  # with n x n algebra 
 
 @pytest.mark.parametrize("rule", RULE)
 def test_the_host_waits_a_few_times_a_round_whatever_the_clients_do(rule: str) -> None:
-    base = ("attack=sign_flip", f"aggregator={rule}", "num_byzantine=3", "batch_size=16")
+    base = ("attack=ipm", f"aggregator={rule}", "num_byzantine=3", "batch_size=16")
     few = waits(*base, "num_clients=12", "local_update=local_sgd", "local_update.steps=1")
     assert few <= CHECKS + RULE[rule] + 1
     more = waits(*base, "num_clients=24", "local_update=local_sgd", "local_update.steps=4")
@@ -132,6 +131,3 @@ def test_clients_take_turns_where_a_module_cannot_be_batched() -> None:
         loss = functional.cross_entropy(module(x), y)
         expected = torch.autograd.grad(loss, list(module.parameters()))
         torch.testing.assert_close(row, torch.cat([part.reshape(-1) for part in expected]))
-
-
-Work = Callable[[], None]

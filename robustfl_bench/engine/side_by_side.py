@@ -34,7 +34,8 @@ class SideBySide:
 
     def __init__(self, flat: FlatModule, criterion: Callable[..., Tensor]) -> None:
         self.flat, self._criterion = flat, criterion
-        self._stretch = 1 if has_dropout(flat.module) or _has_batch_norm(flat.module) else PADDED
+        self._stochastic = has_dropout(flat.module)
+        self._stretch = 1 if self._stochastic or _has_batch_norm(flat.module) else PADDED
         self._streams: list[torch.Generator] = []  # of the clients that go together, for dropout; empty without
         self._client: Tensor | None = None  # its place among them
         self._takes_turns = False
@@ -56,7 +57,7 @@ class SideBySide:
             rows, weights = _padded(batch.starts[chosen], sizes[chosen])
             index = moved(rows, out.device)
             given = (batch.all_x[index], batch.all_y[index], moved(weights, out.device).to(out.dtype))
-            if batch.noise is not None:
+            if self._stochastic and batch.noise is not None:
                 self._streams = [_stream(batch.noise(client), out.device) for client in chosen.tolist()]
             clients = torch.arange(len(chosen), device=out.device)
             models = params[where] if each else params
