@@ -1,7 +1,7 @@
 """Everything to ask of a machine with a GPU, in one command, and then a table of a paper on it.
 
     python scripts/cuda_check.py check [--device cuda] [--output results/cuda] [--sections NAME ...] [--seconds 600]
-    python scripts/cuda_check.py table boba/table2_ag_news [--device cuda] [--seconds 600] [OVERRIDE ...]
+    python scripts/cuda_check.py table boba/table2_ag_news [OVERRIDE ...] [--device cuda] [--seconds 600]
 
 ``check`` asks, section by section: does every part compute on the device what it does on a CPU (``LIMITS``: as a share
 of how far the model moves, or of the largest number), are products as exact as ``precision`` says and two runs equal
@@ -387,16 +387,17 @@ def table(name: str, device: str, seconds: float, overrides: list[str]) -> int:
             sweep.wait()
             code = 0
             print("time is up: the same command goes on")
-    subprocess.run([sys.executable, "-c", _RESULTS, "table", name, *_folder(overrides)], check=False)
+    subprocess.run([sys.executable, "-c", _RESULTS, "table", name, *_told(overrides)], check=False)
     return code
 
 
 _RESULTS = "import sys; from robustfl_bench.entry import results; sys.argv[0] = 'robustfl-results'; sys.exit(results())"
 
 
-def _folder(overrides: list[str]) -> list[str]:
-    """The results folder of a sweep, as robustfl-results is told it."""
-    return [f"--results-dir={value}" for key, _, value in (o.partition("=") for o in overrides) if key == "results_dir"]
+def _told(overrides: list[str]) -> list[str]:
+    """The overrides of a sweep, as robustfl-results is told them."""
+    folder = "results_dir="
+    return [f"--results-dir={o.removeprefix(folder)}" if o.startswith(folder) else o for o in overrides]
 
 
 def main() -> None:

@@ -15,6 +15,7 @@ from robustfl_bench.engine.federation import Federation
 from robustfl_bench.engine.flat import FlatModule
 from robustfl_bench.engine.samples import Batch
 from robustfl_bench.engine.side_by_side import SideBySide
+from robustfl_bench.interfaces import ConfigError
 from tests import presets
 from tests.pretend import DEVICE, PretendedGpu
 
@@ -99,6 +100,11 @@ def test_dropout_is_drawn_for_each_client_whoever_goes_beside_it(
     without = torch.empty_like(out)
     way(way.flat.initial, Batch(x, y, sizes), without)
     assert (without - out).abs().max() > 1e-3
+
+
+def test_other_dropout_is_refused() -> None:
+    with pytest.raises(ConfigError, match="AlphaDropout has no draws of each client on a GPU: set device=cpu"):
+        SideBySide(FlatModule(nn.Sequential(nn.Linear(2, 2), nn.AlphaDropout())), functional.cross_entropy)
 
 
 def masked_gradient(module: nn.Module, x: Tensor, y: Tensor, seed: int, by_channel: bool) -> Tensor:

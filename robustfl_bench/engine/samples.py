@@ -194,11 +194,9 @@ class Samples:
         if not self._augments_batches:
             x = self._augmented(x, identity)
         for step, index in enumerate(self._passes(position, number)):
-            batch = x if index is None else x[moved(index, x.device)]
-            yield (
-                self._augmented(batch, identity, step) if self._augments_batches else batch,
-                y if index is None else y[moved(index, x.device)],
-            )
+            rows = slice(None) if index is None else moved(index, x.device)
+            batch = self._augmented(x[rows], identity, step) if self._augments_batches else x[rows]
+            yield batch, y[rows]
 
     def epochs_together(self, positions: Sequence[int], number: int) -> Iterator[Batch]:
         """As ``epochs``, of several clients that take equally many steps."""

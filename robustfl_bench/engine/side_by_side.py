@@ -17,9 +17,11 @@ from torch.nn.modules.dropout import _DropoutNd
 
 from robustfl_bench.engine.flat import ROOM, FlatModule, has_dropout
 from robustfl_bench.engine.samples import Batch, moved
+from robustfl_bench.errors import ConfigError
 
 Index = NDArray[np.int64]
 
+DROPOUT = (nn.Dropout, nn.Dropout1d, nn.Dropout2d, nn.Dropout3d)
 PADDED = 2  # clients go together that have at most so many times as many samples as the smallest of them
 
 
@@ -40,8 +42,10 @@ class SideBySide:
         self._client: Tensor | None = None  # its place among them
         self._takes_turns = False
         for layer in flat.module.modules():
-            if isinstance(layer, _DropoutNd):
+            if isinstance(layer, DROPOUT):
                 layer.register_forward_hook(self._dropped)
+            elif isinstance(layer, _DropoutNd):
+                raise ConfigError(f"{type(layer).__name__} has no draws of each client on a GPU: set device=cpu")
 
     def __call__(self, params: Tensor, batch: Batch, out: Tensor) -> Tensor:
         """Write each client's gradient of its mean loss into its row of ``out`` (n, d).
