@@ -1,6 +1,6 @@
 """One round as one matrix: the updates of all clients, their lazy Gram matrix, and linear combinations of them."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any
@@ -9,12 +9,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from robustfl_bench.numerics.blocks import width
 from robustfl_bench.numerics.inner_products import cross_products, distance_bounds, gram_matrix, row_squares
 from robustfl_bench.parallel import each
 
-BLOCK = {"cpu": 16384, "cuda": 1 << 20}  # columns for a thread to read once
-CACHED = {"cpu": 4096, "cuda": 1 << 20}  # for one to read twice
-SORT_BLOCK = {"cpu": 1024, "cuda": 1 << 20}
+BLOCK = 16384  # columns for a thread of a CPU to read once
+CACHED = 4096  # for one to read twice
+SORT_BLOCK = 1024
 TRANSPOSED = 8  # clients
 SMALLEST = 1e-30  # a weight: products of less with float32 numbers can leave the range of float32
 
@@ -38,7 +39,7 @@ class Aggregate:
 def by_columns(
     work: Callable[[Tensor], Tensor],
     rows: Tensor,
-    block: Mapping[str, int] = BLOCK,
+    block: int = BLOCK,
     dtype: torch.dtype | None = None,
     made: tuple[int, ...] = (),
 ) -> Tensor:
@@ -51,8 +52,8 @@ def by_columns(
     def fill(columns: slice) -> None:
         out[..., columns] = work(rows[:, columns])
 
-    width = block[rows.device.type]
-    each(fill, [slice(start, start + width) for start in range(0, rows.shape[1], width)])
+    step = width(rows, block)
+    each(fill, [slice(start, start + step) for start in range(0, rows.shape[1], step)])
     return out
 
 
@@ -92,7 +93,7 @@ class Updates:
         if self._matrix is None:
             assert self._source is not None
             source, mixing = self._source
-            if self._grouped:
+            if self._grouped and self.device.type == "cpu":
                 mixed = _group_sums(mixing, source.matrix)
             else:
                 mixed = by_columns(partial(_times, mixing.to(source.matrix.dtype)), source.matrix, made=(self.n,))

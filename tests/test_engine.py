@@ -58,7 +58,7 @@ MODELS: dict[str, tuple[Any, tuple[int, ...]]] = {
 def test_client_gradients_are_those_of_autograd_one_client_at_a_time(
     name: str, chunk: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(flat.CHUNK, "cpu", chunk)
+    monkeypatch.setattr(flat, "CHUNK", chunk)
     monkeypatch.setattr(flat, "CONVOLUTIONS_CHUNK", chunk)
     model, shape = MODELS[name]
     network = Network(model, shape, 3, seed=1)

@@ -60,13 +60,14 @@ class Federation(Clients):
         """Fill ``out`` (n, d) with the updates of the clients of ``samples``; returns their losses (n,)."""
         update, network, communication = self.parts.local_update, self.network, self.parts.communication
         one_by_one = communication is not None and communication.clients_compute_alone
-        if not network.stochastic and not one_by_one:
+        noisy = network.stochastic and network.side_by_side is None
+        if not noisy and not one_by_one:
             return update(network, params, samples, lr, out)
         losses = []
         for client, identity, row in zip(samples.clients, samples.ids, out.split(1), strict=True):
             # Each client has its own random stream, whoever else takes part, and memory that it shares with nobody
             noise = seeding.integer(samples.seed, "noise", samples.stream, samples.round, identity)
-            with network.noise(noise) if network.stochastic else nullcontext():
+            with network.noise(noise) if noisy else nullcontext():
                 own = torch.empty_like(row) if one_by_one else row
                 losses.append(update(network, params, replace(samples, clients=[client], ids=[identity]), lr, own))
                 if one_by_one:

@@ -2,13 +2,15 @@
 
 import torch
 from torch import Tensor, nn
+from torch.autograd.graph import saved_tensors_hooks
 from torch.func import functional_call
 from torch.nn.modules.dropout import _DropoutNd
 
 from robustfl_bench.numerics.products import ConstantWeights
 
-CHUNK = {"cpu": 1024, "cuda": 1 << 16}  # samples that go through the network together: what stays in the cache
-CONVOLUTIONS_CHUNK = 128  # the same on a CPU where there are feature maps: twice as fast as 1024
+CHUNK = 1024  # samples that go through the network together on a CPU: what stays in the cache
+CONVOLUTIONS_CHUNK = 128  # the same where there are feature maps: twice as fast as 1024
+ROOM = 1 << 29  # numbers on a GPU that a step keeps for its gradients, and again of the gradients: 2 GiB
 
 
 class FlatModule:
@@ -28,6 +30,7 @@ class FlatModule:
             self.slots[name] = (start, parameter.shape)
             start += parameter.numel()
         self._convolutional = any(isinstance(layer, nn.Conv2d) for layer in module.modules())
+        self._numbers: dict[torch.Size, int] = {}
         self._tie()
 
     def _tie(self) -> None:
@@ -62,7 +65,28 @@ class FlatModule:
 
     def chunk(self, x: Tensor) -> int:
         """How many samples go through the network together."""
-        return CONVOLUTIONS_CHUNK if self._convolutional and x.device.type == "cpu" else CHUNK[x.device.type]
+        if x.device.type != "cpu":
+            return max(1, ROOM // (self._kept(x) + x[0].numel()))
+        return CONVOLUTIONS_CHUNK if self._convolutional else CHUNK
+
+    def _kept(self, x: Tensor) -> int:
+        """The numbers that autograd keeps of every sample like those of ``x``."""
+        if x.shape[1:] not in self._numbers:
+            few, more = (self._kept_of(x[:1].expand(number, *x.shape[1:])) for number in (2, 4))
+            self._numbers[x.shape[1:]] = (more - few) // 2  # without the parameters
+        return self._numbers[x.shape[1:]]
+
+    def _kept_of(self, x: Tensor) -> int:
+        numbers = 0
+
+        def count(tensor: Tensor) -> Tensor:
+            nonlocal numbers
+            numbers += tensor.numel()
+            return tensor
+
+        with torch.enable_grad(), saved_tensors_hooks(count, lambda tensor: tensor):
+            self.module(x)
+        return numbers
 
 
 def flat_parameters(module: nn.Module) -> Tensor:

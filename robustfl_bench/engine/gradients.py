@@ -1,12 +1,10 @@
-"""The gradients of many clients at once: several ways, of which a network chooses one for good."""
+"""The gradients of many clients on a CPU: several ways, of which a network chooses one for good."""
 
 from collections.abc import Callable, Iterator
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor, nn
-from torch.func import functional_call, grad_and_value, vmap
 from torch.nn.grad import conv2d_weight
 
 from robustfl_bench.engine import dense
@@ -54,9 +52,6 @@ class OneByOne:
 class Layerwise(OneByOne):
     """For Linear and Conv2d layers: the samples of many clients go through the network in one batch, and only the
     weight gradients are taken client by client.
-
-    On a GPU one client alone is too little to do, so those with equally many samples go together also where each has
-    parameters of its own.
     """
 
     def __init__(self, flat: FlatModule, criterion: Criterion, layers: dict[str, nn.Module]) -> None:
@@ -64,23 +59,6 @@ class Layerwise(OneByOne):
         self._tape: list[tuple[str, nn.Module, Tensor, Tensor]] | None = None
         for name, layer in layers.items():
             layer.register_forward_hook(self._recorder(name))
-
-    def side_by_side(self, stack: Tensor, batch: Batch, out: Tensor) -> Tensor:
-        """As ``together``, each client at its own parameters, its row of ``stack`` (n, d); those with equally many
-        samples go in one batch."""
-
-        def loss(views: dict[str, Tensor], x: Tensor, y: Tensor) -> Tensor:
-            return self._criterion(functional_call(self.flat.module, views, (x,)), y)
-
-        losses = torch.empty(len(out), dtype=torch.float64, device=out.device)
-        sizes, samples = np.array(batch.sizes), batch.clients()
-        for size in np.unique(sizes):
-            alike = np.flatnonzero(sizes == size).tolist()
-            x, y = (torch.stack(parts) for parts in zip(*(samples[i] for i in alike), strict=True))
-            gradients, values = vmap(grad_and_value(loss))(self.flat.views(stack[alike]), x, y)
-            out[alike] = torch.cat([gradients[name].flatten(1) for name in self.flat.slots], dim=1)
-            losses[alike] = values.double()
-        return losses
 
     def together(self, params: Tensor, batch: Batch, out: Tensor) -> Tensor:
         """As the base."""

@@ -9,21 +9,19 @@ from typing import TypeVar
 import numpy as np
 import torch
 from torch import Tensor, nn
-from torch.func import functional_call, vmap
 from torch.nn import functional
 
 from robustfl_bench import seeding
 from robustfl_bench.engine import least_squares
 from robustfl_bench.engine.flat import CHUNK, FlatModule, flat_parameters, has_dropout
-from robustfl_bench.engine.gradients import Layerwise, OneByOne, chunks, gradients_of
+from robustfl_bench.engine.gradients import OneByOne, chunks, gradients_of
 from robustfl_bench.engine.samples import Batch
+from robustfl_bench.engine.side_by_side import SideBySide
 from robustfl_bench.interfaces import Model
 from robustfl_bench.parallel import each
 
 Task = TypeVar("Task")
 Result = TypeVar("Result")
-
-STACK_BYTES = 1 << 30  # memory for the activations of a stack of models
 
 
 def squared_error(outputs: Tensor, targets: Tensor, reduction: str = "mean") -> Tensor:
@@ -56,6 +54,7 @@ class Network(FlatModule):
         self.criterion: Callable[..., Tensor] = squared_error if regression else functional.cross_entropy
         self._linear = regression and least_squares.is_linear_regression(self.module)
         self._idle: list[OneByOne] = []
+        self.side_by_side: SideBySide | None = None  # the clients' gradients on a GPU
 
     def _made(self, *name: str | int) -> nn.Module:
         # Modules initialise themselves from the global generator: lend it to them, seeded by name, and restore it.
@@ -65,9 +64,11 @@ class Network(FlatModule):
 
     @contextmanager
     def noise(self, seed: int) -> Iterator[None]:
-        """Within it the module is stochastic (dropout), from a stream of its own; outside it is not."""
-        device = self.initial.device
-        with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
+        """Within it the module is stochastic on a CPU (dropout), from a stream of its own; outside it is not.
+
+        On a GPU a batch brings its noise, so that clients need not take turns.
+        """
+        with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
             self.module.train()
             try:
@@ -83,6 +84,7 @@ class Network(FlatModule):
         """Move buffers and the initial vector to ``device``; returns self."""
         self.move(device)
         self._idle.clear()
+        self.side_by_side = None if device.type == "cpu" else SideBySide(self, self.criterion)
         return self
 
     @contextmanager
@@ -104,7 +106,7 @@ class Network(FlatModule):
 
         One after the other on a GPU, which has one queue, and with dropout, which has one random stream.
         """
-        serial = self.stochastic or self.initial.device.type != "cpu"
+        serial = self.stochastic or self.side_by_side is not None
         return [work(task) for task in tasks] if serial else each(work, tasks)
 
     def _each(self, work: Callable[[OneByOne, Task], Result], tasks: Iterable[Task]) -> list[Result]:
@@ -118,14 +120,18 @@ class Network(FlatModule):
 
     def _in_parts(self, params: Tensor, x: Tensor) -> Tensor:
         """The outputs ``logits``, part by part."""
-        return torch.cat(self._each(lambda way, part: way.flat.logits(params, part), x.split(self.chunk(x))))
+        parts = x.split(self.chunk(x))
+        if self.side_by_side is not None:
+            return torch.cat([self.logits(params, part) for part in parts])
+        return torch.cat(self._each(lambda way, part: way.flat.logits(params, part), parts))
 
     @torch.no_grad()
     def evaluate(self, params: Tensor, x: Tensor, y: Tensor) -> tuple[float, np.ndarray | None]:
         """Mean loss of the model ``params`` (d,), and confusion counts (c, c), true classes in rows (no regression)."""
         total = torch.zeros((), dtype=torch.float64, device=x.device)
         cells = []
-        for xs, ys in zip(x.split(CHUNK[x.device.type]), y.split(CHUNK[x.device.type]), strict=True):
+        together = max(CHUNK, self.chunk(x))
+        for xs, ys in zip(x.split(together), y.split(together), strict=True):
             outputs = self._in_parts(params, xs)
             total += self.criterion(outputs, ys, reduction="sum").double()
             if not self.regression:
@@ -138,22 +144,16 @@ class Network(FlatModule):
     @torch.no_grad()
     def losses(self, params: Tensor, x: Tensor, y: Tensor) -> Tensor:
         """Mean losses (k,) float64 of k models ``params`` (k, d) on the same samples."""
-        if self.stochastic or params.device.type == "cpu":  # there a batch over models is no faster, or much slower
+        if self.side_by_side is None:  # on a CPU a batch over models is no faster, or much slower
             return torch.stack(self._each(lambda way, one: self.criterion(way.flat.logits(one, x), y), params)).double()
-        outputs = sum(shape.numel() // shape[-1] for _, shape in self.slots.values() if len(shape))
-        chunk = max(1, STACK_BYTES // (4 * len(x) * max(outputs, 1)))
-
-        def one(views: dict[str, Tensor]) -> Tensor:
-            return self.criterion(functional_call(self.module, views, (x,)), y)
-
-        return torch.cat([vmap(one)(self.views(part)).double() for part in params.split(chunk)])
+        return self.side_by_side.losses(params, x, y)
 
     @torch.no_grad()
     def client_losses(self, params: Tensor, batch: Batch) -> Tensor:
         """Mean losses (n, k) float64 of k models ``params`` (k, d) on the samples of each of n clients."""
         if self._linear:
             return least_squares.client_losses(params, batch)
-        chunk = CHUNK[batch.x.device.type]
+        chunk = max(CHUNK, self.chunk(batch.all_x))
         chunks = list(zip(batch.x.split(chunk), batch.y.split(chunk), strict=True))
         sizes = torch.tensor(batch.sizes, device=batch.x.device)
         columns = []
@@ -172,7 +172,9 @@ class Network(FlatModule):
 
         Returns the clients' mean losses (n,) float64.
         """
-        if self._linear and out.device.type == "cpu":
+        if self.side_by_side is not None:
+            return self.side_by_side(params, batch, out)
+        if self._linear:
             return least_squares.gradients(params, batch, out)
         parts = chunks(batch, out, self.chunk(batch.all_x))
         return torch.cat(self._each(lambda way, part: way.together(params, *part), parts))
@@ -189,10 +191,8 @@ class Network(FlatModule):
         Returns the clients' mean losses (n,) float64. The clients take turns on a CPU, where a batch over clients reads
         every client's weights for each of its samples and nothing stays in the cache.
         """
-        if out.device.type != "cpu":
-            with self._copied() as way:
-                if isinstance(way, Layerwise):
-                    return way.side_by_side(stack, batch, out)
+        if self.side_by_side is not None:
+            return self.side_by_side(stack, batch, out)
 
         def alone(way: OneByOne, turn: tuple[Tensor, tuple[Tensor, Tensor], Tensor]) -> Tensor:
             params, (x, y), row = turn

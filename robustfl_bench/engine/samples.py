@@ -1,7 +1,7 @@
 """Samples arranged client by client, and the batches drawn from them."""
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import pairwise
@@ -18,11 +18,19 @@ class Batch:
     """Samples of several clients, one client after the other: ``sizes[i]`` rows of ``x`` and ``y`` are client i's.
 
     With ``starts`` client i's samples are the rows of ``all_x`` and ``all_y`` from ``starts[i]`` on. ``x`` and ``y``
-    are then gathered on first access, so a caller that visits clients one at a time copies nothing.
+    are then gathered on first access, so a caller that visits clients one at a time copies nothing. ``noise(i)`` is the
+    seed of client i's dropout, None where nothing is dropped; a CPU has streams of its own (``Network.noise``).
     """
 
-    def __init__(self, x: Tensor, y: Tensor, sizes: tuple[int, ...], starts: np.ndarray | None = None) -> None:
-        self.all_x, self.all_y, self.sizes = x, y, sizes
+    def __init__(
+        self,
+        x: Tensor,
+        y: Tensor,
+        sizes: tuple[int, ...],
+        starts: np.ndarray | None = None,
+        noise: Callable[[int], int] | None = None,
+    ) -> None:
+        self.all_x, self.all_y, self.sizes, self.noise = x, y, sizes, noise
         self.gathered = starts is None
         self.starts = np.cumsum((0, *sizes))[:-1] if starts is None else starts
 
@@ -38,6 +46,14 @@ class Batch:
         """Every client's own ``x`` and ``y``, as views."""
         parts = [slice(start, start + size) for start, size in zip(self.starts.tolist(), self.sizes, strict=True)]
         return [(self.all_x[part], self.all_y[part]) for part in parts]
+
+    def part(self, clients: Sequence[int]) -> "Batch":
+        """The batch of the clients at these positions, without a copy."""
+        if len(clients) == len(self.sizes):
+            return self
+        chosen, noise = list(clients), self.noise
+        own = None if noise is None else lambda i: noise(chosen[i])
+        return Batch(self.all_x, self.all_y, tuple(self.sizes[i] for i in chosen), self.starts[chosen], own)
 
     def runs(self) -> list[slice]:
         """The clients in stretches: neighbours without a gap between them, and with equally many samples."""
@@ -59,7 +75,12 @@ class Batch:
     @cached_property
     def _rows(self) -> Tensor:
         rows = [np.arange(start, start + size) for start, size in zip(self.starts, self.sizes, strict=True)]
-        return torch.from_numpy(np.concatenate(rows)).to(self.all_x.device)
+        return moved(np.concatenate(rows), self.all_x.device)
+
+
+def moved(array: np.ndarray, device: torch.device) -> Tensor:
+    """The array as a tensor on the device, to which a GPU gets when it comes to it: nobody waits."""
+    return torch.from_numpy(array).to(device, non_blocking=True)
 
 
 def _stretches(cuts: np.ndarray) -> list[slice]:
@@ -74,7 +95,7 @@ class Population:
     """
 
     def __init__(self, x: Tensor, y: Tensor, indices: Sequence[np.ndarray]) -> None:
-        order = torch.from_numpy(np.concatenate(indices)).to(x.device)
+        order = moved(np.concatenate(indices), x.device)
         self.x, self.y = x[order], y[order]
         self.sizes = np.array([len(part) for part in indices])
         self.starts = np.concatenate([[0], np.cumsum(self.sizes)])[:-1]
@@ -94,7 +115,7 @@ class Population:
     def thinned(self, clients: Sequence[int], limit: int) -> tuple[Tensor, Tensor]:
         """At most ``limit`` samples (x, y) of the clients at these positions, evenly spaced over all that they have."""
         rows = np.concatenate([np.arange(self.starts[i], self.starts[i] + self.sizes[i]) for i in clients])
-        index = torch.from_numpy(rows[:: -(-len(rows) // limit)]).to(self.x.device)
+        index = moved(rows[:: -(-len(rows) // limit)], self.x.device)
         return self.x[index], self.y[index]
 
     def label_counts(self, num_classes: int) -> Tensor:
@@ -137,10 +158,14 @@ class Samples:
     def batch(self, step: int) -> Batch:
         """The batch of local step ``step``: ``batch_size`` samples per client without replacement, or all."""
         batch = self._drawn(step)
-        if self.augmentation is None:
-            return batch
-        parts = zip(batch.x.split(batch.sizes), self.ids, strict=True)
-        return Batch(torch.cat([self._augmented(x, i, step) for x, i in parts]), batch.y, batch.sizes)
+        if self.augmentation is not None:
+            batch = self._all_augmented(batch, self.ids, step)
+        batch.noise = self.noise(self.ids, step)
+        return batch
+
+    def noise(self, ids: Sequence[int], step: int) -> Callable[[int], int]:
+        """The seeds of the dropout of clients in a step."""
+        return lambda i: seeding.integer(self.seed, "noise", self.stream, self.round, ids[i], step)
 
     def _drawn(self, step: int) -> Batch:
         if self.batch_size is None:
@@ -164,24 +189,58 @@ class Samples:
         """The batches of ``number`` passes of one of the chosen clients over its samples: in an order drawn for each
         pass, ``batch_size`` at a time with what is left over as the last, or all at once. A straggler makes fewer
         passes."""
-        number = self.repeats(position, number)
         own, identity = self.population.slice(self.clients[position]), self.ids[position]
         x, y = self.population.x[own], self.population.y[own]
-        each = self.augmentation is not None and self.augmentation.per == "batch"
-        if not each:
+        if not self._augments_batches:
             x = self._augmented(x, identity)
-        for step, index in enumerate(self._passes(len(y), identity, number, x.device)):
-            batch = x if index is None else x[index]
-            yield self._augmented(batch, identity, step) if each else batch, y if index is None else y[index]
+        for step, index in enumerate(self._passes(position, number)):
+            rows = slice(None) if index is None else moved(index, x.device)
+            batch = self._augmented(x[rows], identity, step) if self._augments_batches else x[rows]
+            yield batch, y[rows]
 
-    def _passes(self, size: int, identity: int, number: int, device: torch.device) -> Iterator[Tensor | None]:
-        """The batches of ``number`` passes over ``size`` samples as indices; None for all of them."""
+    def epochs_together(self, positions: Sequence[int], number: int) -> Iterator[Batch]:
+        """As ``epochs``, of several clients that take equally many steps."""
+        ids, own = [self.ids[i] for i in positions], self.full().part(positions)
+        if self.augmentation is not None and not self._augments_batches:
+            own = self._all_augmented(own, ids)
+        every = [np.arange(size) for size in own.sizes]
+        for step, indices in enumerate(zip(*(self._passes(i, number) for i in positions), strict=True)):
+            chosen = [whole if index is None else index for whole, index in zip(every, indices, strict=True)]
+            rows = moved(
+                np.concatenate([start + i for start, i in zip(own.starts, chosen, strict=True)]), own.all_x.device
+            )
+            batch = Batch(own.all_x[rows], own.all_y[rows], tuple(map(len, chosen)))
+            if self._augments_batches:
+                batch = self._all_augmented(batch, ids, step)
+            batch.noise = self.noise(ids, step)
+            yield batch
+
+    def steps(self, number: int) -> list[int]:
+        """The steps of every chosen client in ``number`` passes."""
+        width = self.batch_size or math.inf
+        batches = [max(1, math.ceil(size / width)) for size in self.sizes.tolist()]
+        return [self.repeats(position, number) * each for position, each in enumerate(batches)]
+
+    @property
+    def _augments_batches(self) -> bool:
+        return self.augmentation is not None and self.augmentation.per == "batch"
+
+    def _passes(self, position: int, number: int) -> Iterator[np.ndarray | None]:
+        """The batches of the passes of a client as indices of its samples; None for all of them."""
+        size, identity = int(self.sizes[position]), self.ids[position]
+        number = self.repeats(position, number)
         if self.batch_size is None or size <= self.batch_size:
             yield from [None] * number
             return
         for epoch in range(number):
             rng = seeding.generator(self.seed, self.stream, self.round, "epoch", epoch, identity)
-            yield from torch.from_numpy(rng.permutation(size)).to(device).split(self.batch_size)
+            order = rng.permutation(size)
+            yield from (order[first : first + self.batch_size] for first in range(0, size, self.batch_size))
+
+    def _all_augmented(self, batch: Batch, ids: Sequence[int], *step: int) -> Batch:
+        """The batch with the samples of each of the clients ``ids`` changed."""
+        parts = zip(batch.x.split(batch.sizes), ids, strict=True)
+        return Batch(torch.cat([self._augmented(x, i, *step) for x, i in parts]), batch.y, batch.sizes)
 
     def _augmented(self, x: Tensor, identity: int, *step: int) -> Tensor:
         if self.augmentation is None:
@@ -189,5 +248,5 @@ class Samples:
         return self.augmentation(x, seeding.generator(self.seed, "augmentation", self.round, identity, *step))
 
     def _take(self, rows: np.ndarray, sizes: np.ndarray) -> Batch:
-        index = torch.from_numpy(rows).to(self.population.x.device)
+        index = moved(rows, self.population.x.device)
         return Batch(self.population.x[index], self.population.y[index], tuple(sizes.tolist()))

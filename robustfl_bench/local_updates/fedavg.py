@@ -2,6 +2,7 @@
 https://arxiv.org/abs/1812.06127): several local epochs per round."""
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import torch
@@ -9,6 +10,7 @@ from torch import Tensor
 
 from robustfl_bench.engine.network import Network
 from robustfl_bench.engine.samples import Batch, Samples
+from robustfl_bench.engine.turns import by_passes, descend
 from robustfl_bench.interfaces import LocalUpdate, check_fields
 
 
@@ -21,7 +23,7 @@ class FedAvg(LocalUpdate):
     takes ``server_lr`` times the aggregate off its model. With one pass in one step, mu = 0 and server_lr = 1 this is
     FedSGD.
 
-    The clients take turns. On a CPU that beats a batch over clients (vmap) for networks with a hidden layer at every
+    On a CPU the clients take turns. That beats a batch over clients (vmap) for networks with a hidden layer at every
     batch size: such a batch reads every client's own weights for each of its samples and nothing stays in the cache.
     """
 
@@ -42,19 +44,22 @@ class FedAvg(LocalUpdate):
         """Fill the rows of ``out`` (n, d) for the chosen clients; returns their mean losses (n,) at ``params``, each
         over its first batch."""
 
-        def descend(position: int) -> Tensor:
-            row, local, losses = out[position], params.clone(), []
-            for x, y in samples.epochs(position, self.epochs):
-                losses.append(network.gradients(local, Batch(x, y, (len(y),)), row[None]))
+        def work(rows: Tensor, batches: Iterable[Batch]) -> Tensor:
+            local, losses = params.repeat(len(rows), 1), []
+            for batch in batches:
+                alone = len(rows) == 1
+                losses.append(
+                    network.gradients(local[0], batch, rows) if alone else network.own_gradients(local, batch, rows)
+                )
                 if self.clip is not None:
-                    row.clamp_(-self.clip, self.clip)
+                    rows.clamp_(-self.clip, self.clip)
                 if self.mu:
-                    row.add_(local - params, alpha=self.mu)
-                local.sub_(row, alpha=lr)
-            torch.sub(params, local, out=row)
+                    rows.add_(local - params, alpha=self.mu)
+                local.sub_(rows, alpha=lr)
+            torch.sub(params, local, out=rows)
             return losses[0]
 
-        return torch.cat(network.each(descend, range(len(out))))
+        return descend(network, work, by_passes(samples, self.epochs, out.device), out)
 
     def step_size(self, lr: float) -> float:
         """What the server multiplies the aggregate with."""

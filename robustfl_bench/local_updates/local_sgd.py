@@ -2,7 +2,7 @@
 2403.13374)."""
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import torch
@@ -10,6 +10,7 @@ from torch import Tensor
 
 from robustfl_bench.engine.network import Network
 from robustfl_bench.engine.samples import Batch, Samples
+from robustfl_bench.engine.turns import by_passes, by_steps, descend
 from robustfl_bench.interfaces import ConfigError, LocalUpdate, check_choice, check_fields
 
 
@@ -56,29 +57,13 @@ class LocalSgd(LocalUpdate):
         """Fill the rows of ``out`` (n, d) for the chosen clients; returns their mean losses (n,) at ``params``, each
         over its first batch."""
 
-        def descend(turn: tuple[Tensor, Iterable[Batch]]) -> Tensor:
-            return self._descend(network, params, turn[1], lr, turn[0])
-
-        return torch.cat(network.each(descend, self._turns(samples, out)))
+        device = out.device
+        turns = by_steps(samples, self.steps, device) if self.steps else by_passes(samples, self.repeats, device)
+        return descend(network, lambda rows, batches: self._descend(network, params, batches, lr, rows), turns, out)
 
     def step_size(self, lr: float) -> float:
         """What the server multiplies the aggregate with."""
         return self.server_lr * (lr if self.upload == "mean_gradient" else 1)
-
-    def _turns(self, samples: Samples, out: Tensor) -> Iterator[tuple[Tensor, Iterable[Batch]]]:
-        """The rows of those who train side by side, with their batches: all on a GPU, one by one on a CPU, and one by
-        one where they take different numbers of steps."""
-        if self.epochs is not None:
-            for position, row in enumerate(out.split(1)):
-                yield row, (Batch(x, y, (len(y),)) for x, y in samples.epochs(position, self.epochs))
-            return
-        drawn = [samples.batch(step) for step in range(self.steps or 0)]
-        if out.device.type != "cpu" and samples.work is None:
-            yield out, drawn
-            return
-        turns = zip(out.split(1), *(batch.clients() for batch in drawn), strict=True)
-        for position, (row, *own) in enumerate(turns):
-            yield row, [Batch(x, y, (len(y),)) for x, y in own[: samples.repeats(position, len(own))]]
 
     def _descend(self, network: Network, params: Tensor, batches: Iterable[Batch], lr: float, rows: Tensor) -> Tensor:
         """Write into ``rows`` (n, d) what n clients send after these batches; their losses (n,) over the first."""

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from robustfl_bench import seeding
 from robustfl_bench.engine.network import Network
-from robustfl_bench.engine.samples import Batch, Population, Samples
+from robustfl_bench.engine.samples import Batch, Population, Samples, moved
 from robustfl_bench.interfaces import ConfigError, LocalUpdate, check_fields
 
 ROOM = 64  # rows by which the table of models grows
@@ -86,8 +86,9 @@ def _draw(samples: Samples, width: int, ends: np.ndarray) -> tuple[Batch, Tensor
         sizes.append(len(rows[-1]))
         blocks.append(ends[client] - 1 - block)
     x, y = samples.population.x, samples.population.y
-    index = torch.from_numpy(np.concatenate(rows)).to(x.device)
-    return Batch(x[index], y[index], tuple(sizes)), torch.tensor(np.array(blocks), device=x.device)
+    index = moved(np.concatenate(rows), x.device)
+    batch = Batch(x[index], y[index], tuple(sizes), noise=samples.noise(samples.ids, 0))
+    return batch, torch.tensor(np.array(blocks), device=x.device)
 
 
 def _note(params: Tensor, blocks: Tensor, memory: dict[str, Tensor]) -> None:

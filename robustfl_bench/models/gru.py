@@ -63,6 +63,33 @@ class TextClassifier(nn.Module):
         self.pooling = pooling
 
     def forward(self, tokens: Tensor) -> Tensor:
+        pooled: Tensor = self._packed(tokens) if tokens.device.type == "cpu" else self._padded(tokens)
+        logits: Tensor = self.output(pooled)
+        return logits
+
+    def _padded(self, tokens: Tensor) -> Tensor:
+        """Pooled states (N, h), padding computed and left out: in operations that a GPU can do for many clients at
+        once, of shapes that do not depend on the texts."""
+        weights: dict[str, Tensor] = dict(self.gru.named_parameters())
+        present = (tokens != PADDING)[..., None]
+        present = torch.cat([torch.ones_like(present[:, :1]), present[:, 1:]], dim=1)  # an empty text has one word
+        vectors = functional.embedding(tokens, self.table, padding_idx=PADDING)
+        inputs = functional.linear(vectors, weights["weight_ih_l0"], weights["bias_ih_l0"])
+        state = torch.zeros_like(inputs[:, 0, : self.gru.hidden_size])
+        states = []
+        for step in inputs.unbind(dim=1):
+            reset, update, candidate = step.chunk(3, dim=1)
+            own = functional.linear(state, weights["weight_hh_l0"], weights["bias_hh_l0"]).chunk(3, dim=1)
+            candidate = ((reset + own[0]).sigmoid() * own[2] + candidate).tanh()
+            state = torch.lerp(candidate, state, (update + own[1]).sigmoid())
+            states.append(state)
+        every = torch.stack(states, dim=1)
+        if self.pooling == "mean":
+            return (every * present).sum(dim=1) / present.sum(dim=1)
+        return every.masked_fill(~present, -math.inf).amax(dim=1)
+
+    def _packed(self, tokens: Tensor) -> Tensor:
+        """Pooled states (N, h) without the padding."""
         # Longest texts first, word by word: a step of the recurrence takes the first rows, and none of the padding.
         lengths, order = (tokens != PADDING).sum(dim=1).clamp(min=1).sort(descending=True, stable=True)
         present = torch.arange(int(lengths[0]), device=tokens.device)[:, None] < lengths  # (time, N)
@@ -80,5 +107,4 @@ class TextClassifier(nn.Module):
         padded = states.new_full((present.numel(), self.gru.hidden_size), filler)
         padded = padded.index_copy(0, present.flatten().nonzero()[:, 0], states).view(*present.shape, -1)
         pooled = padded.sum(dim=0) / lengths[:, None] if self.pooling == "mean" else padded.amax(dim=0)
-        logits: Tensor = self.output(pooled[order.argsort()])
-        return logits
+        return pooled[order.argsort()]

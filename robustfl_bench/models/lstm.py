@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
 
 from robustfl_bench.interfaces import ConfigError, Model, check_fields
 
@@ -65,8 +66,22 @@ class LstmLayer(nn.Module):
             self.bias[hidden : 2 * hidden] = 1  # the forget gate
 
     def forward(self, x: Tensor) -> Tensor:
+        if x.device.type != "cpu":
+            return self._stepwise(x)
         start = x.new_zeros(1, len(x), self.weight_hh.shape[1])
         weights = [self.weight_ih, self.weight_hh, self.bias, torch.zeros_like(self.bias)]
         # the numbers: has biases, one layer, no dropout; training kernels, whose gradient cuDNN can take; one direction
         states, *_ = torch.lstm(x, (start, start), weights, True, 1, 0.0, True, False, True)
         return states
+
+    def _stepwise(self, x: Tensor) -> Tensor:
+        """The same in operations that a GPU can do for many clients at once, which cuDNN's LSTM is not."""
+        inputs = functional.linear(x, self.weight_ih, self.bias)
+        state = memory = torch.zeros_like(inputs[:, 0, : self.weight_hh.shape[1]])
+        states = []
+        for step in inputs.unbind(dim=1):
+            take, keep, new, show = functional.linear(state, self.weight_hh).add(step).chunk(4, dim=1)
+            memory = keep.sigmoid() * memory + take.sigmoid() * new.tanh()
+            state = show.sigmoid() * memory.tanh()
+            states.append(state)
+        return torch.stack(states, dim=1)

@@ -10,6 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from robustfl_bench.numerics.blocks import width
 from robustfl_bench.numerics.gram_space import medoid
 from robustfl_bench.parallel import each
 
@@ -32,7 +33,7 @@ def cross_products(left: Tensor, right: Tensor) -> Tensor:
     column blocks and never copies a whole matrix.
     """
     if left.device.type != "cpu":
-        blocks = zip(left.split(BLOCK, dim=1), right.split(BLOCK, dim=1), strict=True)
+        blocks = _on_a_gpu(left, right)
         return _added(left.new_zeros(len(left), len(right)).double(), ((a.double(), b.double().T) for a, b in blocks))
     a, b = left.detach().numpy(), right.detach().numpy()
 
@@ -48,8 +49,7 @@ def gram_matrix(*parts: Tensor) -> Tensor:
     As ``cross_products``, at half the cost. Rows that are equal, as attackers often send them, are taken once.
     """
     if parts[0].device.type != "cpu":
-        columns = zip(*(part.split(BLOCK, dim=1) for part in parts), strict=True)
-        blocks = (torch.cat(block).double() for block in columns)
+        blocks = (torch.cat(block).double() for block in _on_a_gpu(*parts))
         size = sum(map(len, parts))
         return _added(parts[0].new_zeros(size, size).double(), ((block, block.T) for block in blocks))
     chosen = [distinct(part) for part in parts]
@@ -154,6 +154,12 @@ def _summed(products: Callable[[slice], Array], shape: tuple[int, int], width: i
     for part in each(strip, range(0, width, length)):
         total += part
     return total
+
+
+def _on_a_gpu(*parts: Tensor) -> Iterator[tuple[Tensor, ...]]:
+    """The blocks of columns that a GPU takes together."""
+    step = min(width(part, BLOCK) for part in parts)
+    return zip(*(part.split(step, dim=1) for part in parts), strict=True)
 
 
 def _added(total: Tensor, factors: Iterator[tuple[Tensor, Tensor]]) -> Tensor:

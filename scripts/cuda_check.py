@@ -1,0 +1,431 @@
+"""Everything to ask of a machine with a GPU, in one command, and then a table of a paper on it.
+
+    python scripts/cuda_check.py check [--device cuda] [--output results/cuda] [--sections NAME ...] [--seconds 600]
+    python scripts/cuda_check.py table boba/table2_ag_news [OVERRIDE ...] [--device cuda] [--seconds 600]
+
+``check`` asks, section by section: does every part compute on the device what it does on a CPU (``LIMITS``: as a share
+of how far the model moves, or of the largest number), are products as exact as ``precision`` says and two runs equal
+bit by bit, how do the rules' times compare with their bounds, how many rounds a second are there beside a CPU, and how
+much memory do they take. A section is a CSV file in ``--output``. What is in a file is not asked again, so the same
+command goes on after ``--seconds`` or an interruption; remove a file to ask anew. It exits with 1 if an answer is
+wrong. ``--tiny`` is a check of this script.
+
+``table`` starts ``robustfl-bench -m +experiment=NAME`` on the device, stops it after ``--seconds`` as Ctrl-C does,
+and prints the table so far: the same command goes on with it.
+"""
+
+import argparse
+import csv
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from benches import conditions, medians  # first: sets how idle threads wait
+
+# isort: split
+import numpy as np
+import torch
+from torch import Tensor
+
+from robustfl_bench import datasets
+from robustfl_bench.config import options, presets, targets
+from robustfl_bench.engine import loop
+from robustfl_bench.engine.federation import Federation
+from robustfl_bench.engine.network import Network
+from robustfl_bench.engine.rounds import initial_state
+from robustfl_bench.engine.samples import Batch, Population, Samples
+from robustfl_bench.experiment.machine import choose_device, set_precision
+from robustfl_bench.experiment.plan import plan
+from robustfl_bench.interfaces import Aggregator, ConfigError, ServerView
+from robustfl_bench.local_updates.fedsgd import FedSgd
+from robustfl_bench.local_updates.local_sgd import LocalSgd
+from robustfl_bench.testing import example_round, example_server
+from robustfl_bench.updates import Updates
+
+LIMITS = {
+    "runs": 1e-3,  # the model after two rounds, as a share of how far it moved: float32, added up in another order
+    "gradients": 2e-3,  # of their length; float32 alone makes 6e-4 of it with resnet20
+    "aggregates": 1e-4,  # of their length
+    "products": 1e-5,  # of float32; TF32 is wrong by 3e-4 and more
+    "loss": 1e-2,  # after the rounds of a golden run, relative
+}
+BASE = ("model.hidden=[16]", "num_clients=12", "num_byzantine=3", "eval_every=2", "batch_size=64")
+ALONE = ("aggregator=average", "attack=none", "num_byzantine=0")
+GOLDEN = {
+    "average": ("aggregator=average", "attack=none"),
+    "boba, ipm": ("aggregator=boba", "attack=ipm"),
+    "trmean, lie, fedavg": ("aggregator=trmean", "attack=lie", "local_update=fedavg", "batch_size=16"),
+    "krum, nnm, momentum": ("aggregator=krum", "attack=gauss", "pre_aggregation=nnm", "local_update=momentum"),
+}
+INPUTS = {"words": (12,), "characters": (20,), "numbers": (3, 32, 32)}
+CLASSES, VOCABULARY = 10, 40
+
+
+@dataclass(frozen=True)
+class Setup:
+    """The device that is asked, and the sizes."""
+
+    device: torch.device
+    tiny: bool
+
+    def of(self, size: int, tiny: int) -> int:
+        """A size, or the one for a check of this script."""
+        return tiny if self.tiny else size
+
+    def wait(self) -> None:
+        """Let the device finish."""
+        if self.device.type == "cuda":
+            torch.cuda.synchronize(self.device)
+
+
+Answer = dict[str, object]
+Question = tuple[str, Callable[[], Answer]]
+
+
+def judged(value: float, limit: float, unit: str = "") -> Answer:
+    """An answer with a limit; nan is not within any."""
+    return {"value": value, "unit": unit, "limit": limit, "verdict": "ok" if value <= limit else "WRONG"}
+
+
+def measure(value: float, unit: str) -> Answer:
+    """An answer that is a measurement."""
+    return {"value": value, "unit": unit, "limit": "", "verdict": ""}
+
+
+def rule_of(name: str, f: int) -> Aggregator:
+    """A rule as its YAML makes it for ``f`` attackers."""
+    made: Aggregator = targets.build(
+        presets.resolve([f"aggregator={name}", f"num_byzantine_declared={f}"]).config["aggregator"]
+    )
+    return made
+
+
+def server_on(device: torch.device, clients: int, d: int) -> ServerView:
+    """A server on a device, as the engine would make it."""
+    classes = torch.randn(4, d, generator=torch.Generator().manual_seed(0))
+    return replace(
+        example_server(classes.to(device), clients=clients),
+        counts=torch.ones(clients, dtype=torch.float64, device=device),
+        losses_of=lambda params, chosen: torch.zeros(clients, dtype=torch.float64, device=device),
+    )
+
+
+# --- parts: the same as on a CPU -------------------------------------------------------------------------------------
+
+
+def trained(device: torch.device, *overrides: str) -> tuple[Tensor, Tensor, float]:
+    """The model after a run on the digits, how far it is from the first one, both on the CPU, and its test loss."""
+    planned = plan(presets.resolve(overrides).config)
+    federation = Federation(planned.settings, planned.parts, datasets.load(planned.parts.dataset, None, device))
+    set_precision(planned.settings.precision, device)
+    start = initial_state(federation)
+    *_, (state, record) = loop.run(federation, start)
+    assert record is not None
+    return state.params.cpu(), (state.params - start.params).cpu(), record["test_loss"]
+
+
+def compared(setup: Setup, *overrides: str) -> Answer:
+    """How far the model after a short run is from that of a CPU."""
+    overrides = (*BASE, *overrides)
+    try:
+        expected, moved, _ = trained(torch.device("cpu"), *overrides)
+    except ConfigError as error:
+        return {"value": "", "unit": "", "limit": "", "verdict": f"refused on a CPU: {error}"}
+    found, _, _ = trained(setup.device, *overrides)
+    return judged(float((found - expected).abs().max() / moved.abs().max()), LIMITS["runs"], "of the step")
+
+
+def every(group: str, *overrides: str) -> Callable[[Setup], Iterator[Question]]:
+    """Runs with every option of a group."""
+
+    def section(setup: Setup) -> Iterator[Question]:
+        for name in options.names(group):
+            yield name, lambda name=name: compared(setup, *overrides, f"rounds={setup.of(2, 1)}", f"{group}={name}")  # type: ignore[misc]
+
+    return section
+
+
+def rules(setup: Setup) -> Iterator[Question]:
+    """The aggregate of every rule of updates under label skew, with IPM attackers."""
+    updates, _ = example_round(0, d=setup.of(10_000, 50))
+
+    def ask(rule: Aggregator) -> Answer:
+        found = []
+        for device in (torch.device("cpu"), setup.device):
+            given = Updates(updates.matrix.to(device), updates.counts.to(device))
+            found.append(rule(given, server_on(device, updates.n, updates.d)).vector.cpu())
+        return judged(float((found[1] - found[0]).norm() / found[0].norm()), LIMITS["aggregates"], "relative")
+
+    for name in options.names("aggregator"):
+        yield name, lambda name=name: ask(rule_of(name, 3))  # type: ignore[misc]
+
+
+def local_updates(setup: Setup) -> Iterator[Question]:
+    """Runs with every local update, and with clients that differ in samples and steps."""
+
+    def passes(name: str) -> tuple[str, ...]:
+        return ("local_update.epochs=2",) if options.load(f"local_update/{name}").get("epochs") else ()
+
+    whole = [(name, (f"local_update={name}", *passes(name))) for name in options.names("local_update")]
+    more = [
+        ("fedavg, unequal clients", ("local_update=fedavg", *passes("fedavg"), "partition=dirichlet")),
+        ("fedsgd, unequal clients", ("local_update=fedsgd", "partition=dirichlet", "batch_size=null")),
+        ("local_sgd, stragglers", ("local_update=local_sgd", "availability=unreliable")),
+        ("local_sgd in epochs", ("local_update=local_sgd", "local_update.steps=null", "local_update.epochs=2")),
+        ("ifca", ("clustering=ifca",)),
+    ]
+    for name, overrides in whole + more:
+        yield name, lambda overrides=overrides: compared(setup, "rounds=2", *ALONE, *overrides)  # type: ignore[misc]
+
+
+def models(setup: Setup) -> Iterator[Question]:
+    """The gradients of three clients with models of their own, for every model."""
+
+    def ask(name: str) -> Answer:
+        model = targets.build(presets.resolve([f"model={name}"]).config["model"])
+        draw, shape = torch.Generator().manual_seed(0), INPUTS[model.reads]
+        sizes, regression, vectors = (3, 2, 3), name in ("linear_regression", "mean"), None
+        x = torch.randint(1, VOCABULARY, (8, *shape), generator=draw) if model.reads != "numbers" else None
+        if regression:
+            shape = (6,)
+        x = torch.randn(8, *shape, generator=draw) if x is None else x
+        y = torch.randint(CLASSES, (8,), generator=draw)
+        if model.reads == "words":
+            vectors = torch.randn(VOCABULARY, 6, generator=draw)
+            vectors[0] = 0
+        classes = {"words": CLASSES, "characters": VOCABULARY, "numbers": CLASSES}[model.reads]
+        if regression:
+            y, classes = torch.randn(8, generator=draw), 1
+        if name == "mean":
+            y, classes = torch.randn(8, 6, generator=draw), 6
+        found = []
+        for device in (torch.device("cpu"), setup.device):
+            network = Network(model, shape, classes, 0, vectors, regression).to(device)
+            stack = network.initial.expand(3, -1) * torch.tensor([[1.0], [1.01], [1.02]], device=device)
+            out = torch.empty(3, network.dim, device=device)
+            network.own_gradients(stack, Batch(x.to(device), y.to(device), sizes), out)
+            found.append(out.cpu())
+        return judged(float((found[1] - found[0]).norm() / found[0].norm()), LIMITS["gradients"], "relative")
+
+    for name in options.names("model"):
+        if not (setup.tiny and name == "vgg16"):
+            yield name, lambda name=name: ask(name)  # type: ignore[misc]
+
+
+def golden(setup: Setup) -> Iterator[Question]:
+    """Runs of many rounds: they end as on a CPU, and twice with the same bits."""
+
+    def ends(overrides: tuple[str, ...]) -> Answer:
+        losses = [trained(device, *overrides)[2] for device in (torch.device("cpu"), setup.device)]
+        return judged(abs(losses[1] / losses[0] - 1), LIMITS["loss"], "of the test loss")
+
+    def differing(overrides: tuple[str, ...]) -> Answer:
+        first, second = (trained(setup.device, *overrides)[0] for _ in range(2))
+        return judged(float((first != second).sum()), 0, "parameters that differ")
+
+    rounds = f"rounds={setup.of(50, 3)}"
+    for name, overrides in GOLDEN.items():
+        yield name, lambda overrides=overrides: ends((*overrides, rounds))  # type: ignore[misc]
+        yield f"{name}, twice", lambda overrides=overrides: differing((*overrides, rounds))  # type: ignore[misc]
+
+
+# --- the machine -----------------------------------------------------------------------------------------------------
+
+
+def exactness(setup: Setup) -> Iterator[Question]:
+    """How exact products are under precision=highest, which must rule out TF32; under the others for the record."""
+
+    def error(precision: str, convolution: bool) -> float:
+        set_precision(precision, setup.device)
+        draw, size = torch.Generator().manual_seed(0), setup.of(1024, 64)
+        a, b = torch.randn(size, size, generator=draw), torch.randn(size, size, generator=draw)
+        if convolution:
+            images, filters = a.view(-1, 4, 8, 8), b.flatten()[: 16 * 4 * 9].view(16, 4, 3, 3)
+            exact = torch.conv2d(images.double(), filters.double())
+            found = torch.conv2d(images.to(setup.device), filters.to(setup.device)).cpu()
+        else:
+            exact, found = a.double() @ b.double(), (a.to(setup.device) @ b.to(setup.device)).cpu()
+        set_precision("highest", setup.device)
+        return float((found - exact).abs().max() / exact.abs().max())
+
+    for kind, convolution in (("products", False), ("convolutions", True)):
+        yield (
+            f"{kind}, highest",
+            lambda c=convolution: judged(error("highest", c), LIMITS["products"], "relative"),  # type: ignore[misc]
+        )
+        for precision in ("high", "medium"):
+            yield (
+                f"{kind}, {precision}",
+                lambda c=convolution, p=precision: measure(error(p, c), "relative"),  # type: ignore[misc]
+            )
+
+
+# --- times -----------------------------------------------------------------------------------------------------------
+
+
+def bounds(setup: Setup) -> Iterator[Question]:
+    """Times of the rules on updates of BOBA's MLP beside what they cannot do without, which is measured first."""
+    n, d, repeats = setup.of(115, 12), setup.of(199_210, 300), setup.of(5, 1)
+    matrix, server = torch.randn(n, d, device=setup.device), server_on(setup.device, n, d)
+
+    def timed(work: Callable[[], object]) -> Answer:
+        def whole() -> None:
+            work()
+            setup.wait()
+
+        return measure(1e3 * medians({"it": whole}, repeats)["it"], "ms")
+
+    yield "reading", lambda: timed(matrix.sum)
+    yield "Gram", lambda: timed(lambda: Updates(matrix).gram)
+    yield "Gram float32", lambda: timed(lambda: matrix @ matrix.T)
+    yield "sort", lambda: timed(lambda: matrix.sort(dim=0))
+    for name in options.names("aggregator"):
+        rule = rule_of(name, n // 8)
+        try:
+            rule.check(n)
+        except ConfigError:
+            continue
+        yield name, lambda rule=rule: timed(lambda: rule(Updates(matrix), server))  # type: ignore[misc]
+
+
+def rounds(setup: Setup) -> Iterator[Question]:
+    """Local training of many clients, a second, on the device and on the CPU, and the device's peak of memory."""
+    clients, held = setup.of(100, 3), setup.of(600, 8)
+    shapes = {"mlp": (1, 28, 28), "lenet": (1, 28, 28), "resnet20": (3, 32, 32)}
+
+    def rate(name: str, batch: int | None, steps: int, device: torch.device) -> float:
+        network = Network(targets.build(presets.resolve([f"model={name}"]).config["model"]), shapes[name], CLASSES, 0)
+        network.to(device)
+        x, y = torch.randn(clients * held, *shapes[name]), torch.randint(CLASSES, (clients * held,))
+        population = Population(x.to(device), y.to(device), np.split(np.arange(len(y)), clients))
+        out, everyone = torch.empty(clients, network.dim, device=device), range(clients)
+        local = FedSgd() if steps == 1 else LocalSgd(steps=steps)
+
+        def work() -> None:
+            local(network, network.initial, Samples(population, everyone, everyone, 0, "batches", 0, batch), 0.1, out)
+            setup.wait()
+
+        return 1 / medians({"it": work}, setup.of(3, 1))["it"]
+
+    cases = {"mlp, all samples": ("mlp", None, 1), "mlp, batches": ("mlp", 64, 1), "lenet, 3 steps": ("lenet", 32, 3)}
+    if not setup.tiny:
+        cases["resnet20, batches"] = ("resnet20", 16, 1)
+    for what, case in cases.items():
+        for device in (setup.device, torch.device("cpu")):
+            yield (
+                f"{what}, {'CPU' if device.type == 'cpu' else 'device'}",
+                lambda case=case, device=device: measure(rate(*case, device), "rounds a second"),  # type: ignore[misc]
+            )
+        if setup.device.type == "cuda":
+            yield f"{what}, memory", lambda: measure(torch.cuda.max_memory_allocated(setup.device) / 2**30, "GiB, peak")
+
+
+SECTIONS: dict[str, Callable[[Setup], Iterator[Question]]] = {
+    "exactness": exactness,
+    "models": models,
+    "rules": rules,
+    "pre_aggregations": every("pre_aggregation", "attack=ipm", "aggregator=krum"),
+    "attacks": every("attack", "aggregator=trmean", "byzantine_placement=replace"),
+    "local_updates": local_updates,
+    "server_optimizers": every("server_optimizer", *ALONE),
+    "golden": golden,
+    "bounds": bounds,
+    "rounds": rounds,
+}
+COLUMNS = ("case", "value", "unit", "limit", "verdict")
+
+
+def check(setup: Setup, output: Path, sections: list[str], seconds: float) -> int:
+    """Ask what is not answered yet; the exit code."""
+    end, wrong = time.monotonic() + seconds, []
+    output.mkdir(parents=True, exist_ok=True)
+    for section in sections:
+        path, known = output / f"{section}.csv", {}
+        if path.is_file():
+            with path.open(newline="") as file:
+                known = {row["case"]: row for row in csv.DictReader(file)}
+        with path.open("a", newline="") as file:
+            writer = csv.DictWriter(file, COLUMNS)
+            if not known:
+                writer.writeheader()
+            for case, work in SECTIONS[section](setup):
+                if case not in known:
+                    if time.monotonic() >= end:
+                        print(f"time is up in section {section}: the same command goes on")
+                        return 1 if wrong else 0
+                    known[case] = {"case": case} | _answer(work)
+                    writer.writerow(known[case])
+                    file.flush()
+        bad = [row for row in known.values() if str(row["verdict"]).startswith(("WRONG", "ERROR"))]
+        wrong += [f"{section}, {row['case']}: {row['verdict']} {row['value']}" for row in bad]
+        print(f"{section}: {len(known)} asked, {len(bad)} wrong, in {path}")
+    print(*wrong, sep="\n")
+    return 1 if wrong else 0
+
+
+def _answer(work: Callable[[], Answer]) -> Answer:
+    try:
+        return work()
+    except Exception as error:
+        line = " ".join(str(error).split())[:300]
+        return {"value": "", "unit": "", "limit": "", "verdict": f"ERROR {type(error).__name__}: {line}"}
+
+
+def table(name: str, device: str, seconds: float, overrides: list[str]) -> int:
+    """Go on with the runs of a table; the exit code of robustfl-bench, 0 where time was up."""
+    common = [sys.executable, "-m", "robustfl_bench"]
+    command = [*common, "-m", f"+experiment={name}", f"device={device}", *overrides]
+    with subprocess.Popen(command) as sweep:
+        try:
+            code = sweep.wait(seconds)
+        except subprocess.TimeoutExpired:
+            sweep.send_signal(signal.SIGINT)
+            sweep.wait()
+            code = 0
+            print("time is up: the same command goes on")
+    subprocess.run([sys.executable, "-c", _RESULTS, "table", name, *_told(overrides)], check=False)
+    return code
+
+
+_RESULTS = "import sys; from robustfl_bench.entry import results; sys.argv[0] = 'robustfl-results'; sys.exit(results())"
+
+
+def _told(overrides: list[str]) -> list[str]:
+    """The overrides of a sweep, as robustfl-results is told them."""
+    folder = "results_dir="
+    return [f"--results-dir={o.removeprefix(folder)}" if o.startswith(folder) else o for o in overrides]
+
+
+def main() -> None:
+    """Ask, or fill a table."""
+    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    commands = arguments.add_subparsers(dest="command", required=True)
+    asking = commands.add_parser("check", help="ask everything")
+    asking.add_argument(
+        "--output", type=Path, default=Path("results/cuda"), help="folder of the answers (results/cuda)"
+    )
+    asking.add_argument("--sections", nargs="+", choices=SECTIONS, default=list(SECTIONS), help="(all)")
+    asking.add_argument("--tiny", action="store_true", help="sizes for a check of this script")
+    filling = commands.add_parser("table", help="fill a table of a paper")
+    filling.add_argument("name", help="an experiment, such as boba/table2_ag_news")
+    filling.add_argument("overrides", nargs="*", help="for robustfl-bench, such as scale=quick")
+    for command in (asking, filling):
+        command.add_argument("--device", default="cuda", help="cuda, cuda:N or cpu (cuda)")
+        command.add_argument("--seconds", type=float, default=600, help="then it stops, to be gone on with (600)")
+    options_ = arguments.parse_args()
+    if options_.command == "table":
+        sys.exit(table(options_.name, options_.device, options_.seconds, options_.overrides))
+    try:
+        setup = Setup(choose_device(options_.device), options_.tiny)
+    except ConfigError as error:
+        arguments.exit(2, f"{error}\n")
+    print(conditions())
+    sys.exit(check(setup, options_.output, options_.sections, options_.seconds))
+
+
+if __name__ == "__main__":
+    main()

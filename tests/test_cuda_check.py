@@ -1,0 +1,42 @@
+"""``scripts/cuda_check.py`` on a CPU, where every answer is right, and nothing is asked twice."""
+
+import csv
+import subprocess
+import sys
+from pathlib import Path
+
+from robustfl_bench.config.options import CONF
+
+SCRIPT = CONF.parent / "scripts" / "cuda_check.py"
+QUICK = ("exactness", "rules", "rounds", "bounds")
+
+
+def check(folder: Path, *arguments: str) -> "subprocess.CompletedProcess[str]":
+    command = [sys.executable, str(SCRIPT), "check", "--output", str(folder), *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+def answers(path: Path) -> dict[str, dict[str, str]]:
+    with path.open() as file:
+        return {row["case"]: row for row in csv.DictReader(file)}
+
+
+def test_it_asks_in_sections_and_goes_on(tmp_path: Path) -> None:
+    tiny = ("--device", "cpu", "--tiny", "--sections", *QUICK)
+    begun = check(tmp_path, *tiny, "--seconds", "0")
+    assert begun.returncode == 0 and "time is up in section exactness" in begun.stdout, begun.stderr
+    (tmp_path / "rules.csv").write_text("case,value,unit,limit,verdict\nkrum,1,of it,0.1,WRONG\n")
+    done = check(tmp_path, *tiny)
+    assert done.returncode == 1, done.stderr
+    assert done.stdout.splitlines()[-1] == "rules, krum: WRONG 1"  # not asked again
+    rules = answers(tmp_path / "rules.csv")
+    assert len(rules) > 50 and {row["verdict"] for name, row in rules.items() if name != "krum"} == {"ok"}
+    times = answers(tmp_path / "bounds.csv")
+    assert float(times["krum"]["value"]) > 0 and {"reading", "Gram", "Gram float32", "sort"} <= set(times)
+    assert float(answers(tmp_path / "rounds.csv")["mlp, batches, CPU"]["value"]) > 0
+    assert answers(tmp_path / "exactness.csv")["products, highest"]["verdict"] == "ok"
+
+
+def test_without_a_gpu_it_says_so(tmp_path: Path) -> None:
+    refused = check(tmp_path, "--device", "cuda:7")
+    assert refused.returncode == 2 and "device=cuda:7 but" in refused.stderr and "Traceback" not in refused.stderr
