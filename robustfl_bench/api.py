@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from robustfl_bench.config import options, presets, stored
 from robustfl_bench.errors import ConfigError
 from robustfl_bench.experiment.execute import Call, complete
+from robustfl_bench.experiment.plan import plan
 from robustfl_bench.results import records
 
 if TYPE_CHECKING:
@@ -51,7 +52,7 @@ def run(*overrides: str, results_dir: str | Path | None = None, config_dir: str 
     program = ["robustfl-bench", *([] if config_dir is None else ["--config-dir", str(config_dir)])]
     call = Call(resolved.choices, asked, program)
     notes: list[str] = []
-    made = complete({**resolved.config, **folder}, call, note=notes.append)
+    made = complete(plan({**resolved.config, **folder}), call, note=notes.append)
     for line in notes:
         warnings.warn(line, stacklevel=2)
     return Result(_metrics(made.folder.path), made.folder.summary() or {}, made.folder.path)

@@ -447,6 +447,7 @@ class LocalUpdate(Part):
 
     ``repeats`` is the number of local steps or passes in a round, 1 where a straggler cannot make fewer. One that makes
     several asks ``samples.repeats`` how many each client makes; the passes of ``samples.epochs`` are counted there.
+    ``remembered`` is the number of vectors (d,) that it remembers of each client.
     """
 
     if TYPE_CHECKING:
@@ -458,8 +459,12 @@ class LocalUpdate(Part):
         @property
         def repeats(self) -> int:
             """Local steps or passes in a round that can be left out but for the first."""
+
+        @property
+        def remembered(self) -> int:
+            """Vectors (d,) of each client."""
     else:
-        sends_models, repeats = False, 1
+        sends_models, repeats, remembered = False, 1, 0
 
     @abstractmethod
     def __call__(self, network: Network, params: Tensor, samples: Samples, lr: float, out: Tensor) -> Tensor:

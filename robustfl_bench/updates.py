@@ -1,17 +1,21 @@
 """One round as one matrix: the updates of all clients, their lazy Gram matrix, and linear combinations of them."""
 
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-GRAM_BLOCK = 8192  # columns: a float64 block of 100 clients stays in the level-2 and level-3 caches
-SORT_BLOCK = 2048
+from robustfl_bench.numerics.inner_products import cross_products, distance_bounds, gram_matrix, row_squares
+from robustfl_bench.parallel import each
+
+BLOCK = {"cpu": 16384, "cuda": 1 << 20}  # columns for a thread to read once
+CACHED = {"cpu": 4096, "cuda": 1 << 20}  # for one to read twice
+SORT_BLOCK = {"cpu": 1024, "cuda": 1 << 20}
+TRANSPOSED = 8  # clients
 SMALLEST = 1e-30  # a weight: products of less with float32 numbers can leave the range of float32
 
 
@@ -31,54 +35,39 @@ class Aggregate:
     memory: dict[str, Tensor] | None = None
 
 
-def cross_products(left: Tensor, right: Tensor) -> Tensor:
-    """Inner products (a, b), float64, of the rows of ``left`` (a, d) and ``right`` (b, d).
+def by_columns(
+    work: Callable[[Tensor], Tensor],
+    rows: Tensor,
+    block: Mapping[str, int] = BLOCK,
+    dtype: torch.dtype | None = None,
+    made: tuple[int, ...] = (),
+) -> Tensor:
+    """What ``work`` makes of blocks of columns (n, k) of the rows (n, d), (*made, k) each: (*made, d).
 
-    Products of float32 numbers are exact in float64, and sums of them have a relative error of about 1e-16. So squared
-    distances computed from them have an error of about 1e-16 times the squared lengths: updates that differ by a
-    millionth of their length have distances right to 1e-4, and those that differ by 1e-8 of it have none. Works on
-    column blocks and never copies a whole matrix.
+    The threads of a run share the blocks. Numbers are stored as ``dtype``, by default that of the rows.
     """
-    same = left is right
-    if left.device.type == "cpu":
-        a, b = left.detach().numpy(), right.detach().numpy()
-        total = np.zeros((len(a), len(b)))
-        for start in range(0, a.shape[1], GRAM_BLOCK):
-            block = a[:, start : start + GRAM_BLOCK].astype(np.float64)
-            # NumPy turns `block @ block.T` into a symmetric product: half the work.
-            total += block @ (block if same else b[:, start : start + GRAM_BLOCK].astype(np.float64)).T
-        return torch.from_numpy(total)
-    out = torch.zeros(len(left), len(right), dtype=torch.float64, device=left.device)
-    for start in range(0, left.shape[1], GRAM_BLOCK):
-        columns = left[:, start : start + GRAM_BLOCK].double()
-        out.addmm_(columns, (columns if same else right[:, start : start + GRAM_BLOCK].double()).T)
+    out = torch.empty(*made, rows.shape[1], dtype=dtype or rows.dtype, device=rows.device)
+
+    def fill(columns: slice) -> None:
+        out[..., columns] = work(rows[:, columns])
+
+    width = block[rows.device.type]
+    each(fill, [slice(start, start + width) for start in range(0, rows.shape[1], width)])
     return out
+
+
+def _times(factors: Tensor, block: Tensor) -> Tensor:
+    """``factors @ block`` for factors (..., n) and a block (n, k), on a CPU by NumPy's BLAS, which is faster."""
+    if block.device.type != "cpu":
+        return factors @ block
+    with np.errstate(over="ignore", invalid="ignore"):
+        return torch.from_numpy(factors.numpy() @ block.numpy())
 
 
 def mean_row(rows: Tensor) -> Tensor:
     """Mean (d,) of the rows (n, d), also where their sum overflows."""
-    mean = rows.mean(dim=0)
+    mean = by_columns(lambda block: _times(rows.new_ones(len(rows)), block), rows) / len(rows)
     return mean if mean.isfinite().all() else rows.double().mean(dim=0).to(rows.dtype)
-
-
-def stacked_gram(upper: Tensor, lower: Tensor) -> Tensor:
-    """Inner products (a + b, a + b), float64, of all pairs among the rows of ``upper`` (a, d) and ``lower`` (b, d)."""
-    a, width = len(upper), upper.shape[1]
-    size = a + len(lower)
-    if upper.device.type == "cpu":
-        first, second = upper.detach().numpy(), lower.detach().numpy()
-        total, buffer = np.zeros((size, size)), np.empty((size, min(GRAM_BLOCK, width)))
-        for start in range(0, width, GRAM_BLOCK):
-            block = buffer[:, : min(GRAM_BLOCK, width - start)]
-            block[:a], block[a:] = first[:, start : start + GRAM_BLOCK], second[:, start : start + GRAM_BLOCK]
-            total += block @ block.T
-        return torch.from_numpy(total)
-    out = torch.zeros(size, size, dtype=torch.float64, device=upper.device)
-    for start in range(0, width, GRAM_BLOCK):
-        columns = slice(start, start + GRAM_BLOCK)
-        stacked = torch.cat([upper[:, columns], lower[:, columns]]).double()
-        out.addmm_(stacked, stacked.T)
-    return out
 
 
 class Updates:
@@ -103,26 +92,37 @@ class Updates:
         if self._matrix is None:
             assert self._source is not None
             source, mixing = self._source
-            mixed = mixing.to(source.matrix.dtype) @ source.matrix
+            if self._grouped:
+                mixed = _group_sums(mixing, source.matrix)
+            else:
+                mixed = by_columns(partial(_times, mixing.to(source.matrix.dtype)), source.matrix, made=(self.n,))
             self._matrix = mixed if mixed.isfinite().all() else (mixing @ source.matrix.double()).to(mixed.dtype)
         return self._matrix
 
     @property
     def _begun(self) -> bool:
-        """Whether the Gram matrix, or its block of the rows that were there before others were appended, is known."""
-        return "gram" in self.__dict__ or (self._above is not None and "gram" in self._above.__dict__)
+        """Whether the Gram matrix is known, or that of what it is computed from: the rows that were there before others
+        were appended, or those that are combined."""
+        above, source = self._above, self._source
+        known = "gram" in self.__dict__ or (above is not None and "gram" in above.__dict__)
+        return known or (source is not None and source[0]._begun)
+
+    @cached_property
+    def _grouped(self) -> bool:
+        """Whether these are combinations of groups of clients that have no client in common, fewer than there are."""
+        return self._source is not None and _are_groups(self._source[1])
 
     @cached_property
     def gram(self) -> Tensor:
         """Inner products of all pairs of updates, (n, n) float64."""
-        if self._source is not None:
+        if self._source is not None and not (self._grouped and not self._source[0]._begun):
             source, mixing = self._source
             return mixing @ source.gram @ mixing.T
         if self._above is not None and self._begun:
             below = self.matrix[self._above.n :]
-            side, corner = self._above.cross(below), cross_products(below, below)
+            side, corner = self._above.cross(below), gram_matrix(below)
             return torch.cat([torch.cat([self._above.gram, side], 1), torch.cat([side.T, corner], 1)])
-        return cross_products(self.matrix, self.matrix)
+        return gram_matrix(self.matrix)
 
     @cached_property
     def sq_dists(self) -> Tensor:
@@ -134,9 +134,23 @@ class Updates:
         return (squares[:, None] + squares[None, :] - 2 * self.gram).clamp_(min=0).fill_diagonal_(0)
 
     @cached_property
+    def sq_dist_bounds(self) -> tuple[Tensor, Tensor] | None:
+        """The least and the largest that ``sq_dists`` can be, (n, n) float64 each; None where these are as cheap."""
+        if self.device.type != "cpu" or self._begun or (self._source is not None and not self._grouped):
+            return None
+        return distance_bounds(self.matrix)
+
+    @cached_property
     def norms(self) -> Tensor:
         """Euclidean norms, (n,) float64."""
-        return self.gram.diagonal().clamp(min=0).sqrt()
+        return self.squares.sqrt()
+
+    @cached_property
+    def squares(self) -> Tensor:
+        """Squared Euclidean norms, (n,) float64; without the Gram matrix unless that is known anyway."""
+        if self._begun or self._source is not None or self.device.type != "cpu":
+            return self.gram.diagonal().clamp(min=0)
+        return row_squares(self.matrix)
 
     @cached_property
     def mean(self) -> Tensor:
@@ -152,20 +166,17 @@ class Updates:
         return std if 1e-15 < float(std.max()) < 1e15 else self._std(torch.float64)  # squares leave float32's range
 
     def _std(self, dtype: torch.dtype) -> Tensor:
-        total = torch.empty(self.d, dtype=dtype, device=self.device)
-        for start in range(0, self.d, 4096):  # blocks that stay in the cache: 11 times faster than torch.std
-            block = self.matrix[:, start : start + 4096].to(dtype)
-            total[start : start + 4096] = (block - block.mean(dim=0)).square_().sum(dim=0)
-        return (total / (self.n - 1)).sqrt_().float()
+        def squares(block: Tensor) -> Tensor:
+            block = block.to(dtype)
+            return (block - block.mean(dim=0)).square_().sum(dim=0)
+
+        return (by_columns(squares, self.matrix, CACHED, dtype) / (self.n - 1)).sqrt_().float()
 
     @cached_property
     def votes(self) -> Tensor:
         """The sum of the clients' signs in every coordinate, (d,) float32, whole numbers in [-n, n]; zeros abstain."""
-        total = torch.empty(self.d, device=self.device)
-        for start in range(0, self.d, GRAM_BLOCK):  # blocks that stay in the cache
-            columns = slice(start, start + GRAM_BLOCK)
-            total[columns] = self.matrix[:, columns].sign().sum(dim=0)
-        return total
+        ones = self.matrix.new_ones(self.n)
+        return by_columns(lambda block: _times(ones, block.sign()), self.matrix)
 
     def cross(self, vectors: Tensor) -> Tensor:
         """Inner products (n, k), float64, of the updates with the rows of ``vectors`` (k, d)."""
@@ -180,18 +191,21 @@ class Updates:
         One pass over the matrix, hardly dearer than the Gram matrix alone, which is kept as well.
         """
         if self._source is None and not self._begun:
-            joint = stacked_gram(self.matrix, vectors)
+            joint = gram_matrix(self.matrix, vectors)
             self.__dict__["gram"] = joint[: self.n, : self.n]
             return joint
         cross = self.cross(vectors)
-        own = cross_products(vectors, vectors)
+        own = gram_matrix(vectors)
         return torch.cat([torch.cat([self.gram, cross], dim=1), torch.cat([cross.T, own], dim=1)])
 
     def combine(self, weights: Tensor, accepted: Tensor | None = None) -> Aggregate:
         """The aggregate ``weights @ matrix`` for (n,) weights; zero weights leave a client out altogether."""
         if self._source is not None:
             source, mixing = self._source
-            return source.combine(weights @ mixing, None if accepted is None else mixing[accepted].any(dim=0))
+            weights_there, accepted = weights @ mixing, None if accepted is None else mixing[accepted].any(dim=0)
+            if self._matrix is None:
+                return source.combine(weights_there, accepted)
+            return Aggregate(self._product(weights), weights_there, accepted)
         return Aggregate(self._product(weights), weights, accepted)
 
     def _product(self, weights: Tensor) -> Tensor:
@@ -204,10 +218,9 @@ class Updates:
         held = (sizes > SMALLEST) & (sizes < 1 / SMALLEST)
         wide = (sizes > 0) & ~held
         used = held.nonzero().squeeze(1)
-        if 2 * len(used) < self.n:  # reading a few rows beats one product over all of them
-            vector = weights[used].to(self.matrix.dtype) @ self.matrix[used]
-        else:
-            vector = weights.where(held, 0).to(self.matrix.dtype) @ self.matrix
+        few = 2 * len(used) < self.n  # reading a few rows beats one product over all of them
+        factors = (weights[used] if few else weights.where(held, 0)).to(self.matrix.dtype)
+        vector = by_columns(lambda block: _times(factors, block[used] if few else block), self.matrix)
         if not vector.isfinite().all():
             vector, wide = torch.zeros_like(vector), sizes > 0
         if wide.any():
@@ -256,27 +269,44 @@ class Updates:
         ``reduce`` receives blocks (columns, n) sorted along the clients, as NumPy arrays on the CPU and tensors on
         a GPU, and returns one value per row: use only what both spell alike (indexing, ``.mean(1)``, ``.sum(1)``).
         """
-        if self.device.type != "cpu":
-            blocks = self.matrix.split(1 << 20, dim=1)
-            return torch.cat([reduce(block.T.contiguous().sort(dim=1).values).float() for block in blocks])
-        matrix, out = self.matrix.numpy(), np.empty(self.d, dtype=np.float32)
 
-        def work(start: int) -> None:
-            # numpy.sort along contiguous rows uses AVX-512 or AVX2: 14 times faster than torch.sort over clients
-            block = np.ascontiguousarray(matrix[:, start : start + SORT_BLOCK].T)
-            block.sort(axis=1)
+        def work(block: Tensor) -> Tensor:
             with np.errstate(over="ignore", invalid="ignore"):
-                out[start : start + SORT_BLOCK] = reduce(block)
+                return torch.as_tensor(reduce(_sorted(block)))
 
-        starts = range(0, self.d, SORT_BLOCK)
-        threads = min(torch.get_num_threads(), len(starts))
-        if threads > 1:
-            with ThreadPoolExecutor(threads) as pool:
-                list(pool.map(work, starts))
-        else:
-            for start in starts:
-                work(start)
-        return torch.from_numpy(out)
+        return by_columns(work, self.matrix, SORT_BLOCK)
+
+
+def _are_groups(mixing: Tensor) -> bool:
+    """Whether no client is in two rows of ``mixing`` (n', n), which are fewer than clients."""
+    return len(mixing) < mixing.shape[1] and bool((mixing != 0).sum(dim=0).max() <= 1)
+
+
+def _group_sums(mixing: Tensor, rows: Tensor) -> Tensor:
+    """``mixing @ rows`` where most of ``mixing`` (n', n) is zero; the threads of a run share the rows (n', d)."""
+    out = rows.new_empty(len(mixing), rows.shape[1])
+
+    def add_up(group: tuple[Tensor, Tensor]) -> None:
+        total, weights = group
+        total.zero_()
+        for member in weights.nonzero().squeeze(1).tolist():
+            total.add_(rows[member], alpha=float(weights[member]))
+
+    each(add_up, zip(out, mixing, strict=True))
+    return out
+
+
+def _sorted(block: Tensor) -> Any:
+    """The columns' values in order, (k, n): a NumPy array on the CPU."""
+    if block.device.type != "cpu":
+        return block.T.contiguous().sort(dim=1).values
+    # numpy.sort along contiguous rows uses AVX-512 or AVX2: 14 times faster than torch.sort over clients. To transpose
+    # a few clients at a time takes less than half the time of all at once, which is as long as the sort.
+    values, matrix = np.empty(block.shape[::-1], dtype=np.float32), block.numpy()
+    for first in range(0, len(matrix), TRANSPOSED):
+        values[:, first : first + TRANSPOSED] = matrix[first : first + TRANSPOSED].T
+    values.sort(axis=1)
+    return values
 
 
 def _in_float64(values: Any) -> Any:

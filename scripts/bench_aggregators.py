@@ -1,50 +1,68 @@
-"""Time of every aggregation rule, as a multiple of what it cannot do without. Run: python scripts/bench_aggregators.py
+"""Time of every aggregation rule beside what it cannot do without, and beside other libraries' rules.
 
-The yardsticks are measured in the same run: reading the matrix once (its sum), one Gram matrix, and one numpy.sort of
-the rows of the transposed matrix. Aims: rules computed from the Gram matrix at most 1.3 times that matrix, it included;
-coordinate-wise rules at most 4 times the sort.
+    python scripts/bench_aggregators.py [--n 25 115 500] [--d 10000 199210 1200000] [--rules RULE ...]
+        [--peers VENV ...] [--threads 2] [--repeats 7] [--csv FILE] [--png FOLDER]
+
+The bounds are measured in the same run: reading the matrix once (its sum), one Gram matrix in float64 and one in
+float32 (bare products, without the blocks), and one numpy.sort of the rows of the transposed matrix. Aims: rules
+computed from the Gram matrix at most 1.3 times that in float32; coordinate-wise rules at most 2 times the sort; rules
+that need neither at most 3 times the reading. ByzFL and byzpy are measured where they are installed: in this Python or
+in the virtual environments of ``--peers``, in processes of their own that take their turns among the rules.
 
 What counts follows Fig. 3 of BOBA (Bao et al., AISTATS 2024): the server's own updates are there before BOBA and
-FLTrust begin, but evaluating models (200 samples, an MLP) is part of SelfRej, AvgRej, Zeno and ByGARS. Yardsticks and
-rules take turns and medians are printed, so that a passing load on the machine hits all alike.
+FLTrust begin, but evaluating models (200 samples, an MLP) is part of SelfRej, AvgRej, Zeno and ByGARS. All take turns
+and medians are printed, so that a passing load on the machine hits all alike.
 """
 
-import argparse
-import csv
-import statistics
+import resource
+import subprocess
 import sys
-import time
-from collections.abc import Callable
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
+from benches import conditions, measured, medians, parser, report  # first: sets how idle threads wait
+
+# isort: split
 import numpy as np
 import pandas as pd
 import torch
-from threadpoolctl import threadpool_limits
 from torch import Tensor
 
+from robustfl_bench.catalogue.entries import one
+from robustfl_bench.catalogue.measures import facts
 from robustfl_bench.config import presets, targets
 from robustfl_bench.interfaces import ConfigError, ServerView
 from robustfl_bench.pictures import bars
 from robustfl_bench.pictures.canvas import save
+from robustfl_bench.pictures.curves import Curves
+from robustfl_bench.pictures.curves import draw as draw_curves
 from robustfl_bench.pictures.styles import GREY, RED, SKY
 from robustfl_bench.updates import Updates
 
 CONF = Path(__file__).resolve().parents[1] / "conf"
 ALIASES = {"rar", "median", "trimmed_mean", "fedavg"}
-BY_COORDINATE, BY_LOSS = {"coomed", "trmean", "beta_trmean", "server_mix"}, {"selfrej", "avgrej", "zeno", "bygars"}
+BY_LOSS = {"selfrej", "avgrej", "zeno", "bygars"}
+BOUNDS = ("reading", "Gram", "Gram float32", "sort")
+AIMS = {"sort": 2.0, "Gram float32": 1.3, "reading": 3.0}
+LIBRARIES = ("byzfl", "byzpy")
 CLASSES, INPUTS, SAMPLES = 10, 784, 200
 
 
 def make_round(n: int, num_byzantine: int, d: int) -> tuple[Updates, ServerView]:
-    """Updates as under label skew with two classes a client, the last ``num_byzantine`` being IPM attackers."""
+    """Updates as under label skew with two classes a client, the last ``num_byzantine`` being IPM attackers.
+
+    Their lengths differ by up to two, as those of gradients do: of clients with the same classes none is like another.
+    """
     rng = np.random.default_rng(0)
     corners = rng.standard_normal((CLASSES, d), dtype=np.float32)
     honest = rng.standard_normal((n - num_byzantine, d), dtype=np.float32) * 0.1
     honest += (
         corners[rng.integers(CLASSES, size=len(honest))] / 2 + corners[rng.integers(CLASSES, size=len(honest))] / 2
     )
+    honest *= rng.uniform(1, 2, size=(len(honest), 1)).astype(np.float32)
     attack = np.repeat(-10 * honest.mean(axis=0, keepdims=True), num_byzantine, axis=0)
     return Updates(torch.from_numpy(np.concatenate([honest, attack]))), make_server(torch.from_numpy(corners), n, d)
 
@@ -94,83 +112,152 @@ def build(name: str, f: int) -> Any:
     return targets.build(presets.resolve([f"aggregator={name}", f"num_byzantine_declared={f}"]).config["aggregator"])
 
 
-def measure(jobs: dict[str, Callable[[], object]], repeats: int) -> dict[str, float]:
-    """Median seconds of every job; the jobs take turns, and a first turn is not counted."""
-    times: dict[str, list[float]] = {name: [] for name in jobs}
-    for turn in range(repeats + 1):
-        for name, job in jobs.items():
-            start = time.perf_counter()
-            job()
-            if turn > 0:
-                times[name].append(time.perf_counter() - start)
-    return {name: statistics.median(values) for name, values in times.items()}
+@contextmanager
+def peers(pythons: list[str], threads: int) -> Iterator[dict[str, tuple[set[str], Callable[[str], str]]]]:
+    """Other libraries by name: our names of their rules, and a function that sends a line and returns the answer."""
+    found: dict[str, tuple[set[str], Callable[[str], str]]] = {}
+    with ExitStack() as stack:
+        for library in LIBRARIES:
+            for python in pythons:
+                command = [python, str(Path(__file__).with_name("bench_peer.py")), library, str(threads)]
+                pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
+                child = stack.enter_context(subprocess.Popen(command, text=True, **pipes))  # type: ignore[call-overload]
+                if rules := child.stdout.readline().split():
+                    found[library] = set(rules), _asker(child)
+                    break
+            else:
+                print(f"{library} left out: it is not installed in {', '.join(pythons)}", file=sys.stderr)
+        yield found
 
 
-def main() -> None:
-    every = sorted({path.stem for path in (CONF / "aggregator").glob("*.yaml")} - ALIASES)
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--n", type=int, default=115, help="clients, Byzantine included (115)")
-    parser.add_argument("--d", type=int, default=199_210, help="parameters of the model (199210)")
-    parser.add_argument("--num-byzantine", type=int, default=15, help="attackers among the clients (15)")
-    parser.add_argument("--f", type=int, default=16, help="attackers that the rules allow for (16)")
-    parser.add_argument("--rules", nargs="+", choices=every, default=every, metavar="RULE", help="(all but aliases)")
-    parser.add_argument("--repeats", type=int, default=7, help="turns over all rules, of which medians are taken (7)")
-    parser.add_argument("--threads", type=int, default=torch.get_num_threads(), help="threads of torch and BLAS")
-    parser.add_argument("--csv", type=Path, help="also write the table here")
-    parser.add_argument("--png", type=Path, help="also draw it here, as in Fig. 3 of BOBA")
-    options = parser.parse_args()
-    if options.d < INPUTS + CLASSES * 2 + 3:
-        parser.error(f"--d must be at least {INPUTS + CLASSES * 2 + 3}, the smallest MLP's size, got {options.d}")
-    torch.set_num_threads(options.threads)
+def _asker(child: "subprocess.Popen[str]") -> Callable[[str], str]:
+    def ask(line: str) -> str:
+        assert child.stdin is not None and child.stdout is not None
+        print(line, file=child.stdin, flush=True)
+        return "" if line.startswith("load") else child.stdout.readline()
 
-    updates, server = make_round(options.n, options.num_byzantine, options.d)
+    return ask
+
+
+def works(
+    n: int, d: int, f: int, names: list[str], others: dict[str, tuple[set[str], Callable[[str], str]]], folder: Path
+) -> dict[str, Callable[[], object]]:
+    """What is timed for one shape: the bounds, the rules, and other libraries' as ``rule, library``."""
+    updates, server = make_round(n, f, d)
     matrix = updates.matrix
     transposed = np.ascontiguousarray(matrix.numpy().T)
     jobs: dict[str, Callable[[], object]] = {
         "reading": matrix.sum,
         "Gram": lambda: Updates(matrix).gram,
+        "Gram float32": lambda: matrix.numpy() @ matrix.numpy().T,
         "sort": lambda: np.sort(transposed, axis=1),
     }
-    for name in options.rules:
-        rule = build(name, options.f)
+    np.save(folder / "matrix.npy", matrix.numpy())
+    for _, ask in others.values():
+        ask(f"load {folder / 'matrix.npy'} {f}")
+    for name in names:
+        rule = build(name, f)
         try:
-            rule.check(options.n)
+            rule.check(n)
         except ConfigError as error:
             print(f"{name} left out: {error}", file=sys.stderr)
-        else:
-            jobs[name] = lambda rule=rule: rule(Updates(matrix), server)
-    with threadpool_limits(options.threads):
-        seconds = measure(jobs, options.repeats)
+            continue
+        jobs[name] = lambda rule=rule: rule(Updates(matrix), server)
+        for library, (rules, ask) in others.items():
+            if name not in rules:
+                continue
+            if (answer := ask(name)).startswith("failed"):
+                print(f"{name} of {library} left out: {answer.strip()}", file=sys.stderr)
+            else:
+                jobs[f"{name}, {library}"] = lambda ask=ask, name=name: float(ask(name))
+    return jobs
 
-    print(f"n={options.n} d={options.d} f={options.f} threads={options.threads}, medians of {options.repeats}")
-    print(f"{'':16}{'ms':>9}{'/ reading':>11}{'/ Gram':>9}{'/ sort':>9}  aim")
+
+def rows_of(seconds: dict[str, float], shape: dict[str, object]) -> list[dict[str, object]]:
+    """A line for every bound and rule: how it compares with the bounds, with the aim and with the fastest peer."""
     rows = []
     for name, value in sorted(seconds.items(), key=lambda item: item[1]):
-        ratios = [value / seconds[yardstick] for yardstick in ("reading", "Gram", "sort")]
-        aim = "" if name in ("reading", "Gram", "sort") else "evaluates models" if name in BY_LOSS else ""
-        if not aim and name in options.rules:
-            limit, ratio = (4.0, ratios[2]) if name in BY_COORDINATE else (1.3, ratios[1])
-            aim = f"{'met' if ratio <= limit else 'MISSED'}: <= {limit:g} {'sort' if name in BY_COORDINATE else 'Gram'}"
-        print(f"{name:16}{value * 1e3:9.1f}{ratios[0]:11.1f}{ratios[1]:9.2f}{ratios[2]:9.2f}  {aim}")
-        rows.append([name, f"{value:.6f}", *(f"{ratio:.3f}" for ratio in ratios)])
-    if options.csv:
-        options.csv.parent.mkdir(parents=True, exist_ok=True)
-        with options.csv.open("w", newline="") as file:
-            csv.writer(file).writerows([["rule", "seconds", "per_reading", "per_gram", "per_sort"], *rows])
-        print(f"written: {options.csv}")
+        if ", " in name:
+            continue
+        ratios = {f"/ {bound}": value / seconds[bound] for bound in BOUNDS}
+        theirs = {key.split(", ")[1]: other for key, other in seconds.items() if key.startswith(f"{name}, ")}
+        row = shape | {"rule": name, "ms": 1e3 * value} | ratios | {"aim": _aim(name, value, seconds)}
+        fastest = min(theirs, key=lambda library: theirs[library]) if theirs else ""
+        row |= {library: 1e3 * theirs[library] if library in theirs else "" for library in LIBRARIES}
+        rows.append(row | {"x fastest peer": theirs[fastest] / value if fastest else ""})
+    return rows
+
+
+def _aim(name: str, value: float, seconds: dict[str, float]) -> str:
+    """Whether a rule is as close to its bound as it should be."""
+    if name in BOUNDS:
+        return ""
+    if name in BY_LOSS:
+        return "evaluates models"
+    costs = " ".join(facts(one("aggregator", name)).words)
+    bound = "Gram float32" if "Gram" in costs else "sort" if "sort" in costs else "reading"
+    limit, ratio = AIMS[bound], value / (seconds[bound] + (seconds["sort"] if "Gram + 1 sort" in costs else 0))
+    return f"{'met' if ratio <= limit else 'MISSED'}: <= {limit:g} {bound}"
+
+
+def main() -> None:
+    """Print the tables."""
+    every = sorted({path.stem for path in (CONF / "aggregator").glob("*.yaml")} - ALIASES)
+    arguments = parser(__doc__)
+    arguments.add_argument("--n", type=int, nargs="+", default=[115], help="clients, Byzantine included (115)")
+    arguments.add_argument("--d", type=int, nargs="+", default=[199_210], help="parameters of the model (199210)")
+    arguments.add_argument("--share", type=float, default=0.13, help="attackers among the clients (0.13)")
+    arguments.add_argument("--rules", nargs="+", choices=every, default=every, metavar="RULE", help="(all but aliases)")
+    arguments.add_argument("--peers", nargs="+", default=[], metavar="VENV", help="where other libraries are installed")
+    arguments.add_argument("--png", type=Path, help="a folder for pictures, as in Fig. 3 of BOBA, and against n and d")
+    options = arguments.parse_args()
+    if min(options.d) < INPUTS + CLASSES * 2 + 3:
+        arguments.error(f"--d must be at least {INPUTS + CLASSES * 2 + 3}, the smallest MLP's size")
+    print(conditions())
+    pythons, rows = [sys.executable, *(str(Path(venv) / "bin" / "python") for venv in options.peers)], []
+    with tempfile.TemporaryDirectory() as folder:
+        for threads in options.threads:
+            with peers(pythons, threads) as others, measured(threads):
+                for n, d in ((n, d) for n in options.n for d in options.d):
+                    f = max(1, int(options.share * n))
+                    seconds = medians(works(n, d, f, options.rules, others, Path(folder)), options.repeats)
+                    shape: dict[str, object] = {"n": n, "d": d, "f": f, "threads": threads}
+                    rows += rows_of(seconds, shape)
+                    if options.png:
+                        draw(seconds, options.png / f"rules_n{n}_d{d}_threads{threads}.png", f"{n=}, {d=}, {threads=}")
+    report(rows, options.csv)
+    print(f"peak memory: {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20:.2f} GiB")
     if options.png:
-        draw(seconds, options)
-        print(f"written: {options.png}")
+        for axis in ("n", "d"):
+            if len(getattr(options, axis)) > 1:
+                draw_scaling(rows, axis, options.png / f"scaling_{axis}.png")
 
 
-def draw(seconds: dict[str, float], options: argparse.Namespace) -> None:
-    """A bar for every yardstick (grey) and rule (blue; those that evaluate models sky blue; BOBA red)."""
+def draw(seconds: dict[str, float], path: Path, title: str) -> None:
+    """A bar for every bound and peer (grey) and rule (blue; those that evaluate models sky blue; BOBA red)."""
     ordered = sorted(seconds.items(), key=lambda item: item[1])
     points = pd.DataFrame([{"line": "", "x": name, "mean": 1e3 * value} for name, value in ordered])
-    colours = dict.fromkeys(BY_LOSS, SKY) | dict.fromkeys(("reading", "Gram", "sort"), GREY) | {"boba": RED}
+    greys = [name for name in seconds if name in BOUNDS or ", " in name]
+    colours = dict.fromkeys(BY_LOSS, SKY) | dict.fromkeys(greys, GREY) | {"boba": RED}
     label = "ms (sky blue: evaluates models)"
-    heading = f"One aggregation: n = {options.n}, d = {options.d}, {options.threads} threads"
-    save(bars.draw(points, label, "", heading, log=True, colours=colours), options.png, "--png")
+    save(bars.draw(points, label, "", f"One aggregation: {title}", log=True, colours=colours), path, "--png")
+    print(f"written: {path}")
+
+
+def draw_scaling(rows: list[dict[str, Any]], against: str, path: Path) -> None:
+    """Times against n or d at the largest of the other, on the most threads: a panel for the rules of each bound."""
+    other = "d" if against == "n" else "n"
+    fixed, threads = max(row[other] for row in rows), max(row["threads"] for row in rows)
+    chosen = [row for row in rows if row[other] == fixed and row["threads"] == threads]
+    places = {row["rule"]: row["aim"].partition("= ")[2].partition(" ")[2] or row["aim"] or row["rule"] for row in rows}
+    points = [
+        {"value": "ms", "panel": places[row["rule"]], "line": row["rule"], "x": row[against]}
+        | dict.fromkeys(("mean", "low", "high"), row["ms"])
+        for row in sorted(chosen, key=lambda row: (places[row["rule"]], row["rule"]))
+    ]
+    heading = f"One aggregation: {other} = {fixed}, {threads} threads"
+    save(draw_curves(Curves(pd.DataFrame(points), against, {"ms": "ms"}, heading, log="xy")), path, "--png")
+    print(f"written: {path}")
 
 
 if __name__ == "__main__":

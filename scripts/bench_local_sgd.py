@@ -1,6 +1,7 @@
 """Rounds of RAGA's local training against the same work as a plain PyTorch loop with one optimiser per client.
 
-    python scripts/bench_local_sgd.py [--clients 50] [--batch 32] [--steps 3] [--repeats 7] [--threads 1] [--device cpu]
+    python scripts/bench_local_sgd.py [--clients 50] [--batch 32] [--steps 3] [--repeats 7] [--threads 1 2]
+        [--device cpu] [--csv FILE]
 
 MNIST's shapes under the MLP and the LeNet of RAGA, the loop's LeNet with feature maps in PyTorch's own layout. A
 round: every client draws its batches, takes the steps from the server's model and writes the mean of its gradients
@@ -13,22 +14,20 @@ import argparse
 from collections.abc import Callable
 
 import numpy as np
-from bench_rounds import medians
+from benches import conditions, measured, medians, parser, report  # first: sets how idle threads wait
 
-import robustfl_bench  # first: sets how idle threads wait
+# isort: split
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
-assert robustfl_bench
-import torch  # noqa: E402
-from torch import Tensor, nn  # noqa: E402
-from torch.nn import functional  # noqa: E402
-from torch.nn.utils import parameters_to_vector, vector_to_parameters  # noqa: E402
-
-from robustfl_bench.engine.network import Network  # noqa: E402
-from robustfl_bench.engine.samples import Population, Samples  # noqa: E402
-from robustfl_bench.interfaces import Model  # noqa: E402
-from robustfl_bench.local_updates.local_sgd import LocalSgd  # noqa: E402
-from robustfl_bench.models.lenet import LeNet  # noqa: E402
-from robustfl_bench.models.mlp import Mlp  # noqa: E402
+from robustfl_bench.engine.network import Network
+from robustfl_bench.engine.samples import Population, Samples
+from robustfl_bench.interfaces import Model
+from robustfl_bench.local_updates.local_sgd import LocalSgd
+from robustfl_bench.models.lenet import LeNet
+from robustfl_bench.models.mlp import Mlp
 
 SHAPE, CLASSES, LR = (1, 28, 28), 10, 0.1
 HELD = 600  # samples of a client
@@ -87,29 +86,30 @@ def works(
 
 def main() -> None:
     """Print the table."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--clients", type=int, default=50)
-    parser.add_argument("--batch", type=int, default=32)
-    parser.add_argument("--steps", type=int, default=3)
-    parser.add_argument("--repeats", type=int, default=7)
-    parser.add_argument("--threads", type=int, default=torch.get_num_threads())
-    parser.add_argument("--device", default="cpu")
-    args = parser.parse_args()
-    torch.set_num_threads(args.threads)
+    arguments = parser(__doc__)
+    arguments.add_argument("--clients", type=int, default=50)
+    arguments.add_argument("--batch", type=int, default=32)
+    arguments.add_argument("--steps", type=int, default=3)
+    arguments.add_argument("--device", default="cpu")
+    args = arguments.parse_args()
     device = torch.device(args.device)
-    print(
-        f"{args.clients} clients, batches of {args.batch}, {args.steps} steps, {args.device}, {args.threads} threads, "
-        f"PyTorch {torch.__version__}"
-    )
-    print(f"{'model':<8}  {'what':<14}  {'rounds / s':>10}  {'x loop':>6}")
+    print(conditions())
+    print(f"{args.clients} clients, batches of {args.batch}, {args.steps} steps, {args.device}")
     models: dict[str, tuple[Model, Model]] = {
         "MLP": (Mlp((200, 100)), Mlp((200, 100))),  # type: ignore[dict-item]
         "LeNet": (LeNet(), LeNet(channels_last=False)),  # type: ignore[dict-item]
     }
-    for name, (model, plain) in models.items():
-        seconds = medians(works(model, plain, args, device), args.repeats)
-        for what, value in seconds.items():
-            print(f"{name:<8}  {what:<14}  {1 / value:>10.2f}  {seconds['plain loop'] / value:>6.2f}")
+    rows = []
+    for threads in args.threads:
+        for name, (model, plain) in models.items():
+            with measured(threads):
+                seconds = medians(works(model, plain, args, device), args.repeats)
+            rows += [
+                {"threads": threads, "model": name, "what": what, "rounds / s": 1 / value}
+                | {"x loop": seconds["plain loop"] / value}
+                for what, value in seconds.items()
+            ]
+    report(rows, args.csv)
 
 
 if __name__ == "__main__":

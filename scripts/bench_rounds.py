@@ -1,34 +1,35 @@
-"""Time of a round's client gradients as a multiple of the bare matrix products of the same size.
+"""Time of a round's client gradients as a multiple of the bare matrix products of the same size, and of whole rounds.
 
-    python scripts/bench_rounds.py [--clients 100] [--samples 600 64] [--repeats 7] [--threads 2] [--csv PATH]
+    python scripts/bench_rounds.py [--clients 100] [--samples 600 64] [--threads 1 2] [--neighbours 0 2] [--repeats 7]
+        [--csv FILE]
 
 The shape is BOBA's MNIST setting: a 784-200-200-10 MLP and 100 clients, all their 600 samples or batches of 64. The
 measure is the matrix products that any implementation must do (forward, backward to the hidden layers, one weight
-gradient per client and layer), by `torch.mm` with nothing around them; where oneDNN is faster than that, the engine is
-below 1. Beside it: the gradients by plain autograd, one client after
-the other, the way a loop over clients with one model would do it, and a whole round with aggregation by the mean. All
-figures are medians of one run, taken in turn; compare ratios, not seconds.
+gradient per client and layer), by `torch.mm` with nothing around them, on as many threads of PyTorch; where oneDNN is
+faster than that, the engine is below 1. Beside it: the gradients by plain autograd, one client after the other, the way
+a loop over clients with one model would do it, and whole rounds: batches drawn, 15 IPM attackers, and the mean, the
+trimmed mean or Krum. ``--neighbours`` are processes that keep the cores busy. All figures are medians of one run, taken
+in turn; compare ratios, not seconds.
 """
 
-import argparse
-import csv
-import time
 from collections.abc import Callable
 from itertools import pairwise
-from pathlib import Path
 
 import numpy as np
+from benches import conditions, measured, medians, neighbours, parser, report  # first: sets how idle threads wait
 
-import robustfl_bench  # first: sets how idle threads wait
+# isort: split
+import torch
+from torch.nn import functional
 
-assert robustfl_bench
-import torch  # noqa: E402
-from torch.nn import functional  # noqa: E402
-
-from robustfl_bench.engine.network import Network  # noqa: E402
-from robustfl_bench.engine.samples import Batch, Population, Samples  # noqa: E402
-from robustfl_bench.models.mlp import Mlp  # noqa: E402
-from robustfl_bench.updates import Updates  # noqa: E402
+from robustfl_bench.aggregators.average import Average
+from robustfl_bench.aggregators.krum import Krum
+from robustfl_bench.aggregators.trmean import TrMean
+from robustfl_bench.engine.network import Network
+from robustfl_bench.engine.samples import Batch, Population, Samples
+from robustfl_bench.interfaces import Aggregator
+from robustfl_bench.models.mlp import Mlp
+from robustfl_bench.updates import Updates
 
 WIDTHS = (784, 200, 200, 10)
 
@@ -67,68 +68,73 @@ def plain_loop(network: Network, batch: Batch, out: torch.Tensor) -> Callable[[]
     return work
 
 
-def medians(works: dict[str, Callable[[], object]], repeats: int) -> dict[str, float]:
-    """Median seconds of each, taken in turn so that a change of the machine's speed hits all alike."""
-    times: dict[str, list[float]] = {name: [] for name in works}
-    for turn in range(repeats + 1):
-        for name, work in works.items():
-            began = time.perf_counter()
+def by_torch(work: Callable[[], object], threads: int) -> Callable[[], object]:
+    """The same on PyTorch's own threads, as code without threads of its own is run."""
+
+    def run() -> None:
+        torch.set_num_threads(threads)
+        try:
             work()
-            if turn:  # the first one warms up
-                times[name].append(time.perf_counter() - began)
-    return {name: float(np.median(values)) for name, values in times.items()}
+        finally:
+            torch.set_num_threads(1)
+
+    return run
+
+
+def works(
+    network: Network, clients: int, samples: int, attackers: int, threads: int
+) -> dict[str, Callable[[], object]]:
+    """What is timed for clients with batches of so many samples."""
+    held, everyone = max(600, samples), range(clients)
+    x, y = torch.randn(clients * held, 1, 28, 28), torch.randint(10, (clients * held,))
+    population = Population(x, y, np.split(np.arange(len(y)), clients))
+    draw = Samples(population, everyone, everyone, 0, "batches", 0, None if samples == held else samples)
+    storage, batch = torch.empty(clients + attackers, network.dim), draw.batch(0)
+    out, counts = storage[:clients], torch.ones(clients, dtype=torch.float64)
+
+    def whole_round(rule: Aggregator) -> Callable[[], object]:
+        def work() -> torch.Tensor:
+            network.gradients(network.initial, draw.batch(0), out)
+            honest = Updates(out, counts)
+            attack = (-10 * honest.mean).expand(attackers, -1)
+            updates = honest.append(attack, torch.ones(attackers, dtype=torch.float64), storage)
+            return network.initial - 0.1 * rule(updates, None).vector  # type: ignore[arg-type]
+
+        return work
+
+    return {
+        "matrix products": by_torch(products(clients, samples), threads),
+        "gradients": lambda: network.gradients(network.initial, batch, out),
+        "plain loop": by_torch(plain_loop(network, batch, out), threads),
+        "round, average": whole_round(Average()),
+        "round, trmean": whole_round(TrMean(attackers)),
+        "round, krum": whole_round(Krum(attackers)),
+    }
 
 
 def main() -> None:
     """Print the table, and write it with --csv."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--clients", type=int, default=100)
-    parser.add_argument("--samples", type=int, nargs="+", default=[600, 64])
-    parser.add_argument("--repeats", type=int, default=7)
-    parser.add_argument("--threads", type=int, default=torch.get_num_threads())
-    parser.add_argument("--csv", type=Path)
-    args = parser.parse_args()
-    torch.set_num_threads(args.threads)
-    network = Network(Mlp(), (1, 28, 28), 10, seed=0)
-    out = torch.empty(args.clients, network.dim)
-    held = max(600, *args.samples)
-    x, y = torch.randn(args.clients * held, 1, 28, 28), torch.randint(10, (args.clients * held,))
-    population = Population(x, y, np.split(np.arange(len(y)), args.clients))
-    rows = []
-    for samples in args.samples:
-        everyone = range(args.clients)
-        draw = Samples(population, everyone, everyone, 0, "batches", 0, None if samples == held else samples)
-        batch = draw.batch(0)
-
-        def whole_round(draw: Samples = draw) -> torch.Tensor:
-            network.gradients(network.initial, draw.batch(0), out)
-            vector = Updates(out).combine(torch.full((args.clients,), 1 / args.clients, dtype=torch.float64)).vector
-            return network.initial - 0.1 * vector
-
-        seconds = medians(
-            {
-                "matrix products": products(args.clients, samples),
-                "gradients": lambda batch=batch: network.gradients(network.initial, batch, out),  # type: ignore[misc]
-                "plain loop": plain_loop(network, batch, out),
-                "round": whole_round,
-            },
-            args.repeats,
-        )
-        bound = seconds["matrix products"]
-        rows += [
-            {"samples": samples, "what": name, "seconds": f"{value:.4f}", "x products": f"{value / bound:.2f}"}
-            for name, value in seconds.items()
-        ]
+    arguments = parser(__doc__)
+    arguments.add_argument("--clients", type=int, default=100, help="honest clients (100)")
+    arguments.add_argument("--attackers", type=int, default=15, help="beside them (15)")
+    arguments.add_argument("--samples", type=int, nargs="+", default=[600, 64], help="of a client in a round")
+    arguments.add_argument("--neighbours", type=int, nargs="+", default=[0], help="busy processes beside this one (0)")
+    args = arguments.parse_args()
+    print(conditions())
+    network, rows = Network(Mlp(), (1, 28, 28), 10, seed=0), []
+    for threads, busy in ((threads, busy) for threads in args.threads for busy in args.neighbours):
+        for samples in args.samples:
+            with measured(threads), neighbours(busy):
+                jobs = works(network, args.clients, samples, args.attackers, threads)
+                seconds = medians(jobs, args.repeats)
+            rows += [
+                {"threads": threads, "neighbours": busy, "samples": samples, "what": name, "ms": 1e3 * value}
+                | {"x products": value / seconds["matrix products"]}
+                for name, value in seconds.items()
+            ]
     widths = "-".join(map(str, WIDTHS))
-    print(f"{args.clients} clients, MLP {widths}, {args.threads} threads, PyTorch {torch.__version__}")
-    print(f"{'samples':>8}  {'what':<16}  {'seconds':>8}  {'x products':>10}")
-    for row in rows:
-        print(f"{row['samples']:>8}  {row['what']:<16}  {row['seconds']:>8}  {row['x products']:>10}")
-    if args.csv:
-        with open(args.csv, "w", newline="") as file:
-            writer = csv.DictWriter(file, list(rows[0]))
-            writer.writeheader()
-            writer.writerows(rows)
+    print(f"{args.clients} clients and {args.attackers} attackers, MLP {widths}, medians of {args.repeats}")
+    report(rows, args.csv)
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
 """The benchmarks still run: every rule, and every engine beside what it is compared with."""
 
+import csv
 import subprocess
 import sys
 from pathlib import Path
@@ -11,8 +12,8 @@ from robustfl_bench.config.options import CONF
 EVERY_RULE = {path.stem for path in (CONF / "aggregator").glob("*.yaml")} - {"rar", "median", "trimmed_mean", "fedavg"}
 EXHAUSTIVE = {"boba_es", "smea"}  # at n = 60 these are refused
 SMALL = {
-    "bench_aggregators": ("--n", "60", "--d", "9000", "--num-byzantine", "4", "--f", "4", "--png", "fig3.png"),
-    "bench_rounds": ("--clients", "3", "--samples", "20"),
+    "bench_aggregators": ("--n", "60", "--d", "9000", "--share", "0.07", "--png", "pictures", "--csv", "x.csv"),
+    "bench_rounds": ("--clients", "3", "--attackers", "0", "--samples", "20"),
     "bench_local_sgd": ("--clients", "3", "--batch", "4"),
 }
 
@@ -30,11 +31,13 @@ def test_it_runs(name: str, tmp_path: Path) -> None:
     ]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+    assert "cores: " in done.stdout.splitlines()[1]  # whether the machine is idle
     if name == "bench_aggregators":
-        measured = {line.split()[0] for line in done.stdout.splitlines()}
+        with (tmp_path / "x.csv").open() as file:
+            measured = {row["rule"] for row in csv.DictReader(file)}
         assert measured >= EVERY_RULE - EXHAUSTIVE
         assert all(f"{name} left out" in done.stderr for name in EXHAUSTIVE)
-        assert (tmp_path / "fig3.png").stat().st_size > 10_000
+        assert (tmp_path / "pictures" / "rules_n60_d9000_threads1.png").stat().st_size > 10_000
 
 
 def test_results_are_read_again_by_every_command(tmp_path: Path) -> None:

@@ -130,7 +130,7 @@ def test_needs_and_cost_are_what_happens() -> None:
     found = {name: "; ".join(facts(one("aggregator", name)).words) for name in ("krum", "fltrust", "average", "arfl")}
     assert found == {
         "krum": "needs f, n > 2f + 2; 1 Gram",
-        "fltrust": "needs server data; 1 Gram",
+        "fltrust": "needs server data; linear",
         "average": "linear",
         "arfl": "needs training losses, sample counts; remembers; linear",
     }

@@ -11,10 +11,12 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+from filelock import SoftFileLease
 
-from robustfl_bench import cli
+from robustfl_bench import composition
 from robustfl_bench.config import presets
 from robustfl_bench.errors import ConfigError
+from robustfl_bench.results import claim
 from tests.conftest import Bench, config_of, contents, run_folders
 from tests.processes import die_in_run, start
 
@@ -135,7 +137,7 @@ def test_a_run_folder_holds_what_the_design_promises(bench: Bench, tmp_path: Pat
     bench(*SMALL, "attack=ipm", "aggregator=krum", "num_byzantine=2", "num_clients=12", "eval_every=2")
     ((name, folder),) = run_folders(tmp_path / "results").items()
     summary = json.loads((folder / "summary.json").read_text())
-    files = {".lock", "config.yaml", "metrics.csv", "timings.csv", "summary.json", "weights.csv"}
+    files = {"config.yaml", "metrics.csv", "timings.csv", "summary.json", "weights.csv"}
     assert {path.name for path in folder.iterdir()} == files
     header, *rows = (folder / "metrics.csv").read_text().splitlines()
     assert header.split(",")[:5] == ["round", "lr", "train_loss", "test_loss", "test_accuracy"]
@@ -217,12 +219,10 @@ def test_an_infeasible_cell_of_a_sweep_is_recorded_and_is_no_failure(bench: Benc
 
 
 def test_a_run_that_another_process_writes_is_left_alone(bench: Bench, tmp_path: Path) -> None:
-    from filelock import FileLock
-
     bench(*SMALL)
     ((_, folder),) = run_folders(tmp_path / "results").items()
     (folder / "summary.json").unlink()
-    with FileLock(folder / ".lock"):
+    with SoftFileLease(folder / claim.NAME, lease_duration=claim.LEASE):
         outcome = bench(*SMALL)
     assert outcome.code == 1
     assert "is being written by another process" in outcome.err
@@ -248,8 +248,8 @@ NOTES = [
 def test_what_may_not_be_meant_is_said_once_and_run(bench: Bench, overrides: list[str], phrase: str) -> None:
     outcome = bench("rounds=1", "num_clients=10", "model.hidden=[4]", "-m", "seed=0,1", *overrides)
     assert outcome.code == 0 and outcome.out.count("result: ") == 2
-    (line,) = outcome.err.splitlines()
-    assert line.startswith(f"note: {phrase}")
+    line, end = outcome.err.splitlines()
+    assert line.startswith(f"note: {phrase}") and end == "sweep: 2 runs: 2 finished"
 
 
 def test_compose_checks_what_the_command_checks() -> None:
@@ -260,8 +260,8 @@ def test_compose_checks_what_the_command_checks() -> None:
         (["+experiment=demo"], "add -m to make them all"),
     ):
         with pytest.raises(ConfigError, match=re.escape(phrase)):
-            cli.compose(overrides)
-    cfg, call = cli.compose(["aggregator=krum", "seed=3"])
+            composition.compose(overrides)
+    cfg, call = composition.compose(["aggregator=krum", "seed=3"])
     assert cfg.seed == 3 and call.command == "robustfl-bench aggregator=krum seed=3"
 
 
@@ -287,7 +287,7 @@ def foreign(folder: Path, **changed: object) -> Path:
 DANGERS = [
     ("aggregator", {"_target_": "os.system", "command": "touch called"}, "builds aggregator by os.system"),
     ("aggregator", {"_target_": "robustfl_bench.cli.os.system", "command": "touch called"}, "cannot import"),
-    ("aggregator", {"_target_": "robustfl_bench.cli.say", "message": "called"}, "must be a subclass of"),
+    ("aggregator", {"_target_": "robustfl_bench.explain.say", "message": "called"}, "must be a subclass of"),
     (
         "aggregator",
         {

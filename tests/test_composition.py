@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from robustfl_bench import cli
+from robustfl_bench import composition
 from robustfl_bench.config import options, presets
 from robustfl_bench.errors import ConfigError
 from robustfl_bench.experiment.plan import InfeasibleError, plan
@@ -323,7 +323,7 @@ def test_the_reference_of_every_method_composes(tmp_path: Path, method: str) -> 
     folder = tmp_path / "run"
     folder.mkdir()
     (folder / "config.yaml").write_text(json.dumps(presets.defining(setting.config)))
-    reference, _ = cli.compose([f"reference={folder}", "rounds=1"])
+    reference, _ = composition.compose([f"reference={folder}", "rounds=1"])
     assert reference.aggregator._target_.endswith(".Average") and reference.attack._target_.endswith(".NoAttack")
 
 

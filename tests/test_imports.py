@@ -61,9 +61,9 @@ def test_the_import_graph_has_no_cycle() -> None:
     list(TopologicalSorter(inside).static_order())
 
 
-def test_only_cli_and_experiment_know_hydra() -> None:
+def test_only_composition_and_what_leads_to_it_know_hydra() -> None:
     users = {name for name, targets in graph().items() if targets & {"hydra", "omegaconf"}}
-    assert {room(name) for name in users} == {"cli", "config", "experiment"}
+    assert {room(name) for name in users} == {"cli", "composition", "config", "experiment", "explain", "sweep"}
 
 
 def room(name: str) -> str:

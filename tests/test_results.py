@@ -16,10 +16,10 @@ from typing import Any
 import pandas as pd
 import pytest
 import yaml
-from filelock import FileLock
+from filelock import SoftFileLease
 
 from robustfl_bench.pictures.canvas import save
-from robustfl_bench.results import archive, export, plots, records
+from robustfl_bench.results import archive, claim, export, plots, records
 from robustfl_bench.results import cli as results_cli
 from robustfl_bench.results.layout import render
 from robustfl_bench.results.pivot import pivot
@@ -164,7 +164,7 @@ def test_yaml_is_read_the_same_in_blocks_and_as_a_whole(tmp_path: Path) -> None:
     assert records.load(tmp_path).iloc[0]["b.x"] == 1
 
 
-def test_state_of_a_run_without_summary_is_told_by_its_lock(tmp_path: Path) -> None:
+def test_state_of_a_run_without_summary_is_told_by_its_claim(tmp_path: Path) -> None:
     folder = make_run(tmp_path, status=None, rounds=3)
     with (folder / "metrics.csv").open("a") as file:
         file.write("4,0.1,0.5")  # being written
@@ -172,12 +172,11 @@ def test_state_of_a_run_without_summary_is_told_by_its_lock(tmp_path: Path) -> N
     run = records.load(tmp_path).iloc[0]
     assert (run["state"], run["rounds_done"], run["aggregator"], run["attack"]) == ("unfinished", 3, "krum", "ipm")
     assert sorted(path.name for path in folder.iterdir()) == before, "reading must not make files"
-    with FileLock(folder / ".lock"):
-        assert records.is_locked(folder)
+    with SoftFileLease(folder / claim.NAME, lease_duration=claim.LEASE):
         assert records.load(tmp_path).iloc[0]["state"] == "running"
         (folder / "config.yaml").unlink()  # the first moment of a run
         assert records.load(tmp_path).iloc[0]["state"] == "running"
-    assert not records.is_locked(folder)
+    assert records.load(tmp_path).iloc[0]["state"] == "damaged"
 
 
 def test_an_unfinished_run_takes_the_name_of_a_run_with_the_same_rule(tmp_path: Path) -> None:

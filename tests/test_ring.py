@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 import torch
 
-from robustfl_bench import cli
+from robustfl_bench import composition
 from robustfl_bench.aggregators.average import Average
 from robustfl_bench.aggregators.brace import Brace
 from robustfl_bench.aggregators.krum import Krum
@@ -186,7 +186,7 @@ def test_processes_and_simulation_end_with_the_same_bits(bench: Bench, tmp_path:
     assert padding == sent["bits_above"] and 0 <= padding <= 7 * 2 * n * (n - 1)
     assert rule != "rar" or padding == 0
     (path,) = run_folders(tmp_path / "real").values()
-    assert {p.name for p in path.iterdir()} - {".lock"} == {"config.yaml", "metrics.csv", "timings.csv", "summary.json"}
+    assert {p.name for p in path.iterdir()} == {"config.yaml", "metrics.csv", "timings.csv", "summary.json"}
 
 
 def _start(folder: Path, *arguments: str) -> subprocess.Popen[str]:
@@ -257,4 +257,4 @@ def test_mistakes_are_told_in_one_line_before_anything_starts(
 
 def test_every_client_is_a_process() -> None:
     with pytest.raises(ConfigError, match="3 clients, but 2 processes"):
-        check(plan(cli.compose([*SMALL, "num_clients=3"])[0]), 2)
+        check(plan(composition.compose([*SMALL, "num_clients=3"])[0]), 2)

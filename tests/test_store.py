@@ -280,7 +280,7 @@ def test_a_full_disk_is_named_with_a_remedy_and_the_run_goes_on_later(bench: Ben
     folder = the_folder(tmp_path / "results")
     assert full.returncode == 1
     assert line.startswith(f"error: cannot write results/runs/{folder.name}/checkpoint.pt: ") and "free" in line
-    assert {path.name for path in folder.iterdir()} <= {".lock", "config.yaml", *store.TABLES}
+    assert {path.name for path in folder.iterdir()} <= {".claim", "config.yaml", *store.TABLES}
     assert bench(*run).code == 0
     assert bench(*run, "results_dir=whole").code == 0
     assert contents(tmp_path / "results") == contents(tmp_path / "whole")
@@ -395,7 +395,7 @@ def test_one_flipped_bit_in_a_checkpoint_is_found(tmp_path: Path, place: int) ->
     _flipped(folder.path / "checkpoint.pt", place)
     with pytest.raises(writing.Damaged, match=r"checkpoint\.pt is damaged"):
         folder.checkpoint(STAMP)
-    assert {path.name for path in folder.path.iterdir()} == {".lock", "config.yaml"}
+    assert {path.name for path in folder.path.iterdir()} == {".claim", "config.yaml"}
 
 
 @pytest.mark.parametrize("subject", STAMP)

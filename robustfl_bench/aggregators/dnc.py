@@ -14,8 +14,9 @@ from scipy.linalg import eigh
 
 from robustfl_bench.interfaces import Aggregator, ServerView, check_fields
 from robustfl_bench.numerics.gram_space import Array
+from robustfl_bench.numerics.inner_products import gram_matrix
 from robustfl_bench.numerics.ranking import num_kept
-from robustfl_bench.updates import Aggregate, Updates, cross_products
+from robustfl_bench.updates import Aggregate, Updates
 
 
 @dataclass(frozen=True)
@@ -69,7 +70,7 @@ class Dnc(Aggregator):
             return updates.gram.cpu().numpy()
         drawn = torch.from_numpy(rng.choice(updates.d, self.sub_dim, replace=False)).to(updates.device)
         rows = updates.matrix[:, drawn]
-        return cross_products(rows, rows).cpu().numpy()
+        return gram_matrix(rows).cpu().numpy()
 
 
 def _deviations(gram: Array) -> Array:

@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
+import torch
+
 from robustfl_bench.interfaces import Aggregator, ServerView
 from robustfl_bench.updates import Aggregate, Updates
 
@@ -21,10 +23,8 @@ class FLTrust(Aggregator):
     }
 
     def aggregate(self, updates: Updates, server: ServerView) -> Aggregate:
-        gram = updates.joint_gram(server.update[None])
-        lengths = gram.diagonal().clamp(min=0).sqrt()
-        norms, server_norm = lengths[:-1], lengths[-1]
+        norms, server_norm = updates.norms, torch.linalg.vector_norm(server.update, dtype=torch.float64)
         # A zero update, of a client or of the server, has no direction: 0 / 0 means no trust.
-        trust = (gram[:-1, -1] / (norms * server_norm)).nan_to_num(nan=0.0).clamp(min=0)
+        trust = (updates.cross(server.update[None])[:, 0] / (norms * server_norm)).nan_to_num(nan=0.0).clamp(min=0)
         weights = (trust / trust.sum()) * (server_norm / norms)
         return updates.combine(weights.where(trust > 0, 0))

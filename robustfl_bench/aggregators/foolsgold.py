@@ -15,7 +15,8 @@ from torch import Tensor
 from robustfl_bench.interfaces import Aggregator, ConfigError, ServerView, check_choice, check_fields, check_flags
 from robustfl_bench.numerics.directions import cosines
 from robustfl_bench.numerics.gram_space import Array
-from robustfl_bench.updates import Aggregate, Updates, cross_products
+from robustfl_bench.numerics.inner_products import gram_matrix
+from robustfl_bench.updates import Aggregate, Updates
 
 NEEDS_CLIENTS = "foolsgold must know whose updates it gets; set pre_aggregation=none, or history=false"
 LEAST = 1e-9  # a share of the largest weight; less is the rounding error of a cosine of 1
@@ -76,7 +77,7 @@ class FoolsGold(Aggregator):
             sums = updates.matrix.new_zeros(len(server.counts), updates.d)
             sums[server.clients] = updates.matrix
         rows = sums[server.clients]
-        return {"sums": sums}, cross_products(rows, rows)
+        return {"sums": sums}, gram_matrix(rows)
 
     def _weights(self, gram: Array) -> Array:
         if len(gram) == 1:

@@ -4,9 +4,10 @@ import math
 from dataclasses import dataclass
 
 import torch
+from torch import Tensor
 
 from robustfl_bench.interfaces import Aggregator, ConfigError, ServerView, check_fields, check_flags
-from robustfl_bench.numerics.ranking import nearest_sums
+from robustfl_bench.numerics.ranking import lowest, nearest_sums
 from robustfl_bench.updates import Aggregate, Updates
 
 
@@ -55,9 +56,11 @@ class Krum(Aggregator):
         n, f = updates.n, self._f(updates.n)
         self.check_mixed(n)
         others = n - f - 2 - self.self_distance
-        scores = nearest_sums(updates.sq_dists if self.squared else updates.sq_dists.sqrt(), others)
-        selected = self.num_selected or (f if self.num_byzantine is None else n - f)
-        chosen = scores.argsort(stable=True)[:selected]
+
+        def scores(sq_dists: Tensor) -> Tensor:
+            return nearest_sums(sq_dists if self.squared else sq_dists.sqrt(), others)
+
+        chosen = lowest(updates, scores, self.num_selected or (f if self.num_byzantine is None else n - f))
         masses = updates.counts if self.weighted else torch.ones_like(updates.counts)
         weights = torch.zeros_like(masses)
         weights[chosen] = masses[chosen] / masses[chosen].sum()

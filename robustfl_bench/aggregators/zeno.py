@@ -38,5 +38,5 @@ class Zeno(Aggregator):
 
     def aggregate(self, updates: Updates, server: ServerView) -> Aggregate:
         kept = num_kept("Zeno", updates.n, self.num_byzantine)
-        squares = updates.gram.diagonal() / (updates.d if self.penalty == "mean" else 1)
+        squares = updates.squares / (updates.d if self.penalty == "mean" else 1)
         return mean_of_lowest(updates, stepped_losses(updates, server) + self.rho * squares, kept)

@@ -17,10 +17,11 @@ from robustfl_bench.config import options, presets, targets
 from robustfl_bench.config.options import Search
 from robustfl_bench.errors import ConfigError
 from robustfl_bench.interfaces import Aggregator, Attack, AttackView, ChoiceView, Model, Partition, PreAggregation
+from robustfl_bench.numerics.inner_products import cross_products, distance_bounds, gram_matrix
 from robustfl_bench.testing import example_round, example_shard, example_view
-from robustfl_bench.updates import Updates, cross_products, stacked_gram
+from robustfl_bench.updates import Updates
 
-CLIENTS, BYZANTINE, COORDINATES = 12, 2, 1999  # few enough for rules that try all subsets of clients
+CLIENTS, BYZANTINE, COORDINATES = 12, 2, 999  # few enough for rules that try all subsets of clients; one block to sort
 DECLARED = "${num_byzantine_declared}"
 MOST = 100  # clients with which a rule is tried
 
@@ -225,9 +226,12 @@ def _counted() -> Iterator[Counter[str]]:
 
     def note(frame: FrameType, event: str, called: Any) -> None:
         if event == "call" and frame.f_code is cross_products.__code__:
-            cost["products"] += len(frame.f_locals["left"]) * len(frame.f_locals["right"])
-        elif event == "call" and frame.f_code is stacked_gram.__code__:
-            cost["products"] += len(frame.f_locals["upper"]) ** 2  # the other rows are few
+            vectors = len(frame.f_locals["right"])
+            cost["products"] += len(frame.f_locals["left"]) * vectors if vectors > 1 else 0  # those of one are a pass
+        elif event == "call" and frame.f_code is gram_matrix.__code__:
+            cost["products"] += len(frame.f_locals["parts"][0]) ** 2  # the other rows are few
+        elif event == "call" and frame.f_code is distance_bounds.__code__:
+            cost["products"] += len(frame.f_locals["rows"]) ** 2
         elif event == "c_call" and getattr(called, "__name__", "") in _SORTS:
             shape = getattr(getattr(called, "__self__", None), "shape", ())
             cost["sorted"] += math.prod(shape) if COORDINATES in shape else 0
@@ -246,5 +250,9 @@ _SORTS = ("sort", "argsort", "partition", "argpartition", "topk", "kthvalue", "m
 def _in_words(cost: Mapping[str, int], n: int) -> str:
     """The cost of a round in Gram matrices (n^2 inner products) and sorts (of n d numbers), rounded."""
     counts = {"Gram": cost["products"] / n**2, "sort": cost["sorted"] / (n * COORDINATES)}
-    words = [f"{count:.0f} {unit}{'s' if count > 1.5 else ''}" for unit, count in counts.items() if count >= 0.5]
+    words = [
+        f"{round(count) or round(count, 1)} {unit}{'s' if count > 1.5 else ''}"  # that of the buckets is a part of one
+        for unit, count in counts.items()
+        if count >= 0.2
+    ]
     return " + ".join(words) or "linear"

@@ -29,6 +29,7 @@ UNHASHED = ("num_byzantine_declared",)  # rules hold it themselves, where they u
 _CHAIN = "robustfl_bench.pre_aggregations.chain.Chain"
 _INNERMOST = re.compile(r"\$\{([^${}]*)\}")
 _TYPES = {field.name: field.type for field in fields(Settings)}
+_READ_AS = {int: (int, str), float: (int, float, str), str: (str, int, float, bool), bool: (bool,)}
 _DIGITS = r"(?:0|[1-9](?:_?\d)*)"
 _WHOLE = re.compile(rf"[+-]?{_DIGITS}")
 _POINT = rf"(?:{_DIGITS}?\.\d(?:_?\d)*|{_DIGITS}\.)"
@@ -306,7 +307,10 @@ def _typed(name: str, value: Any) -> Any:
         return value
     kind = kinds[0]
     try:
-        if type(value) in {int: (int, str), float: (int, float, str), str: (str, int, float, bool)}[kind]:
+        if (
+            type(value)
+            in {int: (int, str), float: (int, float, str), str: (str, int, float, bool), bool: (bool,)}[kind]
+        ):
             return kind(value)
     except ValueError:
         pass

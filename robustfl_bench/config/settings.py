@@ -53,6 +53,9 @@ class Execution:
     data_dir: str | None
     results_dir: str
     checkpoint_seconds: float
+    retry_failed: bool
+    wait: bool
+    dry_run: bool
     origin: str | None
     allow: Any
 
@@ -135,6 +138,10 @@ class Settings(Switches, Execution, Defining):
         if self.eval_every > self.rounds:
             found.append(f"eval_every={self.eval_every} is more than rounds={self.rounds}: only the last is evaluated")
         return found
+
+    def is_evaluated(self, number: int) -> bool:
+        """Whether round ``number`` (from 1) gets a record."""
+        return number % self.eval_every == 0 or number == self.rounds
 
     @property
     def total_clients(self) -> int:

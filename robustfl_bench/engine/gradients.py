@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch.func import functional_call, grad_and_value, vmap
 from torch.nn.grad import conv2d_weight
 
-from robustfl_bench.engine import dense, least_squares
+from robustfl_bench.engine import dense
 from robustfl_bench.engine.flat import FlatModule, has_dropout
 from robustfl_bench.engine.samples import Batch
 from robustfl_bench.numerics.products import times_transposed
@@ -18,12 +18,10 @@ Criterion = Callable[..., Tensor]
 
 
 def gradients_of(flat: FlatModule, criterion: Criterion, regression: bool) -> "OneByOne":
-    """The fastest way for a network."""
+    """The fastest way for a network. It works on ``flat``, so that no two threads can use it at once."""
     layers = _layers_with_simple_gradients(flat.module)
     if layers is None:
         return OneByOne(flat, criterion)
-    if regression and least_squares.is_linear_regression(flat.module):
-        return LeastSquares(flat, criterion, layers)
     if not regression and dense.is_dense(flat.module):
         return WrittenOut(flat, criterion, layers)
     return Layerwise(flat, criterion, layers)
@@ -33,35 +31,18 @@ class OneByOne:
     """By autograd, client by client: works for every module."""
 
     def __init__(self, flat: FlatModule, criterion: Criterion) -> None:
-        self._flat, self._criterion = flat, criterion
+        self.flat, self._criterion = flat, criterion
 
-    def shared(self, params: Tensor, batch: Batch, out: Tensor) -> Tensor:
+    def together(self, params: Tensor, batch: Batch, out: Tensor) -> Tensor:
         """Write each client's gradient of its mean loss at ``params`` (d,) into its row of ``out`` (n, d).
 
-        Returns the clients' mean losses (n,) float64.
+        Returns the clients' mean losses (n,) float64. For clients whose samples stay in the cache.
         """
-        limit = self._flat.chunk(batch.all_x)
-        return torch.cat([self._at(params, part, rows) for part, rows in _chunks(batch, out, limit)])
+        return self.alone(params, batch, out)
 
-    def own(self, stack: Tensor, batch: Batch, out: Tensor) -> Tensor:
-        """Write each client's gradient at its own parameters, its row of ``stack`` (n, d), into its row of ``out``.
-
-        Returns the clients' mean losses (n,) float64. The clients take turns: on a CPU a batch over clients reads every
-        client's weights for each of its samples, and nothing stays in the cache.
-        """
-        turns = zip(stack, batch.clients(), out.split(1), strict=True)
-        return torch.cat([self._alone(params, Batch(x, y, (len(y),)), row) for params, (x, y), row in turns])
-
-    def _alone(self, params: Tensor, batch: Batch, out: Tensor) -> Tensor:
-        """What ``shared`` writes and returns, for one client."""
-        return self._by_autograd(params, batch, out)
-
-    def _at(self, params: Tensor, batch: Batch, out: Tensor) -> Tensor:
-        """What ``shared`` writes and returns, for clients whose samples stay in the cache."""
-        return self._by_autograd(params, batch, out)
-
-    def _by_autograd(self, params: Tensor, batch: Batch, out: Tensor) -> Tensor:
-        module, losses = self._flat.hold(params), []
+    def alone(self, params: Tensor, batch: Batch, out: Tensor) -> Tensor:
+        """As ``together``, at its best for one client."""
+        module, losses = self.flat.hold(params), []
         for row, x, y in zip(out, batch.x.split(batch.sizes), batch.y.split(batch.sizes), strict=True):
             loss = self._criterion(module(x), y)
             gradients = torch.autograd.grad(loss, list(module.parameters()))
@@ -84,30 +65,28 @@ class Layerwise(OneByOne):
         for name, layer in layers.items():
             layer.register_forward_hook(self._recorder(name))
 
-    def own(self, stack: Tensor, batch: Batch, out: Tensor) -> Tensor:
-        """As the base; side by side on a GPU."""
-        return super().own(stack, batch, out) if out.device.type == "cpu" else self.side_by_side(stack, batch, out)
-
     def side_by_side(self, stack: Tensor, batch: Batch, out: Tensor) -> Tensor:
-        """What ``own`` writes and returns, with clients of equally many samples in one batch."""
+        """As ``together``, each client at its own parameters, its row of ``stack`` (n, d); those with equally many
+        samples go in one batch."""
 
         def loss(views: dict[str, Tensor], x: Tensor, y: Tensor) -> Tensor:
-            return self._criterion(functional_call(self._flat.module, views, (x,)), y)
+            return self._criterion(functional_call(self.flat.module, views, (x,)), y)
 
         losses = torch.empty(len(out), dtype=torch.float64, device=out.device)
         sizes, samples = np.array(batch.sizes), batch.clients()
         for size in np.unique(sizes):
             alike = np.flatnonzero(sizes == size).tolist()
             x, y = (torch.stack(parts) for parts in zip(*(samples[i] for i in alike), strict=True))
-            gradients, values = vmap(grad_and_value(loss))(self._flat.views(stack[alike]), x, y)
-            out[alike] = torch.cat([gradients[name].flatten(1) for name in self._flat.slots], dim=1)
+            gradients, values = vmap(grad_and_value(loss))(self.flat.views(stack[alike]), x, y)
+            out[alike] = torch.cat([gradients[name].flatten(1) for name in self.flat.slots], dim=1)
             losses[alike] = values.double()
         return losses
 
-    def _at(self, params: Tensor, batch: Batch, out: Tensor) -> Tensor:
+    def together(self, params: Tensor, batch: Batch, out: Tensor) -> Tensor:
+        """As the base."""
         self._tape = []
         try:
-            logits = self._flat.logits(params, batch.x)
+            logits = self.flat.logits(params, batch.x)
             tape = self._tape
         finally:
             self._tape = None
@@ -123,7 +102,7 @@ class Layerwise(OneByOne):
         self, name: str, layer: nn.Module, inputs: Tensor, delta: Tensor, sizes: tuple[int, ...], out: Tensor
     ) -> None:
         for parameter, _ in layer.named_parameters():
-            start, shape = self._flat.slots[f"{name}.{parameter}" if name else parameter]
+            start, shape = self.flat.slots[f"{name}.{parameter}" if name else parameter]
             target = out[:, start : start + shape.numel()]
             if parameter == "bias":
                 everywhere = [0, 2, 3] if isinstance(layer, nn.Conv2d) else list(range(delta.dim() - 1))
@@ -153,24 +132,17 @@ class WrittenOut(Layerwise):
     """For dense networks under cross-entropy, without autograd (see dense.py)."""
 
     @torch.no_grad()
-    def _at(self, params: Tensor, batch: Batch, out: Tensor) -> Tensor:
+    def together(self, params: Tensor, batch: Batch, out: Tensor) -> Tensor:
+        """As the base."""
         return dense.gradients(self._pairs(params), batch.x, batch.y, batch.sizes, self._pairs(out))
 
-    def _alone(self, params: Tensor, batch: Batch, out: Tensor) -> Tensor:
-        return self._at(params, batch, out)
+    def alone(self, params: Tensor, batch: Batch, out: Tensor) -> Tensor:
+        """As the base."""
+        return self.together(params, batch, out)
 
     def _pairs(self, params: Tensor) -> list[dense.Layer]:
-        views = list(self._flat.views(params).values())
+        views = list(self.flat.views(params).values())
         return list(zip(views[::2], views[1::2], strict=True))
-
-
-class LeastSquares(Layerwise):
-    """For linear regression: straight from the data on a CPU (see least_squares.py)."""
-
-    def shared(self, params: Tensor, batch: Batch, out: Tensor) -> Tensor:
-        """As the base."""
-        on_cpu = out.device.type == "cpu"
-        return least_squares.gradients(params, batch, out) if on_cpu else super().shared(params, batch, out)
 
 
 def _layers_with_simple_gradients(module: nn.Module) -> dict[str, nn.Module] | None:
@@ -185,7 +157,7 @@ def _layers_with_simple_gradients(module: nn.Module) -> dict[str, nn.Module] | N
     return owners if simple and not shared and not stateful else None
 
 
-def _chunks(batch: Batch, out: Tensor, limit: int) -> Iterator[tuple[Batch, Tensor]]:
+def chunks(batch: Batch, out: Tensor, limit: int) -> Iterator[tuple[Batch, Tensor]]:
     """Whole clients at a time, about as many samples as stay in the cache."""
     first, begin = 0, 0
     while first < len(batch.sizes):

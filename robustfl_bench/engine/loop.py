@@ -5,7 +5,6 @@ from collections.abc import Callable, Iterator
 
 import torch
 
-from robustfl_bench.config.settings import Settings
 from robustfl_bench.engine import rounds
 from robustfl_bench.engine.evaluation import (
     WEIGHT_METRICS,
@@ -31,7 +30,7 @@ def run(federation: Federation, state: State, step: Step = rounds.step) -> Itera
     """
     while state.round < federation.settings.rounds:
         state, happened = step(federation, state)
-        if happened is not None and is_evaluated(federation.settings, state.round):
+        if happened is not None and federation.settings.is_evaluated(state.round):
             row = record(federation, state, happened)
             for name in ("test", "validation"):
                 if not math.isfinite(row.get(f"{name}_loss", 0)):
@@ -39,11 +38,6 @@ def run(federation: Federation, state: State, step: Step = rounds.step) -> Itera
             yield state, row
         else:
             yield state, None
-
-
-def is_evaluated(settings: Settings, number: int) -> bool:
-    """Whether round ``number`` (from 1) gets a record."""
-    return number % settings.eval_every == 0 or number == settings.rounds
 
 
 def record(federation: Federation, state: State, happened: Round) -> Record:

@@ -1,8 +1,10 @@
 """A network: its outputs, losses and gradients as functions of one flat parameter vector."""
 
-from collections.abc import Callable, Iterator
+import copy
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
+from typing import TypeVar
 
 import numpy as np
 import torch
@@ -13,9 +15,13 @@ from torch.nn import functional
 from robustfl_bench import seeding
 from robustfl_bench.engine import least_squares
 from robustfl_bench.engine.flat import CHUNK, FlatModule, flat_parameters, has_dropout
-from robustfl_bench.engine.gradients import LeastSquares, gradients_of
+from robustfl_bench.engine.gradients import Layerwise, OneByOne, chunks, gradients_of
 from robustfl_bench.engine.samples import Batch
 from robustfl_bench.interfaces import Model
+from robustfl_bench.parallel import each
+
+Task = TypeVar("Task")
+Result = TypeVar("Result")
 
 STACK_BYTES = 1 << 30  # memory for the activations of a stack of models
 
@@ -48,7 +54,8 @@ class Network(FlatModule):
         self.stochastic = has_dropout(self.module)
         self.num_classes, self.regression = num_classes, regression
         self.criterion: Callable[..., Tensor] = squared_error if regression else functional.cross_entropy
-        self._gradients = gradients_of(self, self.criterion, regression)
+        self._linear = regression and least_squares.is_linear_regression(self.module)
+        self._idle: list[OneByOne] = []
 
     def _made(self, *name: str | int) -> nn.Module:
         # Modules initialise themselves from the global generator: lend it to them, seeded by name, and restore it.
@@ -75,11 +82,43 @@ class Network(FlatModule):
     def to(self, device: torch.device) -> "Network":
         """Move buffers and the initial vector to ``device``; returns self."""
         self.move(device)
+        self._idle.clear()
         return self
+
+    @contextmanager
+    def _copied(self) -> Iterator[OneByOne]:
+        """The module once more with its gradients, for one thread at a time."""
+        try:
+            way = self._idle.pop()
+        except IndexError:
+            way = gradients_of(FlatModule(copy.deepcopy(self.module)), self.criterion, self.regression)
+        if self.stochastic:
+            way.flat.module.train(self.module.training)
+        try:
+            yield way
+        finally:
+            self._idle.append(way)
+
+    def each(self, work: Callable[[Task], Result], tasks: Iterable[Task]) -> list[Result]:
+        """The results of ``work`` with this network on every task, in order, shared by the threads of the run.
+
+        One after the other on a GPU, which has one queue, and with dropout, which has one random stream.
+        """
+        serial = self.stochastic or self.initial.device.type != "cpu"
+        return [work(task) for task in tasks] if serial else each(work, tasks)
+
+    def _each(self, work: Callable[[OneByOne, Task], Result], tasks: Iterable[Task]) -> list[Result]:
+        """As ``each``, every task with a copy of the module for itself."""
+
+        def run(task: Task) -> Result:
+            with self._copied() as way:
+                return work(way, task)
+
+        return self.each(run, tasks)
 
     def _in_parts(self, params: Tensor, x: Tensor) -> Tensor:
         """The outputs ``logits``, part by part."""
-        return torch.cat([self.logits(params, part) for part in x.split(self.chunk(x))])
+        return torch.cat(self._each(lambda way, part: way.flat.logits(params, part), x.split(self.chunk(x))))
 
     @torch.no_grad()
     def evaluate(self, params: Tensor, x: Tensor, y: Tensor) -> tuple[float, np.ndarray | None]:
@@ -99,8 +138,8 @@ class Network(FlatModule):
     @torch.no_grad()
     def losses(self, params: Tensor, x: Tensor, y: Tensor) -> Tensor:
         """Mean losses (k,) float64 of k models ``params`` (k, d) on the same samples."""
-        if self.stochastic:  # large networks, whose layers may have no batched form (LSTM): one by one
-            return torch.stack([self.criterion(self.logits(one, x), y).double() for one in params])
+        if self.stochastic or params.device.type == "cpu":  # there a batch over models is no faster, or much slower
+            return torch.stack(self._each(lambda way, one: self.criterion(way.flat.logits(one, x), y), params)).double()
         outputs = sum(shape.numel() // shape[-1] for _, shape in self.slots.values() if len(shape))
         chunk = max(1, STACK_BYTES // (4 * len(x) * max(outputs, 1)))
 
@@ -112,7 +151,7 @@ class Network(FlatModule):
     @torch.no_grad()
     def client_losses(self, params: Tensor, batch: Batch) -> Tensor:
         """Mean losses (n, k) float64 of k models ``params`` (k, d) on the samples of each of n clients."""
-        if isinstance(self._gradients, LeastSquares):
+        if self._linear:
             return least_squares.client_losses(params, batch)
         chunk = CHUNK[batch.x.device.type]
         chunks = list(zip(batch.x.split(chunk), batch.y.split(chunk), strict=True))
@@ -126,14 +165,17 @@ class Network(FlatModule):
     def slopes(self, batch: Batch) -> Tensor | None:
         """By how much each client's root mean squared error changes at most when a model moves by 1, (n,) float64; None
         for networks of which that is not known."""
-        return least_squares.slopes(batch) if isinstance(self._gradients, LeastSquares) else None
+        return least_squares.slopes(batch) if self._linear else None
 
     def gradients(self, params: Tensor, batch: Batch, out: Tensor) -> Tensor:
         """Write each client's gradient of its mean loss at ``params`` (d,) into its row of ``out`` (n, d).
 
         Returns the clients' mean losses (n,) float64.
         """
-        return self._gradients.shared(params, batch, out)
+        if self._linear and out.device.type == "cpu":
+            return least_squares.gradients(params, batch, out)
+        parts = chunks(batch, out, self.chunk(batch.all_x))
+        return torch.cat(self._each(lambda way, part: way.together(params, *part), parts))
 
     def gradient(self, params: Tensor, x: Tensor, y: Tensor) -> Tensor:
         """Gradient (d,) of the mean loss on the samples at ``params`` (d,)."""
@@ -144,6 +186,16 @@ class Network(FlatModule):
     def own_gradients(self, stack: Tensor, batch: Batch, out: Tensor) -> Tensor:
         """Write each client's gradient at its own parameters, its row of ``stack`` (n, d), into its row of ``out``.
 
-        Returns the clients' mean losses (n,) float64.
+        Returns the clients' mean losses (n,) float64. The clients take turns on a CPU, where a batch over clients reads
+        every client's weights for each of its samples and nothing stays in the cache.
         """
-        return self._gradients.own(stack, batch, out)
+        if out.device.type != "cpu":
+            with self._copied() as way:
+                if isinstance(way, Layerwise):
+                    return way.side_by_side(stack, batch, out)
+
+        def alone(way: OneByOne, turn: tuple[Tensor, tuple[Tensor, Tensor], Tensor]) -> Tensor:
+            params, (x, y), row = turn
+            return way.alone(params, Batch(x, y, (len(y),)), row)
+
+        return torch.cat(self._each(alone, zip(stack, batch.clients(), out.split(1), strict=True)))

@@ -12,14 +12,15 @@ from omegaconf import DictConfig
 
 from robustfl_bench.config.settings import DEFINING
 from robustfl_bench.console import note
-from robustfl_bench.errors import BrokenContract, ConfigError, Diverged, Interrupted
+from robustfl_bench.errors import BrokenContract, ConfigError, DataError, Diverged, Interrupted
 from robustfl_bench.experiment import memory, provenance, tracking
-from robustfl_bench.experiment.machine import choose_device, choose_threads, facts, set_precision, threads
-from robustfl_bench.experiment.plan import InfeasibleError, Plan, plan
+from robustfl_bench.experiment.machine import choose_device, choose_threads, facts, set_precision, threads, unused_gpu
+from robustfl_bench.experiment.plan import Asked, Plan, plan
 from robustfl_bench.experiment.rows import written
 from robustfl_bench.experiment.summary import digest, results, tell
 from robustfl_bench.experiment.tracking import Trackers
 from robustfl_bench.results import store
+from robustfl_bench.results.claim import ClaimLost
 from robustfl_bench.results.writing import CannotWrite, Damaged
 
 
@@ -58,12 +59,12 @@ def execute(
     cfg: DictConfig, call: Call | None = None, train: "Train | None" = None, note: Callable[[str], None] = note
 ) -> float:
     """Complete the run and print its result in one line; returns what it is tuned by, see ``tell``."""
-    made = complete(cfg, call, train, note)
+    made = complete(plan(cfg), call, train, note)
     return tell(made.folder, made.summary, "stored result" if made.was_stored else "result")
 
 
 def complete(
-    cfg: DictConfig | Mapping[str, Any],
+    planned: Plan,
     call: Call | None = None,
     train: "Train | None" = None,
     note: Callable[[str], None] = note,
@@ -75,28 +76,31 @@ def complete(
 
     Raises ConfigError, DataError, RunLocked, OSError (results folder) with nothing written, Interrupted, or RunFailed.
     """
-    planned = plan(cfg)
     tracking.check(planned.parts.tracker)
     provenance.code(planned.config)  # now, as the files may change while the run goes on
     call = call or Call()
     folder = _folder(planned, call)
     for copy in folder.copies:
         note(f"{copy} and {folder.path} are both run {folder.run_id}; the latter is used, remove one of them")
-    if (stored := _stored(planned, folder, note)) is not None:
+    if (stored := answer(planned, folder, note)) is not None:
         return Outcome(folder, stored, was_stored=True)
     memory.check(planned)
-    # Missing data and impossible partitions are errors of the call, not failures of a run: nothing is written yet.
-    data = _load(planned)
-    federation = _federation(planned, data)
     folder.open()
     trackers, summary = Trackers(planned, folder, note), None
     try:
-        if (stored := _stored(planned, folder)) is not None:  # by another process, while this one loaded its data
+        if (stored := answer(planned, folder)) is not None:  # by another process, a moment ago
             return Outcome(folder, stored, was_stored=True)
+        try:
+            data = _load(planned)
+            federation = _federation(planned, data)
+        except (ConfigError, DataError):  # errors of the call, not failures of a run: nothing is left
+            folder.discard()
+            raise
         folder.begin(planned.config)
-        for line in planned.settings.remarks():
+        gpu = unused_gpu(planned.settings.device, data.train_x.device)
+        for line in [*planned.settings.remarks(), *([gpu] if gpu else [])]:
             note(line)
-        outcome, trace = _attempt(planned, data, federation, folder, train or _train, trackers)
+        outcome, trace = _attempt(planned, data, federation, folder, train or train_here, trackers)
         ended = _facts(planned, folder, call, outcome["device"]) | outcome
         folder.finish(ended, trace)
         summary = ended
@@ -155,9 +159,7 @@ def take_part(cfg: DictConfig, call: Call, train: "Train") -> None:
         train(planned, _federation(planned, data), _folder(planned, call), None)
 
 
-def _stored(
-    planned: Plan, folder: store.RunFolder, say: Callable[[str], None] | None = None
-) -> Mapping[str, Any] | None:
+def answer(asked: Asked, folder: store.RunFolder, say: Callable[[str], None] | None = None) -> Mapping[str, Any] | None:
     """The summary of a run that has a result and can be repeated as it is, else None.
 
     ``say`` is given the reason why a stored result is not returned, and whether it was made with other code of ours.
@@ -167,7 +169,7 @@ def _stored(
         summary = folder.summary()
         if summary is None or summary["status"] not in store.MEASURED:
             return None
-        if (fault := provenance.fault(planned, folder, summary)) is not None:
+        if (fault := provenance.fault(asked, folder, summary)) is not None:
             raise Damaged(fault)
     except Damaged as error:
         say(f"stored result not used: {error}; running again  {folder.path}")
@@ -177,16 +179,20 @@ def _stored(
     return summary
 
 
-def record_infeasible(error: InfeasibleError, call: Call) -> None:
-    """Leave a run folder that says why this cell of a sweep cannot be run."""
-    folder = _folder(error.plan, call)
+def record(status: str, reason: str, planned: Plan, call: Call, trace: str | None = None) -> Mapping[str, Any]:
+    """Leave a run folder that says why this cell of a sweep has no result; returns its summary.
+
+    Raises RunLocked or CannotWrite.
+    """
+    folder = _folder(planned, call)
     folder.open()
     try:
-        folder.begin(error.plan.config)
-        outcome = {"status": store.INFEASIBLE, "error": str(error)}
-        folder.finish(_facts(error.plan, folder, call, None) | outcome)
+        folder.begin(planned.config)
+        summary = _facts(planned, folder, call, None) | {"status": status, "error": reason}
+        folder.finish(summary, trace)
     finally:
         folder.close()
+    return summary
 
 
 def _folder(planned: Plan, call: Call) -> store.RunFolder:
@@ -232,7 +238,10 @@ def _federation(planned: Plan, data: Any) -> Any:
 Train = Callable[[Plan, Any, store.RunFolder, Trackers | None], Mapping[str, Any]]
 
 
-def _train(planned: Plan, federation: Any, folder: store.RunFolder, trackers: Trackers | None) -> Mapping[str, Any]:
+def train_here(
+    planned: Plan, federation: Any, folder: store.RunFolder, trackers: Trackers | None, silent: bool = False
+) -> Mapping[str, Any]:
+    """Train in this process, from the checkpoint if there is one; ``silent``: without a bar for the run."""
     from robustfl_bench.engine.loop import run
     from robustfl_bench.experiment.resume import begin
 
@@ -241,14 +250,15 @@ def _train(planned: Plan, federation: Any, folder: store.RunFolder, trackers: Tr
     spacing = CHECKPOINT_SPACING if s.checkpoint_seconds else 0
     due = time.monotonic() + s.checkpoint_seconds
     try:
-        for state in written(run(federation, state), folder, federation, state.round, trackers):  # noqa: B020
+        for state in written(run(federation, state), folder, federation, state.round, trackers, silent):  # noqa: B020
             if (began := time.monotonic()) >= due and state.round < s.rounds:
                 folder.save_checkpoint({"state": state.stored()}, stamp)
                 cost = time.monotonic() - began
                 due = began + cost + max(s.checkpoint_seconds, spacing * cost)
     except (KeyboardInterrupt, SystemExit):
         if not state.changes_in_place:  # in the middle of a round the clients' memory is ahead of the state
-            folder.cut(state.round)
-            folder.save_checkpoint({"state": state.stored()}, stamp)
+            with suppress(ClaimLost):
+                folder.cut(state.round)
+                folder.save_checkpoint({"state": state.stored()}, stamp)
         raise
     return {"model_sha256": digest(state.params)}

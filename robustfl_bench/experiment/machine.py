@@ -1,6 +1,7 @@
 """The machine under a run: its device, threads and signals, what it is, and which code of this package it has."""
 
 import json
+import multiprocessing
 import os
 import platform
 import signal
@@ -11,6 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import lru_cache
 from importlib.metadata import PackageNotFoundError, distribution, version
+from multiprocessing.context import ForkServerContext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,7 +26,8 @@ from robustfl_bench.package import PACKAGE, package_digest
 if TYPE_CHECKING:
     import torch
 
-SMALL = 2e9  # samples x parameters of a round up to which a second thread costs more than it brings
+TERMINATED = 143  # exit code after SIGTERM
+SMALL = 5e7  # samples x parameters of a round up to which a second thread brings nothing
 
 
 def choose_threads(planned: Plan, samples: int) -> int:
@@ -38,26 +41,46 @@ def choose_threads(planned: Plan, samples: int) -> int:
     given = os.environ.get("SLURM_CPUS_PER_TASK") or os.environ.get("OMP_NUM_THREADS")
     if given and given.isdigit():
         return int(given)
+    return cores()
+
+
+def cores() -> int:
+    """The cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1  # macOS has none
 
 
 @contextmanager
 def threads(number: int) -> Iterator[int]:
-    """Threads of PyTorch and of NumPy's BLAS; SIGTERM ends the run as Ctrl-C does, after a checkpoint."""
-    import torch
-    from threadpoolctl import threadpool_limits
+    """Threads that share a run's work; SIGTERM ends the run as Ctrl-C does, after a checkpoint."""
+    from robustfl_bench.parallel import workers
 
-    before = torch.get_num_threads()
-    torch.set_num_threads(number)
-    main = threading.current_thread() is threading.main_thread()
-    handler = signal.signal(signal.SIGTERM, lambda *_: sys.exit(143)) if main else None
+    with workers(number), terminable():
+        yield number
+
+
+@contextmanager
+def terminable() -> Iterator[None]:
+    """The first SIGTERM raises SystemExit, so that what has to be saved is saved; more of them change nothing."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, _leave)
     try:
-        with threadpool_limits(number, user_api="blas"):
-            yield number
+        yield
     finally:
-        torch.set_num_threads(before)
-        if main:
-            signal.signal(signal.SIGTERM, handler)
+        signal.signal(signal.SIGTERM, before)
+
+
+def _leave(*_: object) -> None:
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    sys.exit(TERMINATED)
+
+
+def forkserver(*preload: str) -> ForkServerContext:
+    """Processes that begin with these modules imported, once for all of them."""
+    found = multiprocessing.get_context("forkserver")
+    found.set_forkserver_preload(list(preload))
+    return found
 
 
 def choose_device(named: str) -> "torch.device":
@@ -75,6 +98,14 @@ def choose_device(named: str) -> "torch.device":
     if colon and int(number) >= count:
         raise ConfigError(f"device={named} but the CUDA devices are cuda:0 to cuda:{count - 1}; use one of these")
     return torch.device(named)
+
+
+def unused_gpu(named: str, device: "torch.device") -> str | None:
+    """A line where a GPU is set aside for this process, as Slurm and Ray do, but ``auto`` took the CPU; else None."""
+    given = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if named != "auto" or device.type != "cpu" or not given or given == "-1":
+        return None
+    return f"CUDA_VISIBLE_DEVICES={given} names a GPU, but PyTorch finds none: device=auto takes the CPU"
 
 
 def set_precision(precision: str, device: "torch.device") -> None:

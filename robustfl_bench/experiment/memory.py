@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from robustfl_bench.config import options
+from robustfl_bench.config.settings import Settings
 from robustfl_bench.errors import ConfigError
 from robustfl_bench.experiment.plan import Plan, num_params
 
@@ -16,13 +17,16 @@ _CLIENT = 112  # bytes of the empty index array that a client has
 def check(planned: Plan) -> None:
     """Raise ConfigError when a run certainly does not fit: a lower bound, so that no possible run is refused.
 
-    Counted are the clients, the models (k, d), the updates of a round (n, d), and data that are drawn at random.
+    Counted are the clients, what the local update remembers of the honest ones, the models (k, d), the updates of a
+    round (n, d), and data that are drawn at random.
     """
     settings, parts = planned.settings, planned.parts
     n, d = settings.clients_per_round, num_params(parts.model, parts.dataset)
     models = 1 if parts.clustering is None else parts.clustering.num_clusters
+    honest, vectors = _least_honest(settings), parts.local_update.remembered
     needs = {
         f"the updates of n={n} clients by d={d} parameters": _FLOAT * n * d,
+        f"what {type(parts.local_update).__name__} remembers of {honest} clients": _FLOAT * honest * vectors * d,
         f"{models} models of d={d} parameters": _FLOAT * models * d,
         f"the samples of {parts.dataset.name}": _FLOAT * _drawn(planned.config["dataset"]),
         f"{settings.total_clients} clients": _CLIENT * settings.total_clients,
@@ -34,6 +38,13 @@ def check(planned: Plan) -> None:
             f"{worst} take {_size(needs[worst])} and {_size(free)} are free on {where} (n={n}, d={d}); "
             f"lower {_largest(planned.config)}"
         )
+
+
+def _least_honest(settings: Settings) -> int:
+    """Honest clients, at least: how many are Byzantine that hold a share of the data is not known before it is read."""
+    if not settings.num_byzantine or settings.byzantine_placement == "add":
+        return settings.num_clients
+    return settings.num_clients - settings.num_byzantine if settings.byzantine_share_by == "clients" else 1
 
 
 def _drawn(dataset: Mapping[str, Any]) -> int:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, Protocol
 
 from hydra.errors import InstantiationException
 from hydra.utils import instantiate
@@ -17,6 +17,19 @@ from robustfl_bench.errors import ConfigError, near
 from robustfl_bench.interfaces import Attack, Dataset, Model, PreAggregation
 
 
+class Asked(Protocol):
+    """What a stored result is compared with: the scalars of a run, the config that its folder keeps, and its data."""
+
+    @property
+    def settings(self) -> Settings: ...
+
+    @property
+    def config(self) -> Mapping[str, Any]: ...
+
+    @property
+    def dataset(self) -> Dataset: ...
+
+
 @dataclass(frozen=True)
 class Plan:
     """A checked configuration: its scalars, its parts, and the resolved ``config`` that a run folder keeps."""
@@ -24,6 +37,11 @@ class Plan:
     settings: Settings
     parts: Parts
     config: Mapping[str, Any]
+
+    @property
+    def dataset(self) -> Dataset:
+        """The data set among its parts."""
+        return self.parts.dataset
 
     @cached_property
     def identity(self) -> dict[str, Any]:
@@ -55,7 +73,7 @@ def plan(cfg: DictConfig | Mapping[str, Any]) -> Plan:
     Raises one ConfigError with all that is wrong.
     """
     config: Mapping[str, Any] = _resolved(cfg) if isinstance(cfg, DictConfig) else cfg
-    scalars, kept = _settings(config), presets.defining(config)
+    scalars, kept = settings_of(config), presets.defining(config)
     checked = replace(scalars, num_byzantine=kept["num_byzantine"])
     parts = _built({group: config[group] for group in FOLLOWING} | kept, presets.named_steps(config))
     _check_model(parts.model, parts.dataset)
@@ -69,7 +87,7 @@ def plan(cfg: DictConfig | Mapping[str, Any]) -> Plan:
     return planned
 
 
-def _settings(config: Mapping[str, Any]) -> Settings:
+def settings_of(config: Mapping[str, Any]) -> Settings:
     """The checked scalars of a config. Raises ConfigError."""
     if unknown := sorted(set(config) - {*SCALARS, *GROUPS}):
         named = ", ".join(f"{name!r}{near(name, (*SCALARS, *GROUPS, *presets.PRESETS))}" for name in unknown)

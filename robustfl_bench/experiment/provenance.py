@@ -18,7 +18,7 @@ from robustfl_bench.config.settings import Settings
 from robustfl_bench.datasets.files import marks
 from robustfl_bench.errors import DataError
 from robustfl_bench.experiment import machine
-from robustfl_bench.experiment.plan import Plan
+from robustfl_bench.experiment.plan import Asked, Plan
 from robustfl_bench.experiment.summary import results, words
 from robustfl_bench.package import PACKAGE, package_digest
 from robustfl_bench.results import store
@@ -58,9 +58,7 @@ def stamp(planned: Plan, data: "Data") -> dict[str, str]:
 
 def evaluated(settings: Settings) -> list[int]:
     """The rounds that get a row."""
-    from robustfl_bench.engine.loop import is_evaluated
-
-    return [number for number in range(1, settings.rounds + 1) if is_evaluated(settings, number)]
+    return [number for number in range(1, settings.rounds + 1) if settings.is_evaluated(number)]
 
 
 def check_rows(rows: Sequence[Mapping[str, float]], settings: Settings) -> None:
@@ -71,20 +69,20 @@ def check_rows(rows: Sequence[Mapping[str, float]], settings: Settings) -> None:
         raise Damaged(f"metrics.csv has {len(found)} rows{last}; expected {len(expected)}, up to {expected[-1]}")
 
 
-def fault(planned: Plan, folder: store.RunFolder, summary: Mapping[str, Any]) -> str | None:
+def fault(asked: Asked, folder: store.RunFolder, summary: Mapping[str, Any]) -> str | None:
     """Why the stored result of a run is not that of this code, these data and these files; None if it is."""
     if damage := store.damage(folder.path, summary):
         return damage
     if summary["status"] == store.FINISHED:
         rows = folder.rows()
-        check_rows(rows, planned.settings)
+        check_rows(rows, asked.settings)
         if any(summary.get(name) != value for name, value in store.plain(results(rows)).items()):
             return "summary.json does not say what metrics.csv says"
-    recorded, now = _within(summary, "code", "parts"), code(planned.config)["parts"]
+    recorded, now = _within(summary, "code", "parts"), code(asked.config)["parts"]
     if changed := [group for group in GROUPS if recorded.get(group) != now.get(group)]:
-        names = ", ".join(dict.fromkeys(name for group in changed for name in _targets(planned.config[group])))
+        names = ", ".join(dict.fromkeys(name for group in changed for name in _targets(asked.config[group])))
         return f"{words(summary)} was made with other code of {' and '.join(changed)} ({names})"
-    if other := _other_data(planned, _within(summary, "data")):
+    if other := _other_data(asked, _within(summary, "data")):
         return f"{words(summary)} was made of {other}"
     return None
 
@@ -100,20 +98,20 @@ def remark(summary: Mapping[str, Any]) -> str | None:
     return f"made with other code of robustfl_bench: {names[0] or 'unknown'}, now {names[1]}; remove it to run it again"
 
 
-def _other_data(planned: Plan, recorded: Mapping[str, Any]) -> str | None:
+def _other_data(asked: Asked, recorded: Mapping[str, Any]) -> str | None:
     """The data of a result and those of today, in words, if they differ. Where none can be loaded, they do not.
 
     Bundled and drawn data follow from config and code. The files of others are read only if their marks have changed.
     """
-    dataset = planned.parts.dataset
+    dataset = asked.dataset
     if dataset.source is not None and (dataset.source.bundled or dataset.source.is_drawn):
         return None
-    if (found := _marks(planned)) and dataset.source is not None and found == recorded.get("files"):
+    if (found := _marks(asked)) and dataset.source is not None and found == recorded.get("files"):
         return None
     try:
         import torch
 
-        now = datasets.load(dataset, planned.settings.data_dir, torch.device("cpu")).origin
+        now = datasets.load(dataset, asked.settings.data_dir, torch.device("cpu")).origin
     except DataError:
         return None
     if all(recorded.get(name) == now[name] for name in ("variant", "digest")):
@@ -121,11 +119,11 @@ def _other_data(planned: Plan, recorded: Mapping[str, Any]) -> str | None:
     return f"other data ({data_line(recorded) or 'unknown'}; now {data_line(now)})"
 
 
-def _marks(planned: Plan) -> dict[str, list[int]]:
+def _marks(asked: Asked) -> dict[str, list[int]]:
     """The state of every file of the data: of those that its source lists, and of those that its config names."""
-    root = datasets.find_folder(planned.settings.data_dir)
-    found = marks(planned.parts.dataset.source, root)
-    for _, value in flatten(planned.config["dataset"]):
+    root = datasets.find_folder(asked.settings.data_dir)
+    found = marks(asked.dataset.source, root)
+    for _, value in flatten(asked.config["dataset"]):
         if isinstance(value, str) and (path := root / Path(value).expanduser()).is_file():
             state = path.stat()
             found[value] = [state.st_size, state.st_mtime_ns]

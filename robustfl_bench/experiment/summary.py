@@ -75,12 +75,15 @@ def words(summary: Mapping[str, Any]) -> str:
 
 
 def tell(folder: store.RunFolder, summary: Mapping[str, Any], what: str) -> float:
-    """Print a run's result in one line; returns what it is tuned by.
-
-    That is the best validation accuracy, or the least validation loss; where nothing was held out for validation, the
-    score of the last round. A model that diverged is infinitely bad: sweepers take no nan.
-    """
+    """Print a run's result in one line; returns what it is tuned by."""
     print(f"{what}: {words(summary)}  {folder.path}", flush=True)
+    return tuned_by(summary)
+
+
+def tuned_by(summary: Mapping[str, Any]) -> float:
+    """What sweepers compare: the best validation accuracy, or the least validation loss; where nothing was held out for
+    validation, the score of the last round. A model that diverged is infinitely bad: sweepers take no nan.
+    """
     if summary["status"] == store.DIVERGED:
         return math.inf if summary["judged_by"] == "loss" else -math.inf
     final, tuned = summary["final"], summary.get("tuned")

@@ -37,6 +37,11 @@ class Compressed(LocalUpdate):
         """Those of ``inner``."""
         return self.inner.repeats
 
+    @property
+    def remembered(self) -> int:
+        """One vector of each client, and those of ``inner``."""
+        return 1 + self.inner.remembered
+
     def __call__(self, network: Network, params: Tensor, samples: Samples, lr: float, out: Tensor) -> Tensor:
         """Fill the rows of ``out`` (n, d) with what the server makes of the uploads; returns the losses of
         ``inner``."""

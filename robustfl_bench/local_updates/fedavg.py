@@ -41,20 +41,20 @@ class FedAvg(LocalUpdate):
     def __call__(self, network: Network, params: Tensor, samples: Samples, lr: float, out: Tensor) -> Tensor:
         """Fill the rows of ``out`` (n, d) for the chosen clients; returns their mean losses (n,) at ``params``, each
         over its first batch."""
-        losses = []
-        for position, row in enumerate(out):
-            local = params.clone()
-            for step, (x, y) in enumerate(samples.epochs(position, self.epochs)):
-                loss = network.gradients(local, Batch(x, y, (len(y),)), row[None])
-                if step == 0:
-                    losses.append(loss)
+
+        def descend(position: int) -> Tensor:
+            row, local, losses = out[position], params.clone(), []
+            for x, y in samples.epochs(position, self.epochs):
+                losses.append(network.gradients(local, Batch(x, y, (len(y),)), row[None]))
                 if self.clip is not None:
                     row.clamp_(-self.clip, self.clip)
                 if self.mu:
                     row.add_(local - params, alpha=self.mu)
                 local.sub_(row, alpha=lr)
             torch.sub(params, local, out=row)
-        return torch.cat(losses)
+            return losses[0]
+
+        return torch.cat(network.each(descend, range(len(out))))
 
     def step_size(self, lr: float) -> float:
         """What the server multiplies the aggregate with."""

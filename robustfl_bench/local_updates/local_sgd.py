@@ -55,8 +55,11 @@ class LocalSgd(LocalUpdate):
     def __call__(self, network: Network, params: Tensor, samples: Samples, lr: float, out: Tensor) -> Tensor:
         """Fill the rows of ``out`` (n, d) for the chosen clients; returns their mean losses (n,) at ``params``, each
         over its first batch."""
-        turns = self._turns(samples, out)
-        return torch.cat([self._descend(network, params, batches, lr, rows) for rows, batches in turns])
+
+        def descend(turn: tuple[Tensor, Iterable[Batch]]) -> Tensor:
+            return self._descend(network, params, turn[1], lr, turn[0])
+
+        return torch.cat(network.each(descend, self._turns(samples, out)))
 
     def step_size(self, lr: float) -> float:
         """What the server multiplies the aggregate with."""

@@ -37,6 +37,11 @@ class Momentum(LocalUpdate):
         """Whether attackers see and send models: as ``inner``."""
         return self.inner.sends_models
 
+    @property
+    def remembered(self) -> int:
+        """One vector of each client, and those of ``inner``."""
+        return 1 + self.inner.remembered
+
     def __call__(self, network: Network, params: Tensor, samples: Samples, lr: float, out: Tensor) -> Tensor:
         """Fill the rows of ``out`` (n, d) with the momenta of the chosen clients; returns the losses of ``inner``."""
         losses = self.inner(network, params, samples, lr, out)

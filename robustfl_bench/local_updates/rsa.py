@@ -22,7 +22,7 @@ class Rsa(LocalUpdate):
 
     penalty: float = 0.005
 
-    sends_models = True
+    sends_models, remembered = True, 1
 
     def __post_init__(self) -> None:
         check_fields(self, penalty=(0, math.inf))

@@ -32,6 +32,8 @@ class Saga(LocalUpdate):
 
     memory_gib: float = 16
 
+    remembered = 1
+
     def __post_init__(self) -> None:
         check_fields(self, memory_gib=(0, math.inf))
 

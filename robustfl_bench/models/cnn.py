@@ -7,6 +7,7 @@ from torch import nn
 
 from robustfl_bench.interfaces import ConfigError, Model, check_choice
 from robustfl_bench.models.initialisation import INITS, glorot
+from robustfl_bench.models.layout import ChannelsLast
 
 
 @dataclass(frozen=True)
@@ -31,7 +32,7 @@ class Cnn(Model):
     def __call__(self, input_shape: tuple[int, ...], num_classes: int) -> nn.Module:
         if len(input_shape) != 3:
             raise ConfigError(f"model cnn needs images (channels, height, width), got inputs of shape {input_shape}")
-        layers: list[nn.Module] = []
+        layers: list[nn.Module] = [ChannelsLast()]
         channels, height, width = input_shape
         for i, filters in enumerate(self.channels):
             layers += [nn.Conv2d(channels, filters, kernel_size=3), nn.ReLU()]

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from torch import nn
 
 from robustfl_bench.interfaces import ConfigError, Model, check_fields
+from robustfl_bench.models.layout import ChannelsLast
 
 
 @dataclass(frozen=True)
@@ -29,6 +30,7 @@ class DropoutCnn(Model):
             raise ConfigError(f"model dropout_cnn needs images of at least 6 x 6, got inputs of shape {input_shape}")
         channels, height, width = input_shape
         return nn.Sequential(
+            ChannelsLast(),
             *(nn.Conv2d(channels, 32, kernel_size=3), nn.ReLU(), nn.Conv2d(32, 64, kernel_size=3)),
             *(nn.MaxPool2d(2), nn.Dropout2d(self.channel_dropout), nn.Flatten()),
             *(nn.Linear(64 * ((height - 4) // 2) * ((width - 4) // 2), self.dense), nn.ReLU()),

@@ -7,6 +7,7 @@ from torch import nn
 
 from robustfl_bench.interfaces import ConfigError, Model, check_choice, check_fields
 from robustfl_bench.models.initialisation import INITS, glorot
+from robustfl_bench.models.layout import ChannelsLast
 
 
 @dataclass(frozen=True)
@@ -29,6 +30,7 @@ class FemnistCnn(Model):
             raise ConfigError(f"model femnist_cnn needs images of at least 4 x 4, got inputs of shape {input_shape}")
         channels, height, width = input_shape
         module = nn.Sequential(
+            ChannelsLast(),
             *(nn.Conv2d(channels, 32, kernel_size=5, padding=2), nn.ReLU(), nn.MaxPool2d(2)),
             *(nn.Conv2d(32, 64, kernel_size=5, padding=2), nn.ReLU(), nn.MaxPool2d(2)),
             *(nn.Flatten(), nn.Linear(64 * (height // 4) * (width // 4), self.dense), nn.ReLU()),

@@ -4,22 +4,10 @@ max-pooling."""
 from dataclasses import dataclass
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from robustfl_bench.interfaces import ConfigError, Model, check_flags
-
-
-class ChannelsLast(nn.Module):
-    """The same images, on a CPU with the channels of a pixel side by side in memory."""
-
-    def forward(self, x: Tensor) -> Tensor:
-        """The images (N, C, H, W) as they are given; the layers after it keep the layout."""
-        if x.device.type != "cpu":
-            return x
-        if x.shape[1] == 1:  # both layouts are the same numbers, and PyTorch goes by the strides
-            _, _, height, width = x.shape
-            return x.contiguous().as_strided(x.shape, (height * width, 1, width, 1))
-        return x.contiguous(memory_format=torch.channels_last)
+from robustfl_bench.models.layout import ChannelsLast
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,8 @@
 import numpy as np
 
 from robustfl_bench.numerics.gram_space import Array, sq_dists_to
-from robustfl_bench.updates import GRAM_BLOCK, Updates
+from robustfl_bench.numerics.inner_products import BLOCK
+from robustfl_bench.updates import Updates
 
 DIGITS = 1e-6  # the relative error of a squared distance that is still taken from inner products
 FOLD = 4  # sums have that many times the digits of float64
@@ -22,8 +23,8 @@ def sq_dists_to_mean(updates: Updates, gram: Array, masses: Array) -> Array:
     if (error <= DIGITS * sq_dists).all():
         return sq_dists
     exact, matrix = np.zeros(updates.n), updates.matrix.cpu().numpy()
-    for start in range(0, updates.d, GRAM_BLOCK):
-        block = matrix[:, start : start + GRAM_BLOCK].astype(np.float64)
+    for start in range(0, updates.d, BLOCK):
+        block = matrix[:, start : start + BLOCK].astype(np.float64)
         exact += np.square(block - exact_sum(masses[:, None] * block) / masses.sum()).sum(axis=1)
     return exact
 

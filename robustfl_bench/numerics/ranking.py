@@ -1,6 +1,7 @@
 """Rules that rank the clients and average the best of them."""
 
 import math
+from collections.abc import Callable
 
 from torch import Tensor
 
@@ -30,6 +31,20 @@ def mean_of_lowest(updates: Updates, scores: Tensor, count: int) -> Aggregate:
     below, equal = scores < last, scores == last
     weights = below.double() + equal.double() * (count - below.sum()) / equal.sum()
     return updates.combine(weights / count)
+
+
+def lowest(updates: Updates, scores: Callable[[Tensor], Tensor], count: int) -> Tensor:
+    """The clients (count,) of lowest score, of equals the first.
+
+    ``scores`` maps squared distances (n, n) to scores (n,), none of which falls when a distance grows. So bounds on the
+    distances, which cost half as much, are enough where they leave no doubt.
+    """
+    if (bounds := updates.sq_dist_bounds) is not None:
+        least, most = (scores(bound) for bound in bounds)
+        order = most.argsort(stable=True)
+        if (most[order[:count]].max() < least[order[count:]]).all():
+            return order[:count]
+    return scores(updates.sq_dists).argsort(stable=True)[:count]
 
 
 def nearest_sums(dists: Tensor, others: int) -> Tensor:

@@ -20,9 +20,10 @@ from robustfl_bench.config import presets
 from robustfl_bench.config.options import flatten
 from robustfl_bench.config.outside import label_of
 from robustfl_bench.errors import DataError
+from robustfl_bench.results.claim import claim_on
 from robustfl_bench.results.store import ENDED as ENDED
 from robustfl_bench.results.store import MEASURED as MEASURED
-from robustfl_bench.results.store import id_of
+from robustfl_bench.results.store import UNCOMPOSED, id_of
 from robustfl_bench.results.writing import Damaged as Damaged
 
 if TYPE_CHECKING:
@@ -164,22 +165,6 @@ def last_metrics(folder: str | Path) -> dict[str, float]:
         raise Damaged(f"metrics.csv is damaged: {one_line(error)}") from error
 
 
-def is_locked(folder: Path) -> bool:
-    """Whether a process is working on this run. Makes no file; a lock that we may not open counts as not held."""
-    from filelock import FileLock, Timeout
-
-    lock = folder / ".lock"
-    if not lock.exists():
-        return False
-    try:
-        with FileLock(lock, timeout=0):
-            return False
-    except Timeout:
-        return True
-    except OSError:
-        return False
-
-
 def text(value: object) -> str:
     """A setting as it is written on a command line: ``true``, ``0.1``, ``null``; ``absent`` where there is none."""
     if isinstance(value, float):
@@ -208,12 +193,13 @@ def _read(folder: Path) -> tuple[dict[str, Any], dict[str, str]]:
     row["error"] = ""
     blocks: dict[str, str] = {}
     try:
-        blocks, values = _read_config(folder)
-        row |= values
+        if not folder.name.startswith(f"{UNCOMPOSED}-"):
+            blocks, values = _read_config(folder)
+            row |= values
         row |= _read_summary(folder)
     except (OSError, ValueError, yaml.YAMLError) as error:
         row |= {"state": "damaged", "error": one_line(error)}
-    if not (folder / "summary.json").exists() and is_locked(folder):
+    if not (folder / "summary.json").exists() and claim_on(folder.absolute()).is_others():
         row |= {"state": "running", "error": ""}  # whatever is missing is being written
     return row, blocks
 

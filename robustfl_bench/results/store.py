@@ -14,15 +14,18 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from filelock import FileLock, Timeout
 
 from robustfl_bench.config import options, presets
 from robustfl_bench.results import sealed
+from robustfl_bench.results.claim import claim_on
 from robustfl_bench.results.writing import Damaged, named, remove_leftovers, write_atomically
 
 TABLES = ("metrics.csv", "timings.csv", "weights.csv")
 RECORDED = ("config.yaml", *TABLES)  # the files whose sizes and SHA-256 the summary has
-OWN = (*RECORDED, "summary.json", "checkpoint.pt", "error.txt")
+RING = "ring"  # the folder in a run folder with the checkpoints of a ring's clients; all that their own hosts may have
+UNCOMPOSED = "uncomposed"  # the name of the folder of a cell that has no config
+DEATHS = ".deaths"  # how many processes in a row have died in a run, and at which checkpoint
+OWN = (*RECORDED, "summary.json", "checkpoint.pt", "error.txt", DEATHS)
 FINISHED, DIVERGED, FAILED, INFEASIBLE = "finished", "diverged", "failed", "infeasible"
 LAST = 10  # evaluated rounds of `last_10` in the summary
 MEASURED = (FINISHED, DIVERGED)  # the states of a run that has a result: a model that diverged is one
@@ -57,7 +60,9 @@ def oddity(path: Path) -> str | None:
     if config_id is not None:
         return None if config_id == id_of(path) else f"its config.yaml is that of run {config_id}"
     held = {entry.name for entry in path.iterdir() if not entry.name.startswith(".")}
-    return None if not held or held & {*TABLES, "summary.json", "checkpoint.pt"} else "it holds no config of a run"
+    if not held or held & {*TABLES, "summary.json", "checkpoint.pt", RING}:
+        return None
+    return "it holds no config of a run"
 
 
 def _config_id(path: Path) -> str | None:
@@ -122,7 +127,9 @@ class RunFolder:
     ``config.yaml`` what defines the run; ``metrics.csv`` one row per evaluated round, the same bytes for the same
     config; ``weights.csv`` what every client counted for in those rounds, nan for those absent, where the rule gives
     weights; ``timings.csv`` wall times; ``checkpoint.pt`` while unfinished; ``summary.json``, written last, how it
-    ended; ``error.txt`` the traceback of a failure.
+    ended; ``error.txt`` the traceback of a failure; ``.claim`` while a process writes it.
+
+    Between ``open`` and ``close`` every method that writes raises ClaimLost when another process has taken it over.
     """
 
     def __init__(self, results_dir: str | Path, slug: str, run_id: str) -> None:
@@ -135,7 +142,7 @@ class RunFolder:
         self.path = made[0] if made else next(free) if usual in found else usual
         self.copies = made[1:]
         self.run_id = run_id
-        self._lock: FileLock | None = None
+        self.claim = claim_on(self.path.absolute())
         self._hashes: dict[str, hashlib._Hash] = {}  # of what TABLES hold so far
 
     def summary(self) -> dict[str, Any] | None:
@@ -153,22 +160,32 @@ class RunFolder:
         return summary
 
     def open(self) -> None:
-        """Create the folder and take its lock; raises RunLocked or CannotWrite."""
+        """Create the folder and take the claim on it; raises RunLocked or CannotWrite."""
         with named(self.path):
             self.path.mkdir(parents=True, exist_ok=True)
-            self._lock = FileLock(self.path / ".lock")
-            try:
-                self._lock.acquire(timeout=1)  # `robustfl-results status` holds it for an instant
-            except Timeout:
-                raise RunLocked(f"{self.path} is being written by another process") from None
+            if not self.claim.take(patience=1):  # `robustfl-results status` holds it for an instant
+                raise RunLocked(f"{self.path} is being written by another process ({self.claim.owner})")
             for name in OWN:
-                remove_leftovers(self.path / name)
+                remove_leftovers(self.path / name, claimed=True)
 
     def close(self) -> None:
-        """Release the lock."""
-        if self._lock is not None:
-            self._lock.release()
-            self._lock = None
+        """Release the claim."""
+        self.claim.release()
+
+    def count_death(self) -> int:
+        """Note that a process died while it wrote this run; how many did in a row, without a new checkpoint."""
+        checkpoint = self.path / "checkpoint.pt"
+        reached = checkpoint.stat().st_mtime_ns if checkpoint.exists() else 0
+        noted = (self.path / DEATHS).read_text() if (self.path / DEATHS).exists() else ""
+        count, _, before = noted.partition(" ")
+        number = int(count) + 1 if before == str(reached) else 1
+        write_atomically(self.path / DEATHS, f"{number} {reached}")
+        return number
+
+    def _check_claim(self) -> None:
+        """Raise ClaimLost if another process has taken the run over since ``open``."""
+        if self.claim.is_held:
+            self.claim.check()
 
     def checkpoint(self, stamp: sealed.Stamp) -> dict[str, Any] | None:
         """The last checkpoint with this stamp, after cutting the CSV files back to what it has seen.
@@ -209,11 +226,13 @@ class RunFolder:
 
     def forget_rows(self) -> None:
         """Remove the checkpoint and all rows."""
+        self._check_claim()
         self._remove(["checkpoint.pt", *TABLES])
         self._hashes = {}
 
     def save_checkpoint(self, state: Mapping[str, Any], stamp: sealed.Stamp) -> None:
         """Store ``state`` (tensors and numbers) together with what the CSV files hold; raises CannotWrite."""
+        self._check_claim()
         files = {}
         for name in TABLES:
             path = self.path / name
@@ -225,6 +244,7 @@ class RunFolder:
 
     def append(self, name: str, row: Mapping[str, float]) -> None:
         """Add a row to one of TABLES; the first one brings the header. Raises CannotWrite, with no part of it added."""
+        self._check_claim()
         path, seen = self.path / name, self._hash(name)
         size = path.stat().st_size if path.exists() else 0
         text = io.StringIO()
@@ -251,6 +271,7 @@ class RunFolder:
 
     def cut(self, round: int) -> None:
         """Drop the rows of later rounds."""
+        self._check_claim()
         self._hashes = {}
         for name in TABLES:
             path = self.path / name
@@ -272,26 +293,35 @@ class RunFolder:
 
         A run with a result drops its checkpoint; a failed one keeps it.
         """
+        self._check_claim()
         if traceback is not None:
             write_atomically(self.path / "error.txt", traceback)
         found = {name: (self.path / name).read_bytes() for name in RECORDED if (self.path / name).exists()}
         files = {name: {"bytes": len(content), "sha256": _sha256(content)} for name, content in found.items()}
         text = json.dumps(plain({**summary, "files": files}), indent=1, allow_nan=False)
         write_atomically(self.path / "summary.json", text + "\n")
+        self._remove([DEATHS])
         if summary["status"] in MEASURED:
             self._remove(["checkpoint.pt", "error.txt"])
 
     def discard(self) -> None:
-        """Remove the folder of a run that turned out to be impossible, unless it has results, or files of others."""
+        """Remove the folder of a run that turned out to be impossible, unless it has records, or files of others."""
         self.close()
-        if not (self.path / "metrics.csv").exists():
-            self._remove([*OWN, ".lock"])
+        if not any((self.path / name).exists() for name in ("metrics.csv", "summary.json")):
+            self._remove(OWN)
             with suppress(OSError):  # not empty
                 for folder in (self.path, self.path.parent, self.path.parent.parent):
                     folder.rmdir()
 
+    def remove_failure(self) -> None:
+        """Remove the folder of a cell that could not be composed, now that it can."""
+        if self.path.exists():
+            self._remove(["summary.json", "error.txt"])
+            self.discard()
+
     def begin(self, config: Mapping[str, Any]) -> None:
         """Forget how an earlier attempt ended, and write the config; raises CannotWrite."""
+        self._check_claim()
         self._remove(["summary.json", "error.txt"])
         write_atomically(self.path / "config.yaml", yaml.safe_dump(dict(config), sort_keys=True))
 

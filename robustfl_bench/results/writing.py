@@ -44,11 +44,14 @@ def write_atomically(path: Path, *content: str | bytes | memoryview) -> None:
             raise
 
 
-def remove_leftovers(path: Path) -> None:
-    """Remove what writers of this file have left that were killed: their temporary files end in their process id."""
+def remove_leftovers(path: Path, claimed: bool = False) -> None:
+    """Remove what writers of this file have left that were killed: their temporary files end in their process id.
+
+    ``claimed``: this process alone may write the file, so what others have left is removed wherever they ran.
+    """
     for other in list(path.parent.iterdir()):
         found = re.fullmatch(rf"\.{re.escape(path.name)}\.(\d+)", other.name)
-        if found and (int(found[1]) == os.getpid() or not _is_alive(int(found[1]))):
+        if found and (claimed or int(found[1]) == os.getpid() or not _is_alive(int(found[1]))):
             other.unlink(missing_ok=True)
 
 

@@ -1,5 +1,6 @@
 """What a client keeps on disk: its last two checkpoints, as neighbours may be one behind when they are cut off."""
 
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -38,13 +39,12 @@ class Checkpoints:
             old[1].unlink(missing_ok=True)
 
     def clear(self) -> None:
-        """Drop all; the last client takes the folder away."""
+        """Drop all; the last client takes the folder away, and the run folder where it holds nothing else."""
         for path in self._paths().values():
             path.unlink(missing_ok=True)
-        try:
-            self._folder.rmdir()
-        except OSError:  # others have theirs there
-            return
+        with suppress(OSError):  # not empty
+            for folder in (self._folder, self._folder.parent):
+                folder.rmdir()
 
     def _paths(self) -> dict[int, Path]:
         return {int(p.stem.removeprefix(self._prefix)): p for p in self._folder.glob(f"{self._prefix}*.pt")}

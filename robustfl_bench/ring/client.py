@@ -6,7 +6,7 @@ from typing import Any
 from robustfl_bench.communication.ring import Ring
 from robustfl_bench.engine.evaluation import traffic
 from robustfl_bench.engine.federation import Federation
-from robustfl_bench.engine.loop import is_evaluated, run
+from robustfl_bench.engine.loop import run
 from robustfl_bench.engine.rounds import initial_state
 from robustfl_bench.engine.state import State
 from robustfl_bench.errors import Diverged
@@ -18,7 +18,7 @@ from robustfl_bench.experiment.rows import written
 from robustfl_bench.experiment.summary import digest
 from robustfl_bench.experiment.tracking import Trackers
 from robustfl_bench.interfaces import ConfigError
-from robustfl_bench.results.store import RunFolder
+from robustfl_bench.results.store import RING, RunFolder
 from robustfl_bench.results.writing import Damaged
 from robustfl_bench.ring.checkpoints import Checkpoints
 from robustfl_bench.ring.link import Link
@@ -58,7 +58,7 @@ class Client:
     ) -> Mapping[str, Any]:
         """Go on from the last round of which all clients have a checkpoint; raises RingBroken."""
         first, rounds = self.link.rank == 0, planned.settings.rounds
-        self.checkpoints = Checkpoints(folder.path / "ring", self.link.rank, stamp(planned, federation.data))
+        self.checkpoints = Checkpoints(folder.path / RING, self.link.rank, stamp(planned, federation.data))
         state = self._start(federation, self.checkpoints.saved(), folder if first else None)
         if state is None:
             return {}
@@ -66,7 +66,7 @@ class Client:
         states = written(run(federation, state, step), folder, federation, state.round, trackers, silent=not first)
         try:
             for state in states:
-                if is_evaluated(planned.settings, state.round):
+                if planned.settings.is_evaluated(state.round):
                     with told(self.link, state.round):
                         if self.link.gather([0]).any():
                             return {}  # only the first client tests the model, and it has diverged

@@ -1,6 +1,5 @@
 """The processes of a ring: one client each, on this machine or under ``torchrun``."""
 
-import multiprocessing
 import os
 import signal
 import socket
@@ -13,13 +12,14 @@ from multiprocessing.context import ForkServerContext
 from multiprocessing.process import BaseProcess
 from typing import NoReturn
 
-from robustfl_bench import cli
+from robustfl_bench import composition, explain
 from robustfl_bench.console import say
 from robustfl_bench.errors import ConfigError
 from robustfl_bench.experiment.execute import execute, take_part
+from robustfl_bench.experiment.machine import forkserver
 from robustfl_bench.experiment.plan import plan
 from robustfl_bench.ring.client import Client, check
-from robustfl_bench.ring.link import joined
+from robustfl_bench.ring.link import INTERFACE, joined
 from robustfl_bench.ring.step import GO_ON
 
 GRACE = 8.0  # seconds in which the others notice that a client has gone
@@ -28,7 +28,7 @@ GRACE = 8.0  # seconds in which the others notice that a client has gone
 def client(rank: int, size: int, meeting_point: str, timeout: float, interval: int, overrides: list[str]) -> NoReturn:
     """Be one client and exit; the first one writes the run folder."""
     try:
-        cfg, call = cli.compose(overrides)
+        cfg, call = composition.compose(overrides)
         check(plan(cfg), size)
         with joined(rank, size, meeting_point, timeout) as link:
             this = Client(link, interval)
@@ -40,7 +40,7 @@ def client(rank: int, size: int, meeting_point: str, timeout: float, interval: i
     except KeyboardInterrupt:
         sys.exit(130)
     except Exception as error:
-        code = cli.report(error) if rank == 0 or not isinstance(error, ConfigError) else 2  # the same for all
+        code = explain.report(error) if rank == 0 or not isinstance(error, ConfigError) else 2  # the same for all
         sys.exit(code)
     sys.exit(0)
 
@@ -48,11 +48,11 @@ def client(rank: int, size: int, meeting_point: str, timeout: float, interval: i
 def launch(timeout: float, interval: int, overrides: list[str]) -> int:
     """Run all clients on this machine; returns an exit code. When one has gone, the others end by themselves."""
     try:
-        planned = plan(cli.compose(overrides)[0])
+        planned = plan(composition.compose(overrides)[0])
         size = planned.settings.total_clients
         check(planned, size)
     except Exception as error:
-        return cli.report(error)
+        return explain.report(error)
     with tempfile.TemporaryDirectory(prefix="robustfl-ring-") as folder:
         meeting_point = f"file://{folder}/clients"
         processes: list[BaseProcess] = [
@@ -80,10 +80,8 @@ def launch(timeout: float, interval: int, overrides: list[str]) -> int:
 def context() -> ForkServerContext:
     """Processes that begin with everything imported once for all of them."""
     loopback = next(name for _, name in socket.if_nameindex() if name.startswith("lo"))
-    os.environ.setdefault("GLOO_SOCKET_IFNAME", loopback)  # they are all on this machine
-    found = multiprocessing.get_context("forkserver")
-    found.set_forkserver_preload([__name__, "robustfl_bench.engine.loop"])
-    return found
+    os.environ.setdefault(INTERFACE, loopback)  # they are all on this machine
+    return forkserver(__name__, "robustfl_bench.engine.loop")
 
 
 def _wait(processes: Sequence[BaseProcess]) -> int:

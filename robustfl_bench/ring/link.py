@@ -11,6 +11,7 @@ from torch import Tensor
 
 from robustfl_bench.errors import Interrupted
 
+INTERFACE = "GLOO_SOCKET_IFNAME"  # the variable that names the network interface of a ring's clients
 FORMING = timedelta(minutes=5)  # until all clients have read their data, or the first has written the result
 
 
@@ -69,7 +70,8 @@ def joined(rank: int, size: int, meeting_point: str, timeout: float) -> Iterator
     try:
         dist.init_process_group("gloo", init_method=meeting_point, rank=rank, world_size=size, timeout=FORMING)
     except RuntimeError as error:
-        raise RingBroken(f"the {size} clients did not meet: {' '.join(str(error).split())}") from error
+        remedy = "" if INTERFACE in os.environ else f"; across hosts, set {INTERFACE} to the interface of their network"
+        raise RingBroken(f"the {size} clients did not meet: {' '.join(str(error).split())}{remedy}") from error
     try:
         yield Link(rank, size, timeout)
     finally:

@@ -8,7 +8,6 @@ import numpy as np
 
 from robustfl_bench.communication.ring import Ring, form_of
 from robustfl_bench.engine.federation import Federation
-from robustfl_bench.engine.loop import is_evaluated
 from robustfl_bench.engine.rounds import (
     Round,
     Trained,
@@ -71,7 +70,7 @@ class RingStep:
         require_finite(params, model.round, "the model has parameters that are not finite")
         memory = replace(model.memory, server=server)
         after = replace(state, round=state.round + 1, params=params[None], memory=(memory,))
-        if not is_evaluated(federation.settings, after.round):
+        if not federation.settings.is_evaluated(after.round):
             return after, None
         assert updates.losses is not None
         same = int(digest(after.params)[:12], 16)

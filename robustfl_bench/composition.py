@@ -1,0 +1,101 @@
+"""From the words of a command line to the config of a run, composed by Hydra, and how it was asked for."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import hydra
+from hydra.core.config_store import ConfigStore
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.core.override_parser.types import ChoiceSweep, QuotedString
+from omegaconf import DictConfig, OmegaConf
+
+from robustfl_bench.config import class_options, options, outside, presets, resolvers, stored
+from robustfl_bench.config.options import CONF
+from robustfl_bench.config.parts import GROUPS
+from robustfl_bench.config.settings import Schema
+from robustfl_bench.errors import ConfigError
+from robustfl_bench.experiment.execute import Call
+from robustfl_bench.experiment.plan import plan
+
+KNOWN: dict[tuple[str, str], dict[str, Any]] = {}
+"""The stored configs that this process knows as presets, by group and name."""
+
+ConfigStore.instance().store(name="settings", node=Schema)
+resolvers.register()
+class_options.register()
+
+
+def compose(overrides: Sequence[str]) -> tuple[DictConfig, Call]:
+    """The config that these overrides make, and how it was asked for; checked as the command checks it.
+
+    Raises what ``explain`` explains.
+    """
+    check_choices(overrides)
+    with hydra.initialize_config_dir(str(CONF), version_base="1.3"):
+        cfg = hydra.compose("config", overrides=stored.expand(overrides, know), return_hydra_config=True)
+    refuse_sweep(cfg.hydra)
+    config = OmegaConf.masked_copy(cfg, [str(key) for key in cfg if key != "hydra"])
+    plan(config)
+    return config, call_of(cfg.hydra, config)
+
+
+def check_choices(arguments: Sequence[str]) -> None:
+    """Raise ConfigError when a config group is given something else than the names of options."""
+    overrides = [argument for argument in arguments if "=" in argument and not argument.startswith("-")]
+    for override in OverridesParser.create().parse_overrides(overrides):
+        group = override.key_or_group
+        if (group not in GROUPS and group.split("/")[0] not in presets.PRESETS) or override.is_delete():
+            continue
+        value = override.value()
+        names: list[Any] = value.list if isinstance(value, ChoiceSweep) else [value]
+        for name in names:
+            several = isinstance(name, list) and name and override.package is None and options.has_places(group)
+            if not all(isinstance(one, str | QuotedString) for one in (name if several else [name])):
+                raise ConfigError(f"{group} takes the name of an option, got {override.get_value_element_as_str()}")
+            if several:
+                options.check_several(group, [getattr(one, "text", one) for one in name])
+
+
+def call_of(runtime: Any, cfg: DictConfig) -> Call:
+    """How a run was asked for, as a user would ask for it again."""
+    task = map(as_typed, runtime.overrides.task)
+    written = [item for item in task if item.split("=")[0].lstrip("+") not in stored.FORMS]
+    overrides = [*([cfg.origin] if cfg.origin else []), *written]
+    choices = {group: _named(runtime.runtime.choices.get(group), cfg[group]) for group in GROUPS}
+    named = {group: options.label(group, choice) for group, choice in choices.items()}
+    program = ["robustfl-bench", *(word for folder in config_dirs(runtime) for word in ("--config-dir", folder))]
+    return Call(named, overrides, program)
+
+
+def config_dirs(runtime: Any) -> tuple[str, ...]:
+    """The folders of ``--config-dir``."""
+    return tuple(source.path for source in runtime.runtime.config_sources if source.provider == "command-line")
+
+
+def as_typed(override: str) -> str:
+    """An override without the backslash that Hydra's sweeper puts into the name of a class."""
+    key, _, _ = override.lstrip("+").partition("=")
+    return override.replace("\\:", ":") if key.partition("@")[0] in GROUPS else override
+
+
+def _named(choice: Any, part: Any) -> str:
+    """The option of a part; of one that was configured without an option, the name of its class."""
+    if choice or not part:
+        return str(choice or "none")
+    return outside.label_of(part["_target_"]) if "_target_" in part else f"[{','.join(part)}]"
+
+
+def know(group: str, name: str, content: Mapping[str, Any]) -> None:
+    """Make a stored config known to Hydra as the preset ``group=name``."""
+    KNOWN[group, name] = dict(content)
+    ConfigStore.instance().store(group=group, name=name, node=dict(content), package="_global_")
+
+
+def refuse_sweep(runtime: Any) -> None:
+    """Raise ConfigError when a preset sweeps settings that the command line leaves to it, but there is no -m."""
+    task = list(runtime.overrides.task)
+    given = {item.split("=")[0] for item in task}
+    if set(runtime.sweeper.params or {}) - given:
+        runs = len(presets.sweep(task))
+        keys = ", ".join(str(key) for key in runtime.sweeper.params if key not in given)
+        raise ConfigError(f"this preset sweeps {keys}: {runs} runs; add -m to make them all, or set these for one run")

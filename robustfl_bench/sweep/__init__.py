@@ -1,0 +1,12 @@
+"""Sweeps that survive: any number of processes, on one host or on many that share a folder, make the runs of a sweep.
+
+``cells``     a sweep is a list of cells; what is known of a cell without Hydra; composing one
+``take``      the loop of one process over all cells: answers what is stored, runs what is free, waits for the rest
+``workers``   processes on this machine that take cells, replaced when they are killed
+``progress``  how far a sweep has come, told by its run folders alone
+``launch``    from Hydra's launchers (``plugins``) to a sweep and back
+
+A launcher places processes and starts them again. Each calls ``take.take(sweep)`` with a ``cells.Sweep``, which can be
+pickled; in a new process ``sweep.enter()`` comes first. The claim on a run folder (``results.claim``) decides who runs
+it, and nothing else.
+"""

@@ -1,0 +1,170 @@
+"""A sweep is a list of cells, each the overrides of one run.
+
+Most cells are known without Hydra: ``config.presets`` resolves one in a fraction of a millisecond, from the files of
+``conf/`` as they are now, so there is no index that could be out of date. Hydra composes the cells that are run, and
+those with overrides that ``presets`` does not read.
+"""
+
+import hashlib
+import json
+import os
+import shlex
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from functools import cache, cached_property
+from pathlib import Path
+from typing import Any
+
+import hydra
+from hydra import version
+from hydra._internal.hydra import Hydra
+from hydra._internal.utils import create_config_search_path
+from hydra.core.config_search_path import SearchPathQuery
+from hydra.core.hydra_config import HydraConfig
+from omegaconf import DictConfig, OmegaConf
+
+from robustfl_bench import composition
+from robustfl_bench.config import presets
+from robustfl_bench.config.options import CONF
+from robustfl_bench.config.parts import GROUPS
+from robustfl_bench.config.settings import SCALARS, Execution, Settings
+from robustfl_bench.errors import ConfigError
+from robustfl_bench.experiment.execute import Call
+from robustfl_bench.experiment.plan import InfeasibleError, Plan, made, plan, settings_of
+from robustfl_bench.interfaces import Dataset
+from robustfl_bench.results.store import UNCOMPOSED, RunFolder
+
+_READ_BY_PRESETS = {*GROUPS, *SCALARS, *presets.PRESETS, "hydra"}
+"""The first words of the overrides that ``presets`` reads."""
+
+_EXECUTION = {field.name for field in fields(Execution)}
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """The cells of a sweep, and all that a process on another host needs to compose them: it can be pickled."""
+
+    cells: tuple[tuple[str, ...], ...]
+    hydra_overrides: tuple[str, ...] = ()
+    config_dirs: tuple[str, ...] = ()  # of --config-dir
+    presets: Mapping[tuple[str, str], dict[str, Any]] = field(default_factory=dict)  # of rerun= and reference=
+    folder: str = field(default_factory=os.getcwd)
+    results_dir: str = "results"  # of cells that cannot be composed
+    wait: bool = True  # for runs that other processes make; else they are left to them
+    retry_failed: bool = True  # whether failures that are there when the sweep begins are made again
+    failed: Mapping[tuple[str, ...], int] | None = None
+    """The failures that this sweep makes again, by cell: when each was recorded. None: those found when it begins."""
+
+    @cached_property
+    def listed(self) -> "list[Cell]":
+        """Its cells, as objects that remember what was found out about them."""
+        return [Cell(self, overrides) for overrides in self.cells]
+
+    def only(self, cells: Sequence[tuple[str, ...]], failed: Mapping[tuple[str, ...], int]) -> "Sweep":
+        """The sweep of some of the cells."""
+        return replace(self, cells=tuple(cells), failed=dict(failed))
+
+    def enter(self) -> None:
+        """Make a new process fit to compose the cells: in their folder, with Hydra and the stored configs."""
+        os.chdir(self.folder)
+        if self.folder not in sys.path:
+            sys.path.append(self.folder)
+        for (group, name), content in self.presets.items():
+            composition.know(group, name, content)
+        version.setbase("1.3")
+        search_path = create_config_search_path(str(CONF))
+        for folder in self.config_dirs:  # as Hydra's own command does for --config-dir
+            search_path.prepend("command-line", f"file://{folder}", SearchPathQuery(provider="schema"))
+        Hydra.create_main_hydra2(task_name="robustfl-bench", config_search_path=search_path)
+
+
+@dataclass(frozen=True)
+class Outline:
+    """What is known of a run before its parts are built."""
+
+    settings: Settings
+    config: Mapping[str, Any]
+    run_id: str
+
+    @property
+    def dataset(self) -> Dataset:
+        """The data set that it would load."""
+        return _dataset(json.dumps(self.config["dataset"], sort_keys=True))
+
+
+@cache
+def _dataset(content: str) -> Dataset:
+    built: Dataset = made("dataset", json.loads(content))
+    return built
+
+
+class Cell:
+    """One run of a sweep."""
+
+    def __init__(self, sweep: Sweep, overrides: tuple[str, ...]) -> None:
+        self.sweep, self.overrides = sweep, overrides
+        self._folder: RunFolder | None = None
+
+    def __str__(self) -> str:
+        return shlex.join(map(composition.as_typed, self.overrides))
+
+    @cached_property
+    def asked(self) -> Outline | Plan:
+        """What a stored result is compared with. Raises what composing the cell raises."""
+        if (known := self.known) is not None:
+            return known
+        try:
+            return plan(self.compose()[0])
+        except InfeasibleError as error:
+            return error.plan
+
+    @property
+    def known(self) -> Outline | Plan | None:
+        """The same without Hydra: None for a cell that only Hydra reads, until it has been composed."""
+        if "asked" not in self.__dict__:
+            try:
+                self.__dict__["asked"] = self._resolved()
+            except ConfigError:
+                return None
+        found: Outline | Plan = self.__dict__["asked"]
+        return found
+
+    def _resolved(self) -> Outline:
+        """What ``presets`` makes of it. Raises ConfigError for what only Hydra reads, or nobody."""
+        keys = {override.partition("=")[0].lstrip("+") for override in self.overrides}
+        first = {key.partition("@")[0].partition("/")[0].partition(".")[0] for key in keys}
+        if not first <= _READ_BY_PRESETS or any("hydra.searchpath" in word for word in self.sweep.hydra_overrides):
+            raise ConfigError("only Hydra knows")
+        search = (CONF, *map(Path, self.sweep.config_dirs))
+        resolved = presets.resolve(self.overrides, search)
+        return Outline(settings_of(resolved.config), presets.defining(resolved.config), resolved.run_id)
+
+    def compose(self) -> tuple[DictConfig, Call]:
+        """Its config, composed by Hydra, and how it was asked for."""
+        overrides = [*self.sweep.hydra_overrides, *self.overrides]
+        cfg = hydra.compose("config", overrides=overrides, return_hydra_config=True)
+        HydraConfig.instance().set_config(cfg)  # for ${hydra:...}
+        config = OmegaConf.masked_copy(cfg, [str(key) for key in cfg if key != "hydra"])
+        return config, composition.call_of(cfg.hydra, config)
+
+    def folder(self) -> RunFolder:
+        """Its run folder; that of a cell which cannot be composed is named by the hash of its overrides."""
+        if self._folder is None or not self._folder.path.exists():
+            try:
+                asked = self.asked
+            except Exception:
+                return self._uncomposed
+            self._folder = RunFolder(asked.settings.results_dir, "run", asked.run_id)
+        return self._folder
+
+    @property
+    def _uncomposed(self) -> RunFolder:
+        lasting = [word for word in self.overrides if word.partition("=")[0].lstrip("+") not in _EXECUTION]
+        digest = hashlib.sha256(json.dumps(lasting).encode()).hexdigest()[:8]
+        return RunFolder(self.sweep.results_dir, UNCOMPOSED, digest)
+
+    def has_composed(self, planned: Plan) -> None:
+        """Forget that it could not be composed, if so in an earlier attempt."""
+        self._uncomposed.remove_failure()
+        self.__dict__["asked"] = planned

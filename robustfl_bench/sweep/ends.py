@@ -1,0 +1,41 @@
+"""How the cells of a sweep end, and how a sweep does."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+OTHERS, MISSING = "others", "missing"
+"""Ends of a cell in an outcome, beside those of a run folder: another process runs it, nobody does."""
+
+BUSY = 75
+"""Exit code with ``wait=false``: all that is left is being run by other processes (EX_TEMPFAIL of sysexits.h)."""
+
+
+@dataclass(frozen=True)
+class End:
+    """How a cell ended: a status of a run folder, OTHERS or MISSING; what the run is tuned by; why it failed."""
+
+    status: str
+    value: float = float("nan")
+    reason: str = ""
+    was_stored: bool = False
+
+
+class Incomplete(RuntimeError):
+    """A sweep that ended without all its results; what is missing has been printed. ``code`` is its exit code."""
+
+    def __init__(self, message: str, code: int = 1) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """The ends of the cells of a sweep, in the order of the cells."""
+
+    ends: Sequence[End] = field(default_factory=tuple)
+
+    @property
+    def counts(self) -> Mapping[str, int]:
+        """The number of cells by status."""
+        return Counter(end.status for end in self.ends)

@@ -1,0 +1,51 @@
+"""What all launchers share: from Hydra's list of overrides to a sweep, and back to what its sweepers are told."""
+
+from collections.abc import Callable, Sequence
+from math import nan
+
+from hydra.core.utils import JobReturn, JobStatus
+from omegaconf import DictConfig
+
+from robustfl_bench import composition
+from robustfl_bench.results.store import FAILED
+from robustfl_bench.sweep.cells import Sweep
+from robustfl_bench.sweep.ends import MISSING, OTHERS, End, Incomplete, Outcome
+from robustfl_bench.sweep.progress import conclude, preview, shown
+
+
+def launch(
+    config: DictConfig, cells: Sequence[Sequence[str]], place: Callable[[Sweep], Outcome]
+) -> Sequence[JobReturn]:
+    """Let ``place`` bring all cells to an end; returns what Hydra's sweepers are told of each."""
+    runtime = config.hydra
+    sweep = Sweep(
+        cells=tuple(map(tuple, cells)),
+        hydra_overrides=tuple(runtime.overrides.hydra),
+        config_dirs=composition.config_dirs(runtime),
+        presets=dict(composition.KNOWN),
+        results_dir=config.results_dir,
+        wait=config.wait,
+        retry_failed=config.retry_failed,
+    )
+    if config.dry_run:
+        preview(sweep)
+        return [JobReturn(overrides=overrides, status=JobStatus.COMPLETED, _return_value=nan) for overrides in cells]
+    with shown(sweep):
+        outcome = place(sweep)
+    incomplete = conclude(outcome)
+    return [_returned(overrides, end, incomplete) for overrides, end in zip(cells, outcome.ends, strict=True)]
+
+
+def _returned(overrides: Sequence[str], end: End, incomplete: Incomplete | None) -> JobReturn:
+    returned = JobReturn(overrides=overrides)
+    failed = end.status in (FAILED, MISSING, OTHERS)
+    returned.status = JobStatus.FAILED if failed else JobStatus.COMPLETED
+    returned.return_value = incomplete if failed else end.value
+    return returned
+
+
+def check_complete(returns: Sequence[JobReturn]) -> None:
+    """Raise Incomplete if a cell has no result."""
+    for returned in returns:
+        if returned.status == JobStatus.FAILED:
+            raise returned._return_value

@@ -1,0 +1,148 @@
+"""Our sweeper and launchers, as Hydra knows them.
+
+The sweeper composes no cell: that is left to the processes that take them. A launcher starts such processes, here
+(``basic``), beside this process (``joblib``), or elsewhere, see ``robustfl_bench.sweep``.
+"""
+
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+from hydra._internal.core_plugins.basic_sweeper import BasicSweeper
+from hydra.core.config_store import ConfigStore
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.core.plugins import Plugins
+from hydra.core.utils import JobReturn
+from hydra.plugins.launcher import Launcher
+from hydra.types import HydraContext, TaskFunction
+from omegaconf import DictConfig
+
+if TYPE_CHECKING:
+    from robustfl_bench.sweep.cells import Sweep
+    from robustfl_bench.sweep.ends import Outcome
+
+
+PACKAGE = "hydra_plugins.robustfl_bench"
+"""The name that this module has for Hydra, which takes plugins from no other package than ``hydra_plugins``."""
+
+
+class Cells(BasicSweeper):
+    """All combinations of the values of a sweep."""
+
+    __module__ = PACKAGE
+
+    def sweep(self, arguments: list[str]) -> Any:
+        """Launch all cells; raises Incomplete unless each of them has its result."""
+        from robustfl_bench.sweep.launch import check_complete
+
+        assert self.hydra_context is not None and self.launcher is not None
+        parser = OverridesParser.create(config_loader=self.hydra_context.config_loader)
+        overrides = parser.parse_overrides([*self._parse_config(), *arguments])
+        (cells,) = self.split_arguments(overrides, max_batch_size=None)
+        returns = self.launcher.launch(cells, initial_job_idx=0)
+        check_complete(returns)
+        return [returns]
+
+
+class TakersLauncher(Launcher):
+    """A launcher whose processes take the cells of a sweep; ``place`` says where these processes are."""
+
+    config: DictConfig
+
+    def setup(self, *, hydra_context: HydraContext, task_function: TaskFunction, config: DictConfig) -> None:
+        """Remember how the sweep was asked for."""
+        self.config = config
+
+    def launch(self, job_overrides: Sequence[Sequence[str]], initial_job_idx: int) -> Sequence[JobReturn]:
+        """Bring all cells to an end; a cell without a result is a failed job."""
+        from robustfl_bench.sweep.launch import launch
+
+        return launch(self.config, job_overrides, self.place)
+
+    def place(self, sweep: "Sweep") -> "Outcome":
+        """Start the processes that take the cells, and wait for them."""
+        raise NotImplementedError
+
+
+class InThisProcess(TakersLauncher):
+    """This process takes all cells."""
+
+    __module__ = PACKAGE
+
+    def place(self, sweep: "Sweep") -> "Outcome":
+        """Take them."""
+        from robustfl_bench.sweep.take import take
+
+        return take(sweep)
+
+
+class Workers(TakersLauncher):
+    """``n_jobs`` processes on this machine take the cells; -1: one for each core, or ``runs_at_once`` for each GPU."""
+
+    __module__ = PACKAGE
+
+    def __init__(self, n_jobs: int = -1, runs_at_once: int = 1) -> None:
+        self.n_jobs, self.runs_at_once = n_jobs, runs_at_once
+
+    def place(self, sweep: "Sweep") -> "Outcome":
+        """Answer what is stored, and start workers for the rest."""
+        from robustfl_bench.sweep.workers import take_with_workers
+
+        return take_with_workers(sweep, self.n_jobs, self.runs_at_once)
+
+
+class Slurm(TakersLauncher):
+    """Jobs of a Slurm cluster take the cells; the options are those of ``sweep.slurm.Jobs``."""
+
+    __module__ = PACKAGE
+
+    def __init__(self, **options: Any) -> None:
+        self.options = options
+
+    def place(self, sweep: "Sweep") -> "Outcome":
+        """Answer what is stored, submit jobs for the rest, and follow them."""
+        from robustfl_bench.sweep.slurm import Jobs, take_with_jobs
+
+        return take_with_jobs(sweep, Jobs(**self.options))
+
+
+class Ray(TakersLauncher):
+    """Tasks of a Ray cluster take the cells; the options are those of ``sweep.ray.Tasks``."""
+
+    __module__ = PACKAGE
+
+    def __init__(self, **options: Any) -> None:
+        self.options = options
+
+    def place(self, sweep: "Sweep") -> "Outcome":
+        """Answer what is stored, start tasks for the rest, and follow them."""
+        from robustfl_bench.sweep.ray import Tasks, take_with_tasks
+
+        return take_with_tasks(sweep, Tasks(**self.options))
+
+
+def register() -> None:
+    """Let Hydra take them, in place of its own of the same names; only the commands of this package do."""
+    _bear_name()
+    for plugin in (Cells, InThisProcess, Workers, Slurm, Ray):
+        Plugins.instance().register(plugin)
+    for group, name, node in (
+        ("sweeper", "basic", {"_target_": f"{PACKAGE}.Cells", "max_batch_size": None, "params": None}),
+        ("launcher", "basic", {"_target_": f"{PACKAGE}.InThisProcess"}),
+        ("launcher", "joblib", {"_target_": f"{PACKAGE}.Workers", "n_jobs": -1, "runs_at_once": 1}),
+    ):
+        ConfigStore.instance().store(group=f"hydra/{group}", name=name, node=node, provider="robustfl_bench")
+
+
+def _bear_name() -> None:
+    """Make this module known as PACKAGE; ``hydra_plugins`` is there only if another plugin is installed."""
+    above, _, name = PACKAGE.partition(".")
+    try:
+        package = import_module(above)
+    except ModuleNotFoundError:
+        package = sys.modules[above] = ModuleType(above)
+        package.__path__ = []
+    sys.modules[PACKAGE] = sys.modules[__name__]
+    setattr(package, name, sys.modules[__name__])

@@ -1,0 +1,196 @@
+"""How far a sweep has come, by its run folders alone, so that it can be told on any host; and how it ended."""
+
+import csv
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+import yaml
+from tqdm import tqdm
+
+from robustfl_bench.config import options
+from robustfl_bench.console import say
+from robustfl_bench.results.store import ENDED, FAILED, INFEASIBLE, MEASURED, runs_folder
+from robustfl_bench.results.writing import Damaged
+from robustfl_bench.sweep.cells import Cell, Sweep
+from robustfl_bench.sweep.ends import BUSY, MISSING, OTHERS, Incomplete, Outcome
+
+RUNNING, WAITING = "running", "waiting"
+STATES = (*ENDED, RUNNING, WAITING)
+
+Measured = tuple[Mapping[str, Any], float]
+"""The config of a run, and the seconds that one of its rounds takes."""
+
+LIKENESS: tuple[tuple[str, ...], ...] = (
+    ("dataset", "model", "num_clients", "batch_size", "local_update", "aggregator", "attack"),
+    ("dataset", "model", "num_clients", "batch_size", "local_update"),
+    ("dataset", "model"),
+    (),
+)
+"""The settings that runs share whose rounds take about as long, from the closest likeness to none."""
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What the folder of a cell shows: its state, the rounds of the run, those done, and the seconds that each took."""
+
+    state: str
+    rounds: int
+    done: int = 0
+    seconds: float | None = None
+
+
+def see(cell: Cell) -> Seen:
+    """Look at the folder of a cell. Composes nothing: Hydra does that in one thread only."""
+    if (known := cell.known) is None:
+        return Seen(WAITING, 0)
+    folder, rounds = cell.folder(), known.settings.rounds
+    try:
+        summary = folder.summary()
+    except Damaged:
+        summary = None
+    done, seconds = _timed(folder.path)
+    if summary is not None:
+        return Seen(summary["status"], rounds, rounds if summary["status"] in MEASURED else done, seconds)
+    return Seen(RUNNING if folder.claim.owner else WAITING, rounds, done, seconds)
+
+
+def _timed(folder: Path) -> tuple[int, float | None]:
+    """The rounds that a run has done, and the seconds that each took."""
+    try:
+        with open(folder / "timings.csv", newline="", encoding="utf-8") as file:
+            rows = [(int(row["round"]), float(row["seconds"])) for row in csv.DictReader(file)]
+    except (OSError, TypeError, ValueError, KeyError):  # none yet, or one that is being written
+        return 0, None
+    return (rows[-1][0], sum(seconds for _, seconds in rows) / rows[-1][0]) if rows else (0, None)
+
+
+class Progress:
+    """How far the cells of a sweep have come. The folder of one that has ended is read once."""
+
+    def __init__(self, sweep: Sweep) -> None:
+        self.sweep = sweep
+        self._ended: dict[Cell, Seen] = {}
+
+    def look(self) -> dict[Cell, Seen]:
+        """What all folders show now."""
+        found = {cell: self._ended.get(cell) or see(cell) for cell in self.sweep.listed}
+        self._ended |= {cell: seen for cell, seen in found.items() if seen.state in ENDED and seen.state != FAILED}
+        return found
+
+
+def seconds_left(found: dict[Cell, Seen], others: Iterable[Measured] = ()) -> dict[Cell, float | None]:
+    """The seconds that each cell without an end takes still; None: unknown.
+
+    They are those of the rounds that it has done, else of runs like it in the sweep or among the ``others``.
+    """
+    own = ((_config(cell), seen.seconds) for cell, seen in found.items() if seen.seconds is not None)
+    known: dict[tuple[Any, ...], list[float]] = {}
+    for config, seconds in (*own, *others):
+        for key in _likenesses(config):
+            known.setdefault(key, []).append(seconds)
+    left: dict[Cell, float | None] = {}
+    for cell, seen in found.items():
+        if seen.state not in (*MEASURED, INFEASIBLE):
+            done = [seen.seconds] if seen.seconds is not None else []
+            like = next((each for each in (done, *map(known.get, _likenesses(_config(cell)))) if each), None)
+            left[cell] = None if like is None else (seen.rounds - seen.done) * fmean(like)
+    return left
+
+
+def measured(results_dir: str) -> Iterator[Measured]:
+    """The config of each run in a folder that has timings, and the seconds that one of its rounds took."""
+    runs = runs_folder(results_dir)
+    for path in sorted(runs.iterdir()) if runs.is_dir() else []:
+        _, seconds = _timed(path)
+        if seconds is not None:
+            with suppress(OSError, ValueError, yaml.YAMLError):
+                yield options.parse((path / "config.yaml").read_text(encoding="utf-8")), seconds
+
+
+def _config(cell: Cell) -> Mapping[str, Any]:
+    return {} if cell.known is None else cell.known.config
+
+
+def _likenesses(config: Mapping[str, Any]) -> list[tuple[Any, ...]]:
+    return [(names, *(str(config.get(name)) for name in names)) for names in LIKENESS]
+
+
+def line(found: dict[Cell, Seen]) -> str:
+    """The state of a sweep in one line."""
+    counts = Counter(seen.state for seen in found.values())
+    told = ", ".join(f"{counts[state]} {state}" for state in STATES if counts[state])
+    left = list(seconds_left(found).values())
+    known = [seconds for seconds in left if seconds is not None]
+    eta = ""
+    if left and known:
+        at_once = max(counts[RUNNING], 1)
+        eta = f"; {duration(fmean(known) * len(left) / at_once)} left"
+    return f"sweep: {len(found)} runs: {told}{eta}"
+
+
+def duration(seconds: float) -> str:
+    """Seconds in words that one reads at a glance: 40 s, 12 min, 3.5 h."""
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
+
+
+@contextmanager
+def shown(sweep: Sweep, every: float | None = None) -> Iterator[None]:
+    """Show in the meantime how far the cells have come: on a terminal in one line, else in a line each minute."""
+    terminal = sys.stderr.isatty()
+    pause = every or (1.0 if terminal else 60.0)
+    over, progress = threading.Event(), Progress(sweep)
+    bar = tqdm(total=0, bar_format="{desc}", leave=False) if terminal else None
+
+    def show() -> None:
+        while not over.wait(pause):
+            began = time.monotonic()
+            told = line(progress.look())
+            bar.set_description_str(told) if bar is not None else say(told)
+            over.wait(20 * (time.monotonic() - began))  # under 5% of the time, however many runs there are
+
+    thread = threading.Thread(target=show, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
+        if bar is not None:
+            bar.close()
+
+
+def preview(sweep: Sweep) -> None:
+    """Print every cell of a sweep with its state and the time that it takes still, and the sum."""
+    found = Progress(sweep).look()
+    left = seconds_left(found, measured(sweep.results_dir))
+    for cell, seen in found.items():
+        seconds = left.get(cell)
+        told = "" if cell not in left else "  time unknown" if seconds is None else f"  about {duration(seconds)}"
+        print(f"{seen.state}: {cell}{told}")
+    known = [seconds for seconds in left.values() if seconds is not None]
+    unknown = f", and {len(left) - len(known)} of unknown time" if len(known) < len(left) else ""
+    print(f"{len(found)} runs, {len(left)} to make: about {sum(known) / 3600:.2f} hours in one process{unknown}")
+
+
+def conclude(outcome: Outcome) -> Incomplete | None:
+    """Say how a sweep ended, with its failures by reason; an Incomplete if results are missing."""
+    counts = outcome.counts
+    told = ", ".join(f"{counts[status]} {status}" for status in (*ENDED, OTHERS, MISSING) if counts[status])
+    stored = sum(end.was_stored for end in outcome.ends)
+    line = f"sweep: {len(outcome.ends)} runs: {told}" + (f"; {stored} were stored" if stored else "")
+    say(line)
+    for reason, number in Counter(end.reason for end in outcome.ends if end.status == FAILED).most_common():
+        say(f"  {number} failed: {reason}")
+    if not counts[FAILED] + counts[OTHERS] + counts[MISSING]:
+        return None
+    return Incomplete(line, BUSY if counts[OTHERS] and not counts[FAILED] + counts[MISSING] else 1)

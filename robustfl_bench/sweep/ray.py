@@ -1,0 +1,102 @@
+"""Tasks of a Ray cluster that share the cells of a sweep. Ray places them, and restarts those whose process died."""
+
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from robustfl_bench.console import say
+from robustfl_bench.errors import ConfigError
+from robustfl_bench.experiment.machine import terminable
+from robustfl_bench.explain import explain
+from robustfl_bench.sweep.cells import Sweep
+from robustfl_bench.sweep.ends import Outcome
+from robustfl_bench.sweep.take import Taker, take
+from robustfl_bench.sweep.watch import check_at_least_one, watch
+
+PATIENCE = 60
+"""Seconds that a task has to write its checkpoint when the sweep is interrupted."""
+
+
+@dataclass(frozen=True)
+class Tasks:
+    """Where the tasks of a sweep run, and how many; ``conf/hydra/launcher/ray.yaml`` explains the fields."""
+
+    address: str | None
+    workers: int | None
+    cpus_per_worker: float
+    runs_at_once: int
+    watch_seconds: float
+
+    def __post_init__(self) -> None:
+        check_at_least_one(self, "workers", "runs_at_once")
+
+    @contextmanager
+    def cluster(self) -> Iterator[Any]:
+        """The module ``ray``, connected to the cluster, or to one of its own; raises ConfigError."""
+        try:
+            import ray
+        except ModuleNotFoundError:
+            raise ConfigError('hydra/launcher=ray needs pip install "robustfl-bench[ray]"') from None
+        own: dict[str, Any] = {} if self.address else {"include_dashboard": False}
+        try:
+            ray.init(self.address or "local", log_to_driver=False, logging_level=logging.ERROR, **own)
+        except (ConnectionError, ValueError) as error:
+            raise ConfigError(f"no Ray at {self.address}: {' '.join(str(error).split())}") from error
+        try:
+            yield ray
+        finally:
+            ray.shutdown()
+
+    def start(self, ray: Any, sweep: Sweep) -> list[Any]:
+        """Start the tasks."""
+        room = ray.cluster_resources()
+        gpus = int(room.get("GPU", 0))
+        number = self.workers or (gpus * self.runs_at_once if gpus else int(room["CPU"] // self.cpus_per_worker))
+        options = {"num_cpus": self.cpus_per_worker, "num_gpus": 1 / self.runs_at_once if gpus else 0}
+        # A cell that kills its processes is recorded as failed after a few, so the retries end.
+        task = ray.remote(max_retries=-1, max_calls=1, **options)(_take)
+        return [task.remote(sweep) for _ in range(min(max(number, 1), len(sweep.cells)))]
+
+
+def _take(sweep: Sweep) -> None:
+    sweep.enter()
+    take(sweep)
+
+
+def take_with_tasks(sweep: Sweep, tasks: Tasks) -> Outcome:
+    """Answer what is stored, start tasks for the other cells, and follow them; raises ConfigError."""
+    taker = Taker(sweep)
+    taker.survey()
+    left = taker.remaining()
+    if left.cells:
+        with tasks.cluster() as ray, terminable():  # Ray sets a handler of its own
+            started = tasks.start(ray, left)
+            try:
+                watch(taker, lambda: bool(_pending(ray, started)), tasks.watch_seconds)
+            finally:
+                _end(ray, started)
+    return taker.outcome_of_others()
+
+
+def _pending(ray: Any, started: list[Any], patience: float = 0) -> list[Any]:
+    """The tasks that have not ended, after at most so many seconds in which they may."""
+    pending: list[Any] = ray.wait(started, num_returns=len(started), timeout=patience)[1]
+    return pending
+
+
+def _end(ray: Any, started: list[Any]) -> None:
+    """Let tasks that still run write their checkpoints, and say why others have failed."""
+    for task in _pending(ray, started):
+        ray.cancel(task)
+    still = _pending(ray, started, PATIENCE)
+    for task in [task for task in started if task not in still]:
+        try:
+            ray.get(task)
+        except ray.exceptions.TaskCancelledError:
+            continue
+        except ray.exceptions.RayTaskError as error:
+            say(f"a task has failed: {explain(error.cause)}")
+        except ray.exceptions.RayError as error:
+            say(f"a task was lost: {' '.join(str(error).split())}")

@@ -1,0 +1,232 @@
+"""The loop of one process over the cells of a sweep; any number of such processes share them."""
+
+import math
+import os
+import signal
+import threading
+import time
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+
+from robustfl_bench.console import note, say
+from robustfl_bench.experiment.execute import Call, RunFailed, answer, complete, record, train_here
+from robustfl_bench.experiment.machine import terminable
+from robustfl_bench.experiment.plan import InfeasibleError, Plan, plan
+from robustfl_bench.experiment.summary import tell, tuned_by
+from robustfl_bench.explain import explain
+from robustfl_bench.package import package_digest
+from robustfl_bench.results.claim import ClaimLost
+from robustfl_bench.results.store import FAILED, INFEASIBLE, MEASURED, RunFolder, RunLocked
+from robustfl_bench.results.writing import CannotWrite, Damaged
+from robustfl_bench.sweep.cells import Cell, Sweep
+from robustfl_bench.sweep.ends import MISSING, OTHERS, End, Outcome
+
+POLL = 1.0
+"""Seconds from one look to the next at the cells that other processes run."""
+
+STORED = "stored result"
+"""How a result is printed that was there before the sweep began."""
+
+LIVES = 5
+"""A cell in which so many processes in a row have died, without a checkpoint between, has failed."""
+
+
+def take(sweep: Sweep, budget_seconds: float | None = None) -> Outcome:
+    """Bring all cells of a sweep to an end, together with any other processes that were given the same cells.
+
+    What is stored is answered, what is free is run, what others run is waited for, and taken over if they die;
+    ``sweep.wait`` false: what others run is left to them. After ``budget_seconds`` the run in progress is checkpointed
+    and the others are left. Raises CannotWrite, and SystemExit at SIGTERM, after a checkpoint.
+    """
+    taker = Taker(sweep)
+    with terminable(), _within(budget_seconds) as is_over:
+        try:
+            taker.survey()
+            while missing := taker.missing:
+                for cell in missing:
+                    taker.settle(cell)
+                if not taker.missing:
+                    break
+                if not sweep.wait:
+                    return taker.outcome(OTHERS)
+                time.sleep(POLL)
+        except SystemExit:
+            if not is_over.is_set():
+                raise
+    return taker.outcome()
+
+
+@contextmanager
+def _within(seconds: float | None) -> Iterator[threading.Event]:
+    """Send SIGTERM to this process after so many seconds; the event says that it was sent."""
+    over = threading.Event()
+
+    def stop() -> None:
+        over.set()
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    timer = threading.Timer(max(seconds, 0), stop) if seconds is not None else None
+    if timer is not None:
+        timer.daemon = True
+        timer.start()
+    try:
+        yield over
+    finally:
+        if timer is not None:
+            timer.cancel()
+
+
+class Taker:
+    """What one process knows of the cells of a sweep."""
+
+    def __init__(self, sweep: Sweep) -> None:
+        self.sweep = sweep
+        self.cells = sweep.listed
+        self.ends: dict[Cell, End] = {}
+        self._again = {} if sweep.failed is None else dict(sweep.failed)  # failures that are made again
+        self._said = set[str]()
+
+    @property
+    def missing(self) -> list[Cell]:
+        """The cells without an end, in order."""
+        return [cell for cell in self.cells if cell not in self.ends]
+
+    def outcome(self, status: str = MISSING) -> Outcome:
+        """How all cells ended; ``status`` is that of those without an end."""
+        return Outcome([self.ends.get(cell, End(status)) for cell in self.cells])
+
+    def outcome_of_others(self) -> Outcome:
+        """How all cells ended, now that other processes have taken those that were left."""
+        self._again = {}
+        for cell in self.missing:
+            self.look(cell)
+        return self.outcome()
+
+    def remaining(self) -> Sweep:
+        """The sweep of the cells without an end, for other processes."""
+        return self.sweep.only([cell.overrides for cell in self.missing], self._again)
+
+    def survey(self) -> None:
+        """Find the ends that are stored, and the failures that are to be made again: those that are there now."""
+        if self.sweep.failed is None and self.sweep.retry_failed:
+            found = {cell.overrides: _failed_at(cell.folder()) for cell in self.cells}
+            self._again = {overrides: when for overrides, when in found.items() if when is not None}
+        for cell in self.missing:
+            self.look(cell, STORED if self.sweep.failed is None else None)
+
+    def look(self, cell: Cell, what: str | None = None) -> bool:
+        """Whether a cell has an end by what its run folder holds; a result is printed as ``what`` it is."""
+        if cell in self.ends:
+            return True
+        folder = cell.folder()
+        try:
+            summary = folder.summary()
+        except Damaged:
+            return False
+        if summary is None:
+            return False
+        end = None
+        if summary["status"] in MEASURED:
+            if (found := answer(cell.asked, folder, self._note_once)) is not None:
+                value = tell(folder, found, what) if what else tuned_by(found)
+                end = End(found["status"], value, was_stored=what == STORED)
+        elif summary["status"] == FAILED:
+            if self._again.get(cell.overrides) != _failed_at(folder):
+                end = End(FAILED, reason=str(summary.get("error")))
+        elif summary.get("code", {}).get("package") == package_digest():
+            end = End(INFEASIBLE, _worst(cell), str(summary.get("error")))
+        if end is not None:
+            self.ends[cell] = end
+        return end is not None
+
+    def settle(self, cell: Cell) -> bool:
+        """Bring a cell to its end; False if another process has it."""
+        folder = cell.folder()
+        if self.look(cell):
+            return True
+        exists = folder.path.exists()
+        if exists and not folder.claim.take():
+            return False
+        try:
+            if exists and self.look(cell):  # it ended a moment ago
+                return True
+            deaths = folder.count_death() if exists and folder.claim.was_taken_over else 0
+            self.ends[cell] = self._run(cell, deaths)
+        except (RunLocked, ClaimLost) as error:
+            if isinstance(error, ClaimLost):
+                say(f"stopped: {error}")
+            return False
+        finally:
+            folder.claim.release()
+        return True
+
+    def _run(self, cell: Cell, deaths: int) -> End:
+        """Make the run of a cell. Raises RunLocked, ClaimLost or CannotWrite."""
+        try:
+            config, call = cell.compose()
+            planned = plan(config)
+        except InfeasibleError as error:
+            if self.look(cell):  # another process has just found that out
+                return self.ends[cell]
+            record(INFEASIBLE, str(error), error.plan, call)
+            say(f"infeasible: {error}  [{cell}]")
+            return End(INFEASIBLE, _worst(cell), str(error))
+        except Exception as error:
+            return self._failed(cell, error)
+        cell.has_composed(planned)
+        if deaths >= LIVES:
+            reason = f"{deaths} processes in a row were killed in this run at the same point: out of memory?"
+            return self._failed(cell, RunFailed(reason), planned, call)
+        try:
+            made = complete(planned, call, partial(train_here, silent=True), self._note_once)
+        except (RunLocked, ClaimLost, CannotWrite):
+            raise
+        except RunFailed as error:  # recorded, with its traceback
+            say(f"failed: {error}  [{cell}]")
+            return End(FAILED, reason=str(error))
+        except Exception as error:
+            return self._failed(cell, error, planned, call)
+        if made.was_stored:  # a moment ago, by another process, which has printed it
+            return End(made.summary["status"], tuned_by(made.summary))
+        return End(made.summary["status"], tell(made.folder, made.summary, "result"))
+
+    def _failed(self, cell: Cell, error: Exception, planned: Plan | None = None, call: Call | None = None) -> End:
+        """Record why a cell has no result, in its folder, or in one of its own if it has no run."""
+        reason, trace = explain(error), "".join(traceback.format_exception(error))
+        if planned is not None and call is not None:
+            record(FAILED, reason, planned, call, trace)
+        else:
+            folder = cell.folder()
+            folder.open()
+            try:
+                folder.finish({"status": FAILED, "error": reason, "command": f"robustfl-bench {cell}"}, trace)
+            finally:
+                folder.close()
+        say(f"failed: {reason}  [{cell}]")
+        return End(FAILED, reason=reason)
+
+    def _note_once(self, line: str) -> None:
+        """Say but once what holds for many runs of a sweep."""
+        if line not in self._said:
+            note(line)
+            self._said.add(line)
+
+
+def _failed_at(folder: RunFolder) -> int | None:
+    """When the failure of a run was recorded, in the file system's time; None if it has not failed."""
+    try:
+        summary = folder.summary()
+        return (folder.path / "summary.json").stat().st_mtime_ns if summary and summary["status"] == FAILED else None
+    except (Damaged, OSError):
+        return None
+
+
+def _worst(cell: Cell) -> float:
+    """What a run that cannot be made is tuned by: as with one that diverged, sweepers take no nan."""
+    try:
+        source = cell.asked.dataset.source
+        return math.inf if source is not None and source.is_drawn else -math.inf  # drawn data are judged by a distance
+    except Exception:
+        return -math.inf

@@ -1,0 +1,104 @@
+"""Processes on this machine that take the cells of a sweep. One that is killed is replaced, and costs one resume.
+
+Pools of joblib and of ``concurrent.futures`` end as a whole when one of their processes is killed, so these are plain
+processes of ``multiprocessing``, forked from a server that has imported torch.
+"""
+
+import multiprocessing
+import os
+import signal
+import sys
+import threading
+from multiprocessing.connection import wait
+from multiprocessing.process import BaseProcess
+
+from robustfl_bench.console import say
+from robustfl_bench.errors import ConfigError
+from robustfl_bench.experiment.machine import cores, forkserver, terminable
+from robustfl_bench.explain import report
+from robustfl_bench.results.writing import CannotWrite
+from robustfl_bench.sweep.cells import Sweep
+from robustfl_bench.sweep.ends import Incomplete, Outcome
+from robustfl_bench.sweep.gpus import gpus_for, seen_by
+from robustfl_bench.sweep.take import Taker, take
+
+CANNOT_WRITE = 74
+"""Exit code of a worker that found no space, or may not write (EX_IOERR of sysexits.h)."""
+
+
+def take_with_workers(sweep: Sweep, n_jobs: int, runs_at_once: int) -> Outcome:
+    """Answer what is stored, and let ``n_jobs`` workers take the other cells.
+
+    -1: one for each core, or ``runs_at_once`` for each GPU. Raises ConfigError.
+    """
+    if n_jobs == 0 or n_jobs < -1:
+        raise ConfigError(f"hydra.launcher.n_jobs must be >= 1, or -1: one for each core; got {n_jobs}")
+    if runs_at_once < 1:
+        raise ConfigError(f"hydra.launcher.runs_at_once must be >= 1, got {runs_at_once}")
+    taker = Taker(sweep)
+    taker.survey()
+    left = taker.remaining()
+    if left.cells:
+        usual = runs_at_once * len(gpus_for(left)) or cores()
+        work(left, min(n_jobs if n_jobs > 0 else usual, len(left.cells)))
+    return taker.outcome_of_others()
+
+
+def work(sweep: Sweep, number: int) -> None:
+    """Start ``number`` processes that take the cells of ``sweep``; returns when all have ended.
+
+    They take the GPUs in turn. At SIGTERM and Ctrl-C all write a checkpoint and end. Raises Incomplete where one
+    could not write, which it has said.
+    """
+    context = forkserver("robustfl_bench.sweep.workers", "robustfl_bench.engine.loop")
+    gpus = gpus_for(sweep)
+    running: dict[BaseProcess, int] = {}
+
+    def start(worker: int) -> None:
+        process = context.Process(target=_worker, args=(sweep, {**os.environ, **seen_by(worker, gpus)}))
+        process.start()
+        running[process] = worker
+
+    deaths, most = 0, 3 * (len(sweep.cells) + number)  # a cell that kills its processes is recorded as failed
+    with terminable():
+        try:
+            for worker in range(number):
+                start(worker)
+            while running:
+                wait([process.sentinel for process in running])
+                for process in [process for process in running if process.exitcode is not None]:
+                    worker = running.pop(process)
+                    if process.exitcode == CANNOT_WRITE:
+                        raise Incomplete("a worker could not write")
+                    if process.exitcode and process.exitcode < 0:
+                        deaths += 1
+                        say(f"worker {process.pid} was ended by signal {-process.exitcode}; another takes its place")
+                        if deaths <= most:
+                            start(worker)
+        finally:
+            for process in running:
+                process.terminate()
+            for process in running:
+                process.join()
+
+
+def _worker(sweep: Sweep, environment: dict[str, str]) -> None:
+    """Take cells until none is left."""
+    os.environ.clear()
+    os.environ.update(environment)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches all processes of a terminal; the parent passes it on
+    threading.Thread(target=_follow_parent, daemon=True).start()
+    sweep.enter()
+    try:
+        take(sweep)
+    except CannotWrite as error:
+        report(error)
+        sys.exit(CANNOT_WRITE)
+
+
+def _follow_parent() -> None:
+    """End this process, after a checkpoint, when its parent has gone."""
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os.kill(os.getpid(), signal.SIGTERM)

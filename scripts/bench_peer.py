@@ -1,0 +1,101 @@
+"""Times another library's rules in a process of its own, for bench_aggregators.py.
+
+    python scripts/bench_peer.py byzfl|byzpy
+
+It needs nothing of this package, so that the library can live in a virtual environment of its own. The first line it
+prints names its rules by our names. Then ``load FILE F`` reads a matrix (n, d) saved by NumPy, for F attackers, and the
+name of a rule applies it once and prints the seconds.
+"""
+
+import importlib
+import importlib.util
+import sys
+import time
+import types
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+
+Rules = dict[str, Callable[[int], Callable[[torch.Tensor], object]]]
+
+
+def byzfl() -> Rules:
+    """ByzFL's. The package itself imports torchvision; a package of the same name without its content does not."""
+    spec = importlib.util.find_spec("byzfl")
+    if spec is None:
+        raise ImportError("byzfl")
+    package = types.ModuleType("byzfl")
+    package.__path__ = list(spec.submodule_search_locations or [])
+    sys.modules["byzfl"] = package
+    rules: Any = importlib.import_module("byzfl.aggregators.aggregators")
+    before: Any = importlib.import_module("byzfl.aggregators.preaggregators")
+    return {
+        "average": lambda f: rules.Average(),
+        "coomed": lambda f: rules.Median(),
+        "trmean": lambda f: rules.TrMean(f),
+        "meamed": lambda f: rules.Meamed(f),
+        "krum": lambda f: rules.Krum(f),
+        "mkrum": lambda f: rules.MultiKrum(f),
+        "b_krum": lambda f: _after(before.Bucketing(2), rules.Krum(f)),
+        "rfa": lambda f: rules.GeometricMedian(),
+        "centered_clipping": lambda f: rules.CenteredClipping(),
+        "caf": lambda f: rules.CAF(f),
+    }
+
+
+def byzpy() -> Rules:
+    """byzpy's, which takes a list of vectors."""
+    by_coordinate: Any = importlib.import_module("byzpy.aggregators.coordinate_wise")
+    by_distance: Any = importlib.import_module("byzpy.aggregators.geometric_wise")
+    by_norm: Any = importlib.import_module("byzpy.aggregators.norm_wise")
+    before: Any = importlib.import_module("byzpy.pre_aggregators")
+
+    def listed(rule: Any) -> Callable[[torch.Tensor], object]:
+        return lambda matrix: rule.aggregate(list(matrix))
+
+    def bucketed(f: int) -> Callable[[torch.Tensor], object]:
+        rule, buckets = by_distance.Krum(f), before.Bucketing(2)
+        return lambda matrix: rule.aggregate(buckets.pre_aggregate(list(matrix)))
+
+    return {
+        "coomed": lambda f: listed(by_coordinate.CoordinateWiseMedian()),
+        "trmean": lambda f: listed(by_coordinate.CoordinateWiseTrimmedMean(f)),
+        "meamed": lambda f: listed(by_coordinate.MeanOfMedians(f)),
+        "krum": lambda f: listed(by_distance.Krum(f)),
+        "mkrum": lambda f: lambda matrix: by_distance.MultiKrum(f, len(matrix) - f).aggregate(list(matrix)),
+        "b_krum": bucketed,
+        "geomed": lambda f: listed(by_distance.GeometricMedian()),
+        "caf": lambda f: listed(by_norm.CAF(f)),
+        "cge": lambda f: listed(by_norm.ComparativeGradientElimination(f)),
+    }
+
+
+def _after(first: Callable[[Any], Any], second: Callable[[Any], Any]) -> Callable[[torch.Tensor], object]:
+    return lambda matrix: second(first(matrix))
+
+
+def main() -> None:
+    """Answer the lines of standard input."""
+    rules = {"byzfl": byzfl, "byzpy": byzpy}[sys.argv[1]]()
+    torch.set_num_threads(int(sys.argv[2]))
+    print(*rules, flush=True)
+    matrix, f = torch.empty(0, 0), 0
+    for line in sys.stdin:
+        word, *more = line.split()
+        if word == "load":
+            matrix, f = torch.from_numpy(np.load(more[0])), int(more[1])
+            continue
+        rule = rules[word](f)
+        began = time.perf_counter()
+        try:
+            rule(matrix)
+        except Exception as error:
+            print("failed:", " ".join(str(error).split())[:200], flush=True)
+        else:
+            print(time.perf_counter() - began, flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,111 @@
+"""What the benchmarks share: turns and medians, the machine and whether it is idle, tables and CSV files."""
+
+import argparse
+import csv
+import os
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from robustfl_bench.experiment.machine import facts
+from robustfl_bench.parallel import workers
+
+BUSY = 0.1  # of a core, by others: more is no idle machine
+
+
+def parser(text: str | None) -> argparse.ArgumentParser:
+    """The arguments of every benchmark."""
+    made = argparse.ArgumentParser(description=text, formatter_class=argparse.RawDescriptionHelpFormatter)
+    made.add_argument("--repeats", type=int, default=7, help="turns over all, of which medians are taken (7)")
+    made.add_argument("--threads", type=int, nargs="+", default=[os.cpu_count() or 1], help="numbers of threads")
+    made.add_argument("--csv", type=Path, help="also write the table here")
+    return made
+
+
+@contextmanager
+def measured(threads: int) -> Iterator[None]:
+    """Threads as in a run."""
+    with workers(threads):
+        yield
+
+
+@contextmanager
+def neighbours(number: int) -> Iterator[None]:
+    """So many other processes that do nothing but compute."""
+    command = [sys.executable, "-c", "while True: sum(range(1000))"]
+    busy = [subprocess.Popen(command) for _ in range(number)]
+    try:
+        yield
+    finally:
+        for process in busy:
+            process.kill()
+            process.wait()
+
+
+def medians(works: Mapping[str, Callable[[], object]], repeats: int) -> dict[str, float]:
+    """Median seconds of each, taken in turn so that a change of the machine's speed hits all alike.
+
+    A first turn warms up and is not counted. Work that measures itself, in another process, returns its seconds.
+    """
+    times: dict[str, list[float]] = {name: [] for name in works}
+    for turn in range(repeats + 1):
+        for name, work in works.items():
+            began = time.perf_counter()
+            found = work()
+            seconds = found if isinstance(found, float) else time.perf_counter() - began
+            if turn:
+                times[name].append(seconds)
+    return {name: statistics.median(values) for name, values in times.items()}
+
+
+def conditions() -> str:
+    """The machine in one line, and how busy others keep it."""
+    known, cores = facts(None), os.cpu_count() or 1
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
+    versions = ", ".join(f"{name} {known['versions'][name]}" for name in ("python", "torch", "numpy"))
+    busy = _busy_cores()
+    idle = "idle" if busy <= BUSY else "NOT IDLE, compare ratios only"
+    return (
+        f"{known['processor']}, {cores} cores, {memory:.0f} GiB; {versions}; commit {known['commit'][:12]}\n"
+        f"others use {busy:.2f} of {cores} cores: {idle}"
+    )
+
+
+def _busy_cores(seconds: float = 1.0) -> float:
+    """The cores that are not idle while this process sleeps; nan where the system does not tell."""
+    try:
+        first, _, second = _ticks(), time.sleep(seconds), _ticks()
+    except OSError:
+        return float("nan")
+    total, idle = (after - before for before, after in zip(first, second, strict=True))
+    return (1 - idle / max(total, 1)) * (os.cpu_count() or 1)
+
+
+def _ticks() -> tuple[int, int]:
+    """All ticks of the processor so far, and those spent idle."""
+    counts = [int(word) for word in Path("/proc/stat").read_text().split("\n")[0].split()[1:9]]
+    return sum(counts), counts[3] + counts[4]
+
+
+def report(rows: Sequence[Mapping[str, object]], path: Path | None) -> None:
+    """Print rows of the same columns, and write them as a CSV file where there is a path."""
+    columns = list(rows[0])
+    cells = [columns, *([_short(row[name]) for name in columns] for row in rows)]
+    widths = [max(len(row[i]) for row in cells) for i in range(len(columns))]
+    for row in cells:
+        print("  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)))
+    if path is not None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("w", newline="") as file:
+            writer = csv.DictWriter(file, columns)
+            writer.writeheader()
+            writer.writerows(rows)
+        print(f"written: {path}")
+
+
+def _short(value: object) -> str:
+    return f"{value:.3g}" if isinstance(value, float) else str(value)

@@ -1,0 +1,94 @@
+"""The ring on two hosts: two network namespaces, joined by a cable, with a folder each."""
+
+import ctypes
+import os
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from robustfl_bench.ring.link import INTERFACE
+from tests.conftest import Bench, contents
+from tests.processes import Command, start
+
+RUN = ("partition=iid", "model.hidden=[16]", "batch_size=16", "attack=none", "communication=ring", "device=cpu",
+       "num_clients=2", "aggregator=brace", "aggregator.threshold=1", "lr=0.01")  # fmt: skip
+ADDRESSES = ("10.77.0.1", "10.77.0.2")
+
+
+def _ip(command: str) -> None:
+    subprocess.run(["ip", *command.split()], check=True, capture_output=True)
+
+
+@pytest.fixture
+def hosts() -> Iterator[list[str]]:
+    """Two hosts, by the names of their namespaces; the network interface of each has the name of its host."""
+    if os.geteuid() or not shutil.which("ip"):
+        pytest.skip("network namespaces need root and iproute2")
+    names = [f"ring{os.getpid()}{side}" for side in "ab"]
+    try:
+        for name in names:
+            _ip(f"netns add {name}")
+        _ip(f"link add {names[0]} netns {names[0]} type veth peer name {names[1]} netns {names[1]}")
+        for name, address in zip(names, ADDRESSES, strict=True):
+            _ip(f"-n {name} link set lo up")
+            _ip(f"-n {name} address add {address}/24 dev {name}")
+            _ip(f"-n {name} link set {name} up")
+    except subprocess.CalledProcessError as error:
+        pytest.skip(f"no network namespaces here: {error.stderr.decode().strip()}")
+    else:
+        yield names
+    finally:
+        for name in names:
+            subprocess.run(["ip", "netns", "delete", name], capture_output=True, check=False)
+
+
+def _move_to(host: str, rank: int) -> None:
+    """This process is on the host from now on, as a client that ``torchrun`` has started."""
+    with open(f"/run/netns/{host}") as namespace:
+        assert ctypes.CDLL(None, use_errno=True).setns(namespace.fileno(), 0) == 0
+    place = {"RANK": rank, "WORLD_SIZE": 2, "MASTER_ADDR": ADDRESSES[0], "MASTER_PORT": 29500}
+    os.environ |= {key: str(value) for key, value in place.items()} | {INTERFACE: host}
+
+
+@pytest.fixture
+def ring(hosts: list[str], tmp_path: Path) -> Callable[..., list[Command]]:
+    """Start a client on each host, in the folder of its host."""
+
+    def begin(*overrides: str) -> list[Command]:
+        clients = []
+        for rank, host in enumerate(hosts):
+            folder = tmp_path / f"host_{rank}"
+            folder.mkdir(exist_ok=True)
+            first = partial(_move_to, host, rank)
+            clients.append(start(folder, *RUN, *overrides, module="robustfl_bench.ring.cli", first=first))
+        return clients
+
+    return begin
+
+
+def test_a_ring_across_hosts_survives_one_of_them(
+    ring: Callable[..., list[Command]], bench: Bench, tmp_path: Path
+) -> None:
+    first, second = ring("rounds=60")
+    deadline = time.monotonic() + 30
+    while first.poll() is None and time.monotonic() < deadline:
+        if any(path.read_text().count("\n") > 5 for path in tmp_path.glob("host_0/results/runs/*/metrics.csv")):
+            break
+        time.sleep(0.002)
+    second.send_signal(signal.SIGKILL)
+    _, told = first.communicate(30)
+    assert first.poll() == 1 and "client 1 has gone; the same command goes on" in told
+    times = next(tmp_path.glob("host_0/results/runs/*/timings.csv"))
+    before = times.read_text().splitlines()[:4]
+    for client in ring("rounds=60"):
+        assert "error" not in client.communicate(30)[1] and client.poll() == 0
+    assert bench(*RUN, "rounds=60", "results_dir=simulated").code == 0
+    assert contents(tmp_path / "host_0/results") == contents(tmp_path / "simulated")
+    assert times.read_text().splitlines()[:4] == before  # it went on, and did not begin again
+    assert not list(tmp_path.glob("host_1/results/runs/*"))  # checkpoints go when they are not needed any more

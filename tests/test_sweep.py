@@ -1,0 +1,342 @@
+"""Sweeps survive: workers that are killed, hosts without locks, full disks, cells that cannot be made."""
+
+import ctypes
+import os
+import random
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+
+import hydra
+import pytest
+from filelock import SoftFileLease
+from hydra.core.global_hydra import GlobalHydra
+
+from robustfl_bench.results import claim, records, store
+from robustfl_bench.results.store import RunFolder
+from robustfl_bench.sweep import progress
+from robustfl_bench.sweep.cells import Sweep
+from robustfl_bench.sweep.take import take
+from tests.conftest import Bench, contents, run_folders
+from tests.processes import Command, start
+
+TINY = ("rounds=2", "num_clients=4", "partition=iid", "model.hidden=[4]")
+LONG = (
+    "num_clients=6", "num_byzantine=1", "partition=iid", "model.hidden=[8]", "batch_size=8", "attack=ipm",
+    "aggregator=geomed,coomed", "checkpoint_seconds=0",
+)  # fmt: skip
+TWO_WORKERS = ("hydra/launcher=joblib", "hydra.launcher.n_jobs=2")
+
+
+def owners(folder: Path) -> dict[int, Path]:
+    """The processes that hold the claims of a results folder, with the run folders that they write."""
+    found = {}
+    for path in folder.glob(f"runs/*/{claim.NAME}"):
+        owner = SoftFileLease(path).owner
+        if owner is not None:
+            found[owner.pid] = path.parent
+    return found
+
+
+def until(condition: Callable[[], object], seconds: float = 120) -> None:
+    """Wait until something is so."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "it did not happen"
+        time.sleep(0.02)
+
+
+def temporaries(folder: Path) -> list[str]:
+    """What a run folder must not hold once its run has ended."""
+    return [path.name for path in folder.rglob("*") if path.name.startswith(".") or path.name == "checkpoint.pt"]
+
+
+def rounds_of(folder: Path) -> int:
+    """The rows that a run has so far."""
+    path = folder / "metrics.csv"
+    return max(path.read_bytes().count(b"\n") - 1, 0) if path.exists() else 0
+
+
+# --- workers ----------------------------------------------------------------------------------------------------------
+
+
+def test_killed_workers_cost_a_resume_each_and_change_no_byte(bench: Bench, tmp_path: Path) -> None:
+    sweep = ("-m", *LONG, "rounds=40", "seed=0,1,2,3")
+    assert bench(*sweep, "results_dir=whole").code == 0
+    process, rng, killed = start(tmp_path, *sweep, "results_dir=cut", *TWO_WORKERS), random.Random(0), set[int]()
+    seen: dict[int, int] = {}
+    while process.poll() is None:
+        time.sleep(0.02)
+        for pid, folder in owners(tmp_path / "cut").items():
+            trained = rounds_of(folder) - seen.setdefault(pid, rounds_of(folder))
+            if len(killed) < 4 and pid not in killed and trained > rng.randrange(3, 15):  # it is training
+                os.kill(pid, signal.SIGKILL)
+                killed.add(pid)
+    _, err = process.communicate()
+    assert process.returncode == 0, err
+    assert len(killed) == 4 and err.count("was ended by signal 9; another takes its place") == 4
+    assert "starts again" not in err and "sweep: 8 runs: 8 finished" in err
+    assert contents(tmp_path / "cut") == contents(tmp_path / "whole")
+    assert not temporaries(tmp_path / "cut")
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+def test_workers_leave_checkpoints_and_end_with_their_parent(tmp_path: Path, number: signal.Signals) -> None:
+    process = start(tmp_path, "-m", *LONG, "rounds=100000", "checkpoint_seconds=1000", *TWO_WORKERS)
+    until(lambda: len(owners(tmp_path / "results")) == 2)
+    workers = owners(tmp_path / "results")
+    until(lambda: all(rounds_of(folder) > 5 for folder in workers.values()))
+    process.send_signal(number)
+    process.communicate()
+    until(lambda: not owners(tmp_path / "results"))
+    assert all((folder / "checkpoint.pt").exists() for folder in workers.values())
+    until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in workers))
+
+
+# --- several processes started with the same command ------------------------------------------------------------------
+
+
+@pytest.fixture
+def running(tmp_path: Path) -> Iterator[Command]:
+    """A sweep of one long run, which has begun."""
+    process = start(tmp_path, "-m", *LONG, "rounds=1000", "aggregator=coomed")
+    until(lambda: any(rounds_of(folder) > 3 for folder in run_folders(tmp_path / "results").values()))
+    yield process
+    process.send_signal(signal.SIGKILL)
+    process.communicate()
+
+
+def test_a_sweep_leaves_what_others_run_if_it_is_told_to(bench: Bench, running: Command) -> None:
+    outcome = bench("-m", *LONG, "rounds=1000", "aggregator=coomed", "wait=false")
+    assert outcome.code == 75
+    assert "sweep: 1 runs: 1 others" in outcome.err
+    assert running.poll() is None
+
+
+def test_a_sweep_takes_over_the_runs_of_a_process_that_died(bench: Bench, tmp_path: Path, running: Command) -> None:
+    again = start(tmp_path, "-m", *LONG, "rounds=1000", "aggregator=coomed")
+    time.sleep(1)
+    running.send_signal(signal.SIGKILL)
+    _, err = again.communicate()
+    assert again.returncode == 0, err
+    assert bench(*LONG[:-2], "checkpoint_seconds=0", "rounds=1000", "aggregator=coomed", "results_dir=whole").code == 0
+    assert contents(tmp_path / "results") == contents(tmp_path / "whole")
+
+
+def other_host(name: str) -> None:
+    """This process is on a host of that name, with short leases."""
+    claim.LEASE = 2.0
+    assert ctypes.CDLL(None, use_errno=True).unshare(0x04000000) == 0  # CLONE_NEWUTS
+    socket.sethostname(name)
+
+
+@contextmanager
+def mounted(*command: str, at: Path) -> Iterator[None]:
+    at.mkdir(parents=True)
+    if subprocess.run([*command, str(at)], capture_output=True).returncode:
+        pytest.skip(f"{command[0]} cannot mount here")
+    try:
+        yield
+    finally:
+        subprocess.run(["umount", "-l", str(at)], check=True)
+
+
+@pytest.mark.skipif(os.geteuid() != 0 or shutil.which("bindfs") is None, reason="needs root and bindfs")
+def test_hosts_whose_locks_do_not_reach_each_other_make_every_round_once(bench: Bench, tmp_path: Path) -> None:
+    """Host a dies; host b, which cannot see its processes, takes over when the claim has not changed for a lease."""
+    sweep = ("-m", *LONG, "rounds=80", "seed=0,1", "aggregator=coomed")
+    assert bench(*sweep, "results_dir=whole").code == 0
+    shared = tmp_path / "shared"
+    shared.mkdir()
+    with mounted("bindfs", str(shared), at=tmp_path / "a"), mounted("bindfs", str(shared), at=tmp_path / "b"):
+        hosts = [
+            start(tmp_path, *sweep, f"results_dir={tmp_path / name}", first=partial(other_host, name)) for name in "ab"
+        ]
+        until(lambda: len(owners(shared)) == 2)
+        (killed,) = [SoftFileLease(p / claim.NAME).owner for p in owners(shared).values()
+                     if SoftFileLease(p / claim.NAME).owner.hostname.startswith("a")]  # fmt: skip
+        os.kill(killed.pid, signal.SIGKILL)
+        hosts[0].communicate()
+        _, err = hosts[1].communicate()
+        assert hosts[1].returncode == 0, err
+    assert contents(shared) == contents(tmp_path / "whole")
+    assert not temporaries(shared)
+
+
+def test_a_writer_that_lost_its_claim_writes_nothing_more(tmp_path: Path) -> None:
+    folder = RunFolder(tmp_path, "run", "0123abcd")
+    folder.open()
+    folder.append("metrics.csv", {"round": 1})
+    before = (folder.path / "metrics.csv").read_bytes()
+    path = folder.path / claim.NAME
+    taken_over = re.sub("token=.*", "token=that_of_another", path.read_text())
+    path.unlink()
+    path.write_text(taken_over)
+    for write in (
+        lambda: folder.append("metrics.csv", {"round": 2}),
+        lambda: folder.save_checkpoint({}, {}),
+        lambda: folder.finish({"status": store.FAILED}),
+        lambda: folder.cut(0),
+        folder.forget_rows,
+    ):
+        with pytest.raises(claim.ClaimLost, match="was taken over by process"):
+            write()
+    folder.close()
+    assert {path.name for path in folder.path.iterdir()} == {"metrics.csv", claim.NAME}, "the claim of the other stays"
+    assert (folder.path / "metrics.csv").read_bytes() == before
+
+
+def test_a_taker_stops_in_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    sweep = Sweep((("rounds=1000000", *TINY[1:], f"results_dir={tmp_path}/cut", "checkpoint_seconds=1000"),))
+    monkeypatch.setattr(GlobalHydra.instance(), "hydra", None)
+    sweep.enter()
+    began = time.monotonic()
+    assert take(sweep, budget_seconds=3).counts == {"missing": 1}
+    assert time.monotonic() - began < 60
+    ((_, folder),) = run_folders(tmp_path / "cut").items()
+    assert (folder / "checkpoint.pt").exists() and not (folder / claim.NAME).exists()
+
+
+# --- what is stored ---------------------------------------------------------------------------------------------------
+
+
+def test_stored_cells_are_answered_without_hydra_composing_them(
+    bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sweep = ("-m", *TINY, "aggregator=average,krum", "num_byzantine_declared=0,2", "seed=0,1")
+    first = bench(*sweep)
+    assert first.code == 0 and "6 finished, 2 infeasible" in first.err
+    monkeypatch.setattr(hydra, "compose", lambda *_, **__: pytest.fail("composed a cell"))
+    again = bench(*sweep)
+    assert again.code == 0 and again.out == first.out.replace("stored result:", "result:").replace(
+        "result:", "stored result:"
+    )
+    monkeypatch.undo()
+    program = "import sys; from robustfl_bench import cli; cli.main(); sys.exit(7 * ('torch' in sys.modules))"
+    command = [sys.executable, "-c", program, *sweep]
+    assert subprocess.run(command, cwd=tmp_path, capture_output=True).returncode == 0
+
+
+def test_a_changed_result_is_not_answered(bench: Bench, tmp_path: Path) -> None:
+    sweep = ("-m", *TINY, "seed=0,1")
+    assert bench(*sweep).code == 0
+    folder = next(iter(run_folders(tmp_path / "results").values()))
+    rows = (folder / "metrics.csv").read_text()
+    (folder / "metrics.csv").write_text(rows.replace("0.", "1.", 1))
+    outcome = bench(*sweep)
+    assert outcome.code == 0 and outcome.err.count("stored result not used: metrics.csv") == 1
+    assert outcome.out.count("stored result:") == 1 and (folder / "metrics.csv").read_text() == rows
+
+
+# --- failures ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_cell_that_cannot_be_made_is_recorded_and_the_others_are_run(bench: Bench, tmp_path: Path) -> None:
+    outcome = bench(
+        "-m", *TINY, "lr=-1,0.1", "dataset=digits,mnist", "data_dir=nowhere", f"results_dir={tmp_path}/results"
+    )
+    assert outcome.code == 1
+    assert "sweep: 4 runs: 1 finished, 3 failed" in outcome.err
+    assert "  2 failed: lr must be > 0, got -1.0" in outcome.err
+    assert sum(folder.name.startswith("uncomposed-") for folder in run_folders(tmp_path / "results").values()) == 2
+    runs = records.load(tmp_path / "results")
+    assert sorted(runs["state"]) == ["failed"] * 3 + ["finished"]
+    assert runs["error"].str.contains("lr must be > 0").sum() == 2
+    assert runs["error"].str.contains("robustfl-data prepare mnist").sum() == 1
+
+
+def test_what_failed_is_run_again_or_left(bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from robustfl_bench.aggregators.coomed import CooMed
+
+    calls: list[int] = []
+
+    def broken(*_: object) -> None:
+        calls.append(1)
+        raise MemoryError("too much")
+
+    sweep = ("-m", *TINY, "aggregator=coomed,average")
+    with monkeypatch.context() as patch:
+        patch.setattr(CooMed, "aggregate", broken)
+        assert bench(*sweep).code == 1 and len(calls) == 1
+        left = bench(*sweep, "retry_failed=false")
+        assert left.code == 1 and len(calls) == 1 and "  1 failed: MemoryError: too much" in left.err
+        assert bench(*sweep).code == 1 and len(calls) == 2
+    assert bench(*sweep).code == 0
+
+
+def test_a_run_that_kills_its_processes_is_given_up(bench: Bench, tmp_path: Path) -> None:
+    sweep = ("-m", *TINY, "seed=0")
+    for number in range(5):
+        process = start(tmp_path, *sweep, first=die_at_first_row)
+        _, err = process.communicate()
+        assert process.returncode == -signal.SIGKILL, (number, err)
+    outcome = bench(*sweep)
+    assert outcome.code == 1 and "5 processes in a row were killed in this run at the same point" in outcome.err
+    assert bench(*sweep).code == 0, "it is tried again when it is asked for again"
+
+
+def die_at_first_row() -> None:
+    """This process is killed when it writes its first row, as by the out-of-memory killer."""
+    RunFolder.append = lambda *_: os.kill(os.getpid(), signal.SIGKILL)  # type: ignore[method-assign]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root to mount a small disk")
+def test_a_full_disk_stops_the_sweep_and_space_lets_it_go_on(bench: Bench, tmp_path: Path) -> None:
+    sweep = ("-m", *LONG, "rounds=3", "seed=0,1,2,3,4,5,6,7,8,9")
+    assert bench(*sweep, "results_dir=whole").code == 0
+    disk = tmp_path / "disk"
+    with mounted("mount", "-t", "tmpfs", "-o", "size=300k", "tmpfs", at=disk):
+        outcome = bench(*sweep, f"results_dir={disk}")
+        assert outcome.code == 1 and "No space left on device; free space for it" in outcome.err
+        assert outcome.err.count("cannot write") == 1 and str(disk) in outcome.err
+        assert not [name for name in temporaries(disk) if name != "checkpoint.pt"]
+        subprocess.run(["mount", "-o", "remount,size=30m", str(disk)], check=True)
+        assert bench(*sweep, f"results_dir={disk}").code == 0
+        assert contents(disk) == contents(tmp_path / "whole")
+        assert not temporaries(disk)
+
+
+# --- progress ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_dry_run_lists_cells_with_their_time_and_runs_nothing(bench: Bench, tmp_path: Path) -> None:
+    assert bench("-m", *TINY, "seed=0", "rounds=4").code == 0
+    ((_, folder),) = run_folders(tmp_path / "results").items()
+    (folder / "timings.csv").write_text("round,seconds\n1,30\n2,30\n3,30\n4,30\n")
+    outcome = bench("-m", *TINY, "seed=0,1", "rounds=120", "dry_run=true")
+    assert outcome.code == 0 and len(run_folders(tmp_path / "results")) == 1
+    first, second, total = outcome.out.splitlines()
+    assert first.startswith("waiting: ") and "seed=0" in first and first.endswith("about 60 min")
+    assert second.endswith("about 60 min") and total == "2 runs, 2 to make: about 2.00 hours in one process"
+
+
+def test_the_progress_of_a_sweep_is_told_by_its_folders(bench: Bench, tmp_path: Path) -> None:
+    assert bench("-m", *TINY, "seed=0,1,2", "rounds=4").code == 0
+    folders = list(run_folders(tmp_path / "results").values())
+    for folder in folders[:2]:
+        (folder / "timings.csv").write_text("round,seconds\n1,10\n2,10\n3,10\n4,10\n")
+    (folders[1] / "summary.json").unlink()
+    (folders[1] / "timings.csv").write_text("round,seconds\n1,10\n")
+    (folders[2] / "summary.json").unlink()
+    (folders[2] / "timings.csv").unlink()
+    sweep = Sweep(tuple((*TINY[1:], f"seed={seed}", "rounds=4") for seed in range(3)))
+    with SoftFileLease(folders[1] / claim.NAME, lease_duration=claim.LEASE):
+        assert progress.line(progress.Progress(sweep).look()) == (
+            "sweep: 3 runs: 1 finished, 1 running, 1 waiting; 70 s left"
+        )
+
+
+def test_a_log_file_gets_lines_in_the_meantime(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    sweep = Sweep((("seed=0", f"results_dir={tmp_path}"),))
+    with progress.shown(sweep, every=0.01):
+        time.sleep(0.3)
+    lines = set(capfd.readouterr().err.splitlines())
+    assert lines == {"sweep: 1 runs: 1 waiting"}
