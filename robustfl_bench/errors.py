@@ -12,6 +12,10 @@ class ConfigError(ValueError):
     """The configuration asks for something impossible; one line says what, and what to do (exit code 2)."""
 
 
+class NotReady(ConfigError):
+    """Another command has to come first; what holds for one run of a sweep holds for the whole sweep."""
+
+
 class DataError(RuntimeError):
     """Data are missing or damaged; one line says which, and what to do (exit code 3)."""
 

@@ -19,9 +19,10 @@ from filelock import SoftFileLease
 
 from robustfl_bench.results.claim import NAME
 
+ROUNDS = 250
 RUN = (
-    "-m", "rounds=150", "num_clients=10", "num_byzantine=2", "partition=iid", "model.hidden=[32]", "batch_size=16",
-    "attack=ipm", "aggregator=average,coomed", "checkpoint_seconds=0.1",
+    "-m", f"rounds={ROUNDS}", "num_clients=10", "num_byzantine=2", "partition=iid", "model.hidden=[32]",
+    "batch_size=16", "attack=ipm", "aggregator=geomed,coomed", "checkpoint_seconds=0",
 )  # fmt: skip
 
 
@@ -47,9 +48,9 @@ def main() -> int:
         whole, cut = ({file: (folder / each / file).read_bytes() for file in files} for each in ("whole", "cut"))
         different = [file for file in files if whole[file] != cut[file]]
         left = [path.name for path in (folder / "cut").rglob("*") if path.name.startswith((".", "checkpoint"))]
-        share = lost / (150 * len(runs))
+        share = lost / (ROUNDS * len(runs))
         print(
-            f"{len(runs)} runs, {kills} SIGKILLs: {len(different)} files differ, {len(left)} files left behind, "
+            f"{len(runs)} runs, {kills} SIGKILLs: {len(different)} files differ, left behind: {left}, "
             f"{share:.1%} of the rounds made twice, {errors.count('starts again')} runs begun again"
         )
         return int(bool(different or left or share >= 0.05 or "starts again" in errors or kills < arguments.kills))
@@ -63,13 +64,13 @@ def disturbed(command: list[str], results: Path, wanted: int) -> tuple[int, int,
     with errors.open("w") as said:
         sweep = subprocess.Popen([*command, f"results_dir={results}", *workers], stdout=subprocess.DEVNULL, stderr=said)
         while sweep.poll() is None:
-            time.sleep(rng.uniform(0.05, 0.3))
+            time.sleep(rng.uniform(0.02, 0.1))
             for path in results.glob(f"runs/*/{NAME}"):
                 owner = SoftFileLease(path).owner
                 if owner is None or owner.pid in killed or len(killed) == wanted:
                     continue
                 done = rows(path.parent)
-                if done - since.setdefault(owner.pid, done) > rng.randrange(5, 60):
+                if done - since.setdefault(owner.pid, done) > rng.randrange(5, 30):
                     os.kill(owner.pid, signal.SIGKILL)
                     killed.add(owner.pid)
                     lost += max(rows(path.parent) - resumed_from(path.parent), 0)

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import robustfl_bench
+from robustfl_bench.config import presets
 from robustfl_bench.results import cli as results_cli
 from tests.conftest import Bench, config_of, run_folders
 
@@ -42,13 +43,15 @@ def test_the_example_rule_its_test_and_its_commands_run(bench: Bench, folder: Pa
     rule, test = blocks(GUIDE, "python")
     (folder / "norm_median.py").write_text(rule)
     (folder / "test_norm_median.py").write_text(test)
-    single, sweep = (words for words in commands(GUIDE, "robustfl-bench") if "norm_median:" in " ".join(words))
+    asked = [words for words in commands(GUIDE, "robustfl-bench") if "norm_median:" in " ".join(words)]
+    single, sweep, rates, cells = asked
     outcome = bench(*single, *SMALL)
     assert outcome.code == 0 and "-norm_median-" in outcome.out, outcome.err
     outcome = bench(*sweep, *SMALL)
     assert outcome.code == 0 and len(outcome.out.splitlines()) == 6, outcome.err
     wrong = bench(*single, "aggregator.stretch=-1")
     assert wrong.code == 2 and "aggregator: stretch must be >= 0, got -1" in wrong.err
+    assert [len(presets.sweep(words[1:])) for words in (rates, cells)] == [70, 810]  # test_arena.py runs such ones
     tests = importlib.import_module("test_norm_median")  # from the current folder, as the command sees it
     tests.test_norm_median_keeps_its_promises()
 

@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 
-from robustfl_bench.package import package_digest
 from robustfl_bench.results import archive, records
 from robustfl_bench.results.origins import origins, other_code
 from tests.conftest import run_cli, run_folders
@@ -61,14 +60,3 @@ def test_what_older_runs_do_not_record_is_said(results: Path) -> None:
     runs = records.load(results)
     assert origins(runs)[0] == "data: not recorded"
     assert other_code(runs) == "of 2 runs, 2 with code that is not recorded"
-
-
-def test_the_digest_is_that_of_the_code(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    (tmp_path / "a.py").write_text("x = 1\n")
-    monkeypatch.setattr("robustfl_bench.package.PACKAGE", tmp_path)
-    package_digest.cache_clear()
-    first = package_digest()
-    (tmp_path / "a.py").write_text("x = 2\n")
-    package_digest.cache_clear()
-    assert package_digest() != first
-    package_digest.cache_clear()

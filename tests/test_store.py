@@ -17,9 +17,10 @@ import torch
 from robustfl_bench import datasets
 from robustfl_bench.errors import ConfigError
 from robustfl_bench.experiment import machine, provenance
+from robustfl_bench.package import code_digest
 from robustfl_bench.results import records, sealed, store, writing
 from robustfl_bench.results.store import RunFolder
-from tests.conftest import Bench, contents, run_folders
+from tests.conftest import Bench, config_of, contents, run_folders
 from tests.processes import start
 
 SMALL = ("rounds=3", "num_clients=10", "batch_size=16", "model.hidden=[16]")
@@ -103,7 +104,7 @@ def test_a_result_of_other_code_of_the_package_is_answered_and_says_so(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first = bench(*SMALL)
-    monkeypatch.setattr(provenance, "package_digest", lambda: "1" * 64)
+    monkeypatch.setattr(provenance, "code_digest", lambda config: "1" * 64)
     second = bench(*SMALL)
     assert second.out == f"stored {first.out}"
     assert second.err.startswith("note: made with other code of robustfl_bench: ") and second.err.count("\n") == 1
@@ -264,11 +265,12 @@ def test_highest_precision_sets_every_flag_and_others_do_not_stay() -> None:
 
 def test_the_kind_of_processor_is_recorded(bench: Bench, tmp_path: Path) -> None:
     bench(*SMALL)
-    summary = json.loads((the_folder(tmp_path / "results") / "summary.json").read_text())
+    folder = the_folder(tmp_path / "results")
+    summary = json.loads((folder / "summary.json").read_text())
     cpuinfo = Path("/proc/cpuinfo")
     if cpuinfo.exists() and "model name" in cpuinfo.read_text():
         assert summary["processor"] in cpuinfo.read_text()
-    assert summary["processor"] and summary["commit"] and summary["code"]["package"] == machine.package_digest()
+    assert summary["processor"] and summary["commit"] and summary["code"]["package"] == code_digest(config_of(folder))
 
 
 def test_a_full_disk_is_named_with_a_remedy_and_the_run_goes_on_later(bench: Bench, tmp_path: Path) -> None:
@@ -427,4 +429,4 @@ def test_rows_that_changed_without_changing_their_length_are_found(tmp_path: Pat
 
 def test_parts_of_the_package_are_no_parts_from_outside() -> None:
     config = {"aggregator": {"_target_": "robustfl_bench.aggregators.krum.Krum", "inner": {"_target_": "math.floor"}}}
-    assert provenance.code(config) == {"package": machine.package_digest(), "parts": {}}
+    assert provenance.code(config) == {"package": code_digest(config), "parts": {}}

@@ -216,9 +216,8 @@ def test_stored_cells_are_answered_without_hydra_composing_them(
     assert first.code == 0 and "6 finished, 2 infeasible" in first.err
     monkeypatch.setattr(hydra, "compose", lambda *_, **__: pytest.fail("composed a cell"))
     again = bench(*sweep)
-    assert again.code == 0 and again.out == first.out.replace("stored result:", "result:").replace(
-        "result:", "stored result:"
-    )
+    assert again.code == 0  # average does not read what the server assumes: its cells are the same runs
+    assert set(again.out.splitlines()) == {f"stored {line}" for line in first.out.splitlines()}
     monkeypatch.undo()
     program = "import sys; from robustfl_bench import cli; cli.main(); sys.exit(7 * ('torch' in sys.modules))"
     command = [sys.executable, "-c", program, *sweep]

@@ -107,6 +107,12 @@ def _passes(check: Callable[[int], None], n: int) -> bool:
     return True
 
 
+def facts_of_rule(rule: Aggregator, declared: bool = False) -> Facts:
+    """What a rule needs and costs; ``declared`` if it is told f."""
+    found = _of_rule(rule)
+    return replace(found, needs=(*(["f"] if declared else []), *found.needs))
+
+
 def _of_rule(rule: Aggregator) -> Facts:
     updates, server = example_round(0, CLIENTS - BYZANTINE, BYZANTINE, d=COORDINATES)
     seen = Counter[str]()

@@ -88,7 +88,8 @@ def option(group: str, name: str, nested: tuple[tuple[str, str], ...] = (), sear
         return outside.content(group, name)
     content = dict(load(f"{group}/{name}", search))
     chosen, merged = dict(nested), dict[str, Any]()
-    for part in content.pop("defaults", ["_self_"]):
+    listed = content.pop("defaults", [])
+    for part in listed if "_self_" in listed else [*listed, "_self_"]:
         if part == "_self_":
             merged = merge(merged, content)
         elif isinstance(part, str):

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
-from types import NoneType
+from types import MappingProxyType, NoneType
 from typing import Any, get_args
 
 from robustfl_bench.config import options, outside
@@ -55,10 +55,14 @@ class Resolved:
         return identify(self.identity)
 
 
-def resolve(overrides: Sequence[str], search: Search = HERE) -> Resolved:
-    """The run that ``robustfl-bench OVERRIDES`` makes. Raises ConfigError for what does not exist."""
+def resolve(
+    overrides: Sequence[str], search: Search = HERE, parts: Mapping[str, Any] = MappingProxyType({})
+) -> Resolved:
+    """The run that ``robustfl-bench OVERRIDES`` makes, but for the groups whose content ``parts`` has. Raises
+    ConfigError for what does not exist."""
     given = _parsed(overrides)
     choices, tree, _ = _composed(given, search)
+    tree |= parts
     config = {key: tree.get(key) or None if key in GROUPS else tree[key] for key in (*SCALARS, *GROUPS)}
     config |= {name: _typed(name, config[name]) for name in SCALARS if not options.refers(config[name])}
     try:

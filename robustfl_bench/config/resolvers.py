@@ -75,12 +75,17 @@ def _times(count: int, size: int) -> int:
     return count * size
 
 
+def _swept_in(experiment: str, key: str) -> str:
+    """``${swept_in:arena/digits,attack}``: the values that another experiment sweeps."""
+    return str(options.load(f"experiment/{experiment}")["hydra"]["sweeper"]["params"][key])
+
+
 BY_ROOT: dict[str, Callable[..., Any]] = {
     "at_scale": _at_scale, "in_variant": _in_variant, "attacked": _attacked, "digest": _digest, "rate": _rate,
 }  # fmt: skip
 """Resolvers that look at the whole config, which they get as ``_root_``."""
 
-PLAIN: dict[str, Callable[..., Any]] = {"share": _share, "ratio": _ratio, "times": _times}
+PLAIN: dict[str, Callable[..., Any]] = {"share": _share, "ratio": _ratio, "times": _times, "swept_in": _swept_in}
 """Resolvers that see their arguments only."""
 
 

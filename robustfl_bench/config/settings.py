@@ -53,6 +53,7 @@ class Execution:
     data_dir: str | None
     results_dir: str
     checkpoint_seconds: float
+    use_kept: bool
     retry_failed: bool
     wait: bool
     dry_run: bool

@@ -18,7 +18,7 @@ from robustfl_bench.interfaces import Attack, Dataset, Model, PreAggregation
 
 
 class Asked(Protocol):
-    """What a stored result is compared with: the scalars of a run, the config that its folder keeps, and its data."""
+    """What a stored result is compared with: the scalars of a run, the config that its folder keeps, data and id."""
 
     @property
     def settings(self) -> Settings: ...
@@ -28,6 +28,9 @@ class Asked(Protocol):
 
     @property
     def dataset(self) -> Dataset: ...
+
+    @property
+    def run_id(self) -> str: ...
 
 
 @dataclass(frozen=True)
@@ -106,9 +109,15 @@ def _resolved(cfg: DictConfig) -> dict[str, Any]:
     except MissingMandatoryValue as error:
         raise targets.not_given(str(error.full_key)) from None
     except OmegaConfBaseException as error:
-        words = " ".join(str(error).split()).split(" full_key: ")[0]
-        raise ConfigError(words.removeprefix("ConfigError raised while resolving interpolation: ")) from None
+        raise _of_resolver(error) or ConfigError(" ".join(str(error).split())) from None
     return config
+
+
+def _of_resolver(error: BaseException | None) -> ConfigError | None:
+    """The error of one of our resolvers, which OmegaConf wraps, twice."""
+    while error is not None and not isinstance(error, ConfigError):
+        error = error.__context__
+    return error
 
 
 def _built(config: Mapping[str, Any], steps: Mapping[str, Any]) -> Parts:

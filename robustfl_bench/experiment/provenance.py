@@ -1,6 +1,5 @@
 """What a result comes from: the code of its parts, the data, and the rows; and whether a stored one still does."""
 
-import ast
 import hashlib
 import importlib
 import json
@@ -20,7 +19,7 @@ from robustfl_bench.errors import DataError
 from robustfl_bench.experiment import machine
 from robustfl_bench.experiment.plan import Asked, Plan
 from robustfl_bench.experiment.summary import results, words
-from robustfl_bench.package import PACKAGE, package_digest
+from robustfl_bench.package import PACKAGE, closure, code_digest
 from robustfl_bench.results import store
 from robustfl_bench.results.records import data_line
 from robustfl_bench.results.writing import Damaged
@@ -32,13 +31,14 @@ LIBRARIES = ("site-packages", "dist-packages")  # folders in which modules of ma
 
 
 def code(config: Mapping[str, Any]) -> dict[str, Any]:
-    """The digest of this package, and for each config group with parts from outside the digest of their sources.
+    """The digest of this package's code behind a run, and for each config group with parts from outside that of their
+    sources.
 
     A process reads each file once: what it has imported does not change when a file does.
     """
     targets = {group: _targets(config.get(group)) for group in GROUPS}
     parts = {group: _digest(names) for group, names in targets.items() if names}
-    return {"package": package_digest(), "parts": parts}
+    return {"package": code_digest(config), "parts": parts}
 
 
 def origin(planned: Plan, data: "Data") -> dict[str, Any]:
@@ -87,9 +87,9 @@ def fault(asked: Asked, folder: store.RunFolder, summary: Mapping[str, Any]) -> 
     return None
 
 
-def remark(summary: Mapping[str, Any]) -> str | None:
+def remark(asked: Asked, summary: Mapping[str, Any]) -> str | None:
     """One line where a result was made with other code of this package; None if with the same."""
-    then, now = _within(summary, "code").get("package"), package_digest()
+    then, now = _within(summary, "code").get("package"), code_digest(asked.config)
     if then == now:
         return None
     names = [summary.get("commit"), machine.commit()]
@@ -98,25 +98,40 @@ def remark(summary: Mapping[str, Any]) -> str | None:
     return f"made with other code of robustfl_bench: {names[0] or 'unknown'}, now {names[1]}; remove it to run it again"
 
 
+def has_data(asked: Asked, told: str | None) -> bool:
+    """Whether a run would read the data that a line of ``data_line`` tells of; as far as they can be loaded."""
+    return _follow(asked) or (now := _loaded(asked)) is None or data_line(now) == told
+
+
+def _follow(asked: Asked) -> bool:
+    """Whether the data follow from config and code: they are bundled or drawn."""
+    source = asked.dataset.source
+    return source is not None and (source.bundled or source.is_drawn)
+
+
 def _other_data(asked: Asked, recorded: Mapping[str, Any]) -> str | None:
     """The data of a result and those of today, in words, if they differ. Where none can be loaded, they do not.
 
-    Bundled and drawn data follow from config and code. The files of others are read only if their marks have changed.
+    The files of others are read only if their marks have changed.
     """
-    dataset = asked.dataset
-    if dataset.source is not None and (dataset.source.bundled or dataset.source.is_drawn):
+    if _follow(asked):
         return None
-    if (found := _marks(asked)) and dataset.source is not None and found == recorded.get("files"):
+    if (found := _marks(asked)) and asked.dataset.source is not None and found == recorded.get("files"):
         return None
-    try:
-        import torch
-
-        now = datasets.load(dataset, asked.settings.data_dir, torch.device("cpu")).origin
-    except DataError:
-        return None
-    if all(recorded.get(name) == now[name] for name in ("variant", "digest")):
+    now = _loaded(asked)
+    if now is None or all(recorded.get(name) == now[name] for name in ("variant", "digest")):
         return None
     return f"other data ({data_line(recorded) or 'unknown'}; now {data_line(now)})"
+
+
+def _loaded(asked: Asked) -> Mapping[str, Any] | None:
+    """What the data of today are; None where they cannot be loaded."""
+    import torch
+
+    try:
+        return datasets.load(asked.dataset, asked.settings.data_dir, torch.device("cpu")).origin
+    except DataError:
+        return None
 
 
 def _marks(asked: Asked) -> dict[str, list[int]]:
@@ -160,16 +175,15 @@ def _digest(names: tuple[str, ...]) -> str:
 
 def _sources(name: str) -> set[Path]:
     """The source file of a class, and those of the modules in its folder, or below it, that it imports."""
-    found: set[Path] = set()
-    waiting, home = {_module(name)}, None
-    while waiting:
-        module = waiting.pop()
-        path = Path(getattr(module, "__file__", None) or "")
-        home = home or path.parent
-        if path.suffix == ".py" and path not in found and (not found or _belongs(path, home)):
-            found.add(path)
-            waiting |= _imported(module, path)
-    return found
+    root = _module(name)
+    home = Path(root.__file__ or "").parent
+
+    def find(name: str) -> tuple[str, Path] | None:
+        path = Path(getattr(sys.modules.get(name), "__file__", None) or "")
+        own = path.suffix == ".py" and (name == root.__name__ or _belongs(path, home))
+        return (name, path) if own else None
+
+    return closure([root.__name__], find)
 
 
 def _belongs(path: Path, home: Path) -> bool:
@@ -187,17 +201,3 @@ def _module(name: str) -> ModuleType:
         except ModuleNotFoundError:
             continue
     raise ImportError("not a name of a class")
-
-
-def _imported(module: ModuleType, path: Path) -> set[ModuleType]:
-    """The modules that the source of a module names in its import statements, as far as they are loaded."""
-    names: set[str] = set()
-    for node in ast.walk(ast.parse(path.read_bytes())):
-        if isinstance(node, ast.Import):
-            names |= {alias.name for alias in node.names}
-        elif isinstance(node, ast.ImportFrom):
-            package = (module.__package__ or "").split(".")
-            above = package[: len(package) + 1 - node.level] if node.level else []
-            base = ".".join([*above, *([node.module] if node.module else [])])
-            names |= {base, *(f"{base}.{alias.name}" for alias in node.names)}
-    return {found for name in names if (found := sys.modules.get(name)) is not None}

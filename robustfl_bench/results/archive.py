@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import gzip
 import math
 import warnings
 from collections.abc import Hashable, Mapping, Sequence
@@ -11,15 +12,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from robustfl_bench.errors import ConfigError
+from robustfl_bench.kept import ARENA, SHIPPED, files
 from robustfl_bench.papers.tables import Means
-from robustfl_bench.results.records import MEASURED, Damaged, NoRuns, arrange, last_metrics, settings, written
+from robustfl_bench.results.records import MEASURED, Damaged, NoRuns, arrange, last_metrics, nothing, settings, written
 from robustfl_bench.results.writing import write_atomically
 
 if TYPE_CHECKING:
     import pandas as pd
-
-_PACKAGE = Path(__file__).resolve().parents[1]
-_SHIPPED = _PACKAGE / "kept" if (_PACKAGE / "kept").is_dir() else _PACKAGE.parent / "results"  # a wheel has it inside
 
 KEPT = (*MEASURED, "infeasible")  # what is a result
 _NUMBERS = ("rounds_done", "final_accuracy", "best_accuracy", "last_accuracy", "test_loss", "seconds", "num_threads")
@@ -44,6 +43,7 @@ def write(runs: pd.DataFrame, path: str) -> int:
 
     Facts first (accuracies as fractions, ``recall`` of all classes with blanks between), then the other numbers of the
     last evaluated round, then every setting. Lines are ordered by run, so that a version control shows what came in.
+    A name in .csv.gz makes a compressed file, a tenth of the size.
     Raises NoRuns, or ConfigError for a file that cannot be written or that holds runs which would be lost.
     """
     import pandas as pd
@@ -59,8 +59,9 @@ def write(runs: pd.DataFrame, path: str) -> int:
     columns = dict.fromkeys(name for last in lasts for name in last)
     others = {f"{_LAST}{name}": [_fact(last.get(name)) for last in lasts] for name in columns}
     table = facts | others | {name: kept[name].map(written) for name in names}
+    content = pd.DataFrame(table).to_csv(index=False, lineterminator="\n").encode()
     try:
-        write_atomically(Path(path), pd.DataFrame(table).to_csv(index=False, lineterminator="\n"))
+        write_atomically(Path(path), gzip.compress(content, mtime=0) if path.endswith(".gz") else content)
     except OSError as error:
         raise ConfigError(f"cannot write {path}: {error.strerror or error}") from error
     return len(kept)
@@ -109,20 +110,14 @@ def _typed(table: pd.DataFrame, path: str) -> pd.DataFrame:
 
 
 @cache
-def shipped() -> tuple[Path, ...]:
-    """The files of kept runs that come with the package: those in ``results/`` of the repository."""
-    return tuple(path for path in sorted(_SHIPPED.glob("*/*.csv")) if _is_archive(path))
-
-
-@cache
 def shipped_points() -> tuple[Path, ...]:
     """The files of points of figures that come with the package."""
-    return tuple(path for path in sorted(_SHIPPED.glob("*/*.csv")) if path.read_bytes()[:2] == b"# ")
+    return tuple(path for path in sorted(SHIPPED.glob("*/*.csv")) if path.read_bytes()[:2] == b"# ")
 
 
-def read_shipped() -> pd.DataFrame:
-    """The runs of all these files."""
-    return join([read(str(path)) for path in shipped()])
+def read_shipped(arena: bool = False) -> pd.DataFrame:
+    """The kept runs that come with the package: those of papers, or those of the arena."""
+    return join([nothing(), *(read(str(path)) for path in files() if (path.parent.name == ARENA) == arena)])
 
 
 def means(kept: Means) -> dict[tuple[str, str], tuple[float, float, int]]:
@@ -132,7 +127,7 @@ def means(kept: Means) -> dict[tuple[str, str], tuple[float, float, int]]:
     """
     found = {}
     try:
-        with open(_SHIPPED / kept.file, encoding="utf-8", newline="") as file:
+        with open(SHIPPED / kept.file, encoding="utf-8", newline="") as file:
             lines = [line for line in csv.DictReader(file) if kept.where.items() <= line.items()]
         for line in lines:
             seeds = int(line[kept.seeds])
@@ -141,11 +136,6 @@ def means(kept: Means) -> dict[tuple[str, str], tuple[float, float, int]]:
     except (OSError, ValueError, KeyError) as error:
         raise ConfigError(f"cannot read means from {kept.file}: {' '.join(str(error).split())}") from error
     return found
-
-
-def _is_archive(path: Path) -> bool:
-    with open(path, encoding="utf-8") as file:
-        return set(_FACTS) <= set(file.readline().strip().split(","))
 
 
 def join(tables: Sequence[pd.DataFrame]) -> pd.DataFrame:

@@ -7,9 +7,13 @@ not been refreshed for ``LEASE`` seconds on the clock of the observer: clocks of
 An owner that lost its claim finds out in ``check``, before it writes.
 """
 
+import os
+import secrets
 import time
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from filelock import SoftFileLease, Timeout
 
@@ -33,6 +37,7 @@ class Claim:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._lease = SoftFileLease(folder / NAME, lease_duration=LEASE, thread_local=False)
+        self._seen: tuple[tuple[int, bytes], float] | None = None  # the claim of another, and since when it is so
         self.was_taken_over = False  # whether its last owner before this process died with it
 
     @property
@@ -54,12 +59,42 @@ class Claim:
         if self.is_held:
             return True
         before = self._lease.owner
+        taken = self._acquired(patience) or (self._free() and self._acquired())
+        self.was_taken_over = taken and before is not None and not patience
+        return taken
+
+    def _acquired(self, patience: float = 0) -> bool:
         try:
             self._lease.acquire(timeout=patience)
         except Timeout:
             return False
-        self.was_taken_over = before is not None and not patience
         return True
+
+    def _free(self) -> bool:
+        """Remove the claim of an owner that is dead, or has not refreshed it for a lease; whether that was so.
+
+        ``filelock`` takes such a claim over itself, but only on file systems that can exchange two files at once: not
+        on NFS, SMB and FUSE. Here the claim is moved aside, which one of several processes can do, and examined there.
+        A live one goes back; should another process have made one in between, its owner finds out in ``check``.
+        """
+        path = self._folder / NAME
+        try:
+            now, content = path.stat(), path.read_bytes()
+            seen = (now.st_mtime_ns, content)
+            if self._seen is None or self._seen[0] != seen:
+                self._seen = seen, time.monotonic()
+            if time.monotonic() - self._seen[1] < LEASE and not _is_of_the_dead(content):
+                return False
+            aside = path.with_name(f"{NAME}.{secrets.token_hex(8)}")
+            path.rename(aside)
+            is_the_one = (aside.stat().st_mtime_ns, aside.read_bytes()) == seen
+            if not is_the_one:
+                with suppress(FileExistsError):
+                    os.link(aside, path)
+            aside.unlink()
+        except FileNotFoundError:  # another process was faster
+            return False
+        return is_the_one
 
     def check(self) -> None:
         """Raise ClaimLost unless the claim, once taken, is still that of this process."""
@@ -85,6 +120,20 @@ class Claim:
         except OSError:
             pass
         return False
+
+
+def _is_of_the_dead(content: bytes) -> bool:
+    """Whether the owner of a claim is a process of this host that has ended: ``filelock`` takes over a copy of it."""
+    with TemporaryDirectory() as folder:
+        copy = Path(folder) / NAME
+        copy.write_bytes(content)
+        lease = SoftFileLease(copy, lease_duration=LEASE)
+        try:
+            lease.acquire(timeout=0)
+        except Timeout:
+            return False
+        lease.release()
+    return True
 
 
 @cache

@@ -9,6 +9,7 @@ from collections.abc import Hashable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from robustfl_bench.arena import page as arena
 from robustfl_bench.config.completion import overrides
 from robustfl_bench.console import Parser, answer_tab, completed, reported, say
 from robustfl_bench.errors import ConfigError
@@ -52,7 +53,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = Parser(prog="robustfl-results", description="Tables and figures from the run folders of robustfl-bench.")
     commands = parser.add_subparsers(
-        required=True, metavar="status|list|table|agreement|tune|plot|figure|report|diff|export", parser_class=Parser
+        required=True,
+        metavar="status|list|table|agreement|arena|tune|plot|figure|report|diff|export",
+        parser_class=Parser,
     )
 
     status = commands.add_parser("status", help="how many runs are in which state, and what went wrong")
@@ -100,6 +103,15 @@ def _parser() -> argparse.ArgumentParser:
     tune.add_argument("--over", required=True, metavar="KEY", help="the swept setting, such as lr")
     tune.add_argument("--format", choices=sheets.FORMATS, default="text")
     tune.set_defaults(run=_tune)
+
+    standing = commands.add_parser("arena", help="which rule holds out: every rule under every attack of one protocol")
+    track = standing.add_argument("track", nargs="?", default="digits", help="such as digits (%(default)s)")
+    completed(track, lambda **_: arena.tracks())
+    standing.add_argument("--format", choices=sheets.FORMATS, default="text")
+    standing.add_argument(
+        "--allow", action="append", default=[], metavar="PACKAGE", help="whose rules may be imported to be tried"
+    )
+    standing.set_defaults(run=_arena)
 
     plot = commands.add_parser("plot", help="metrics or weights against the round, a value against settings, recall")
     plot.add_argument("kind", choices=("accuracy", "rounds", "sweep", "heat", "recall", "trajectory", "weights"))
@@ -168,12 +180,12 @@ def _parser() -> argparse.ArgumentParser:
             help="only these runs; repeatable; dataset=mnist, aggregator.num_selected=3, attack=none,ipm",
         )  # fmt: skip
         completed(condition, overrides)
-    for command in (listing, table, agreeing, tune, plot, figure, page, exporting):
+    for command in (listing, table, agreeing, standing, tune, plot, figure, page, exporting):
         command.add_argument(
             "--from", action="append", default=[], metavar="FILE.csv", dest="archives",
             help="runs kept by export --summary, repeatable; with --results-dir beside those of the folder, else alone",
         )  # fmt: skip
-    for command in (status, listing, table, agreeing, tune, plot, figure, page, exporting):
+    for command in (status, listing, table, agreeing, standing, tune, plot, figure, page, exporting):
         command.add_argument("--results-dir", metavar="DIR", help=f"holds runs/ ({_RESULTS})")
     return parser
 
@@ -187,8 +199,9 @@ def _load(arguments: argparse.Namespace) -> pd.DataFrame:
     return archive.join([folder, *kept]) if kept else folder
 
 
-def _load_any(arguments: argparse.Namespace) -> pd.DataFrame:
-    """As ``_load``; with no folder or file named, the usual folder, if any, and the runs kept with the package.
+def _load_any(arguments: argparse.Namespace, of_arena: bool = False) -> pd.DataFrame:
+    """As ``_load``; with no folder or file named, the usual one, if any, and the runs that come with the package:
+    those of papers, or those of the arena.
 
     A run that ended in the folder comes before the kept one, which comes before an unfinished one.
     """
@@ -199,7 +212,7 @@ def _load_any(arguments: argparse.Namespace) -> pd.DataFrame:
     except NoRuns:
         runs = records.nothing()
     ended = runs["state"].isin(archive.KEPT)
-    return archive.join([runs[ended], archive.read_shipped(), runs[~ended]])
+    return archive.join([runs[ended], archive.read_shipped(of_arena), runs[~ended]])
 
 
 def _status(arguments: argparse.Namespace) -> None:
@@ -300,6 +313,11 @@ def _agreement(arguments: argparse.Namespace) -> None:
 def _tune(arguments: argparse.Namespace) -> None:
     made = tuned(_load(arguments), arguments.over, arguments.where)
     print(sheets.FORMATS[arguments.format]([made]), end="")
+
+
+def _arena(arguments: argparse.Namespace) -> None:
+    made = arena.sheets(_load_any(arguments, of_arena=True), arguments.track, arguments.allow)
+    print(sheets.FORMATS[arguments.format](made), end="")
 
 
 def _diff(arguments: argparse.Namespace) -> None:
@@ -408,8 +426,9 @@ def _report(arguments: argparse.Namespace) -> None:
 
 def _export(arguments: argparse.Namespace) -> None:
     option, path = ("--output", arguments.output) if arguments.output else ("--summary", arguments.summary)
-    if not path.endswith(".csv"):
-        raise ConfigError(f"{option} must end in .csv, got {path!r}")
+    endings = (".csv",) if arguments.output else (".csv", ".csv.gz")
+    if not path.endswith(endings):
+        raise ConfigError(f"{option} must end in {' or '.join(endings)}, got {path!r}")
     if arguments.output and arguments.archives:
         raise ConfigError("--from holds no rounds; with --output, name a folder with --results-dir")
     runs = where(_load(arguments), arguments.where)

@@ -11,7 +11,7 @@ from typing import Any
 from robustfl_bench.config import presets, stored
 from robustfl_bench.config.options import flatten
 from robustfl_bench.errors import ConfigError
-from robustfl_bench.package import package_digest
+from robustfl_bench.package import code_digest
 from robustfl_bench.results import records, store
 from robustfl_bench.results.sheets import Printed, Sheet
 
@@ -47,7 +47,7 @@ def made(path: str) -> Side:
 def wanted(overrides: Sequence[str]) -> Side:
     """The run that ``robustfl-bench OVERRIDES`` would make with today's code. Raises ConfigError."""
     config = presets.resolve(overrides).config
-    return Side(" ".join(overrides), config, summary={"code": {"package": package_digest()}})
+    return Side(" ".join(overrides), config, summary={"code": {"package": code_digest(config)}})
 
 
 def compare(first: Side, second: Side) -> Sheet:

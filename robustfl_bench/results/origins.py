@@ -6,7 +6,8 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from robustfl_bench.package import package_digest
+from robustfl_bench.package import code_digest
+from robustfl_bench.results.records import settings
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -31,12 +32,13 @@ def origins(runs: pd.DataFrame) -> list[str]:
 
 def other_code(runs: pd.DataFrame) -> str:
     """How many runs were made with other code of this package than today's; empty if none."""
-    code = list(_words(runs["code"]))
-    unknown, today = code.count(None), package_digest()[:SHORT]
-    other = sum(name is not None and name.split(" ")[0] != today for name in code)
-    parts = [f"{other} with other code than today's"] if other else []
-    parts += [f"{unknown} with code that is not recorded"] if unknown else []
-    return f"of {len(code)} runs, {' and '.join(parts)}" if parts else ""
+    code, parts = list(_words(runs["code"])), runs[[name for name in settings(runs) if "." in name]]
+    unknown = code.count(None)
+    today = (code_digest(values)[:SHORT] for values in parts.itertuples(index=False, name=None))
+    other = sum(then is not None and then.split(" ")[0] != now for then, now in zip(code, today, strict=True))
+    told = [f"{other} with other code than today's"] if other else []
+    told += [f"{unknown} with code that is not recorded"] if unknown else []
+    return f"of {len(code)} runs, {' and '.join(told)}" if told else ""
 
 
 def _words(values: Iterable[object]) -> Iterable[str | None]:

@@ -267,7 +267,7 @@ def _read_summary(folder: Path) -> dict[str, Any]:
         "tuned_accuracy": _number(tuned, "test_accuracy"),
         "test_loss": _number(final, "test_loss"),
         "recall": _recall(final),
-        "code": _code(_part(summary, "code")),
+        "code": code_line(_part(summary, "code")),
         "data": data_line(_part(summary, "data")),
         "versions": ", ".join(f"{name} {number}" for name, number in _part(summary, "versions").items()),
     }
@@ -284,8 +284,8 @@ def _part(summary: dict[str, Any], name: str) -> dict[str, Any]:
     return part
 
 
-def _code(part: dict[str, Any]) -> str | None:
-    """The digest of this package's code, and of that of each part from outside: ``1a2b3c4d5e6f aggregator=...``."""
+def code_line(part: Mapping[str, Any]) -> str | None:
+    """The digests of this package's code and of each part from outside: ``1a2b3c4d5e6f aggregator=...``."""
     if not isinstance(part.get("package"), str):
         return None
     others = part.get("parts") if isinstance(part.get("parts"), dict) else {}

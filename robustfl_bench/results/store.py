@@ -304,6 +304,14 @@ class RunFolder:
         if summary["status"] in MEASURED:
             self._remove(["checkpoint.pt", "error.txt"])
 
+    def tidy(self) -> None:
+        """Remove what a process has left that was killed after it had recorded the result, unless one is at it now."""
+        if self.claim.owner is not None or any((self.path / name).exists() for name in ("checkpoint.pt", DEATHS)):
+            with suppress(OSError, RunLocked):
+                self.open()
+                self._remove(["checkpoint.pt", "error.txt", DEATHS])
+                self.close()
+
     def discard(self) -> None:
         """Remove the folder of a run that turned out to be impossible, unless it has records, or files of others."""
         self.close()

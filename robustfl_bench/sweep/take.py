@@ -11,12 +11,14 @@ from contextlib import contextmanager
 from functools import partial
 
 from robustfl_bench.console import note, say
+from robustfl_bench.errors import NotReady
+from robustfl_bench.experiment import shipped
 from robustfl_bench.experiment.execute import Call, RunFailed, answer, complete, record, train_here
 from robustfl_bench.experiment.machine import terminable
 from robustfl_bench.experiment.plan import InfeasibleError, Plan, plan
 from robustfl_bench.experiment.summary import tell, tuned_by
 from robustfl_bench.explain import explain
-from robustfl_bench.package import package_digest
+from robustfl_bench.package import code_digest
 from robustfl_bench.results.claim import ClaimLost
 from robustfl_bench.results.store import FAILED, INFEASIBLE, MEASURED, RunFolder, RunLocked
 from robustfl_bench.results.writing import CannotWrite, Damaged
@@ -102,7 +104,7 @@ class Taker:
         self._again = {}
         for cell in self.missing:
             self.look(cell)
-        return self.outcome()
+        return self.outcome(MISSING if self.sweep.wait else OTHERS)
 
     def remaining(self) -> Sweep:
         """The sweep of the cells without an end, for other processes."""
@@ -126,20 +128,28 @@ class Taker:
         except Damaged:
             return False
         if summary is None:
-            return False
+            return self._is_kept(cell)
         end = None
         if summary["status"] in MEASURED:
             if (found := answer(cell.asked, folder, self._note_once)) is not None:
                 value = tell(folder, found, what) if what else tuned_by(found)
                 end = End(found["status"], value, was_stored=what == STORED)
+                folder.tidy()
         elif summary["status"] == FAILED:
             if self._again.get(cell.overrides) != _failed_at(folder):
                 end = End(FAILED, reason=str(summary.get("error")))
-        elif summary.get("code", {}).get("package") == package_digest():
+        elif summary.get("code", {}).get("package") == code_digest(cell.asked.config):
             end = End(INFEASIBLE, _worst(cell), str(summary.get("error")))
         if end is not None:
             self.ends[cell] = end
         return end is not None
+
+    def _is_kept(self, cell: Cell) -> bool:
+        """Whether the result of a cell comes with the package; it is printed."""
+        if cell.known is None or (found := shipped.answer(cell.known, self._note_once)) is None:
+            return False
+        self.ends[cell] = End(found.status, shipped.tell(found), was_stored=True)
+        return True
 
     def settle(self, cell: Cell) -> bool:
         """Bring a cell to its end; False if another process has it."""
@@ -163,7 +173,7 @@ class Taker:
         return True
 
     def _run(self, cell: Cell, deaths: int) -> End:
-        """Make the run of a cell. Raises RunLocked, ClaimLost or CannotWrite."""
+        """Make the run of a cell. Raises RunLocked, ClaimLost, CannotWrite or NotReady."""
         try:
             config, call = cell.compose()
             planned = plan(config)
@@ -173,6 +183,8 @@ class Taker:
             record(INFEASIBLE, str(error), error.plan, call)
             say(f"infeasible: {error}  [{cell}]")
             return End(INFEASIBLE, _worst(cell), str(error))
+        except NotReady:
+            raise
         except Exception as error:
             return self._failed(cell, error)
         cell.has_composed(planned)

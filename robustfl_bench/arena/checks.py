@@ -1,0 +1,86 @@
+"""What a rule needs, costs and depends on, found by trying it on made-up rounds. Imports torch."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from robustfl_bench.catalogue.measures import BYZANTINE as FEW
+from robustfl_bench.catalogue.measures import Facts, facts_of_rule
+from robustfl_bench.config import targets
+from robustfl_bench.errors import ConfigError
+from robustfl_bench.interfaces import Aggregator
+from robustfl_bench.testing import example_round, example_server
+from robustfl_bench.updates import Updates
+
+CLIENTS, BYZANTINE, ASSUMED = 25, 5, 3
+TOLERANCE = 1e-3
+FACTOR = 1024.0
+
+
+@dataclass(frozen=True)
+class Checked:
+    """What a rule needs and costs, and by how much its result on one round, relative to its length, changes: asked
+    ``again``; with the clients in another ``order``; with all updates, the server's too, multiplied by FACTOR and the
+    result divided by it (``scale``); and told of ASSUMED attackers instead of BYZANTINE (``declared``; None for a rule
+    that is not told)."""
+
+    facts: Facts
+    again: float
+    order: float
+    scale: float
+    declared: float | None
+
+    @property
+    def flags(self) -> list[str]:
+        """What it depends on beyond TOLERANCE, in words with the change."""
+        told = {
+            "not deterministic": self.again,
+            "depends on the order of clients": self.order if self.again <= TOLERANCE else 0.0,
+            "depends on the scale of updates": self.scale,
+            "depends on the declared f": self.declared or 0.0,
+        }
+        return [f"{words} ({100 * change:.2g}%)" for words, change in told.items() if change > TOLERANCE]
+
+
+def check(content: Mapping[str, Any]) -> Checked:
+    """Try the rule of this content of the config group ``aggregator``. Raises ConfigError if it cannot be built or
+    refuses the round."""
+
+    def build(assumed: int) -> Aggregator:
+        rule = targets.build(_declared(content, assumed))
+        if not isinstance(rule, Aggregator):
+            raise ConfigError(f"{content.get('_target_')} is no aggregator")
+        return rule
+
+    rule = build(BYZANTINE)
+    updates, server = example_round(0, CLIENTS - BYZANTINE, BYZANTINE, scale=1.0)
+    matrix, classes, counts = updates.matrix, server.class_updates, torch.ones(CLIENTS, dtype=torch.float64)
+
+    def ask(asked: Aggregator, order: Tensor | None = None, factor: float = 1.0) -> Tensor:
+        order = torch.arange(CLIENTS) if order is None else order
+        view = replace(example_server(factor * classes, clients=CLIENTS), clients=order, counts=counts)
+        return asked(Updates(factor * matrix[order], counts), view).vector.double() / factor
+
+    first = ask(rule)
+
+    def change(other: Tensor) -> float:
+        return float((other - first).norm() / (first.norm() + torch.finfo(torch.float32).tiny))
+
+    told = _declared(content, 0) != _declared(content, 1)
+    return Checked(
+        facts=facts_of_rule(build(FEW), told),
+        again=change(ask(rule)),
+        order=change(ask(rule, torch.arange(CLIENTS).flip(0))),
+        scale=change(ask(rule, factor=FACTOR)),
+        declared=change(ask(build(ASSUMED))) if told else None,
+    )
+
+
+def _declared(content: Any, number: int) -> Any:
+    """The content with another number of attackers wherever a rule is told one."""
+    if not isinstance(content, Mapping):
+        return content
+    return {key: number if key == "num_byzantine" else _declared(value, number) for key, value in content.items()}

@@ -1,0 +1,236 @@
+"""The arena as tables: how every rule does, what it needs, and what is odd about it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from robustfl_bench.arena.scores import WORST, Score, likeness, rank, scores, stability
+from robustfl_bench.arena.track import HONEST, NONE, PAPER, Run, Track, settle
+from robustfl_bench.config import options, presets, stored
+from robustfl_bench.errors import ConfigError
+from robustfl_bench.results.origins import origins
+from robustfl_bench.results.records import NoRuns
+from robustfl_bench.results.sheets import Printed, Sheet, Todo
+from robustfl_bench.results.statistics import Ranks
+from robustfl_bench.results.where import check_name
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from robustfl_bench.arena.checks import Checked
+
+_SUFFIXES = ("_rates", "_declared", "_honest", "_double")
+_HEADING = (
+    "rule", "no attack", "worst case", "by", "rank", "max recall drop", "backdoor", "iid - pathological", "needs",
+    "cost", "cells",
+)  # fmt: skip
+_FOOTNOTES = (
+    "no attack, worst case: test accuracy [%]; worst case: of each partition and seed the least under any attack, the "
+    "mean of these, and its 95% interval over seeds. A model that diverged counts as 0",
+    "by: the attack that does it most often, and in how many of the partitions and seeds",
+    "rank: mean rank over partitions and attacks, 1 is best",
+    "max recall drop [points]: the largest under any attack, against the plain mean without attack",
+    "backdoor [%]: its success. iid - pathological [points]: loss of accuracy without attack",
+    "needs: f, server data, ...; cost: Gram matrices and sorts of a round, counted",
+    f"{HONEST}: what no attacker could stop, the plain mean of the honest clients alone",
+)
+
+
+def tracks() -> list[str]:
+    """The names of the tracks."""
+    names = (name.partition("/")[2] for name in options.names("experiment") if name.startswith(f"{PAPER}/"))
+    return [name for name in names if not name.endswith(_SUFFIXES)]
+
+
+def sheets(table: pd.DataFrame, name: str, allowed: Sequence[str] = ()) -> list[Sheet]:
+    """A table for each number of attackers, one of flags, and one of wrong assumptions about f, if there are runs.
+
+    ``table`` is that of ``records.load``. Rules from outside are tried only if their package is ``allowed``. Raises
+    ConfigError for an unknown track, NoRuns if it has none.
+    """
+    check_name(name, tracks(), "track")
+    track = Track(name)
+    runs = track.runs(table)
+    if not runs:
+        raise NoRuns(f"no runs of {track.experiment}; robustfl-bench -m +experiment={track.experiment} makes them")
+    checked = _Checks(table, runs, allowed)
+    numbers = sorted(map(int, track.swept["num_byzantine"]))
+    chosen = {number: list(settle(runs, number)) for number in numbers}
+    found = {number: scores(of) for number, of in chosen.items()}
+    made = [_standing(track, number, chosen[number], found[number], checked) for number in numbers]
+    used = table.iloc[[run.row for run in runs]]
+    made[0] = replace(made[0], above=[*made[0].above, *_doubled(track, table, chosen), *origins(used)])
+    made[-1] = replace(made[-1], footnotes=_FOOTNOTES)
+    made.append(_flags(found, checked))
+    wrong = [run for run in runs if run.declared not in (None, run.num_byzantine) and run.num_byzantine]
+    return [*made, *([_declared(runs, wrong)] if wrong else [])]
+
+
+def _doubled(track: Track, table: pd.DataFrame, chosen: Mapping[int, Sequence[Run]]) -> list[str]:
+    """How alike the order of the rules is at twice the size, if there are such runs."""
+    if not options.exists("experiment", double := f"{track.experiment}_double"):
+        return []
+    others = Track(double.partition("/")[2]).runs(table)
+    alike = likeness(chosen[others[0].num_byzantine // 2], others) if others else None
+    if alike is None:
+        return []
+    return [f"at twice the size, the rank correlation with the same cells here is {alike[0]:.2f} ({alike[1]} rules)"]
+
+
+class _Checks:
+    """What rules need and depend on, each tried once; a reason in words where it cannot be tried."""
+
+    def __init__(self, table: pd.DataFrame, runs: Sequence[Run], allowed: Sequence[str]) -> None:
+        self._rows = {run.rule: run.row for run in runs}
+        self._table, self._allowed = table, allowed
+        self._found: dict[str, Checked | str] = {}
+
+    def of(self, rule: str) -> Checked | str:
+        if rule not in self._found:
+            self._found[rule] = self._try(rule)
+        return self._found[rule]
+
+    def asked_as(self, rule: str) -> str:
+        """The option, or the class from outside, that a rule is chosen by."""
+        row = self._table.iloc[self._rows[rule]]
+        known = options.exists("aggregator", str(row["aggregator"]))
+        return str(row["aggregator"]) if known else ":".join(str(row["aggregator._target_"]).rsplit(".", 1))
+
+    def _try(self, rule: str) -> Checked | str:
+        from robustfl_bench.arena.checks import check
+
+        row = self._table.iloc[self._rows[rule]]
+        target = str(row["aggregator._target_"])
+        package = target.partition(".")[0]
+        if package != "robustfl_bench" and package not in self._allowed:
+            return f"not tried: add --allow {package}"
+        try:
+            if options.exists("aggregator", rule):
+                return check(presets.resolve([f"aggregator={rule}"]).config["aggregator"])
+            return check(stored.read(str(row["folder"]))["aggregator"])
+        except ConfigError as error:
+            return f"not tried: {error}"
+
+
+def _standing(track: Track, number: int, runs: Sequence[Run], found: Mapping[str, Score], checked: _Checks) -> Sheet:
+    ranked = rank(runs)
+    rules = [score for score in found.values() if score.rule != HONEST]
+    expected = len(track.swept["seed"]) * len(track.swept["partition"]) * len(track.swept["attack"])
+    rules.sort(key=lambda score: (score.cells < expected, -_or_least(score.worst), -_or_least(score.clean)))
+    best = max((score.worst for score in rules if score.cells == expected), default=math.nan)
+    clients = presets.resolve([f"+experiment={track.experiment}", "lr=1"]).config["num_clients"]
+    reference = [found[HONEST]] if HONEST in found else []
+    lines = [_line(score, ranked, checked, expected, best) for score in [*reference, *rules]]
+    above = [f"Arena {track.experiment.partition('/')[2]}: {number} of {clients} clients are attackers"]
+    if ranked is not None:
+        above.append(
+            f"ranks: {len(ranked.mean)} rules over {ranked.conditions} partitions and attacks; two mean ranks that "
+            f"differ by less than {ranked.critical:.2f} cannot be told apart (Nemenyi, 95%)"
+        )
+    if (stable := stability(found)) is not None:
+        above.append(
+            f"stability: Spearman's rank correlation of the worst case between one seed and the others is "
+            f"{stable[0]:.2f} ({stable[1]} rules)"
+        )
+    missing = [score.rule for score in rules if score.cells < expected and not score.infeasible]
+    command = f"robustfl-bench -m +experiment={track.experiment} aggregator="
+    todos = [Todo("missing", f"runs of {rule}", command + checked.asked_as(rule)) for rule in missing]
+    return Sheet(
+        above=above,
+        heading=_HEADING,
+        rows=lines,
+        bold="the best worst case of the rules with all cells",
+        todos=todos,
+    )
+
+
+def _or_least(number: float) -> float:
+    return -math.inf if math.isnan(number) else number
+
+
+def _line(score: Score, ranked: Ranks | None, checked: _Checks, expected: int, best: float) -> list[Printed]:
+    needs, cost = "", ""
+    if score.rule != HONEST and not isinstance(known := checked.of(score.rule), str):
+        needs, cost = ", ".join(known.facts.needs), known.facts.cost
+    if not score.cells and score.infeasible:
+        return [Printed(score.rule), *[Printed("cannot run")] * 2, *[Printed("")] * 5, Printed(needs), Printed(cost),
+                Printed(f"0/{expected}")]  # fmt: skip
+    worst = _number(score.worst)
+    if score.spread is not None:
+        worst += f" ({score.spread.low:.1f} to {score.spread.high:.1f})"
+    place = ranked.mean.get(score.rule) if ranked is not None else None
+    by = f"{score.attack} {100 * score.share:.0f}%" if score.attack and score.rule != HONEST else ""
+    return [
+        Printed(score.rule),
+        Printed(_number(score.clean)),
+        Printed(worst, best=score.worst == best),
+        Printed(by),
+        Printed("" if place is None else f"{place:.1f}"),
+        Printed(_number(score.recall_drop)),
+        Printed(_number(score.backdoor)),
+        Printed(_number(score.skew)),
+        Printed(needs),
+        Printed(cost),
+        Printed("" if score.rule == HONEST else f"{score.cells}/{expected}"),
+    ]
+
+
+def _number(number: float) -> str:
+    return "" if math.isnan(number) else f"{number:.1f}"
+
+
+def _flags(found: Mapping[int, Mapping[str, Score]], checked: _Checks) -> Sheet:
+    rows = []
+    for rule in sorted({rule for of in found.values() for rule in of if rule != HONEST}):
+        known = checked.of(rule)
+        told = [known] if isinstance(known, str) else known.flags
+        for number, of in found.items():
+            score = of.get(rule)
+            if score is None:
+                continue
+            for words, differences in (
+                (f"helped by {{}}, {number} attackers", score.helping),
+                (f"{WORST} is beaten by {{}}, {number} attackers", score.stronger),
+            ):
+                if differences:
+                    names = ", ".join(
+                        f"{name} (+{one.mean:.1f})" if "helped" in words else f"{name} ({-one.mean:.1f})"
+                        for name, one in sorted(differences.items(), key=lambda item: -item[1].mean)
+                    )
+                    told.append(words.format(names))
+            if score.diverged:
+                told.append(f"diverged in {score.diverged} runs, {number} attackers")
+        rows.append([Printed(rule), Printed("; ".join(told))])
+    return Sheet(
+        above=[
+            "Flags: what to look at before a rule's worst case is believed",
+            "helped by: accuracy above that without attack, worst beaten by: a single attack that does more harm than "
+            "the adaptive one; in points, where the paired 95% interval over partitions and seeds excludes 0",
+        ],
+        heading=["rule", "flags"],
+        rows=rows,
+        labels=2,
+        footnotes=["in brackets after the others: by how much the result of one round changes, relative to its length"],
+    )
+
+
+def _declared(runs: Sequence[Run], wrong: Sequence[Run]) -> Sheet:
+    """The least accuracy under the attacks that were run with a wrong f, beside that with the right one."""
+    conditions = {(run.partition, run.attack, run.seed, run.num_byzantine) for run in wrong}
+    alike = [run for run in runs if (run.partition, run.attack, run.seed, run.num_byzantine) in conditions]
+    assumed = sorted({run.declared for run in alike if run.declared is not None})
+    (number,) = {run.num_byzantine for run in wrong}
+    rows = []
+    for rule in sorted({run.rule for run in wrong}):
+        of = {f: scores([run for run in alike if run.rule == rule and run.declared == f]) for f in assumed}
+        told = [_number(of[f][rule].worst) if rule in of[f] else "" for f in assumed]
+        rows.append([Printed(rule), *map(Printed, told)])
+    attacks = ", ".join(sorted({run.attack for run in wrong} - {NONE}))
+    return Sheet(
+        above=[f"Wrong assumptions: worst case [%] with {number} attackers, {attacks}, if the rule assumes f of them"],
+        heading=["rule", *(f"f = {f}" for f in assumed)],
+        rows=rows,
+    )

@@ -1,0 +1,179 @@
+"""What the runs of a track say of a rule."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from statistics import fmean
+
+from robustfl_bench.arena.track import BACKDOOR, HONEST, NONE, Run
+from robustfl_bench.results.statistics import Interval, Ranks, interval, paired, ranks
+
+WORST = "worst"
+REFERENCE = "average"  # the rule without attack that recalls are compared with
+
+Place = tuple[str, str]
+"""A partition and a seed."""
+
+
+@dataclass(frozen=True)
+class Score:
+    """What a rule does; all numbers in percent, means over partitions and seeds, nan where runs are missing.
+
+    ``clean`` is the accuracy without attack. ``worst`` is the least accuracy under any attack: of each partition
+    and seed the least, then the mean over partitions, then the mean over seeds with its interval. ``attack`` is the
+    attack that does this most often, in ``share`` of the partitions and seeds. ``recall_drop`` is the largest max
+    recall drop under any attack, against the plain mean without attack; ``backdoor`` the success of the backdoor;
+    ``skew`` by how much the accuracy without attack falls from iid to pathological data. ``helping`` are attacks
+    under which the accuracy is above that without attack, and ``stronger`` single attacks under which it is below
+    that under ``worst``, where that is above guessing: both with the paired interval of the difference, which
+    excludes 0. ``cells`` counts the conditions (partition, attack, seed) that were run.
+    """
+
+    rule: str
+    clean: float = math.nan
+    worst: float = math.nan
+    spread: Interval | None = None
+    attack: str = ""
+    share: float = math.nan
+    recall_drop: float = math.nan
+    backdoor: float = math.nan
+    skew: float = math.nan
+    helping: Mapping[str, Interval] = field(default_factory=dict)
+    stronger: Mapping[str, Interval] = field(default_factory=dict)
+    diverged: int = 0
+    infeasible: bool = False
+    cells: int = 0
+    by_seed: Mapping[str, float] = field(default_factory=dict)
+
+
+def scores(runs: Sequence[Run]) -> dict[str, Score]:
+    """The score of each rule, by its name; ``runs`` are those with one number of attackers."""
+    by_rule: dict[str, list[Run]] = defaultdict(list)
+    for run in runs:
+        by_rule[run.rule].append(run)
+    reference = {(run.partition, run.seed): run.recall for run in by_rule[REFERENCE] if run.attack == NONE}
+    return {rule: _score(rule, of, reference) for rule, of in by_rule.items() if of}
+
+
+def _score(rule: str, runs: Sequence[Run], reference: Mapping[Place, Sequence[float] | None]) -> Score:
+    infeasible = any(run.state == "infeasible" for run in runs)
+    measured = [run for run in runs if run.state != "infeasible"]
+    cells: dict[str, dict[Place, Run]] = defaultdict(dict)
+    for run in measured:
+        cells[run.attack][run.partition, run.seed] = run
+    clean = {place: 100 * run.accuracy for place, run in cells.pop(NONE, {}).items()}
+    attacked = {attack: {place: 100 * run.accuracy for place, run in of.items()} for attack, of in cells.items()}
+    places = sorted({place for of in attacked.values() for place in of})
+    least = {place: min((of[place], attack) for attack, of in attacked.items() if place in of) for place in places}
+    by_seed = _by_seed({place: number for place, (number, _) in least.items()})
+    chosen = Counter(attack for _, attack in least.values()).most_common(1)
+    drops = {
+        place: max(_drop(reference[place], of[place].recall) for of in cells.values() if place in of)
+        for place in places
+        if reference.get(place)
+    }
+    successes = [run.success for run in cells.get(BACKDOOR, {}).values() if not math.isnan(run.success)]
+    by_partition = {name: [number for (partition, _), number in clean.items() if partition == name]
+                    for name in ("iid", "pathological")}  # fmt: skip
+    harmed = attacked.get(WORST, {})
+    guessing = 100 / max((len(run.recall) for run in measured if run.recall), default=1)
+    open_to_more = {place: number for place, number in harmed.items() if number > guessing}
+    single = {attack: _told(open_to_more, of) for attack, of in attacked.items() if attack != WORST}
+    helps = {attack: _told(of, clean) for attack, of in attacked.items() if rule != HONEST}
+    return Score(
+        rule=rule,
+        clean=_mean(clean.values()),
+        worst=_mean(by_seed.values()),
+        spread=interval(list(by_seed.values())),
+        attack=chosen[0][0] if chosen else "",
+        share=chosen[0][1] / len(least) if chosen else math.nan,
+        recall_drop=_mean(drops.values()),
+        backdoor=100 * _mean(successes),
+        skew=_mean(by_partition["iid"]) - _mean(by_partition["pathological"]),
+        helping={attack: found for attack, found in helps.items() if found is not None},
+        stronger={attack: found for attack, found in single.items() if found is not None},
+        diverged=sum(run.state == "diverged" for run in measured),
+        infeasible=infeasible,
+        cells=len(measured),
+        by_seed=by_seed,
+    )
+
+
+def _by_seed(numbers: Mapping[Place, float]) -> dict[str, float]:
+    """The mean over partitions, for each seed that has as many of them as the seed that has most."""
+    found: dict[str, list[float]] = defaultdict(list)
+    for (_, seed), number in numbers.items():
+        found[seed].append(number)
+    most = max(map(len, found.values()), default=0)
+    return {seed: fmean(of) for seed, of in found.items() if len(of) == most}
+
+
+def _drop(reference: Sequence[float] | None, recall: Sequence[float] | None) -> float:
+    """In points; of a model that diverged, all that there was to lose."""
+    from robustfl_bench.metrics import max_recall_drop
+
+    assert reference is not None
+    return 100 * max_recall_drop(reference, recall if recall is not None else [0.0] * len(reference))
+
+
+def _told(first: Mapping[Place, float], second: Mapping[Place, float]) -> Interval | None:
+    """The interval of ``first - second`` if it is above 0."""
+    names = {place: f"{place[0]} {place[1]}" for place in {*first, *second}}
+    found = paired({names[place]: number for place, number in first.items()},
+                   {names[place]: number for place, number in second.items()})  # fmt: skip
+    return found if found is not None and found.low > 0 else None
+
+
+def _mean(numbers: Iterable[float]) -> float:
+    values = list(numbers)
+    return fmean(values) if values else math.nan
+
+
+def rank(runs: Sequence[Run]) -> Ranks | None:
+    """Mean ranks of the rules over partitions and attacks, by the mean over seeds; of those that were run in all
+    conditions in which most rules were. None for fewer than two rules or conditions."""
+    numbers: dict[str, dict[Place, list[float]]] = defaultdict(lambda: defaultdict(list))
+    for run in runs:
+        if run.rule != HONEST and run.state != "infeasible":
+            numbers[run.rule][run.partition, run.attack].append(run.accuracy)
+    most = max(map(len, numbers.values()), default=0)
+    full = {rule: of for rule, of in numbers.items() if len(of) == most}
+    conditions = sorted(next(iter(full.values()), {}))
+    if len(full) < 2 or len(conditions) < 2 or any(sorted(of) != conditions for of in full.values()):
+        return None
+    return ranks({rule: [fmean(of[place]) for place in conditions] for rule, of in full.items()}, better=1)
+
+
+def stability(found: Mapping[str, Score]) -> tuple[float, int] | None:
+    """How alike the order of the rules by ``worst`` is in single seeds and in the others: the mean of Spearman's rank
+    correlations, and the number of rules. None with fewer than two seeds, or three rules, that have all seeds."""
+    seeds = sorted({seed for score in found.values() for seed in score.by_seed})
+    full = [score.by_seed for score in found.values() if len(score.by_seed) == len(seeds) and score.rule != HONEST]
+    if len(seeds) < 2 or len(full) < 3:
+        return None
+    correlations = []
+    for seed in seeds:
+        others = [fmean(of[other] for other in seeds if other != seed) for of in full]
+        correlations.append(_correlation([of[seed] for of in full], others))
+    return fmean(correlations), len(full)
+
+
+def likeness(runs: Sequence[Run], others: Sequence[Run]) -> tuple[float, int] | None:
+    """Spearman's rank correlation of the rules' worst cases in ``others`` with those in ``runs`` of the same
+    partitions, attacks and seeds, and the number of rules; None for fewer than three."""
+    places = {(run.partition, run.attack, run.seed) for run in others}
+    same = scores([run for run in runs if (run.partition, run.attack, run.seed) in places])
+    found = scores(others)
+    rules = [rule for rule in found if rule in same and same[rule].cells == found[rule].cells == len(places)]
+    if len(rules) < 3:
+        return None
+    return _correlation([same[rule].worst for rule in rules], [found[rule].worst for rule in rules]), len(rules)
+
+
+def _correlation(first: Sequence[float], second: Sequence[float]) -> float:
+    from scipy.stats import spearmanr
+
+    return float(spearmanr(first, second).statistic)

@@ -1,0 +1,160 @@
+"""The arena: its protocol, the rates that validation chooses, and a rule from outside that enters it."""
+
+import math
+import os
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from robustfl_bench.arena import page
+from robustfl_bench.arena.checks import check
+from robustfl_bench.arena.scores import Score, likeness, rank, scores, stability
+from robustfl_bench.arena.track import Run, settle
+from robustfl_bench.config import presets, rates
+from robustfl_bench.errors import NotReady
+from robustfl_bench.package import PACKAGE
+from robustfl_bench.results import records
+from tests.conftest import run_folders
+
+RULE = '''
+from dataclasses import dataclass
+
+from robustfl_bench import Aggregate, Aggregator, ServerView, Updates
+
+
+@dataclass(frozen=True)
+class Halves(Aggregator):
+    """The mean of the first half of the clients: depends on their order."""
+
+    def aggregate(self, updates: Updates, server: ServerView) -> Aggregate:
+        weights = updates.counts.new_zeros(updates.n)
+        weights[: updates.n // 2] = 1 / (updates.n // 2)
+        return updates.combine(weights)
+'''
+
+
+def run(rule: str, attack: str, accuracy: float, partition: str = "iid", seed: str = "0", **others: object) -> Run:
+    values: dict[str, object] = {
+        "num_byzantine": 0 if attack == "none" else 5, "declared": None, "lr": 0.1, "state": "finished",
+        "recall": [accuracy] * 10, "success": math.nan, "row": 0,
+    }  # fmt: skip
+    return Run(rule, partition, attack, seed=seed, accuracy=accuracy, **values | others)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("name", page.tracks())
+def test_every_rule_has_a_rate_chosen_among_the_same_parts(name: str) -> None:
+    cells, chosen = (presets.swept([f"+experiment=arena/{experiment}"]) for experiment in (name, f"{name}_rates"))
+    assert all(cells[key] == chosen[key] for key in ("aggregator", "partition"))
+    assert len(chosen["lr"]) > 5 and len(set(cells["aggregator"])) == len(cells["aggregator"]) > 40
+    wrong = presets.swept([f"+experiment=arena/{name}_declared"])
+    assert set(wrong["aggregator"]) < set(cells["aggregator"])
+
+
+def test_a_rate_is_that_of_the_best_mean_and_the_least_of_equal_ones() -> None:
+    assert rates.best({1.0: [0.5, 0.9], 0.1: [0.8, 0.6], 10.0: [0.6, 0.5]}) == 0.1
+    with pytest.raises(
+        NotReady, match=r"14 of the runs .* first: robustfl-bench -m \+experiment=arena/digits_rates agg"
+    ):
+        presets.resolve(["+experiment=arena/digits", "aggregator=fedavg", "results_dir=/nowhere"])
+
+
+def test_the_worst_case_is_the_least_of_each_partition_and_seed() -> None:
+    runs = [
+        run("r", "none", 0.9), run("r", "none", 0.7, "pathological"),
+        run("r", "ipm", 0.5), run("r", "lie", 0.6),
+        run("r", "ipm", 0.4, "pathological"), run("r", "lie", 0.2, "pathological"),
+        run("r", "ipm", 0.5, seed="1"), run("r", "lie", 0.9, seed="1"),
+        run("r", "ipm", 0.0, "pathological", "1", state="diverged", recall=None),
+        run("r", "lie", 0.5, "pathological", "1"),
+    ]  # fmt: skip
+    found = scores([*runs, run("average", "none", 0.95), run("average", "none", 0.85, "pathological")])["r"]
+    assert found.by_seed == pytest.approx({"0": 35, "1": 25}) and found.worst == pytest.approx(30)
+    assert found.spread is not None and found.spread.low < 30 < found.spread.high
+    assert (found.attack, found.share) == ("ipm", 0.75) and found.diverged == 1
+    assert found.skew == pytest.approx(20) and found.clean == pytest.approx(80)
+    assert found.recall_drop == pytest.approx((45 + 65) / 2), "of seed 0, where the reference is"
+
+
+def test_attacks_that_help_and_attacks_beyond_worst_are_told_from_noise() -> None:
+    cells = [("iid", "0"), ("iid", "1"), ("fang", "0"), ("fang", "1")]
+    noise = (0.0, 0.01, -0.01, 0.02)
+    runs = [run("r", name, level + noise[place], partition, seed)
+            for place, (partition, seed) in enumerate(cells)
+            for name, level in (("none", 0.6), ("ipm", 0.7), ("lie", 0.3), ("worst", 0.5))]  # fmt: skip
+    runs += [run("r", "rop", 0.6 + (-1) ** place * 0.2, *cell) for place, cell in enumerate(cells)]
+    found = scores(runs)["r"]
+    assert list(found.helping) == ["ipm"] and found.helping["ipm"].mean == pytest.approx(10)
+    assert list(found.stronger) == ["lie"] and found.stronger["lie"].mean == pytest.approx(20)
+    lost = [replace(one, accuracy=one.accuracy - 0.3) for one in runs]
+    assert not scores([replace(one, recall=[0.5] * 4) for one in lost])["r"].stronger, (
+        "worst left no more than guessing"
+    )
+
+
+def test_ranks_are_of_rules_with_all_conditions_and_stability_compares_seeds() -> None:
+    levels = {"a": 0.9, "b": 0.8, "c": 0.5}
+    runs = [run(rule, attack, level - 0.1 * (attack == "ipm"), partition, seed)
+            for rule, level in levels.items() for attack in ("none", "ipm")
+            for partition in ("iid", "fang") for seed in ("0", "1")]  # fmt: skip
+    ranked = rank([*runs, run("part", "none", 1.0)])
+    assert ranked is not None and ranked.mean == {"a": 1, "b": 2, "c": 3} and ranked.conditions == 4
+    assert stability(scores(runs)) == (pytest.approx(1), 3)
+    turned = {"a": Score("a", by_seed={"0": 1, "1": 3}), "b": Score("b", by_seed={"0": 2, "1": 2}),
+              "c": Score("c", by_seed={"0": 3, "1": 1})}  # fmt: skip
+    assert stability(turned) == (pytest.approx(-1), 3)
+
+
+def test_the_order_at_twice_the_size_is_compared_on_the_same_cells() -> None:
+    levels = {"a": 0.9, "b": 0.8, "c": 0.5, "d": 0.4}
+    here = [run(rule, attack, level - 0.3 * (attack == "lie") * (rule == "a"))
+            for rule, level in levels.items() for attack in ("ipm", "lie")]  # fmt: skip
+    double = [run(rule, "ipm", level / 2, num_byzantine=10) for rule, level in levels.items()]
+    assert likeness(here, double) == (pytest.approx(1), 4), "lie was not run at twice the size"
+    assert likeness(here, double[:2]) is None
+
+
+def test_runs_with_another_f_than_the_true_one_stand_apart() -> None:
+    runs = [run("r", "ipm", 0.5, declared=5), run("r", "ipm", 0.1, declared=10), run("r", "none", 0.9, declared=5),
+            run("r", "none", 0.8, declared=10), run("s", "none", 0.7)]  # fmt: skip
+    assert [one.accuracy for one in settle(runs, 5)] == [0.5, 0.9, 0.7]
+
+
+def test_what_a_rule_depends_on_is_found_by_trying() -> None:
+    def flags(rule: str) -> str:
+        return "; ".join(check(presets.resolve([f"aggregator={rule}"]).config["aggregator"]).flags)
+
+    assert flags("coomed") == ""
+    assert "declared f" in flags("trmean") and "order" not in flags("trmean")
+    assert "scale of updates" in flags("norm_bound")
+    assert "f" in check(presets.resolve(["aggregator=krum"]).config["aggregator"]).facts.needs
+
+
+def test_a_rule_from_outside_enters_in_minutes(tmp_path: Path) -> None:
+    """Its rates, its own cells, the table: three commands, in a folder outside the repository."""
+    (tmp_path / "their_rules.py").write_text(RULE)
+
+    def call(command: str, *words: str) -> str:
+        code = f"import sys; from robustfl_bench.entry import {command}; sys.exit({command}())"
+        python = {"PYTHONPATH": str(PACKAGE.parent)}
+        done = subprocess.run([sys.executable, "-c", code, *words], cwd=tmp_path, env=os.environ | python,
+                              capture_output=True, text=True)  # fmt: skip
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    rule, part = "aggregator=their_rules:Halves", "partition=iid"
+    cells = ("+experiment=arena/digits", rule, part, "attack=none,ipm", "num_byzantine=5", "seed=0,1")
+    call("bench", "-m", "+experiment=arena/digits_rates", rule, part)
+    call("bench", "-m", *cells)
+    made = run_folders(tmp_path / "results")
+    assert len(made) == 14 + 4 and all("halves" in str(folder) for folder in made.values())
+    printed = call("results", "arena", "--allow", "their_rules")
+    (line,) = (line for line in printed.split("\n\n")[1].splitlines() if line.startswith("halves"))
+    assert "ipm 100%" in line and " to " in line and line.endswith("4/405")
+    (flags,) = (line for line in printed.split("Flags: ")[1].splitlines() if line.startswith("halves"))
+    assert "depends on the order of clients" in flags
+    *_, untried = page.sheets(records.load(tmp_path / "results"), "digits")
+    assert untried.rows[0][1].text.startswith("not tried: add --allow their_rules")
+    assert "robustfl-bench -m +experiment=arena/digits aggregator=their_rules:Halves" in printed

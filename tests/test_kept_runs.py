@@ -1,0 +1,101 @@
+"""A run that comes with the package is answered from its line, if code and data are the same; else it is made."""
+
+import csv
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from robustfl_bench import kept
+from robustfl_bench.experiment import provenance
+from robustfl_bench.results import archive, records
+from tests.conftest import Bench, run_folders
+
+SMALL = ("aggregator=krum", "rounds=2", "model.hidden=[4]")
+
+Edit = Callable[[dict[str, str]], None]
+
+
+@pytest.fixture
+def ship(bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., str]]:
+    """Make a run and ship it; ``edit`` changes its line. Returns what the run printed, and its folder is gone."""
+
+    def shipped(*overrides: str, edit: Edit | None = None) -> str:
+        made = bench(*overrides, f"results_dir={tmp_path / 'made'}", "use_kept=false")
+        file = tmp_path / "shipped" / "arena" / "runs.csv"
+        file.parent.mkdir(parents=True)
+        archive.write(records.load(tmp_path / "made"), str(file))
+        with file.open(newline="") as opened:
+            (line,) = csv.DictReader(opened)
+        if edit is not None:
+            edit(line)
+            with file.open("w", newline="") as opened:
+                writer = csv.DictWriter(opened, line, lineterminator="\n")
+                writer.writeheader()
+                writer.writerow(line)
+        monkeypatch.setattr(kept, "SHIPPED", tmp_path / "shipped")
+        forget()
+        return made.out
+
+    yield shipped
+    monkeypatch.undo()
+    forget()
+
+
+def forget() -> None:
+    for cached in (kept.files, kept._places, kept._first_line):
+        cached.cache_clear()
+
+
+def test_a_kept_run_is_answered_without_a_folder(ship: Callable[..., str], bench: Bench, tmp_path: Path) -> None:
+    made = ship(*SMALL)
+    answered = bench(*SMALL)
+    accuracy = made.removeprefix("result: ").split(" (best")[0]
+    assert answered.out.startswith(f"kept result: {accuracy} (best") and "arena/runs.csv" in answered.out
+    assert not run_folders(tmp_path / "results")
+    made_again = bench(*SMALL, "use_kept=false")
+    assert made_again.out.startswith(f"result: {accuracy}")
+    assert bench(*SMALL).out.startswith(f"stored result: {accuracy}"), "a folder of one's own comes first"
+
+
+def test_a_compressed_file_is_read_alike(ship: Callable[..., str], bench: Bench, tmp_path: Path) -> None:
+    ship(*SMALL)
+    (plain,) = kept.files()
+    runs = archive.read(str(plain))
+    compressed = plain.with_name("more.csv.gz")
+    archive.write(runs, str(compressed))
+    first = compressed.read_bytes()
+    archive.write(runs, str(compressed))
+    assert compressed.read_bytes() == first, "the same runs are the same bytes"
+    assert archive.read(str(compressed)).drop(columns="folder").equals(runs.drop(columns="folder"))
+    plain.unlink()
+    forget()
+    assert "arena/more.csv.gz" in bench(*SMALL).out
+
+
+def test_an_alias_is_the_same_run_and_another_run_is_not(ship: Callable[..., str], bench: Bench) -> None:
+    ship("aggregator=coomed", *SMALL[1:])
+    assert bench("aggregator=median", *SMALL[1:]).out.startswith("kept result: ")
+    assert bench("aggregator=coomed", "seed=1", *SMALL[1:]).out.startswith("result: ")
+
+
+@pytest.mark.parametrize("edit", [{"code": "0" * 12}, {"code": f"{'0' * 12} aggregator={'0' * 12}"}])
+def test_with_other_code_it_is_made_with_one_remark(
+    ship: Callable[..., str], bench: Bench, edit: dict[str, str]
+) -> None:
+    ship(*SMALL, edit=lambda line: line.update(edit))
+    outcome = bench(*SMALL)
+    assert outcome.out.startswith("result: ")
+    remark = "note: results of arena/runs.csv not used: made with other code or data than today's\n"
+    assert outcome.err == remark
+    swept = bench("-m", *SMALL, "seed=0", "aggregator.num_selected=1", "results_dir=other")
+    assert swept.err.count(remark) == 1
+
+
+def test_other_data_are_not_those_of_the_kept_run(
+    ship: Callable[..., str], bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ship(*SMALL, edit=lambda line: line.update(data="subset, 8 + 2 samples, digest 000000000000"))
+    assert bench(*SMALL).out.startswith("kept result: "), "bundled data follow from the code"
+    monkeypatch.setattr(provenance, "_follow", lambda planned: False)
+    assert bench(*SMALL, "results_dir=other").out.startswith("result: ")
