@@ -19,7 +19,7 @@ class SignFlip(Attack):
     ``running_sum`` is the sum T_(k-1) of all uploads before attacker k, those of the attackers before it included: T_0
     is the sum of the honest ones, and T_k = (1 - factor) T_(k-1), so that attacker k sends
     -factor (1 - factor)^(k-1) T_0. With factor 3, signs alternate and sizes double from attacker to attacker. RAGA's
-    robust rules fit only this reading (results/forensics.md).
+    own number at 40% fits this reading alone (results/forensics.md).
     """
 
     flip: str = "own"
