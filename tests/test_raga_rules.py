@@ -13,6 +13,7 @@ from robustfl_bench.aggregators.mca import Mca
 from robustfl_bench.aggregators.raga import Raga
 from robustfl_bench.aggregators.rfa import Rfa
 from robustfl_bench.aggregators.rsa import Rsa
+from robustfl_bench.attacks.lie import LittleIsEnough
 from robustfl_bench.attacks.sign_flip import SignFlip
 from robustfl_bench.config.presets import identify
 from robustfl_bench.engine.federation import Federation
@@ -23,6 +24,7 @@ from robustfl_bench.schedules.inverse_sqrt import InverseSqrt
 from robustfl_bench.updates import Updates
 from tests import reference
 from tests.presets import planned
+from tests.reference_attacks import mean_and_std
 from tests.rounds import build, skewed_round
 from tests.test_attacks import honest_updates, make_view
 from tests.test_engine import experiment, federation
@@ -107,6 +109,42 @@ def test_sign_flip() -> None:
         np.testing.assert_allclose(crafted, -2 * expected, rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.parametrize(("attackers", "factor"), [(1, 3), (4, 3), (5, 2.5)])
+def test_sign_flip_of_a_running_sum(attackers: int, factor: float) -> None:
+    honest = honest_updates(6)
+    crafted = SignFlip("running_sum", factor).craft(make_view(honest, attackers)).numpy()
+    uploads = list(honest.astype(float))
+    for row in crafted:
+        np.testing.assert_allclose(row, -factor * np.sum(uploads, axis=0), rtol=1e-4, atol=1e-3)
+        uploads.append(-factor * np.sum(uploads, axis=0))
+    assert len(uploads) == 6 + attackers
+
+
+@pytest.mark.parametrize(("noise", "draws"), [("each", 4), ("shared", 1)])
+def test_lie_as_noise(noise: str, draws: int) -> None:
+    """By the formula, from the same draws; and by its spread, over many coordinates."""
+    honest = honest_updates(9)
+    mean, std = mean_and_std(honest.astype(float))
+    drawn = make_view(honest, 4).rng.standard_normal((draws, honest.shape[1]), dtype=np.float32)
+    crafted = LittleIsEnough(0.7, noise=noise).craft(make_view(honest, 4)).numpy()
+    np.testing.assert_allclose(np.atleast_2d(crafted), mean + 0.7 * drawn * std, rtol=1e-4, atol=1e-4)
+    many = honest_updates(9, 20_000)
+    mean, std = mean_and_std(many.astype(float))
+    away = (np.atleast_2d(LittleIsEnough(0.7, noise=noise).craft(make_view(many, 4)).numpy()) - mean) / std
+    assert away.shape == (draws, 20_000)
+    assert np.abs(away.mean(axis=1)).max() < 0.03 and np.abs(away.std(axis=1) - 0.7).max() < 0.03
+
+
+@pytest.mark.parametrize("ddof", [0, 1])
+def test_lie_with_the_spread_of_the_parameters(ddof: int) -> None:
+    honest = honest_updates(9)
+    view = make_view(honest, 4)
+    view.params = torch.arange(23.0)
+    spread = np.arange(23.0).std(ddof=ddof)
+    crafted = LittleIsEnough(0.7, "minus", ddof, spread="parameters").craft(view).numpy()
+    np.testing.assert_allclose(crafted, honest.astype(float).mean(axis=0) - 0.7 * spread, rtol=1e-4, atol=1e-4)
+
+
 def test_rates_are_those_that_raga_prints() -> None:
     small, vgg16 = InverseSqrt(offset=5, factor=3), InverseSqrt(offset=100, factor=1)
     assert [small(1 / math.sqrt(5), t - 1) for t in (1, 105, 500)] == pytest.approx([0.548, 0.128, 0.0597], abs=5e-4)
@@ -158,8 +196,10 @@ def test_what_is_counted_is_part_of_the_identity_and_the_switches_of_presets_are
         (lambda: Mca(sigma=0), "sigma must be >="),
         (lambda: Mca(max_iter=0), "max_iter must be >= 1"),
         (lambda: Rsa(-1), "penalty must be >= 0"),
-        (lambda: SignFlip("sum"), "flip must be one of own, honest_sum, honest_mean, got 'sum'"),
+        (lambda: SignFlip("sum"), "flip must be one of own, honest_sum, honest_mean, running_sum, got 'sum'"),
         (lambda: SignFlip(factor=math.nan), "factor must be"),
+        (lambda: LittleIsEnough(noise="all"), "noise must be one of each, shared, got 'all'"),
+        (lambda: LittleIsEnough(spread="clients"), "spread must be one of parameters, got 'clients'"),
         (lambda: InverseSqrt(offset=-1), "offset must be >= 0"),
         (lambda: InverseSqrt(factor=0), "factor must be >="),
         (lambda: planned("byzantine_share_by=weight"), "byzantine_share_by must be one of clients, data"),

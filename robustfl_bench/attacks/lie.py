@@ -4,6 +4,8 @@ import math
 from dataclasses import dataclass
 from statistics import NormalDist
 
+import numpy as np
+import torch
 from torch import Tensor
 
 from robustfl_bench.interfaces import Attack, AttackView, check_choice, check_fields
@@ -29,19 +31,41 @@ class LittleIsEnough(Attack):
     the side: plus in RAGA, and what BOBA's numbers show; minus in Karimireddy et al. 2022. Minus on what clients add
     to the model is plus on gradients, which they subtract. ``ddof`` 1 puts n - 1 into the denominator of the
     variance; 0, the original code's choice, puts n.
+
+    With ``noise`` the direction is lost: every standard deviation is multiplied by a draw of N(0, 1) per coordinate,
+    a different one for ``each`` attacker, or one per round that is ``shared`` by all. ``spread`` null takes the
+    standard deviations over the honest clients; ``parameters`` takes one number for all coordinates, the standard
+    deviation of the parameters of the current model. RAGA's text calls LIE a small noise, and in its tables LIE does
+    what Gaussian noise does (results/forensics.md).
     """
 
     z: float | None = None
     sign: str = "plus"
     ddof: int = 1
+    noise: str | None = None
+    spread: str | None = None
 
     def __post_init__(self) -> None:
         check_fields(self, z=(-math.inf, math.inf))
         check_choice("sign", self.sign, ("minus", "plus"))
         check_fields(self, ddof=(0, 1))
+        if self.noise is not None:
+            check_choice("noise", self.noise, ("each", "shared"))
+        if self.spread is not None:
+            check_choice("spread", self.spread, ("parameters",))
 
     def craft(self, view: AttackView) -> Tensor:
         z = lie_z(view.n, view.num_byzantine) if self.z is None else self.z
-        if self.ddof == 0:
-            z *= math.sqrt(1 - 1 / view.honest.n)
-        return view.mean + (z if self.sign == "plus" else -z) * view.std
+        return view.mean + (z if self.sign == "plus" else -z) * self._drawn(view) * self._std(view)
+
+    def _std(self, view: AttackView) -> Tensor:
+        """Standard deviations: (d,) over the honest clients, or () over the parameters of the model."""
+        std, count = (view.std, view.honest.n) if self.spread is None else (view.params.std(), len(view.params))
+        return std if self.ddof else math.sqrt(1 - 1 / count) * std
+
+    def _drawn(self, view: AttackView) -> Tensor | int:
+        """What multiplies them: (b, d) or (d,) draws of N(0, 1), or 1 without noise."""
+        if self.noise is None:
+            return 1
+        shape = (view.num_byzantine, view.honest.d)[self.noise == "shared" :]
+        return torch.from_numpy(view.rng.standard_normal(shape, dtype=np.float32)).to(view.mean)
