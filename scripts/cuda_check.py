@@ -61,7 +61,6 @@ GOLDEN = {
     "trmean, lie, fedavg": ("aggregator=trmean", "attack=lie", "local_update=fedavg", "batch_size=16"),
     "krum, nnm, momentum": ("aggregator=krum", "attack=gauss", "pre_aggregation=nnm", "local_update=momentum"),
 }
-INPUTS = {"words": (12,), "characters": (20,), "numbers": (3, 32, 32)}
 CLASSES, VOCABULARY = 10, 40
 
 
@@ -185,29 +184,25 @@ def local_updates(setup: Setup) -> Iterator[Question]:
 def models(setup: Setup) -> Iterator[Question]:
     """The gradients of three clients with models of their own, for every model."""
 
+    draw = torch.Generator().manual_seed(0)
+    images, labels = torch.randn(8, 3, 32, 32, generator=draw), torch.randint(CLASSES, (8,), generator=draw)
+    texts, vectors = torch.randint(1, VOCABULARY, (8, 12), generator=draw), torch.randn(VOCABULARY, 6, generator=draw)
+    vectors[0] = 0  # of the padding
+    points = torch.randn(8, 6, generator=draw)
+    by_content = {"numbers": (images, labels, CLASSES), "words": (texts, labels, CLASSES)}
+    by_content["characters"] = (texts, labels, VOCABULARY)
+    by_name = {"linear_regression": (points, points[:, 0], 1), "mean": (points, points, 6)}
+
     def ask(name: str) -> Answer:
         model = targets.build(presets.resolve([f"model={name}"]).config["model"])
-        draw, shape = torch.Generator().manual_seed(0), INPUTS[model.reads]
-        sizes, regression, vectors = (3, 2, 3), name in ("linear_regression", "mean"), None
-        x = torch.randint(1, VOCABULARY, (8, *shape), generator=draw) if model.reads != "numbers" else None
-        if regression:
-            shape = (6,)
-        x = torch.randn(8, *shape, generator=draw) if x is None else x
-        y = torch.randint(CLASSES, (8,), generator=draw)
-        if model.reads == "words":
-            vectors = torch.randn(VOCABULARY, 6, generator=draw)
-            vectors[0] = 0
-        classes = {"words": CLASSES, "characters": VOCABULARY, "numbers": CLASSES}[model.reads]
-        if regression:
-            y, classes = torch.randn(8, generator=draw), 1
-        if name == "mean":
-            y, classes = torch.randn(8, 6, generator=draw), 6
+        x, y, outputs = by_name.get(name) or by_content[model.reads]
+        words = vectors if model.reads == "words" else None
         found = []
         for device in (torch.device("cpu"), setup.device):
-            network = Network(model, shape, classes, 0, vectors, regression).to(device)
+            network = Network(model, tuple(x.shape[1:]), outputs, 0, words, name in by_name).to(device)
             stack = network.initial.expand(3, -1) * torch.tensor([[1.0], [1.01], [1.02]], device=device)
             out = torch.empty(3, network.dim, device=device)
-            network.own_gradients(stack, Batch(x.to(device), y.to(device), sizes), out)
+            network.own_gradients(stack, Batch(x.to(device), y.to(device), (3, 2, 3)), out)
             found.append(out.cpu())
         return judged(float((found[1] - found[0]).norm() / found[0].norm()), LIMITS["gradients"], "relative")
 
