@@ -157,16 +157,20 @@ def test_hosts_whose_locks_do_not_reach_each_other_make_every_round_once(bench: 
     shared = tmp_path / "shared"
     shared.mkdir()
     with mounted("bindfs", str(shared), at=tmp_path / "a"), mounted("bindfs", str(shared), at=tmp_path / "b"):
-        hosts = [
-            start(tmp_path, *sweep, f"results_dir={tmp_path / name}", first=partial(other_host, name)) for name in "ab"
-        ]
-        until(lambda: len(owners(shared)) == 2)
-        (killed,) = [SoftFileLease(p / claim.NAME).owner for p in owners(shared).values()
-                     if SoftFileLease(p / claim.NAME).owner.hostname.startswith("a")]  # fmt: skip
-        os.kill(killed.pid, signal.SIGKILL)
-        hosts[0].communicate()
-        _, err = hosts[1].communicate()
-        assert hosts[1].returncode == 0, err
+
+        def begin(name: str) -> Command:
+            return start(tmp_path, *sweep, f"results_dir={tmp_path / name}", first=partial(other_host, name))
+
+        first = begin("a")
+        until(lambda: owners(shared))
+        (killed,) = owners(shared)
+        os.kill(killed, signal.SIGSTOP)  # it holds its run until the other host has come
+        second = begin("b")
+        until(lambda: set(owners(shared)) - {killed})
+        os.kill(killed, signal.SIGKILL)
+        first.communicate()
+        _, err = second.communicate()
+        assert second.returncode == 0, err
     assert contents(shared) == contents(tmp_path / "whole")
     assert not temporaries(shared)
 

@@ -1,7 +1,7 @@
 """Our sweeper and launchers, as Hydra knows them.
 
 The sweeper composes no cell: that is left to the processes that take them. A launcher starts such processes, here
-(``basic``), beside this process (``joblib``), or elsewhere, see ``robustfl_bench.sweep``.
+(``in_process``), beside this process (``joblib``), or elsewhere, see ``robustfl_bench.sweep``.
 """
 
 import sys
@@ -11,7 +11,6 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from hydra._internal.core_plugins.basic_sweeper import BasicSweeper
-from hydra.core.config_store import ConfigStore
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.plugins import Plugins
 from hydra.core.utils import JobReturn
@@ -124,16 +123,10 @@ class Ray(TakersLauncher):
 
 
 def register() -> None:
-    """Let Hydra take them, in place of its own of the same names; only the commands of this package do."""
+    """Let Hydra take them, where ``conf/hydra`` names them; only the commands of this package do."""
     _bear_name()
     for plugin in (Cells, InThisProcess, Workers, Slurm, Ray):
         Plugins.instance().register(plugin)
-    for group, name, node in (
-        ("sweeper", "basic", {"_target_": f"{PACKAGE}.Cells", "max_batch_size": None, "params": None}),
-        ("launcher", "basic", {"_target_": f"{PACKAGE}.InThisProcess"}),
-        ("launcher", "joblib", {"_target_": f"{PACKAGE}.Workers", "n_jobs": -1, "runs_at_once": 1}),
-    ):
-        ConfigStore.instance().store(group=f"hydra/{group}", name=name, node=node, provider="robustfl_bench")
 
 
 def _bear_name() -> None:
