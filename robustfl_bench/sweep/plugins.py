@@ -5,6 +5,7 @@ The sweeper composes no cell: that is left to the processes that take them. A la
 """
 
 import sys
+from abc import abstractmethod
 from collections.abc import Sequence
 from importlib import import_module
 from types import ModuleType
@@ -60,9 +61,9 @@ class TakersLauncher(Launcher):
 
         return launch(self.config, job_overrides, self.place)
 
+    @abstractmethod
     def place(self, sweep: "Sweep") -> "Outcome":
         """Start the processes that take the cells, and wait for them."""
-        raise NotImplementedError
 
 
 class InThisProcess(TakersLauncher):
