@@ -30,7 +30,7 @@ class Tasks:
     watch_seconds: float
 
     def __post_init__(self) -> None:
-        check_at_least_one(self, "workers", "runs_at_once")
+        check_at_least_one(workers=self.workers, runs_at_once=self.runs_at_once)
 
     @contextmanager
     def cluster(self) -> Iterator[Any]:

@@ -46,7 +46,13 @@ class Jobs:
     watch_seconds: float
 
     def __post_init__(self) -> None:
-        check_at_least_one(self, "jobs", "runs_at_once", "gpus_per_node", "cpus_per_task", "timeout_min")
+        check_at_least_one(
+            jobs=self.jobs,
+            runs_at_once=self.runs_at_once,
+            gpus_per_node=self.gpus_per_node,
+            cpus_per_task=self.cpus_per_task,
+            timeout_min=self.timeout_min,
+        )
 
     @property
     def workers(self) -> int:

@@ -2,7 +2,6 @@
 
 import time
 from collections.abc import Callable
-from typing import Any
 
 from robustfl_bench.errors import ConfigError
 from robustfl_bench.sweep.take import Taker
@@ -22,9 +21,8 @@ def watch(taker: Taker, is_alive: Callable[[], bool], seconds: float) -> None:
             time.sleep(seconds)
 
 
-def check_at_least_one(options: Any, *names: str) -> None:
+def check_at_least_one(**options: int | None) -> None:
     """Raise ConfigError unless these options of a launcher are 1 or more, or null."""
-    for name in names:
-        value = getattr(options, name)
+    for name, value in options.items():
         if value is not None and value < 1:
             raise ConfigError(f"hydra.launcher.{name} must be >= 1, got {value}")

@@ -21,6 +21,7 @@ from robustfl_bench.sweep.cells import Sweep
 from robustfl_bench.sweep.ends import Incomplete, Outcome
 from robustfl_bench.sweep.gpus import gpus_for, seen_by
 from robustfl_bench.sweep.take import Taker, take
+from robustfl_bench.sweep.watch import check_at_least_one
 
 CANNOT_WRITE = 74
 """Exit code of a worker that found no space, or may not write (EX_IOERR of sysexits.h)."""
@@ -33,8 +34,7 @@ def take_with_workers(sweep: Sweep, n_jobs: int, runs_at_once: int) -> Outcome:
     """
     if n_jobs == 0 or n_jobs < -1:
         raise ConfigError(f"hydra.launcher.n_jobs must be >= 1, or -1: one for each core; got {n_jobs}")
-    if runs_at_once < 1:
-        raise ConfigError(f"hydra.launcher.runs_at_once must be >= 1, got {runs_at_once}")
+    check_at_least_one(runs_at_once=runs_at_once)
     taker = Taker(sweep)
     taker.survey()
     left = taker.remaining()
