@@ -186,10 +186,9 @@ def answer(asked: Asked, folder: store.RunFolder, say: Callable[[str], None] | N
     return summary
 
 
-def record(
-    status: str, reason: str, planned: Plan, call: Call, trace: str | None = None, exit_code: int | None = None
-) -> Mapping[str, Any]:
-    """Leave a run folder that says why this cell of a sweep has no result; returns its summary.
+def record(outcome: Mapping[str, Any], planned: Plan, call: Call, trace: str | None = None) -> None:
+    """Leave a run folder that says why this cell of a sweep has no result: with the ``status`` and the ``error`` of
+    ``outcome``.
 
     Raises RunLocked or CannotWrite.
     """
@@ -197,12 +196,9 @@ def record(
     folder.open()
     try:
         folder.begin(planned.config)
-        summary = _facts(planned, folder, call, None) | {"status": status, "error": reason}
-        summary |= {} if exit_code is None else {"exit_code": exit_code}
-        folder.finish(summary, trace)
+        folder.finish({**_facts(planned, folder, call, None), **outcome}, trace)
     finally:
         folder.close()
-    return summary
 
 
 def _folder(planned: Plan, call: Call) -> store.RunFolder:

@@ -180,7 +180,7 @@ class Taker:
         except InfeasibleError as error:
             if self.look(cell):  # another process has just found that out
                 return self.ends[cell]
-            record(INFEASIBLE, str(error), error.plan, call)
+            record({"status": INFEASIBLE, "error": str(error)}, error.plan, call)
             say(f"infeasible: {error}  [{cell}]")
             return End(INFEASIBLE, _worst(cell), str(error))
         except NotReady:
@@ -207,14 +207,14 @@ class Taker:
     def _failed(self, cell: Cell, error: Exception, planned: Plan | None = None, call: Call | None = None) -> End:
         """Record why a cell has no result, in its folder, or in one of its own if it has no run."""
         reason, code, trace = explain(error), code_of(error), "".join(traceback.format_exception(error))
+        outcome = {"status": FAILED, "error": reason, "exit_code": code}
         if planned is not None and call is not None:
-            record(FAILED, reason, planned, call, trace, code)
+            record(outcome, planned, call, trace)
         else:
             folder = cell.folder()
             folder.open()
             try:
-                command = f"robustfl-bench {cell}"
-                folder.finish({"status": FAILED, "error": reason, "exit_code": code, "command": command}, trace)
+                folder.finish(outcome | {"command": f"robustfl-bench {cell}"}, trace)
             finally:
                 folder.close()
         say(f"failed: {reason}  [{cell}]")
