@@ -11,6 +11,7 @@ import os
 import shlex
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, fields, replace
 from functools import cache, cached_property
 from pathlib import Path
@@ -104,31 +105,29 @@ class Cell:
 
     def __init__(self, sweep: Sweep, overrides: tuple[str, ...]) -> None:
         self.sweep, self.overrides = sweep, overrides
+        self._known: Outline | Plan | None = None
         self._folder: RunFolder | None = None
 
     def __str__(self) -> str:
         return shlex.join(map(composition.as_typed, self.overrides))
 
-    @cached_property
+    @property
     def asked(self) -> Outline | Plan:
         """What a stored result is compared with. Raises what composing the cell raises."""
-        if (known := self.known) is not None:
-            return known
-        try:
-            return plan(self.compose()[0])
-        except InfeasibleError as error:
-            return error.plan
+        if (known := self.known) is None:
+            try:
+                known = self._known = plan(self.compose()[0])
+            except InfeasibleError as error:
+                known = self._known = error.plan
+        return known
 
     @property
     def known(self) -> Outline | Plan | None:
         """The same without Hydra: None for a cell that only Hydra reads, until it has been composed."""
-        if "asked" not in self.__dict__:
-            try:
-                self.__dict__["asked"] = self._resolved()
-            except ConfigError:
-                return None
-        found: Outline | Plan = self.__dict__["asked"]
-        return found
+        if self._known is None:
+            with suppress(ConfigError):
+                self._known = self._resolved()
+        return self._known
 
     def _resolved(self) -> Outline:
         """What ``presets`` makes of it. Raises ConfigError for what only Hydra reads, or nobody."""
@@ -167,4 +166,4 @@ class Cell:
     def has_composed(self, planned: Plan) -> None:
         """Forget that it could not be composed, if so in an earlier attempt."""
         self._uncomposed.remove_failure()
-        self.__dict__["asked"] = planned
+        self._known = planned
