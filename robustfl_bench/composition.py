@@ -34,8 +34,14 @@ def compose(overrides: Sequence[str]) -> tuple[DictConfig, Call]:
     with hydra.initialize_config_dir(str(CONF), version_base="1.3"):
         cfg = hydra.compose("config", overrides=stored.expand(overrides, know), return_hydra_config=True)
     refuse_sweep(cfg.hydra)
-    config = OmegaConf.masked_copy(cfg, [str(key) for key in cfg if key != "hydra"])
+    config, call = parted(cfg)
     plan(config)
+    return config, call
+
+
+def parted(cfg: DictConfig) -> tuple[DictConfig, Call]:
+    """What Hydra has composed, with its own settings: the config of the run, and how it was asked for."""
+    config = OmegaConf.masked_copy(cfg, [str(key) for key in cfg if key != "hydra"])
     return config, call_of(cfg.hydra, config)
 
 

@@ -23,7 +23,7 @@ from hydra._internal.hydra import Hydra
 from hydra._internal.utils import create_config_search_path
 from hydra.core.config_search_path import SearchPathQuery
 from hydra.core.hydra_config import HydraConfig
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import DictConfig
 
 from robustfl_bench import composition
 from robustfl_bench.config import presets
@@ -144,8 +144,7 @@ class Cell:
         overrides = [*self.sweep.hydra_overrides, *self.overrides]
         cfg = hydra.compose("config", overrides=overrides, return_hydra_config=True)
         HydraConfig.instance().set_config(cfg)  # for ${hydra:...}
-        config = OmegaConf.masked_copy(cfg, [str(key) for key in cfg if key != "hydra"])
-        return config, composition.call_of(cfg.hydra, config)
+        return composition.parted(cfg)
 
     def folder(self) -> RunFolder:
         """Its run folder; that of a cell which cannot be composed is named by the hash of its overrides."""
