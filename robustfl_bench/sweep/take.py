@@ -1,13 +1,8 @@
 """The loop of one process over the cells of a sweep; any number of such processes share them."""
 
 import math
-import os
-import signal
-import threading
 import time
 import traceback
-from collections.abc import Iterator
-from contextlib import contextmanager
 from functools import partial
 
 from robustfl_bench.console import note_once, say
@@ -35,49 +30,25 @@ LIVES = 5
 """A cell in which so many processes in a row have died, without a checkpoint between, has failed."""
 
 
-def take(sweep: Sweep, budget_seconds: float | None = None) -> Outcome:
+def take(sweep: Sweep) -> Outcome:
     """Bring all cells of a sweep to an end, together with any other processes that were given the same cells.
 
     What is stored is answered, what is free is run, what others run is waited for, and taken over if they die;
-    ``sweep.wait`` false: what others run is left to them. After ``budget_seconds`` the run in progress is checkpointed
-    and the others are left. Raises CannotWrite, and SystemExit at SIGTERM, after a checkpoint.
+    ``sweep.wait`` false: what others run is left to them. Raises CannotWrite, and SystemExit at SIGTERM, after a
+    checkpoint.
     """
     taker = Taker(sweep)
-    with terminable(), _within(budget_seconds) as is_over:
-        try:
-            taker.survey()
-            while missing := taker.missing:
-                for cell in missing:
-                    taker.settle(cell)
-                if not taker.missing:
-                    break
-                if not sweep.wait:
-                    return taker.outcome(OTHERS)
-                time.sleep(POLL)
-        except SystemExit:
-            if not is_over.is_set():
-                raise
+    with terminable():
+        taker.survey()
+        while missing := taker.missing:
+            for cell in missing:
+                taker.settle(cell)
+            if not taker.missing:
+                break
+            if not sweep.wait:
+                return taker.outcome(OTHERS)
+            time.sleep(POLL)
     return taker.outcome()
-
-
-@contextmanager
-def _within(seconds: float | None) -> Iterator[threading.Event]:
-    """Send SIGTERM to this process after so many seconds; the event says that it was sent."""
-    over = threading.Event()
-
-    def stop() -> None:
-        over.set()
-        os.kill(os.getpid(), signal.SIGTERM)
-
-    timer = threading.Timer(max(seconds, 0), stop) if seconds is not None else None
-    if timer is not None:
-        timer.daemon = True
-        timer.start()
-    try:
-        yield over
-    finally:
-        if timer is not None:
-            timer.cancel()
 
 
 class Taker:
