@@ -48,3 +48,14 @@ def test_results_are_read_again_by_every_command(tmp_path: Path) -> None:
     assert [line.split()[0] for line in done.stdout.splitlines()] == ["report", "export"]
     assert (tmp_path / "many" / "rounds.csv").read_text().count("\n") == 1 + 200 * 20
     assert (tmp_path / "many" / "report.html").stat().st_size < 500_000
+
+
+def test_a_table_is_projected(tmp_path: Path) -> None:
+    script = str(CONF.parent / "scripts" / "bench_tables.py")
+    command = [sys.executable, script, "--presets", "demo", "--rounds", "1", "--csv", "x.csv"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    with (tmp_path / "x.csv").open() as file:
+        runs = {row["rule"]: int(row["runs"]) for row in csv.DictReader(file)}
+    assert runs == {"average": 3, "coomed": 3, "mkrum": 3, "boba": 3, "all": 12}
+    assert done.stdout.splitlines()[-1].startswith("one seed of demo: ")
