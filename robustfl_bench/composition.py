@@ -63,14 +63,17 @@ def check_choices(arguments: Sequence[str]) -> None:
 
 
 def call_of(runtime: Any, cfg: DictConfig) -> Call:
-    """How a run was asked for, as a user would ask for it again."""
-    task = map(as_typed, runtime.overrides.task)
-    written = [item for item in task if item.split("=")[0].lstrip("+") not in stored.FORMS]
-    overrides = [*([cfg.origin] if cfg.origin else []), *written]
+    """How a run that Hydra composed was asked for, as a user would ask for it again."""
     choices = {group: _named(runtime.runtime.choices.get(group), cfg[group]) for group in GROUPS}
     named = {group: options.label(group, choice) for group, choice in choices.items()}
-    program = ["robustfl-bench", *(word for folder in config_dirs(runtime) for word in ("--config-dir", folder))]
-    return Call(named, overrides, program)
+    return call(named, cfg, runtime.overrides.task, config_dirs(runtime))
+
+
+def call(choices: Mapping[str, str], cfg: Mapping[str, Any], task: Sequence[str], config_dirs: Sequence[str]) -> Call:
+    """How a run was asked for, from the labels of its groups' options, its config, overrides and ``config_dirs``."""
+    written = [item for item in map(as_typed, task) if item.split("=")[0].lstrip("+") not in stored.FORMS]
+    program = ["robustfl-bench", *(word for folder in config_dirs for word in ("--config-dir", folder))]
+    return Call(choices, [*([cfg["origin"]] if cfg["origin"] else []), *written], program)
 
 
 def config_dirs(runtime: Any) -> tuple[str, ...]:
