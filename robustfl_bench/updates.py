@@ -22,6 +22,7 @@ from robustfl_bench.numerics.inner_products import (
 from robustfl_bench.parallel import each
 
 BLOCK = 16384  # columns for a thread of a CPU to read once
+WORTH = 1 << 22  # numbers: fewer are read faster than a second thread wakes
 CACHED = 4096  # for one to read twice
 SORT_BLOCK = 1024
 TRANSPOSED = 8  # clients
@@ -55,12 +56,14 @@ def by_columns(
 
     The threads of a run share the blocks. Numbers are stored as ``dtype``, by default that of the rows.
     """
-    out = torch.empty(*made, rows.shape[1], dtype=dtype or rows.dtype, device=rows.device)
+    step, dtype = width(rows, block), dtype or rows.dtype
+    if rows.shape[1] <= step:
+        return work(rows).to(dtype).contiguous()
+    out = torch.empty(*made, rows.shape[1], dtype=dtype, device=rows.device)
 
     def fill(columns: slice) -> None:
         out[..., columns] = work(rows[:, columns])
 
-    step = width(rows, block)
     each(fill, [slice(start, start + step) for start in range(0, rows.shape[1], step)])
     return out
 
@@ -73,6 +76,11 @@ def _times(factors: Tensor, block: Tensor) -> Tensor:
         return torch.from_numpy(factors.numpy() @ block.numpy())
 
 
+def _worth(rows: int) -> int:
+    """The columns of so many rows that are worth waking a thread to read them once."""
+    return max(BLOCK, WORTH // max(1, rows))
+
+
 def all_finite(numbers: Tensor) -> bool:
     """Whether no number is infinite or nan; their sum mostly answers that in a tenth of the time."""
     return math.isfinite(numbers.sum()) or bool(numbers.isfinite().all())
@@ -80,7 +88,7 @@ def all_finite(numbers: Tensor) -> bool:
 
 def mean_row(rows: Tensor) -> Tensor:
     """Mean (d,) of the rows (n, d), also where their sum overflows."""
-    mean = by_columns(lambda block: _times(rows.new_ones(len(rows)), block), rows) / len(rows)
+    mean = by_columns(lambda block: _times(rows.new_ones(len(rows)), block), rows, _worth(len(rows))) / len(rows)
     return mean if all_finite(mean) else rows.double().mean(dim=0).to(rows.dtype)
 
 
@@ -247,8 +255,13 @@ class Updates:
         used = np.flatnonzero(held)
         few = 2 * len(used) < self.n  # reading a few rows beats one product over all of them
         chosen = numbers[used] if few else np.where(held, numbers, 0)
-        factors = torch.from_numpy(chosen).to(self.device, self.matrix.dtype)
-        vector = by_columns(lambda block: _times(factors, block[used] if few else block), self.matrix)
+        factors, index = torch.from_numpy(chosen).to(self.device, self.matrix.dtype), torch.from_numpy(used)
+        index = index.to(self.device)
+
+        def times(block: Tensor) -> Tensor:
+            return _times(factors, block.index_select(0, index) if few else block)
+
+        vector = by_columns(times, self.matrix, _worth(len(chosen)))
         if not all_finite(vector):
             vector, wide = torch.zeros_like(vector), sizes > 0
         if wide.any():
@@ -312,15 +325,16 @@ def _are_groups(mixing: Tensor) -> bool:
 
 def _group_sums(mixing: Tensor, rows: Tensor) -> Tensor:
     """``mixing @ rows`` where most of ``mixing`` (n', n) is zero; the threads of a run share the rows (n', d)."""
-    out = rows.new_empty(len(mixing), rows.shape[1])
+    out, weights = rows.new_empty(len(mixing), rows.shape[1]), mixing.numpy()
 
-    def add_up(group: tuple[Tensor, Tensor]) -> None:
-        total, weights = group
-        total.zero_()
-        for member in weights.nonzero().squeeze(1).tolist():
-            total.add_(rows[member], alpha=float(weights[member]))
+    def add_up(groups: range) -> None:
+        for group in groups:
+            total = out[group].zero_()
+            for member in np.flatnonzero(weights[group]).tolist():
+                total.add_(rows[member], alpha=float(weights[group, member]))
 
-    each(add_up, zip(out, mixing, strict=True))
+    share = max(1, WORTH * len(mixing) // rows.numel())  # of the groups, that a thread is worth waking for
+    each(add_up, [range(start, min(start + share, len(mixing))) for start in range(0, len(mixing), share)])
     return out
 
 

@@ -150,7 +150,7 @@ def _index(firsts: NDArray[np.intp]) -> slice | NDArray[np.intp]:
 
 def _repeated(distinct: Array, which: NDArray[np.intp]) -> Tensor:
     """What is known of pairs of distinct rows, for all rows."""
-    return torch.from_numpy(distinct if len(distinct) == len(which) else distinct[np.ix_(which, which)])
+    return torch.from_numpy(distinct if len(distinct) == len(which) else distinct[which][:, which])
 
 
 def _summed(products: Callable[[slice], Array], shape: tuple[int, ...], width: int) -> Array:
