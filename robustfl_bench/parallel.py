@@ -44,9 +44,9 @@ def workers(number: int) -> Iterator[None]:
 def each(work: Callable[[Task], Result], tasks: Iterable[Task]) -> list[Result]:
     """The results of ``work`` on every task, in order; ``work`` is called by several threads within ``workers``.
 
-    A task that makes tasks does them itself.
+    A task that makes tasks does them itself, and for one task no thread is woken.
     """
-    if _pool is None or hasattr(_thread, "busy"):
+    if _pool is None or hasattr(_thread, "busy") or len(tasks := list(tasks)) < 2:
         return [work(task) for task in tasks]
     with_gradients = torch.is_grad_enabled()  # of a thread, as PyTorch counts it
 

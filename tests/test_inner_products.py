@@ -7,7 +7,14 @@ import pytest
 import torch
 
 from robustfl_bench.aggregators.krum import Krum
-from robustfl_bench.numerics.inner_products import distance_bounds, distinct, gram_matrix
+from robustfl_bench.numerics.inner_products import (
+    LEAST_BOUNDED,
+    distance_bounds,
+    distinct,
+    gram_matrix,
+    row_squares,
+    sq_dists_from,
+)
 from robustfl_bench.numerics.ranking import lowest, nearest_sums
 from robustfl_bench.parallel import workers
 from robustfl_bench.pre_aggregations.bucketing import Bucketing
@@ -37,6 +44,23 @@ def test_rows_that_differ_where_nobody_looks_are_not_equal() -> None:
     firsts, which = distinct(rows)
     assert torch.equal(rows[firsts][which], rows)
     assert torch.equal(gram_matrix(rows), rows.double() @ rows.double().T)
+
+
+@pytest.mark.parametrize("scale", [1e-30, 1, 1e6, 1e30])
+@pytest.mark.parametrize("d", [1, 5000, 70_001])
+def test_lengths_and_distances_from_a_vector(scale: float, d: int) -> None:
+    """The distances come from differences: what agrees to 1e-6 drowns nothing, and huge rows spoil only their own."""
+    rng = np.random.default_rng(d)
+    start = (scale * rng.normal(size=d)).astype(np.float32)
+    rows = (start * (1 + 1e-6 * rng.normal(size=(7, 1)))).astype(np.float32)
+    rows[4] = 3e37
+    wide = rows.astype(np.float64)
+    with workers(2):
+        squares, sq_dists = row_squares(torch.from_numpy(rows)), sq_dists_from(*map(torch.from_numpy, (rows, start)))
+        of_updates = Updates(torch.from_numpy(rows)).sq_dists_from(torch.from_numpy(start))
+    np.testing.assert_allclose(squares, np.square(wide).sum(axis=1), rtol=1e-12)
+    np.testing.assert_allclose(sq_dists, np.square(wide - start).sum(axis=1), rtol=1e-12)
+    assert torch.equal(sq_dists, of_updates)
 
 
 @pytest.mark.parametrize("size", [2, 3, 7])
@@ -91,9 +115,9 @@ KINDS = [
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize(("n", "f"), [(13, 5), (30, 3)])
+@pytest.mark.parametrize(("n", "f"), [(13, 5), (30, 3), (LEAST_BOUNDED + 1, (LEAST_BOUNDED - 2) // 2)])
 def test_bounds_hold_and_the_selection_is_that_of_exact_distances(kind: str, n: int, f: int) -> None:
-    """n = 2 f + 3 is the least that Krum takes."""
+    """n = 2 f + 3 is the least that Krum takes. Of few clients the distances are exact at once."""
     rows = torch.from_numpy(hostile(kind, n, f, 6_000))
     lower, upper = distance_bounds(rows)
     exact = exact_sq_dists(rows.numpy())
@@ -112,12 +136,13 @@ def test_bounds_hold_and_the_selection_is_that_of_exact_distances(kind: str, n: 
 @pytest.mark.parametrize("kind", ["equal", "1", "1e6", "1e12"])
 def test_bounds_are_close_and_decide(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Honest updates are known to some 1e-4 beside any outlier, and no exact distance is asked for."""
-    rows = torch.from_numpy(hostile(kind, 30, 3, 6_000) * np.linspace(1, 2, 30, dtype=np.float32)[:, None])
-    lower, upper = (bound[:27, :27] for bound in distance_bounds(rows))
+    n, f = LEAST_BOUNDED, 3
+    rows = torch.from_numpy(hostile(kind, n, f, 6_000) * np.linspace(1, 2, n, dtype=np.float32)[:, None])
+    lower, upper = (bound[:-f, :-f] for bound in distance_bounds(rows))
     assert ((upper - lower) <= 6e-4 * upper).all()
 
     def refuse(_: Any) -> None:
         raise AssertionError("exact distances")
 
     monkeypatch.setattr(Updates, "sq_dists", property(refuse))
-    assert Krum(3).aggregate(Updates(rows), None).vector.shape == (6_000,)  # type: ignore[arg-type]
+    assert Krum(f).aggregate(Updates(rows), None).vector.shape == (6_000,)  # type: ignore[arg-type]

@@ -63,8 +63,9 @@ class SignGuard(Aggregator):
     def _sign_shares(self, updates: Updates, rng: np.random.Generator) -> Array:
         """Shares (n, 3) of positive, zero and negative numbers, each relative to the largest."""
         drawn = rng.choice(updates.d, max(1, round(self.fraction * updates.d)), replace=False)
-        signs = updates.matrix[:, torch.from_numpy(drawn).to(updates.device)].sign()
-        shares = torch.stack([(signs == value).double().mean(dim=1) for value in (1, 0, -1)])
+        numbers = updates.matrix.index_select(1, torch.from_numpy(drawn).to(updates.device))
+        counts = torch.stack([sign.sum(dim=1) for sign in (numbers > 0, numbers == 0, numbers < 0)])
+        shares = counts.double() / len(drawn)
         return np.column_stack([_relative(share) for share in shares.cpu().numpy()])
 
     def _similarity(self, updates: Updates, server: ServerView) -> Array:

@@ -1,6 +1,7 @@
 """Shortening updates to a length, also their differences from a vector that moves."""
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import torch
@@ -27,8 +28,8 @@ class ClippingCentre:
     """A vector that moves towards the updates, each of which can move it no further than ``radius``.
 
     It begins at ``start`` (d,), or at 0, and is ``start`` plus a combination of the updates' differences from it, with
-    the coefficients ``moved`` (n,). So a step costs n^2 operations, whatever d is. ``gram`` (n, n) has the inner
-    products of these differences, ``cosines`` (n,) those between updates and ``start``, 0 where either has no length.
+    the coefficients ``moved`` (n,). The first step costs one reading of the updates, and every other n^2 operations
+    after the Gram matrix, whatever d is.
     """
 
     updates: Updates
@@ -36,23 +37,40 @@ class ClippingCentre:
     radius: float
 
     def __post_init__(self) -> None:
+        self.moved: Array = np.zeros(self.updates.n)
+
+    @cached_property
+    def _joint(self) -> Array:
+        """Inner products (n + 1, n + 1) of the updates and ``start``."""
         n = self.updates.n
-        joint = np.zeros((n + 1, n + 1))
         if self.start is None:
+            joint = np.zeros((n + 1, n + 1))
             joint[:n, :n] = self.updates.gram.cpu().numpy()
-        else:
-            joint = self.updates.joint_gram(self.start[None]).cpu().numpy()
-        lengths = np.sqrt(joint.diagonal().clip(min=0))
-        products = joint[:n, n]
-        self.cosines: Array = np.divide(
-            products / (lengths[n] or 1.0), lengths[:n], out=np.zeros(n), where=(lengths[:n] > 0) & (lengths[n] > 0)
-        )
-        self.gram: Array = joint[:n, :n] - products - products[:, None] + joint[n, n]
-        self.moved: Array = np.zeros(n)
+            return joint
+        found: Array = self.updates.joint_gram(self.start[None]).cpu().numpy()
+        return found
+
+    @cached_property
+    def gram(self) -> Array:
+        """Inner products (n, n) of the updates' differences from ``start``."""
+        products = self._joint[:-1, -1]
+        relative: Array = self._joint[:-1, :-1] - products - products[:, None] + self._joint[-1, -1]
+        return relative
+
+    @property
+    def cosines(self) -> Array:
+        """Cosines (n,) between updates and ``start``, 0 where either has no length."""
+        lengths = np.sqrt(self._joint.diagonal().clip(min=0))
+        apart = (lengths[:-1] > 0) & (lengths[-1] > 0)
+        scaled = self._joint[:-1, -1] / (lengths[-1] or 1.0)
+        found: Array = np.divide(scaled, lengths[:-1], out=np.zeros(self.updates.n), where=apart)
+        return found
 
     def factors(self) -> Array:
         """What the updates' differences from the vector are multiplied with to be no longer than the radius, (n,)."""
-        return _factors(np.sqrt(sq_dists_to(self.gram, self.moved)), self.radius)
+        if self.moved.any():
+            return _factors(np.sqrt(sq_dists_to(self.gram, self.moved)), self.radius)
+        return _factors(np.sqrt(self.updates.sq_dists_from(self.start).cpu().numpy()), self.radius)
 
     def step(self, members: NDArray[np.intp]) -> None:
         """Move by the mean of the clipped differences between these clients' updates and the vector."""

@@ -3,6 +3,7 @@
 They are computed by blocks of columns, which the threads of a run share.
 """
 
+import math
 from collections.abc import Callable, Iterator
 
 import numpy as np
@@ -14,11 +15,15 @@ from robustfl_bench.numerics.blocks import width
 from robustfl_bench.numerics.gram_space import medoid
 from robustfl_bench.parallel import each
 
-BLOCK = 4096  # columns: of 100 clients in float64 they stay in the level-2 and level-3 caches
+BLOCK = 4096  # columns at most
+CACHED = 1 << 17  # numbers of a block: in float64 they stay in the level-2 cache
 STRIPS = 16  # sums of blocks, each by one thread, that are then added up
+READING = 8  # multiplications that take as long as reading a number
+LEAST_WORK = 1 << 24  # of those, a millisecond: what a thread is worth waking for
 HALF_BLOCK = 512  # columns whose products are added in float32
 ERROR = 2 * (HALF_BLOCK + 4) * 2.0**-24  # of a squared distance from them, over the squared lengths: never more
 TINY = 2.0**-146  # by how much a product can be wrong that is too small for float32
+LEAST_BOUNDED = 100  # rows: of fewer, inner products in float64 are as cheap
 SAMPLED = 16  # columns in which rows differ unless they are equal, or sparse
 
 Array = NDArray[np.float64]
@@ -99,12 +104,24 @@ def distance_bounds(rows: Tensor) -> tuple[Tensor, Tensor]:
 
 def row_squares(rows: Tensor) -> Tensor:
     """The squared lengths (n,), float64, of the rows of a matrix (n, d) on the CPU."""
+    return sq_dists_from(rows, None)
 
-    def square(row: NDArray[np.float32]) -> float:
-        blocks = (row[start : start + BLOCK].astype(np.float64) for start in range(0, len(row), BLOCK))
-        return sum(float(block @ block) for block in blocks)
 
-    return torch.tensor(each(square, rows.detach().numpy()), dtype=torch.float64)
+def sq_dists_from(rows: Tensor, start: Tensor | None) -> Tensor:
+    """The squared distances (n,), float64, of the rows of a matrix (n, d) on the CPU from ``start`` (d,), or from 0.
+
+    They come from the differences: what the rows have in common with ``start`` drowns nothing.
+    """
+    matrix, origin = rows.detach().numpy(), None if start is None else start.detach().numpy()
+
+    def squares(columns: slice) -> Array:
+        block = matrix[:, columns].astype(np.float64)
+        if origin is not None:
+            block -= origin[columns]
+        found: Array = np.vecdot(block, block)
+        return found
+
+    return torch.from_numpy(_summed(squares, (len(matrix),), matrix.shape[1]))
 
 
 def distinct(rows: Tensor) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
@@ -133,21 +150,24 @@ def _index(firsts: NDArray[np.intp]) -> slice | NDArray[np.intp]:
 
 def _repeated(distinct: Array, which: NDArray[np.intp]) -> Tensor:
     """What is known of pairs of distinct rows, for all rows."""
-    return torch.from_numpy(distinct if len(distinct) == len(which) else distinct[np.ix_(which, which)])
+    return torch.from_numpy(distinct if len(distinct) == len(which) else distinct[which][:, which])
 
 
-def _summed(products: Callable[[slice], Array], shape: tuple[int, int], width: int) -> Array:
+def _summed(products: Callable[[slice], Array], shape: tuple[int, ...], width: int) -> Array:
     """The sum of ``products`` over the blocks of so many columns, in an order that is the same for any threads.
 
-    Every thread adds up strips of neighbouring blocks, so few that their sums take no more room than the vectors.
+    Every thread adds up strips of neighbouring blocks, so few that their sums take no more room than the vectors, and
+    that each is worth waking a thread for.
     """
-    strips = min(STRIPS, max(1, width // max(BLOCK, *shape)))
-    length = -(-width // (strips * BLOCK)) * BLOCK
+    work = width * (math.prod(shape) + READING * shape[0])
+    strips = max(1, min(STRIPS, width // (2 * max(1, *shape)), work // LEAST_WORK))
+    length = -(-width // strips)
+    block = max(HALF_BLOCK, min(BLOCK, CACHED // max(1, shape[0])))
 
     def strip(start: int) -> Array:
         end, total = min(start + length, width), np.zeros(shape)
-        for first in range(start, end, BLOCK):
-            total += products(slice(first, min(first + BLOCK, end)))
+        for first in range(start, end, block):
+            total += products(slice(first, min(first + block, end)))
         return total
 
     total = np.zeros(shape)

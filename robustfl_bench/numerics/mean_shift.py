@@ -30,9 +30,9 @@ def largest_cluster(points: Array, quantile: float = 0.5) -> NDArray[np.bool_]:
             break
     around = (_distances(centres, points) <= bandwidth).sum(axis=1)
     order = np.lexsort([*-centres.T[::-1], -around])  # equal densities by place, whatever the order of the points
-    kept: list[int] = []
+    apart, kept = _distances(centres, centres) > bandwidth, list[int]()
     for i in order:
-        if not kept or _distances(centres[[i]], centres[kept]).min() > bandwidth:
+        if apart[i, kept].all():
             kept.append(i)
     towards = _distances(points, centres[kept])
     labels = np.where(towards.min(axis=1) <= bandwidth, towards.argmin(axis=1), len(kept))
@@ -41,5 +41,6 @@ def largest_cluster(points: Array, quantile: float = 0.5) -> NDArray[np.bool_]:
 
 
 def _distances(left: Array, right: Array) -> Array:
-    dists: Array = np.sqrt(np.square(left[:, None] - right).sum(axis=2))
+    squares = (np.square(a[:, None] - b) for a, b in zip(left.T, right.T, strict=True))  # of a few features
+    dists: Array = np.sqrt(sum(squares))
     return dists

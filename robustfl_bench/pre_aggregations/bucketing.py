@@ -29,7 +29,7 @@ class Bucketing(PreAggregation):
     def prepare(self, updates: Updates, rng: np.random.Generator) -> Updates:
         order = rng.permutation(updates.n)
         buckets = [order[start : start + self.bucket_size] for start in range(0, updates.n, self.bucket_size)]
-        mixing = torch.zeros(len(buckets), updates.n, dtype=torch.float64)
+        mixing = np.zeros((len(buckets), updates.n))
         for row, members in zip(mixing, buckets, strict=True):
             row[members] = 1 / len(members)
-        return updates.mix(mixing.to(updates.device))
+        return updates.mix(torch.from_numpy(mixing).to(updates.device))
