@@ -1,7 +1,7 @@
-"""Gradients of dense networks for many clients, written out: layers with ReLU between them, under cross-entropy.
+"""Dense networks, layers with ReLU between them, written out: many clients' gradients, and many models' outputs.
 
 Autograd on the same layers spends as much time on its bookkeeping as on the products when batches are small, and
-copies every weight gradient once more than is needed.
+copies every weight gradient once more than is needed. The loss is cross-entropy.
 """
 
 from collections.abc import Sequence
@@ -24,6 +24,19 @@ def is_dense(module: nn.Module) -> bool:
         return False
     linear = all(type(layer) is nn.Linear and layer.bias is not None for layer in layers[::2])
     return len(layers) % 2 == 1 and linear and all(type(layer) is nn.ReLU for layer in layers[1::2])
+
+
+def outputs(layers: Sequence[Layer], x: Tensor) -> Tensor:
+    """Outputs (k, c, N) of k models, with weights (k, o, i) and biases (k, o), on the same samples.
+
+    Samples come last: what follows, a maximum or a sum over few classes, then goes through memory in order.
+    """
+    *hidden, last = layers
+    features = x.flatten(1).T.expand(len(last[0]), -1, -1)  # (k, i, N)
+    for weight, bias in hidden:
+        features = torch.baddbmm(bias[..., None], weight, features).clamp_min_(0)
+    weight, bias = last
+    return torch.baddbmm(bias[..., None], weight, features)
 
 
 def gradients(layers: Sequence[Layer], x: Tensor, y: Tensor, sizes: Sequence[int], out: Sequence[Layer]) -> Tensor:
