@@ -72,6 +72,35 @@ def test_the_rule_is_asked_about_every_candidate_and_four_more_at_most() -> None
     )
 
 
+def test_answers_are_judged_together_as_they_would_be_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    view, judged_at_once = judged(example_view(), torch.full((23,), 0.3)), []
+
+    def assess(params: Tensor) -> tuple[Tensor, Tensor | None]:
+        judged_at_once.append(len(params))
+        return view.assess(params)
+
+    together = Worst().craft(replace(view, assess=assess))
+    assert judged_at_once[0] == QUESTIONS and len(judged_at_once) <= 3
+    monkeypatch.setattr("robustfl_bench.attacks.worst.TOGETHER", 23)
+    view = judged(example_view(), torch.full((23,), 0.3))
+    alone = Worst().craft(replace(view, assess=assess))
+    assert judged_at_once[-1] == 1
+    assert together.notes == alone.notes and torch.equal(together.rows, alone.rows)
+
+
+def test_the_server_trains_once_for_all_questions(monkeypatch: pytest.MonkeyPatch) -> None:
+    made, trained = federation(*DIGITS, "aggregator=fltrust", "rounds=1"), []
+    train = made.train
+
+    def counted(population: Population, *given: Any) -> Updates:
+        trained.append(population)
+        return train(population, *given)
+
+    monkeypatch.setattr(made, "train", counted)
+    rounds.step(made, rounds.initial_state(made))
+    assert sum(population is made.server_together for population in trained) == 1
+
+
 def test_the_line_search_goes_between_the_strengths_of_the_ladder(monkeypatch: pytest.MonkeyPatch) -> None:
     line = Entry("line", lambda scene, strength: torch.full((1,), float(strength)), (1, 4, 16))
     monkeypatch.setattr("robustfl_bench.attacks.worst.ENTRIES", (line,))

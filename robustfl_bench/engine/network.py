@@ -20,7 +20,8 @@ from robustfl_bench.engine.side_by_side import SideBySide
 from robustfl_bench.interfaces import Model
 from robustfl_bench.parallel import each
 
-MODELS = 16  # models that go through the network together on a CPU
+MODELS = 16  # models that go through the network together on a CPU, where they are small
+MODELS_NUMBERS = 1 << 20  # and the numbers in them otherwise: what stays in the cache
 
 Task = TypeVar("Task")
 Result = TypeVar("Result")
@@ -154,7 +155,10 @@ class Network(FlatModule):
         if self.side_by_side is not None:
             return self.side_by_side.totals(params, x, y)
         chunk = self.chunk(x)
-        parts, groups = list(zip(x.split(chunk), y.split(chunk), strict=True)), params.split(MODELS)
+        parts, groups = (
+            list(zip(x.split(chunk), y.split(chunk), strict=True)),
+            params.split(max(1, min(MODELS, MODELS_NUMBERS // self.dim))),
+        )
         tasks = [(models, *part) for models in groups for part in parts]
         found = self._each(lambda way, task: way.totals(*task), tasks)
         return torch.cat([torch.stack(found[i : i + len(parts)]).sum(dim=0) for i in range(0, len(found), len(parts))])
