@@ -243,9 +243,9 @@ class AttackView:
     ``rng`` is the attack's random stream of this round. ``memory`` is what the attack put into its last ``Crafted``,
     empty at first. With several models, a view covers one of them and the clients that train it.
 
-    ``after`` gives the model (d,) that the server makes of an aggregate (d,). ``assess`` judges a model (d,) on a fixed
-    sample of the honest clients' own data (with ``knowledge=own`` of the attackers'): its mean loss, and the share that
-    it gets wrong (None for regression).
+    ``after`` gives the model (d,) that the server makes of an aggregate (d,). ``assess`` judges models (k, d) on a
+    fixed sample of the honest clients' own data (with ``knowledge=own`` of the attackers'): their mean losses (k,)
+    float64, and the shares (k,) float64 that they get wrong (None for regression).
     """
 
     honest: Updates
@@ -263,7 +263,7 @@ class AttackView:
     aggregate: Callable[[Tensor], Aggregate]
     upload: Callable[[Tensor], Tensor]
     after: Callable[[Tensor], Tensor]
-    assess: Callable[[Tensor], tuple[float, float | None]]
+    assess: Callable[[Tensor], tuple[Tensor, Tensor | None]]
 
     @cached_property
     def own(self) -> Tensor:

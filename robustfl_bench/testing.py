@@ -260,7 +260,7 @@ def example_view(honest: int = 7, num_byzantine: int = 3, d: int = 23, seed: int
         aggregate=aggregate,
         upload=lambda updates: updates,
         after=lambda vector: -0.1 * vector,
-        assess=lambda params: (float(params.double().square().sum()), None),
+        assess=lambda params: (params.double().square().sum(dim=1), None),
     )
 
 

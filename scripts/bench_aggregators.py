@@ -30,11 +30,14 @@ import numpy as np
 import pandas as pd
 import torch
 from torch import Tensor
+from torch.nn.functional import pad
 
 from robustfl_bench.catalogue.entries import one
 from robustfl_bench.catalogue.measures import facts
 from robustfl_bench.config import presets, targets
+from robustfl_bench.engine.network import Network
 from robustfl_bench.interfaces import ConfigError, ServerView
+from robustfl_bench.models.mlp import Mlp
 from robustfl_bench.pictures import bars
 from robustfl_bench.pictures.canvas import save
 from robustfl_bench.pictures.curves import Curves
@@ -68,26 +71,13 @@ def make_round(n: int, num_byzantine: int, d: int) -> tuple[Updates, ServerView]
 
 
 def make_server(class_updates: Tensor, n: int, d: int) -> ServerView:
-    """A server that evaluates an MLP with two equal hidden layers, the widest of at most ``d`` parameters."""
+    """A server that evaluates an MLP with two equal hidden layers, the widest of at most ``d`` parameters: the first of
+    each model."""
     width = max(h for h in range(1, 2000) if (INPUTS + 1) * h + (h + 1) * h + (h + 1) * CLASSES <= d)
-    shapes = [(width, INPUTS), (width,), (width, width), (width,), (CLASSES, width), (CLASSES,)]
+    network = Network(Mlp((width, width)), (INPUTS,), CLASSES, seed=0)
     draws = torch.Generator().manual_seed(0)
     x = torch.randn(SAMPLES, INPUTS, generator=draws)
     y = torch.randint(CLASSES, (SAMPLES,), generator=draws)
-
-    def loss_of(model: Tensor) -> Tensor:
-        parts = model[: sum(map(np.prod, shapes))].split([int(np.prod(shape)) for shape in shapes])
-        w1, b1, w2, b2, w3, b3 = (part.view(shape) for part, shape in zip(parts, shapes, strict=True))
-        hidden = torch.relu(torch.addmm(b2, torch.relu(torch.addmm(b1, x, w1.T)), w2.T))
-        return torch.nn.functional.cross_entropy(torch.addmm(b3, hidden, w3.T), y)
-
-    def gradient(model: Tensor) -> Tensor:
-        model = model.detach().requires_grad_()
-        return torch.autograd.grad(loss_of(model), model)[0]
-
-    def loss(models: Tensor) -> Tensor:
-        with torch.no_grad():
-            return torch.stack([loss_of(model) for model in models]).double()
 
     server = ServerView(
         params=0.05 * torch.randn(d, generator=draws),
@@ -101,8 +91,8 @@ def make_server(class_updates: Tensor, n: int, d: int) -> ServerView:
         losses_of=lambda params, clients: torch.zeros(len(clients)),
         train_per_class=lambda: class_updates,
         train_together=lambda: class_updates.mean(dim=0),
-        loss=loss,
-        gradient=gradient,
+        loss=lambda models: network.losses(models[:, : network.dim], x, y),
+        gradient=lambda model: pad(network.gradient(model[: network.dim], x, y), (0, d - network.dim)),
     )
     _ = server.class_updates, server.update  # what Fig. 3 leaves out
     return server

@@ -14,6 +14,7 @@ from robustfl_bench import seeding
 from robustfl_bench.config.parts import Parts
 from robustfl_bench.config.settings import Settings
 from robustfl_bench.engine import flat
+from robustfl_bench.engine import network as engine_network
 from robustfl_bench.engine.federation import Federation
 from robustfl_bench.engine.loop import run
 from robustfl_bench.engine.network import Network
@@ -80,13 +81,21 @@ def test_client_gradients_are_those_of_autograd_one_client_at_a_time(
         torch.testing.assert_close(loss, expected.detach(), rtol=1e-5, atol=1e-7)
 
 
-def test_losses_of_a_stack_of_models_are_those_of_each() -> None:
-    network = Network(Mlp((7,)), (6,), 3, seed=0)
+@pytest.mark.parametrize("name", ["linear", "mlp", "cnn"])
+def test_losses_and_errors_of_a_stack_of_models_are_those_of_each(name: str) -> None:
+    model, shape = MODELS[name]
+    network = Network(model, shape, 3, seed=0)
     rng = torch.Generator().manual_seed(0)
-    x, y = torch.randn(9, 6, generator=rng), torch.randint(3, (9,), generator=rng)
-    stack = network.initial + torch.randn(4, network.dim, generator=rng)
-    each = [network.evaluate(params, x, y)[0] for params in stack]
-    torch.testing.assert_close(network.losses(stack, x, y), torch.tensor(each, dtype=torch.float64))
+    x, y = torch.randn(1500, *shape, generator=rng), torch.randint(3, (1500,), generator=rng)
+    stack = (
+        network.initial * torch.linspace(-4, 4, 2 * engine_network.MODELS + 1)[:, None]
+    )  # zero: all outputs are equal
+    each = [network.evaluate(params, x, y) for params in stack]
+    losses, errors = network.assess(stack, x, y)
+    torch.testing.assert_close(losses, torch.tensor([loss for loss, _ in each], dtype=torch.float64), rtol=1e-6, atol=0)
+    assert errors is not None
+    assert (errors * len(y)).round().tolist() == [c.sum() - c.trace() for _, c in each if c is not None]
+    assert torch.equal(network.losses(stack, x, y), losses)
 
 
 @pytest.mark.parametrize("name", ["linear", "cnn"])

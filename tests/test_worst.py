@@ -1,6 +1,7 @@
 """The strongest adversary: what it asks, what it sends, and what is recorded of it."""
 
 import csv
+import math
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ from torch import Tensor
 from robustfl_bench import datasets
 from robustfl_bench.attacks import candidates
 from robustfl_bench.attacks.candidates import ENTRIES, Entry, Scene
-from robustfl_bench.attacks.harm import HARMS, harm
+from robustfl_bench.attacks.harm import HARMS, Harm, harms
 from robustfl_bench.attacks.tailored import Tailored
 from robustfl_bench.attacks.worst import NOTHING, Worst
 from robustfl_bench.config import presets
@@ -31,7 +32,7 @@ DIGITS = ["partition=dirichlet", "partition.alpha=0.5", "model.hidden=[8]"]
 
 def judged(view: AttackView, target: Tensor) -> AttackView:
     """The view with a loss that is the squared distance of the model from ``target``."""
-    return replace(view, assess=lambda params: (float((params - target).double().square().sum()), None))
+    return replace(view, assess=lambda params: ((params - target).double().square().sum(dim=1), None))
 
 
 def federation(*overrides: str) -> Federation:
@@ -51,7 +52,7 @@ def test_what_is_sent_does_at_least_the_harm_of_every_entry_at_every_strength(ki
     calm = view.aggregate(view.mean).vector
 
     def done(rows: Tensor) -> float:
-        return harm(view, kind, view.aggregate(rows).vector, calm)[0]
+        return harms(view, kind, [view.aggregate(rows).vector], calm)[0][0]
 
     crafted = Worst(kind).craft(view)
     scene = Scene(view)
@@ -71,11 +72,40 @@ def test_the_rule_is_asked_about_every_candidate_and_four_more_at_most() -> None
     )
 
 
+def test_answers_are_judged_together_as_they_would_be_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    view, judged_at_once = judged(example_view(), torch.full((23,), 0.3)), []
+
+    def assess(params: Tensor) -> tuple[Tensor, Tensor | None]:
+        judged_at_once.append(len(params))
+        return view.assess(params)
+
+    together = Worst().craft(replace(view, assess=assess))
+    assert judged_at_once[0] == QUESTIONS and len(judged_at_once) <= 3
+    monkeypatch.setattr("robustfl_bench.attacks.worst.TOGETHER", 23)
+    view = judged(example_view(), torch.full((23,), 0.3))
+    alone = Worst().craft(replace(view, assess=assess))
+    assert judged_at_once[-1] == 1
+    assert together.notes == alone.notes and torch.equal(together.rows, alone.rows)
+
+
+def test_the_server_trains_once_for_all_questions(monkeypatch: pytest.MonkeyPatch) -> None:
+    made, trained = federation(*DIGITS, "aggregator=fltrust", "rounds=1"), []
+    train = made.train
+
+    def counted(population: Population, *given: Any) -> Updates:
+        trained.append(population)
+        return train(population, *given)
+
+    monkeypatch.setattr(made, "train", counted)
+    rounds.step(made, rounds.initial_state(made))
+    assert sum(population is made.server_together for population in trained) == 1
+
+
 def test_the_line_search_goes_between_the_strengths_of_the_ladder(monkeypatch: pytest.MonkeyPatch) -> None:
     line = Entry("line", lambda scene, strength: torch.full((1,), float(strength)), (1, 4, 16))
     monkeypatch.setattr("robustfl_bench.attacks.worst.ENTRIES", (line,))
     view = replace(example_view(d=1), aggregate=lambda rows: Aggregate(rows), after=lambda vector: vector)
-    view = replace(view, params=torch.zeros(1), assess=lambda params: (-((float(params) - 6.5) ** 2), None))
+    view = replace(view, params=torch.zeros(1), assess=lambda params: (-((params[:, 0] - 6.5) ** 2), None))
     crafted = Worst().craft(view)
     assert crafted.notes["strength"] == pytest.approx(4 * 2**0.5)  # of 2, 8 and then 4 * sqrt(2), 8 * sqrt(2)... 6.5
 
@@ -95,25 +125,26 @@ def test_what_is_not_finite_or_refused_by_the_rule_is_left_out() -> None:
 
 
 def test_a_model_that_overflows_is_the_greatest_harm() -> None:
-    view = replace(example_view(), assess=lambda params: (float("nan"), 0.1))
-    assert harm(view, "error", view.mean)[0] == harm(view, "loss", view.mean)[0] == float("inf")
+    view = replace(example_view(), assess=lambda params: (torch.tensor([math.nan, 2]), torch.tensor([0.1, 0.3])))
+    assert harms(view, "error", [view.mean, view.mean]) == [(math.inf, 0), (pytest.approx(0.3), 2)]
+    assert harms(view, "loss", [view.mean, view.mean]) == [(math.inf, 0), (2, 0)]
 
 
 def test_error_comes_before_loss_and_loss_decides_between_equals() -> None:
     view, far = example_view(), torch.full((23,), 9.0)
 
-    def assess(params: Tensor) -> tuple[float, float]:
-        return float(params.norm()), 0.5
+    def judged(error: float, factor: float) -> list[Harm]:
+        equal = replace(view, assess=lambda params: (factor * params.norm(dim=1), torch.full((len(params),), error)))
+        return harms(equal, "error", [far, far / 2])
 
-    equal = replace(view, assess=assess)
-    assert harm(equal, "error", far) > harm(equal, "error", far / 2)
-    assert harm(replace(view, assess=lambda params: (0.0, 0.6)), "error", far) > harm(equal, "error", far)
+    assert judged(0.5, 1)[0] > judged(0.5, 1)[1]
+    assert judged(0.6, 0)[0] > judged(0.5, 1)[0]
 
 
 def test_looking_ahead_repeats_the_step() -> None:
     view = replace(example_view(), params=torch.ones(23), after=lambda vector: 1 - 0.1 * vector)
-    view = replace(view, assess=lambda params: (float(params.sum()), None))
-    assert harm(view, "loss", torch.ones(23), ahead=3)[0] == pytest.approx(23 * 0.7, rel=1e-5)
+    view = replace(view, assess=lambda params: (params.sum(dim=1), None))
+    assert harms(view, "loss", [torch.ones(23)], ahead=3)[0][0] == pytest.approx(23 * 0.7, rel=1e-5)
 
 
 def test_entries_have_a_name_and_rising_strengths_each_and_memory_makes_drift_and_rewind() -> None:
@@ -157,7 +188,7 @@ def test_where_clients_send_models_the_entries_still_work_on_updates() -> None:
 
 def test_tailored_with_another_harm_does_more_of_it_and_without_one_keeps_its_identity() -> None:
     view = judged(example_view(), torch.full((23,), 0.05))
-    done = {kind: harm(view, "loss", view.aggregate(Tailored(harm=kind).craft(view)).vector)[0] for kind in HARMS}
+    done = {kind: harms(view, "loss", [view.aggregate(Tailored(harm=kind).craft(view)).vector])[0] for kind in HARMS}
     assert done["loss"] == max(done.values())
     assert torch.equal(Tailored().craft(view), Tailored(harm="distance").craft(view))
     assert "harm" not in presets.resolve(["attack=tailored"]).identity["attack"]

@@ -5,11 +5,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
-import torch
-
 from robustfl_bench.interfaces import Aggregator, ServerView, check_fields
 from robustfl_bench.numerics.ranking import mean_of_lowest, num_kept
-from robustfl_bench.numerics.server_scores import stepped_losses
+from robustfl_bench.numerics.server_scores import losses_without
 from robustfl_bench.updates import Aggregate, Updates
 
 
@@ -36,7 +34,5 @@ class AvgRej(Aggregator):
         num_kept("AvgRej", n, self.num_byzantine)
 
     def aggregate(self, updates: Updates, server: ServerView) -> Aggregate:
-        n, kept = updates.n, num_kept("AvgRej", updates.n, self.num_byzantine)
-        # Means of the others are formed directly: taking one client out of the sum of all leaves its rounding errors.
-        others = 1 - torch.eye(n, dtype=torch.float64, device=updates.device)
-        return mean_of_lowest(updates, -stepped_losses(updates, server, others / max(n - 1, 1)), kept)
+        kept = num_kept("AvgRej", updates.n, self.num_byzantine)
+        return mean_of_lowest(updates, -losses_without(updates, server), kept)

@@ -1,6 +1,7 @@
-"""How much harm an aggregate does, in the eyes of attackers who know the honest clients' data."""
+"""How much harm aggregates do, in the eyes of attackers who know the honest clients' data."""
 
 import math
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor
@@ -10,10 +11,14 @@ from robustfl_bench.interfaces import AttackView
 HARMS = ("error", "loss", "slope", "distance")
 
 
-def harm(
-    view: AttackView, kind: str, aggregate: Tensor, calm: Tensor | None = None, ahead: int = 1
-) -> tuple[float, float]:
-    """The harm of an aggregate (d,), and a second number that decides between equals.
+Harm = tuple[float, float]
+"""The harm of an aggregate, and a second number that decides between equals."""
+
+
+def harms(
+    view: AttackView, kind: str, aggregates: Sequence[Tensor], calm: Tensor | None = None, ahead: int = 1
+) -> list[Harm]:
+    """The harm of each of the aggregates (d,), at least one; their models are assessed together.
 
     ``error``: the share of the honest clients' samples that the model gets wrong after the server's step, taken
     ``ahead`` times, and its loss on them; the loss alone for regression. ``loss``: that loss. ``slope``: its change to
@@ -23,10 +28,13 @@ def harm(
     """
     if kind == "distance":
         assert calm is not None
-        return float(torch.linalg.vector_norm(aggregate.double() - calm.double())), 0.0
+        return [(float(torch.linalg.vector_norm(vector.double() - calm.double())), 0.0) for vector in aggregates]
     if kind == "slope":
-        return -float(aggregate.double() @ view.upload(view.mean).double()), 0.0
-    loss, error = view.assess(view.params + ahead * (view.after(aggregate) - view.params))
-    if not math.isfinite(loss):
-        return math.inf, 0.0
-    return (loss, 0.0) if kind == "loss" or error is None else (error, loss)
+        wanted = view.upload(view.mean).double()
+        return [(-float(vector.double() @ wanted), 0.0) for vector in aggregates]
+    models = torch.stack([view.params + ahead * (view.after(vector) - view.params) for vector in aggregates])
+    losses, errors = view.assess(models)
+    pairs = [(loss, 0.0) for loss in losses.tolist()]
+    if kind == "error" and errors is not None:
+        pairs = list(zip(errors.tolist(), losses.tolist(), strict=True))
+    return [pair if fine else (math.inf, 0.0) for pair, fine in zip(pairs, losses.isfinite().tolist(), strict=True)]

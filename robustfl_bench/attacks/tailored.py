@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from robustfl_bench.attacks.harm import HARMS, harm
+from robustfl_bench.attacks.harm import HARMS, Harm, harms
 from robustfl_bench.attacks.perturbation import PERTURBATIONS, perturbation
 from robustfl_bench.interfaces import Attack, AttackView, check_choice, check_fields
 
@@ -38,8 +38,8 @@ class Tailored(Attack):
         direction = perturbation(view, self.perturbation)
         calm = view.aggregate(view.mean).vector
 
-        def found(gamma: float) -> tuple[float, float]:
-            return harm(view, self.harm or "distance", view.aggregate(view.mean + gamma * direction).vector, calm)
+        def found(gamma: float) -> Harm:
+            return harms(view, self.harm or "distance", [view.aggregate(view.mean + gamma * direction).vector], calm)[0]
 
         first = (self.evaluations + 1) // 2
         best, gamma = max((found(gamma), gamma) for gamma in (math.ldexp(self.gamma_init, k) for k in range(first)))

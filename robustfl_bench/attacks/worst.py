@@ -1,18 +1,22 @@
 """The strongest of many attacks, chosen anew in each round against the rule in use (ours)."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from torch import Tensor
 
-from robustfl_bench.attacks.candidates import ENTRIES, Entry, Scene
-from robustfl_bench.attacks.harm import HARMS, harm
+from robustfl_bench.attacks.candidates import ENTRIES, Scene
+from robustfl_bench.attacks.harm import HARMS, Harm, harms
 from robustfl_bench.interfaces import Attack, AttackView, ConfigError, Crafted, check_choice, check_fields
 from robustfl_bench.updates import Updates
 
 NOTHING = -1  # the choice noted where no attack of the list works
 REFINEMENTS = 2
+TOGETHER = 1 << 20  # numbers in the models that are assessed together: what stays in the cache
+
+Question = tuple[int, float]
+"""A place in the list, and a strength."""
 
 
 @dataclass(frozen=True)
@@ -45,12 +49,9 @@ class Worst(Attack):
     def craft(self, view: AttackView) -> Crafted:
         scene = Scene(_in_updates(view))
         search = _Search(view, scene, self)
-        for number, entry in enumerate(ENTRIES):
-            for strength in entry.strengths:
-                search.ask(number, entry, strength)
+        search.ask([(number, strength) for number, entry in enumerate(ENTRIES) for strength in entry.strengths])
         for _ in range(REFINEMENTS):
-            for strength in search.between():
-                search.ask(search.choice, ENTRIES[search.choice], strength)
+            search.ask(search.between())
         notes = {"choice": search.choice, "strength": search.strength, "harm": search.harm[0]}
         return Crafted(search.rows, scene.memory, notes)
 
@@ -62,31 +63,42 @@ class _Search:
         self._view, self._scene, self._attack = view, scene, attack
         self._calm = view.aggregate(view.mean).vector if attack.harm == "distance" else None
         self._tried: dict[int, set[float]] = {}
-        self.rows, self.choice, self.strength, self.harm = view.mean, NOTHING, math.nan, (-math.inf, 0.0)
+        self.rows, self.choice, self.strength = view.mean, NOTHING, math.nan
+        self.harm: Harm = (-math.inf, 0.0)
 
-    def ask(self, number: int, entry: Entry, strength: float) -> None:
-        """Look at one entry of the list at one strength. Rows or aggregates that are not finite do not count."""
+    def ask(self, questions: Sequence[Question]) -> None:
+        """Look at entries of the list, each at a strength. Those without an answer do not count."""
+        together = max(1, TOGETHER // self._view.honest.d)
+        for first in range(0, len(questions), together):
+            some = questions[first : first + together]
+            answered = [(question, *answer) for question in some if (answer := self._answer(*question)) is not None]
+            if answered:
+                aggregates = [aggregate for _, _, aggregate in answered]
+                found = harms(self._view, self._attack.harm, aggregates, self._calm, self._attack.ahead)
+                for ((number, strength), rows, _), harm in zip(answered, found, strict=True):
+                    if harm > self.harm:
+                        self.rows, self.choice, self.strength, self.harm = rows, number, strength, harm
+
+    def _answer(self, number: int, strength: float) -> tuple[Tensor, Tensor] | None:
+        """What the attackers would send and the aggregate (d,); None where either is not finite or the rule refuses."""
         self._tried.setdefault(number, set()).add(strength)
-        rows = self._view.upload(entry.rows(self._scene, strength))
+        rows = self._view.upload(ENTRIES[number].rows(self._scene, strength))
         if not rows.isfinite().all():
-            return
+            return None
         try:
             aggregate = self._view.aggregate(rows).vector
-        except ConfigError:  # the rule refuses such updates
-            return
-        if not aggregate.isfinite().all():
-            return
-        found = harm(self._view, self._attack.harm, aggregate, self._calm, self._attack.ahead)
-        if found > self.harm:
-            self.rows, self.choice, self.strength, self.harm = rows, number, strength, found
+        except ConfigError:
+            return None
+        return (rows, aggregate) if aggregate.isfinite().all() else None
 
-    def between(self) -> Iterator[float]:
-        """The geometric means of the best strength and its neighbours among those asked about."""
+    def between(self) -> list[Question]:
+        """The best entry at the geometric means of its strength and the neighbours among those asked about."""
         tried = sorted(self._tried.get(self.choice, ()))
-        if len(tried) > 1:
-            place = tried.index(self.strength)
-            for other in (tried[i] for i in (place - 1, place + 1) if 0 <= i < len(tried)):
-                yield math.sqrt(tried[place] * other)
+        if len(tried) < 2:
+            return []
+        place = tried.index(self.strength)
+        others = [tried[i] for i in (place - 1, place + 1) if 0 <= i < len(tried)]
+        return [(self.choice, math.sqrt(self.strength * other)) for other in others]
 
 
 def _in_updates(view: AttackView) -> AttackView:

@@ -1,16 +1,17 @@
-"""Gradients of dense networks for many clients, written out: layers with ReLU between them, under cross-entropy.
+"""Dense networks, layers with ReLU between them, written out: many clients' gradients, and many models' outputs.
 
 Autograd on the same layers spends as much time on its bookkeeping as on the products when batches are small, and
-copies every weight gradient once more than is needed.
+copies every weight gradient once more than is needed. The loss is cross-entropy.
 """
 
 from collections.abc import Sequence
-from itertools import accumulate
 
 import torch
 from torch import Tensor, nn
 
-from robustfl_bench.numerics.products import times_into, times_transposed
+from robustfl_bench.numerics.products import SMALL, times_into, times_transposed
+
+PADDED = 2  # samples at most, with those that are padding, for each that is not
 
 Layer = tuple[Tensor, Tensor]  # weight (o, i) and bias (o,), as views
 
@@ -26,6 +27,19 @@ def is_dense(module: nn.Module) -> bool:
     return len(layers) % 2 == 1 and linear and all(type(layer) is nn.ReLU for layer in layers[1::2])
 
 
+def outputs(layers: Sequence[Layer], x: Tensor) -> Tensor:
+    """Outputs (k, c, N) of k models, with weights (k, o, i) and biases (k, o), on the same samples.
+
+    Samples come last: what follows, a maximum or a sum over few classes, then goes through memory in order.
+    """
+    *hidden, last = layers
+    features = x.flatten(1).T.expand(len(last[0]), -1, -1)  # (k, i, N)
+    for weight, bias in hidden:
+        features = torch.baddbmm(bias[..., None], weight, features).clamp_min_(0)
+    weight, bias = last
+    return torch.baddbmm(bias[..., None], weight, features)
+
+
 def gradients(layers: Sequence[Layer], x: Tensor, y: Tensor, sizes: Sequence[int], out: Sequence[Layer]) -> Tensor:
     """Write the gradient of each client's mean loss into its part of ``out``: weights (n, o, i) and biases (n, o).
 
@@ -37,17 +51,35 @@ def gradients(layers: Sequence[Layer], x: Tensor, y: Tensor, sizes: Sequence[int
         inputs.append(times_transposed(inputs[-1], weight, bias).clamp_min_(0))
     delta = torch.log_softmax(times_transposed(inputs[-1], *layers[-1]), dim=1)
     chosen = y[:, None]
-    losses = [-part.sum(dtype=torch.float64) / len(part) for part in delta.gather(1, chosen).split(sizes)]
+    counts = torch.tensor(sizes, device=y.device)
+    losses = -torch.segment_reduce(delta.gather(1, chosen).squeeze(1).double(), "mean", lengths=counts)
     delta.exp_().scatter_add_(1, chosen, delta.new_full((len(y), 1), -1.0))
-    for part in delta.split(sizes):
-        part.mul_(1 / len(part))
-    bounds = [slice(end - size, end) for size, end in zip(sizes, accumulate(sizes), strict=True)]
+    delta.mul_(torch.repeat_interleave(1 / counts.double(), counts, output_size=len(y)).to(delta.dtype)[:, None])
     for depth in reversed(range(len(layers))):
-        weights, biases = out[depth]
-        for i, own in enumerate(bounds):
-            times_into(delta[own].T, inputs[depth][own], weights[i])
-            torch.sum(delta[own], dim=0, out=biases[i])
+        _weight_gradients(delta, inputs[depth], sizes, *out[depth])
         if depth:
             delta = times_transposed(delta, layers[depth][0].T)
             delta = torch.ops.aten.threshold_backward(delta, inputs[depth], 0)
-    return torch.stack(losses)
+    return losses
+
+
+def _weight_gradients(delta: Tensor, inputs: Tensor, sizes: Sequence[int], weights: Tensor, biases: Tensor) -> None:
+    """Write each client's gradient of a layer, from ``delta`` (N, o) at its outputs and its ``inputs`` (N, i).
+
+    Small clients of similar sizes go together, padded by zeros: a call for each takes longer than its products.
+    """
+    longest = max(sizes)
+    if longest * weights[0].numel() <= SMALL and longest * len(sizes) <= PADDED * len(delta):
+        rows = torch.cat([torch.arange(size) + i * longest for i, size in enumerate(sizes)])
+        deltas, features = (
+            part.new_zeros(len(sizes) * longest, part.shape[1]).index_copy_(0, rows, part).view(len(sizes), longest, -1)
+            for part in (delta, inputs)
+        )
+        weights.copy_(deltas.mT @ features)
+        torch.sum(deltas, dim=1, out=biases)
+        return
+    for own_delta, own_inputs, weight, bias in zip(
+        delta.split(sizes), inputs.split(sizes), weights, biases, strict=True
+    ):
+        times_into(own_delta.T, own_inputs, weight)
+        torch.sum(own_delta, dim=0, out=bias)

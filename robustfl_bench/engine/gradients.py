@@ -1,10 +1,12 @@
-"""The gradients of many clients on a CPU: several ways, of which a network chooses one for good."""
+"""The gradients of many clients, and the losses of many models, on a CPU: several ways, of which a network chooses one
+for good."""
 
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
 from torch.nn.grad import conv2d_weight
 
 from robustfl_bench.engine import dense
@@ -47,6 +49,11 @@ class OneByOne:
             torch.cat([gradient.reshape(-1) for gradient in gradients], out=row)
             losses.append(loss.detach().double())
         return torch.stack(losses)
+
+    def totals(self, models: Tensor, x: Tensor, y: Tensor) -> Tensor:
+        """The sums of the losses of the ``models`` (k, d) on the same samples, and how many of these each gets wrong
+        (of no meaning for regression): (k, 2) float64."""
+        return torch.stack([summed(self._criterion, self.flat.logits(one, x), y) for one in models])
 
 
 class Layerwise(OneByOne):
@@ -118,9 +125,21 @@ class WrittenOut(Layerwise):
         """As the base."""
         return self.together(params, batch, out)
 
+    def totals(self, models: Tensor, x: Tensor, y: Tensor) -> Tensor:
+        """As the base."""
+        outputs = dense.outputs(self._pairs(models), x)
+        losses = functional.cross_entropy(outputs, y.expand(len(models), -1), reduction="none")
+        wrong = outputs.max(dim=1).indices != y
+        return torch.stack([losses.sum(dim=1, dtype=torch.float64), wrong.sum(dim=1, dtype=torch.float64)], dim=1)
+
     def _pairs(self, params: Tensor) -> list[dense.Layer]:
         views = list(self.flat.views(params).values())
         return list(zip(views[::2], views[1::2], strict=True))
+
+
+def summed(criterion: Criterion, outputs: Tensor, y: Tensor) -> Tensor:
+    """The sum of the losses of a model with ``outputs`` (N, c), and how many samples it gets wrong: (2,) float64."""
+    return torch.stack([criterion(outputs, y, reduction="sum").double(), (outputs.argmax(dim=1) != y).sum().double()])
 
 
 def _layers_with_simple_gradients(module: nn.Module) -> dict[str, nn.Module] | None:

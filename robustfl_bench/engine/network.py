@@ -20,6 +20,9 @@ from robustfl_bench.engine.side_by_side import SideBySide
 from robustfl_bench.interfaces import Model
 from robustfl_bench.parallel import each
 
+MODELS = 16  # models that go through the network together on a CPU, where they are small
+MODELS_NUMBERS = 1 << 20  # and the numbers in them otherwise: what stays in the cache
+
 Task = TypeVar("Task")
 Result = TypeVar("Result")
 
@@ -142,11 +145,27 @@ class Network(FlatModule):
         return float(total) / len(y), counts.view(self.num_classes, self.num_classes).cpu().numpy()
 
     @torch.no_grad()
+    def assess(self, params: Tensor, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor | None]:
+        """Mean losses (k,) float64 of k models ``params`` (k, d) on the same samples, and the shares (k,) float64 of
+        these that they get wrong (None for regression)."""
+        losses, errors = (self._totals(params, x, y) / len(y)).unbind(dim=1)
+        return losses, None if self.regression else errors
+
+    def _totals(self, params: Tensor, x: Tensor, y: Tensor) -> Tensor:
+        if self.side_by_side is not None:
+            return self.side_by_side.totals(params, x, y)
+        chunk = self.chunk(x)
+        parts, groups = (
+            list(zip(x.split(chunk), y.split(chunk), strict=True)),
+            params.split(max(1, min(MODELS, MODELS_NUMBERS // self.dim))),
+        )
+        tasks = [(models, *part) for models in groups for part in parts]
+        found = self._each(lambda way, task: way.totals(*task), tasks)
+        return torch.cat([torch.stack(found[i : i + len(parts)]).sum(dim=0) for i in range(0, len(found), len(parts))])
+
     def losses(self, params: Tensor, x: Tensor, y: Tensor) -> Tensor:
         """Mean losses (k,) float64 of k models ``params`` (k, d) on the same samples."""
-        if self.side_by_side is None:  # on a CPU a batch over models is no faster, or much slower
-            return torch.stack(self._each(lambda way, one: self.criterion(way.flat.logits(one, x), y), params)).double()
-        return self.side_by_side.losses(params, x, y)
+        return self.assess(params, x, y)[0]
 
     @torch.no_grad()
     def client_losses(self, params: Tensor, batch: Batch) -> Tensor:

@@ -119,9 +119,14 @@ def _trained(federation: Federation, model: ModelState, cohort: Cohort, n: int, 
     def moved(vector: Tensor) -> tuple[Tensor, Remembered]:
         return server_step(federation.parts, model.params, vector, lr, model.memory.server, share)
 
-    updates, attack = _attacked(federation, honest, cohort, model, lr, moved)
+    view = _server_view(federation, cohort, model, lr)
+
+    def rule(updates: Updates) -> Aggregate:
+        return _aggregate(federation, model, view(), updates)
+
+    updates, attack = _attacked(federation, honest, cohort, model, lr, rule, moved)
     non_finite += zero_non_finite(updates.matrix[honest.n :])
-    aggregate = _aggregate(federation, updates, cohort, model, lr)
+    aggregate = rule(updates)
     if not aggregate.vector.isfinite().all():
         raise _non_finite_aggregate(federation.parts.aggregator, updates, model.round + 1)
     params, server = moved(aggregate.vector)
@@ -176,11 +181,12 @@ def _attacked(
     cohort: Cohort,
     model: ModelState,
     lr: float,
+    rule: Callable[[Updates], Aggregate],
     moved: Callable[[Tensor], tuple[Tensor, Remembered]],
 ) -> tuple[Updates, Crafted]:
     """The honest updates with the Byzantine clients' rows below them, and what they crafted.
 
-    ``moved`` is the server's step, from an aggregate to the next model.
+    ``rule`` is what the server makes of updates, ``moved`` is the server's step, from an aggregate to the next model.
     """
     attack, attackers = federation.parts.attack, cohort.byzantine
     if not attackers:
@@ -218,13 +224,13 @@ def _attacked(
         rng=seeding.generator(federation.settings.seed, "attack", model.round),
         memory=MappingProxyType(model.memory.attack),
         train_own=train_own,
-        aggregate=lambda crafted: _aggregate(federation, joined(crafted), cohort, model, lr),
+        aggregate=lambda crafted: rule(joined(crafted)),
         upload=sent,
         after=lambda vector: moved(vector)[0],
         assess=_assessor(federation.network, federation.honest, cohort.honest),
     )
     if federation.settings.knowledge == "own":
-        view = _of_their_own(federation, view, cohort, model)
+        view = _of_their_own(federation, view, cohort, model, rule)
     elif not honest.n and attack.needs_honest:
         return joined(view.own), Crafted(view.own, model.memory.attack)
     crafted = federation.contract.call(
@@ -240,16 +246,11 @@ def _attacked(
 
 def _assessor(
     network: Network, population: Population, clients: list[int]
-) -> Callable[[Tensor], tuple[float, float | None]]:
-    """A function from a model (d,) to its mean loss, and the share it gets wrong, on a sample of the data of these
-    clients of a population, which is gathered when first needed."""
+) -> Callable[[Tensor], tuple[Tensor, Tensor | None]]:
+    """``network.assess`` on a sample of the data of these clients of a population, which is gathered when first
+    needed."""
     sample = cache(partial(population.thinned, clients, ASSESSED))
-
-    def assess(params: Tensor) -> tuple[float, float | None]:
-        loss, confusion = network.evaluate(params, *sample())
-        return loss, None if confusion is None else float(1 - confusion.trace() / confusion.sum())
-
-    return assess
+    return lambda params: network.assess(params, *sample())
 
 
 def _paused(federation: Federation, honest: Updates, attackers: list[int], model: ModelState) -> Tensor:
@@ -265,13 +266,15 @@ def _paused(federation: Federation, honest: Updates, attackers: list[int], model
     return federation.train(federation.byzantine_clean, attackers, ids, "batches", model, rows, memory, work).matrix
 
 
-def _of_their_own(federation: Federation, view: AttackView, cohort: Cohort, model: ModelState) -> AttackView:
+def _of_their_own(
+    federation: Federation, view: AttackView, cohort: Cohort, model: ModelState, rule: Callable[[Updates], Aggregate]
+) -> AttackView:
     """The view of attackers who know no honest client's update, only what they compute on their own samples.
 
     Their own updates stand for the honest ones. Where they ask the rule, these are repeated in turn, so that it gets as
     many updates as in the round; the server's data, its memory and the losses reported to it are the real ones.
     """
-    attackers, lr = cohort.byzantine, view.lr
+    attackers = cohort.byzantine
     ids = federation.byzantine_ids[attackers].tolist()
     own = view.own.clone()
     zero_non_finite(own)
@@ -280,7 +283,7 @@ def _of_their_own(federation: Federation, view: AttackView, cohort: Cohort, mode
 
     def aggregate(crafted: Tensor) -> Aggregate:
         supposed = torch.cat([own[turns[: len(cohort.honest)]], crafted.expand(len(attackers), -1)])
-        return _aggregate(federation, Updates(view.upload(supposed), counts), cohort, model, lr)
+        return rule(Updates(view.upload(supposed), counts))
 
     label_counts = torch.zeros(len(attackers), 0, dtype=torch.int64)
     if not federation.network.regression:
@@ -297,8 +300,11 @@ def _of_their_own(federation: Federation, view: AttackView, cohort: Cohort, mode
     return mine
 
 
-def _aggregate(federation: Federation, updates: Updates, cohort: Cohort, model: ModelState, lr: float) -> Aggregate:
-    """What the rule makes of a cohort's updates."""
+def _server_view(federation: Federation, cohort: Cohort, model: ModelState, lr: float) -> Callable[[], ServerView]:
+    """A function that makes what the rule sees of the server, each time with the same draws.
+
+    Attackers may ask the rule many times in a round: the server trains on its own samples once, when first needed.
+    """
     s, parts, network = federation.settings, federation.parts, federation.network
 
     def train_per_class() -> Tensor:
@@ -315,25 +321,35 @@ def _aggregate(federation: Federation, updates: Updates, cohort: Cohort, model: 
         found = network.gradient(params, federation.server.x, federation.server.y)
         return require_finite(found, model.round, "the server's gradient is not finite")
 
-    server = ServerView(
-        params=model.params,
-        step_size=parts.local_update.step_size(lr),
-        round=model.round,
-        rng=seeding.generator(s.seed, "rule", model.round),
-        previous=model.previous,
-        clients=torch.from_numpy(federation.cohorts.ids(cohort)) if parts.pre_aggregation is None else None,
-        counts=federation.counts,
-        memory=MappingProxyType(model.memory.rule),
-        train_per_class=train_per_class,
-        train_together=train_together,
-        loss=lambda params: network.losses(params, federation.server.x, federation.server.y),
-        gradient=gradient,
-        losses_of=lambda params, clients: federation.reported_losses(params, clients, model.round + 1),
-        layers=tuple(shape.numel() for _, shape in network.slots.values()),
-    )
+    per_class, together = cache(train_per_class), cache(train_together)
+
+    def view() -> ServerView:
+        return ServerView(
+            params=model.params,
+            step_size=parts.local_update.step_size(lr),
+            round=model.round,
+            rng=seeding.generator(s.seed, "rule", model.round),
+            previous=model.previous,
+            clients=torch.from_numpy(federation.cohorts.ids(cohort)) if parts.pre_aggregation is None else None,
+            counts=federation.counts,
+            memory=MappingProxyType(model.memory.rule),
+            train_per_class=per_class,
+            train_together=together,
+            loss=lambda params: network.losses(params, federation.server.x, federation.server.y),
+            gradient=gradient,
+            losses_of=lambda params, clients: federation.reported_losses(params, clients, model.round + 1),
+            layers=tuple(shape.numel() for _, shape in network.slots.values()),
+        )
+
+    return view
+
+
+def _aggregate(federation: Federation, model: ModelState, server: ServerView, updates: Updates) -> Aggregate:
+    """What the rule makes of a cohort's updates."""
+    parts = federation.parts
     contract, prepared = federation.contract, updates
     if (preparation := parts.pre_aggregation) is not None:
-        stream = seeding.generator(s.seed, "pre-aggregation", model.round)
+        stream = seeding.generator(federation.settings.seed, "pre-aggregation", model.round)
         prepared = contract.call(
             "pre-aggregation",
             preparation,

@@ -16,6 +16,7 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.modules.dropout import _DropoutNd
 
 from robustfl_bench.engine.flat import ROOM, FlatModule, has_dropout
+from robustfl_bench.engine.gradients import summed
 from robustfl_bench.engine.samples import Batch, moved
 from robustfl_bench.errors import ConfigError
 
@@ -74,15 +75,16 @@ class SideBySide:
         return losses
 
     @torch.no_grad()
-    def losses(self, stack: Tensor, x: Tensor, y: Tensor) -> Tensor:
-        """Mean losses (k,) float64 of the models ``stack`` (k, d) on the same samples."""
+    def totals(self, stack: Tensor, x: Tensor, y: Tensor) -> Tensor:
+        """The sums of the losses of the models ``stack`` (k, d) on the same samples, and how many of these each gets
+        wrong (of no meaning for regression): (k, 2) float64."""
         samples = self.flat.chunk(x)
         parts = list(zip(x.split(samples), y.split(samples), strict=True))
         totals = []
         for models in stack.split(max(1, samples // len(x))):
-            found = [self._for_each(self._total, (0, None, None), models, xs, ys)[0].double() for xs, ys in parts]
+            found = [self._for_each(self._total, (0, None, None), models, xs, ys)[0] for xs, ys in parts]
             totals.append(torch.stack(found).sum(dim=0))
-        return torch.cat(totals) / len(y)
+        return torch.cat(totals)
 
     def _together(self, sizes: Index, samples: int) -> Iterator[slice]:
         """The clients that go together, of rising ``sizes``, when so many samples fit into memory."""
@@ -129,9 +131,8 @@ class SideBySide:
         return torch.cat([gradients[name].reshape(-1) for name in self.flat.slots]), value
 
     def _total(self, params: Tensor, x: Tensor, y: Tensor) -> tuple[Tensor]:
-        """The sum of a model's losses."""
         outputs = functional_call(self.flat.module, self.flat.views(params), (x,))
-        return (self._criterion(outputs, y, reduction="sum"),)
+        return (summed(self._criterion, outputs, y),)
 
     def _dropped(self, layer: _DropoutNd, _: Any, output: Tensor) -> Tensor | None:
         """The output of a dropout layer, which is itself switched off, with the client's own draws."""
