@@ -600,6 +600,9 @@ class Communication(Part):
     def check(self, parts: Parts) -> None:
         """Raise ConfigError unless the parts of an experiment can communicate so."""
 
+    def deliver(self, uploads: Tensor) -> None:
+        """Turn the clients' uploads (n, d) into what arrives, in place: the same, unless overridden."""
+
     @abstractmethod
     def total_bits(self, rule: Aggregator, n: int, d: int) -> int:
         """Bits that n clients send in a round, together, of a model of d parameters."""

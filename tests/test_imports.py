@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from graphlib import TopologicalSorter
 from pathlib import Path
 
+import pytest
+
 import robustfl_bench
 
 PACKAGE = Path(robustfl_bench.__file__).parent
@@ -106,3 +108,44 @@ def test_looking_at_results_and_data_needs_no_torch() -> None:
         "sys.exit(any(name in sys.modules for name in ('torch', 'hydra', 'pandas', 'matplotlib')))"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+LATE = """
+import sys
+from robustfl_bench import entry
+sys.argv = ["robustfl-bench", *sys.argv[1:]]
+try:
+    entry.bench()
+except SystemExit as stop:
+    found = [name for name in ("torch", "pandas", "matplotlib") if name in sys.modules]
+    print(stop.code or 0, *found)
+"""
+
+
+def needed(*words: str) -> list[str]:
+    """The exit code of ``robustfl-bench`` with these words, and which of the slow libraries it has imported."""
+    done = subprocess.run([sys.executable, "-c", LATE, *words], capture_output=True, text=True, check=True)
+    return done.stdout.splitlines()[-1].split()
+
+
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [
+        (["--help"], "0"),
+        (["--list"], "0"),
+        (["--list", "dataset"], "0"),
+        (["rounds=0"], "2"),
+        (["aggregator=krumm"], "2"),
+        (["probe", "--help"], "0"),
+        (["probe", "boba/nothing"], "2"),
+        (["resilience", "--help"], "0"),
+    ],
+)
+def test_help_lists_and_refusals_need_nothing_heavy(words: list[str], code: str) -> None:
+    assert needed(*words) == [code]
+
+
+def test_a_stored_result_is_answered_without_torch(tmp_path: Path) -> None:
+    run = ["rounds=1", "num_byzantine=0", "model.hidden=[2]", f"results_dir={tmp_path}"]
+    assert needed(*run) == ["0", "torch"]
+    assert needed(*run) == ["0"]

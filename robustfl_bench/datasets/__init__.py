@@ -4,6 +4,7 @@ import os
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
+from weakref import WeakValueDictionary
 
 from robustfl_bench.errors import DataError
 
@@ -11,6 +12,10 @@ if TYPE_CHECKING:  # importing torch takes over a second, and `robustfl-data` do
     import torch
 
     from robustfl_bench.interfaces import Data, Dataset
+
+
+_LOADED: "WeakValueDictionary[tuple[Dataset, Path, torch.device], Data]" = WeakValueDictionary()
+"""What is in memory, by the arguments of ``_load``."""
 
 
 def find_folder(data_dir: str | None = None) -> Path:
@@ -30,6 +35,11 @@ def load(dataset: "Dataset", data_dir: str | None, device: "torch.device") -> "D
     return _load(dataset, find_folder(data_dir), device)
 
 
+def is_loaded(dataset: "Dataset", data_dir: str | None, device: "torch.device") -> bool:
+    """Whether ``load`` would find the data set in memory."""
+    return (dataset, find_folder(data_dir), device) in _LOADED
+
+
 @lru_cache(maxsize=4)  # CIFAR-10 takes 0.7 GB: enough for a sweep over data sets, not a leak
 def _load(dataset: "Dataset", folder: Path, device: "torch.device") -> "Data":
     try:
@@ -40,7 +50,8 @@ def _load(dataset: "Dataset", folder: Path, device: "torch.device") -> "Data":
             f"{path}: {dataset.name} cannot be read: {reason}; put the file there, or set data_dir"
         ) from error
     _check(data, dataset)
-    return data.to(device)
+    _LOADED[dataset, folder, device] = moved = data.to(device)
+    return moved
 
 
 def _check(data: "Data", dataset: "Dataset") -> None:

@@ -73,9 +73,10 @@ class Source:
     """The description of a data set's files, known before any is read.
 
     ``layouts`` are in order of preference; ``downloads`` go to the sub-folder ``name`` and make the first layout.
-    ``sizes`` maps a variant to its numbers of training and test samples. ``leaf`` are folders in which LEAF's
-    preprocessing has written ``train/*.json`` and ``test/*.json``, under any names. ``bundled`` files come with this
-    package. ``recipe`` says how to make files that nobody publishes. ``base`` is a data set that this one adds to.
+    ``sizes`` maps a variant to its numbers of training and test samples, all of which are loaded unless there is a
+    ``base``: a data set that this one adds to. ``leaf`` are folders in which LEAF's preprocessing has written
+    ``train/*.json`` and ``test/*.json``, under any names. ``bundled`` files come with this package. ``recipe`` says how
+    to make files that nobody publishes.
     """
 
     name: str
@@ -149,6 +150,18 @@ def marks(source: Source | None, root: Path) -> dict[str, list[int]]:
             found |= {name: [state.st_size, state.st_mtime_ns] for name, state in states.items()}
         source = source.base
     return found
+
+
+def bytes_read(source: Source | None, root: Path) -> int:
+    """Bytes that the content of the data set's own files takes, at least: their sizes on disk. Opens no file.
+
+    0 of an archive, of which only some members are read, of files that are missing, and of those that come with this
+    package.
+    """
+    layout = None if source is None or source.bundled else find(source, root)
+    if layout is None or layout.is_archive:
+        return 0
+    return sum(path.stat().st_size for file in layout.files if (path := _path(root / layout.path, file)))
 
 
 def check(source: Source, root: Path) -> list[Checked]:

@@ -110,7 +110,7 @@ def server_step(
 def _trained(federation: Federation, model: ModelState, cohort: Cohort, n: int, lr: float) -> Trained:
     """One round of one model; ``n`` clients take part in the round."""
     honest = _honest_updates(federation, cohort, model)
-    non_finite = zero_non_finite(honest.matrix)
+    non_finite = _delivered(federation, honest.matrix)
     require_some_finite(honest.n, non_finite, model.round)
     if not _enough(federation.parts, len(cohort)):
         return Trained(model.params, honest.losses, None, honest.n, non_finite, model.memory)
@@ -125,7 +125,7 @@ def _trained(federation: Federation, model: ModelState, cohort: Cohort, n: int, 
         return _aggregate(federation, model, view(), updates)
 
     updates, attack = _attacked(federation, honest, cohort, model, lr, rule, moved)
-    non_finite += zero_non_finite(updates.matrix[honest.n :])
+    non_finite += _delivered(federation, updates.matrix[honest.n :])
     aggregate = rule(updates)
     if not aggregate.vector.isfinite().all():
         raise _non_finite_aggregate(federation.parts.aggregator, updates, model.round + 1)
@@ -133,6 +133,13 @@ def _trained(federation: Federation, model: ModelState, cohort: Cohort, n: int, 
     require_finite(params, model.round, "the model has parameters that are not finite")
     memory = replace(model.memory, rule=dict(aggregate.memory or {}), attack=dict(attack.memory), server=server)
     return Trained(params, honest.losses, aggregate, honest.n, non_finite, memory, attack.notes)
+
+
+def _delivered(federation: Federation, uploads: Tensor) -> int:
+    """Turn uploads (n, d) into what the server receives, in place; returns how many of them were not finite."""
+    if federation.parts.communication is not None:
+        federation.parts.communication.deliver(uploads)
+    return zero_non_finite(uploads)
 
 
 def _enough(parts: Parts, n: int) -> bool:

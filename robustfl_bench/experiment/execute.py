@@ -15,7 +15,7 @@ from robustfl_bench.console import note
 from robustfl_bench.errors import BrokenContract, ConfigError, DataError, Diverged, Interrupted
 from robustfl_bench.experiment import memory, provenance, shipped, tracking
 from robustfl_bench.experiment.machine import choose_device, choose_threads, facts, set_precision, threads, unused_gpu
-from robustfl_bench.experiment.plan import Asked, Plan, plan
+from robustfl_bench.experiment.plan import Asked, Outline, Plan, outline, plan
 from robustfl_bench.experiment.rows import written
 from robustfl_bench.experiment.summary import digest, results, tell
 from robustfl_bench.experiment.tracking import Trackers
@@ -60,13 +60,21 @@ def execute(
 ) -> float:
     """Complete the run and print its result in one line; returns what it is tuned by, see ``tell``.
 
-    Unless ``train`` does it in another way, the result may be one that comes with the package, see ``shipped``.
+    Unless ``train`` does it in another way, the result may be one that comes with the package, see ``shipped``. What is
+    stored is answered without building the parts, which takes torch.
     """
-    planned, call = plan(cfg), call or Call()
-    ended = (_folder(planned, call).path / "summary.json").exists()
-    if train is None and not ended and (known := shipped.answer(planned, note)) is not None:
+    call = call or Call()
+    asked = plan(cfg) if cfg.get("tracker") else outline(cfg)  # all else was checked when what is stored was made
+    folder = _folder(asked, call)
+    ended = (folder.path / "summary.json").exists()
+    if train is None and not ended and (known := shipped.answer(asked, note)) is not None:
         return shipped.tell(known)
-    made = complete(planned, call, train, note)
+    notes: list[str] = []
+    if ended and isinstance(asked, Outline) and (stored := _stored(asked, folder, notes.append)) is not None:
+        for line in notes:
+            note(line)
+        return tell(folder, stored, "stored result")
+    made = complete(asked if isinstance(asked, Plan) else plan(cfg), call, train, note)
     return tell(made.folder, made.summary, "stored result" if made.was_stored else "result")
 
 
@@ -87,9 +95,7 @@ def complete(
     provenance.code(planned.config)  # now, as the files may change while the run goes on
     call = call or Call()
     folder = _folder(planned, call)
-    for copy in folder.copies:
-        note(f"{copy} and {folder.path} are both run {folder.run_id}; the latter is used, remove one of them")
-    if (stored := answer(planned, folder, note)) is not None:
+    if (stored := _stored(planned, folder, note)) is not None:
         return Outcome(folder, stored, was_stored=True)
     memory.check(planned)
     folder.open()
@@ -166,6 +172,13 @@ def take_part(cfg: DictConfig, call: Call, train: "Train") -> None:
         train(planned, _federation(planned, data), _folder(planned, call), None)
 
 
+def _stored(asked: Asked, folder: store.RunFolder, note: Callable[[str], None]) -> Mapping[str, Any] | None:
+    """The ``answer``, after a line for each other folder of the same run."""
+    for copy in folder.copies:
+        note(f"{copy} and {folder.path} are both run {folder.run_id}; the latter is used, remove one of them")
+    return answer(asked, folder, note)
+
+
 def answer(asked: Asked, folder: store.RunFolder, say: Callable[[str], None] | None = None) -> Mapping[str, Any] | None:
     """The summary of a run that has a result and can be repeated as it is, else None.
 
@@ -201,14 +214,14 @@ def record(outcome: Mapping[str, Any], planned: Plan, call: Call, trace: str | N
         folder.close()
 
 
-def _folder(planned: Plan, call: Call) -> store.RunFolder:
-    s, chosen = planned.settings, call.choices
+def _folder(asked: Asked, call: Call) -> store.RunFolder:
+    s, chosen = asked.settings, call.choices
     attack = f"{chosen.get('attack', 'attack')}{s.num_byzantine}" if s.num_byzantine else "none"
     groups = [chosen.get("partition", ""), attack, chosen.get("aggregator", "")]
-    if planned.parts.clustering is not None:
+    if asked.config["clustering"]:
         groups.append(chosen.get("clustering", ""))
-    name = store.slug(planned.parts.dataset.name, *groups, f"s{s.seed}")
-    return store.RunFolder(s.results_dir, name, planned.run_id)
+    name = store.slug(asked.dataset.name, *groups, f"s{s.seed}")
+    return store.RunFolder(s.results_dir, name, asked.run_id)
 
 
 def _facts(planned: Plan, folder: store.RunFolder, call: Call, device: str | None) -> dict[str, Any]:

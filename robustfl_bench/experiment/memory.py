@@ -1,16 +1,24 @@
 """What a run needs of memory at least, from its settings, against what is free: before anything is loaded."""
 
+import math
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from robustfl_bench.config import options
 from robustfl_bench.config.settings import Settings
+from robustfl_bench.datasets import find_folder, is_loaded
+from robustfl_bench.datasets.files import bytes_read
 from robustfl_bench.errors import ConfigError
+from robustfl_bench.experiment.machine import choose_device
 from robustfl_bench.experiment.plan import Plan, num_params
+from robustfl_bench.interfaces import Dataset
 
-_FLOAT = 4  # bytes
+if TYPE_CHECKING:
+    import torch
+
+_FLOAT = 4  # bytes; of a token id too
 _CLIENT = 112  # bytes of the empty index array that a client has
 
 
@@ -18,26 +26,33 @@ def check(planned: Plan) -> None:
     """Raise ConfigError when a run certainly does not fit: a lower bound, so that no possible run is refused.
 
     Counted are the clients, what the local update remembers of the honest ones, the models (k, d), the updates of a
-    round (n, d), and data that are drawn at random.
+    round (n, d), and the samples where they are drawn or their number is declared; else the files, as they lie on the
+    disk, since they are read as a whole. Data that this process has loaded already take no more memory.
+
+    Raises ConfigError also where the device does not exist.
     """
     settings, parts = planned.settings, planned.parts
+    device = choose_device(settings.device)
     n, d = settings.clients_per_round, num_params(parts.model, parts.dataset)
     models = 1 if parts.clustering is None else parts.clustering.num_clusters
     honest, vectors = _least_honest(settings), parts.local_update.remembered
+    drawn, declared, on_disk = _data(planned, device)
+    samples, files = f"the samples of {parts.dataset.name}", f"the files of {parts.dataset.name}"
     needs = {
         f"the updates of n={n} clients by d={d} parameters": _FLOAT * n * d,
         f"what {type(parts.local_update).__name__} remembers of {honest} clients": _FLOAT * honest * vectors * d,
         f"{models} models of d={d} parameters": _FLOAT * models * d,
-        f"the samples of {parts.dataset.name}": _FLOAT * _drawn(planned.config["dataset"]),
+        samples: _FLOAT * (drawn or declared),
         f"{settings.total_clients} clients": _CLIENT * settings.total_clients,
     }
-    where, free = _free(settings.device)
-    if sum(needs.values()) > free:
-        worst = max(needs, key=lambda what: needs[what])
-        raise ConfigError(
-            f"{worst} take {_size(needs[worst])} and {_size(free)} are free on {where} (n={n}, d={d}); "
-            f"lower {_largest(planned.config)}"
-        )
+    for where, free, needed in ((*_free(device), needs), (*_here(), {files: on_disk})):
+        if sum(needed.values()) > free:
+            worst = max(needed, key=lambda what: needed[what])
+            smaller = f"take a smaller data set than dataset={parts.dataset.name}"
+            advice = smaller if worst in (samples, files) and not drawn else f"lower {_largest(planned.config)}"
+            raise ConfigError(
+                f"{worst} take {_size(needed[worst])} and {_size(free)} are free on {where} (n={n}, d={d}); {advice}"
+            )
 
 
 def _least_honest(settings: Settings) -> int:
@@ -47,20 +62,46 @@ def _least_honest(settings: Settings) -> int:
     return settings.num_clients - settings.num_byzantine if settings.byzantine_share_by == "clients" else 1
 
 
+def _data(planned: Plan, device: "torch.device") -> tuple[int, int, int]:
+    """Numbers in the data if they are drawn, else if that is declared; and else the bytes of their files."""
+    dataset, data_dir = planned.parts.dataset, planned.settings.data_dir
+    if is_loaded(dataset, data_dir, device):
+        return 0, 0, 0
+    if drawn := _drawn(planned.config["dataset"]):
+        return drawn, 0, 0
+    if declared := _declared(dataset):
+        return 0, declared, 0
+    return 0, 0, bytes_read(dataset.source, find_folder(data_dir))
+
+
 def _drawn(dataset: Mapping[str, Any]) -> int:
-    """Numbers in the training inputs of data that are drawn for each client; 0 of others, whose size is in files."""
+    """Numbers in the training inputs of data that are drawn for each client; 0 of others."""
     sizes = [dataset.get(name) for name in ("num_clients", "points", "dim")]
     return sizes[0] * sizes[1] * sizes[2] if all(isinstance(size, int) for size in sizes) else 0  # type: ignore
 
 
-def _free(device: str) -> tuple[str, int]:
+def _declared(dataset: Dataset) -> int:
+    """Numbers in the training and test inputs of data in files, by the smallest variant; 0 where that is not declared.
+
+    A data set that adds to a ``base`` loads all of the base, and may take a part of it. LEAF's files can be any part.
+    """
+    source = dataset.source
+    while source is not None and source.base is not None:
+        source = source.base
+    if source is None or source.leaf or not source.sizes:
+        return 0
+    return min(map(sum, source.sizes.values())) * math.prod(dataset.input_shape)
+
+
+def _free(device: "torch.device") -> tuple[str, int]:
     """Where the matrices of a run will be, and the bytes that are free there."""
     import torch
 
-    if device.startswith("cuda") or (device == "auto" and torch.cuda.is_available()):
-        name = "cuda" if device == "auto" else device
-        if torch.cuda.is_available() and (torch.device(name).index or 0) < torch.cuda.device_count():
-            return name, torch.cuda.mem_get_info(torch.device(name))[0]
+    return (str(device), torch.cuda.mem_get_info(device)[0]) if device.type == "cuda" else _here()
+
+
+def _here() -> tuple[str, int]:
+    """This machine, and the bytes that are free on it."""
     return "this machine", _free_here()
 
 

@@ -1,8 +1,9 @@
 """From a composed config to checked parts and the identity of the run."""
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any, Protocol
 
 from hydra.errors import InstantiationException
@@ -31,6 +32,26 @@ class Asked(Protocol):
 
     @property
     def run_id(self) -> str: ...
+
+
+@dataclass(frozen=True)
+class Outline:
+    """What is known of a run before its parts are built, which takes torch: enough to answer it if it is stored."""
+
+    settings: Settings
+    config: Mapping[str, Any]
+    run_id: str
+
+    @property
+    def dataset(self) -> Dataset:
+        """The data set that it would load."""
+        return _dataset(json.dumps(self.config["dataset"], sort_keys=True))
+
+
+@cache
+def _dataset(content: str) -> Dataset:
+    built: Dataset = made("dataset", json.loads(content))
+    return built
 
 
 @dataclass(frozen=True)
@@ -76,8 +97,7 @@ def plan(cfg: DictConfig | Mapping[str, Any]) -> Plan:
     Raises one ConfigError with all that is wrong.
     """
     config: Mapping[str, Any] = _resolved(cfg) if isinstance(cfg, DictConfig) else cfg
-    scalars, kept = settings_of(config), presets.defining(config)
-    checked = replace(scalars, num_byzantine=kept["num_byzantine"])
+    checked, kept = _scalars(config)
     parts = _built({group: config[group] for group in FOLLOWING} | kept, presets.named_steps(config))
     _check_model(parts.model, parts.dataset)
     if checked.num_byzantine and checked.byzantine_placement == "add":
@@ -88,6 +108,18 @@ def plan(cfg: DictConfig | Mapping[str, Any]) -> Plan:
     except ConfigError as error:
         raise InfeasibleError(str(error), planned) from None
     return planned
+
+
+def outline(cfg: DictConfig) -> Outline:
+    """A config composed by Hydra, of which only the scalars are checked. Raises ConfigError."""
+    settings, kept = _scalars(_resolved(cfg))
+    return Outline(settings, kept, presets.identify(presets.identity(kept)))
+
+
+def _scalars(config: Mapping[str, Any]) -> tuple[Settings, dict[str, Any]]:
+    """The checked scalars of a resolved config, and what of it a run folder keeps. Raises ConfigError."""
+    scalars, kept = settings_of(config), presets.defining(config)
+    return replace(scalars, num_byzantine=kept["num_byzantine"]), kept
 
 
 def settings_of(config: Mapping[str, Any]) -> Settings:

@@ -9,14 +9,13 @@ from robustfl_bench.console import Parser, answer_tab, completed, reported
 from robustfl_bench.errors import ConfigError
 from robustfl_bench.papers.tables import Figure
 from robustfl_bench.papers.tables import figures as described
-from robustfl_bench.probe.rounds import KINDS, runs
 from robustfl_bench.results import figures
 from robustfl_bench.results.where import check_name
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Console entry point; exit code 0, 2 for bad configuration, 3 for missing or corrupt data."""
-    known = {name: figure for name, figure in described().items() if figure.draw in KINDS}
+    known = {name: figure for name, figure in described().items() if figure.draw in figures.PROBED}
     parser = Parser(prog="robustfl-bench probe", description=__doc__)
     parser.add_argument("figure", metavar="PAPER/FIGURE", help=", ".join(known))
     given = parser.add_argument("overrides", nargs="*", metavar="OVERRIDE", help="of all its runs, such as scale=quick")
@@ -38,6 +37,8 @@ def _probe(asked: argparse.Namespace, known: Mapping[str, Figure]) -> None:
 def measure(figure: Figure, given: Sequence[str], path: Path) -> None:
     """Write the points of a figure with overrides of its own. Raises ConfigError and DataError."""
     import pandas as pd
+
+    from robustfl_bench.probe.rounds import KINDS, runs  # here, as it imports torch
 
     found = list(KINDS[figure.draw](runs(figure.preset, (*figure.base, *given))))
     table = pd.DataFrame(found).assign(low=lambda points: points["mean"], high=lambda points: points["mean"])

@@ -20,14 +20,15 @@ from robustfl_bench.experiment.plan import made
 from robustfl_bench.interfaces import Aggregator, Attack, PreAggregation
 from robustfl_bench.pictures import heat
 from robustfl_bench.pictures.canvas import SUFFIXES, save
-from robustfl_bench.resilience.inputs import Inputs, gaussian, of_round
-from robustfl_bench.resilience.measure import Resilience, resilience
 from robustfl_bench.results import sheets
 from robustfl_bench.results.sheets import Printed, Sheet
 from robustfl_bench.results.writing import write_atomically
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+    from robustfl_bench.resilience.inputs import Inputs
+    from robustfl_bench.resilience.measure import Resilience
 
 FORMATS = tuple(sheets.FORMATS)
 TEXTS = {".csv": "csv", ".txt": "text", ".md": "markdown", ".tex": "latex", ".html": "html"}
@@ -99,6 +100,9 @@ def _parser() -> argparse.ArgumentParser:
 
 def measured(overrides: Sequence[str], asked: argparse.Namespace) -> tuple[str, list[Row]]:
     """What the updates are, and a row for each combination of the overrides. Raises ConfigError and DataError."""
+    from robustfl_bench.resilience.inputs import gaussian, of_round  # here, as they import torch
+    from robustfl_bench.resilience.measure import resilience
+
     for name in ("dimensions", "spread", "steps"):
         if not 0 < getattr(asked, name) < math.inf:
             raise ConfigError(f"--{name} must be > 0, got {getattr(asked, name):g}")
@@ -173,6 +177,8 @@ def _number(value: float | None) -> str:
 
 
 def _csv(name: str, rows: Sequence[Row]) -> str:
+    from robustfl_bench.resilience.measure import Resilience
+
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(["inputs", "aggregator", "pre_aggregation", *(field.name for field in fields(Resilience))])

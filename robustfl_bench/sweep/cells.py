@@ -13,7 +13,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, fields, replace
-from functools import cache, cached_property
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -29,11 +29,10 @@ from robustfl_bench import composition
 from robustfl_bench.config import presets
 from robustfl_bench.config.options import CONF
 from robustfl_bench.config.parts import GROUPS
-from robustfl_bench.config.settings import SCALARS, Execution, Settings
+from robustfl_bench.config.settings import SCALARS, Execution
 from robustfl_bench.errors import ConfigError
 from robustfl_bench.experiment.execute import Call
-from robustfl_bench.experiment.plan import InfeasibleError, Plan, made, plan, settings_of
-from robustfl_bench.interfaces import Dataset
+from robustfl_bench.experiment.plan import InfeasibleError, Outline, Plan, plan, settings_of
 from robustfl_bench.results.store import UNCOMPOSED, RunFolder
 
 _READ_BY_PRESETS = {*GROUPS, *SCALARS, *presets.PRESETS, "hydra"}
@@ -78,26 +77,6 @@ class Sweep:
         for folder in self.config_dirs:  # as Hydra's own command does for --config-dir
             search_path.prepend("command-line", f"file://{folder}", SearchPathQuery(provider="schema"))
         Hydra.create_main_hydra2(task_name="robustfl-bench", config_search_path=search_path)
-
-
-@dataclass(frozen=True)
-class Outline:
-    """What is known of a run before its parts are built."""
-
-    settings: Settings
-    config: Mapping[str, Any]
-    run_id: str
-
-    @property
-    def dataset(self) -> Dataset:
-        """The data set that it would load."""
-        return _dataset(json.dumps(self.config["dataset"], sort_keys=True))
-
-
-@cache
-def _dataset(content: str) -> Dataset:
-    built: Dataset = made("dataset", json.loads(content))
-    return built
 
 
 class Cell:

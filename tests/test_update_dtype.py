@@ -1,0 +1,80 @@
+"""Uploads in bfloat16: who rounds what, and that it is a run of its own."""
+
+import math
+from dataclasses import dataclass, field
+from dataclasses import replace as with_parts
+
+import pytest
+import torch
+from torch import Tensor
+
+from robustfl_bench.communication.star import Star
+from robustfl_bench.config import presets
+from robustfl_bench.engine.federation import Federation
+from robustfl_bench.engine.loop import run
+from robustfl_bench.engine.rounds import initial_state
+from robustfl_bench.interfaces import Aggregator, ConfigError, ServerView
+from robustfl_bench.updates import Aggregate, Updates
+from tests.conftest import Bench
+from tests.test_engine import experiment
+
+BASE = ("rounds=3", "batch_size=8", "attack=lie", "num_byzantine=4", "communication=star")
+BFLOAT16 = ("communication.bits=16", "communication.update_dtype=bfloat16")
+
+
+@dataclass(frozen=True)
+class Recording(Aggregator):
+    """The mean, which keeps what it was given."""
+
+    given: list[Tensor] = field(default_factory=list)
+
+    def aggregate(self, updates: Updates, server: ServerView) -> Aggregate:
+        self.given.append(updates.matrix.clone())
+        return Aggregate(updates.mean)
+
+
+def received(*overrides: str) -> tuple[list[Tensor], Tensor, float]:
+    """The updates (n, d) of each round as the rule sees them, the last model (d,), and the bits of a round."""
+    settings, parts, data = experiment(*BASE, *overrides)
+    rule = Recording()
+    federation = Federation(settings, with_parts(parts, aggregator=rule), data)
+    *_, (state, record) = run(federation, initial_state(federation))
+    assert record is not None
+    return rule.given, state.params[0], float(record["bits_total"])
+
+
+def test_all_uploads_are_rounded_also_those_of_attackers() -> None:
+    (plain, model, bits), (rounded, other, fewer) = received(), received(*BFLOAT16)
+    assert len(plain[0]) == 24
+    assert not torch.equal(plain[0], plain[0].bfloat16().float())
+    for matrix in rounded:
+        assert matrix.dtype == torch.float32 and torch.equal(matrix, matrix.bfloat16().float())
+    assert torch.equal(rounded[0][:20], plain[0][:20].bfloat16().float())  # in the first round from the same model
+    assert not torch.equal(model, other)
+    moved = (model - received("rounds=1", "lr=1e-30")[1]).norm()
+    assert (model - other).norm() < 2**-8 * math.sqrt(3) * moved
+    assert fewer == bits / 2
+
+
+def test_an_upload_that_overflows_bfloat16_counts_as_not_finite() -> None:
+    largest = torch.finfo(torch.float32).max
+    uploads = torch.tensor([[largest, 1.0], [1 + 2**-8, -(2.0**-130)]])
+    Star(16, "bfloat16").deliver(uploads)
+    assert uploads.tolist() == [[math.inf, 1.0], [1.0, -(2.0**-130)]]
+
+
+def test_it_is_a_run_of_its_own_and_the_default_none() -> None:
+    plain, sixteen = presets.resolve(["communication=star"]), presets.resolve(["communication=star", BFLOAT16[0]])
+    assert plain.run_id == "dc253541" and "update_dtype" not in plain.identity["communication"]
+    assert presets.resolve(["communication=star", *BFLOAT16]).run_id not in (plain.run_id, sixteen.run_id)
+
+
+def test_other_types_and_other_bits_are_refused(bench: Bench) -> None:
+    with pytest.raises(ConfigError, match="update_dtype must be one of bfloat16, got 'float16'"):
+        Star(16, "float16")
+    with pytest.raises(ConfigError, match="set bits=16, got 32"):
+        Star(update_dtype="bfloat16")
+    refused = bench("communication=star", BFLOAT16[1])
+    assert refused.code == 2 and refused.err.startswith("error: communication: update_dtype=bfloat16 sends 16 bits")
+    assert len(refused.err.splitlines()) == 1
+    assert bench("communication=ring", "aggregator=rar", BFLOAT16[1]).code == 2
