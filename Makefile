@@ -42,6 +42,8 @@ bench: $(VENV)/.installed
 	$(BIN)/python scripts/bench_aggregators.py
 	$(BIN)/python scripts/bench_rounds.py
 	$(BIN)/python scripts/bench_local_sgd.py
+	$(BIN)/python scripts/bench_models.py
+	$(BIN)/python scripts/bench_scaling.py
 
 clean:
 	rm -rf $(VENV) $(DEMO) build dist

@@ -40,8 +40,6 @@ from robustfl_bench.interfaces import ConfigError, ServerView
 from robustfl_bench.models.mlp import Mlp
 from robustfl_bench.pictures import bars
 from robustfl_bench.pictures.canvas import save
-from robustfl_bench.pictures.curves import Curves
-from robustfl_bench.pictures.curves import draw as draw_curves
 from robustfl_bench.pictures.styles import GREY, RED, SKY
 from robustfl_bench.updates import Updates
 
@@ -98,6 +96,11 @@ def make_server(class_updates: Tensor, n: int, d: int) -> ServerView:
     return server
 
 
+def attackers(share: float, n: int) -> int:
+    """How many of ``n`` clients are attackers."""
+    return max(1, int(share * n))
+
+
 def build(name: str, f: int) -> Any:
     return targets.build(presets.resolve([f"aggregator={name}", f"num_byzantine_declared={f}"]).config["aggregator"])
 
@@ -142,7 +145,8 @@ def works(
         "Gram float32": lambda: matrix.numpy() @ matrix.numpy().T,
         "sort": lambda: np.sort(transposed, axis=1),
     }
-    np.save(folder / "matrix.npy", matrix.numpy())
+    if others:
+        np.save(folder / "matrix.npy", matrix.numpy())
     for _, ask in others.values():
         ask(f"load {folder / 'matrix.npy'} {f}")
     for name in names:
@@ -199,7 +203,7 @@ def main() -> None:
     arguments.add_argument("--share", type=float, default=0.13, help="attackers among the clients (0.13)")
     arguments.add_argument("--rules", nargs="+", choices=every, default=every, metavar="RULE", help="(all but aliases)")
     arguments.add_argument("--peers", nargs="+", default=[], metavar="VENV", help="where other libraries are installed")
-    arguments.add_argument("--png", type=Path, help="a folder for pictures, as in Fig. 3 of BOBA, and against n and d")
+    arguments.add_argument("--png", type=Path, help="a folder for pictures, as in Fig. 3 of BOBA")
     options = arguments.parse_args()
     if min(options.d) < INPUTS + CLASSES * 2 + 3:
         arguments.error(f"--d must be at least {INPUTS + CLASSES * 2 + 3}, the smallest MLP's size")
@@ -209,7 +213,7 @@ def main() -> None:
         for threads in options.threads:
             with peers(pythons, threads) as others, measured(threads):
                 for n, d in ((n, d) for n in options.n for d in options.d):
-                    f = max(1, int(options.share * n))
+                    f = attackers(options.share, n)
                     seconds = medians(works(n, d, f, options.rules, others, Path(folder)), options.repeats)
                     shape: dict[str, object] = {"n": n, "d": d, "f": f, "threads": threads}
                     rows += rows_of(seconds, shape)
@@ -217,10 +221,6 @@ def main() -> None:
                         draw(seconds, options.png / f"rules_n{n}_d{d}_threads{threads}.png", f"{n=}, {d=}, {threads=}")
     report(rows, options.csv)
     print(f"peak memory: {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20:.2f} GiB")
-    if options.png:
-        for axis in ("n", "d"):
-            if len(getattr(options, axis)) > 1:
-                draw_scaling(rows, axis, options.png / f"scaling_{axis}.png")
 
 
 def draw(seconds: dict[str, float], path: Path, title: str) -> None:
@@ -231,22 +231,6 @@ def draw(seconds: dict[str, float], path: Path, title: str) -> None:
     colours = dict.fromkeys(BY_LOSS, SKY) | dict.fromkeys(greys, GREY) | {"boba": RED}
     label = "ms (sky blue: evaluates models)"
     save(bars.draw(points, label, "", f"One aggregation: {title}", log=True, colours=colours), path, "--png")
-    print(f"written: {path}")
-
-
-def draw_scaling(rows: list[dict[str, Any]], against: str, path: Path) -> None:
-    """Times against n or d at the largest of the other, on the most threads: a panel for the rules of each bound."""
-    other = "d" if against == "n" else "n"
-    fixed, threads = max(row[other] for row in rows), max(row["threads"] for row in rows)
-    chosen = [row for row in rows if row[other] == fixed and row["threads"] == threads]
-    places = {row["rule"]: row["aim"].partition("= ")[2].partition(" ")[2] or row["aim"] or row["rule"] for row in rows}
-    points = [
-        {"value": "ms", "panel": places[row["rule"]], "line": row["rule"], "x": row[against]}
-        | dict.fromkeys(("mean", "low", "high"), row["ms"])
-        for row in sorted(chosen, key=lambda row: (places[row["rule"]], row["rule"]))
-    ]
-    heading = f"One aggregation: {other} = {fixed}, {threads} threads"
-    save(draw_curves(Curves(pd.DataFrame(points), against, {"ms": "ms"}, heading, log="xy")), path, "--png")
     print(f"written: {path}")
 
 

@@ -20,7 +20,6 @@ from benches import conditions, measured, medians, neighbours, parser, report  #
 
 # isort: split
 import torch
-from torch.nn import functional
 
 from robustfl_bench.aggregators.average import Average
 from robustfl_bench.aggregators.krum import Krum
@@ -62,7 +61,7 @@ def plain_loop(network: Network, batch: Batch, out: torch.Tensor) -> Callable[[]
 
     def work() -> None:
         for row, x, y in zip(out, batch.x.split(batch.sizes), batch.y.split(batch.sizes), strict=True):
-            gradients = torch.autograd.grad(functional.cross_entropy(module(x), y), parameters)
+            gradients = torch.autograd.grad(network.criterion(module(x), y), parameters)
             torch.cat([gradient.reshape(-1) for gradient in gradients], out=row)
 
     return work

@@ -13,6 +13,7 @@ from hydra._internal.hydra import Hydra
 from robustfl_bench import entry
 from robustfl_bench.results import cli as results_cli
 from robustfl_bench.results import sealed
+from tests.processes import without_mode
 
 
 @dataclass(frozen=True)
@@ -32,8 +33,7 @@ def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.Capture
     """Call ``robustfl-bench`` with overrides in an empty working directory, ``tmp_path``."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("ROBUSTFL_DATA", raising=False)
-    # Hydra would compose every config a second time to look up hydra.mode, which nothing here sets.
-    monkeypatch.setattr(Hydra, "get_mode", lambda *_, **__: None)
+    monkeypatch.setattr(Hydra, "get_mode", without_mode)
 
     def call(*overrides: str) -> Outcome:
         monkeypatch.setattr(sys, "argv", ["robustfl-bench", *overrides])

@@ -15,6 +15,15 @@ SMALL = {
     "bench_aggregators": ("--n", "60", "--d", "9000", "--share", "0.07", "--png", "pictures", "--csv", "x.csv"),
     "bench_rounds": ("--clients", "3", "--attackers", "0", "--samples", "20"),
     "bench_local_sgd": ("--clients", "3", "--batch", "4"),
+    "bench_models": ("--models", "dropout_cnn", "gru", "linear_regression", "mean", "--clients", "2", "--samples", "3",
+                     "--png", "pictures", "--csv", "x.csv"),
+    "bench_scaling": ("--rules", "average", "krum", "trmean", "--n", "12", "20", "--d", "2000", "4000", "--at", "12",
+                      "2000", "--memory", "8,200000", "--png", "pictures", "--csv", "x.csv"),
+}  # fmt: skip
+PICTURES = {
+    "bench_aggregators": ("rules_n60_d9000_threads1",),
+    "bench_models": ("models",),
+    "bench_scaling": ("scaling_n", "scaling_d", "scaling_memory"),
 }
 
 
@@ -37,7 +46,11 @@ def test_it_runs(name: str, tmp_path: Path) -> None:
             measured = {row["rule"] for row in csv.DictReader(file)}
         assert measured >= EVERY_RULE - EXHAUSTIVE
         assert all(f"{name} left out" in done.stderr for name in EXHAUSTIVE)
-        assert (tmp_path / "pictures" / "rules_n60_d9000_threads1.png").stat().st_size > 10_000
+    if name == "bench_scaling":
+        with (tmp_path / "x_memory.csv").open() as file:
+            assert all(float(row["x matrix"]) >= 1 for row in csv.DictReader(file))
+    drawn = {path.stem: path.stat().st_size for path in tmp_path.glob("pictures/*.png")}
+    assert sorted(drawn) == sorted(PICTURES.get(name, ())) and all(size > 10_000 for size in drawn.values())
 
 
 def test_results_are_read_again_by_every_command(tmp_path: Path) -> None:

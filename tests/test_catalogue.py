@@ -11,6 +11,7 @@ from robustfl_bench.catalogue.entries import Entry, entries, groups, one
 from robustfl_bench.catalogue.listing import WIDTH, listing
 from robustfl_bench.catalogue.measures import facts
 from robustfl_bench.config import options
+from robustfl_bench.parallel import workers
 from tests.conftest import Bench
 
 SCRIPT = Path(__file__).parents[1] / "scripts" / "catalogue.py"
@@ -50,6 +51,11 @@ class Own(Aggregator):
         middle = updates.by_sorted_column(lambda values: values[:, 0]) + updates.matrix.sort(dim=0).values[-1]
         return Aggregate(middle + 0 * fresh + server.rng.normal(), memory={"seen": fresh[None]})
 '''
+
+
+def test_what_a_rule_costs_does_not_depend_on_the_threads() -> None:
+    with workers(2):
+        assert facts(one("aggregator", "trmean")).words[-1] == "1 sort"
 
 
 def test_the_page_is_what_the_files_and_docstrings_make() -> None:

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import hydra
 import pytest
@@ -105,30 +106,45 @@ def test_workers_leave_checkpoints_and_end_with_their_parent(tmp_path: Path, num
 # --- several processes started with the same command ------------------------------------------------------------------
 
 
+SHARED = ("-m", *LONG, "rounds=40", "aggregator=coomed")
+
+
 @pytest.fixture
 def running(tmp_path: Path) -> Iterator[Command]:
-    """A sweep of one long run, which has begun."""
-    process = start(tmp_path, "-m", *LONG, "rounds=1000", "aggregator=coomed")
-    until(lambda: any(rounds_of(folder) > 3 for folder in run_folders(tmp_path / "results").values()))
+    """A sweep of one run, which has begun and is held in its fifth round."""
+    process = start(tmp_path, *SHARED, first=stop_at_fifth_row)
+    until(lambda: any(rounds_of(folder) == 4 for folder in run_folders(tmp_path / "results").values()))
     yield process
     process.send_signal(signal.SIGKILL)
     process.communicate()
 
 
+def stop_at_fifth_row() -> None:
+    """This process stops, alive, when it is to write its fifth row."""
+    append = RunFolder.append
+
+    def stopped(folder: RunFolder, name: str, row: Any) -> None:
+        if name == "metrics.csv" and row["round"] == 5:
+            os.kill(os.getpid(), signal.SIGSTOP)
+        append(folder, name, row)
+
+    RunFolder.append = stopped  # type: ignore[method-assign]
+
+
 def test_a_sweep_leaves_what_others_run_if_it_is_told_to(bench: Bench, running: Command) -> None:
-    outcome = bench("-m", *LONG, "rounds=1000", "aggregator=coomed", "wait=false")
+    outcome = bench(*SHARED, "wait=false")
     assert outcome.code == 75
     assert "sweep: 1 runs: 1 others" in outcome.err
     assert running.poll() is None
 
 
 def test_a_sweep_takes_over_the_runs_of_a_process_that_died(bench: Bench, tmp_path: Path, running: Command) -> None:
-    again = start(tmp_path, "-m", *LONG, "rounds=1000", "aggregator=coomed")
+    again = start(tmp_path, *SHARED)
     time.sleep(1)
     running.send_signal(signal.SIGKILL)
     _, err = again.communicate()
     assert again.returncode == 0, err
-    assert bench(*LONG[:-2], "checkpoint_seconds=0", "rounds=1000", "aggregator=coomed", "results_dir=whole").code == 0
+    assert bench(*SHARED, "results_dir=whole").code == 0
     assert contents(tmp_path / "results") == contents(tmp_path / "whole")
 
 
@@ -294,10 +310,10 @@ def die_at_first_row() -> None:
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root to mount a small disk")
 def test_a_full_disk_stops_the_sweep_and_space_lets_it_go_on(bench: Bench, tmp_path: Path) -> None:
-    sweep = ("-m", *LONG, "rounds=3", "seed=0,1,2,3,4,5,6,7,8,9")
+    sweep = ("-m", *LONG, "rounds=3", "seed=0,1,2,3")
     assert bench(*sweep, "results_dir=whole").code == 0
     disk = tmp_path / "disk"
-    with mounted("mount", "-t", "tmpfs", "-o", "size=300k", "tmpfs", at=disk):
+    with mounted("mount", "-t", "tmpfs", "-o", "size=100k", "tmpfs", at=disk):
         outcome = bench(*sweep, f"results_dir={disk}")
         assert outcome.code == 1 and "No space left on device; free space for it" in outcome.err
         assert outcome.err.count("cannot write") == 1 and str(disk) in outcome.err

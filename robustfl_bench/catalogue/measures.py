@@ -18,6 +18,7 @@ from robustfl_bench.config.options import Search
 from robustfl_bench.errors import ConfigError
 from robustfl_bench.interfaces import Aggregator, Attack, AttackView, ChoiceView, Model, Partition, PreAggregation
 from robustfl_bench.numerics.inner_products import cross_products, distance_bounds, gram_matrix
+from robustfl_bench.parallel import workers
 from robustfl_bench.testing import example_round, example_shard, example_view
 from robustfl_bench.updates import Updates
 
@@ -243,11 +244,12 @@ def _counted() -> Iterator[Counter[str]]:
             cost["sorted"] += math.prod(shape) if COORDINATES in shape else 0
 
     before = sys.getprofile()
-    sys.setprofile(note)
-    try:
-        yield cost
-    finally:
-        sys.setprofile(before)
+    with workers(1):  # a profile sees its own thread only
+        sys.setprofile(note)
+        try:
+            yield cost
+        finally:
+            sys.setprofile(before)
 
 
 _SORTS = ("sort", "argsort", "partition", "argpartition", "topk", "kthvalue", "median")
