@@ -5,13 +5,12 @@ copies every weight gradient once more than is needed. The loss is cross-entropy
 """
 
 from collections.abc import Sequence
+from itertools import accumulate
 
 import torch
 from torch import Tensor, nn
 
-from robustfl_bench.numerics.products import SMALL, times_into, times_transposed
-
-PADDED = 2  # samples at most, with those that are padding, for each that is not
+from robustfl_bench.numerics.products import times_into, times_transposed
 
 Layer = tuple[Tensor, Tensor]  # weight (o, i) and bias (o,), as views
 
@@ -51,35 +50,17 @@ def gradients(layers: Sequence[Layer], x: Tensor, y: Tensor, sizes: Sequence[int
         inputs.append(times_transposed(inputs[-1], weight, bias).clamp_min_(0))
     delta = torch.log_softmax(times_transposed(inputs[-1], *layers[-1]), dim=1)
     chosen = y[:, None]
-    counts = torch.tensor(sizes, device=y.device)
-    losses = -torch.segment_reduce(delta.gather(1, chosen).squeeze(1).double(), "mean", lengths=counts)
+    losses = [-part.sum(dtype=torch.float64) / len(part) for part in delta.gather(1, chosen).split(sizes)]
     delta.exp_().scatter_add_(1, chosen, delta.new_full((len(y), 1), -1.0))
-    delta.mul_(torch.repeat_interleave(1 / counts.double(), counts, output_size=len(y)).to(delta.dtype)[:, None])
+    for part in delta.split(sizes):
+        part.mul_(1 / len(part))
+    bounds = [slice(end - size, end) for size, end in zip(sizes, accumulate(sizes), strict=True)]
     for depth in reversed(range(len(layers))):
-        _weight_gradients(delta, inputs[depth], sizes, *out[depth])
+        weights, biases = out[depth]
+        for i, own in enumerate(bounds):
+            times_into(delta[own].T, inputs[depth][own], weights[i])
+            torch.sum(delta[own], dim=0, out=biases[i])
         if depth:
             delta = times_transposed(delta, layers[depth][0].T)
             delta = torch.ops.aten.threshold_backward(delta, inputs[depth], 0)
-    return losses
-
-
-def _weight_gradients(delta: Tensor, inputs: Tensor, sizes: Sequence[int], weights: Tensor, biases: Tensor) -> None:
-    """Write each client's gradient of a layer, from ``delta`` (N, o) at its outputs and its ``inputs`` (N, i).
-
-    Small clients of similar sizes go together, padded by zeros: a call for each takes longer than its products.
-    """
-    longest = max(sizes)
-    if longest * weights[0].numel() <= SMALL and longest * len(sizes) <= PADDED * len(delta):
-        rows = torch.cat([torch.arange(size) + i * longest for i, size in enumerate(sizes)])
-        deltas, features = (
-            part.new_zeros(len(sizes) * longest, part.shape[1]).index_copy_(0, rows, part).view(len(sizes), longest, -1)
-            for part in (delta, inputs)
-        )
-        weights.copy_(deltas.mT @ features)
-        torch.sum(deltas, dim=1, out=biases)
-        return
-    for own_delta, own_inputs, weight, bias in zip(
-        delta.split(sizes), inputs.split(sizes), weights, biases, strict=True
-    ):
-        times_into(own_delta.T, own_inputs, weight)
-        torch.sum(own_delta, dim=0, out=bias)
+    return torch.stack(losses)
