@@ -22,7 +22,7 @@ run: $(VENV)/.installed
 	@echo; echo "written: $(DEMO)/accuracy.csv $(DEMO)/mrd.csv $(DEMO)/accuracy.png $(DEMO)/runs/*/metrics.csv"
 
 test: $(VENV)/.installed
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist worksteal
 
 lint: $(VENV)/.installed
 	$(BIN)/ruff check .

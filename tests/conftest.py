@@ -16,6 +16,11 @@ from robustfl_bench.results import sealed
 from tests.processes import without_mode
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Slow tests come first, so that no worker is left alone with one at the end."""
+    items.sort(key=lambda item: item.get_closest_marker("slow") is None)
+
+
 @dataclass(frozen=True)
 class Outcome:
     """Exit code and what was printed."""

@@ -9,6 +9,8 @@ import pytest
 
 from robustfl_bench.config.options import CONF
 
+pytestmark = pytest.mark.slow
+
 EVERY_RULE = {path.stem for path in (CONF / "aggregator").glob("*.yaml")} - {"rar", "median", "trimmed_mean", "fedavg"}
 EXHAUSTIVE = {"boba_es", "smea"}  # at n = 60 these are refused
 SMALL = {

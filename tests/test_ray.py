@@ -12,6 +12,8 @@ from tests.conftest import Bench, contents
 from tests.processes import start
 from tests.sweeps import TWELVE, is_training, undisturbed, wait_for
 
+pytestmark = pytest.mark.slow
+
 RAY = ("checkpoint_seconds=0", "hydra/launcher=ray", "hydra.launcher.workers=2", "hydra.launcher.watch_seconds=0.3")
 
 

@@ -38,6 +38,8 @@ from robustfl_bench.updates import Updates
 from tests.conftest import Bench, contents, run_folders
 from tests.reference_ring import bits_by_ring, by_ring
 
+pytestmark = pytest.mark.slow
+
 FIGURE_1 = [[5, 2, -10], [8, -4, 7], [9, 3, 8]]
 POISONED = [[5, 2, -200], [8, -4, 7], [9, 3, 8]]
 SIGNS: list[Aggregator] = [Brace(2), Brace(1, symmetric=True), SignSgd(), Rlr(2)]

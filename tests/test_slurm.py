@@ -14,6 +14,8 @@ from tests.conftest import Bench, contents
 from tests.processes import start
 from tests.sweeps import CELLS, TWELVE, is_training, undisturbed, wait_for
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).resolve().parent.parent
 SLURM = ("checkpoint_seconds=0", "hydra/launcher=slurm", "hydra.launcher.watch_seconds=0.3", "hydra.launcher.jobs=2")
 

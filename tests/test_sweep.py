@@ -30,6 +30,8 @@ from robustfl_bench.sweep.take import take
 from tests.conftest import Bench, contents, run_folders
 from tests.processes import Command, start
 
+pytestmark = pytest.mark.slow
+
 TINY = ("rounds=2", "num_clients=4", "partition=iid", "model.hidden=[4]")
 LONG = (
     "num_clients=6", "num_byzantine=1", "partition=iid", "model.hidden=[8]", "batch_size=8", "attack=ipm",

@@ -10,6 +10,8 @@ from robustfl_bench.entry import PROGRAMS, VERBS
 from tests.processes import start
 from tests.test_contributing import ROOT, blocks
 
+pytestmark = pytest.mark.slow
+
 PAGE = (ROOT / "results" / "TUTORIAL.md").read_text()
 POINTS = 3  # by which numbers may differ on another machine, in percent
 
