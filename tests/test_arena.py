@@ -7,16 +7,17 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
-from robustfl_bench.arena import page
+from robustfl_bench.arena import claims, page, picture
 from robustfl_bench.arena.checks import check
 from robustfl_bench.arena.scores import Score, likeness, rank, scores, stability
-from robustfl_bench.arena.track import Run, settle
-from robustfl_bench.config import presets, rates
-from robustfl_bench.errors import NotReady
+from robustfl_bench.arena.track import HONEST, Run, Track, settle, tracks
+from robustfl_bench.config import options, presets, rates
+from robustfl_bench.errors import ConfigError, NotReady
 from robustfl_bench.package import PACKAGE
-from robustfl_bench.results import records
+from robustfl_bench.results import archive, records
 from tests.conftest import run_folders
 
 RULE = '''
@@ -44,7 +45,7 @@ def run(rule: str, attack: str, accuracy: float, partition: str = "iid", seed: s
     return Run(rule, partition, attack, seed=seed, accuracy=accuracy, **values | others)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("name", page.tracks())
+@pytest.mark.parametrize("name", tracks())
 def test_every_rule_has_a_rate_chosen_among_the_same_parts(name: str) -> None:
     cells, chosen = (presets.swept([f"+experiment=arena/{experiment}"]) for experiment in (name, f"{name}_rates"))
     assert all(cells[key] == chosen[key] for key in ("aggregator", "partition"))
@@ -132,6 +133,59 @@ def test_what_a_rule_depends_on_is_found_by_trying() -> None:
     assert "f" in check(presets.resolve(["aggregator=krum"]).config["aggregator"]).facts.needs
 
 
+def every_run(track: Track, levels: dict[str, float]) -> list[Run]:
+    """Runs of these rules in all cells: the accuracy is a rule's level, and a tenth less under attack."""
+    return [run(rule, attack, level - 0.1 * (attack != "none") + 0.001 * place, partition, seed, num_byzantine=number)
+            for rule, level in levels.items() for attack in track.swept["attack"]
+            for number in ((0,) if attack == "none" else track.numbers)
+            for place, partition in enumerate(track.swept["partition"]) for seed in track.swept["seed"]]  # fmt: skip
+
+
+@pytest.fixture
+def kept(monkeypatch: pytest.MonkeyPatch) -> pd.DataFrame:
+    """A table of one run, whose track finds made-up runs."""
+    rules = {rule: 0.5 for paper in options.read(claims.FILE, "").values() for rule in paper["rules"]}
+    made = every_run(Track("digits"), rules | {"boba": 0.9, "server": 0.6, "brace": 0.3})
+    made = [one for one in made if one.rule != "arfl" or one.partition != "step"]
+    made += [run(HONEST, HONEST, 0.95, partition, seed) for partition in ("iid", "step") for seed in ("0", "1")]
+    monkeypatch.setattr(Track, "runs", lambda self, table: made)
+    return archive.read_shipped(arena=True).head(1)
+
+
+def test_claims_of_papers_are_judged_by_all_partitions_and_seeds(kept: pd.DataFrame) -> None:
+    overview, *papers = claims.sheets(kept, "digits")
+    assert "without arena/digits_rates, at all rates that were run: arfl, average" in overview.above[1]
+    counts = {row[0].text: [int(cell.text) for cell in row[1:]] for row in overview.rows}
+    assert counts["BOBA"] == [10, 2, 0, 0], "mimic takes ten points from it"
+    judged = {(row[0].text, row[1].text): [cell.text for cell in row[2:]] for sheet in papers for row in sheet.rows}
+    assert judged["worst_case", "10 attackers"] == ["holds", "14 of 14", "12"]
+    assert judged["enough_without_skew", "5 attackers"] == ["holds", "14 of 14", "3"]
+    assert judged["best_worst_case", "5 attackers"] == ["does not hold", "0 of 6", "12"]
+    assert judged["robust", "5 attackers / iid"] == ["does not hold", "0 of 1", "3"]
+    assert judged["robust", "5 attackers / skewed"] == ["not tested", "-", "-"], "one partition is missing"
+    numbers = next(sheet for sheet in papers if sheet.above[0].startswith("BOBA: test accuracy"))
+    assert [cell.text for cell in numbers.rows[1]] == ["boba", "90.0", "80.0", "80.0", "90.0", "80.0", "80.0"]
+    assert numbers.is_heading(numbers.rows[0])
+
+
+@pytest.mark.parametrize("name", tracks())
+def test_claims_name_rules_and_attacks_of_the_track(name: str) -> None:
+    swept = Track(name).swept
+    for paper in options.read(claims.FILE, "").values():
+        assert set(paper["rules"]) <= set(swept["aggregator"]) and set(paper["attacks"]) <= set(swept["attack"])
+
+
+def test_pictures_show_rules_by_their_worst_case_and_attacks_by_their_harm(kept: pd.DataFrame) -> None:
+    first, second = picture.standing(kept, "digits").axes
+    names = [label.get_text() for label in first.get_yticklabels()]
+    assert names[:2] == ["boba", "server"] and names[-2:] == ["brace", "arfl"], "arfl has not been run in all cells"
+    assert [axis.get_title() for axis in (first, second)] == [f"{n} of 25 clients are attackers" for n in (5, 10)]
+    heat, _ = picture.attacks(kept, "digits", 10).axes
+    assert heat.get_xticklabels()[0].get_text() == "none" and heat.images[0].get_array().shape == (len(names), 27)
+    with pytest.raises(ConfigError, match="7"):
+        picture.attacks(kept, "digits", 7)
+
+
 def test_a_rule_from_outside_enters_in_minutes(tmp_path: Path) -> None:
     """Its rates, its own cells, the table: three commands, in a folder outside the repository."""
     (tmp_path / "their_rules.py").write_text(RULE)
@@ -158,3 +212,7 @@ def test_a_rule_from_outside_enters_in_minutes(tmp_path: Path) -> None:
     *_, untried = page.sheets(records.load(tmp_path / "results"), "digits")
     assert untried.rows[0][1].text.startswith("not tried: add --allow their_rules")
     assert "robustfl-bench -m +experiment=arena/digits aggregator=their_rules:Halves" in printed
+    assert "not tested" in call("results", "arena", "--claims")
+    assert call("results", "arena", "--plot", "rules.png", "--allow", "their_rules") == "rules.png\n"
+    call("results", "report", "--where", "attack=none,ipm", "--where", "validation_share=null")
+    assert "halves" in (tmp_path / "report.html").read_text(encoding="utf-8")

@@ -4,4 +4,6 @@
 ``scores``    what they say of each rule
 ``checks``    what a rule needs, and what it depends on: tried, not declared
 ``page``      both as tables
+``claims``    what papers say of their rules, judged
+``picture``   the scores drawn
 """

@@ -7,22 +7,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from robustfl_bench.arena.scores import WORST, Score, likeness, rank, scores, stability
-from robustfl_bench.arena.track import HONEST, NONE, PAPER, Run, Track, settle
+from robustfl_bench.arena.scores import WORST, Score, in_order, likeness, rank, scores, stability
+from robustfl_bench.arena.track import HONEST, NONE, Run, Track, settle, track_and_runs
 from robustfl_bench.config import options, presets, stored
 from robustfl_bench.errors import ConfigError
 from robustfl_bench.results.origins import origins
-from robustfl_bench.results.records import NoRuns
 from robustfl_bench.results.sheets import Printed, Sheet, Todo
 from robustfl_bench.results.statistics import Ranks
-from robustfl_bench.results.where import check_name
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from robustfl_bench.arena.checks import Checked
 
-_SUFFIXES = ("_rates", "_declared", "_honest", "_double")
 _HEADING = (
     "rule", "no attack", "worst case", "by", "rank", "max recall drop", "backdoor", "iid - pathological", "needs",
     "cost", "cells",
@@ -39,28 +36,17 @@ _FOOTNOTES = (
 )
 
 
-def tracks() -> list[str]:
-    """The names of the tracks."""
-    names = (name.partition("/")[2] for name in options.names("experiment") if name.startswith(f"{PAPER}/"))
-    return [name for name in names if not name.endswith(_SUFFIXES)]
-
-
 def sheets(table: pd.DataFrame, name: str, allowed: Sequence[str] = ()) -> list[Sheet]:
     """A table for each number of attackers, one of flags, and one of wrong assumptions about f, if there are runs.
 
     ``table`` is that of ``records.load``. Rules from outside are tried only if their package is ``allowed``. Raises
     ConfigError for an unknown track, NoRuns if it has none.
     """
-    check_name(name, tracks(), "track")
-    track = Track(name)
-    runs = track.runs(table)
-    if not runs:
-        raise NoRuns(f"no runs of {track.experiment}; robustfl-bench -m +experiment={track.experiment} makes them")
+    track, runs = track_and_runs(table, name)
     checked = _Checks(table, runs, allowed)
-    numbers = sorted(map(int, track.swept["num_byzantine"]))
-    chosen = {number: list(settle(runs, number)) for number in numbers}
+    chosen = {number: list(settle(runs, number)) for number in track.numbers}
     found = {number: scores(of) for number, of in chosen.items()}
-    made = [_standing(track, number, chosen[number], found[number], checked) for number in numbers]
+    made = [_standing(track, number, chosen[number], found[number], checked) for number in track.numbers]
     used = table.iloc[[run.row for run in runs]]
     made[0] = replace(made[0], above=[*made[0].above, *_doubled(track, table, chosen), *origins(used)])
     made[-1] = replace(made[-1], footnotes=_FOOTNOTES)
@@ -117,14 +103,11 @@ class _Checks:
 
 def _standing(track: Track, number: int, runs: Sequence[Run], found: Mapping[str, Score], checked: _Checks) -> Sheet:
     ranked = rank(runs)
-    rules = [score for score in found.values() if score.rule != HONEST]
-    expected = len(track.swept["seed"]) * len(track.swept["partition"]) * len(track.swept["attack"])
-    rules.sort(key=lambda score: (score.cells < expected, -_or_least(score.worst), -_or_least(score.clean)))
+    rules, expected = in_order(found, track.cells), track.cells
     best = max((score.worst for score in rules if score.cells == expected), default=math.nan)
-    clients = presets.resolve([f"+experiment={track.experiment}", "lr=1"]).config["num_clients"]
     reference = [found[HONEST]] if HONEST in found else []
     lines = [_line(score, ranked, checked, expected, best) for score in [*reference, *rules]]
-    above = [f"Arena {track.experiment.partition('/')[2]}: {number} of {clients} clients are attackers"]
+    above = [track.title(number)]
     if ranked is not None:
         above.append(
             f"ranks: {len(ranked.mean)} rules over {ranked.conditions} partitions and attacks; two mean ranks that "
@@ -145,10 +128,6 @@ def _standing(track: Track, number: int, runs: Sequence[Run], found: Mapping[str
         bold="the best worst case of the rules with all cells",
         todos=todos,
     )
-
-
-def _or_least(number: float) -> float:
-    return -math.inf if math.isnan(number) else number
 
 
 def _line(score: Score, ranked: Ranks | None, checked: _Checks, expected: int, best: float) -> list[Printed]:

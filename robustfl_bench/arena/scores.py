@@ -58,6 +58,16 @@ def scores(runs: Sequence[Run]) -> dict[str, Score]:
     return {rule: _score(rule, of, reference) for rule, of in by_rule.items() if of}
 
 
+def in_order(found: Mapping[str, Score], cells: int) -> list[Score]:
+    """The rules with all their ``cells`` by their worst case, the best first; then the others likewise."""
+    rules = [score for score in found.values() if score.rule != HONEST]
+    return sorted(rules, key=lambda score: (score.cells < cells, -_or_least(score.worst), -_or_least(score.clean)))
+
+
+def _or_least(number: float) -> float:
+    return -math.inf if math.isnan(number) else number
+
+
 def _score(rule: str, runs: Sequence[Run], reference: Mapping[Place, Sequence[float] | None]) -> Score:
     infeasible = any(run.state == "infeasible" for run in runs)
     measured = [run for run in runs if run.state != "infeasible"]

@@ -5,14 +5,15 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from robustfl_bench.config import options, presets
 from robustfl_bench.config.rates import best
 from robustfl_bench.results import matching
-from robustfl_bench.results.records import MEASURED, last_metrics
+from robustfl_bench.results.records import MEASURED, NoRuns, last_metrics
+from robustfl_bench.results.where import check_name
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -22,6 +23,7 @@ HONEST = "honest clients' mean"
 """Stands for the attack that sends the honest mean, and for the plain mean under it: a row of reference."""
 
 NONE, BACKDOOR = "none", "backdoor"
+_SUFFIXES = ("_rates", "_declared", "_honest", "_double")
 _FREE = ("aggregator", "partition", "attack")
 _COUNTS = ("num_byzantine", "lr", "validation_share")
 
@@ -35,7 +37,8 @@ class Run:
 
     ``declared`` is the number of attackers that the rule assumes, None for a rule that assumes none. ``accuracy`` (a
     fraction; 0 where the model diverged, nan where the rule cannot be run) and ``recall`` are of the last round;
-    ``success`` is that of a backdoor, nan for other attacks. ``row`` is its place in the table of runs.
+    ``success`` is that of a backdoor, nan for other attacks. ``row`` is its place in the table of runs. ``validated``
+    says whether validation chose its rate.
     """
 
     rule: str
@@ -50,6 +53,22 @@ class Run:
     recall: Sequence[float] | None
     success: float
     row: int
+    validated: bool = False
+
+
+def tracks() -> list[str]:
+    """The names of the tracks."""
+    names = (name.partition("/")[2] for name in options.names("experiment") if name.startswith(f"{PAPER}/"))
+    return [name for name in names if not name.endswith(_SUFFIXES)]
+
+
+def track_and_runs(table: pd.DataFrame, name: str) -> tuple[Track, list[Run]]:
+    """The track of this name and its runs. Raises ConfigError for an unknown track, NoRuns if it has none."""
+    check_name(name, tracks(), "track")
+    track = Track(name)
+    if not (runs := track.runs(table)):
+        raise NoRuns(f"no runs of {track.experiment}; robustfl-bench -m +experiment={track.experiment} makes them")
+    return track, runs
 
 
 class Track:
@@ -58,6 +77,25 @@ class Track:
     def __init__(self, name: str) -> None:
         self.experiment = f"{PAPER}/{name}"
         self.swept = presets.swept([f"+experiment={self.experiment}"])
+
+    @property
+    def cells(self) -> int:
+        """How many a rule has with each number of attackers: partition, attack and seed."""
+        return math.prod(len(self.swept[key]) for key in ("seed", "partition", "attack"))
+
+    @property
+    def numbers(self) -> list[int]:
+        """The numbers of attackers."""
+        return sorted(map(int, self.swept["num_byzantine"]))
+
+    @cached_property
+    def clients(self) -> int:
+        """How many clients there are, attackers among them."""
+        return int(presets.resolve([f"+experiment={self.experiment}", "lr=1"]).config["num_clients"])
+
+    def title(self, number: int) -> str:
+        """What stands above its results with so many attackers."""
+        return f"Arena {self.experiment.partition('/')[2]}: {number} of {self.clients} clients are attackers"
 
     @cached_property
     def _fixed(self) -> matching.Config:
@@ -101,7 +139,8 @@ class Track:
             elif run.state in (*MEASURED, "infeasible"):
                 found.append(run)
         chosen = {place: best(validated) for place, validated in rates.items()}
-        return [run for run in found if chosen.get((run.rule, run.partition), run.lr) == run.lr]
+        return [replace(run, validated=(run.rule, run.partition) in chosen) for run in found
+                if chosen.get((run.rule, run.partition), run.lr) == run.lr]  # fmt: skip
 
     def _holds(self, config: matching.Config) -> bool:
         names = [key for key in config if key.split(".")[0] not in (*_FREE, *_COUNTS)]

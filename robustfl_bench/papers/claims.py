@@ -66,6 +66,16 @@ def blocks(formulas: Sequence[str], keys: Sequence[Key]) -> list[str]:
     return list(dict.fromkeys(block for block, _, _ in keys))
 
 
+def about(
+    name: str, words: str, place: str, formulas: tuple[str, ...], table: str, keys: Sequence[Key], where: str
+) -> Iterator[Claim]:
+    """The claim about a table of these ``keys``, and about each block of it. Raises ConfigError as ``expand`` does."""
+    for block in blocks(formulas, keys):
+        part = [key for key in keys if block in ("", key[0])]
+        comparisons = tuple(one for formula in formulas for one in expand(formula, part, where))
+        yield Claim(name, table, block, words, place, formulas, comparisons)
+
+
 def expand(formula: str, keys: Sequence[Key], where: str) -> Iterator[Comparison]:
     """The comparisons of single cells that a formula stands for; a cell that the table lacks makes none.
 

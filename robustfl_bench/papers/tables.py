@@ -16,7 +16,7 @@ from typing import Any
 
 from robustfl_bench.config import options
 from robustfl_bench.errors import ConfigError
-from robustfl_bench.papers.claims import Claim, Key, blocks, expand
+from robustfl_bench.papers.claims import Claim, Key, about
 
 _HERE = Path(__file__).parent
 _TABLE_KEYS = ("title", "published", "preset", "base", "row", "rows", "column", "columns", "blocks", "metric", "values",
@@ -290,11 +290,7 @@ def _claims(name: str, entry: Any, paper: str, made: Mapping[str, PaperTable], w
         full = f"{paper}/{short}"
         if full not in made:
             raise ConfigError(f"{where}: no table {short!r}; there are {', '.join(made) or 'none'}")
-        keys = made[full].keys
-        for block in blocks(formulas, keys):
-            part = [key for key in keys if block in ("", key[0])]
-            comparisons = tuple(one for formula in formulas for one in expand(formula, part, where))
-            yield Claim(name, full, block, entry["claim"], entry["place"], formulas, comparisons)
+        yield from about(name, entry["claim"], entry["place"], formulas, full, made[full].keys, where)
 
 
 def _table(

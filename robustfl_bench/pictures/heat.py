@@ -15,7 +15,9 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _LEGIBLE = 0.19  # inches of a cell that holds a number, for each of its letters a third
-_ROW = 0.16  # inches
+_ROW, _LOW_ROW = 0.16, 0.13  # inches; a lower row leaves room for names that stand upright
+_LETTER = 0.055  # inches
+_NAMED = 0.1  # inches of a cell that has its name
 
 
 @dataclass(frozen=True)
@@ -55,7 +57,9 @@ def draw(panels: Sequence[Panel], scale: Scale, x: str, y: str, heading: str, fr
     room = width - names - 0.6
     across = max(1, min(len(panels), int(room / min(room, max(0.6, 0.2 * min(columns, 12))))))
     down = math.ceil(len(panels) / across)
-    height = 0.35 + _ROW * max(len(one.rows) for one in panels)
+    below = max(_upright(one.columns, room / across / len(one.columns), frame) for one in panels)
+    rows = max(len(one.rows) for one in panels)
+    height = 0.35 + max(_ROW * rows, _LOW_ROW * rows + below)
     figure = sheet(width, height * down)
     axes = figure.subplots(down, across, sharex=True, sharey=True, squeeze=False).ravel()
     colours = colormaps["cividis"].with_extremes(bad="#bbbbbb", over="#b2182b" if scale.unbounded else None)
@@ -86,14 +90,20 @@ def draw(panels: Sequence[Panel], scale: Scale, x: str, y: str, heading: str, fr
     return finish(figure, list(axes[: len(panels)]), frame, heading, x, y)
 
 
+def _upright(columns: Sequence[Any], cell: float, frame: Frame) -> float:
+    """The height of the names of the columns in inches if they stand upright, because they are wider than a cell."""
+    longest = _LETTER * max(len(frame.name(str(name))) for name in columns)
+    return longest if longest > cell >= _NAMED else 0.0
+
+
 def _ticks(axis: Axes, columns: Sequence[Any], cell: float, frame: Frame) -> None:
     """The names of the columns: all of them while there is room, else some whole numbers."""
     from matplotlib.ticker import FuncFormatter
 
     names = [frame.name(str(name)) for name in columns]
-    if cell >= 0.1:
+    if cell >= _NAMED:
         axis.set_xticks(range(len(names)), names)
-        if max(map(len, names)) * 0.055 > cell:
+        if _upright(columns, cell, frame):
             axis.tick_params(axis="x", labelrotation=90)
     else:
         whole_ticks(axis.xaxis, range(len(names)), 6)

@@ -9,7 +9,8 @@ from collections.abc import Hashable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from robustfl_bench.arena import page as arena
+from robustfl_bench.arena import claims, page, picture
+from robustfl_bench.arena.track import tracks
 from robustfl_bench.config.completion import overrides
 from robustfl_bench.console import Parser, answer_tab, completed, reported, say
 from robustfl_bench.errors import ConfigError
@@ -106,11 +107,16 @@ def _parser() -> argparse.ArgumentParser:
 
     standing = commands.add_parser("arena", help="which rule holds out: every rule under every attack of one protocol")
     track = standing.add_argument("track", nargs="?", default="digits", help="such as digits (%(default)s)")
-    completed(track, lambda **_: arena.tracks())
+    completed(track, lambda **_: tracks())
     standing.add_argument("--format", choices=sheets.FORMATS, default="text")
     standing.add_argument(
         "--allow", action="append", default=[], metavar="PACKAGE", help="whose rules may be imported to be tried"
     )
+    shown = standing.add_mutually_exclusive_group()
+    shown.add_argument("--claims", action="store_true", help="instead, what five papers say of their rules, judged")
+    shown.add_argument("--plot", metavar="FILE", help="instead, a picture of all rules, with and without attack")
+    shown.add_argument("--heat", metavar="FILE", help="instead, a picture of every rule under every attack")
+    standing.add_argument("--attackers", type=int, metavar="N", help="of --heat: how many there are (the fewest)")
     standing.set_defaults(run=_arena)
 
     plot = commands.add_parser("plot", help="metrics or weights against the round, a value against settings, recall")
@@ -316,8 +322,16 @@ def _tune(arguments: argparse.Namespace) -> None:
 
 
 def _arena(arguments: argparse.Namespace) -> None:
-    made = arena.sheets(_load_any(arguments, of_arena=True), arguments.track, arguments.allow)
-    print(sheets.FORMATS[arguments.format](made), end="")
+    if arguments.attackers is not None and arguments.heat is None:
+        raise ConfigError("--attackers needs --heat; all else shows every number of them")
+    runs, track = _load_any(arguments, of_arena=True), arguments.track
+    if arguments.plot is not None:
+        print(save(picture.standing(runs, track), arguments.plot, "--plot"))
+    elif arguments.heat is not None:
+        print(save(picture.attacks(runs, track, arguments.attackers), arguments.heat, "--heat"))
+    else:
+        made = claims.sheets(runs, track) if arguments.claims else page.sheets(runs, track, arguments.allow)
+        print(sheets.FORMATS[arguments.format](made), end="")
 
 
 def _diff(arguments: argparse.Namespace) -> None:

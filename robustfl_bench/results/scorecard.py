@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -27,12 +27,13 @@ _TABLES = (
     "inside: as near to the published number as below each table; seeds: measured, of those that the paper has",
     "stand-in: measured on other data than published, so that only the order of the methods is compared",
 )
-_VERDICTS = (
+MEANING = (
     f"{HOLDS}: each comparison is true by its 95% interval, paired over seeds (Welch's, where only means are kept); "
     f"{FAILS}: one is false by its interval, widened for the number of comparisons (Bonferroni)",
     f"{FEW}: the intervals, which need two seeds, say neither; {UNTESTED}: cells that it compares have no number",
     "measured and published: how many comparisons are true of the means, of all that have numbers",
 )
+"""What the words and the numbers of ``claims`` mean."""
 
 
 @dataclass(frozen=True)
@@ -91,7 +92,8 @@ def page(found: Score) -> list[Sheet]:
         )
     ]
     if found.verdicts:
-        sheets.append(_claims(found))
+        judged = claims(found)
+        sheets.append(replace(judged, footnotes=[*judged.footnotes, *MEANING]))
     if columns := list(_columns(found)):
         heading = ["table", "column", "measured", "inside", "rank correlation"]
         note = "rank correlation: Spearman's, of measured and published numbers of the methods; -: fewer than three"
@@ -120,7 +122,7 @@ def overview(scores: Sequence[Score]) -> Sheet:
         heading=["paper", "cells", "measured", "inside", "claims", HOLDS, FAILS, FEW, "of these true of the means",
                  UNTESTED],
         rows=rows,
-        footnotes=_VERDICTS[:2],
+        footnotes=MEANING[:2],
     )  # fmt: skip
 
 
@@ -160,31 +162,36 @@ def _gaps(found: Score) -> Iterator[list[Printed]]:
             yield _words(_short(name), " / ".join(filter(None, key)), cell.text(digits), cell.against.printed, told)
 
 
-def _claims(found: Score) -> Sheet:
-    """The verdict on each claim about each table or block; below, each claim once."""
+def claims(found: Score, repeats: str = "seeds") -> Sheet:
+    """The verdict on each claim about each table or block; below, each claim once. The last column says of how many
+    ``repeats`` the numbers are."""
     rows, notes = [], []
+    printed = any(verdict.published for verdict in found.verdicts)
     by_name: dict[str, list[Verdict]] = {}
     for verdict in found.verdicts:
         by_name.setdefault(verdict.claim.name, []).append(verdict)
     for note, (name, judged) in enumerate(by_name.items(), 1):
-        rows += [[Printed(name, note=note), *_words(*_verdict(verdict))] for verdict in judged]
+        rows += [[Printed(name, note=note), *_words(*_verdict(verdict, printed))] for verdict in judged]
         claim = judged[0].claim
         against = filter(None, (_against(verdict, found.tables[verdict.claim.table]) for verdict in judged))
         told = [f"{claim.words} ({claim.place}): {'; '.join(claim.formulas)}", *against]
         notes.append(f"[{note}] {'. '.join(told)}")
-    heading = ["claim", "table", "verdict", "measured", "published", "seeds"]
-    return Sheet([f"{found.title}: claims"], heading, rows, labels=3, footnotes=[*notes, *_VERDICTS])
+    heading = ["claim", "table", "verdict", "measured", *["published"] * printed, repeats]
+    return Sheet([f"{found.title}: claims"], heading, rows, labels=3, footnotes=notes)
 
 
-def _verdict(verdict: Verdict) -> list[str]:
-    """Table, verdict, comparisons that are true of measured and of published means, seeds."""
-    total = len(verdict.claim.comparisons)
-    measured, published = (f"{sum(one.true for one in found)} of {len(found)}" if found else "-"
-                           for found in (verdict.findings, verdict.published))  # fmt: skip
-    if 0 < len(verdict.findings) < total:
+def _verdict(verdict: Verdict, printed: bool) -> list[str]:
+    """Table, verdict, comparisons that are true of measured and, if ``printed``, of published means, seeds."""
+    measured = _share(verdict.findings)
+    if 0 < len(verdict.findings) < (total := len(verdict.claim.comparisons)):
         measured += f" (all: {total})"
     seeds = agreement.span(verdict.seeds) if any(verdict.seeds) else "-"
-    return [_about(verdict), verdict.word, measured, published, seeds]
+    return [_about(verdict), verdict.word, measured, *[_share(verdict.published)] * printed, seeds]
+
+
+def _share(found: Sequence[Finding]) -> str:
+    """How many comparisons are true of the means."""
+    return f"{sum(one.true for one in found)} of {len(found)}" if found else "-"
 
 
 def _about(verdict: Verdict) -> str:

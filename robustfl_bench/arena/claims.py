@@ -1,0 +1,135 @@
+"""What five papers say of their rules, judged by the runs of a track. ``claims.yaml`` has the claims."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from statistics import fmean
+from typing import TYPE_CHECKING, Any
+
+from robustfl_bench.arena.scores import Place
+from robustfl_bench.arena.track import NONE, Run, Track, settle, track_and_runs
+from robustfl_bench.config import options
+from robustfl_bench.papers.claims import about
+from robustfl_bench.results import scorecard
+from robustfl_bench.results.origins import origins
+from robustfl_bench.results.scorecard import Score
+from robustfl_bench.results.sheets import Printed, Sheet
+from robustfl_bench.results.table import Cell, Column, Table
+from robustfl_bench.results.values import Value, describe
+from robustfl_bench.results.verdicts import VERDICTS, Verdict, judge
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+FILE = Path(__file__).with_suffix(".yaml")
+_IID, _SKEWED, _OWN, _ANY = "iid", "skewed", "its attacks", "any attack"
+_MEANING = (
+    f"{_OWN}, {_ANY}: test accuracy [%] under the one that harms most in each partition and seed, of the paper's or of "
+    "all; a model that diverged counts as 0",
+    f"{_SKEWED}: all partitions but {_IID}; pairs: partitions and seeds, over which the differences are paired",
+)
+
+
+def sheets(table: pd.DataFrame, name: str) -> list[Sheet]:
+    """For each paper the verdicts on its claims, and the accuracies of the rules that it compares.
+
+    ``table`` is that of ``records.load``. Raises ConfigError for an unknown track, NoRuns if it has none.
+    """
+    track, runs = track_and_runs(table, name)
+    value = describe("final_accuracy", table)
+    papers = options.read(FILE, absent=f"no file {FILE}").values()
+    scores, made = [], []
+    for paper in papers:
+        tables = {f"{name}/{number} attackers": _table(track, number, list(settle(runs, number)), paper, value)
+                  for number in track.numbers}  # fmt: skip
+        scores.append(Score(name, paper["title"], tables, _verdicts(paper, tables)))
+        made += [_claims(paper, scores[-1]), _numbers(paper, tables)]
+    made[-1] = replace(made[-1], footnotes=(*_MEANING, *scorecard.MEANING[:2]))
+    told = [*_untuned(track, runs, papers), *origins(table.iloc[[run.row for run in runs]])]
+    return [_overview(name, scores, told), *made]
+
+
+def _overview(name: str, scores: Sequence[Score], told: Sequence[str]) -> Sheet:
+    """How many claims of each paper have which verdict."""
+    counts = {found.title: Counter(verdict.word for verdict in found.verdicts) for found in scores}
+    return Sheet(
+        above=[f"Arena {name}: what five papers say of their rules, each claim with each number of attackers", *told],
+        heading=["paper", *VERDICTS],
+        rows=[[Printed(title), *(Printed(str(words[word])) for word in VERDICTS)] for title, words in counts.items()],
+    )
+
+
+def _table(track: Track, number: int, runs: Sequence[Run], paper: Mapping[str, Any], value: Value) -> Table:
+    """The accuracies of the rules of a paper, in each partition and seed."""
+    attacks = [attack for attack in track.swept["attack"] if attack != NONE]
+    columns = {NONE: [NONE], **{attack: [attack] for attack in attacks}, _OWN: paper["attacks"], _ANY: attacks}
+    blocks = {_IID: [_IID], _SKEWED: [partition for partition in track.swept["partition"] if partition != _IID]}
+    accuracies: dict[tuple[str, str], dict[Place, float]] = defaultdict(dict)
+    for run in runs:
+        if run.state != "infeasible":
+            accuracies[run.rule, run.attack][run.partition, run.seed] = value.factor * run.accuracy
+    cells = {
+        (block, rule, column): _cell([accuracies[rule, attack] for attack in under], partitions)
+        for block, partitions in blocks.items()
+        for rule in paper["rules"]
+        for column, under in columns.items()
+        if under
+    }
+    shown = tuple(Column(label, value) for label, under in columns.items() if under)
+    return Table(track.title(number), "rule", tuple(blocks), tuple(paper["rules"]), shown, cells)
+
+
+def _cell(under: Sequence[Mapping[Place, float]], partitions: Iterable[str]) -> Cell:
+    """The least accuracy under the attacks in each partition and seed, of the seeds that have all of them."""
+    places = set.intersection(*map(set, under))
+    seeds = sorted({seed for _, seed in places if all((partition, seed) in places for partition in partitions)})
+    numbers = {f"{partition} {seed}": min(accuracies[partition, seed] for accuracies in under)
+               for partition in partitions for seed in seeds}  # fmt: skip
+    if not numbers:
+        return Cell(state="missing")
+    return Cell(fmean(numbers.values()), seeds=len(numbers), numbers=numbers)
+
+
+def _verdicts(paper: Mapping[str, Any], tables: Mapping[str, Table]) -> list[Verdict]:
+    return [
+        judge(claim, table)
+        for label, said in paper["claims"].items()
+        for full, table in tables.items()
+        for claim in about(label, said["claim"], said["place"], (said["holds"],), full, list(table.cells), str(FILE))
+    ]
+
+
+def _claims(paper: Mapping[str, Any], found: Score) -> Sheet:
+    sheet = scorecard.claims(found, "pairs")
+    return replace(sheet, above=[*sheet.above, f"the paper: {paper['paper']}", f"here: {paper['here']}"])
+
+
+def _numbers(paper: Mapping[str, Any], tables: Mapping[str, Table]) -> Sheet:
+    """The means of the rules: without attack, and in the worst cases."""
+    shown = [(name.partition("/")[2], table, column) for name, table in tables.items() for column in table.columns
+             if column.label in (NONE, _OWN, _ANY)]  # fmt: skip
+    rows = []
+    for block in (_IID, _SKEWED):
+        rows.append([Printed(block), *[Printed("")] * len(shown)])
+        for rule in paper["rules"]:
+            cells = ((table.cell(rule, column.label, block), column.value.digits) for _, table, column in shown)
+            rows.append([Printed(rule), *(Printed(f"{cell.mean:.{digits}f}" if cell.seeds else "-")
+                                          for cell, digits in cells)])  # fmt: skip
+    return Sheet(
+        above=[f"{paper['title']}: test accuracy in the arena [%]"],
+        heading=[
+            "rule",
+            *(f"{column.label}, {number}{' assumed' * (column.label == NONE)}" for number, _, column in shown),
+        ],
+        rows=rows,
+    )
+
+
+def _untuned(track: Track, runs: Sequence[Run], papers: Iterable[Mapping[str, Any]]) -> list[str]:
+    """Which of the rules have runs at rates that validation did not choose."""
+    asked = {rule for paper in papers for rule in paper["rules"]}
+    rules = sorted({run.rule for run in runs if run.rule in asked and not run.validated})
+    return [f"without {track.experiment}_rates, at all rates that were run: {', '.join(rules)}"] if rules else []
