@@ -24,7 +24,7 @@ from robustfl_bench.parallel import each
 BLOCK = 16384  # columns for a thread of a CPU to read once
 WORTH = 1 << 22  # numbers: fewer are read faster than a second thread wakes
 CACHED = 4096  # for one to read twice
-SORT_BLOCK = 1024
+SORTED = 1 << 19  # numbers for one to sort at a time: fewer, and threads wait for the interpreter more than they work
 TRANSPOSED = 8  # clients
 SMALLEST = 1e-30  # a weight: products of less with float32 numbers can leave the range of float32
 
@@ -315,7 +315,7 @@ class Updates:
             with np.errstate(over="ignore", invalid="ignore"):
                 return torch.as_tensor(reduce(_sorted(block)))
 
-        return by_columns(work, self.matrix, SORT_BLOCK)
+        return by_columns(work, self.matrix, max(1, SORTED // self.n))
 
 
 def _are_groups(mixing: Tensor) -> bool:
