@@ -96,7 +96,7 @@ def plan(cfg: DictConfig | Mapping[str, Any]) -> Plan:
 
     Raises one ConfigError with all that is wrong.
     """
-    config: Mapping[str, Any] = _resolved(cfg) if isinstance(cfg, DictConfig) else cfg
+    config = _plain(cfg)
     checked, kept = _scalars(config)
     parts = _built({group: config[group] for group in FOLLOWING} | kept, presets.named_steps(config))
     _check_model(parts.model, parts.dataset)
@@ -110,9 +110,9 @@ def plan(cfg: DictConfig | Mapping[str, Any]) -> Plan:
     return planned
 
 
-def outline(cfg: DictConfig) -> Outline:
-    """A config composed by Hydra, of which only the scalars are checked. Raises ConfigError."""
-    settings, kept = _scalars(_resolved(cfg))
+def outline(cfg: DictConfig | Mapping[str, Any]) -> Outline:
+    """A config, composed by Hydra or by ``presets``, of which only the scalars are checked. Raises ConfigError."""
+    settings, kept = _scalars(_plain(cfg))
     return Outline(settings, kept, presets.identify(presets.identity(kept)))
 
 
@@ -132,6 +132,11 @@ def settings_of(config: Mapping[str, Any]) -> Settings:
     settings = Settings(**{name: config[name] for name in SCALARS})
     check(settings)
     return settings
+
+
+def _plain(cfg: DictConfig | Mapping[str, Any]) -> Mapping[str, Any]:
+    """The config as ``presets`` composes it."""
+    return _resolved(cfg) if isinstance(cfg, DictConfig) else cfg
 
 
 def _resolved(cfg: DictConfig) -> dict[str, Any]:

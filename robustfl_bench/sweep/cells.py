@@ -32,7 +32,7 @@ from robustfl_bench.config.parts import GROUPS
 from robustfl_bench.config.settings import SCALARS, Execution
 from robustfl_bench.errors import ConfigError
 from robustfl_bench.experiment.execute import Call
-from robustfl_bench.experiment.plan import InfeasibleError, Outline, Plan, plan, settings_of
+from robustfl_bench.experiment.plan import InfeasibleError, Outline, Plan, outline, plan
 from robustfl_bench.results.store import UNCOMPOSED, RunFolder
 
 _READ_BY_PRESETS = {*GROUPS, *SCALARS, *presets.PRESETS, "hydra"}
@@ -105,8 +105,7 @@ class Cell:
         """The same without Hydra: None for a cell that only Hydra reads, until it has been composed."""
         if self._known is None and (resolved := self._resolved) is not None:
             with suppress(ConfigError):
-                settings, content = settings_of(resolved.config), presets.defining(resolved.config)
-                self._known = Outline(settings, content, resolved.run_id)
+                self._known = outline(resolved.config)
         return self._known
 
     @cached_property
