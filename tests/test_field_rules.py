@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import replace
+from itertools import combinations
 
 import numpy as np
 import pytest
@@ -36,6 +37,8 @@ from robustfl_bench.aggregators.smea import Smea
 from robustfl_bench.aggregators.trmean import TrMean
 from robustfl_bench.aggregators.winsorized_mean import WinsorizedMean
 from robustfl_bench.interfaces import ConfigError
+from robustfl_bench.numerics.least_spread import _largest as largest
+from robustfl_bench.numerics.least_spread import least_spread
 from robustfl_bench.numerics.mean_shift import largest_cluster
 from robustfl_bench.pre_aggregations.arc import Arc
 from robustfl_bench.pre_aggregations.bucketing import Bucketing
@@ -181,6 +184,39 @@ def test_subset_searches(f):
     for updates, server, rows in rounds(honest=9, wild=2, classes=3, d=12):
         agree(Mda(f)(updates, server), field.mda(rows, f))
         agree(Smea(f)(updates, server), field.smea(rows, f))
+
+
+@pytest.mark.parametrize("layout", ["plain", "outliers", "equal", "mean", "far", "line", "same", "common"])
+def test_the_set_of_least_spread_is_that_of_a_search_through_all(layout):
+    rng = np.random.default_rng(0)
+    for n, f, d in [(9, 3, 20), (14, 4, 40), (14, 5, 3), (11, 5, 6)]:
+        rows = rng.normal(size=(n, 1 if layout == "line" else d))
+        if layout in ("outliers", "far"):
+            rows[:f] *= rng.choice([2, 10, 1e30 if layout == "far" else 1], size=(f, 1))
+        if layout == "equal":
+            rows[: f + 2] = rows[0]
+        if layout == "mean":
+            rows[:f] = rows[f:].mean(axis=0)
+        if layout == "same":
+            rows[:] = rows[0]
+        if layout == "common":
+            rows += 1e3
+
+        def spread(members, rows=rows):
+            part = rows[list(members)]
+            return np.linalg.norm(part - part.mean(axis=0), ord=2) ** 2
+
+        members = least_spread(rows @ rows.T, f)
+        assert len(members) == n - f and (np.diff(members) > 0).all()
+        assert spread(members) <= min(map(spread, combinations(range(n), n - f))) * (1 + 1e-7) + 1e-24
+
+
+def test_few_sets_are_tried(monkeypatch):
+    tried = []
+    monkeypatch.setattr("robustfl_bench.numerics.least_spread._largest", lambda *a: tried.append(a) or largest(*a))
+    rows = np.random.default_rng(0).normal(size=(25, 100))
+    least_spread(rows @ rows.T, 5)
+    assert len(tried) < 40  # of 53,130
 
 
 def test_mda_on_a_grid_where_many_sets_have_the_least_diameter():

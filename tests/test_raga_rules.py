@@ -20,12 +20,13 @@ from robustfl_bench.engine.federation import Federation
 from robustfl_bench.engine.loop import run
 from robustfl_bench.engine.rounds import initial_state
 from robustfl_bench.interfaces import Aggregator, Attack, AttackView, ConfigError
+from robustfl_bench.numerics.passes import sq_dists_by_pass
 from robustfl_bench.schedules.inverse_sqrt import InverseSqrt
 from robustfl_bench.updates import Updates
 from tests import reference
 from tests.presets import planned
 from tests.reference_attacks import mean_and_std
-from tests.rounds import build, skewed_round
+from tests.rounds import build, make_server, skewed_round
 from tests.test_attacks import honest_updates, make_view
 from tests.test_engine import experiment, federation
 
@@ -65,6 +66,44 @@ def test_rfa(nu: float, steps: int) -> None:
         assert close(Rfa(nu, steps)(updates, server), reference.rfa(rows, MASSES, nu, steps))
         unweighted = Rfa(nu, steps, weighted=False)(updates, server)
         assert close(unweighted, reference.rfa(rows, np.ones(20), nu, steps))
+
+
+@pytest.mark.parametrize(
+    ("size", "cancel", "common", "nu", "products"),
+    [
+        (1.0, False, 0.0, 1e-6, False),
+        (1.0, False, 1e4, 1e-6, False),
+        (1e3, False, 0.0, 1e-6, False),
+        (1e30, False, 1e4, 1e-6, True),
+        (1e7, True, 0.0, 1e-6, True),
+        (1e30, True, 1e4, 1e-6, True),
+        (1.0, False, 0.0, 0.9, True),
+    ],
+)
+def test_rfa_takes_inner_products_of_many_updates_only_where_nu_or_rounding_matter(
+    size: float, cancel: bool, common: float, nu: float, products: bool
+) -> None:
+    rng = np.random.default_rng(1)
+    rows = (common + rng.normal(size=(200, 30))).astype(np.float32).astype(np.float64)
+    rows[:10] = (size * rng.normal(size=(10, 30))).astype(np.float32)
+    if cancel:
+        rows[5:10] = -rows[:5]  # all with the same mass
+    masses = np.repeat(rng.integers(1, 9, size=20), 10).astype(np.float64)
+    updates = Updates(torch.from_numpy(rows).float(), torch.from_numpy(masses))
+    got = Rfa(nu)(updates, make_server(torch.zeros(2, 30)))
+    assert ("gram" in vars(updates)) == products
+    if not cancel:
+        assert close(got, reference.rfa(rows, masses, nu, 3))
+
+
+def test_passes_agree_with_inner_products() -> None:
+    rng = np.random.default_rng(0)
+    for n, d in [(1, 1), (3, 5000), (300, 7), (250, 100_001)]:
+        rows, weights = rng.normal(size=(n, d)).astype(np.float32), rng.dirichlet(np.ones(n))
+        expected = np.square(rows - weights @ rows.astype(np.float64)).sum(axis=1)
+        np.testing.assert_allclose(
+            sq_dists_by_pass(Updates(torch.from_numpy(rows)), weights), expected, rtol=1e-12, atol=1e-12
+        )
 
 
 def test_rfa_with_many_steps_is_the_geometric_median() -> None:

@@ -9,11 +9,13 @@ import numpy as np
 import torch
 
 from robustfl_bench.interfaces import Aggregator, ServerView, check_fields, check_flags
-from robustfl_bench.numerics.gram_space import medoid, recentred, spread, sq_dists_to
+from robustfl_bench.numerics.gram_space import Array, medoid, recentred, spread, sq_dists_to
 from robustfl_bench.numerics.mean_distances import sq_dists_to_mean
+from robustfl_bench.numerics.passes import sq_dists_by_pass, worth_passes
 from robustfl_bench.updates import Aggregate, Updates
 
 LEAST = 1e-100  # far below every distance of float32 vectors: where most updates are one, it has all the weight
+ROUNDING = 1e-6  # over the longest distance: shorter ones could be wrong, however far all updates are from 0
 
 
 @dataclass(frozen=True)
@@ -37,13 +39,37 @@ class Rfa(Aggregator):
         check_flags(self, "weighted")
 
     def aggregate(self, updates: Updates, server: ServerView) -> Aggregate:
-        gram = updates.gram.cpu().numpy()
         masses = updates.counts.cpu().numpy() if self.weighted else np.ones(updates.n)
+        weights = self._by_passes(updates, masses) if worth_passes(updates, self.steps) else None
+        if weights is None:
+            weights = self._by_products(updates, masses)
+        return updates.combine(torch.from_numpy(weights).to(updates.device))
+
+    def _by_passes(self, updates: Updates, masses: Array) -> Array | None:
+        """The updates' weights (n,), or None where ``nu`` or rounding could have a say in them.
+
+        Half of the updates are no farther from the medoid than all are from each other, at most twice the longest
+        distance from any point. So ``nu`` is without effect while all distances are longer than that times ``nu``.
+        """
+        weights: Array = masses / masses.sum()
+        for _ in range(self.steps):
+            dists = np.sqrt(sq_dists_by_pass(updates, weights))
+            if not dists.min() > max(2 * self.nu, ROUNDING) * dists.max():
+                return None
+            weights = masses / dists
+            weights /= weights.sum()
+        return weights
+
+    def _by_products(self, updates: Updates, masses: Array) -> Array:
+        """The updates' weights (n,) from their inner products, whatever the updates."""
+        gram = updates.gram.cpu().numpy()
         gram = recentred(gram, medoid(gram, masses))
         floor = max(self.nu * spread(gram, masses), LEAST)
-        weights, sq_dists = masses / masses.sum(), sq_dists_to_mean(updates, gram, masses)
-        for _ in range(self.steps):
+        weights: Array = masses / masses.sum()
+        sq_dists = sq_dists_to_mean(updates, gram, masses)
+        for step in range(self.steps):
             pulls = masses / np.sqrt(sq_dists).clip(min=floor)
             weights = pulls / pulls.sum()
-            sq_dists = sq_dists_to(gram, weights)
-        return updates.combine(torch.from_numpy(weights).to(updates.device))
+            if step + 1 < self.steps:
+                sq_dists = sq_dists_to(gram, weights)
+        return weights
