@@ -37,16 +37,18 @@ _FOOTNOTES = (
 
 
 def sheets(table: pd.DataFrame, name: str, allowed: Sequence[str] = ()) -> list[Sheet]:
-    """A table for each number of attackers, one of flags, and one of wrong assumptions about f, if there are runs.
+    """A table for each number of attackers under which rules were run, one of flags, and one of wrong assumptions about f.
 
     ``table`` is that of ``records.load``. Rules from outside are tried only if their package is ``allowed``. Raises
     ConfigError for an unknown track, NoRuns if it has none.
     """
     track, runs = track_and_runs(table, name)
     checked = _Checks(table, runs, allowed)
-    chosen = {number: list(settle(runs, number)) for number in track.numbers}
+    settled = {number: list(settle(runs, number)) for number in track.numbers}
+    attacked = {number for number, of in settled.items() if any(run.attack not in (NONE, HONEST) for run in of)}
+    chosen = {number: of for number, of in settled.items() if number in attacked or not attacked}
     found = {number: scores(of) for number, of in chosen.items()}
-    made = [_standing(track, number, chosen[number], found[number], checked) for number in track.numbers]
+    made = [_standing(track, number, chosen[number], found[number], checked) for number in chosen]
     used = table.iloc[[run.row for run in runs]]
     made[0] = replace(made[0], above=[*made[0].above, *_doubled(track, table, chosen), *origins(used)])
     made[-1] = replace(made[-1], footnotes=_FOOTNOTES)
@@ -60,7 +62,7 @@ def _doubled(track: Track, table: pd.DataFrame, chosen: Mapping[int, Sequence[Ru
     if not options.exists("experiment", double := f"{track.experiment}_double"):
         return []
     others = Track(double.partition("/")[2]).runs(table)
-    alike = likeness(chosen[others[0].num_byzantine // 2], others) if others else None
+    alike = likeness(chosen.get(others[0].num_byzantine // 2, []), others) if others else None
     if alike is None:
         return []
     return [f"at twice the size, the rank correlation with the same cells here is {alike[0]:.2f} ({alike[1]} rules)"]
@@ -119,8 +121,9 @@ def _standing(track: Track, number: int, runs: Sequence[Run], found: Mapping[str
             f"{stable[0]:.2f} ({stable[1]} rules)"
         )
     missing = [score.rule for score in rules if score.cells < expected and not score.infeasible]
-    command = f"robustfl-bench -m +experiment={track.experiment} aggregator="
-    todos = [Todo("missing", f"runs of {rule}", command + checked.asked_as(rule)) for rule in missing]
+    asked = ",".join(dict.fromkeys(checked.asked_as(rule) for rule in missing))
+    command = f"robustfl-bench -m +experiment={track.experiment} aggregator={asked}"
+    todos = [Todo("missing", f"runs of {', '.join(missing)}", command)] if missing else []
     return Sheet(
         above=above,
         heading=_HEADING,
