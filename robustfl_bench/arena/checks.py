@@ -42,11 +42,7 @@ class Checked:
             "depends on the scale of updates": self.scale,
             "depends on the declared f": self.declared or 0.0,
         }
-        return [
-            f"{words} ({100 * change:.{0 if change > 0.095 else 1}f}%)"
-            for words, change in told.items()
-            if change > TOLERANCE
-        ]
+        return [f"{words} ({100 * change:.3g}%)" for words, change in told.items() if change > TOLERANCE]
 
 
 def check(content: Mapping[str, Any]) -> Checked:

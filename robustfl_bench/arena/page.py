@@ -37,7 +37,7 @@ _FOOTNOTES = (
 
 
 def sheets(table: pd.DataFrame, name: str, allowed: Sequence[str] = ()) -> list[Sheet]:
-    """A table for each number of attackers under which rules were run, one of flags, and one of wrong assumptions about f.
+    """A table for each number of attackers that rules were run with, one of flags, one of wrong assumptions about f.
 
     ``table`` is that of ``records.load``. Rules from outside are tried only if their package is ``allowed``. Raises
     ConfigError for an unknown track, NoRuns if it has none.
