@@ -3,12 +3,11 @@
 import numpy as np
 
 from robustfl_bench.numerics.gram_space import Array
-from robustfl_bench.numerics.inner_products import BLOCK, CACHED
+from robustfl_bench.numerics.inner_products import BLOCK, CACHED, STRIPS
 from robustfl_bench.parallel import each
 from robustfl_bench.updates import Updates
 
 PASS = 50  # inner products with that many updates take as long as a pass
-STRIPS = 16  # sums of blocks, each by one thread
 
 
 def worth_passes(updates: Updates, passes: int) -> bool:
