@@ -152,6 +152,22 @@ def kept(monkeypatch: pytest.MonkeyPatch) -> pd.DataFrame:
     return archive.read_shipped(arena=True).head(1)
 
 
+def test_a_page_has_the_numbers_of_attackers_that_were_run_and_one_command_for_the_rest(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    shipped = archive.read_shipped(arena=True).drop_duplicates("aggregator").reset_index(drop=True)
+    rules = list(shipped["aggregator"][:2])
+    clean = [run(rule, "none", 0.9, row=row) for row, rule in enumerate(rules)]
+    attacked = [run(rule, "ipm", 0.5, row=row) for row, rule in enumerate(rules)]
+    for made, titles in ((clean, [5, 10]), (clean + attacked, [5])):
+        monkeypatch.setattr(Track, "runs", lambda self, table, made=made: made)
+        *standing, flags = page.sheets(shipped, "digits")
+        assert [sheet.above[0] for sheet in standing] == [Track("digits").title(number) for number in titles]
+        assert flags.above[0].startswith("Flags")
+        (todo,) = standing[0].todos
+        assert todo.what == f"runs of {', '.join(rules)}" and todo.command.endswith(f"aggregator={','.join(rules)}")
+
+
 def test_claims_of_papers_are_judged_by_all_partitions_and_seeds(kept: pd.DataFrame) -> None:
     overview, *papers = claims.sheets(kept, "digits")
     assert "without arena/digits_rates, at all rates that were run: arfl, average" in overview.above[1]
