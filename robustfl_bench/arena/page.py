@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from robustfl_bench.arena.scores import WORST, Score, in_order, likeness, rank, scores, stability
-from robustfl_bench.arena.track import HONEST, NONE, Run, Track, settle, track_and_runs
+from robustfl_bench.arena.track import HONEST, NONE, Run, Track, by_number, track_and_runs
 from robustfl_bench.config import options, presets, stored
 from robustfl_bench.errors import ConfigError
 from robustfl_bench.results.origins import origins
@@ -44,9 +44,7 @@ def sheets(table: pd.DataFrame, name: str, allowed: Sequence[str] = ()) -> list[
     """
     track, runs = track_and_runs(table, name)
     checked = _Checks(table, runs, allowed)
-    settled = {number: list(settle(runs, number)) for number in track.numbers}
-    attacked = {number for number, of in settled.items() if any(run.attack not in (NONE, HONEST) for run in of)}
-    chosen = {number: of for number, of in settled.items() if number in attacked or not attacked}
+    chosen = by_number(track, runs)
     found = {number: scores(of) for number, of in chosen.items()}
     made = [_standing(track, number, chosen[number], found[number], checked) for number in chosen]
     used = table.iloc[[run.row for run in runs]]

@@ -8,7 +8,7 @@ from statistics import fmean
 from typing import TYPE_CHECKING
 
 from robustfl_bench.arena.scores import Score, in_order, scores
-from robustfl_bench.arena.track import HONEST, NONE, settle, track_and_runs
+from robustfl_bench.arena.track import HONEST, NONE, by_number, settle, track_and_runs
 from robustfl_bench.pictures import dots, heat
 from robustfl_bench.pictures.canvas import Frame
 from robustfl_bench.pictures.dots import Dot
@@ -30,8 +30,8 @@ def standing(table: pd.DataFrame, name: str) -> Figure:
     """
     track, runs = track_and_runs(table, name)
     shown, partial = [], set[str]()
-    for number in track.numbers:
-        found = scores(list(settle(runs, number)))
+    for number, of in by_number(track, runs).items():
+        found = scores(of)
         rules = [score for score in in_order(found, track.cells) if score.cells]
         partial |= {score.rule for score in rules if score.cells < track.cells}
         lines = {words: found[rule].worst for rule, words in ((HONEST, HONEST), (SERVER, "server's own samples alone"))

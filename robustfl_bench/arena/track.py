@@ -202,3 +202,10 @@ def settle(runs: Sequence[Run], num_byzantine: int) -> Iterator[Run]:
     for run in runs:
         if run.declared in (None, num_byzantine) and run.num_byzantine in (0, num_byzantine):
             yield run
+
+
+def by_number(track: Track, runs: Sequence[Run]) -> dict[int, list[Run]]:
+    """The runs with each number of attackers that any rule was attacked by; with all numbers where none was."""
+    found = {number: list(settle(runs, number)) for number in track.numbers}
+    attacked = {number for number, of in found.items() if any(run.attack not in (NONE, HONEST) for run in of)}
+    return {number: of for number, of in found.items() if number in attacked or not attacked}
