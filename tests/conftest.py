@@ -1,5 +1,6 @@
 """The command as a user calls it, in this process; ``processes.py`` starts it in one of its own, to be killed."""
 
+import os
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -14,6 +15,11 @@ from robustfl_bench import entry
 from robustfl_bench.results import cli as results_cli
 from robustfl_bench.results import sealed
 from tests.processes import without_mode
+
+
+def pytest_xdist_auto_num_workers() -> int:
+    """Slow tests wait for other processes a third of their time."""
+    return (os.cpu_count() or 1) + 1
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
