@@ -102,7 +102,7 @@ def test_an_option_is_shown_with_its_keys(bench: Bench, written: list[str]) -> N
         assert "p_min: -0.5 least accepted coefficient" in words, "keys of the option that it builds on"
         assert "Source: Bao, Wu, He, AISTATS 2024, https://arxiv.org/abs/2208.12932" in words
     else:
-        assert "The honest mean plus 0.7 standard deviations." in outcome.out and "z: 0.7" in outcome.out
+        assert "Noise of 0.7 standard deviations about the honest mean" in outcome.out and "z: 0.7" in outcome.out
 
 
 @pytest.mark.parametrize(
