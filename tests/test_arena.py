@@ -12,7 +12,7 @@ import pytest
 
 from robustfl_bench.arena import claims, page, picture
 from robustfl_bench.arena.checks import check
-from robustfl_bench.arena.scores import Score, likeness, rank, scores, stability
+from robustfl_bench.arena.scores import Score, likeness, rank, scores, stability, strongest
 from robustfl_bench.arena.track import HONEST, Run, Track, settle, tracks
 from robustfl_bench.config import options, presets, rates
 from robustfl_bench.errors import ConfigError, NotReady
@@ -93,6 +93,14 @@ def test_attacks_that_help_and_attacks_beyond_worst_are_told_from_noise() -> Non
     assert not scores([replace(one, recall=[0.5] * 4) for one in lost])["r"].stronger, (
         "worst left no more than guessing"
     )
+
+
+def test_how_often_the_adaptive_attack_is_the_strongest() -> None:
+    runs = [run("krum", attack, level, seed=seed) for seed, levels in enumerate(((0.5, 0.5), (0.51, 0.5), (0.6, 0.5)))
+            for attack, level in zip(("worst", "ipm"), levels, strict=True) for seed in (str(seed),)]  # fmt: skip
+    runs += [run("krum", "none", 0.9), run("mda", "worst", 0.1), run("krum", "ipm", 0.1, seed="3")]
+    assert strongest(runs) == (1, 2, 3)
+    assert strongest(runs[-2:]) is None
 
 
 def test_ranks_are_of_rules_with_all_conditions_and_stability_compares_seeds() -> None:

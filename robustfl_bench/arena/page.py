@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from robustfl_bench.arena.scores import WORST, Score, in_order, likeness, rank, scores, stability
+from robustfl_bench.arena.scores import NEAR, WORST, Score, in_order, likeness, rank, scores, stability, strongest
 from robustfl_bench.arena.track import HONEST, NONE, Run, Track, by_number, track_and_runs
 from robustfl_bench.config import options, presets, stored
 from robustfl_bench.errors import ConfigError
@@ -117,6 +117,11 @@ def _standing(track: Track, number: int, runs: Sequence[Run], found: Mapping[str
         above.append(
             f"stability: Spearman's rank correlation of the worst case between one seed and the others is "
             f"{stable[0]:.2f} ({stable[1]} rules)"
+        )
+    if (told := strongest(runs)) is not None:
+        above.append(
+            f"{WORST}: of {told[2]} rules, partitions and seeds it does as much harm as any single attack in {told[0]} "
+            f"and less by at most {NEAR} points in {told[1] - told[0]}"
         )
     missing = [score.rule for score in rules if score.cells < expected and not score.infeasible]
     asked = ",".join(dict.fromkeys(checked.asked_as(rule) for rule in missing))

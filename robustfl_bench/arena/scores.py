@@ -12,6 +12,7 @@ from robustfl_bench.arena.track import BACKDOOR, HONEST, NONE, Run
 from robustfl_bench.results.statistics import Interval, Ranks, interval, paired, ranks
 
 WORST = "worst"
+NEAR = 2  # points
 REFERENCE = "average"  # the rule without attack that recalls are compared with
 
 Place = tuple[str, str]
@@ -155,6 +156,17 @@ def rank(runs: Sequence[Run]) -> Ranks | None:
     if len(full) < 2 or len(conditions) < 2 or any(sorted(of) != conditions for of in full.values()):
         return None
     return ranks({rule: [fmean(of[place]) for place in conditions] for rule, of in full.items()}, better=1)
+
+
+def strongest(runs: Sequence[Run]) -> tuple[int, int, int] | None:
+    """In how many conditions (rule, partition, seed) no single attack does more harm than ``worst``, in how many none
+    does by more than NEAR points, and how many there are; None without any."""
+    accuracies: dict[tuple[str, str, str], dict[str, float]] = defaultdict(dict)
+    for run in runs:
+        if run.attack not in (NONE, HONEST) and run.state != "infeasible":
+            accuracies[run.rule, run.partition, run.seed][run.attack] = 100 * run.accuracy
+    behind = [of.pop(WORST) - min(of.values()) for of in accuracies.values() if WORST in of and len(of) > 1]
+    return (sum(by <= 0 for by in behind), sum(by <= NEAR for by in behind), len(behind)) if behind else None
 
 
 def stability(found: Mapping[str, Score]) -> tuple[float, int] | None:
