@@ -70,9 +70,11 @@ def test_the_worst_case_is_the_least_of_each_partition_and_seed() -> None:
         run("r", "ipm", 0.5, seed="1"), run("r", "lie", 0.9, seed="1"),
         run("r", "ipm", 0.0, "pathological", "1", state="diverged", recall=None),
         run("r", "lie", 0.5, "pathological", "1"),
+        run("r", "ipm", 0.8, seed="2"), run("r", "ipm", 0.8, "pathological", "2"),
     ]  # fmt: skip
     found = scores([*runs, run("average", "none", 0.95), run("average", "none", 0.85, "pathological")])["r"]
-    assert found.by_seed == pytest.approx({"0": 35, "1": 25}) and found.worst == pytest.approx(30)
+    assert found.by_seed == pytest.approx({"0": 35, "1": 25}), "seed 2 has one attack of two"
+    assert found.worst == pytest.approx(30)
     assert found.spread is not None and found.spread.low < 30 < found.spread.high
     assert (found.attack, found.share) == ("ipm", 0.75) and found.diverged == 1
     assert found.skew == pytest.approx(20) and found.clean == pytest.approx(80)

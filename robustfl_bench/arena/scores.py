@@ -24,9 +24,9 @@ class Score:
     """What a rule does; all numbers in percent, means over partitions and seeds, nan where runs are missing.
 
     ``clean`` is the accuracy without attack. ``worst`` is the least accuracy under any attack: of each partition
-    and seed the least, then the mean over partitions, then the mean over seeds with its interval. ``attack`` is the
-    attack that does this most often, in ``share`` of the partitions and seeds. ``recall_drop`` is the largest max
-    recall drop under any attack, against the plain mean without attack; ``backdoor`` the success of the backdoor;
+    and seed that has most attacks the least, then the mean over partitions, then over seeds with its interval.
+    ``attack`` is the attack that does this most often, in ``share`` of these places. ``recall_drop`` is the largest max
+    recall drop under any attack there, against the plain mean without attack; ``backdoor`` the success of the backdoor;
     ``skew`` by how much the accuracy without attack falls from iid to pathological data. ``helping`` are attacks
     under which the accuracy is above that without attack, and ``stronger`` single attacks under which it is below
     that under ``worst``, where that is above guessing: both with the paired interval of the difference, which
@@ -77,7 +77,8 @@ def _score(rule: str, runs: Sequence[Run], reference: Mapping[Place, Sequence[fl
         cells[run.attack][run.partition, run.seed] = run
     clean = {place: 100 * run.accuracy for place, run in cells.pop(NONE, {}).items()}
     attacked = {attack: {place: 100 * run.accuracy for place, run in of.items()} for attack, of in cells.items()}
-    places = sorted({place for of in attacked.values() for place in of})
+    reached = Counter(place for of in attacked.values() for place in of)
+    places = sorted(place for place, count in reached.items() if count == max(reached.values()))
     least = {place: min((of[place], attack) for attack, of in attacked.items() if place in of) for place in places}
     by_seed = _by_seed({place: number for place, (number, _) in least.items()})
     chosen = Counter(attack for _, attack in least.values()).most_common(1)
