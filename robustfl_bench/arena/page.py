@@ -120,8 +120,8 @@ def _standing(track: Track, number: int, runs: Sequence[Run], found: Mapping[str
         )
     if (told := strongest(runs)) is not None:
         above.append(
-            f"{WORST}: of {told[2]} rules, partitions and seeds it does as much harm as any single attack in {told[0]} "
-            f"and less by at most {NEAR} points in {told[1] - told[0]}"
+            f"{WORST}: no single attack does more harm in {told[0]} of {told[2]} cases (a rule, a partition and a seed), "
+            f"and none by more than {NEAR} points in {told[1]}"
         )
     missing = [score.rule for score in rules if score.cells < expected and not score.infeasible]
     asked = ",".join(dict.fromkeys(checked.asked_as(rule) for rule in missing))
