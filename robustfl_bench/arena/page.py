@@ -120,7 +120,7 @@ def _standing(track: Track, number: int, runs: Sequence[Run], found: Mapping[str
         )
     if (told := strongest(runs)) is not None:
         above.append(
-            f"{WORST}: no single attack does more harm in {told[0]} of {told[2]} cases (a rule, a partition and a seed), "
+            f"{WORST}: no single attack does more harm in {told[0]} of {told[2]} cases (rule, partition and seed), "
             f"and none by more than {NEAR} points in {told[1]}"
         )
     missing = [score.rule for score in rules if score.cells < expected and not score.infeasible]
