@@ -75,7 +75,7 @@ def test_the_worst_case_is_the_least_of_each_partition_and_seed() -> None:
     found = scores([*runs, run("average", "none", 0.95), run("average", "none", 0.85, "pathological")])["r"]
     assert found.by_seed == pytest.approx({"0": 35, "1": 25}), "seed 2 has one attack of two"
     assert found.worst == pytest.approx(30)
-    assert found.spread is not None and found.spread.low < 30 < found.spread.high
+    assert found.spread is not None and (found.spread.low, found.spread.high) == (0, pytest.approx(93.5, abs=0.1))
     assert (found.attack, found.share) == ("ipm", 0.75) and found.diverged == 1
     assert found.skew == pytest.approx(20) and found.clean == pytest.approx(80)
     assert found.recall_drop == pytest.approx((45 + 65) / 2), "of seed 0, where the reference is"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from statistics import fmean
 
 from robustfl_bench.arena.track import BACKDOOR, HONEST, NONE, Run
@@ -99,7 +99,7 @@ def _score(rule: str, runs: Sequence[Run], reference: Mapping[Place, Sequence[fl
         rule=rule,
         clean=_mean(clean.values()),
         worst=_mean(by_seed.values()),
-        spread=interval(list(by_seed.values())),
+        spread=_percent(interval(list(by_seed.values()))),
         attack=chosen[0][0] if chosen else "",
         share=chosen[0][1] / len(least) if chosen else math.nan,
         recall_drop=_mean(drops.values()),
@@ -112,6 +112,11 @@ def _score(rule: str, runs: Sequence[Run], reference: Mapping[Place, Sequence[fl
         cells=len(measured),
         by_seed=by_seed,
     )
+
+
+def _percent(found: Interval | None) -> Interval | None:
+    """The part of an interval from 0 to 100: few seeds make Student's wider than accuracies are."""
+    return found and replace(found, low=max(found.low, 0.0), high=min(found.high, 100.0))
 
 
 def _by_seed(numbers: Mapping[Place, float]) -> dict[str, float]:
