@@ -98,8 +98,8 @@ def test_attacks_that_help_and_attacks_beyond_worst_are_told_from_noise() -> Non
 
 
 def test_how_often_the_adaptive_attack_is_the_strongest() -> None:
-    runs = [run("krum", attack, level, seed=seed) for seed, levels in enumerate(((0.5, 0.5), (0.51, 0.5), (0.6, 0.5)))
-            for attack, level in zip(("worst", "ipm"), levels, strict=True) for seed in (str(seed),)]  # fmt: skip
+    runs = [run("krum", "worst", level, seed=str(seed)) for seed, level in enumerate((0.5, 0.51, 0.6))]
+    runs += [run("krum", "ipm", 0.5, seed=str(seed)) for seed in range(3)]
     runs += [run("krum", "none", 0.9), run("mda", "worst", 0.1), run("krum", "ipm", 0.1, seed="3")]
     assert strongest(runs) == (1, 2, 3)
     assert strongest(runs[-2:]) is None

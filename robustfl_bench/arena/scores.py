@@ -167,11 +167,13 @@ def rank(runs: Sequence[Run]) -> Ranks | None:
 def strongest(runs: Sequence[Run]) -> tuple[int, int, int] | None:
     """In how many conditions (rule, partition, seed) no single attack does more harm than ``worst``, in how many none
     does by more than NEAR points, and how many there are; None without any."""
-    accuracies: dict[tuple[str, str, str], dict[str, float]] = defaultdict(dict)
+    adaptive: dict[tuple[str, str, str], float] = {}
+    single: dict[tuple[str, str, str], float] = {}
     for run in runs:
         if run.attack not in (NONE, HONEST) and run.state != "infeasible":
-            accuracies[run.rule, run.partition, run.seed][run.attack] = 100 * run.accuracy
-    behind = [of.pop(WORST) - min(of.values()) for of in accuracies.values() if WORST in of and len(of) > 1]
+            least, case = adaptive if run.attack == WORST else single, (run.rule, run.partition, run.seed)
+            least[case] = min(least.get(case, math.inf), 100 * run.accuracy)
+    behind = [adaptive[case] - single[case] for case in adaptive if case in single]
     return (sum(by <= 0 for by in behind), sum(by <= NEAR for by in behind), len(behind)) if behind else None
 
 
