@@ -63,7 +63,7 @@ def test_threats_are_those_of_the_paper() -> None:
     }
     assert attacks["none"]["_target_"].endswith("NoAttack")
     assert (attacks["gaussian"]["variance"], attacks["gaussian"].get("std")) == (90, None)
-    assert (attacks["sign_flip"]["flip"], attacks["sign_flip"]["factor"]) == ("own", 3)
+    assert (attacks["sign_flip"]["flip"], attacks["sign_flip"]["factor"]) == ("running_sum", 3)
     assert (attacks["lie"]["z"], attacks["lie"]["sign"]) == (0.7, "plus")
 
 

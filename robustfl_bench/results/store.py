@@ -41,6 +41,15 @@ def runs_folder(results_dir: str | Path) -> Path:
     return Path(results_dir).expanduser() / "runs"
 
 
+def folders_of(results_dir: str | Path, run_id: str) -> list[Path]:
+    """The folders of a run; of one more than one only if it was copied. Names alone are read, however many there are."""
+    runs, end = runs_folder(results_dir), f"-{run_id}"
+    try:
+        return [runs / name for name in os.listdir(runs) if name.endswith(end)]
+    except OSError:  # there are none yet; what cannot be read is told when the run is written
+        return []
+
+
 def id_of(path: Path) -> str | None:
     """The run id at the end of a folder's name; None if there is none."""
     found = re.fullmatch(r"(?:.*-)?([0-9a-f]{8})", path.name)
@@ -136,7 +145,7 @@ class RunFolder:
         runs = runs_folder(results_dir)
         usual = runs / f"{slug}-{run_id}"
         # The identity is the hash: a run made under another readable name (an alias of its rule) is the same run.
-        found = sorted(runs.glob(f"*-{run_id}"), key=lambda path: (path != usual, path)) if runs.is_dir() else []
+        found = sorted(folders_of(results_dir, run_id), key=lambda path: (path != usual, path))
         made = [path for path in found if oddity(path) is None]
         free = (path for n in itertools.count(2) if not (path := runs / f"{slug}-{n}-{run_id}").exists())
         self.path = made[0] if made else next(free) if usual in found else usual
