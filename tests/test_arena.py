@@ -2,6 +2,7 @@
 
 import math
 import os
+import re
 import subprocess
 import sys
 from dataclasses import replace
@@ -112,10 +113,17 @@ def test_ranks_are_of_rules_with_all_conditions_and_stability_compares_seeds() -
             for partition in ("iid", "fang") for seed in ("0", "1")]  # fmt: skip
     ranked = rank([*runs, run("part", "none", 1.0)])
     assert ranked is not None and ranked.mean == {"a": 1, "b": 2, "c": 3} and ranked.conditions == 4
-    assert stability(scores(runs)) == (pytest.approx(1), 3)
+    assert stability(scores(runs)) == (pytest.approx(1), 3, 2)
     turned = {"a": Score("a", by_seed={"0": 1, "1": 3}), "b": Score("b", by_seed={"0": 2, "1": 2}),
               "c": Score("c", by_seed={"0": 3, "1": 1})}  # fmt: skip
-    assert stability(turned) == (pytest.approx(-1), 3)
+    assert stability(turned) == (pytest.approx(-1), 3, 2)
+    more = {**turned, "c": Score("c", by_seed={"0": 3, "1": 1, "2": 2}), HONEST: Score(HONEST, by_seed={"9": 1})}
+    assert stability(more) == (pytest.approx(-1), 3, 2), "what only one rule has hides nothing"
+    third = [run("a", attack, 0.9, partition, "2") for attack in ("none", "ipm") for partition in ("iid", "fang")]
+    assert rank([*runs, *third]) == ranked, "by the seeds that all have"
+    even = [run(rule, attack, accuracy) for rule, accuracy in (("a", 0.87638889), ("b", 0.876388885))
+            for attack in ("none", "ipm")]  # fmt: skip
+    assert (tied := rank(even)) is not None and tied.mean == {"a": 1.5, "b": 1.5}, "as files round them"
 
 
 def test_the_order_at_twice_the_size_is_compared_on_the_same_cells() -> None:
@@ -125,6 +133,7 @@ def test_the_order_at_twice_the_size_is_compared_on_the_same_cells() -> None:
     double = [run(rule, "ipm", level / 2, num_byzantine=10) for rule, level in levels.items()]
     assert likeness(here, double) == (pytest.approx(1), 4), "lie was not run at twice the size"
     assert likeness(here, double[:2]) is None
+    assert likeness(here, [*double, run("a", "ipm", 0.1, seed="1")]) == (pytest.approx(1), 4)
 
 
 def test_runs_with_another_f_than_the_true_one_stand_apart() -> None:
@@ -237,7 +246,7 @@ def test_a_rule_from_outside_enters_in_minutes(tmp_path: Path) -> None:
     assert "depends on the order of clients" in flags
     *_, untried = page.sheets(records.load(tmp_path / "results"), "digits")
     assert untried.rows[0][1].text.startswith("not tried: add --allow their_rules")
-    assert "robustfl-bench -m +experiment=arena/digits aggregator=their_rules:Halves" in printed
+    assert re.search(r"robustfl-bench -m \+experiment=arena/digits aggregator=\S*,their_rules:Halves\n", printed)
     assert "not tested" in call("results", "arena", "--claims")
     assert call("results", "arena", "--plot", "rules.png", "--allow", "their_rules") == "rules.png\n"
     call("results", "report", "--where", "attack=none,ipm", "--where", "validation_share=null")

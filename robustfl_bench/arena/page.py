@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from robustfl_bench.arena.scores import NEAR, WORST, Score, in_order, likeness, rank, scores, stability, strongest
 from robustfl_bench.arena.track import HONEST, NONE, Run, Track, by_number, track_and_runs
 from robustfl_bench.config import options, presets, stored
 from robustfl_bench.errors import ConfigError
+from robustfl_bench.package import PACKAGE
 from robustfl_bench.results.origins import origins
 from robustfl_bench.results.sheets import Printed, Sheet, Todo
 from robustfl_bench.results.statistics import Ranks
@@ -52,7 +54,7 @@ def sheets(table: pd.DataFrame, name: str, allowed: Sequence[str] = ()) -> list[
     made[-1] = replace(made[-1], footnotes=_FOOTNOTES)
     made.append(_flags(found, checked))
     wrong = [run for run in runs if run.declared not in (None, run.num_byzantine) and run.num_byzantine]
-    return [*made, *([_declared(runs, wrong)] if wrong else [])]
+    return [*made, *(_declared(runs, wrong, number) for number in sorted({run.num_byzantine for run in wrong}))]
 
 
 def _doubled(track: Track, table: pd.DataFrame, chosen: Mapping[int, Sequence[Run]]) -> list[str]:
@@ -70,7 +72,7 @@ class _Checks:
     """What rules need and depend on, each tried once; a reason in words where it cannot be tried."""
 
     def __init__(self, table: pd.DataFrame, runs: Sequence[Run], allowed: Sequence[str]) -> None:
-        self._rows = {run.rule: run.row for run in runs}
+        self._runs = {run.rule: run for run in runs}
         self._table, self._allowed = table, allowed
         self._found: dict[str, Checked | str] = {}
 
@@ -79,26 +81,32 @@ class _Checks:
             self._found[rule] = self._try(rule)
         return self._found[rule]
 
-    def asked_as(self, rule: str) -> str:
-        """The option, or the class from outside, that a rule is chosen by."""
-        row = self._table.iloc[self._rows[rule]]
+    def asked_as(self, rule: str) -> tuple[str, tuple[str, ...]]:
+        """The option, or the class from outside, that a rule is chosen by, and its options that are not as it comes."""
+        row = self._row(rule)
         known = options.exists("aggregator", str(row["aggregator"]))
-        return str(row["aggregator"]) if known else ":".join(str(row["aggregator._target_"]).rsplit(".", 1))
+        name = str(row["aggregator"]) if known else ":".join(str(row["aggregator._target_"]).rsplit(".", 1))
+        return name, self._runs[rule].options
+
+    def _row(self, rule: str) -> pd.Series[Any]:
+        return self._table.iloc[self._runs[rule].row]
 
     def _try(self, rule: str) -> Checked | str:
         from robustfl_bench.arena.checks import check
 
-        row = self._table.iloc[self._rows[rule]]
-        target = str(row["aggregator._target_"])
-        package = target.partition(".")[0]
-        if package != "robustfl_bench" and package not in self._allowed:
+        row = self._row(rule)
+        package = str(row["aggregator._target_"]).partition(".")[0]
+        if package == PACKAGE.name:
+            name, others = self.asked_as(rule)
+            return check(presets.resolve([f"aggregator={name}", *others]).config["aggregator"])
+        if package not in self._allowed:
             return f"not tried: add --allow {package}"
         try:
-            if options.exists("aggregator", rule):
-                return check(presets.resolve([f"aggregator={rule}"]).config["aggregator"])
             return check(stored.read(str(row["folder"]))["aggregator"])
         except ConfigError as error:
             return f"not tried: {error}"
+        except Exception as error:  # a rule of somebody else can raise anything
+            return f"not tried: {type(error).__name__}: {' '.join(str(error).split())}"
 
 
 def _standing(track: Track, number: int, runs: Sequence[Run], found: Mapping[str, Score], checked: _Checks) -> Sheet:
@@ -116,7 +124,7 @@ def _standing(track: Track, number: int, runs: Sequence[Run], found: Mapping[str
     if (stable := stability(found)) is not None:
         above.append(
             f"stability: Spearman's rank correlation of the worst case between one seed and the others is "
-            f"{stable[0]:.2f} ({stable[1]} rules)"
+            f"{stable[0]:.2f} ({stable[1]} rules, {stable[2]} seeds)"
         )
     if (told := strongest(runs)) is not None:
         above.append(
@@ -124,9 +132,15 @@ def _standing(track: Track, number: int, runs: Sequence[Run], found: Mapping[str
             f"and none by more than {NEAR} points in {told[1]}"
         )
     missing = [score.rule for score in rules if score.cells < expected and not score.infeasible]
-    asked = ",".join(dict.fromkeys(checked.asked_as(rule) for rule in missing))
-    command = f"robustfl-bench -m +experiment={track.experiment} aggregator={asked}"
-    todos = [Todo("missing", f"runs of {', '.join(missing)}", command)] if missing else []
+    by_options: dict[tuple[str, ...], dict[str, str]] = defaultdict(dict)
+    for rule in missing:
+        name, others = checked.asked_as(rule)
+        by_options[others][rule] = name
+    todos = [
+        Todo("missing", f"runs of {', '.join(names)}", f"robustfl-bench -m +experiment={track.experiment} "
+             + " ".join([f"aggregator={','.join(dict.fromkeys(names.values()))}", *others]))
+        for others, names in by_options.items()
+    ]  # fmt: skip
     return Sheet(
         above=above,
         heading=_HEADING,
@@ -202,12 +216,13 @@ def _flags(found: Mapping[int, Mapping[str, Score]], checked: _Checks) -> Sheet:
     )
 
 
-def _declared(runs: Sequence[Run], wrong: Sequence[Run]) -> Sheet:
+def _declared(runs: Sequence[Run], any_wrong: Sequence[Run], number: int) -> Sheet:
     """The least accuracy under the attacks that were run with a wrong f, beside that with the right one."""
-    conditions = {(run.partition, run.attack, run.seed, run.num_byzantine) for run in wrong}
-    alike = [run for run in runs if (run.partition, run.attack, run.seed, run.num_byzantine) in conditions]
+    wrong = [run for run in any_wrong if run.num_byzantine == number]
+    conditions = {(run.partition, run.attack, run.seed) for run in wrong}
+    alike = [run for run in runs
+             if run.num_byzantine == number and (run.partition, run.attack, run.seed) in conditions]  # fmt: skip
     assumed = sorted({run.declared for run in alike if run.declared is not None})
-    (number,) = {run.num_byzantine for run in wrong}
     rows = []
     for rule in sorted({run.rule for run in wrong}):
         of = {f: scores([run for run in alike if run.rule == rule and run.declared == f]) for f in assumed}

@@ -7,6 +7,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import fmean
+from typing import TypeVar
 
 from robustfl_bench.arena.track import BACKDOOR, HONEST, NONE, Run
 from robustfl_bench.results.statistics import Interval, Ranks, interval, paired, ranks
@@ -14,6 +15,11 @@ from robustfl_bench.results.statistics import Interval, Ranks, interval, paired,
 WORST = "worst"
 NEAR = 2  # points
 REFERENCE = "average"  # the rule without attack that recalls are compared with
+
+DIGITS = 6
+"""To which accuracies are ranked: files keep eight, so that equal ones differ in what comes after."""
+
+Key = TypeVar("Key", str, tuple[str, str, str])
 
 Place = tuple[str, str]
 """A partition and a seed."""
@@ -60,9 +66,9 @@ def scores(runs: Sequence[Run]) -> dict[str, Score]:
 
 
 def in_order(found: Mapping[str, Score], cells: int) -> list[Score]:
-    """The rules with all their ``cells`` by their worst case, the best first; then the others likewise."""
+    """The rules with all their ``cells`` by their worst case, the best first; then those with fewer likewise."""
     rules = [score for score in found.values() if score.rule != HONEST]
-    return sorted(rules, key=lambda score: (score.cells < cells, -_or_least(score.worst), -_or_least(score.clean)))
+    return sorted(rules, key=lambda one: (-min(one.cells, cells), -_or_least(one.worst), -_or_least(one.clean)))
 
 
 def _or_least(number: float) -> float:
@@ -150,18 +156,31 @@ def _mean(numbers: Iterable[float]) -> float:
 
 
 def rank(runs: Sequence[Run]) -> Ranks | None:
-    """Mean ranks of the rules over partitions and attacks, by the mean over seeds; of those that were run in all
-    conditions in which most rules were. None for fewer than two rules or conditions."""
-    numbers: dict[str, dict[Place, list[float]]] = defaultdict(lambda: defaultdict(list))
+    """Mean ranks of the rules over partitions and attacks, by the mean over seeds; of the rules and conditions of
+    ``_shared``. None for fewer than two of them."""
+    numbers: dict[str, dict[tuple[str, str, str], float]] = defaultdict(dict)
     for run in runs:
         if run.rule != HONEST and run.state != "infeasible":
-            numbers[run.rule][run.partition, run.attack].append(run.accuracy)
-    most = max(map(len, numbers.values()), default=0)
-    full = {rule: of for rule, of in numbers.items() if len(of) == most}
-    conditions = sorted(next(iter(full.values()), {}))
-    if len(full) < 2 or len(conditions) < 2 or any(sorted(of) != conditions for of in full.values()):
+            numbers[run.rule][run.partition, run.attack, run.seed] = run.accuracy
+    rules, conditions = _shared(numbers)
+    seeds: dict[Place, list[tuple[str, str, str]]] = defaultdict(list)
+    for condition in conditions:
+        seeds[condition[:2]].append(condition)
+    if len(rules) < 2 or len(seeds) < 2:
         return None
-    return ranks({rule: [fmean(of[place]) for place in conditions] for rule, of in full.items()}, better=1)
+    means = {rule: [round(fmean(numbers[rule][one] for one in of), DIGITS) for of in seeds.values()] for rule in rules}
+    return ranks(means, better=1)
+
+
+def _shared(numbers: Mapping[str, Mapping[Key, float]]) -> tuple[list[str], list[Key]]:
+    """Rules, and the conditions that they all were run in: as many pairs of both as can be had where the conditions
+    are those of one rule."""
+    best: tuple[list[str], list[Key]] = ([], [])
+    for held in {frozenset(of) for of in numbers.values()}:
+        rules = [rule for rule, of in numbers.items() if held <= of.keys()]
+        if (len(rules) * len(held), len(rules)) > (len(best[0]) * len(best[1]), len(best[0])):
+            best = rules, sorted(held)
+    return best
 
 
 def strongest(runs: Sequence[Run]) -> tuple[int, int, int] | None:
@@ -177,30 +196,39 @@ def strongest(runs: Sequence[Run]) -> tuple[int, int, int] | None:
     return (sum(by <= 0 for by in behind), sum(by <= NEAR for by in behind), len(behind)) if behind else None
 
 
-def stability(found: Mapping[str, Score]) -> tuple[float, int] | None:
+def stability(found: Mapping[str, Score]) -> tuple[float, int, int] | None:
     """How alike the order of the rules by ``worst`` is in single seeds and in the others: the mean of Spearman's rank
-    correlations, and the number of rules. None with fewer than two seeds, or three rules, that have all seeds."""
-    seeds = sorted({seed for score in found.values() for seed in score.by_seed})
-    full = [score.by_seed for score in found.values() if len(score.by_seed) == len(seeds) and score.rule != HONEST]
-    if len(seeds) < 2 or len(full) < 3:
+    correlations, the number of rules and that of seeds, both of ``_shared``. None with fewer than two seeds, or three
+    rules."""
+    by_seed = {rule: score.by_seed for rule, score in found.items() if rule != HONEST}
+    rules, seeds = _shared(by_seed)
+    if len(seeds) < 2 or len(rules) < 3:
         return None
     correlations = []
     for seed in seeds:
-        others = [fmean(of[other] for other in seeds if other != seed) for of in full]
-        correlations.append(_correlation([of[seed] for of in full], others))
-    return fmean(correlations), len(full)
+        others = [fmean(by_seed[rule][other] for other in seeds if other != seed) for rule in rules]
+        correlations.append(_correlation([by_seed[rule][seed] for rule in rules], others))
+    return fmean(correlations), len(rules), len(seeds)
 
 
 def likeness(runs: Sequence[Run], others: Sequence[Run]) -> tuple[float, int] | None:
     """Spearman's rank correlation of the rules' worst cases in ``others`` with those in ``runs`` of the same
-    partitions, attacks and seeds, and the number of rules; None for fewer than three."""
-    places = {(run.partition, run.attack, run.seed) for run in others}
-    same = scores([run for run in runs if (run.partition, run.attack, run.seed) in places])
-    found = scores(others)
-    rules = [rule for rule in found if rule in same and same[rule].cells == found[rule].cells == len(places)]
+    partitions, attacks and seeds, and the number of rules, both of ``_shared``; None for fewer than three."""
+    pairs: dict[str, dict[tuple[str, str, str], float]] = defaultdict(dict)
+    here = {_condition(run) for run in runs}
+    for run in others:
+        if _condition(run) in here:
+            pairs[run.rule][_condition(run)[1:]] = run.accuracy
+    rules, conditions = _shared(pairs)
     if len(rules) < 3:
         return None
-    return _correlation([same[rule].worst for rule in rules], [found[rule].worst for rule in rules]), len(rules)
+    both = [scores([run for run in of if _condition(run)[1:] in conditions]) for of in (runs, others)]
+    first, second = ([found[rule].worst for rule in rules] for found in both)
+    return _correlation(first, second), len(rules)
+
+
+def _condition(run: Run) -> tuple[str, str, str, str]:
+    return run.rule, run.partition, run.attack, run.seed
 
 
 def _correlation(first: Sequence[float], second: Sequence[float]) -> float:

@@ -37,8 +37,8 @@ class Run:
 
     ``declared`` is the number of attackers that the rule assumes, None for a rule that assumes none. ``accuracy`` (a
     fraction; 0 where the model diverged, nan where the rule cannot be run) and ``recall`` are of the last round;
-    ``success`` is that of a backdoor, nan for other attacks. ``row`` is its place in the table of runs. ``validated``
-    says whether validation chose its rate.
+    ``success`` is that of a backdoor, nan for other attacks. ``row`` is its place in the table of runs. ``options``
+    are those of the rule that are not as it comes, ``key=value``. ``validated`` says whether validation chose its rate.
     """
 
     rule: str
@@ -53,6 +53,7 @@ class Run:
     recall: Sequence[float] | None
     success: float
     row: int
+    options: tuple[str, ...] = ()
     validated: bool = False
 
 
@@ -105,59 +106,113 @@ class Track:
     @cached_property
     def _names(self) -> Mapping[str, Mapping[Content, str]]:
         """The partitions and the attacks by their content."""
-        found = {
+        return {
             group: {_content(_config(self.experiment, f"{group}={name}"), group): name for name in self.swept[group]}
             for group in ("partition", "attack")
         }
-        if options.exists("experiment", honest := f"{self.experiment}_honest"):
-            found["attack"][_content(_config(honest), "attack")] = HONEST
-        return found
+
+    @cached_property
+    def _honest(self) -> tuple[Content, Content] | None:
+        """Rule and attack of the honest clients' mean."""
+        if not options.exists("experiment", honest := f"{self.experiment}_honest"):
+            return None
+        config = _config(honest)
+        return _rule(config), _content(config, "attack")
+
+    @cached_property
+    def _tried(self) -> tuple[matching.Config, set[tuple[float, str]]] | None:
+        """The settings of the runs that choose rates, and their rates and seeds."""
+        if not options.exists("experiment", rates := f"{self.experiment}_rates"):
+            return None
+        swept = presets.swept([f"+experiment={rates}"])
+        return _config(rates), {(float(rate), str(seed)) for rate in swept["lr"] for seed in swept["seed"]}
 
     def runs(self, table: pd.DataFrame) -> list[Run]:
         """The runs of ``records.load`` that belong to this protocol, at the rate that validation chose.
 
-        A rule is called by the option that was chosen; where one option was run with several values of its own, they
-        are in the name. Without the runs that choose rates, those at all rates are taken.
+        A rule is called by the option that was chosen, and by what is not as that comes. Where a rule from outside was
+        run with several values of its own, or in several versions of its code, they are in its name. Where runs that
+        choose a rate are missing, those at all rates are taken.
         """
-        found, rates = [], defaultdict[tuple[str, str], dict[float, list[float]]](lambda: defaultdict(list))
-        contents: dict[str, list[Content]] = defaultdict(list)
         rows = table.to_dict("records")
         held = [(place, config) for place, config in enumerate(matching.configs(table)) if self._holds(config)]
+        names = _Names(self.experiment, [(rows[place], config) for place, config in held])
+        found, tried = [], defaultdict[tuple[str, str], dict[tuple[float, str], float]](dict)
         for place, config in held:
-            content = _undeclared(_content(config, "aggregator"))
-            if content not in (known := contents[str(rows[place]["aggregator"])]):
-                known.append(content)
-        for place, config in held:
-            partition = self._names["partition"].get(_content(config, "partition"))
-            attack = self._names["attack"].get(_content(config, "attack"))
+            partition, attack = self._names["partition"].get(_content(config, "partition")), self._attack(config)
             if partition is None or attack is None:
                 continue
-            run = _run(rows[place], place, config, partition, attack, contents)
-            if "validation_share" in config:
+            run = _run(rows[place], place, config, partition, attack, names)
+            if "validation_share" not in config:
+                found += [run] if run.state in (*MEASURED, "infeasible") else []
+            elif self._tries(config, run):
                 number = rows[place]["validation_accuracy"]
-                rates[run.rule, partition][run.lr].append(0 if math.isnan(number) else number)
-            elif run.state in (*MEASURED, "infeasible"):
-                found.append(run)
-        chosen = {place: best(validated) for place, validated in rates.items()}
+                tried[run.rule, partition][run.lr, run.seed] = 0 if math.isnan(number) else number
+        chosen = {place: best(_by_rate(numbers)) for place, numbers in tried.items()
+                  if self._tried is not None and len(numbers) == len(self._tried[1])}  # fmt: skip
         return [replace(run, validated=(run.rule, run.partition) in chosen) for run in found
                 if chosen.get((run.rule, run.partition), run.lr) == run.lr]  # fmt: skip
+
+    def _attack(self, config: matching.Config) -> str | None:
+        attack = _content(config, "attack")
+        return HONEST if (_rule(config), attack) == self._honest else self._names["attack"].get(attack)
+
+    def _tries(self, config: matching.Config, run: Run) -> bool:
+        """Whether this is one of the runs that choose rates."""
+        if self._tried is None:
+            return False
+        asked, pairs = self._tried
+        same = all(config.get(key) == asked.get(key) for key in ("num_byzantine", "validation_share"))
+        return same and run.attack == NONE and (run.lr, run.seed) in pairs
 
     def _holds(self, config: matching.Config) -> bool:
         names = [key for key in config if key.split(".")[0] not in (*_FREE, *_COUNTS)]
         return len(names) == len(self._fixed) and all(config[key] == self._fixed.get(key) for key in names)
 
 
+class _Names:
+    """What the rules of some runs are called."""
+
+    def __init__(self, experiment: str, held: Sequence[tuple[Mapping[Any, Any], matching.Config]]) -> None:
+        self._usual: dict[str, Content] = {}
+        self._versions: dict[str, set[str]] = defaultdict(set)
+        contents: dict[str, set[Content]] = defaultdict(set)
+        for row, config in held:
+            contents[str(row["aggregator"])].add(_rule(config))
+            self._versions[str(row["aggregator"])].add(_version(row))
+        for name, found in contents.items():
+            common = frozenset.intersection(*found)
+            ours = options.exists("aggregator", name)
+            self._usual[name] = _rule(_config(experiment, f"aggregator={name}")) if ours else common
+
+    def of(self, row: Mapping[Any, Any], config: matching.Config) -> tuple[str, tuple[str, ...]]:
+        """The name of a run's rule, and its options that are not as it comes."""
+        name = str(row["aggregator"])
+        usual, own = dict(self._usual[name]), dict(_rule(config))
+        keys = sorted(key for key in {*usual, *own} if own.get(key) != usual.get(key))
+        other = tuple(f"{key}={own.get(key, 'null')}" for key in keys)
+        version = f"[code {_version(row)}]" if len(self._versions[name]) > 1 else ""
+        return " ".join(filter(None, [name, *other, version])), other
+
+
+def _version(row: Mapping[Any, Any]) -> str:
+    """The digest of the source of a rule from outside; empty for one of this package."""
+    words = str(row["code"] or "").split(" ")
+    return next((word.partition("=")[2] for word in words if word.startswith("aggregator=")), "")
+
+
+def _by_rate(numbers: Mapping[tuple[float, str], float]) -> Mapping[float, Sequence[float]]:
+    found = defaultdict[float, list[float]](list)
+    for (rate, _), number in numbers.items():
+        found[rate].append(number)
+    return found
+
+
 def _run(
-    row: Mapping[Any, Any], place: int, config: matching.Config, partition: str, attack: str,
-    contents: Mapping[str, Sequence[Content]],
+    row: Mapping[Any, Any], place: int, config: matching.Config, partition: str, attack: str, names: _Names
 ) -> Run:  # fmt: skip
-    rule, own = str(row["aggregator"]), _content(config, "aggregator")
-    others = contents[rule]
-    if len(others) > 1:
-        common = frozenset.intersection(*others)
-        told = " ".join(f"{key}={value}" for key, value in sorted(_undeclared(own) - common))
-        rule = f"{rule} {told}".strip()
-    declared = {int(value) for key, value in own if _is_declared(key)}
+    rule, other = names.of(row, config)
+    declared = {int(value) for key, value in _content(config, "aggregator") if _is_declared(key)}
     state = str(row["state"])
     return Run(
         rule=HONEST if attack == HONEST else rule,
@@ -172,6 +227,7 @@ def _run(
         recall=row["recall"] if isinstance(row["recall"], list) else None,
         success=_success(row) if attack == BACKDOOR and state == "finished" else math.nan,
         row=place,
+        options=other,
     )
 
 
@@ -189,8 +245,11 @@ def _content(config: matching.Config, group: str) -> Content:
     return frozenset((key, value) for key, value in config.items() if key.split(".")[0] == group)
 
 
-def _undeclared(content: Content) -> Content:
-    return frozenset((key, value) for key, value in content if not _is_declared(key))
+def _rule(config: matching.Config) -> Content:
+    """What makes a rule: its settings without the number of attackers that it assumes, and without those that only
+    repeat one of the run, as a rate does."""
+    return frozenset((key, value) for key, value in _content(config, "aggregator")
+                     if not _is_declared(key) and config.get(key.rpartition(".")[2]) != value)  # fmt: skip
 
 
 def _is_declared(key: str) -> bool:

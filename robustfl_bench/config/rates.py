@@ -1,9 +1,9 @@
 """A learning rate chosen by validation, among runs that are stored or kept: no number is copied by hand."""
 
 import json
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import cache
-from pathlib import Path
 from statistics import fmean
 from typing import Any
 
@@ -32,17 +32,18 @@ def _chosen(experiment: str, written: str, results_dir: str) -> float:
     parts, asked = json.loads(written), f"+experiment={experiment}"
     swept = presets.swept([asked])
     validated: dict[float, list[float]] = {}
-    missing = 0
+    lacking = Counter[str]()
     for rate in swept["lr"]:
         runs = [[asked, f"lr={rate}", f"seed={seed}"] for seed in swept["seed"]]
-        found = [_accuracy(presets.resolve(run, parts=parts).run_id, results_dir) for run in runs]
-        missing += found.count(None)
-        validated[float(rate)] = [number or 0 for number in found]
-    if missing:
+        found = [_accuracy(presets.resolve(run, parts=parts), results_dir) for run in runs]
+        lacking.update(why for why in found if isinstance(why, str))
+        validated[float(rate)] = [number for number in found if not isinstance(number, str)]
+    if lacking:
         rule, *others = (f"{group}={asked_as(group, content)}" for group, content in parts.items())
+        told = ", ".join(f"{count} {why}" for why, count in lacking.items() if why != _MISSING)
         raise NotReady(
-            f"{missing} of the runs that choose the learning rate for {' '.join([rule, *others])} are missing; first: "
-            f"robustfl-bench -m {asked} {rule}"
+            f"{lacking.total()} of the runs that choose the learning rate for {' '.join([rule, *others])} are missing"
+            f"{f' ({told})' * bool(told)}; first: robustfl-bench -m {asked} {rule}"
         )
     return best(validated)
 
@@ -52,15 +53,33 @@ def best(validated: Mapping[float, Sequence[float]]) -> float:
     return max(sorted(validated), key=lambda rate: fmean(validated[rate]))
 
 
-def _accuracy(run_id: str, results_dir: str) -> float | None:
-    """The best validation accuracy of a run, 0 if its model diverged or it cannot be run; None if there is none."""
-    if (line := kept.find(run_id)) is not None:
+_MISSING = "missing"
+
+
+def _accuracy(asked: presets.Resolved, results_dir: str) -> float | str:
+    """The best validation accuracy of a run, 0 if its model diverged or it cannot be run; in a word why there is none.
+
+    A result in ``results_dir`` counts for the code of parts from outside that it was made with, and no other.
+    """
+    if (line := kept.find(asked.run_id)) is not None:
         return float(line["validation_accuracy"] or 0)
-    for path in (Path(results_dir).expanduser() / "runs").glob(f"*-{run_id}/summary.json"):
-        summary = json.loads(path.read_text(encoding="utf-8"))
-        if summary["status"] != "failed":
+    from robustfl_bench.experiment import provenance  # imports this package's configuration
+    from robustfl_bench.results import store
+    from robustfl_bench.results.writing import Damaged
+
+    why = _MISSING
+    for path in store.folders_of(results_dir, asked.run_id):
+        try:
+            summary = store.summary_in(path)
+        except Damaged:
+            summary = None
+        if summary is None or summary["status"] == store.FAILED:
+            why = _MISSING if summary is None else "failed"
+        elif ((summary.get("code") or {}).get("parts") or {}) != provenance.code(asked.config)["parts"]:
+            why = "made with other code"
+        else:
             return float((summary.get("tuned") or {}).get("validation_accuracy") or 0)
-    return None
+    return why
 
 
 def _plain(content: Any) -> Any:

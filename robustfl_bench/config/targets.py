@@ -78,6 +78,8 @@ def build(value: Any) -> Any:
     if "_target_" not in value:
         return fields
     module, _, attribute = str(value["_target_"]).rpartition(".")
+    if module.partition(".")[0] != PACKAGE:
+        _see_current_folder()
     try:
         return getattr(import_module(module), attribute)(**fields)
     except ConfigError:

@@ -42,7 +42,7 @@ def runs_folder(results_dir: str | Path) -> Path:
 
 
 def folders_of(results_dir: str | Path, run_id: str) -> list[Path]:
-    """The folders of a run; of one more than one only if it was copied. Names alone are read, however many there are."""
+    """The folders of a run, several if it was copied. Names alone are read, however many there are."""
     runs, end = runs_folder(results_dir), f"-{run_id}"
     try:
         return [runs / name for name in os.listdir(runs) if name.endswith(end)]
@@ -130,6 +130,22 @@ def plain(value: Any) -> Any:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
+def summary_in(folder: Path) -> dict[str, Any] | None:
+    """How the run of a folder ended, or None while it has not; raises Damaged. A number may be None: it was not
+    finite."""
+    try:
+        summary = json.loads((folder / "summary.json").read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise Damaged(f"summary.json cannot be read: {error.strerror}") from None
+    except ValueError as error:
+        raise Damaged(f"summary.json is damaged: {error}") from None
+    if not isinstance(summary, dict) or summary.get("status") not in ENDED:
+        raise Damaged(f"summary.json is damaged: its status must be one of {', '.join(ENDED)}")
+    return summary
+
+
 class RunFolder:
     """``results/runs/<slug>-<hash8>`` and the files in it (see the README of the results folder).
 
@@ -156,17 +172,7 @@ class RunFolder:
 
     def summary(self) -> dict[str, Any] | None:
         """How the run ended, or None while it has not; raises Damaged. A number may be None: it was not finite."""
-        try:
-            summary = json.loads((self.path / "summary.json").read_text(encoding="utf-8"))
-        except FileNotFoundError:
-            return None
-        except OSError as error:
-            raise Damaged(f"summary.json cannot be read: {error.strerror}") from None
-        except ValueError as error:
-            raise Damaged(f"summary.json is damaged: {error}") from None
-        if not isinstance(summary, dict) or summary.get("status") not in ENDED:
-            raise Damaged(f"summary.json is damaged: its status must be one of {', '.join(ENDED)}")
-        return summary
+        return summary_in(self.path)
 
     def open(self) -> None:
         """Create the folder and take the claim on it; raises RunLocked or CannotWrite."""
