@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
@@ -278,6 +278,18 @@ class AttackView:
     def std(self) -> Tensor:
         """Standard deviation of the honest updates in every coordinate, (d,), with n - 1 in the denominator."""
         return self.honest.std
+
+    @cached_property
+    def of_updates(self) -> AttackView:
+        """The view with updates where clients send models: ``honest`` and ``own``. ``upload`` of this view makes models
+        of what is crafted there."""
+        matrix = self.upload(self.honest.matrix)
+        if matrix is self.honest.matrix:
+            return self
+        from robustfl_bench.updates import Updates
+
+        honest = Updates(matrix, self.honest.counts, self.honest.losses)
+        return replace(self, honest=honest, train_own=lambda params: self.upload(self.train_own(params)))
 
 
 @dataclass

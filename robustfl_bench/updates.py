@@ -118,7 +118,10 @@ class Updates:
                 mixed = _group_sums(mixing, source.matrix)
             else:
                 mixed = by_columns(partial(_times, mixing.to(source.matrix.dtype)), source.matrix, made=(self.n,))
-            self._matrix = mixed if all_finite(mixed) else (mixing @ source.matrix.double()).to(mixed.dtype)
+            wide = ((mixing != 0) & (mixing.abs() <= SMALLEST)).any(dim=1) | torch.tensor(not all_finite(mixed))
+            if wide.any():
+                mixed[wide] = (mixing[wide] @ source.matrix.double()).to(mixed.dtype)
+            self._matrix = mixed
         return self._matrix
 
     @property
@@ -251,7 +254,7 @@ class Updates:
         numbers = weights.detach().cpu().numpy()
         sizes = np.abs(numbers)
         held = (sizes > SMALLEST) & (sizes < 1 / SMALLEST)
-        wide = (sizes > 0) & ~held
+        wide = (sizes != 0) & ~held  # what is not a number as well, so that it shows
         used = np.flatnonzero(held)
         few = 2 * len(used) < self.n  # reading a few rows beats one product over all of them
         chosen = numbers[used] if few else np.where(held, numbers, 0)
@@ -263,7 +266,7 @@ class Updates:
 
         vector = by_columns(times, self.matrix, _worth(len(chosen)))
         if not all_finite(vector):
-            vector, wide = torch.zeros_like(vector), sizes > 0
+            vector, wide = torch.zeros_like(vector), sizes != 0
         if wide.any():
             total = vector.double()
             for client in np.flatnonzero(wide).tolist():

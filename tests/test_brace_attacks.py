@@ -18,6 +18,8 @@ from robustfl_bench.attacks.adaptive import Adaptive
 from robustfl_bench.attacks.backdoor import Backdoor
 from robustfl_bench.attacks.krum_attack import KrumAttack
 from robustfl_bench.attacks.label_flip import LabelFlip
+from robustfl_bench.attacks.minmax import MinMax
+from robustfl_bench.attacks.minsum import MinSum
 from robustfl_bench.attacks.tailored import Tailored
 from robustfl_bench.attacks.trim_attack import TrimAttack
 from robustfl_bench.interfaces import Aggregator, Attack, AttackView, ConfigError
@@ -126,6 +128,19 @@ def test_krum_attack_with_partial_knowledge_looks_at_nothing_else() -> None:
     assert np.ptp(scales) < 1e-6 and scales.max() > 1e-5
     np.testing.assert_array_equal(np.sign(rows), -np.sign(own.mean(axis=0)))
     assert np.isfinite(crafted(KrumAttack("partial"), partial(own[:1]))).all()
+
+
+@pytest.mark.parametrize("attack", [KrumAttack(), KrumAttack("partial"), TrimAttack(), TrimAttack("partial"),
+                                    MinMax("unit"), MinMax("sign"), MinSum("unit"), MinSum("sign")])  # fmt: skip
+def test_models_are_attacked_by_what_clients_have_learned(attack: Attack) -> None:
+    """Whatever the server's model is: the attackers send the model that the same attack on the updates leads to."""
+    honest = honest_updates(7)
+    own = torch.from_numpy(honest[:3])
+    view = replace(make_view(honest), train_own=lambda _: own)
+    params = torch.full((honest.shape[1],), 5.0)
+    models = replace(view, honest=Updates(params - view.honest.matrix), params=params, train_own=lambda _: params - own,
+                     upload=lambda updates: params - updates)  # fmt: skip
+    torch.testing.assert_close(params - attack.craft(models), attack.craft(view), rtol=1e-3, atol=1e-4)
 
 
 @pytest.mark.parametrize(("threshold", "factor"), [(5, 1), (0, 10), (2, 0.5)])

@@ -23,7 +23,9 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from robustfl_bench.interfaces import Aggregator, Attack, Crafted, PreAggregation
+from functools import cached_property
+from torch import nn
+from robustfl_bench.interfaces import Aggregator, Attack, Crafted, Model, Partition, PreAggregation
 from robustfl_bench.updates import Aggregate
 
 
@@ -75,6 +77,45 @@ class Sorts(Mean):
         rows = updates.matrix.numpy()
         rows.sort(axis=0)
         return Aggregate(updates.matrix[updates.n // 2].clone())
+
+
+@dataclass
+class Hides(Aggregator):
+    weighted: bool = False
+    momentum: float = 0.5
+
+    def __post_init__(self):
+        self.velocity = 0
+
+    def aggregate(self, updates, server):
+        self.velocity = self.momentum * self.velocity + updates.matrix.mean(dim=0)
+        return Aggregate(self.velocity)
+
+
+class Grows(Hides):
+    def __post_init__(self):
+        self.seen = {"norms": []}
+
+    def aggregate(self, updates, server):
+        self.seen["norms"].append(float(updates.norms.max()))
+        return Aggregate(updates.matrix.mean(dim=0))
+
+
+class Draws(Hides):
+    def __post_init__(self):
+        self.rng = np.random.default_rng(0)
+
+    def aggregate(self, updates, server):
+        return Aggregate(updates.matrix[self.rng.integers(updates.n)].clone())
+
+
+class Computes(Mean):
+    @cached_property
+    def _table(self):
+        return torch.ones(3)
+
+    def aggregate(self, updates, server):
+        return Aggregate(updates.matrix.mean(dim=0) * self._table[0])
 
 
 class LateNan(Mean):
@@ -129,6 +170,31 @@ class Loses(PreAggregation):
 
 
 @dataclass(frozen=True)
+class Deals(Partition):
+    kind: str = ""
+
+    def __call__(self, labels, num_clients, rng):
+        parts = np.array_split(np.arange(len(labels)), num_clients)
+        if self.kind == "few":
+            return parts[1:]
+        changed = {"same": parts[1], "empty": parts[0][:0], "beyond": parts[0] + 10**6, "words": parts[0] / 2,
+                   "list": list(parts[0])}
+        return [changed[self.kind], *parts[1:]]
+
+
+@dataclass(frozen=True)
+class Builds(Model):
+    kind: str = ""
+
+    def __call__(self, input_shape, num_classes):
+        width = 64 + (self.kind == "wide")
+        layers = [nn.Flatten(), nn.Linear(width, 8), nn.Linear(8, 7 if self.kind == "seven" else num_classes)]
+        if self.kind == "norm":
+            layers.insert(2, nn.BatchNorm1d(8))
+        return None if self.kind == "none" else nn.Sequential(*layers)
+
+
+@dataclass(frozen=True)
 class Shortens(PreAggregation):
     bucket_size: int = 2
 
@@ -164,6 +230,9 @@ def _only_summary(results: Path) -> dict[str, object]:
         ("aggregator._target_=FloatMask", "aggregator FloatMask returned accepted of shape (6,) float32; (6,) bool"),
         ("aggregator._target_=Remembers", "aggregator Remembers returned a memory that is no dict of tensors"),
         ("aggregator._target_=Sorts", "aggregator Sorts wrote into the updates that it was given"),
+        ("aggregator._target_=Hides", "aggregator Hides keeps velocity on itself, which is lost when a run resumes"),
+        ("aggregator._target_=Grows", "aggregator Grows keeps seen on itself"),
+        ("aggregator._target_=Draws", "aggregator Draws keeps rng on itself"),
         ("attack._target_=Wide", "attack Wide returned rows of shape (2, 311) float32; (2, 310) or (310,) float32"),
         ("attack._target_=Doubles", "attack Doubles returned rows of shape (310,) float64"),
         ("attack._target_=Spoils", "attack Spoils wrote into the updates that it was given"),
@@ -184,8 +253,41 @@ def test_a_part_that_returns_something_else_than_promised_is_named_in_the_first_
     assert not list(tmp_path.glob("results/runs/*/metrics.csv")), "found before a round ended"
 
 
-def test_a_rule_that_keeps_to_its_contract_is_not_stopped(bench: Bench) -> None:
-    assert bench(*RUN, "aggregator._target_=misbehaving.Mean", "attack._target_=misbehaving.Large").code == 0
+@pytest.mark.parametrize("rule", ["Mean", "Computes"])
+def test_a_rule_that_keeps_to_its_contract_is_not_stopped(bench: Bench, rule: str) -> None:
+    assert bench(*RUN, f"aggregator._target_=misbehaving.{rule}", "attack._target_=misbehaving.Large").code == 0
+
+
+@pytest.mark.parametrize(
+    ("kind", "line"),
+    [
+        ("few", "gave 5 clients samples, expected 6"),
+        ("same", "gave a sample to two clients"),
+        ("empty", "gave a client no samples"),
+        ("beyond", "gave a sample that there is not: places go from 0 to 1436"),
+        ("words", "must give an array of whole numbers"),
+        ("list", "must give an array of whole numbers"),
+    ],
+)
+def test_a_partition_that_cannot_be_right_is_named_in_one_line(bench: Bench, kind: str, line: str) -> None:
+    outcome = bench(*RUN[:3], "partition=misbehaving:Deals", f"partition.kind={kind}")
+    assert outcome.code == 1
+    assert len(outcome.err.strip().splitlines()) == 1 and f"partition Deals {line}" in outcome.err
+
+
+@pytest.mark.parametrize(
+    ("kind", "line"),
+    [
+        ("none", "model Builds must return a torch.nn.Module, got None"),
+        ("wide", "model Builds cannot take samples of shape (1, 8, 8): mat1 and mat2"),
+        ("seven", "model Builds must give 10 outputs for each sample, shape (2, 10), got shape (2, 7)"),
+        ("norm", "model Builds has BatchNorm1d: what a sample gives must not depend on other samples"),
+    ],
+)
+def test_a_model_that_cannot_be_trained_is_refused_in_one_line(bench: Bench, kind: str, line: str) -> None:
+    outcome = bench(*RUN[:3], "partition=iid", "model=misbehaving:Builds", f"model.kind={kind}")
+    assert outcome.code == 2
+    assert len(outcome.err.strip().splitlines()) == 1 and line in outcome.err
 
 
 def test_a_rule_that_makes_nan_of_sane_updates_fails_by_name_and_round(bench: Bench, tmp_path: Path) -> None:

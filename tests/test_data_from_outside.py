@@ -113,6 +113,23 @@ def test_wrong_content_is_refused_in_one_line(
         assert told in text and text.count("\n") == 1
 
 
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ("x = x.double()", "the training samples must be tensors of torch.float32 or torch.int64, got torch.float64"),
+        ("y = y.int()", "the training labels must be tensors of torch.float32 or torch.int64, got torch.int32"),
+        ("x = x.numpy()", "the training samples must be tensors of torch.float32 or torch.int64, got ndarray"),
+        ("x = x[:, :1]", "the training samples have shape (1,), expected its input_shape (2,)"),
+        ("raise FileNotFoundError('mine.csv not found.')", "rings cannot be read: mine.csv not found."),
+    ],
+)
+def test_what_readers_of_tables_give_is_refused_in_one_line(outside: Path, change: str, told: str) -> None:
+    module = outside / "code" / "own_rings.py"
+    module.write_text(module.read_text().replace("        return Data(", f"        {change}\n        return Data("))
+    done = run("robustfl_bench", "--config-dir", "conf", "dataset=rings", "data_dir=data", *SMALL)
+    assert done.returncode == 3 and told in done.stderr and done.stderr.count("\n") == 1
+
+
 def test_a_missing_file_is_named_in_one_line(outside: Path, bench: Bench, capfd: pytest.CaptureFixture[str]) -> None:
     path = outside / "data" / "rings.csv"
     path.unlink()

@@ -280,6 +280,12 @@ def test_the_largest_cluster_of_mean_shift_is_scikit_learns():
     assert len(sizes) > 5
 
 
+def test_groups_of_equal_points_are_clusters():
+    for n in range(4, 40):
+        points = np.repeat(np.random.default_rng(n).normal(size=(2, 3)), [n - n // 3, n // 3], axis=0)
+        np.testing.assert_array_equal(largest_cluster(points, quantile=0.3), np.arange(n) < n - n // 3)
+
+
 def test_the_cluster_of_flame_is_hdbscans():
     rng, sizes = np.random.default_rng(0), set()
     for n in (3, 4, 9, 20, 31):
@@ -343,6 +349,12 @@ def test_foolsgold_gives_copies_no_weight():
     matrix[:F] = matrix[0]
     weights = FoolsGold(history=False)(Updates(matrix), server).weights
     assert weights[:F].sum() == 0 and weights.sum() == pytest.approx(1)
+    memory: dict[str, torch.Tensor] = {}
+    matrix[:F] = 3e38  # their sum is beyond float32
+    for _ in range(3):
+        found = FoolsGold()(Updates(matrix), replace(server, memory=memory))
+        memory = found.memory
+        assert found.weights[:F].sum() == 0 and found.weights[F:].sum() > 0
     with pytest.raises(ConfigError, match="foolsgold must know whose updates it gets"):
         FoolsGold()(updates, replace(server, clients=None))
 

@@ -15,6 +15,7 @@ from robustfl_bench.aggregators.krum import Krum
 from robustfl_bench.aggregators.rage import Rage
 from robustfl_bench.aggregators.selfrej import SelfRej
 from robustfl_bench.aggregators.zeno import Zeno
+from robustfl_bench.attacks.perturbation import largest_gamma
 from robustfl_bench.engine.evaluation import effective_clients, weight_metrics
 from robustfl_bench.engine.rounds import Trained
 from robustfl_bench.numerics.gram_space import medoid, pair_distances
@@ -166,6 +167,19 @@ def test_weights_of_all_magnitudes() -> None:
         torch.testing.assert_close(Updates(rows).combine(weights).vector, expected, rtol=1e-5, atol=1e-5)
 
 
+def test_a_weight_that_is_no_number_shows_in_the_result() -> None:
+    rows = torch.ones(3, 4)
+    for weights in ([math.nan] * 3, [math.nan, 0.5, 0.5]):
+        assert Updates(rows).combine(torch.tensor(weights, dtype=torch.float64)).vector.isnan().all()
+
+
+def test_rows_made_by_tiny_factors_keep_their_digits() -> None:
+    rows = torch.stack([torch.full((4,), 3e38), torch.ones(4)])
+    mixing = torch.tensor([[1e-41, 0], [0, 1]], dtype=torch.float64)
+    mixed = Updates(rows).mix(mixing)
+    torch.testing.assert_close(mixed.matrix, (mixing @ rows.double()).float(), rtol=1e-6, atol=0)
+
+
 def test_means_of_rows_and_of_buckets_are_finite() -> None:
     matrix = torch.full((8, 5), LARGEST)
     assert torch.equal(mean_row(matrix), matrix[0])
@@ -229,6 +243,10 @@ def test_the_unit_perturbation_is_a_unit_at_every_scale(scale: float) -> None:
     view = make_view(honest)
     attack = build("attack", "minmax", "attack.perturbation=unit")
     assert (attack.craft(view) / scale - view.mean / scale).isfinite().all()
+
+
+def test_the_search_for_gamma_ends_where_floats_do() -> None:
+    assert largest_gamma(lambda gamma: gamma <= 123456.7, 1e5, 1e-12) == pytest.approx(123456.7)
 
 
 # --- what is logged of the weights -----------------------------------------------------------------------------------

@@ -19,7 +19,7 @@ from robustfl_bench.numerics.inner_products import gram_matrix
 from robustfl_bench.updates import Aggregate, Updates
 
 NEEDS_CLIENTS = "foolsgold must know whose updates it gets; set pre_aggregation=none, or history=false"
-LEAST = 1e-9  # a share of the largest weight; less is the rounding error of a cosine of 1
+LEAST = 1e-9  # a weight before all are divided by the largest; less is the rounding error of a cosine of 1
 
 
 @dataclass(frozen=True)
@@ -71,8 +71,8 @@ class FoolsGold(Aggregator):
             raise ConfigError(NEEDS_CLIENTS)
         memory: Mapping[str, Tensor] = server.memory
         if "sums" in memory:
-            sums = memory["sums"].clone()
-            sums[server.clients] += updates.matrix
+            sums, most = memory["sums"].clone(), torch.finfo(updates.matrix.dtype).max
+            sums[server.clients] = (sums[server.clients] + updates.matrix).clamp(-most, most)
         else:
             sums = updates.matrix.new_zeros(len(server.counts), updates.d)
             sums[server.clients] = updates.matrix

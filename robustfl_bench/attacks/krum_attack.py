@@ -22,7 +22,8 @@ class KrumAttack(Attack):
     ``partial`` knowledge it is the mean of what the attackers would send themselves; they try Krum on these and on
     1, 2, ... crafted copies until one is selected.
 
-    The paper lets the other attackers differ a little from the first (by 0.01); here they are copies of it.
+    The paper lets the other attackers differ a little from the first (by 0.01); here they are copies of it. Where
+    clients send models, all of this is of the updates that lead to them.
     """
 
     knowledge: str = "full"
@@ -31,6 +32,9 @@ class KrumAttack(Attack):
         check_choice("knowledge", self.knowledge, ("full", "partial"))
 
     def craft(self, view: AttackView) -> Tensor:
+        return view.upload(self._update(view.of_updates))
+
+    def _update(self, view: AttackView) -> Tensor:
         if self.knowledge == "full":
             scores = nearest_sums(view.honest.sq_dists, max(view.honest.n - view.num_byzantine - 2, 1))
             direction = view.honest.matrix[scores.argmin()].sign()

@@ -19,17 +19,19 @@ def perturbation(view: AttackView, kind: str) -> Tensor:
 
     ``std`` is the standard deviation per coordinate (n - 1 in the denominator), which BOBA's numbers show; the
     original's ``inverse_std`` is minus that, ``unit`` minus the mean divided by its length, ``sign`` minus the sign of
-    the mean. Inverse on what clients add to the model is not inverse on gradients, which they subtract.
+    the mean; where clients send models, of what these have learned. Inverse on what clients add to the model is not
+    inverse on gradients, which they subtract.
     """
     check_choice("perturbation", kind, PERTURBATIONS)
     if kind == "std":
         return view.std
     if kind == "inverse_std":
         return -view.std
+    learned = view.mean - view.upload(torch.zeros_like(view.mean))
     if kind == "sign":
-        return -view.mean.sign()
-    length = float(torch.linalg.vector_norm(view.mean, dtype=torch.float64))
-    return -view.mean if length == 0 else -(view.mean.double() / length).float()
+        return -learned.sign()
+    length = float(torch.linalg.vector_norm(learned, dtype=torch.float64))
+    return -learned if length == 0 else -(learned.double() / length).float()
 
 
 def sq_dists_along(view: AttackView, direction: Tensor) -> Callable[[float], np.ndarray]:
@@ -54,7 +56,7 @@ def largest_gamma(allowed: Callable[[float], bool], gamma_init: float, tau: floa
     """
     gamma = step = gamma_init
     success = 0.0
-    while abs(success - gamma) > tau:
+    while abs(success - gamma) > tau and gamma + step / 2 != gamma:
         step /= 2
         if allowed(gamma):
             success = gamma

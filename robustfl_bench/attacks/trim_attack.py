@@ -21,7 +21,7 @@ class TrimAttack(Attack):
     their own mean back by 3.5 of its standard deviations (n - 1 in the denominator), or with ``random`` by 3 to 4.
 
     The paper takes the sign from all clients, its attackers' honest updates included; here honest ones alone give it,
-    so that full knowledge needs no data.
+    so that full knowledge needs no data. Where clients send models, all of this is of the updates that lead to them.
     """
 
     knowledge: str = "full"
@@ -34,6 +34,9 @@ class TrimAttack(Attack):
         check_flags(self, "random")
 
     def craft(self, view: AttackView) -> Tensor:
+        return view.upload(self._update(view.of_updates))
+
+    def _update(self, view: AttackView) -> Tensor:
         if self.knowledge == "partial":
             mean = view.own.mean(dim=0)
             spread = view.own.std(dim=0) if len(view.own) > 1 else torch.zeros_like(mean)

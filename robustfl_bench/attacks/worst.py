@@ -2,14 +2,13 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from torch import Tensor
 
 from robustfl_bench.attacks.candidates import ENTRIES, Scene
 from robustfl_bench.attacks.harm import HARMS, Harm, harms
 from robustfl_bench.interfaces import Attack, AttackView, ConfigError, Crafted, check_choice, check_fields
-from robustfl_bench.updates import Updates
 
 NOTHING = -1  # the choice noted where no attack of the list works
 REFINEMENTS = 2
@@ -47,7 +46,7 @@ class Worst(Attack):
         check_fields(self, ahead=(1, math.inf))
 
     def craft(self, view: AttackView) -> Crafted:
-        scene = Scene(_in_updates(view))
+        scene = Scene(view.of_updates)
         search = _Search(view, scene, self)
         search.ask([(number, strength) for number, entry in enumerate(ENTRIES) for strength in entry.strengths])
         for _ in range(REFINEMENTS):
@@ -99,11 +98,3 @@ class _Search:
         place = tried.index(self.strength)
         others = [tried[i] for i in (place - 1, place + 1) if 0 <= i < len(tried)]
         return [(self.choice, math.sqrt(self.strength * other)) for other in others]
-
-
-def _in_updates(view: AttackView) -> AttackView:
-    """The view with the honest clients' updates where they send models."""
-    matrix: Tensor = view.upload(view.honest.matrix)
-    if matrix is view.honest.matrix:
-        return view
-    return replace(view, honest=Updates(matrix, view.honest.counts, view.honest.losses))

@@ -45,18 +45,32 @@ def _load(dataset: "Dataset", folder: Path, device: "torch.device") -> "Data":
     try:
         data = dataset.load(folder)
     except OSError as error:
-        path, reason = error.filename or folder, error.strerror or error
+        if error.filename is None:  # raised by a reader, which names the file itself
+            raise DataError(f"{dataset.name} cannot be read: {error}") from error
         raise DataError(
-            f"{path}: {dataset.name} cannot be read: {reason}; put the file there, or set data_dir"
+            f"{error.filename}: {dataset.name} cannot be read: {error.strerror}; put the file there, or set data_dir"
         ) from error
     _check(data, dataset)
     _LOADED[dataset, folder, device] = moved = data.to(device)
     return moved
 
 
+_KINDS = ("torch.float32", "torch.int64")
+
+
 def _check(data: "Data", dataset: "Dataset") -> None:
     """Raise DataError unless every sample is finite and has a label, and every label is a class of the data set."""
     for part, x, y in (("training", data.train_x, data.train_y), ("test", data.test_x, data.test_y)):
+        for name, values in (("samples", x), ("labels", y)):
+            kind = str(values.dtype) if hasattr(values, "aminmax") else type(values).__name__
+            if kind not in _KINDS:
+                fit = f"torch.as_tensor({name}).{'float' if name == 'samples' else 'long'}()"
+                raise DataError(
+                    f"{dataset.name}: the {part} {name} must be tensors of {' or '.join(_KINDS)}, got {kind}: {fit}"
+                )
+        if tuple(x.shape[1:]) != tuple(dataset.input_shape):
+            told = f"its input_shape {tuple(dataset.input_shape)}"
+            raise DataError(f"{dataset.name}: the {part} samples have shape {tuple(x.shape[1:])}, expected {told}")
         if len(x) != len(y) or not len(y):
             raise DataError(f"{dataset.name}: {len(x)} {part} samples have {len(y)} labels, expected one for each")
         low, high = (value.item() for value in y.aminmax())

@@ -13,6 +13,7 @@ from torch import Tensor
 from robustfl_bench import seeding
 from robustfl_bench.config.parts import Parts
 from robustfl_bench.config.settings import Settings
+from robustfl_bench.engine.contract import dealt
 from robustfl_bench.engine.network import Network
 from robustfl_bench.engine.samples import Population
 from robustfl_bench.interfaces import ConfigError, Corruption, Data, Scaling, Shard
@@ -34,8 +35,10 @@ class Clients:
         shape, regression = tuple(data.train_x.shape[1:]), data.train_y.is_floating_point()
         self.network = Network(parts.model, shape, self.num_classes, s.seed, data.vectors, regression)
         self.network.to(data.train_x.device)
+        self.network.check(data.train_x[:2])
         by = self.owners if parts.partition.by_owner else self.labels
-        self.shards = parts.partition(by, s.num_clients, seeding.generator(s.seed, "partition"))
+        found = parts.partition(by, s.num_clients, seeding.generator(s.seed, "partition"))
+        self.shards = dealt(parts.partition, found, s.num_clients, len(data.train_x))
         byzantine = np.arange(s.num_clients, s.total_clients)
         if s.byzantine_placement == "replace" and s.num_byzantine:
             # One order of the clients: with more attackers, the earlier ones stay Byzantine.

@@ -1,14 +1,17 @@
 """What the parts of a run return, checked against what their base classes promise when each acts for the first time."""
 
+import copy
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
 from typing import Any, TypeVar
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from robustfl_bench.errors import BrokenContract
-from robustfl_bench.interfaces import Crafted
+from robustfl_bench.interfaces import Crafted, Partition
 from robustfl_bench.updates import Aggregate, Updates
 
 Returned = TypeVar("Returned")
@@ -32,13 +35,65 @@ class Contract:
         was written to."""
         if kind in self._kept:
             return work()
-        before = _checksum(given)
+        before, state = _checksum(given), _state(part)
         returned = work()
         wrong = fault(returned) or ("" if _checksum(given) == before else "wrote into the updates that it was given")
+        wrong = wrong or state_fault(state, _state(part))
         if wrong:
             raise BrokenContract(f"{kind} {type(part).__name__} {wrong}")
         self._kept.add(kind)
         return returned
+
+
+def _state(part: object) -> Mapping[str, Any]:
+    """A copy of what a part holds, but for properties that are computed once."""
+    held = {name: value for name, value in getattr(part, "__dict__", {}).items()
+            if not isinstance(getattr(type(part), name, None), cached_property)}  # fmt: skip
+    return copy.deepcopy(held)
+
+
+def state_fault(before: Mapping[str, Any], after: Mapping[str, Any]) -> str:
+    """What a part has changed of itself; empty if nothing. A run that resumes would not know of it."""
+    names = [name for name in {**before, **after}
+             if name not in before or name not in after or not _alike(before[name], after[name])]  # fmt: skip
+    told = ", ".join(names)
+    return f"keeps {told} on itself, which is lost when a run resumes; return it as memory" if names else ""
+
+
+def _alike(first: Any, second: Any) -> bool:
+    """Whether two copies of a value are equal; of objects without an equality of their own, what they hold."""
+    if type(first) is not type(second):
+        return False
+    if isinstance(first, Tensor | np.ndarray):
+        return first.shape == second.shape and bool((first == second).all())
+    if isinstance(first, np.random.Generator):
+        return bool(first.bit_generator.state == second.bit_generator.state)
+    if isinstance(first, Mapping):
+        return first.keys() == second.keys() and all(_alike(first[name], second[name]) for name in first)
+    if isinstance(first, list | tuple):
+        return len(first) == len(second) and all(map(_alike, first, second))
+    if type(first).__eq__ is object.__eq__:  # type: ignore[comparison-overlap]
+        return _alike(getattr(first, "__dict__", {}), getattr(second, "__dict__", {}))
+    return bool(first == second)
+
+
+def dealt(partition: Partition, found: Sequence[np.ndarray], clients: int, samples: int) -> list[np.ndarray]:
+    """The samples of each client that a partition ``found``. Raises BrokenContract unless each of the ``clients`` has
+    some that are there, and none is given twice."""
+    fault, parts = "", list(found)
+    if len(parts) != clients:
+        fault = f"gave {len(parts)} clients samples, expected {clients}"
+    elif not all(isinstance(part, np.ndarray) and np.issubdtype(part.dtype, np.integer) for part in parts):
+        fault = "must give an array of whole numbers for each client: the places of its samples"
+    elif any(len(part) and (part.min() < 0 or part.max() >= samples) for part in parts):
+        fault = f"gave a sample that there is not: places go from 0 to {samples - 1}"
+    elif sum(map(len, parts)) and np.bincount(np.concatenate(parts)).max() > 1:
+        fault = "gave a sample to two clients, or twice to one"
+    elif "empty" not in partition.exempt and not all(map(len, parts)):
+        fault = "gave a client no samples"
+    if fault:
+        raise BrokenContract(f"partition {type(partition).__name__} {fault}")
+    return parts
 
 
 def aggregate_fault(aggregate: object, updates: Updates) -> str:

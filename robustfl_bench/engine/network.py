@@ -17,7 +17,7 @@ from robustfl_bench.engine.flat import CHUNK, FlatModule, flat_parameters, has_d
 from robustfl_bench.engine.gradients import OneByOne, chunks, gradients_of
 from robustfl_bench.engine.samples import Batch
 from robustfl_bench.engine.side_by_side import SideBySide
-from robustfl_bench.interfaces import Model
+from robustfl_bench.interfaces import ConfigError, Model
 from robustfl_bench.parallel import each
 
 MODELS = 16  # models that go through the network together on a CPU, where they are small
@@ -51,6 +51,7 @@ class Network(FlatModule):
     ) -> None:
         words = [] if vectors is None else [vectors.cpu()]
         self._make, self._seed = partial(model, input_shape, num_classes, *words), seed
+        self._name = type(model).__name__
         super().__init__(self._made("initial model"))
         self.stochastic = has_dropout(self.module)
         self.num_classes, self.regression = num_classes, regression
@@ -64,6 +65,21 @@ class Network(FlatModule):
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seeding.integer(self._seed, *name))
             return self._make()
+
+    def check(self, x: Tensor) -> None:
+        """Raise ConfigError unless the network takes samples like ``x`` (N, ...) and gives N rows of outputs."""
+        try:
+            with torch.no_grad():
+                found = self.module(x)
+        except Exception as error:  # a module of somebody else can raise anything
+            raise ConfigError(
+                f"model {self._name} cannot take samples of shape {tuple(x.shape[1:])}: {' '.join(str(error).split())}"
+            ) from error
+        wanted = [(len(x), self.num_classes), *([(len(x),)] if self.regression else [])]
+        if not isinstance(found, Tensor) or tuple(found.shape) not in wanted:
+            got = f"shape {tuple(found.shape)}" if isinstance(found, Tensor) else type(found).__name__
+            raise ConfigError(f"model {self._name} must give {self.num_classes} outputs for each sample, shape "
+                              f"{wanted[0]}, got {got}")  # fmt: skip
 
     @contextmanager
     def noise(self, seed: int) -> Iterator[None]:
@@ -155,10 +171,8 @@ class Network(FlatModule):
         if self.side_by_side is not None:
             return self.side_by_side.totals(params, x, y)
         chunk = self.chunk(x)
-        parts, groups = (
-            list(zip(x.split(chunk), y.split(chunk), strict=True)),
-            params.split(max(1, min(MODELS, MODELS_NUMBERS // self.dim))),
-        )
+        parts = list(zip(x.split(chunk), y.split(chunk), strict=True))
+        groups = params.split(max(1, min(MODELS, MODELS_NUMBERS // self.dim)))
         tasks = [(models, *part) for models in groups for part in parts]
         found = self._each(lambda way, task: way.totals(*task), tasks)
         return torch.cat([torch.stack(found[i : i + len(parts)]).sum(dim=0) for i in range(0, len(found), len(parts))])

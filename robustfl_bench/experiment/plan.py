@@ -255,4 +255,20 @@ def num_params(model: Any, dataset: Dataset) -> int:
     except (RuntimeError, TypeError, OverflowError) as error:  # sizes beyond 64 bits
         reason = " ".join(str(error).split())[:200]
         raise ConfigError(f"model {type(model).__name__} cannot be built for {dataset.name}: {reason}") from error
+    if not isinstance(module, torch.nn.Module):
+        raise ConfigError(f"model {type(model).__name__} must return a torch.nn.Module, got {module!r}")
+    if mixing := [layer for layer in module.modules() if _mixes(layer)]:
+        raise ConfigError(
+            f"model {type(model).__name__} has {type(mixing[0]).__name__}: what a sample gives must not depend on "
+            "other samples or on earlier rounds; use GroupNorm or LayerNorm"
+        )
     return sum(parameter.numel() for parameter in module.parameters())
+
+
+def _mixes(layer: Any) -> bool:
+    """Whether a layer lets the samples of a batch, or those before it, act on each other."""
+    from torch.nn.modules import batchnorm
+
+    return isinstance(layer, batchnorm._BatchNorm) or bool(
+        isinstance(layer, batchnorm._NormBase) and layer.track_running_stats
+    )

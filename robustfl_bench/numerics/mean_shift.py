@@ -21,7 +21,7 @@ def largest_cluster(points: Array, quantile: float = 0.5) -> NDArray[np.bool_]:
     dists = _distances(points, points)
     bandwidth = float(np.sort(dists, axis=1)[:, max(int(quantile * n), 1) - 1].mean())
     centres = points
-    for _ in range(MAX_ITER):
+    for _ in range(MAX_ITER if bandwidth else 0):  # without width, a mean of equal points can be off by rounding
         near = _distances(centres, points) <= bandwidth
         moved = near @ points / near.sum(axis=1, keepdims=True)
         still = np.abs(moved - centres).max() <= STILL * bandwidth

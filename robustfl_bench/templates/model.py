@@ -18,6 +18,6 @@ class Template(Model):
         check_fields(self, width=(1, math.inf))
 
     def __call__(self, input_shape: tuple[int, ...], num_classes: int) -> nn.Module:
-        """The network. It has no dropout and no batch statistics: clients share one stack of parameters."""
+        """The network. It has no batch statistics: what a sample gives depends on no other."""
         inputs = math.prod(input_shape)
         return nn.Sequential(nn.Flatten(), nn.Linear(inputs, self.width), nn.Tanh(), nn.Linear(self.width, num_classes))
