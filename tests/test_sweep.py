@@ -1,6 +1,7 @@
 """Sweeps survive: workers that are killed, hosts without locks, full disks, cells that cannot be made."""
 
 import ctypes
+import gc
 import os
 import random
 import re
@@ -11,6 +12,7 @@ import subprocess
 import sys
 import threading
 import time
+import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -22,6 +24,7 @@ import pytest
 from filelock import SoftFileLease
 from hydra.core.global_hydra import GlobalHydra
 
+from robustfl_bench.engine.federation import Federation
 from robustfl_bench.results import claim, records, store
 from robustfl_bench.results.store import RunFolder
 from robustfl_bench.sweep import progress
@@ -362,3 +365,23 @@ def test_a_log_file_gets_lines_in_the_meantime(tmp_path: Path, capfd: pytest.Cap
         time.sleep(0.3)
     lines = set(capfd.readouterr().err.splitlines())
     assert lines == {"sweep: 1 runs: 1 waiting"}
+
+
+def test_what_runs_held_is_freed_before_the_next(bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else a sweep over large data takes more and more memory."""
+    monkeypatch.setattr("robustfl_bench.sweep.take.EVERY", -1)
+    held = weakref.WeakSet[Federation]()
+    made, alive = Federation.__init__, []
+
+    def count(federation: Federation, *given: Any) -> None:
+        alive.append(len(held))
+        made(federation, *given)
+        held.add(federation)
+
+    monkeypatch.setattr(Federation, "__init__", count)
+    gc.disable()  # so rarely does it come by itself
+    try:
+        assert bench("-m", "seed=0,1,2,3", "rounds=1", "num_clients=10", "model.hidden=[4]").code == 0
+    finally:
+        gc.enable()
+    assert alive == [0, 0, 0, 0]

@@ -1,5 +1,6 @@
 """The loop of one process over the cells of a sweep; any number of such processes share them."""
 
+import gc
 import math
 import time
 import traceback
@@ -22,6 +23,9 @@ from robustfl_bench.sweep.ends import MISSING, OTHERS, End, Outcome
 
 POLL = 1.0
 """Seconds from one look to the next at the cells that other processes run."""
+
+EVERY = 1.0
+"""Seconds from one look for what runs no longer need to the next: it takes a few hundredths of one."""
 
 STORED = "stored result"
 """How a result is printed that was there before the sweep began."""
@@ -58,6 +62,7 @@ class Taker:
         self.sweep = sweep
         self.cells = sweep.listed
         self.ends: dict[Cell, End] = {}
+        self._released = -math.inf
         self._again = {} if sweep.failed is None else dict(sweep.failed)  # failures that are made again
         self._note_once = note_once()
 
@@ -135,6 +140,7 @@ class Taker:
                 return True
             deaths = folder.count_death() if exists and folder.claim.was_taken_over else 0
             self.ends[cell] = self._run(cell, deaths)
+            self._release()
         except (RunLocked, ClaimLost) as error:
             if isinstance(error, ClaimLost):
                 say(f"stopped: {error}")
@@ -142,6 +148,15 @@ class Taker:
         finally:
             folder.claim.release()
         return True
+
+    def _release(self) -> None:
+        """Free what runs held, now and then. Their parts refer to each other, and Python looks for such cycles so
+        rarely that a sweep over large data would hold tens of runs; what is imported is looked at once."""
+        if time.monotonic() - self._released > EVERY:
+            gc.collect()
+            if not gc.get_freeze_count():
+                gc.freeze()
+            self._released = time.monotonic()
 
     def _run(self, cell: Cell, deaths: int) -> End:
         """Make the run of a cell. Raises RunLocked, ClaimLost, CannotWrite or NotReady."""
