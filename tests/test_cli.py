@@ -358,7 +358,7 @@ def test_parts_of_other_packages_are_built_when_the_user_allows_them(
     refused = bench("rerun=theirs")
     assert refused.code == 2 and "if you trust it, add allow=my_rules_allowed" in refused.err
     assert not (tmp_path / "imported").exists(), "nothing of it was even imported"
-    assert bench("rerun=theirs", "allow=other").err.strip().endswith("add allow=[other,my_rules_allowed]")
+    assert bench("rerun=theirs", "allow=other").err.strip().endswith("add 'allow=[other,my_rules_allowed]'")
     assert bench("rerun=theirs", "allow=7").code == 2
     allowed = bench("rerun=theirs", "allow=[other,my_rules_allowed]")
     assert allowed.code == 0, allowed.err
