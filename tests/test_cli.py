@@ -49,6 +49,8 @@ MISTAKES = [
     (["dataset=mnist", "data_dir=absent"], 3, ["mnist", "robustfl-data prepare mnist"]),
     (["aggregator=5"], 2, ["aggregator takes the name of an option, got 5"]),
     (["aggregator=[krum]"], 2, ["aggregator takes the name of an option, got [krum]"]),
+    (["pre_aggregation=[clippin,nnm]"], 2, ["unknown pre_aggregation 'clippin' (did you mean clipping?); there are: arc"]),
+    (["pre_aggregation=[]"], 2, ["pre_aggregation takes the name of an option, got []; for none", "pre_aggregation=none"]),
     (["dataset=true"], 2, ["dataset takes the name of an option"]),
     (["server_data.corruption=abc"], 2, ["no setting 'server_data.corruption' (did you mean server_data.corruption."]),
     (
@@ -94,6 +96,17 @@ def test_a_mistake_is_one_line_and_leaves_nothing(
     for phrase in phrases:
         assert phrase in outcome.err
     assert not run_folders(tmp_path / "results")
+
+
+@pytest.mark.parametrize("sweep", [[], ["-m"]])
+def test_a_file_of_the_user_that_is_no_yaml_is_named_with_its_line(
+    bench: Bench, tmp_path: Path, sweep: list[str]
+) -> None:
+    (tmp_path / "own" / "aggregator").mkdir(parents=True)
+    (tmp_path / "own" / "aggregator" / "mine.yaml").write_text("a: 1\nb: [1\nc: 2\n")
+    outcome = bench(*sweep, "--config-dir", "own", "aggregator=mine", *SMALL)
+    assert outcome.code == 2
+    assert "own/aggregator/mine.yaml line 3: not YAML: expected ',' or ']'" in outcome.err.splitlines()[0]
 
 
 def test_a_read_only_results_folder_is_one_line(bench: Bench, tmp_path: Path) -> None:
