@@ -4,7 +4,7 @@ import errno
 import re
 
 import yaml
-from hydra.errors import ConfigCompositionException, HydraException, MissingConfigException
+from hydra.errors import ConfigCompositionException, HydraException, MissingConfigException, OverrideParseException
 from omegaconf import DictConfig
 from omegaconf.errors import OmegaConfBaseException
 
@@ -37,6 +37,9 @@ def explain(error: Exception) -> str:
         known = options.names(group) if error.options is None or group in presets.PRESETS else error.options
         if known:
             return f"unknown {group} {name!r}{near(name, known)}; there are: {', '.join(known)}"
+    if isinstance(error, OverrideParseException):
+        advice = "settings are KEY=VALUE without spaces around =; quote values with special characters"
+        return f"""cannot read {error.override!r}: {advice}: "key='a b'\""""
     if isinstance(error, yaml.YAMLError):
         return options.not_yaml(error)
     if not isinstance(error, _EXPECTED):
