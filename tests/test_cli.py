@@ -49,8 +49,16 @@ MISTAKES = [
     (["dataset=mnist", "data_dir=absent"], 3, ["mnist", "robustfl-data prepare mnist"]),
     (["aggregator=5"], 2, ["aggregator takes the name of an option, got 5"]),
     (["aggregator=[krum]"], 2, ["aggregator takes the name of an option, got [krum]"]),
-    (["pre_aggregation=[clippin,nnm]"], 2, ["unknown pre_aggregation 'clippin' (did you mean clipping?); there are: arc"]),
-    (["pre_aggregation=[]"], 2, ["pre_aggregation takes the name of an option, got []; for none", "pre_aggregation=none"]),
+    (
+        ["pre_aggregation=[clippin,nnm]"],
+        2,
+        ["unknown pre_aggregation 'clippin' (did you mean clipping?); there are: arc"],
+    ),
+    (
+        ["pre_aggregation=[]"],
+        2,
+        ["pre_aggregation takes the name of an option, got []; for none", "pre_aggregation=none"],
+    ),
     (["dataset=true"], 2, ["dataset takes the name of an option"]),
     (["server_data.corruption=abc"], 2, ["no setting 'server_data.corruption' (did you mean server_data.corruption."]),
     (
@@ -81,6 +89,12 @@ MISTAKES = [
     (["aggregator=b_krum", "aggregator.rule=5"], 2, ["aggregator.rule must be a subclass of"]),
     (["dataset.scaling=${nowhere}"], 2, ["nowhere"]),
     (["attack=label_flip"], 2, ["LabelFlip trains on the Byzantine clients' own data, but added clients hold none"]),
+    (["results_dir=own.py"], 2, ["error: results_dir=own.py is a file; it must be a folder"]),
+    (["-m", "results_dir=own.py/x"], 2, ["error: results_dir=own.py/x: own.py is a file; it must be a folder"]),
+    (["--rounds=2"], 2, ["no option --rounds; settings are written rounds=2, without --"]),
+    (["--cfg", "jobs"], 2, ["argument --cfg/-c: invalid choice: 'jobs' (choose from 'job'"]),
+    (["seed = 1"], 2, ["cannot read 'seed = 1': settings are KEY=VALUE without spaces around =; quote"]),
+    (["variant=a (b)"], 2, ["cannot read 'variant=a (b)'", """: "key='a b'\""""]),
     (["results_dir=/proc/nowhere"], 1, ["cannot write", "results_dir"]),
 ]
 
@@ -89,6 +103,7 @@ MISTAKES = [
 def test_a_mistake_is_one_line_and_leaves_nothing(
     bench: Bench, tmp_path: Path, overrides: list[str], code: int, phrases: list[str]
 ) -> None:
+    (tmp_path / "own.py").touch()
     outcome = bench(*SMALL, *overrides)
     assert outcome.code == code
     assert outcome.out == ""
@@ -281,6 +296,8 @@ def test_compose_checks_what_the_command_checks() -> None:
 def test_the_option_for_sweeps_may_stand_anywhere(bench: Bench) -> None:
     outcome = bench("rounds=1", "model.hidden=[4]", "-m", "seed=0,1", "num_clients=5")
     assert outcome.code == 0 and outcome.out.count("result: ") == 2, outcome.err
+    shown = bench("rounds=1", "--cfg", "job", "seed=7")
+    assert shown.code == 0 and "seed: 7" in shown.out, shown.err
 
 
 def test_printed_overrides_are_quoted_for_a_shell(bench: Bench) -> None:
