@@ -39,7 +39,7 @@ def _job(cfg: DictConfig) -> float:
         sys.exit(report(error))  # past hydra, which would print a line of its own
 
 
-def _options_first(words: Sequence[str]) -> list[str]:
+def _options_last(words: Sequence[str]) -> list[str]:
     """The words in the order in which Hydra can read them. Raises ConfigError for an option that there is not."""
     parser = get_args_parser()
     parser.error = _refuse  # type: ignore[method-assign]
@@ -48,7 +48,7 @@ def _options_first(words: Sequence[str]) -> list[str]:
         written = wrong[0].lstrip("-") if "=" in wrong[0] else "KEY=VALUE"
         raise ConfigError(f"no option {wrong[0].partition('=')[0]}; settings are written {written}, without --")
     settings = [*known.overrides, *others]
-    return [*(word for word in words if word not in settings), *settings]
+    return [*settings, *(word for word in words if word not in settings)]
 
 
 def _refuse(message: str) -> NoReturn:
@@ -64,7 +64,7 @@ def main() -> None:
     _ASKED["HYDRA_FULL_ERROR"] = asked
     os.environ["HYDRA_FULL_ERROR"] = "1"  # hydra hands errors over instead of printing them
     try:
-        words = sys.argv[1:] = _options_first(sys.argv[1:])
+        words = sys.argv[1:] = _options_last(sys.argv[1:])
         check_choices(words)
         sys.argv[1:] = stored.expand(words, know)
         _job()

@@ -298,6 +298,7 @@ def test_the_option_for_sweeps_may_stand_anywhere(bench: Bench) -> None:
     assert outcome.code == 0 and outcome.out.count("result: ") == 2, outcome.err
     shown = bench("rounds=1", "--cfg", "job", "seed=7")
     assert shown.code == 0 and "seed: 7" in shown.out, shown.err
+    assert bench("rounds=1", "--info").code == 0
 
 
 def test_printed_overrides_are_quoted_for_a_shell(bench: Bench) -> None:
