@@ -192,6 +192,11 @@ def _remarks(
     remarks = [f"where {', '.join(conditions)}"] if conditions else []
     remarks += [", ".join(shared)] if shared else []
     remarks += [f"differs with the {' or '.join(axes)}: {line}" for line in brought_along(readable, axes)]
-    if len(left_out := chosen.index.difference(readable.index)):
-        remarks.append(f"{len(left_out)} damaged or just begun runs left out; robustfl-results status names them")
+    left_out = chosen.loc[chosen.index.difference(readable.index), "state"]
+    failed = int((left_out == "failed").sum())
+    for number, what in (
+        (failed, "failed runs without a config"),
+        (len(left_out) - failed, "damaged or just begun runs"),
+    ):
+        remarks += [f"{number} {what} left out; robustfl-results status names them"] if number else []
     return remarks
