@@ -2,8 +2,11 @@
 
 import os
 import sys
+from collections.abc import Sequence
+from typing import NoReturn
 
 import hydra
+from hydra._internal.utils import get_args_parser
 from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig
 
@@ -12,6 +15,7 @@ from robustfl_bench.config import stored
 from robustfl_bench.config.options import CONF
 from robustfl_bench.console import note_once, say
 from robustfl_bench.entry import INTERRUPTED
+from robustfl_bench.errors import ConfigError
 from robustfl_bench.experiment.execute import execute
 from robustfl_bench.explain import report
 from robustfl_bench.sweep import plugins
@@ -35,6 +39,22 @@ def _job(cfg: DictConfig) -> float:
         sys.exit(report(error))  # past hydra, which would print a line of its own
 
 
+def _options_last(words: Sequence[str]) -> list[str]:
+    """The words in the order in which Hydra can read them. Raises ConfigError for an option that there is not."""
+    parser = get_args_parser()
+    parser.error = _refuse  # type: ignore[method-assign]
+    known, others = parser.parse_known_args(words)
+    if wrong := [word for word in others if word.startswith("-")]:
+        written = wrong[0].lstrip("-") if "=" in wrong[0] else "KEY=VALUE"
+        raise ConfigError(f"no option {wrong[0].partition('=')[0]}; settings are written {written}, without --")
+    settings = [*known.overrides, *others]
+    return [*settings, *(word for word in words if word not in settings)]
+
+
+def _refuse(message: str) -> NoReturn:
+    raise ConfigError(message)
+
+
 def main() -> None:
     """Console entry point: exit code 0, 2 for bad configuration, 3 for missing or corrupt data, 1 for anything else.
 
@@ -44,9 +64,9 @@ def main() -> None:
     _ASKED["HYDRA_FULL_ERROR"] = asked
     os.environ["HYDRA_FULL_ERROR"] = "1"  # hydra hands errors over instead of printing them
     try:
-        check_choices(sys.argv[1:])
-        expanded = stored.expand(sys.argv[1:], know)
-        sys.argv[1:] = sorted(expanded, key=lambda word: word not in ("-m", "--multirun"))  # hydra wants it first
+        words = sys.argv[1:] = _options_last(sys.argv[1:])
+        check_choices(words)
+        sys.argv[1:] = stored.expand(words, know)
         _job()
     except BrokenPipeError:
         raise  # ``entry`` ends every command whose reader has gone

@@ -57,7 +57,9 @@ def check_choices(arguments: Sequence[str]) -> None:
         for name in names:
             several = isinstance(name, list) and name and override.package is None and options.has_places(group)
             if not all(isinstance(one, str | QuotedString) for one in (name if several else [name])):
-                raise ConfigError(f"{group} takes the name of an option, got {override.get_value_element_as_str()}")
+                hint = f"; for none write {group}=none" if name == [] and options.exists(group, "none") else ""
+                given = override.get_value_element_as_str()
+                raise ConfigError(f"{group} takes the name of an option, got {given}{hint}")
             if several:
                 options.check_several(group, [getattr(one, "text", one) for one in name])
 

@@ -3,7 +3,8 @@
 import errno
 import re
 
-from hydra.errors import ConfigCompositionException, HydraException, MissingConfigException
+import yaml
+from hydra.errors import ConfigCompositionException, HydraException, MissingConfigException, OverrideParseException
 from omegaconf import DictConfig
 from omegaconf.errors import OmegaConfBaseException
 
@@ -26,15 +27,21 @@ def report(error: Exception) -> int:
 
 def code_of(error: Exception) -> int:
     """The exit code of an error, which Hydra may have raised."""
-    return 2 if isinstance(error, HydraException | OmegaConfBaseException) else exit_code(error)
+    return 2 if isinstance(error, HydraException | OmegaConfBaseException | yaml.YAMLError) else exit_code(error)
 
 
 def explain(error: Exception) -> str:
     """One line: what was wrong, what was expected, what to do."""
-    if isinstance(error, MissingConfigException) and error.options is not None and error.missing_cfg_file:
+    if isinstance(error, MissingConfigException) and error.missing_cfg_file:
         group, _, name = error.missing_cfg_file.partition("/")
-        known = options.names(group) if group in presets.PRESETS else error.options
-        return f"unknown {group} {name!r}{near(name, known)}; there are: {', '.join(known)}"
+        known = options.names(group) if error.options is None or group in presets.PRESETS else error.options
+        if known:
+            return f"unknown {group} {name!r}{near(name, known)}; there are: {', '.join(known)}"
+    if isinstance(error, OverrideParseException):
+        advice = "settings are KEY=VALUE without spaces around =; quote values with special characters"
+        return f"""cannot read {error.override!r}: {advice}: "key='a b'\""""
+    if isinstance(error, yaml.YAMLError):
+        return options.not_yaml(error)
     if not isinstance(error, _EXPECTED):
         line = " ".join(str(error).split())
         return f"{type(error).__name__}: {line} (HYDRA_FULL_ERROR=1 shows where)"

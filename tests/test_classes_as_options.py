@@ -4,6 +4,7 @@ import json
 import os
 import re
 import shlex
+import shutil
 import sys
 from pathlib import Path
 
@@ -12,8 +13,9 @@ import pytest
 from robustfl_bench.config import options, outside, presets
 from robustfl_bench.errors import ConfigError
 from robustfl_bench.experiment.plan import plan
+from robustfl_bench.results import commands
 from tests import presets as hydra
-from tests.conftest import Bench, config_of, run_folders
+from tests.conftest import Bench, config_of, run_cli, run_folders
 
 SMALL = ("rounds=2", "model.hidden=[8]", "num_clients=8", "num_byzantine=2")
 PARTS = """
@@ -117,6 +119,42 @@ def test_a_class_means_the_same_to_hydra_and_without_it(parts: str, overrides: l
     resolved, planned = presets.resolve(given), plan(hydra.composed(*given))
     assert plain(resolved.identity) == plain(planned.identity)
     assert parts in json.dumps(resolved.identity)
+
+
+def test_the_commands_of_a_table_make_what_it_lacks(
+    bench: Bench, parts: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    own = f"aggregator=average,{parts}:CosineVote"
+    assert bench("-m", *SMALL, own, f"attack=none,{parts}:HalfBack").code == 0
+    assert bench("-m", *SMALL, own, f"pre_aggregation=none,{parts}:Halved,clipping", "results_dir=halved").code == 0
+    for columns, folder, removed in (
+        ("attack", "results", ("*-half_back2-average-*", "*-none-cosine_vote-*")),
+        ("pre_aggregation", "halved", ("*-average-*",)),
+    ):
+        for pattern in removed:
+            for path in (tmp_path / folder).glob(f"runs/{pattern}"):
+                shutil.rmtree(path)
+        if columns == "pre_aggregation":
+            assert bench(*SMALL, "results_dir=halved").code == 0
+        _, out, _ = run_cli(capfd, "table", "--columns", columns, "--results-dir", folder)
+        printed = [shlex.split(line)[1:] for line in out.splitlines() if line.strip().startswith("robustfl-bench ")]
+        assert len(printed) == 2, out
+        for command in printed:
+            assert bench(*command).code == 0, command
+        assert "missing" not in run_cli(capfd, "table", "--columns", columns, "--results-dir", folder)[1]
+
+
+def test_a_stored_run_with_classes_is_shown_without_leave_and_asks_for_all_at_once(bench: Bench, parts: str) -> None:
+    run = ("num_byzantine=0", f"pre_aggregation={parts}:Halved")
+    assert bench(*SMALL, f"aggregator={parts}:CosineVote", *run).code == 0
+    ((_, folder),) = run_folders(Path("results")).items()
+    shown = bench(f"rerun={folder}", "--cfg", "job")
+    assert shown.code == 0 and f"_target_: {parts}.CosineVote" in shown.out
+    config = (folder / "config.yaml").read_text()
+    (folder / "config.yaml").write_text(config.replace(f"{parts}.Halved", "others.Halved"))
+    refused = bench(f"rerun={folder}")
+    assert refused.code == 2 and f"'allow=[others,{parts}]'" in refused.err, refused.err
+    assert commands.rerun(str(folder)).endswith(f" 'allow=[others,{parts}]'")
 
 
 def test_required_fields_are_those_of_the_settings_and_the_servers_f_goes_to_rules(parts: str) -> None:

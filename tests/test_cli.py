@@ -49,6 +49,16 @@ MISTAKES = [
     (["dataset=mnist", "data_dir=absent"], 3, ["mnist", "robustfl-data prepare mnist"]),
     (["aggregator=5"], 2, ["aggregator takes the name of an option, got 5"]),
     (["aggregator=[krum]"], 2, ["aggregator takes the name of an option, got [krum]"]),
+    (
+        ["pre_aggregation=[clippin,nnm]"],
+        2,
+        ["unknown pre_aggregation 'clippin' (did you mean clipping?); there are: arc"],
+    ),
+    (
+        ["pre_aggregation=[]"],
+        2,
+        ["pre_aggregation takes the name of an option, got []; for none", "pre_aggregation=none"],
+    ),
     (["dataset=true"], 2, ["dataset takes the name of an option"]),
     (["server_data.corruption=abc"], 2, ["no setting 'server_data.corruption' (did you mean server_data.corruption."]),
     (
@@ -79,6 +89,12 @@ MISTAKES = [
     (["aggregator=b_krum", "aggregator.rule=5"], 2, ["aggregator.rule must be a subclass of"]),
     (["dataset.scaling=${nowhere}"], 2, ["nowhere"]),
     (["attack=label_flip"], 2, ["LabelFlip trains on the Byzantine clients' own data, but added clients hold none"]),
+    (["results_dir=own.py"], 2, ["error: results_dir=own.py is a file; it must be a folder"]),
+    (["-m", "results_dir=own.py/x"], 2, ["error: results_dir=own.py/x: own.py is a file; it must be a folder"]),
+    (["--rounds=2"], 2, ["no option --rounds; settings are written rounds=2, without --"]),
+    (["--cfg", "jobs"], 2, ["argument --cfg/-c: invalid choice: 'jobs' (choose from 'job'"]),
+    (["seed = 1"], 2, ["cannot read 'seed = 1': settings are KEY=VALUE without spaces around =; quote"]),
+    (["variant=a (b)"], 2, ["cannot read 'variant=a (b)'", """: "key='a b'\""""]),
     (["results_dir=/proc/nowhere"], 1, ["cannot write", "results_dir"]),
 ]
 
@@ -87,6 +103,7 @@ MISTAKES = [
 def test_a_mistake_is_one_line_and_leaves_nothing(
     bench: Bench, tmp_path: Path, overrides: list[str], code: int, phrases: list[str]
 ) -> None:
+    (tmp_path / "own.py").touch()
     outcome = bench(*SMALL, *overrides)
     assert outcome.code == code
     assert outcome.out == ""
@@ -94,6 +111,17 @@ def test_a_mistake_is_one_line_and_leaves_nothing(
     for phrase in phrases:
         assert phrase in outcome.err
     assert not run_folders(tmp_path / "results")
+
+
+@pytest.mark.parametrize("sweep", [[], ["-m"]])
+def test_a_file_of_the_user_that_is_no_yaml_is_named_with_its_line(
+    bench: Bench, tmp_path: Path, sweep: list[str]
+) -> None:
+    (tmp_path / "own" / "aggregator").mkdir(parents=True)
+    (tmp_path / "own" / "aggregator" / "mine.yaml").write_text("a: 1\nb: [1\nc: 2\n")
+    outcome = bench(*sweep, "--config-dir", "own", "aggregator=mine", *SMALL)
+    assert outcome.code == 2
+    assert "own/aggregator/mine.yaml line 3: not YAML: expected ',' or ']'" in outcome.err.splitlines()[0]
 
 
 def test_a_read_only_results_folder_is_one_line(bench: Bench, tmp_path: Path) -> None:
@@ -268,6 +296,9 @@ def test_compose_checks_what_the_command_checks() -> None:
 def test_the_option_for_sweeps_may_stand_anywhere(bench: Bench) -> None:
     outcome = bench("rounds=1", "model.hidden=[4]", "-m", "seed=0,1", "num_clients=5")
     assert outcome.code == 0 and outcome.out.count("result: ") == 2, outcome.err
+    shown = bench("rounds=1", "--cfg", "job", "seed=7")
+    assert shown.code == 0 and "seed: 7" in shown.out, shown.err
+    assert bench("rounds=1", "--info").code == 0
 
 
 def test_printed_overrides_are_quoted_for_a_shell(bench: Bench) -> None:
@@ -358,7 +389,7 @@ def test_parts_of_other_packages_are_built_when_the_user_allows_them(
     refused = bench("rerun=theirs")
     assert refused.code == 2 and "if you trust it, add allow=my_rules_allowed" in refused.err
     assert not (tmp_path / "imported").exists(), "nothing of it was even imported"
-    assert bench("rerun=theirs", "allow=other").err.strip().endswith("add allow=[other,my_rules_allowed]")
+    assert bench("rerun=theirs", "allow=other").err.strip().endswith("add 'allow=[other,my_rules_allowed]'")
     assert bench("rerun=theirs", "allow=7").code == 2
     allowed = bench("rerun=theirs", "allow=[other,my_rules_allowed]")
     assert allowed.code == 0, allowed.err

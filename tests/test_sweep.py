@@ -30,7 +30,7 @@ from robustfl_bench.results.store import RunFolder
 from robustfl_bench.sweep import progress
 from robustfl_bench.sweep.cells import Sweep
 from robustfl_bench.sweep.take import take
-from tests.conftest import Bench, contents, run_folders
+from tests.conftest import Bench, contents, run_cli, run_folders
 from tests.processes import Command, start
 
 pytestmark = pytest.mark.slow
@@ -264,7 +264,9 @@ def test_a_changed_result_is_not_answered(bench: Bench, tmp_path: Path) -> None:
 # --- failures ---------------------------------------------------------------------------------------------------------
 
 
-def test_a_cell_that_cannot_be_made_is_recorded_and_the_others_are_run(bench: Bench, tmp_path: Path) -> None:
+def test_a_cell_that_cannot_be_made_is_recorded_and_the_others_are_run(
+    bench: Bench, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
     outcome = bench(
         "-m", *TINY, "lr=-1,0.1", "dataset=digits,mnist", "data_dir=nowhere", f"results_dir={tmp_path}/results"
     )
@@ -276,6 +278,11 @@ def test_a_cell_that_cannot_be_made_is_recorded_and_the_others_are_run(bench: Be
     assert sorted(runs["state"]) == ["failed"] * 3 + ["finished"]
     assert runs["error"].str.contains("lr must be > 0").sum() == 2
     assert runs["error"].str.contains("robustfl-data prepare mnist").sum() == 1
+    assert "2 failed runs without a config left out" in run_cli(capfd, "table", "--columns", "dataset")[1]
+    told = re.findall(r"lr must be > 0, got -1.0; when that is mended: rm -r (.*)", run_cli(capfd, "status")[1])
+    for folder in told:
+        shutil.rmtree(folder)
+    assert len(told) == 2 and sorted(records.load(tmp_path / "results")["state"]) == ["failed", "finished"]
 
 
 def test_what_failed_is_run_again_or_left(bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

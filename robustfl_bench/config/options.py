@@ -36,13 +36,22 @@ def parse(text: str) -> Any:
     return yaml.load(text, Loader=_Loader)
 
 
+def not_yaml(error: yaml.YAMLError, file: str | Path | None = None) -> str:
+    """What is wrong with a file that is not YAML, and on which line; ``file`` where the error does not name it."""
+    mark = getattr(error, "problem_mark", None)
+    place = f"{file or getattr(mark or error, 'name', 'a config')}{f' line {mark.line + 1}' if mark else ''}"
+    return f"{place}: not YAML: {getattr(error, 'problem', None) or ' '.join(str(error).split())}"
+
+
 def read(file: Path, absent: str) -> Any:
     """The value in a YAML file; raises ConfigError for one that cannot be read, with ``absent`` where there is none."""
     try:
         return parse(file.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise ConfigError(absent) from None
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+    except yaml.YAMLError as error:
+        raise ConfigError(f"cannot read {not_yaml(error, file)}") from None
+    except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"cannot read {file}: {' '.join(str(error).split())}") from None
 
 
@@ -73,7 +82,7 @@ def load(path: str, search: Search = HERE) -> Mapping[str, Any]:
     file = find(path, search)
     if file is None:
         raise FileNotFoundError(f"no config {path} in {', '.join(map(str, search))}")
-    return parse(file.read_text(encoding="utf-8")) or {}
+    return read(file, absent=f"no file {file}") or {}
 
 
 @cache

@@ -1,8 +1,10 @@
 """The scalars of a run, typed and range-checked before anything is loaded."""
 
 import math
+import os
 import re
 from dataclasses import dataclass, fields, make_dataclass
+from pathlib import Path
 from typing import Any
 
 from robustfl_bench.config.parts import FOLLOWING, GROUPS
@@ -104,6 +106,7 @@ class Settings(Switches, Execution, Defining):
         for name, folder in (("results_dir", self.results_dir), ("data_dir", self.data_dir)):
             if folder is not None and not folder.strip():
                 found.append(f"{name} must name a folder, got {folder!r}")
+        found += blocked(self.results_dir)
         if not re.fullmatch(rf"{'|'.join(DEVICES)}|cuda:\d+", self.device):
             found.append(f"device must be one of {', '.join(DEVICES)} or cuda:N, got {self.device!r}")
         if self.byzantine_placement == "replace" and self.num_byzantine >= self.num_clients:
@@ -153,6 +156,16 @@ class Settings(Switches, Execution, Defining):
     def clients_per_round(self) -> int:
         """Clients that take part in a round, Byzantine included."""
         return max(1, round(self.participation * self.total_clients))
+
+
+def blocked(results_dir: str) -> list[str]:
+    """The phrase that a file is in the way of the run folders, if one is."""
+    runs = Path(results_dir).expanduser() / "runs"
+    for path in (runs, *runs.parents):
+        if os.path.isfile(path):
+            where = "" if str(path) == results_dir else f": {path}"
+            return [f"results_dir={results_dir}{where} is a file; it must be a folder"]
+    return []
 
 
 SCALARS = tuple(field.name for field in fields(Settings))

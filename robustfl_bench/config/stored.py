@@ -4,7 +4,7 @@ The stored config becomes a preset that Hydra composes like any other, so that s
 """
 
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -31,10 +31,12 @@ def expand(arguments: Sequence[str], store: Callable[[str, str, Mapping[str, Any
     """The arguments with ``rerun=FOLDER`` and ``reference=FOLDER`` replaced by presets, which ``store`` takes.
 
     ``store`` is given group, name and content. A group that another argument chooses is left to that. Raises
-    ConfigError when a config would build a part of another package that ``allow=PACKAGE`` does not name.
+    ConfigError when a config would build a part of another package that ``allow=PACKAGE`` does not name; with ``--cfg``
+    nothing is built.
     """
     given = {key.lstrip("+"): value for key, _, value in (argument.partition("=") for argument in arguments)}
-    allowed = targets.packages(presets.read_value(given.get("allow", "null")))
+    named = targets.packages(presets.read_value(given.get("allow", "null")))
+    allowed = None if given.keys() & {"--cfg", "-c", "--info", "-i"} else named
     expanded = []
     for argument in arguments:
         form, equals, value = argument.partition("=")
@@ -43,12 +45,24 @@ def expand(arguments: Sequence[str], store: Callable[[str, str, Mapping[str, Any
             continue
         names = []
         for path in value.split(","):
-            config = {key: item for key, item in FORMS[form](read(path)).items() if key not in given}
+            config = _kept(form, path, given)
             targets.check_stored(config, allowed, path)
             name = f"config_{hashlib.sha256(path.encode()).hexdigest()[:8]}"  # hydra takes some digests for numbers
-            named = [name for name in DEFINING if name in GROUPS and (name in config or name not in given)]
-            groups = [{f"override /{group}": None} for group in named]
-            store(form, name, {"defaults": [*groups, "_self_"], **config, "origin": f"{form}={path}"})
+            groups = [name for name in DEFINING if name in GROUPS and (name in config or name not in given)]
+            defaults = [*({f"override /{group}": None} for group in groups), "_self_"]
+            store(form, name, {"defaults": defaults, **config, "origin": f"{form}={path}"})
             names.append(name)
         expanded.append(f"+{form}={','.join(names)}")
     return expanded
+
+
+def allowance(form: str, paths: Iterable[str], changes: Iterable[str]) -> list[str]:
+    """The override, if any, that lets ``form=PATHS`` build the parts of other packages, with these changes."""
+    given = {change.partition("=")[0] for change in changes}
+    names = {name for path in paths for name in targets.packages_of(_kept(form, path, given))}
+    return [targets.allow(sorted(names))] if names else []
+
+
+def _kept(form: str, path: str, given: Container[str]) -> dict[str, Any]:
+    """What is run of a stored config, but for the settings that are given anew."""
+    return {key: item for key, item in FORMS[form](read(path)).items() if key not in given}

@@ -2,6 +2,7 @@
 
 import os
 import re
+import shlex
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass
@@ -49,11 +50,12 @@ def not_given(key: str) -> ConfigError:
     return ConfigError(f"{key} has no default and no value; add {key}=VALUE")
 
 
-def check_stored(config: Mapping[str, Any], allowed: Sequence[str], source: str) -> None:
+def check_stored(config: Mapping[str, Any], allowed: Sequence[str] | None, source: str) -> None:
     """Raise ConfigError unless all that a config of somebody else names is in this package or in ``allowed``.
 
-    ``source`` is what the config was read from. Nothing is imported.
+    ``source`` is what the config was read from; with ``allowed`` None, packages are not checked. Nothing is imported.
     """
+    foreign = {}
     for place, node in _nodes("", config):
         if isinstance(node, str) and "${" in node:
             raise ConfigError(f"{source}: {place} is an interpolation, which no run folder holds")
@@ -62,12 +64,27 @@ def check_stored(config: Mapping[str, Any], allowed: Sequence[str], source: str)
         target = node["_target_"]
         if not isinstance(target, str) or not re.fullmatch(r"\w+(\.\w+)+", target):
             raise ConfigError(f"{source}: {place}._target_ is no class, got {target!r}")
-        if (package := target.partition(".")[0]) not in (PACKAGE, *allowed):
-            names = ",".join([*allowed, package])
-            raise ConfigError(
-                f"{source} builds {place} by {target}, which is not of this package; "
-                f"if you trust it, add allow={names if not allowed else f'[{names}]'}"
-            )
+        if allowed is not None and target.partition(".")[0] not in (PACKAGE, *allowed):
+            foreign[place] = target
+    if allowed is not None and foreign:
+        built = " and ".join(f"{place} by {target}" for place, target in foreign.items())
+        names = [*allowed, *packages_of(config)]
+        raise ConfigError(
+            f"{source} builds {built}, not of this package; "
+            f"if you trust {'them' if len(foreign) > 1 else 'it'}, add {shlex.quote(allow(names))}"
+        )
+
+
+def packages_of(config: Mapping[str, Any]) -> list[str]:
+    """The other packages whose parts a config has."""
+    targets = [node["_target_"] for _, node in _nodes("", config) if isinstance(node, Mapping) and "_target_" in node]
+    return sorted({str(target).partition(".")[0] for target in targets} - {PACKAGE})
+
+
+def allow(names: Iterable[str]) -> str:
+    """The override that lets a stored config have parts of these packages."""
+    names = list(dict.fromkeys(names))
+    return f"allow={names[0]}" if len(names) == 1 else f"allow=[{','.join(names)}]"
 
 
 def build(value: Any) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import math
+import shlex
 import warnings
 from collections.abc import Hashable, Mapping, Sequence
 from pathlib import Path
@@ -24,6 +25,7 @@ from robustfl_bench.results.paper import compare, showing
 from robustfl_bench.results.pivot import pivot
 from robustfl_bench.results.records import STATES, NoRuns
 from robustfl_bench.results.report import report
+from robustfl_bench.results.store import UNCOMPOSED
 from robustfl_bench.results.tune import tuned
 from robustfl_bench.results.values import KNOWN
 from robustfl_bench.results.where import check_name, where
@@ -241,6 +243,8 @@ def _told(run: Mapping[Hashable, Any]) -> str:
         return f"accuracy {100 * run['final_accuracy']:.1f}%"
     if run["state"] in ("running", "unfinished"):
         return f"{records.text(run['rounds_done'])}/{records.text(run['rounds'])} rounds"
+    if run["run"].startswith(f"{UNCOMPOSED}-"):  # the corrected run has another folder
+        return f"{run['error']}; when that is mended: rm -r {shlex.quote(run['folder'])}"
     return str(run["error"])
 
 

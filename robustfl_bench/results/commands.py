@@ -8,7 +8,7 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from robustfl_bench.config import options, presets
+from robustfl_bench.config import options, presets, stored
 from robustfl_bench.config.settings import DEFINING
 from robustfl_bench.errors import ConfigError
 from robustfl_bench.results.records import leaf, text
@@ -20,7 +20,9 @@ def rerun(folder: str, changes: Iterable[str] = (), seeds: Sequence[str] = ()) -
     """The command that runs the config of a run folder again, with some settings changed; empty without a folder."""
     if not _is_folder(folder):
         return ""
-    return _command([f"rerun={folder}", *changes, *_beside(folder), *_seeds(seeds)], sweep=len(seeds) > 1)
+    changes = list(changes)
+    words = [f"rerun={folder}", *changes, *_allowance("rerun", [folder], changes), *_beside(folder)]
+    return _command([*words, *_seeds(seeds)], sweep=len(seeds) > 1)
 
 
 def again(run: Mapping[Hashable, Any]) -> str:
@@ -42,7 +44,10 @@ def again(run: Mapping[Hashable, Any]) -> str:
 def reference(folders: Sequence[str]) -> str:
     """The command for the runs that the recalls of these runs are compared with; empty without folders."""
     known = [folder for folder in folders if _is_folder(folder)]
-    return _command([f"reference={','.join(known)}", *_beside(known[0])], sweep=len(known) > 1) if known else ""
+    if not known:
+        return ""
+    words = [f"reference={','.join(known)}", *_allowance("reference", known), *_beside(known[0])]
+    return _command(words, sweep=len(known) > 1)
 
 
 def run(overrides: Iterable[str], seeds: Sequence[str] = (), results_dir: str = _RESULTS) -> str:
@@ -57,6 +62,13 @@ def preset(name: str, overrides: Iterable[str] = (), results_dir: str = _RESULTS
 
 def _command(words: Sequence[str], sweep: bool) -> str:
     return shlex.join(["robustfl-bench", *(["-m"] if sweep else []), *words])
+
+
+def _allowance(form: str, folders: Iterable[str], changes: Iterable[str] = ()) -> list[str]:
+    try:
+        return stored.allowance(form, folders, changes)
+    except ConfigError:  # of a damaged config
+        return []
 
 
 def _seeds(seeds: Sequence[str]) -> list[str]:

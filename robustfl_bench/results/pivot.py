@@ -129,23 +129,34 @@ def _command(runs: pd.DataFrame, axes: tuple[str, str], place: tuple[str, str], 
     """The command of an empty cell: a run of its row, with what all runs of its column have in common instead."""
     key, label = axes[1], place[1]
     known = [name for name in settings(runs) if name not in ("row", "column")]
-    if "," in key:  # several settings at once
+    if "," in key or (options.is_group(key) and label.startswith("[")):  # several settings, or parts, at once
         return ""
     neighbours, above = runs[runs["row"] == place[0]], runs[runs["column"] == label]
     if not len(neighbours) or not len(above) or not {*axes} <= {*known}:
         return ""
     neighbour = neighbours.iloc[0]
-    changes = [] if key == "seed" else [f"{key}={label}"]
+    chosen = _as_chosen(above, key, label)
+    changes = [] if key == "seed" else [f"{key}={chosen}"]
     shipped, follows = _shipped(key, label)
+    nested = options.place_of(key, chosen) if options.is_group(key) else None
     for name in known:
         values = set(above[name].map(text))
         scalar = "." not in name and not options.is_group(name) and not is_seed(name)
         part = name.startswith(f"{key}.") and not name.endswith("._target_") and name not in follows
         if name not in axes and (scalar or part) and len(values) == 1 and values != {"absent"}:
             now = shipped.get(name, "") if part else text(neighbour[name])
-            changes += [f"{name}={values.pop()}"] if values != {now} else []
+            written = f"{key}.{nested}{name.removeprefix(key)}" if part and nested else name
+            changes += [f"{written}={values.pop()}"] if values != {now} else []
     here = [label for axis, label in zip(axes, place, strict=True) if axis == "seed"]
     return commands.rerun(neighbour["folder"], changes, here or seeds)
+
+
+def _as_chosen(runs: pd.DataFrame, key: str, label: str) -> str:
+    """What chooses a part on the command line: its label, or ``module:Class`` of one from outside this package."""
+    if not _is_own(runs, key).all():
+        return label
+    module, _, name = str(runs[f"{key}._target_"].iloc[0]).rpartition(".")
+    return f"{module}:{name}"
 
 
 def _shipped(group: str, name: str) -> tuple[dict[str, str], set[str]]:
@@ -181,6 +192,11 @@ def _remarks(
     remarks = [f"where {', '.join(conditions)}"] if conditions else []
     remarks += [", ".join(shared)] if shared else []
     remarks += [f"differs with the {' or '.join(axes)}: {line}" for line in brought_along(readable, axes)]
-    if len(left_out := chosen.index.difference(readable.index)):
-        remarks.append(f"{len(left_out)} damaged or just begun runs left out; robustfl-results status names them")
+    left_out = chosen.loc[chosen.index.difference(readable.index), "state"]
+    failed = int((left_out == "failed").sum())
+    for number, what in (
+        (failed, "failed runs without a config"),
+        (len(left_out) - failed, "damaged or just begun runs"),
+    ):
+        remarks += [f"{number} {what} left out; robustfl-results status names them"] if number else []
     return remarks

@@ -7,6 +7,8 @@ from hydra.core.utils import JobReturn, JobStatus
 from omegaconf import DictConfig
 
 from robustfl_bench import composition
+from robustfl_bench.config.settings import blocked
+from robustfl_bench.errors import ConfigError
 from robustfl_bench.results.store import FAILED
 from robustfl_bench.sweep.cells import Sweep
 from robustfl_bench.sweep.ends import MISSING, OTHERS, End, Incomplete, Outcome
@@ -17,6 +19,8 @@ def launch(
     config: DictConfig, cells: Sequence[Sequence[str]], place: Callable[[Sweep], Outcome]
 ) -> Sequence[JobReturn]:
     """Let ``place`` bring all cells to an end; returns what Hydra's sweepers are told of each."""
+    if reasons := blocked(config.results_dir):
+        raise ConfigError(*reasons)
     runtime = config.hydra
     sweep = Sweep(
         cells=tuple(map(tuple, cells)),
