@@ -218,6 +218,18 @@ def test_damaged_files_are_reported_and_the_others_still_shown(
     assert "1 damaged or just begun runs left out" in out
 
 
+def test_a_finished_run_whose_metrics_were_cut_short_is_damaged(tmp_path: Path) -> None:
+    folder = make_run(tmp_path)
+    sizes = {name: {"bytes": (folder / name).stat().st_size} for name in ("config.yaml", "metrics.csv")}
+    summary = json.loads((folder / "summary.json").read_text())
+    (folder / "summary.json").write_text(json.dumps(summary | {"files": sizes}))
+    assert records.load(tmp_path).iloc[0]["state"] == "finished"
+    lines = (folder / "metrics.csv").read_text().splitlines(keepends=True)
+    (folder / "metrics.csv").write_text("".join(lines[:-1]))
+    run = records.load(tmp_path).iloc[0]
+    assert run["state"] == "damaged" and run["error"].startswith("metrics.csv has ")
+
+
 def test_status(results: Path, capsys: pytest.CaptureFixture[str]) -> None:
     code, out, _ = run_cli(capsys, "status", "--results-dir", results)
     lines = out.splitlines()

@@ -23,7 +23,7 @@ from robustfl_bench.errors import DataError
 from robustfl_bench.results.claim import claim_on
 from robustfl_bench.results.store import ENDED as ENDED
 from robustfl_bench.results.store import MEASURED as MEASURED
-from robustfl_bench.results.store import UNCOMPOSED, id_of
+from robustfl_bench.results.store import UNCOMPOSED, damage, id_of
 from robustfl_bench.results.writing import Damaged as Damaged
 
 if TYPE_CHECKING:
@@ -253,6 +253,9 @@ def _read_summary(folder: Path) -> dict[str, Any]:
         raise Damaged(f"summary.json is damaged: {one_line(error)}") from error
     if not isinstance(summary, dict) or summary.get("status") not in ENDED:
         raise Damaged(f"summary.json is damaged: its status must be one of {', '.join(ENDED)}")
+    recorded = summary["status"] in MEASURED and isinstance(summary.get("files"), dict)  # old versions did not
+    if recorded and (found := damage(folder, summary, sizes_only=True)):
+        raise Damaged(found)
     final, best, last, tuned = (_part(summary, name) for name in ("final", "best", "last_10", "tuned"))
     facts: dict[str, Any] = {name: summary.get(name) for name in FACTS if name in summary}
     facts["error"] = one_line(summary.get("error") or "")
