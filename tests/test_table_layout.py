@@ -36,6 +36,20 @@ def test_differences_to_a_row_have_paired_intervals(sweep: Path, capsys: pytest.
     assert "**-60.0" in average and "| krum" not in out
 
 
+def test_a_difference_of_an_incomplete_worst_case_has_a_star_and_is_not_bold(
+    sweep: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for folder in (sweep / "runs").glob("*-average-lie-*"):
+        shutil.rmtree(folder)
+    _, out, _ = run_cli(capsys, "table", "--versus", "krum", "--format", "markdown", "--results-dir", sweep)
+    (average,) = [line for line in out.splitlines() if line.startswith("| average")]
+    ipm, _, worst = [cell.strip() for cell in average.split("|")][2:-1]
+    assert ipm.startswith("**-60.0") and worst.startswith("-60.0") and worst.endswith(r"\*")
+    assert r"\* not complete" in out
+    (boba,) = [line for line in out.splitlines() if line.startswith("| boba")]
+    assert "*" not in boba
+
+
 def test_bold_is_all_that_cannot_be_told_from_the_best(sweep: Path, capsys: pytest.CaptureFixture[str]) -> None:
     _, out, _ = run_cli(capsys, "table", "--format", "markdown", "--results-dir", sweep)
     rows = {line.split("|")[1].strip(): line for line in out.splitlines() if line.startswith("|")}
