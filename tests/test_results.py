@@ -687,6 +687,19 @@ def test_export(results: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str
     assert list(last["test_accuracy"]) == pytest.approx([0.92])
 
 
+def test_a_number_that_is_nan_stays_one_in_a_kept_file(tmp_path: Path) -> None:
+    make_run(tmp_path, "krum", metrics={"train_loss": float("nan")})
+    make_run(tmp_path, "boba", metrics={"train_loss": 0.5})
+    make_run(tmp_path, "coomed")
+    runs, file = records.load(tmp_path), str(tmp_path / "runs.csv")
+    archive.write(runs, file)
+    tables = [pivot(source, value="train_loss") for source in (runs, archive.read(file))]
+    for table in tables:
+        assert [cell(table, row, "ipm") for row in ("krum", "boba", "coomed")] == ["nan", "0.500", "-"]
+    archive.write(archive.read(file), str(tmp_path / "again.csv"))
+    assert (tmp_path / "again.csv").read_bytes() == Path(file).read_bytes()
+
+
 def test_export_holds_one_run_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for seed in range(200):
         make_run(tmp_path, seed=seed)

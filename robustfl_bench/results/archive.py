@@ -57,7 +57,9 @@ def write(runs: pd.DataFrame, path: str) -> int:
     facts = {name: kept[name].map(_fact) for name in told}
     lasts = [_last(run) for run in kept.to_dict("records")]
     columns = dict.fromkeys(name for last in lasts for name in last)
-    others = {f"{_LAST}{name}": [_fact(last.get(name)) for last in lasts] for name in columns}
+    others = {
+        f"{_LAST}{name}": [_fact(last[name]) or "nan" if name in last else "" for last in lasts] for name in columns
+    }
     table = facts | others | {name: kept[name].map(written) for name in names}
     content = pd.DataFrame(table).to_csv(index=False, lineterminator="\n").encode()
     try:
