@@ -24,7 +24,7 @@ from robustfl_bench.results import cli as results_cli
 from robustfl_bench.results.layout import render
 from robustfl_bench.results.pivot import pivot
 from robustfl_bench.results.table import Table
-from robustfl_bench.results.where import ConfigError
+from robustfl_bench.results.where import ConfigError, where
 from tests.conftest import Bench, run_cli
 
 ROUNDS = 4
@@ -698,6 +698,24 @@ def test_a_number_that_is_nan_stays_one_in_a_kept_file(tmp_path: Path) -> None:
         assert [cell(table, row, "ipm") for row in ("krum", "boba", "coomed")] == ["nan", "0.500", "-"]
     archive.write(archive.read(file), str(tmp_path / "again.csv"))
     assert (tmp_path / "again.csv").read_bytes() == Path(file).read_bytes()
+
+
+def test_a_word_that_reads_as_a_number_stays_a_word(tmp_path: Path) -> None:
+    for attack in ("none", "infinity", "ipm"):
+        make_run(tmp_path, attack=attack, beta=float("inf"), version="1_0")
+    runs = records.load(tmp_path)
+    archive.write(runs, str(tmp_path / "runs.csv"))
+    for source in (runs, archive.read(str(tmp_path / "runs.csv"))):
+        assert set(where(source, ["attack=none,infinity", "beta=inf"])["attack"]) == {"none", "infinity"}
+        assert set(source["version"]) == {"1_0"}
+
+
+def test_lists_are_chosen_and_ordered_whole(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for hidden in ([10, 5], [20], [30]):
+        make_run(tmp_path, model={"hidden": hidden})
+    asked = ("table", "--rows", "model.hidden", "--results-dir", tmp_path)
+    _, out, err = run_cli(capsys, *asked, "--where", "model.hidden=[10,5],[20]", "--order", "[20],[10,5]")
+    assert not err and [line.split()[0] for line in re.split("-{9,}\n", out)[1].splitlines()] == ["[20]", "[10,5]"]
 
 
 def test_export_holds_one_run_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

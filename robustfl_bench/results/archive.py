@@ -195,12 +195,14 @@ def _number(value: str) -> float:
 
 
 def _parsed(value: str) -> Any:
-    """A setting as YAML would have given it: absent, a number, or words."""
+    """A setting as YAML would have given it: absent, a number as ``written`` writes it, or words."""
     if not value:
         return math.nan
     for kind in (int, float):
         try:
-            return kind(value)
+            number = kind(value)
         except ValueError:
             continue
+        if written(number) == value:
+            return number
     return value
