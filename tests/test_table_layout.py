@@ -50,6 +50,19 @@ def test_a_difference_of_an_incomplete_worst_case_has_a_star_and_is_not_bold(
     assert "*" not in boba
 
 
+def test_numbers_that_are_not_finite_can_be_compared_and_reported(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for seed, loss in enumerate((0.5, float("nan"))):
+        test_results.make_run(tmp_path, "boba", seed=seed, metrics={"train_loss": loss})
+        test_results.make_run(tmp_path, "krum", seed=seed, metrics={"train_loss": 0.2})
+    asked = ("--value", "train_loss", "--results-dir", tmp_path)
+    code, out, _ = run_cli(capsys, "table", "--versus", "krum", "--format", "markdown", *asked)
+    (boba,) = [line for line in out.splitlines() if line.startswith("| boba")]
+    assert code == 0 and "nan" in boba and "**" not in boba
+    assert run_cli(capsys, "report", "--output", tmp_path / "page.html", *asked)[0] == 0
+
+
 def test_bold_is_all_that_cannot_be_told_from_the_best(sweep: Path, capsys: pytest.CaptureFixture[str]) -> None:
     _, out, _ = run_cli(capsys, "table", "--format", "markdown", "--results-dir", sweep)
     rows = {line.split("|")[1].strip(): line for line in out.splitlines() if line.startswith("|")}
