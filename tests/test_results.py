@@ -620,6 +620,15 @@ def test_sweep_plot_holds_the_data(tmp_path: Path) -> None:
     assert figure.axes[0].get_xlabel() == "lr" and figure.axes[0].get_ylabel() == "Test accuracy, last\nround [%]"
 
 
+def test_the_heading_of_a_sweep_counts_the_seeds_of_each_point(tmp_path: Path) -> None:
+    for lr, seeds in ((0.1, (0, 1, 2)), (0.01, (0, 1))):
+        for seed in seeds:
+            make_run(tmp_path, seed=seed, lr=lr)
+    runs = records.load(tmp_path)
+    assert "mean over 2 to 3 seeds" in " ".join(plots.sweep(runs, "lr").get_suptitle().split())
+    assert "mean over 2 to 3 seeds" in " ".join(plots.matrix(runs, columns="lr").get_suptitle().split())
+
+
 def test_sweep_over_words_has_one_step_each(tmp_path: Path) -> None:
     for alpha, loss in (("2", 0.4), ("inf", 0.3), ("10", 0.2)):
         make_run(tmp_path, metrics={"train_loss": loss}, alpha=alpha)
