@@ -70,7 +70,11 @@ def write(runs: pd.DataFrame, path: str) -> int:
 
 
 def read(path: str) -> pd.DataFrame:
-    """The runs of a file made by ``write``, as ``records.load`` gives them, but without commands and run folders."""
+    """The runs of a file made by ``write``, as ``records.load`` gives them, but without commands and run folders.
+
+    A line that is there twice counts once. Raises NoRuns where there is no file, and ConfigError for one that cannot be
+    read or has different lines of one run.
+    """
     import pandas as pd
 
     try:
@@ -81,6 +85,10 @@ def read(path: str) -> pd.DataFrame:
         raise ConfigError(f"cannot read {path}: {' '.join(str(error).split())}") from error
     if absent := [name for name in _FACTS if name not in table]:
         raise ConfigError(f"{path} has no column {absent[0]}: it was not made by robustfl-results export --summary")
+    if table["run_id"].duplicated().any():
+        table = table.drop_duplicates(ignore_index=True)
+    if len(twice := table.loc[table["run_id"].duplicated(), "run"]):
+        raise ConfigError(f"{path} has two lines of {twice.iloc[0]} that differ; remove one of them")
     try:
         return _typed(table, path)
     except ValueError as error:
