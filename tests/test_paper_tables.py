@@ -634,6 +634,16 @@ def test_damaged_summary_files(tmp_path: Path, content: str | None, told: str) -
         archive.read(str(path))
 
 
+def test_a_damaged_compressed_file_is_told(results: Path, tmp_path: Path) -> None:
+    path = tmp_path / "runs.csv.gz"
+    archive.write(records.load(results), str(path))
+    content = path.read_bytes()
+    for damaged in (content[:-20], content[:20] + bytes(20) + content[40:], b"run,run_id\n"):
+        path.write_bytes(damaged)
+        with pytest.raises(ConfigError, match=r"cannot read .*runs.csv.gz: "):
+            archive.read(str(path))
+
+
 def test_a_run_that_is_twice_in_a_file_counts_once(results: Path, tmp_path: Path) -> None:
     path = tmp_path / "runs.csv"
     archive.write(records.load(results), str(path))

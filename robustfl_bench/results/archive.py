@@ -6,6 +6,7 @@ import csv
 import gzip
 import math
 import warnings
+import zlib
 from collections.abc import Hashable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
@@ -81,7 +82,7 @@ def read(path: str) -> pd.DataFrame:
         table = pd.read_csv(path, dtype=str, keep_default_na=False)
     except FileNotFoundError as error:
         raise NoRuns(f"no file {path}; robustfl-results export --summary {path} makes it from run folders") from error
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, EOFError, zlib.error) as error:
         raise ConfigError(f"cannot read {path}: {' '.join(str(error).split())}") from error
     if absent := [name for name in _FACTS if name not in table]:
         raise ConfigError(f"{path} has no column {absent[0]}: it was not made by robustfl-results export --summary")
