@@ -144,6 +144,12 @@ def test_two_settings_can_make_the_rows(tmp_path: Path, capsys: pytest.CaptureFi
     assert code == 2 and "rows and columns must differ" in err
 
 
+def test_cells_of_one_seed_each_are_complete(sweep: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, err = run_cli(capsys, "table", "--rows", "aggregator,seed", "--results-dir", sweep)
+    assert (code, err) == (0, "") and "*" not in out and "missing" not in out
+    assert re.search(r"^krum 1 +60.0 +60.0 +60.0$", out, re.M)
+
+
 def test_a_minus_is_one_and_settings_are_comments(sweep: Path, capsys: pytest.CaptureFixture[str]) -> None:
     asked = (
         "table",
