@@ -230,6 +230,17 @@ def test_a_finished_run_whose_metrics_were_cut_short_is_damaged(tmp_path: Path) 
     assert run["state"] == "damaged" and run["error"].startswith("metrics.csv has ")
 
 
+def test_long_seeds_stay_apart_beside_a_damaged_folder_and_other_runs(tmp_path: Path) -> None:
+    seeds = (1_700_000_000_001, 1_700_000_000_002)
+    for seed in seeds:
+        make_run(tmp_path, seed=seed)
+    (make_run(tmp_path, "boba") / "config.yaml").unlink()
+    runs = records.load(tmp_path)
+    for source in (runs, archive.join([records.nothing(), runs])):
+        assert set(source["seed"].map(records.text)) == {*map(str, seeds), "absent"}
+        assert pivot(source).cell("krum", "ipm").seeds == 2
+
+
 def test_status(results: Path, capsys: pytest.CaptureFixture[str]) -> None:
     code, out, _ = run_cli(capsys, "status", "--results-dir", results)
     lines = out.splitlines()

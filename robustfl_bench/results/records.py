@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import io
 import json
+import math
 import re
 import warnings
 from collections.abc import Mapping
@@ -63,13 +64,17 @@ def load(results_dir: str | Path) -> pd.DataFrame:
     rows, blocks = zip(*map(_read, folders), strict=True)
     _name_copies(rows)
     _name_choices(rows, blocks)
-    return arrange(pd.DataFrame(list(rows)))
+    seeds = pd.Series([row.get("seed", math.nan) for row in rows], dtype=object)
+    return arrange(pd.DataFrame(list(rows)).assign(seed=seeds))
 
 
 def arrange(runs: pd.DataFrame) -> pd.DataFrame:
-    """The columns in the order that ``load`` promises; what is absent is added empty."""
+    """The columns in the order that ``load`` promises; what is absent is added empty.
+
+    Seeds are objects: beside a run without one they would become floats, which ``text`` rounds.
+    """
     names = {"seed", "rounds", *_NULLABLE, *runs.columns} - set(FACTS)
-    runs = runs.reindex(columns=[*FACTS, *sorted(names)])
+    runs = runs.reindex(columns=[*FACTS, *sorted(names)]).astype({"seed": object})
     for name in _NULLABLE:
         null = runs[name].isna() & runs["rounds"].notna()
         runs[name] = runs[name].astype(object).mask(null, "null")
