@@ -214,6 +214,13 @@ def test_the_papers_own_numbers_are_judged_too() -> None:
     assert ([one.true for one in found.findings], [one.true for one in found.published]) == ([False], [True])
 
 
+def test_a_number_may_stand_on_the_left() -> None:
+    made = table(krum=(20,))
+    found = judge(claim("50 < krum / none", keys=[*made.cells]), made)
+    (note,) = scorecard.claims(scorecard.Score("p", "P", {"p/t": made}, [found])).footnotes
+    assert note.endswith("Against it in t: krum / none 20.0")
+
+
 # --- the papers' claims, and the pages -------------------------------------------------------------------------------
 
 FIVE = ("boba", "raga", "brace", "arfl", "brifca")

@@ -185,6 +185,14 @@ def test_weights_are_bands_of_honest_and_lines_of_byzantine_clients(tmp_path: Pa
     assert lines["equal weights"] == pytest.approx([1 / 9] * 2)
 
 
+def test_a_figure_takes_a_compressed_file_of_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    make_run(tmp_path)
+    archive.write(records.load(tmp_path), str(tmp_path / "runs.csv.gz"))
+    asked = ("figure", "boba/fig12", "--from", tmp_path / "runs.csv.gz", "--output", tmp_path / "a.png")
+    code, _, err = run_cli(capsys, *asked)
+    assert code == 3 and "boba/fig12 has no finished run" in err
+
+
 def test_only_what_is_drawn_is_read(results: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(records, "metrics", lambda folder: pytest.fail(f"read all of {folder}"))
     read = []

@@ -634,6 +634,28 @@ def test_damaged_summary_files(tmp_path: Path, content: str | None, told: str) -
         archive.read(str(path))
 
 
+def test_a_damaged_compressed_file_is_told(results: Path, tmp_path: Path) -> None:
+    path = tmp_path / "runs.csv.gz"
+    archive.write(records.load(results), str(path))
+    content = path.read_bytes()
+    for damaged in (content[:-20], content[:20] + bytes(20) + content[40:], b"run,run_id\n"):
+        path.write_bytes(damaged)
+        with pytest.raises(ConfigError, match=r"cannot read .*runs.csv.gz: "):
+            archive.read(str(path))
+
+
+def test_a_run_that_is_twice_in_a_file_counts_once(results: Path, tmp_path: Path) -> None:
+    path = tmp_path / "runs.csv"
+    archive.write(records.load(results), str(path))
+    header, first, *others = path.read_text().splitlines(keepends=True)
+    once = archive.read(str(path))
+    path.write_text("".join([header, first, *others, first]))
+    assert len(archive.join([archive.read(str(path))])) == len(once)
+    path.write_text("".join([header, first, *others, first.replace(",finished,", ",diverged,")]))
+    with pytest.raises(ConfigError, match=f"has two lines of {once['run'].iloc[0]} that differ"):
+        archive.read(str(path))
+
+
 def test_a_number_that_is_none_is_told(results: Path, tmp_path: Path) -> None:
     path = tmp_path / "runs.csv"
     archive.write(records.load(results), str(path))

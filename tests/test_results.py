@@ -24,7 +24,7 @@ from robustfl_bench.results import cli as results_cli
 from robustfl_bench.results.layout import render
 from robustfl_bench.results.pivot import pivot
 from robustfl_bench.results.table import Table
-from robustfl_bench.results.where import ConfigError
+from robustfl_bench.results.where import ConfigError, where
 from tests.conftest import Bench, run_cli
 
 ROUNDS = 4
@@ -216,6 +216,29 @@ def test_damaged_files_are_reported_and_the_others_still_shown(
     code, out, err = run_cli(capsys, "table", "--results-dir", tmp_path)
     assert (code, err) == (0, "") and "50.0" in out
     assert "1 damaged or just begun runs left out" in out
+
+
+def test_a_finished_run_whose_metrics_were_cut_short_is_damaged(tmp_path: Path) -> None:
+    folder = make_run(tmp_path)
+    sizes = {name: {"bytes": (folder / name).stat().st_size} for name in ("config.yaml", "metrics.csv")}
+    summary = json.loads((folder / "summary.json").read_text())
+    (folder / "summary.json").write_text(json.dumps(summary | {"files": sizes}))
+    assert records.load(tmp_path).iloc[0]["state"] == "finished"
+    lines = (folder / "metrics.csv").read_text().splitlines(keepends=True)
+    (folder / "metrics.csv").write_text("".join(lines[:-1]))
+    run = records.load(tmp_path).iloc[0]
+    assert run["state"] == "damaged" and run["error"].startswith("metrics.csv has ")
+
+
+def test_long_seeds_stay_apart_beside_a_damaged_folder_and_other_runs(tmp_path: Path) -> None:
+    seeds = (1_700_000_000_001, 1_700_000_000_002)
+    for seed in seeds:
+        make_run(tmp_path, seed=seed)
+    (make_run(tmp_path, "boba") / "config.yaml").unlink()
+    runs = records.load(tmp_path)
+    for source in (runs, archive.join([records.nothing(), runs])):
+        assert set(source["seed"].map(records.text)) == {*map(str, seeds), "absent"}
+        assert pivot(source).cell("krum", "ipm").seeds == 2
 
 
 def test_status(results: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -608,6 +631,15 @@ def test_sweep_plot_holds_the_data(tmp_path: Path) -> None:
     assert figure.axes[0].get_xlabel() == "lr" and figure.axes[0].get_ylabel() == "Test accuracy, last\nround [%]"
 
 
+def test_the_heading_of_a_sweep_counts_the_seeds_of_each_point(tmp_path: Path) -> None:
+    for lr, seeds in ((0.1, (0, 1, 2)), (0.01, (0, 1))):
+        for seed in seeds:
+            make_run(tmp_path, seed=seed, lr=lr)
+    runs = records.load(tmp_path)
+    assert "mean over 2 to 3 seeds" in " ".join(plots.sweep(runs, "lr").get_suptitle().split())
+    assert "mean over 2 to 3 seeds" in " ".join(plots.matrix(runs, columns="lr").get_suptitle().split())
+
+
 def test_sweep_over_words_has_one_step_each(tmp_path: Path) -> None:
     for alpha, loss in (("2", 0.4), ("inf", 0.3), ("10", 0.2)):
         make_run(tmp_path, metrics={"train_loss": loss}, alpha=alpha)
@@ -673,6 +705,37 @@ def test_export(results: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str
     assert len(table) == 24 and {"aggregator", "attack.factor", "lr", "lr_config", "round", "state"} <= set(table)
     last = table[(table["aggregator"] == "boba") & (table["seed"] == 1) & (table["round"] == 4)]
     assert list(last["test_accuracy"]) == pytest.approx([0.92])
+
+
+def test_a_number_that_is_nan_stays_one_in_a_kept_file(tmp_path: Path) -> None:
+    make_run(tmp_path, "krum", metrics={"train_loss": float("nan")})
+    make_run(tmp_path, "boba", metrics={"train_loss": 0.5})
+    make_run(tmp_path, "coomed")
+    runs, file = records.load(tmp_path), str(tmp_path / "runs.csv")
+    archive.write(runs, file)
+    tables = [pivot(source, value="train_loss") for source in (runs, archive.read(file))]
+    for table in tables:
+        assert [cell(table, row, "ipm") for row in ("krum", "boba", "coomed")] == ["nan", "0.500", "-"]
+    archive.write(archive.read(file), str(tmp_path / "again.csv"))
+    assert (tmp_path / "again.csv").read_bytes() == Path(file).read_bytes()
+
+
+def test_a_word_that_reads_as_a_number_stays_a_word(tmp_path: Path) -> None:
+    for attack in ("none", "infinity", "ipm"):
+        make_run(tmp_path, attack=attack, beta=float("inf"), version="1_0")
+    runs = records.load(tmp_path)
+    archive.write(runs, str(tmp_path / "runs.csv"))
+    for source in (runs, archive.read(str(tmp_path / "runs.csv"))):
+        assert set(where(source, ["attack=none,infinity", "beta=inf"])["attack"]) == {"none", "infinity"}
+        assert set(source["version"]) == {"1_0"}
+
+
+def test_lists_are_chosen_and_ordered_whole(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for hidden in ([10, 5], [20], [30]):
+        make_run(tmp_path, model={"hidden": hidden})
+    asked = ("table", "--rows", "model.hidden", "--results-dir", tmp_path)
+    _, out, err = run_cli(capsys, *asked, "--where", "model.hidden=[10,5],[20]", "--order", "[20],[10,5]")
+    assert not err and [line.split()[0] for line in re.split("-{9,}\n", out)[1].splitlines()] == ["[20]", "[10,5]"]
 
 
 def test_export_holds_one_run_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -46,6 +46,13 @@ def test_one_value_has_no_interval() -> None:
     assert statistics.two_samples((1, 0.1, 5), (1, math.nan, 1)) is None
 
 
+@pytest.mark.parametrize("value", [math.nan, math.inf])
+def test_values_that_are_not_finite_have_an_interval_without_bounds(value: float) -> None:
+    found = statistics.interval([1.0, value, 2.0])
+    assert found is not None and found.has_zero and not math.isfinite(found.mean)
+    assert (found.low, found.high, found.n) == (-math.inf, math.inf, 3)
+
+
 def test_equal_values_have_an_interval_of_no_width() -> None:
     found = statistics.interval([2.0, 2.0, 2.0])
     assert found is not None and found.low == found.high == 2.0

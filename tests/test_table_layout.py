@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from robustfl_bench.results import sheets
 from tests import test_paper_tables, test_results
 from tests.conftest import run_cli
 
@@ -34,6 +35,33 @@ def test_differences_to_a_row_have_paired_intervals(sweep: Path, capsys: pytest.
     assert cells[1].startswith("+0.0") or cells[1].startswith("-0.0")
     (average,) = [line for line in out.splitlines() if line.startswith("| average")]
     assert "**-60.0" in average and "| krum" not in out
+
+
+def test_a_difference_of_an_incomplete_worst_case_has_a_star_and_is_not_bold(
+    sweep: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for folder in (sweep / "runs").glob("*-average-lie-*"):
+        shutil.rmtree(folder)
+    _, out, _ = run_cli(capsys, "table", "--versus", "krum", "--format", "markdown", "--results-dir", sweep)
+    (average,) = [line for line in out.splitlines() if line.startswith("| average")]
+    ipm, _, worst = [cell.strip() for cell in average.split("|")][2:-1]
+    assert ipm.startswith("**-60.0") and worst.startswith("-60.0") and worst.endswith(r"\*")
+    assert r"\* not complete" in out
+    (boba,) = [line for line in out.splitlines() if line.startswith("| boba")]
+    assert "*" not in boba
+
+
+def test_numbers_that_are_not_finite_can_be_compared_and_reported(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for seed, loss in enumerate((0.5, float("nan"))):
+        test_results.make_run(tmp_path, "boba", seed=seed, metrics={"train_loss": loss})
+        test_results.make_run(tmp_path, "krum", seed=seed, metrics={"train_loss": 0.2})
+    asked = ("--value", "train_loss", "--results-dir", tmp_path)
+    code, out, _ = run_cli(capsys, "table", "--versus", "krum", "--format", "markdown", *asked)
+    (boba,) = [line for line in out.splitlines() if line.startswith("| boba")]
+    assert code == 0 and "nan" in boba and "**" not in boba
+    assert run_cli(capsys, "report", "--output", tmp_path / "page.html", *asked)[0] == 0
 
 
 def test_bold_is_all_that_cannot_be_told_from_the_best(sweep: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -116,6 +144,12 @@ def test_two_settings_can_make_the_rows(tmp_path: Path, capsys: pytest.CaptureFi
     assert code == 2 and "rows and columns must differ" in err
 
 
+def test_cells_of_one_seed_each_are_complete(sweep: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, err = run_cli(capsys, "table", "--rows", "aggregator,seed", "--results-dir", sweep)
+    assert (code, err) == (0, "") and "*" not in out and "missing" not in out
+    assert re.search(r"^krum 1 +60.0 +60.0 +60.0$", out, re.M)
+
+
 def test_a_minus_is_one_and_settings_are_comments(sweep: Path, capsys: pytest.CaptureFixture[str]) -> None:
     asked = (
         "table",
@@ -140,13 +174,27 @@ def test_a_minus_is_one_and_settings_are_comments(sweep: Path, capsys: pytest.Ca
 @pytest.mark.parametrize("width", ["column", "page"])
 def test_latex_fits_its_width(width: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     _, table, _ = run_cli(capsys, *PAPER, "--format", "latex", "--width", width, "--label", "tab:all")
+    told = typeset(table + r"Table~\ref{tab:all}.", tmp_path)
+    wide = [float(amount) for amount in re.findall(r"Overfull \\hbox \(([\d.]+)pt", told)]
+    assert max(wide, default=0) < 1, told
+
+
+def test_latex_labels_may_begin_with_brackets_and_stars(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rows = [[sheets.Printed(label), sheets.Printed("1")] for label in ("[10,5]", "*", "*[2]", "a")]
+    table = sheets.latex([sheets.Sheet(["Title"], ["[rows]", "[%]"], rows)])
+    assert all(f"    {row} & " in table for row in ("{}[rows]", "{}[10,5]", "{}*", "{}*[2]", "a"))
+    if shutil.which("pdflatex"):
+        typeset(table, tmp_path)
+
+
+def typeset(words: str, folder: Path) -> str:
+    """What pdflatex says of a page with these words."""
     begin = r"\documentclass[twocolumn]{article}\usepackage{booktabs,graphicx}\begin{document}\sloppy"
-    (tmp_path / "paper.tex").write_text("\n".join([begin, table, r"Table~\ref{tab:all}.", r"\end{document}"]))
+    (folder / "paper.tex").write_text("\n".join([begin, words, r"\end{document}"]))
     command = ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "paper.tex"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout
-    wide = [float(amount) for amount in re.findall(r"Overfull \\hbox \(([\d.]+)pt", done.stdout)]
-    assert max(wide, default=0) < 1, done.stdout
+    return done.stdout
 
 
 def test_the_runs_kept_with_the_package_are_shown_without_any_folder(

@@ -6,6 +6,7 @@ import csv
 import gzip
 import math
 import warnings
+import zlib
 from collections.abc import Hashable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
@@ -57,7 +58,9 @@ def write(runs: pd.DataFrame, path: str) -> int:
     facts = {name: kept[name].map(_fact) for name in told}
     lasts = [_last(run) for run in kept.to_dict("records")]
     columns = dict.fromkeys(name for last in lasts for name in last)
-    others = {f"{_LAST}{name}": [_fact(last.get(name)) for last in lasts] for name in columns}
+    others = {
+        f"{_LAST}{name}": [_fact(last[name]) or "nan" if name in last else "" for last in lasts] for name in columns
+    }
     table = facts | others | {name: kept[name].map(written) for name in names}
     content = pd.DataFrame(table).to_csv(index=False, lineterminator="\n").encode()
     try:
@@ -68,17 +71,25 @@ def write(runs: pd.DataFrame, path: str) -> int:
 
 
 def read(path: str) -> pd.DataFrame:
-    """The runs of a file made by ``write``, as ``records.load`` gives them, but without commands and run folders."""
+    """The runs of a file made by ``write``, as ``records.load`` gives them, but without commands and run folders.
+
+    A line that is there twice counts once. Raises NoRuns where there is no file, and ConfigError for one that cannot be
+    read or has different lines of one run.
+    """
     import pandas as pd
 
     try:
         table = pd.read_csv(path, dtype=str, keep_default_na=False)
     except FileNotFoundError as error:
         raise NoRuns(f"no file {path}; robustfl-results export --summary {path} makes it from run folders") from error
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, EOFError, zlib.error) as error:
         raise ConfigError(f"cannot read {path}: {' '.join(str(error).split())}") from error
     if absent := [name for name in _FACTS if name not in table]:
         raise ConfigError(f"{path} has no column {absent[0]}: it was not made by robustfl-results export --summary")
+    if table["run_id"].duplicated().any():
+        table = table.drop_duplicates(ignore_index=True)
+    if len(twice := table.loc[table["run_id"].duplicated(), "run"]):
+        raise ConfigError(f"{path} has two lines of {twice.iloc[0]} that differ; remove one of them")
     try:
         return _typed(table, path)
     except ValueError as error:
@@ -193,12 +204,14 @@ def _number(value: str) -> float:
 
 
 def _parsed(value: str) -> Any:
-    """A setting as YAML would have given it: absent, a number, or words."""
+    """A setting as YAML would have given it: absent, a number as ``written`` writes it, or words."""
     if not value:
         return math.nan
     for kind in (int, float):
         try:
-            return kind(value)
+            number = kind(value)
         except ValueError:
             continue
+        if written(number) == value:
+            return number
     return value

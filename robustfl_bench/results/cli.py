@@ -28,7 +28,7 @@ from robustfl_bench.results.report import report
 from robustfl_bench.results.store import UNCOMPOSED
 from robustfl_bench.results.tune import tuned
 from robustfl_bench.results.values import KNOWN
-from robustfl_bench.results.where import check_name, where
+from robustfl_bench.results.where import check_name, listed, where
 from robustfl_bench.results.writing import write_atomically
 
 if TYPE_CHECKING:
@@ -280,7 +280,7 @@ def _table(arguments: argparse.Namespace) -> None:
 def _print(made: Sequence[Table], arguments: argparse.Namespace) -> None:
     """The tables as asked for."""
     for table in made:
-        table.put_first([name for name in arguments.order.split(",") if name])
+        table.put_first([name for name in listed(arguments.order) if name])
     compact = arguments.layout == "compact"
     look = Look(compact, arguments.versus, arguments.caption, arguments.label, arguments.width)
     print(render(made, arguments.format, look), end="")

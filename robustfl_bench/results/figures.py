@@ -121,9 +121,9 @@ def write(figure: Figure, overrides: Sequence[str], shown: Points, path: Path) -
 def shown_by(path: Path) -> tuple[str, frozenset[str]] | None:
     """The figure and the overrides of a file of points; None for another file. Raises ConfigError if it is absent."""
     try:
-        with open(path, encoding="utf-8") as file:
+        with open(path, encoding="utf-8", errors="replace") as file:  # it may be compressed
             first = file.readline()
-    except (OSError, UnicodeDecodeError) as error:
+    except OSError as error:
         raise ConfigError(f"cannot read {path}: {' '.join(str(error).split())}") from error
     words = shlex.split(first.removeprefix("#")) if first.startswith("# ") else []
     return (words[0], frozenset(words[1:])) if words and "/" in words[0] else None

@@ -139,7 +139,7 @@ def _compact(table: Table, block: str, row: str, best: Mapping[str, set[str]]) -
 def versus(table: Table, rival: str) -> Sheet:
     """The differences of all other rows to the row ``rival``, with their paired 95% intervals over shared seeds.
 
-    Bold: the interval does not contain 0. Raises ConfigError when there is no such row.
+    Bold: the interval does not contain 0, and both cells are complete. Raises ConfigError when there is no such row.
     """
     check_name(rival, table.rows, "row")
     rows = []
@@ -149,10 +149,12 @@ def versus(table: Table, rival: str) -> Sheet:
             if row != rival:
                 cells = [_versus(table, block, row, rival, column) for column in table.columns]
                 rows.append([Printed(row), *cells])
+    starred = any(cell.text.endswith("*") for row in rows for cell in row[1:])
     return Sheet(
         above=[f"{table.title}; each row less {rival}, with its paired 95% interval over shared seeds", *table.remarks],
         heading=[table.corner, *(column.label for column in table.columns)],
         rows=rows,
+        footnotes=[_star(table)] if starred else [],
         bold="the interval does not contain 0; intervals are not widened for their number",
     )
 
@@ -162,12 +164,13 @@ def _versus(table: Table, block: str, row: str, rival: str, column: Column) -> P
     if cell is None or other is None or not cell.seeds or not other.seeds:
         return Printed("-")
     digits = column.value.digits
+    star = "*" * (table.incomplete(cell) or table.incomplete(other))
     found = paired(cell.numbers, other.numbers)
     if found is None:
         shared = [cell.numbers[seed] - other.numbers[seed] for seed in cell.numbers if seed in other.numbers]
-        return Printed(f"{agreement.signed(shared[0], digits)} (1 seed)" if shared else "no shared seed")
+        return Printed(f"{agreement.signed(shared[0], digits)} (1 seed){star}" if shared else "no shared seed")
     bounds = ", ".join(f"{bound:.{digits}f}" for bound in (found.low, found.high))
-    return Printed(f"{agreement.signed(found.mean, digits)} [{bounds}]", not found.has_zero)
+    return Printed(f"{agreement.signed(found.mean, digits)} [{bounds}]{star}", not found.has_zero and not star)
 
 
 def _number(table: Table, cell: Cell, digits: int) -> str:
@@ -181,10 +184,15 @@ def _difference(cell: Cell, digits: int) -> str:
     return f"{agreement.signed(cell.difference, digits)} {'in' if cell.inside else 'OUT'}"
 
 
+def _star(table: Table) -> str:
+    """What a star means."""
+    return _WITHOUT_ATTACKS if table.seeds_told else _INCOMPLETE
+
+
 def footnotes(table: Table) -> list[str]:
     notes = [f"[{number}] {reason}" for number, reason in enumerate(table.notes, 1)]
     if any(table.incomplete(cell) for cell in table.cells.values()):
-        notes.append(_WITHOUT_ATTACKS if table.seeds_told else _INCOMPLETE)
+        notes.append(_star(table))
     if not table.compared:
         return notes
     if table.stand_in:

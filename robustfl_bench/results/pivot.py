@@ -113,7 +113,7 @@ def _fill(table: Table, axes: tuple[str, str], runs: pd.DataFrame, everything: p
         for column in (column.label for column in table.columns):
             here = by_cell.get((row, column), [])
             there = {run["seed"] for run in here}
-            wanted = sorted(there) if "seed" in axes else seeds
+            wanted = sorted(there) if "seed" in ",".join(axes).split(",") else seeds
             name = f"{row} / {column}"
             table.cells["", row, column] = make_cell(name, table.notes, here, wanted, measured)
             table.todos += stopped(name, here)

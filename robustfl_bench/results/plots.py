@@ -72,7 +72,8 @@ def sweep(
     """
     described = describe(value, runs)
     chosen = _select(runs[runs[x].notna()] if x in runs else runs, lines, panels, conditions, x)
-    points = curves_of_values(chosen.assign(x=chosen[x].map(text)), described, runs, band)
+    chosen = chosen.assign(x=chosen[x].map(text))
+    points = curves_of_values(chosen, described, runs, band)
     gone = _diverged(runs, lines, panels, conditions)
     return _drawn(points, chosen, [described], x, lines, band, gone, frame)
 
@@ -172,7 +173,8 @@ def matrix(
     """
     described = describe(value, runs)
     chosen = _select(runs, rows, panels, conditions, columns)
-    points = curves_of_values(chosen.assign(x=chosen[columns].map(text)), described, runs, "minmax")
+    chosen = chosen.assign(x=chosen[columns].map(text))
+    points = curves_of_values(chosen, described, runs, "minmax")
     told = over_seeds(chosen) + _diverged(runs, rows, columns, conditions)
     return draw_matrix(points, described, rows, columns, told, frame)
 
@@ -370,7 +372,8 @@ def _ordered(labels: pd.Series[str]) -> list[str]:
 
 def over_seeds(chosen: pd.DataFrame, spread: str = "") -> str:
     """What is drawn over how many seeds, and of which data."""
-    counts = sorted(set(chosen.groupby(["panel", "line"])["seed"].nunique()))
+    places = [name for name in ("panel", "line", "x") if name in chosen]
+    counts = sorted(set(chosen.groupby(places)["seed"].nunique()))
     number = f"{counts[0]}" if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
     seeds = f"{number} seed{'s' * (counts[-1] > 1)}"
     data = [f"{key}={text(chosen[key].iloc[0])}" for key in ("dataset", "scale") if _constant(chosen, key)]

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import io
 import json
+import math
 import re
 import warnings
 from collections.abc import Mapping
@@ -23,7 +24,7 @@ from robustfl_bench.errors import DataError
 from robustfl_bench.results.claim import claim_on
 from robustfl_bench.results.store import ENDED as ENDED
 from robustfl_bench.results.store import MEASURED as MEASURED
-from robustfl_bench.results.store import UNCOMPOSED, id_of
+from robustfl_bench.results.store import UNCOMPOSED, damage, id_of
 from robustfl_bench.results.writing import Damaged as Damaged
 
 if TYPE_CHECKING:
@@ -63,13 +64,17 @@ def load(results_dir: str | Path) -> pd.DataFrame:
     rows, blocks = zip(*map(_read, folders), strict=True)
     _name_copies(rows)
     _name_choices(rows, blocks)
-    return arrange(pd.DataFrame(list(rows)))
+    seeds = pd.Series([row.get("seed", math.nan) for row in rows], dtype=object)
+    return arrange(pd.DataFrame(list(rows)).assign(seed=seeds))
 
 
 def arrange(runs: pd.DataFrame) -> pd.DataFrame:
-    """The columns in the order that ``load`` promises; what is absent is added empty."""
+    """The columns in the order that ``load`` promises; what is absent is added empty.
+
+    Seeds are objects: beside a run without one they would become floats, which ``text`` rounds.
+    """
     names = {"seed", "rounds", *_NULLABLE, *runs.columns} - set(FACTS)
-    runs = runs.reindex(columns=[*FACTS, *sorted(names)])
+    runs = runs.reindex(columns=[*FACTS, *sorted(names)]).astype({"seed": object})
     for name in _NULLABLE:
         null = runs[name].isna() & runs["rounds"].notna()
         runs[name] = runs[name].astype(object).mask(null, "null")
@@ -253,6 +258,9 @@ def _read_summary(folder: Path) -> dict[str, Any]:
         raise Damaged(f"summary.json is damaged: {one_line(error)}") from error
     if not isinstance(summary, dict) or summary.get("status") not in ENDED:
         raise Damaged(f"summary.json is damaged: its status must be one of {', '.join(ENDED)}")
+    recorded = summary["status"] in MEASURED and isinstance(summary.get("files"), dict)  # old versions did not
+    if recorded and (found := damage(folder, summary, sizes_only=True)):
+        raise Damaged(found)
     final, best, last, tuned = (_part(summary, name) for name in ("final", "best", "last_10", "tuned"))
     facts: dict[str, Any] = {name: summary.get(name) for name in FACTS if name in summary}
     facts["error"] = one_line(summary.get("error") or "")

@@ -209,7 +209,8 @@ def _against(verdict: Verdict, table: Table) -> str:
 def _numbers(found: Finding, table: Table) -> str:
     """A comparison with what was measured: ``boba / ipm 91.9, krum / ipm 92.0``."""
     sides = ((found.comparison.left, found.left.mean), (found.comparison.right, found.right.mean))
-    digits = table.column(found.comparison.left.keys[0][2]).value.digits
+    (_, _, label), *_ = found.comparison.left.keys or found.comparison.right.keys
+    digits = table.column(label).value.digits
     return ", ".join(f"{_named(side)} {mean:.{digits}f}" for side, mean in sides if side.keys)
 
 

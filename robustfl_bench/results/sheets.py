@@ -104,8 +104,8 @@ def latex(sheets: Sequence[Sheet]) -> str:
             parts.append("  \\footnotesize\\setlength{\\tabcolsep}{3pt}%\n  \\sbox0{%")
         alignment = "l" * sheet.labels + "r" * (len(heading) - sheet.labels)
         parts.append(f"  \\begin{{tabular}}{{{alignment}}}\n    \\toprule")
-        parts.append(rf"    {' & '.join(heading)} \\" + "\n    \\midrule")
-        parts += [rf"    {' & '.join(row)} \\" for row in rows]
+        parts.append(f"{_latex_row(heading)}\n    \\midrule")
+        parts += map(_latex_row, rows)
         parts.append("    \\bottomrule\n  \\end{tabular}")
         if length:
             parts.append(rf"  }}\ifdim\wd0>{length}\resizebox{{{length}}}{{!}}{{\usebox0}}\else\usebox0\fi")
@@ -114,6 +114,12 @@ def latex(sheets: Sequence[Sheet]) -> str:
         parts += [f"% {line}" for line in sheet.report]
         parts.append("")
     return "\n".join([*parts, *(f"% {line}" for line in _todo_lines(sheets))]).rstrip("\n") + "\n"
+
+
+def _latex_row(cells: Sequence[str]) -> str:
+    """The cells as a line; braces keep one that begins with [ or * from being an argument of the command before it."""
+    words = " & ".join(cells)
+    return rf"    {'{}' * words.startswith(('[', '*'))}{words} \\"
 
 
 def page(sheets: Sequence[Sheet]) -> str:

@@ -42,10 +42,12 @@ class Ranks:
 
 
 def interval(values: Sequence[float], level: float = LEVEL) -> Interval | None:
-    """Student's interval of the mean; None for fewer than two values."""
+    """Student's interval of the mean; None for fewer than two values. Values that are not finite leave it unbounded."""
     n = len(values)
     if n < 2:
         return None
+    if not all(map(math.isfinite, values)):
+        return Interval(sum(values), -math.inf, math.inf, n)
     mean, error = statistics.fmean(values), statistics.stdev(values) / math.sqrt(n)
     return _around(mean, error, n - 1, n, level)
 

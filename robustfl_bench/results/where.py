@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 import shlex
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
@@ -35,7 +36,7 @@ def check_name(name: str, known: Iterable[str], what: str) -> None:
 
 
 def where(runs: pd.DataFrame, conditions: Sequence[str]) -> pd.DataFrame:
-    """The runs that meet every ``key=value``; ``key=a,b`` means either.
+    """The runs that meet every ``key=value``; ``key=a,b`` means either, and so does ``key=[1,2],[3]`` of lists.
 
     Values are compared as text (``true``, ``null``, ``0.1``) or as numbers (``1e-1``). Raises ConfigError for an
     unknown key, NoRuns when nothing is left.
@@ -46,12 +47,18 @@ def where(runs: pd.DataFrame, conditions: Sequence[str]) -> pd.DataFrame:
             raise ConfigError(f"--where takes key=value, got {condition!r}")
         check_name(key, keys(runs), "key")
         held = runs[key].map(text)
-        values = [wanted] if wanted in set(held) else [canonical(value) for value in wanted.split(",")]
+        values = [wanted] if wanted in set(held) else listed(wanted)
+        values = [value if value in set(held) else canonical(value) for value in values]
         for value in values:
             if value not in set(held):
                 raise NoRuns(f"no run has {key}={value}; {key} is {_listing(held)}")
         runs = runs[held.isin(values)]
     return runs
+
+
+def listed(words: str) -> list[str]:
+    """The parts between commas; those within brackets separate nothing."""
+    return re.split(r",(?![^\[]*\])", words)
 
 
 def require_comparable(runs: pd.DataFrame, axes: Sequence[str]) -> None:
