@@ -3,10 +3,10 @@
     python scripts/confirm_kept.py digits --base COMMIT --jobs 2
 
 Every rule is run again under every attack, in a partition and with a seed drawn for each attack, and at every rate
-that was tried; accuracies, loss and recall are compared with the kept runs, to the last digit of the files. If all are
-equal, the kept runs that were made by the code of COMMIT are marked as made by today's, and
-results/arena/confirmed_TRACK.csv says which were made again. If one differs, nothing is marked, and those that differ
-are listed: run these again.
+that was tried; accuracies, loss and recall are compared with the kept runs, to the last digit of the files. Runs that
+differ are made by the code of COMMIT too: kinds of processors differ in the last digits, and only what the code changes
+counts. If nothing does, the kept runs that the code of COMMIT made are marked as made by today's, and
+results/arena/confirmed_TRACK.csv says which were made again. Else nothing is marked, and those that differ are listed.
 """
 
 import argparse
@@ -17,7 +17,8 @@ import subprocess
 import sys
 import tempfile
 from collections import defaultdict
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 
 import pandas as pd
 
@@ -26,7 +27,9 @@ from robustfl_bench.results import archive, records
 from robustfl_bench.results.origins import SHORT
 from robustfl_bench.results.records import settings
 
-ARENA = PACKAGE.parent / "results" / "arena"
+ROOT = PACKAGE.parent
+ARENA = ROOT / "results" / "arena"
+DATA = {"digits": "digits", "image": "fashion_mnist"}
 FILES = ("runs.csv.gz", "rates.csv.gz")
 COMPARED = ("state", "rounds_done", "final_accuracy", "best_accuracy", "validation_accuracy", "test_loss", "recall")
 DIGESTS = """
@@ -38,34 +41,39 @@ PLACE = {"partition": "partition", "seed": "seed", "num_byzantine_declared": "nu
 """What a cell is asked for by, by its column."""
 
 
-def again(kept: pd.DataFrame, track: str, jobs: int, folder: str) -> pd.DataFrame:
-    """Runs of a track made again: every rule that has kept runs under every attack, once, and at every rate."""
+Sweep = tuple[str, tuple[str, ...], tuple[str, ...]]
+"""An experiment, overrides, and rules."""
+
+
+def sweeps(kept: pd.DataFrame, track: str) -> list[Sweep]:
+    """What is run again of a track: every rule that has kept runs under every attack, once, and at every rate."""
     draw = random.Random(0)
     is_rate = pd.to_numeric(kept["validation_share"], errors="coerce").notna()
-    for attack, of in kept[~is_rate].groupby("attack"):
-        _sweep(track, jobs, folder, f"attack={attack}", *_drawn(draw, of))
-    for rate, of in kept[is_rate].groupby("lr"):
-        _sweep(f"{track}_rates", jobs, folder, f"lr={rate}", *_drawn(draw, of))
-    return records.load(folder)
+    cells = [(track, f"attack={attack}", _drawn(draw, of)) for attack, of in kept[~is_rate].groupby("attack")]
+    rates = [(f"{track}_rates", f"lr={rate}", _drawn(draw, of)) for rate, of in kept[is_rate].groupby("lr")]
+    return [(experiment, (asked, *place), rules) for experiment, asked, (place, rules) in [*cells, *rates]]
 
 
-def _drawn(draw: random.Random, runs: pd.DataFrame) -> list[str]:
+def _drawn(draw: random.Random, runs: pd.DataFrame) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """One of the places in which most rules were run, and these rules."""
     rules: dict[tuple[str, ...], set[str]] = defaultdict(set)
     for *asked, rule in zip(*(runs[name].astype(str) for name in (*PLACE, "aggregator")), strict=True):
         rules[tuple(asked)].add(rule)
     most = max(map(len, rules.values()))
     place, names = draw.choice([(place, names) for place, names in sorted(rules.items()) if len(names) == most])
-    told = [f"{key}={value}" for key, value in zip(PLACE.values(), place, strict=True)]
-    return [*told, f"aggregator={','.join(sorted(names))}"]
+    return tuple(f"{key}={value}" for key, value in zip(PLACE.values(), place, strict=True)), tuple(sorted(names))
 
 
-def _sweep(experiment: str, jobs: int, folder: str, *overrides: str) -> None:
-    print(experiment, *overrides, flush=True)
-    command = [sys.executable, "-m", "robustfl_bench", "-m", f"+experiment=arena/{experiment}", *overrides]
-    command += ["hydra/launcher=joblib", f"hydra.launcher.n_jobs={jobs}", "num_threads=1", "use_kept=false"]
-    command += [f"results_dir={folder}"]
-    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+def made(asked: Sequence[Sweep], root: str, jobs: int, folder: str) -> pd.DataFrame:
+    """The runs of these sweeps, made by the code in ``root``."""
+    for experiment, overrides, rules in asked:
+        print(experiment, *overrides, f"{len(rules)} rules", flush=True)
+        command = [sys.executable, "-m", "robustfl_bench", "-m", f"+experiment=arena/{experiment}", *overrides]
+        command += [f"aggregator={','.join(rules)}", f"results_dir={folder}", "use_kept=false", "num_threads=1"]
+        command += ["hydra/launcher=joblib", f"hydra.launcher.n_jobs={jobs}"]
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL, env={**os.environ, "PYTHONPATH": root})
+    runs = records.load(folder)
+    return runs[runs["state"].isin(records.MEASURED)]
 
 
 def differing(kept: pd.DataFrame, made: pd.DataFrame) -> list[str]:
@@ -82,49 +90,72 @@ def _facts(run: Mapping[Hashable, object]) -> str:
 def _rounded(value: object) -> object:
     if isinstance(value, list):
         return [_rounded(one) for one in value]
-    return f"{value:.7g}" if isinstance(value, float) else value
+    return f"{value:.7g}" if isinstance(value, float | int) else value
 
 
 def marked(kept: pd.DataFrame, base: str) -> pd.DataFrame:
-    """The runs with today's code for that of the commit ``base``, where they were made by it."""
+    """The runs with today's code for that in the folder ``base``, where they were made by it."""
     parts = kept[[name for name in settings(kept) if "." in name]]
     texts = [str(values) for values in parts.itertuples(index=False, name=None)]
     unlike = sorted(set(texts))
-    with tempfile.TemporaryDirectory() as folder:
-        subprocess.run(["git", "worktree", "add", "--detach", folder, base], check=True, cwd=PACKAGE.parent)
-        try:
-            done = subprocess.run([sys.executable, "-c", DIGESTS], input=json.dumps(unlike), cwd=folder, check=True,
-                                  env={**os.environ, "PYTHONPATH": folder}, capture_output=True, text=True)  # fmt: skip
-        finally:
-            subprocess.run(["git", "worktree", "remove", "--force", folder], check=True, cwd=PACKAGE.parent)
+    done = subprocess.run([sys.executable, "-c", DIGESTS], input=json.dumps(unlike), cwd=base, check=True,
+                          env={**os.environ, "PYTHONPATH": base}, stdout=subprocess.PIPE, text=True)  # fmt: skip
     then = dict(zip(unlike, json.loads(done.stdout), strict=True))
-    now = {text: code_digest(text) for text in unlike}
-    code = [now[text][:SHORT] if held == then[text][:SHORT] else held
+    code = [code_digest(text)[:SHORT] if held == then[text][:SHORT] else held
             for text, held in zip(texts, kept["code"], strict=True)]  # fmt: skip
     return kept.assign(code=code)
 
 
+@contextmanager
+def tree(commit: str) -> Iterator[str]:
+    """The files of a commit, in a folder that goes afterwards."""
+    with tempfile.TemporaryDirectory() as folder:
+        subprocess.run(["git", "worktree", "add", "--detach", folder, commit], check=True, cwd=ROOT)
+        try:
+            yield folder
+        finally:
+            subprocess.run(["git", "worktree", "remove", "--force", folder], check=True, cwd=ROOT)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("track")
+    parser.add_argument("track", choices=DATA)
     parser.add_argument("--base", required=True, metavar="COMMIT", help="whose code made the kept runs")
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--folder", help="for the runs that are made again (a temporary one)")
     asked = parser.parse_args()
     kept = {name: archive.read(str(ARENA / name)) for name in FILES}
-    data = "digits" if asked.track == "digits" else "fashion_mnist"
-    everything = archive.join(list(kept.values()))
-    with tempfile.TemporaryDirectory() as folder:
-        made = again(everything[everything.dataset == data], asked.track, asked.jobs, asked.folder or folder)
-    if others := differing(everything, made):
-        names = made[made.run_id.isin(others)][["aggregator", "attack", "partition", "lr", "seed", "run_id"]]
-        raise SystemExit(f"{len(others)} of {len(made)} runs differ:\n{names.to_string(index=False)}")
-    print(f"all {len(made)} runs are equal")
-    columns = ["run_id", "aggregator", "attack", "partition", "num_byzantine", "lr", "seed", "final_accuracy"]
-    made[columns].sort_values(columns[1:]).to_csv(ARENA / f"confirmed_{asked.track}.csv", index=False)
-    for name, runs in kept.items():
-        chosen = runs.dataset == data
-        archive.write(archive.join([marked(runs[chosen], asked.base), runs[~chosen]]), str(ARENA / name))
+    data = DATA[asked.track]
+    known = archive.join(list(kept.values()))
+    with tempfile.TemporaryDirectory() as temporary, tree(asked.base) as base:
+        folder = asked.folder or temporary
+        again = sweeps(known[known["dataset"] == data], asked.track)
+        today = made(again, str(ROOT), asked.jobs, f"{folder}/today")
+        if others := set(differing(known, today)):
+            rows = today[today["run_id"].isin(others)]
+            print(f"{len(others)} of {len(today)} differ from the kept runs; made by the code of {asked.base} too")
+            fewer = [(name, words, tuple(rule for rule in rules if rule in set(rows["aggregator"])))
+                     for name, words, rules in again if _has(rows, words[0])]  # fmt: skip
+            before = made(fewer, base, asked.jobs, f"{folder}/base")
+            compared = today[today["run_id"].isin(set(before["run_id"]))]
+            if changed := differing(before, compared):
+                names = rows[rows["run_id"].isin(changed)][
+                    ["aggregator", "attack", "partition", "lr", "seed", "run_id"]
+                ]
+                raise SystemExit(f"{len(changed)} runs are changed by the code:\n{names.to_string(index=False)}")
+        print(f"all {len(today)} runs are as they were")
+        columns = ["run_id", "aggregator", "attack", "partition", "num_byzantine", "lr", "seed", "final_accuracy"]
+        table = today[columns].assign(other_processor=today["run_id"].isin(others))
+        table.sort_values(columns[1:]).to_csv(ARENA / f"confirmed_{asked.track}.csv", index=False)
+        for name, runs in kept.items():
+            chosen = runs["dataset"] == data
+            archive.write(archive.join([marked(runs[chosen], base), runs[~chosen]]), str(ARENA / name))
+
+
+def _has(rows: pd.DataFrame, asked: str) -> bool:
+    """Whether some of the runs are of a sweep that asked for this attack or rate."""
+    name, _, value = asked.partition("=")
+    return value in set(rows[name].astype(str))
 
 
 if __name__ == "__main__":

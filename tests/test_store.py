@@ -338,6 +338,22 @@ def test_what_is_only_named_like_a_run_does_not_take_its_place(bench: Bench, tmp
     assert [path.name for path in (runs / f"notes-{name[-8:]}").iterdir()] == ["notes.txt"]
 
 
+def test_a_folder_that_another_process_has_just_made_is_that_of_its_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else two workers of a sweep could make one run, in two folders."""
+    path, read = tmp_path / "runs" / "digits-none-average-s0-0123abcd", store._config_id
+    path.mkdir(parents=True)
+
+    def just_before(file: Path) -> str | None:
+        found = read(file)
+        file.write_text("dataset: {}\n")
+        return found
+
+    monkeypatch.setattr(store, "_config_id", just_before)
+    assert store.oddity(path) is None
+
+
 def test_a_copied_run_folder_is_named_and_the_others_are_read(bench: Bench, tmp_path: Path) -> None:
     bench(*SMALL)
     bench(*SMALL, "seed=1")

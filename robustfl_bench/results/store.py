@@ -65,10 +65,10 @@ def oddity(path: Path) -> str | None:
         return "it is no folder"
     if id_of(path) is None:
         return "its name does not end in the id of a run"
-    config_id = _config_id(path / "config.yaml")
+    held = {entry.name for entry in path.iterdir() if not entry.name.startswith(".")}
+    config_id = _config_id(path / "config.yaml")  # after the listing: another process may write it just now
     if config_id is not None:
         return None if config_id == id_of(path) else f"its config.yaml is that of run {config_id}"
-    held = {entry.name for entry in path.iterdir() if not entry.name.startswith(".")}
     if not held or held & {*TABLES, "summary.json", "checkpoint.pt", RING}:
         return None
     return "it holds no config of a run"
