@@ -326,7 +326,7 @@ class Attack(Part):
     ``present`` is False only for the absence of an attack: then there are no Byzantine clients at all. ``crafts`` is
     False for an attack that leaves ``craft`` as it is: its clients train like honest ones, on poisoned data.
     ``needs_honest`` is False where ``craft`` works without honest updates, for a model that only attackers train.
-    ``exempt`` may name ``finite`` (what it sends need not be), with the reason.
+    ``exempt`` may name ``finite`` (what it sends need not be) or ``memory`` (it takes notes), with the reason.
     ``reports`` names the numbers that ``craft`` notes in each round: columns ``attack_NAME`` of metrics.csv.
     """
 

@@ -33,8 +33,12 @@ PROMISES = {
     "translation": "adding a vector to all updates, the server's too, adds it to the aggregate",
     "scale": "multiplying all updates, the server's too, multiplies the aggregate",
     "robust": "f attackers, whatever they send, do not move the aggregate beyond the honest range",
+    "memory": "what lasts from round to round is returned as memory, none is kept on the rule",
 }
-ATTACK_PROMISES = {"finite": "all numbers that attackers send are finite"}
+ATTACK_PROMISES = {
+    "finite": "all numbers that attackers send are finite",
+    "memory": "what lasts from round to round is returned as memory, none is kept on the attack",
+}
 LAYOUTS = ("first", "last", "mixed")
 ATTACKERS = ("identical", "opposite", "ladder", "scattered")
 MAGNITUDES = (1e-41, 1e-20, 1.0, 1e10, 1e20, 1e30, 3e38)

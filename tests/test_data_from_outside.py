@@ -116,9 +116,15 @@ def test_wrong_content_is_refused_in_one_line(
 @pytest.mark.parametrize(
     ("change", "told"),
     [
-        ("x = x.double()", "the training samples must be tensors of torch.float32 or torch.int64, got torch.float64"),
-        ("y = y.int()", "the training labels must be tensors of torch.float32 or torch.int64, got torch.int32"),
-        ("x = x.numpy()", "the training samples must be tensors of torch.float32 or torch.int64, got ndarray"),
+        (
+            "x = x.double()",
+            "samples must be tensors of torch.float32, torch.int32, torch.int64, got torch.float64",
+        ),
+        ("y = y.int()", "the training labels must be tensors of torch.float32, torch.int64, got torch.int32"),
+        (
+            "x = x.numpy()",
+            "samples must be tensors of torch.float32, torch.int32, torch.int64, got ndarray",
+        ),
         ("x = x[:, :1]", "the training samples have shape (1,), expected its input_shape (2,)"),
         ("raise FileNotFoundError('mine.csv not found.')", "rings cannot be read: mine.csv not found."),
     ],

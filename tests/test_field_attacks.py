@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, replace
 from functools import cache
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -62,6 +63,8 @@ def made(*overrides: str, **parts: Any) -> Federation:
 @dataclass(frozen=True)
 class Recording(Aggregator):
     """The mean; keeps the matrices that it is asked about."""
+
+    exempt = MappingProxyType({"memory": "takes notes"})
 
     asked: list[Tensor]
 
@@ -151,6 +154,8 @@ def test_attackers_report_true_losses_while_the_attack_pauses() -> None:
 @dataclass(frozen=True)
 class Looks(Attack):
     """Sends the mean of what it takes for the honest updates, and keeps every view."""
+
+    exempt = MappingProxyType({"memory": "takes notes"})
 
     views: list[AttackView]
 

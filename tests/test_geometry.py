@@ -101,7 +101,10 @@ def test_the_command_keeps_points_that_are_drawn(tmp_path: Path, capsys: pytest.
     for given, told in (
         (["boba/fig12"], "unknown figure 'boba/fig12'; did you mean boba/fig"),
         (["boba/fig1", "--output", "x.png"], "--output must end in .csv"),
-        (["boba/fig5", "scale=quick", "aggregator=krum"], "this figure is of aggregator=boba, got Krum"),
+        (
+            ["boba/fig5", "scale=quick", "dataset=digits", "model=mlp", "aggregator=krum"],
+            "this figure is of aggregator=boba, got Krum",
+        ),
     ):
         assert probe.main(given) == 2 and told in capsys.readouterr().err
 

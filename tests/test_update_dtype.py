@@ -3,6 +3,7 @@
 import math
 from dataclasses import dataclass, field
 from dataclasses import replace as with_parts
+from types import MappingProxyType
 
 import pytest
 import torch
@@ -25,6 +26,8 @@ BFLOAT16 = ("communication.bits=16", "communication.update_dtype=bfloat16")
 @dataclass(frozen=True)
 class Recording(Aggregator):
     """The mean, which keeps what it was given."""
+
+    exempt = MappingProxyType({"memory": "takes notes"})
 
     given: list[Tensor] = field(default_factory=list)
 

@@ -55,7 +55,7 @@ def _load(dataset: "Dataset", folder: Path, device: "torch.device") -> "Data":
     return moved
 
 
-_KINDS = ("torch.float32", "torch.int64")
+_KINDS = {"samples": ("torch.float32", "torch.int32", "torch.int64"), "labels": ("torch.float32", "torch.int64")}
 
 
 def _check(data: "Data", dataset: "Dataset") -> None:
@@ -63,10 +63,10 @@ def _check(data: "Data", dataset: "Dataset") -> None:
     for part, x, y in (("training", data.train_x, data.train_y), ("test", data.test_x, data.test_y)):
         for name, values in (("samples", x), ("labels", y)):
             kind = str(values.dtype) if hasattr(values, "aminmax") else type(values).__name__
-            if kind not in _KINDS:
+            if kind not in _KINDS[name]:
                 fit = f"torch.as_tensor({name}).{'float' if name == 'samples' else 'long'}()"
                 raise DataError(
-                    f"{dataset.name}: the {part} {name} must be tensors of {' or '.join(_KINDS)}, got {kind}: {fit}"
+                    f"{dataset.name}: the {part} {name} must be tensors of {', '.join(_KINDS[name])}, got {kind}: {fit}"
                 )
         if tuple(x.shape[1:]) != tuple(dataset.input_shape):
             told = f"its input_shape {tuple(dataset.input_shape)}"

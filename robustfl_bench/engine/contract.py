@@ -46,10 +46,19 @@ class Contract:
 
 
 def _state(part: object) -> Mapping[str, Any]:
-    """A copy of what a part holds, but for properties that are computed once."""
+    """A copy of what a part holds, but for properties that are computed once; nothing of one that is ``exempt``."""
+    if "memory" in getattr(part, "exempt", {}):
+        return {}
     held = {name: value for name, value in getattr(part, "__dict__", {}).items()
             if not isinstance(getattr(type(part), name, None), cached_property)}  # fmt: skip
-    return copy.deepcopy(held)
+    return {name: _copied(value) for name, value in held.items()}
+
+
+def _copied(value: Any) -> Any:
+    try:
+        return copy.deepcopy(value)
+    except Exception:  # a lock, a view of a mapping, ...: it counts as unchanged while it is the same
+        return value
 
 
 def state_fault(before: Mapping[str, Any], after: Mapping[str, Any]) -> str:

@@ -6,6 +6,7 @@ Figures of BOBA (Bao et al., AISTATS 2024) look there. Each function takes the r
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import Any
 
 import torch
@@ -84,6 +85,8 @@ def plane(found: Iterable[Run]) -> Iterator[Point]:
 
 class Compared(Aggregator):
     """BOBA, noting each time how its trimmed loss compares with that of the exhaustive search."""
+
+    exempt = MappingProxyType({"memory": "takes notes"})
 
     def __init__(self, rule: Boba) -> None:
         self.rule, self.exhaustive = rule, replace(rule, fit="exhaustive")

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -54,6 +55,8 @@ def alone(rule: Aggregator, n: int, d: int) -> ServerView:
 @dataclass(frozen=True)
 class _Spy(Aggregator):
     """The mean, which keeps what it was given."""
+
+    exempt = MappingProxyType({"memory": "takes notes"})
 
     seen: dict[str, Any]
 
