@@ -40,6 +40,11 @@ def content(group: str, option: str) -> dict[str, Any]:
     return {"_target_": target, **{name: value for name, value in values.items() if value is not MISSING}}
 
 
+def word(target: str) -> str:
+    """How a class is chosen, ``module:Class``, from its dotted name."""
+    return ":".join(target.rsplit(".", 1))
+
+
 def label(option: str) -> str:
     """The readable name of a class: ``cosine_vote`` for ``my_rules:CosineVote``."""
     name = option.rpartition(":")[2]

@@ -93,9 +93,8 @@ def _plain(content: Any) -> Any:
 
 def asked_as(group: str, content: Mapping[str, Any]) -> str:
     """What chooses the part of this content: the option, or the class from outside. Other settings are not told."""
-    module, _, name = content["_target_"].rpartition(".")
-    if not module.startswith("robustfl_bench."):
-        return f"{module}:{name}"
+    if not content["_target_"].startswith("robustfl_bench."):
+        return outside.word(content["_target_"])
     alike = (name for name in options.names(group) if options.option(group, name) == content)
     return next(alike, outside.label_of(content["_target_"]))
 

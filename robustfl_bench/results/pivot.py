@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from robustfl_bench.config import options
+from robustfl_bench.config import options, outside
 from robustfl_bench.errors import ConfigError
 from robustfl_bench.results import commands
 from robustfl_bench.results.origins import origins
@@ -155,8 +155,7 @@ def _as_chosen(runs: pd.DataFrame, key: str, label: str) -> str:
     """What chooses a part on the command line: its label, or ``module:Class`` of one from outside this package."""
     if not _is_own(runs, key).all():
         return label
-    module, _, name = str(runs[f"{key}._target_"].iloc[0]).rpartition(".")
-    return f"{module}:{name}"
+    return outside.word(str(runs[f"{key}._target_"].iloc[0]))
 
 
 def _shipped(group: str, name: str) -> tuple[dict[str, str], set[str]]:
