@@ -189,6 +189,18 @@ def test_a_page_has_the_numbers_of_attackers_that_were_run_and_one_command_for_t
         assert todo.what == f"runs of {', '.join(rules)}" and todo.command.endswith(f"aggregator={','.join(rules)}")
 
 
+def test_a_rule_that_cannot_be_tried_is_told_and_wrong_numbers_stand_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    shipped = archive.read_shipped(arena=True)
+    shipped = shipped[shipped["aggregator"] == "trmean"].head(1).reset_index(drop=True)
+    made = [run("trmean x", "ipm", 0.5, declared=f, num_byzantine=b, options=("aggregator.nonsense=1",))
+            for b in (5, 10) for f in (5, 10)]  # fmt: skip
+    monkeypatch.setattr(Track, "runs", lambda self, table: made)
+    *_, flags, five, ten = page.sheets(shipped, "digits")
+    assert flags.rows[0][1].text.startswith("not tried: ") and "nonsense" in flags.rows[0][1].text
+    assert "with 5 attackers" in five.above[0] and "with 10 attackers" in ten.above[0]
+    assert [cell.text for cell in ten.rows[0]] == ["trmean x", "50.0", "50.0"]
+
+
 def test_claims_of_papers_are_judged_by_all_partitions_and_seeds(kept: pd.DataFrame) -> None:
     overview, *papers = claims.sheets(kept, "digits")
     assert "without arena/digits_rates, at all rates that were run: arfl, average" in overview.above[1]

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 from robustfl_bench.arena.scores import NEAR, WORST, Score, in_order, likeness, rank, scores, stability, strongest
 from robustfl_bench.arena.track import HONEST, NONE, Run, Track, by_number, track_and_runs
-from robustfl_bench.config import options, presets, stored
+from robustfl_bench.config import options, outside, presets, stored
 from robustfl_bench.errors import ConfigError
 from robustfl_bench.package import PACKAGE
 from robustfl_bench.results.origins import origins
+from robustfl_bench.results.records import one_line
 from robustfl_bench.results.sheets import Printed, Sheet, Todo
 from robustfl_bench.results.statistics import Ranks
 
@@ -53,8 +54,9 @@ def sheets(table: pd.DataFrame, name: str, allowed: Sequence[str] = ()) -> list[
     made[0] = replace(made[0], above=[*made[0].above, *_doubled(track, table, chosen), *origins(used)])
     made[-1] = replace(made[-1], footnotes=_FOOTNOTES)
     made.append(_flags(found, checked))
-    wrong = [run for run in runs if run.declared not in (None, run.num_byzantine) and run.num_byzantine]
-    return [*made, *(_declared(runs, wrong, number) for number in sorted({run.num_byzantine for run in wrong}))]
+    wrong = {run.num_byzantine for run in runs if run.num_byzantine and run.declared not in (None, run.num_byzantine)}
+    return [*made, *(_declared([run for run in runs if run.num_byzantine == number], number)
+                     for number in sorted(wrong))]  # fmt: skip
 
 
 def _doubled(track: Track, table: pd.DataFrame, chosen: Mapping[int, Sequence[Run]]) -> list[str]:
@@ -85,7 +87,7 @@ class _Checks:
         """The option, or the class from outside, that a rule is chosen by, and its options that are not as it comes."""
         row = self._row(rule)
         known = options.exists("aggregator", str(row["aggregator"]))
-        name = str(row["aggregator"]) if known else ":".join(str(row["aggregator._target_"]).rsplit(".", 1))
+        name = str(row["aggregator"]) if known else outside.word(str(row["aggregator._target_"]))
         return name, self._runs[rule].options
 
     def _row(self, rule: str) -> pd.Series[Any]:
@@ -96,17 +98,19 @@ class _Checks:
 
         row = self._row(rule)
         package = str(row["aggregator._target_"]).partition(".")[0]
-        if package == PACKAGE.name:
-            name, others = self.asked_as(rule)
-            return check(presets.resolve([f"aggregator={name}", *others]).config["aggregator"])
-        if package not in self._allowed:
+        if package not in (PACKAGE.name, *self._allowed):
             return f"not tried: add --allow {package}"
         try:
+            if package == PACKAGE.name:
+                name, others = self.asked_as(rule)
+                return check(presets.resolve([f"aggregator={name}", *others]).config["aggregator"])
             return check(stored.read(str(row["folder"]))["aggregator"])
         except ConfigError as error:
             return f"not tried: {error}"
-        except Exception as error:  # a rule of somebody else can raise anything
-            return f"not tried: {type(error).__name__}: {' '.join(str(error).split())}"
+        except Exception as error:
+            if package == PACKAGE.name:
+                raise
+            return f"not tried: {type(error).__name__}: {one_line(error)}"  # a rule of somebody else can raise anything
 
 
 def _standing(track: Track, number: int, runs: Sequence[Run], found: Mapping[str, Score], checked: _Checks) -> Sheet:
@@ -216,12 +220,12 @@ def _flags(found: Mapping[int, Mapping[str, Score]], checked: _Checks) -> Sheet:
     )
 
 
-def _declared(runs: Sequence[Run], any_wrong: Sequence[Run], number: int) -> Sheet:
-    """The least accuracy under the attacks that were run with a wrong f, beside that with the right one."""
-    wrong = [run for run in any_wrong if run.num_byzantine == number]
+def _declared(runs: Sequence[Run], number: int) -> Sheet:
+    """The least accuracy under the attacks that were run with a wrong f, beside that with the right one, of the
+    ``runs`` with so many attackers."""
+    wrong = [run for run in runs if run.declared not in (None, number)]
     conditions = {(run.partition, run.attack, run.seed) for run in wrong}
-    alike = [run for run in runs
-             if run.num_byzantine == number and (run.partition, run.attack, run.seed) in conditions]  # fmt: skip
+    alike = [run for run in runs if (run.partition, run.attack, run.seed) in conditions]
     assumed = sorted({run.declared for run in alike if run.declared is not None})
     rows = []
     for rule in sorted({run.rule for run in wrong}):
