@@ -103,7 +103,11 @@ def _own_file(name: str) -> tuple[str, Path] | None:
 def _digest(paths: Iterable[Path]) -> str:
     total = hashlib.sha256()
     for path in sorted(paths):
-        content = path.read_bytes()
-        total.update(f"{path.relative_to(PACKAGE).as_posix()} {len(content)}\n".encode())
-        total.update(content)
+        total.update(_signed(path))
     return total.hexdigest()
+
+
+@cache
+def _signed(path: Path) -> bytes:
+    content = path.read_bytes()
+    return f"{path.relative_to(PACKAGE).as_posix()} {len(content)}\n".encode() + content

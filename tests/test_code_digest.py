@@ -35,7 +35,7 @@ def copied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 
 def forget() -> None:
-    for cached in (package.package_digest, package._code_digest, package._imports, package._own_file):
+    for cached in (package.package_digest, package._code_digest, package._imports, package._own_file, package._signed):
         cached.cache_clear()
 
 

@@ -26,6 +26,7 @@ NONE, BACKDOOR = "none", "backdoor"
 _SUFFIXES = ("_rates", "_declared", "_honest", "_double")
 _FREE = ("aggregator", "partition", "attack")
 _COUNTS = ("num_byzantine", "lr", "validation_share")
+_READ = ("aggregator", "code", "state", "seed", "final_accuracy", "validation_accuracy", "recall", "last", "folder")
 
 Content = frozenset[tuple[str, str]]
 """The settings of a part, as text by key."""
@@ -134,7 +135,7 @@ class Track:
         run with several values of its own, or in several versions of its code, they are in its name. Where runs that
         choose a rate are missing, those at all rates are taken.
         """
-        rows = table.to_dict("records")
+        rows = table[[name for name in _READ if name in table]].to_dict("records")
         held = [(place, config) for place, config in enumerate(matching.configs(table)) if self._holds(config)]
         names = _Names(self.experiment, [(rows[place], config) for place, config in held])
         found, tried = [], defaultdict[tuple[str, str], dict[tuple[float, str], float]](dict)

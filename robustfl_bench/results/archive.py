@@ -15,7 +15,17 @@ from typing import TYPE_CHECKING, Any
 from robustfl_bench.errors import ConfigError
 from robustfl_bench.kept import ARENA, SHIPPED, files
 from robustfl_bench.papers.tables import Means
-from robustfl_bench.results.records import MEASURED, Damaged, NoRuns, arrange, last_metrics, nothing, settings, written
+from robustfl_bench.results.records import (
+    MEASURED,
+    Damaged,
+    NoRuns,
+    arrange,
+    last_metrics,
+    mapped,
+    nothing,
+    settings,
+    written,
+)
 from robustfl_bench.results.writing import write_atomically
 
 if TYPE_CHECKING:
@@ -79,7 +89,7 @@ def read(path: str) -> pd.DataFrame:
     import pandas as pd
 
     try:
-        table = pd.read_csv(path, dtype=str, keep_default_na=False)
+        table = pd.read_csv(path, dtype=object, keep_default_na=False)
     except FileNotFoundError as error:
         raise NoRuns(f"no file {path}; robustfl-results export --summary {path} makes it from run folders") from error
     except (OSError, ValueError, EOFError, zlib.error) as error:
@@ -101,7 +111,7 @@ def _typed(table: pd.DataFrame, path: str) -> pd.DataFrame:
     import pandas as pd
 
     tuned = [name for name in _TUNED if name in table]
-    facts: dict[str, Any] = {name: [_number(value) for value in table[name]] for name in (*_NUMBERS, *tuned)}
+    facts: dict[str, Any] = {name: mapped(table[name], _number) for name in (*_NUMBERS, *tuned)}
     made_of = [name for name in _MADE_OF if name in table]
     facts |= {name: [value or None for value in table[name]] for name in (*_WORDS, *made_of)}
     facts["error"] = list(table["error"])
@@ -112,11 +122,8 @@ def _typed(table: pd.DataFrame, path: str) -> pd.DataFrame:
     rows = zip(*(table[name] for name in lasts), strict=True) if lasts else iter([()] * len(table))
     facts["last"] = [{name.removeprefix(_LAST): float(value) for name, value in zip(lasts, row, strict=True) if value}
                      for row in rows]  # fmt: skip
-    values = {
-        name: [_parsed(value) for value in table[name]]
-        for name in names
-        if name not in (*_FACTS, *made_of, *tuned, *lasts)
-    }
+    others = (name for name in names if name not in (*_FACTS, *made_of, *tuned, *lasts))
+    values = {name: mapped(table[name], _parsed) for name in others}
     return arrange(pd.DataFrame(facts | values))
 
 

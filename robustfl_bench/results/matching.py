@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from robustfl_bench.config.options import flatten
 from robustfl_bench.config.presets import UNHASHED
-from robustfl_bench.results.records import leaf, settings, text
+from robustfl_bench.results.records import leaf, mapped, settings, text
 from robustfl_bench.results.where import canonical, group_names, is_seed
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ def configs(runs: pd.DataFrame) -> list[Config]:
     """The settings of each of the runs; null counts as absent."""
     groups = group_names(runs)
     names = [name for name in settings(runs) if name not in groups and _counts(name)]
-    columns = [[canonical(text(value)) for value in runs[name]] for name in names]
+    columns = [mapped(runs[name], lambda value: canonical(text(value))) for name in names]
     rows = zip(*columns, strict=True) if columns else iter([()] * len(runs))
     return [{name: value for name, value in zip(names, row, strict=True) if value not in ("absent", "null")}
             for row in rows]  # fmt: skip

@@ -10,10 +10,10 @@ import json
 import math
 import re
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import yaml
 
@@ -29,6 +29,8 @@ from robustfl_bench.results.writing import Damaged as Damaged
 
 if TYPE_CHECKING:
     import pandas as pd
+
+Value = TypeVar("Value")
 
 STATES = (*ENDED, "running", "unfinished", "damaged")
 FACTS = (
@@ -176,6 +178,18 @@ def text(value: object) -> str:
         return "absent" if value != value else f"{value:.12g}"
     written = str(value)
     return written.lower() if written in ("True", "False") else written
+
+
+def mapped(column: pd.Series[Any], of: Callable[[Any], Value]) -> list[Value]:
+    """``of`` of every value of a column of words and numbers, asked once for each that is there: runs share most."""
+    known: dict[Any, Value] = {}
+    found = []
+    for value in column.to_numpy(dtype=object):
+        kind = (type(value), value) if value == value else None  # no nan is the same as another
+        if kind not in known:
+            known[kind] = of(value)
+        found.append(known[kind])
+    return found
 
 
 def written(value: object) -> str:
