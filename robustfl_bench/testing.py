@@ -7,12 +7,14 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from robustfl_bench.datasets import load
+from robustfl_bench.engine.contract import aggregate_fault, crafted_fault, dealt
+from robustfl_bench.errors import BrokenContract, DataError
 from robustfl_bench.interfaces import (
     Aggregator,
     Attack,
@@ -113,11 +115,12 @@ def check_aggregator(rule: Aggregator, num_byzantine: int = 3, clients: int = 20
         else:
             _check_with(rule, exempt, n, num_byzantine)
     for n in (1, 2):
+        updates, view = example_round(0, n, 0)
         try:
-            aggregate = rule(*example_round(0, n, 0))
+            aggregate = rule(updates, view)
         except ConfigError:
             continue
-        _require_vector(name, aggregate, 50, f"n={n}")
+        _require_aggregate(name, aggregate, updates, f"n={n}")
 
 
 def _check_with(rule: Aggregator, exempt: Mapping[str, str], n: int, f: int) -> None:
@@ -136,9 +139,8 @@ def _check_with(rule: Aggregator, exempt: Mapping[str, str], n: int, f: int) -> 
     first = rule(same, example_server(classes, clients=n))
     _require(torch.equal(matrix, before), name, "untouched", f"it writes into the updates, n={n}")
     again = rule(Updates(matrix.clone()), example_server(classes, clients=n))
-    _require_vector(name, first, matrix.shape[1], f"n={n}")
+    _require_aggregate(name, first, same, f"n={n}")
     _require(torch.equal(first.vector, again.vector), name, "deterministic", f"the same input gives two results, n={n}")
-    _require_of_clients(name, first, n, f"n={n}")
     _check_mixed(name, rule, matrix, classes)
 
     def close(got: Tensor, wanted: Tensor, tolerance: float) -> bool:
@@ -165,7 +167,7 @@ def _check_with(rule: Aggregator, exempt: Mapping[str, str], n: int, f: int) -> 
             _require(close(scaled, result, tolerance), name, "scale", f"all updates times {factor:g}, n={n}")
     for rows, honest, case in attacked_rounds(matrix[f:], f):
         aggregate = rule(Updates(rows), example_server(classes, clients=n))
-        _require_vector(name, aggregate, matrix.shape[1], case)
+        _require_aggregate(name, aggregate, same, case)
         if "robust" not in exempt:
             moved_by = honest_radii(aggregate.vector, rows[honest], n, f)
             _require(moved_by <= 1, name, "robust", f"{moved_by:.2g} honest radii away: {case}")
@@ -182,15 +184,7 @@ def _check_mixed(name: str, rule: Aggregator, matrix: Tensor, classes: Tensor) -
     except ConfigError:
         return
     aggregate = rule(mixed, replace(example_server(classes, clients=n), clients=None))
-    _require_vector(name, aggregate, matrix.shape[1], case)
-    _require_of_clients(name, aggregate, n, case)
-
-
-def _require_of_clients(name: str, aggregate: Aggregate, n: int, case: str) -> None:
-    for attribute, dtype in (("weights", torch.float64), ("accepted", torch.bool)):
-        value = getattr(aggregate, attribute)
-        fits = value is None or (value.shape == (n,) and value.dtype == dtype)
-        _require(fits, name, attribute, f"must be None or ({n},) {dtype}: {case}")
+    _require_aggregate(name, aggregate, Updates(matrix), case)
 
 
 def attacked_rounds(honest: Tensor, f: int, seed: int = 0) -> Iterator[tuple[Tensor, Tensor, str]]:
@@ -226,13 +220,10 @@ def honest_radii(vector: Tensor, honest: Tensor, n: int, f: int) -> float:
     return float((vector.double() - mean).norm() / radius)
 
 
-def _require_vector(name: str, aggregate: Any, d: int, case: str) -> None:
-    returned = type(aggregate).__name__
-    _require(isinstance(aggregate, Aggregate), name, "type", f"must return an Aggregate, not {returned}: {case}")
-    vector = aggregate.vector
-    fits = vector.shape == (d,) and vector.dtype == torch.float32
-    _require(fits, name, "shape", f"must be ({d},) float32, got {tuple(vector.shape)} {vector.dtype}: {case}")
-    _require(bool(vector.isfinite().all()), name, "finite", f"the aggregate is not finite: {case}")
+def _require_aggregate(name: str, aggregate: Aggregate, updates: Updates, case: str) -> None:
+    fault = aggregate_fault(aggregate, updates)
+    _require(not fault, name, "type", f"{fault}: {case}")
+    _require(bool(aggregate.vector.isfinite().all()), name, "finite", f"the aggregate is not finite: {case}")
 
 
 # --- attacks ---------------------------------------------------------------------------------------------------------
@@ -281,12 +272,10 @@ def _check_crafted(attack: Attack, view: AttackView, case: str) -> Crafted:
     name, before, remembered = _name(attack), view.honest.matrix.clone(), dict(view.memory)
     kept = {key: value.clone() for key, value in remembered.items()}
     made = attack.craft(view)
+    fault = crafted_fault(made, view.num_byzantine, before)
+    _require(not fault, name, "type", f"{fault}: {case}")
     crafted = made if isinstance(made, Crafted) else Crafted(made, {})
-    rows, shapes = crafted.rows, ((view.num_byzantine, before.shape[1]), (before.shape[1],))
-    fits = tuple(rows.shape) in shapes and rows.dtype == torch.float32
-    got = f"{tuple(rows.shape)} {rows.dtype}"
-    _require(fits, name, "shape", f"must be {shapes[0]} or {shapes[1]} float32, got {got}: {case}")
-    finite = "finite" in attack.exempt or bool(rows.isfinite().all())
+    finite = "finite" in attack.exempt or bool(crafted.rows.isfinite().all())
     _require(finite, name, "finite", f"crafted updates are not finite: {case}")
     _require(torch.equal(view.honest.matrix, before), name, "untouched", f"it writes into the honest updates: {case}")
     same = all(torch.equal(remembered[key], kept[key]) for key in kept)
@@ -351,18 +340,14 @@ def check_partition(partition: Partition, num_clients: int = 10, samples: int = 
         kinds = num_clients if partition.by_owner else classes
         labels = np.random.default_rng(seed).permutation(np.arange(samples) % kinds)
         before = labels.copy()
-        parts, again = (partition(labels, num_clients, np.random.default_rng(seed)) for _ in range(2))
+        found, again = (partition(labels, num_clients, np.random.default_rng(seed)) for _ in range(2))
         case = f"{samples} samples, {num_clients} clients, seed {seed}"
-        _require(len(parts) == num_clients, name, "clients", f"{len(parts)} parts: {case}")
-        _require(all(np.issubdtype(part.dtype, np.integer) for part in parts), name, "type", f"no indices: {case}")
-        dealt = np.concatenate(parts)
-        inside = len(dealt) == 0 or (dealt.min() >= 0 and dealt.max() < samples)
-        _require(inside, name, "range", f"an index is outside the samples: {case}")
-        _require(len(np.unique(dealt)) == len(dealt), name, "disjoint", f"a sample goes to two clients: {case}")
-        covered = len(dealt) == samples or "covering" in exempt
-        _require(covered, name, "covering", f"{samples - len(dealt)} samples go to nobody: {case}")
-        full = "empty" in exempt or all(map(len, parts))
-        _require(full, name, "empty", f"a client gets no samples: {case}")
+        try:
+            parts = dealt(partition, found, num_clients, samples)
+        except BrokenContract as error:
+            raise AssertionError(f"{error}: {case}") from error
+        missing = samples - sum(map(len, parts))
+        _require(not missing or "covering" in exempt, name, "covering", f"{missing} samples go to nobody: {case}")
         alike = all(np.array_equal(a, b) for a, b in zip(parts, again, strict=True))
         _require(alike, name, "reproducible", f"the same stream gives two partitions: {case}")
         _require(np.array_equal(labels, before), name, "untouched", f"it writes into the labels: {case}")
@@ -372,30 +357,21 @@ def check_partition(partition: Partition, num_clients: int = 10, samples: int = 
 
 
 def check_dataset(dataset: Dataset, folder: Path) -> None:
-    """Check the tensors under ``folder``: shapes and types as the data set says, labels in range, equal when loaded
-    again."""
+    """Check the tensors under ``folder``: that a run would take them, tokens from 0, numbers to predict one for each
+    output, equal when loaded again."""
     name = _name(dataset)
-    data, again = dataset.load(folder), dataset.load(folder)
+    try:
+        data, again = load(dataset, str(folder), torch.device("cpu")), dataset.load(folder)
+    except DataError as error:
+        raise AssertionError(f"{name}: {error}") from error
     for part in ("train", "test"):
         x, y = getattr(data, f"{part}_x"), getattr(data, f"{part}_y")
-        _require(len(x) == len(y) > 0, name, part, f"{len(x)} samples and {len(y)} labels")
-        shape = tuple(x.shape[1:])
-        _require(shape == tuple(dataset.input_shape), name, part, f"input_shape {dataset.input_shape}, got {shape}")
-        numbers = x.dtype == torch.float32 and bool(x.isfinite().all())
-        tokens = x.dtype == torch.int64 and bool((x >= 0).all())
-        _require(numbers or tokens, name, part, f"inputs must be finite float32 or int64 from 0, got {x.dtype}")
-        if y.dtype == torch.int64:
-            low, high = int(y.min()), int(y.max())
-            fits = low >= 0 and high < dataset.num_classes
-            _require(fits, name, part, f"labels must be 0 to {dataset.num_classes - 1}, got {low} to {high}")
-        else:
-            outputs = y.shape[1] if y.dim() == 2 else 1
-            fits = y.dtype == torch.float32 and outputs == dataset.num_classes and bool(y.isfinite().all())
-            _require(fits, name, part, f"must have {dataset.num_classes} finite float32 to predict, got {y.dtype}")
+        _require(x.is_floating_point() or bool((x >= 0).all()), name, part, "tokens must be numbers from 0")
+        outputs = y.shape[1] if y.dim() == 2 else 1
+        fits = not y.is_floating_point() or outputs == dataset.num_classes
+        _require(fits, name, part, f"must have {dataset.num_classes} numbers to predict, got {outputs}")
         _require(torch.equal(x, getattr(again, f"{part}_x")), name, part, "inputs differ when loaded again")
         _require(torch.equal(y, getattr(again, f"{part}_y")), name, part, "labels differ when loaded again")
-    if data.owners is not None:
-        _require(data.owners.shape == (len(data.train_x),), name, "owners", "must be one per training sample")
 
 
 def _name(part: object) -> str:
