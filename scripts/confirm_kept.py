@@ -41,45 +41,41 @@ PLACE = {"partition": "partition", "seed": "seed", "num_byzantine_declared": "nu
 """What a cell is asked for by, by its column."""
 
 
-Sweep = tuple[str, tuple[str, ...], tuple[str, ...]]
-"""An experiment, overrides, and rules."""
-
-
-def sweeps(kept: pd.DataFrame, track: str) -> list[Sweep]:
+def sweeps(kept: pd.DataFrame, track: str) -> list[list[str]]:
     """What is run again of a track: every rule that has kept runs under every attack, once, and at every rate."""
     draw = random.Random(0)
     is_rate = pd.to_numeric(kept["validation_share"], errors="coerce").notna()
-    cells = [(track, f"attack={attack}", _drawn(draw, of)) for attack, of in kept[~is_rate].groupby("attack")]
-    rates = [(f"{track}_rates", f"lr={rate}", _drawn(draw, of)) for rate, of in kept[is_rate].groupby("lr")]
-    return [(experiment, (asked, *place), rules) for experiment, asked, (place, rules) in [*cells, *rates]]
+    cells = [[track, f"attack={attack}", *_drawn(draw, of)] for attack, of in kept[~is_rate].groupby("attack")]
+    rates = [[f"{track}_rates", f"lr={rate}", *_drawn(draw, of)] for rate, of in kept[is_rate].groupby("lr")]
+    return [[f"+experiment=arena/{experiment}", *words] for experiment, *words in [*cells, *rates]]
 
 
-def _drawn(draw: random.Random, runs: pd.DataFrame) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def _drawn(draw: random.Random, runs: pd.DataFrame) -> list[str]:
     """One of the places in which most rules were run, and these rules."""
     rules: dict[tuple[str, ...], set[str]] = defaultdict(set)
     for *asked, rule in zip(*(runs[name].astype(str) for name in (*PLACE, "aggregator")), strict=True):
         rules[tuple(asked)].add(rule)
     most = max(map(len, rules.values()))
     place, names = draw.choice([(place, names) for place, names in sorted(rules.items()) if len(names) == most])
-    return tuple(f"{key}={value}" for key, value in zip(PLACE.values(), place, strict=True)), tuple(sorted(names))
+    asked = [f"{key}={value}" for key, value in zip(PLACE.values(), place, strict=True)]
+    return [*asked, f"aggregator={','.join(sorted(names))}"]
 
 
-def made(asked: Sequence[Sweep], root: str, jobs: int, folder: str) -> pd.DataFrame:
-    """The runs of these sweeps, made by the code in ``root``."""
-    for experiment, overrides, rules in asked:
-        print(experiment, *overrides, f"{len(rules)} rules", flush=True)
-        command = [sys.executable, "-m", "robustfl_bench", "-m", f"+experiment=arena/{experiment}", *overrides]
-        command += [f"aggregator={','.join(rules)}", f"results_dir={folder}", "use_kept=false", "num_threads=1"]
-        command += ["hydra/launcher=joblib", f"hydra.launcher.n_jobs={jobs}"]
+def made(asked: Sequence[Sequence[str]], root: str, jobs: int, folder: str) -> pd.DataFrame:
+    """The runs of sweeps, each in words of the command line, made by the code in ``root``."""
+    for words in asked:
+        command = [sys.executable, "-m", "robustfl_bench", "-m", *words, f"results_dir={folder}", "use_kept=false"]
+        print(*(word[:60] for word in words), flush=True)
+        command += ["num_threads=1", "hydra/launcher=joblib", f"hydra.launcher.n_jobs={jobs}"]
         subprocess.run(command, check=True, stdout=subprocess.DEVNULL, env={**os.environ, "PYTHONPATH": root})
     runs = records.load(folder)
     return runs[runs["state"].isin(records.MEASURED)]
 
 
-def differing(kept: pd.DataFrame, made: pd.DataFrame) -> list[str]:
+def differing(kept: pd.DataFrame, again: pd.DataFrame) -> list[str]:
     """The ids of the runs that were made again and are not as they are kept; raises KeyError for one that is not."""
     known = {str(run["run_id"]): _facts(run) for run in kept.to_dict("records")}
-    return [str(run["run_id"]) for run in made.to_dict("records") if known[str(run["run_id"])] != _facts(run)]
+    return [str(run["run_id"]) for run in again.to_dict("records") if known[str(run["run_id"])] != _facts(run)]
 
 
 def _facts(run: Mapping[Hashable, object]) -> str:
@@ -134,15 +130,10 @@ def main() -> None:
         if others := set(differing(known, today)):
             rows = today[today["run_id"].isin(others)]
             print(f"{len(others)} of {len(today)} differ from the kept runs; made by the code of {asked.base} too")
-            fewer = [(name, words, tuple(rule for rule in rules if rule in set(rows["aggregator"])))
-                     for name, words, rules in again if _has(rows, words[0])]  # fmt: skip
-            before = made(fewer, base, asked.jobs, f"{folder}/base")
-            compared = today[today["run_id"].isin(set(before["run_id"]))]
-            if changed := differing(before, compared):
-                names = rows[rows["run_id"].isin(changed)][
-                    ["aggregator", "attack", "partition", "lr", "seed", "run_id"]
-                ]
-                raise SystemExit(f"{len(changed)} runs are changed by the code:\n{names.to_string(index=False)}")
+            before = made([[f"rerun={','.join(rows['folder'])}"]], base, asked.jobs, f"{folder}/base")
+            if changed := differing(before, rows):
+                names = rows.set_index("run_id").loc[changed, ["aggregator", "attack", "partition", "lr", "seed"]]
+                raise SystemExit(f"{len(changed)} runs are changed by the code:\n{names.to_string()}")
         print(f"all {len(today)} runs are as they were")
         columns = ["run_id", "aggregator", "attack", "partition", "num_byzantine", "lr", "seed", "final_accuracy"]
         table = today[columns].assign(other_processor=today["run_id"].isin(others))
@@ -150,12 +141,6 @@ def main() -> None:
         for name, runs in kept.items():
             chosen = runs["dataset"] == data
             archive.write(archive.join([marked(runs[chosen], base), runs[~chosen]]), str(ARENA / name))
-
-
-def _has(rows: pd.DataFrame, asked: str) -> bool:
-    """Whether some of the runs are of a sweep that asked for this attack or rate."""
-    name, _, value = asked.partition("=")
-    return value in set(rows[name].astype(str))
 
 
 if __name__ == "__main__":
