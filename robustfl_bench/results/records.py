@@ -24,7 +24,7 @@ from robustfl_bench.errors import DataError
 from robustfl_bench.results.claim import claim_on
 from robustfl_bench.results.store import ENDED as ENDED
 from robustfl_bench.results.store import MEASURED as MEASURED
-from robustfl_bench.results.store import UNCOMPOSED, damage, id_of
+from robustfl_bench.results.store import UNCOMPOSED, damage, id_of, summary_in
 from robustfl_bench.results.writing import Damaged as Damaged
 
 if TYPE_CHECKING:
@@ -263,15 +263,8 @@ def leaf(value: Any) -> Any:
 
 def _read_summary(folder: Path) -> dict[str, Any]:
     """Facts of a run that ended, or how far one without a summary came."""
-    path = folder / "summary.json"
-    if not path.exists():
+    if (summary := summary_in(folder)) is None:
         return {"state": "unfinished", "rounds_done": _rounds_done(folder)}
-    try:
-        summary = json.loads(_read_text(path))
-    except ValueError as error:
-        raise Damaged(f"summary.json is damaged: {one_line(error)}") from error
-    if not isinstance(summary, dict) or summary.get("status") not in ENDED:
-        raise Damaged(f"summary.json is damaged: its status must be one of {', '.join(ENDED)}")
     recorded = summary["status"] in MEASURED and isinstance(summary.get("files"), dict)  # old versions did not
     if recorded and (found := damage(folder, summary, sizes_only=True)):
         raise Damaged(found)
