@@ -75,7 +75,7 @@ def _accuracy(asked: presets.Resolved, results_dir: str) -> float | str:
             summary = None
         if summary is None or summary["status"] == store.FAILED:
             why = _MISSING if summary is None else "failed"
-        elif ((summary.get("code") or {}).get("parts") or {}) != provenance.code(asked.config)["parts"]:
+        elif provenance.changed_parts(asked.config, summary):
             why = "made with other code"
         else:
             return float((summary.get("tuned") or {}).get("validation_accuracy") or 0)

@@ -78,13 +78,18 @@ def fault(asked: Asked, folder: store.RunFolder, summary: Mapping[str, Any]) -> 
         check_rows(rows, asked.settings)
         if any(summary.get(name) != value for name, value in store.plain(results(rows)).items()):
             return "summary.json does not say what metrics.csv says"
-    recorded, now = _within(summary, "code", "parts"), code(asked.config)["parts"]
-    if changed := [group for group in GROUPS if recorded.get(group) != now.get(group)]:
+    if changed := changed_parts(asked.config, summary):
         names = ", ".join(dict.fromkeys(name for group in changed for name in _targets(asked.config[group])))
         return f"{words(summary)} was made with other code of {' and '.join(changed)} ({names})"
     if other := _other_data(asked, _within(summary, "data")):
         return f"{words(summary)} was made of {other}"
     return None
+
+
+def changed_parts(config: Mapping[str, Any], summary: Mapping[str, Any]) -> list[str]:
+    """The config groups whose parts from outside have other code today than when a result was made."""
+    recorded, now = _within(summary, "code", "parts"), code(config)["parts"]
+    return [group for group in GROUPS if recorded.get(group) != now.get(group)]
 
 
 def remark(asked: Asked, summary: Mapping[str, Any]) -> str | None:
