@@ -189,6 +189,20 @@ def test_a_page_has_the_numbers_of_attackers_that_were_run_and_one_command_for_t
         assert todo.what == f"runs of {', '.join(rules)}" and todo.command.endswith(f"aggregator={','.join(rules)}")
 
 
+def test_rules_with_all_cells_are_compared_with_the_servers_own_samples(monkeypatch: pytest.MonkeyPatch) -> None:
+    shipped = archive.read_shipped(arena=True).drop_duplicates("aggregator").set_index("aggregator", drop=False)
+    shipped = shipped.loc[["krum", "server", "trmean"]]
+    shifts = {"0": 0.03, "1": 0.0, "2": -0.03}  # of krum over its level: 10 points above the server's
+    made = [replace(one, row=list(shipped.index).index(one.rule),
+                    accuracy=one.accuracy + shifts[one.seed] * (one.rule == "krum"))
+            for one in every_run(Track("digits"), {"krum": 0.7, "server": 0.6, "trmean": 0.9})]  # fmt: skip
+    made = [one for one in made if one.rule != "trmean" or one.partition != "iid"]
+    monkeypatch.setattr(Track, "runs", lambda self, table: made)
+    sheet = page.sheets(shipped, "digits")[0]
+    above = {row[0].text: row[sheet.heading.index("over server")].text for row in sheet.rows}
+    assert above == {"krum": "10.0 (2.5 to 17.5)", "server": "", "trmean": ""}, "trmean lacks cells"
+
+
 def test_a_rule_that_cannot_be_tried_is_told_and_wrong_numbers_stand_apart(monkeypatch: pytest.MonkeyPatch) -> None:
     shipped = archive.read_shipped(arena=True)
     shipped = shipped[shipped["aggregator"] == "trmean"].head(1).reset_index(drop=True)

@@ -9,14 +9,14 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from robustfl_bench.arena.scores import NEAR, WORST, Score, in_order, likeness, rank, scores, stability, strongest
-from robustfl_bench.arena.track import HONEST, NONE, Run, Track, by_number, track_and_runs
+from robustfl_bench.arena.track import HONEST, NONE, SERVER, Run, Track, by_number, track_and_runs
 from robustfl_bench.config import options, outside, presets, stored
 from robustfl_bench.errors import ConfigError
 from robustfl_bench.package import PACKAGE
 from robustfl_bench.results.origins import origins
 from robustfl_bench.results.records import one_line
 from robustfl_bench.results.sheets import Printed, Sheet, Todo
-from robustfl_bench.results.statistics import Ranks
+from robustfl_bench.results.statistics import Interval, Ranks, paired
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -24,12 +24,14 @@ if TYPE_CHECKING:
     from robustfl_bench.arena.checks import Checked
 
 _HEADING = (
-    "rule", "no attack", "worst case", "by", "rank", "max recall drop", "backdoor", "iid - pathological", "needs",
-    "cost", "cells",
+    "rule", "no attack", "worst case", "over server", "by", "rank", "max recall drop", "backdoor",
+    "iid - pathological", "needs", "cost", "cells",
 )  # fmt: skip
 _FOOTNOTES = (
     "no attack, worst case: test accuracy [%]; worst case: of each partition and seed the least under any attack, the "
     "mean of these, and its 95% interval over seeds. A model that diverged counts as 0",
+    f"over {SERVER} [points]: by how much the worst case is above that of the server's own samples alone, and the 95% "
+    "interval of this difference, paired by seed; of rules with all cells",
     "by: the attack that does it most often, and in how many of the partitions and seeds",
     "rank: mean rank over partitions and attacks, 1 is best",
     "max recall drop [points]: the largest under any attack, against the plain mean without attack",
@@ -118,7 +120,8 @@ def _standing(track: Track, number: int, runs: Sequence[Run], found: Mapping[str
     rules, expected = in_order(found, track.cells), track.cells
     best = max((score.worst for score in rules if score.cells == expected), default=math.nan)
     reference = [found[HONEST]] if HONEST in found else []
-    lines = [_line(score, ranked, checked, expected, best) for score in [*reference, *rules]]
+    server = next((score.by_seed for score in rules if score.rule == SERVER and score.cells == expected), {})
+    lines = [_line(score, ranked, checked, expected, best, server) for score in [*reference, *rules]]
     above = [track.title(number)]
     if ranked is not None:
         above.append(
@@ -154,22 +157,24 @@ def _standing(track: Track, number: int, runs: Sequence[Run], found: Mapping[str
     )
 
 
-def _line(score: Score, ranked: Ranks | None, checked: _Checks, expected: int, best: float) -> list[Printed]:
+def _line(
+    score: Score, ranked: Ranks | None, checked: _Checks, expected: int, best: float, server: Mapping[str, float]
+) -> list[Printed]:
     needs, cost = "", ""
     if score.rule != HONEST and not isinstance(known := checked.of(score.rule), str):
         needs, cost = ", ".join(known.facts.needs), known.facts.cost
     if not score.cells and score.infeasible:
-        return [Printed(score.rule), *[Printed("cannot run")] * 2, *[Printed("")] * 5, Printed(needs), Printed(cost),
+        return [Printed(score.rule), *[Printed("cannot run")] * 2, *[Printed("")] * 6, Printed(needs), Printed(cost),
                 Printed(f"0/{expected}")]  # fmt: skip
-    worst = _number(score.worst)
-    if score.spread is not None:
-        worst += f" ({score.spread.low:.1f} to {score.spread.high:.1f})"
+    worst = _number(score.worst) + _spread(score.spread)
+    above = paired(score.by_seed, server) if score.cells == expected and score.rule != SERVER else None
     place = ranked.mean.get(score.rule) if ranked is not None else None
     by = f"{score.attack} {100 * score.share:.0f}%" if score.attack and score.rule != HONEST else ""
     return [
         Printed(score.rule),
         Printed(_number(score.clean)),
         Printed(worst, best=score.worst == best),
+        Printed(_number(above.mean) + _spread(above) if above is not None else ""),
         Printed(by),
         Printed("" if place is None else f"{place:.1f}"),
         Printed(_number(score.recall_drop)),
@@ -179,6 +184,10 @@ def _line(score: Score, ranked: Ranks | None, checked: _Checks, expected: int, b
         Printed(cost),
         Printed("" if score.rule == HONEST else f"{score.cells}/{expected}"),
     ]
+
+
+def _spread(found: Interval | None) -> str:
+    return f" ({found.low:.1f} to {found.high:.1f})" if found is not None else ""
 
 
 def _number(number: float) -> str:

@@ -8,7 +8,7 @@ from statistics import fmean
 from typing import TYPE_CHECKING
 
 from robustfl_bench.arena.scores import Score, in_order, scores
-from robustfl_bench.arena.track import HONEST, NONE, by_number, settle, track_and_runs
+from robustfl_bench.arena.track import HONEST, NONE, SERVER, by_number, settle, track_and_runs
 from robustfl_bench.pictures import dots, heat
 from robustfl_bench.pictures.canvas import Frame
 from robustfl_bench.pictures.dots import Dot
@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
 
-SERVER = "server"
-"""The rule that steps along the server's own samples."""
 _PAGE = Frame(width="page")
 
 

@@ -22,6 +22,9 @@ PAPER = "arena"
 HONEST = "honest clients' mean"
 """Stands for the attack that sends the honest mean, and for the plain mean under it: a row of reference."""
 
+SERVER = "server"
+"""The rule that steps along the server's own samples: another row of reference."""
+
 NONE, BACKDOOR = "none", "backdoor"
 _SUFFIXES = ("_rates", "_declared", "_honest", "_double")
 _FREE = ("aggregator", "partition", "attack")
