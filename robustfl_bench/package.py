@@ -102,7 +102,7 @@ def _own_file(name: str) -> tuple[str, Path] | None:
 
 def _digest(paths: Iterable[Path]) -> str:
     total = hashlib.sha256()
-    for path in sorted(paths):
+    for path in sorted(paths, key=lambda path: path.parts):
         total.update(_signed(path))
     return total.hexdigest()
 

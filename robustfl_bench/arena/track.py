@@ -139,7 +139,10 @@ class Track:
         choose a rate are missing, those at all rates are taken.
         """
         rows = table[[name for name in _READ if name in table]].to_dict("records")
-        held = [(place, config) for place, config in enumerate(matching.configs(table)) if self._holds(config)]
+        fixed = [matching.fits(table, key, value) for key, value in self._fixed.items() if key in table]
+        near = [place for place, fits in enumerate(zip(*fixed, strict=True)) if all(fits)]
+        configs = zip(near, matching.configs(table.iloc[near]), strict=True)
+        held = [(place, config) for place, config in configs if self._holds(config)]
         names = _Names(self.experiment, [(rows[place], config) for place, config in held])
         found, tried = [], defaultdict[tuple[str, str], dict[tuple[float, str], float]](dict)
         for place, config in held:

@@ -38,6 +38,11 @@ def configs(runs: pd.DataFrame) -> list[Config]:
             for row in rows]  # fmt: skip
 
 
+def fits(runs: pd.DataFrame, name: str, value: str) -> list[bool]:
+    """Which of the runs have this value of a setting, as ``config`` writes it."""
+    return mapped(runs[name], lambda held: canonical(text(held)) == value)
+
+
 class Index:
     """Runs by their settings, to look up those of a cell."""
 

@@ -182,14 +182,11 @@ def text(value: object) -> str:
 
 def mapped(column: pd.Series[Any], of: Callable[[Any], Value]) -> list[Value]:
     """``of`` of every value of a column of words and numbers, asked once for each that is there: runs share most."""
-    known: dict[Any, Value] = {}
-    found = []
-    for value in column.to_numpy(dtype=object):
-        kind = (type(value), value) if value == value else None  # no nan is the same as another
-        if kind not in known:
-            known[kind] = of(value)
-        found.append(known[kind])
-    return found
+    values = [value if value == value else math.nan for value in column.to_numpy(dtype=object)]  # one nan for all
+    if bool in set(map(type, values)):
+        return list(map(of, values))  # True is 1 to a dict
+    known = {value: of(value) for value in set(values)}
+    return [known[value] for value in values]
 
 
 def written(value: object) -> str:
