@@ -15,7 +15,7 @@ import pytest
 
 from robustfl_bench.arena import claims, page, picture
 from robustfl_bench.arena.checks import check
-from robustfl_bench.arena.scores import Score, likeness, rank, scores, stability, strongest
+from robustfl_bench.arena.scores import Score, in_order, likeness, rank, scores, stability, strongest
 from robustfl_bench.arena.track import HONEST, Run, Track, settle, tracks
 from robustfl_bench.config import options, presets, rates
 from robustfl_bench.errors import ConfigError, NotReady
@@ -82,6 +82,15 @@ def test_the_worst_case_is_the_least_of_each_partition_and_seed() -> None:
     assert (found.attack, found.share) == ("ipm", 0.75) and found.diverged == 1
     assert found.skew == pytest.approx(20) and found.clean == pytest.approx(80)
     assert found.recall_drop == pytest.approx((45 + 65) / 2), "of seed 0, where the reference is"
+
+
+def test_rules_stand_by_what_was_attacked_and_are_clean_in_the_same_places() -> None:
+    runs = [run(rule, attack, level) for rule, level in (("a", 0.5), ("b", 0.6)) for attack in ("none", "ipm", "lie")]
+    runs += [run("a", "none", 0.9, seed="1"), run("c", "ipm", 0.8), run("c", "none", 0.8, seed="1")]
+    found = scores(runs)
+    assert [score.rule for score in in_order(found, 2)] == ["b", "a", "c"], "c has been under one attack of two"
+    assert [found[rule].clean for rule in "abc"] == pytest.approx([50, 60, 80]), "c has no other"
+    assert [(score.cells, score.attacked) for score in in_order(found, 2)] == [(3, 2), (4, 2), (2, 1)]
 
 
 def test_attacks_that_help_and_attacks_beyond_worst_are_told_from_noise() -> None:
@@ -258,7 +267,7 @@ def test_kept_runs_are_confirmed_by_one_place_for_each_rule_and_attack() -> None
     *place, rules = script._drawn(random.Random(0), under)
     assert [word.partition("=")[0] for word in place] == ["partition", "seed", "num_byzantine"]
     assert rules == f"aggregator={','.join(sorted(Track('digits').swept['aggregator']))}"
-    made = under.head(20)
+    made = under[under["state"] == "finished"].head(20)
     assert script.differing(kept, made) == []
     other = made.assign(final_accuracy=made["final_accuracy"] + [1e-6, *[0] * 19])
     assert script.differing(kept, other) == [made["run_id"].iloc[0]]

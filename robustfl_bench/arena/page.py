@@ -117,7 +117,7 @@ class _Checks:
 
 def _standing(track: Track, number: int, runs: Sequence[Run], found: Mapping[str, Score], checked: _Checks) -> Sheet:
     ranked = rank(runs)
-    rules, expected = in_order(found, track.cells), track.cells
+    rules, expected = in_order(found, track.attacked), track.cells
     best = max((score.worst for score in rules if score.cells == expected), default=math.nan)
     reference = [found[HONEST]] if HONEST in found else []
     server = next((score.by_seed for score in rules if score.rule == SERVER and score.cells == expected), {})

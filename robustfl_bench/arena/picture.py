@@ -30,7 +30,7 @@ def standing(table: pd.DataFrame, name: str) -> Figure:
     shown, partial = [], set[str]()
     for number, of in by_number(track, runs).items():
         found = scores(of)
-        rules = [score for score in in_order(found, track.cells) if score.cells]
+        rules = [score for score in in_order(found, track.attacked) if score.cells]
         partial |= {score.rule for score in rules if score.cells < track.cells}
         lines = {words: found[rule].worst for rule, words in ((HONEST, HONEST), (SERVER, "server's own samples alone"))
                  if rule in found}  # fmt: skip
@@ -64,7 +64,7 @@ def attacks(table: pd.DataFrame, name: str, number: int | None = None) -> Figure
         if run.state != "infeasible":
             accuracies[run.rule, run.attack].append(100 * run.accuracy)
     mean = {place: fmean(held) for place, held in accuracies.items()}
-    rules = [score.rule for score in in_order(scores(settled), track.cells)]
+    rules = [score.rule for score in in_order(scores(settled), track.attacked)]
     harm = {attack: fmean([mean[rule, attack] for rule in rules if (rule, attack) in mean])
             for attack in track.swept["attack"] if any((rule, attack) in mean for rule in rules)}  # fmt: skip
     across = sorted(harm, key=lambda attack: (attack != NONE, -harm[attack]))

@@ -29,14 +29,16 @@ Place = tuple[str, str]
 class Score:
     """What a rule does; all numbers in percent, means over partitions and seeds, nan where runs are missing.
 
-    ``clean`` is the accuracy without attack. ``worst`` is the least accuracy under any attack: of each partition
-    and seed that has most attacks the least, then the mean over partitions, then over seeds with its interval.
-    ``attack`` is the attack that does this most often, in ``share`` of these places. ``recall_drop`` is the largest max
-    recall drop under any attack there, against the plain mean without attack; ``backdoor`` the success of the backdoor;
-    ``skew`` by how much the accuracy without attack falls from iid to pathological data. ``helping`` are attacks
+    ``worst`` is the least accuracy under any attack: of each partition and seed that has most attacks the least, then
+    the mean over partitions, then over seeds with its interval. ``clean`` is the accuracy without attack, in the same
+    places where it is known there. ``attack`` is the attack that does most harm most often, in ``share`` of these
+    places. ``recall_drop`` is the largest max recall drop under any attack there, against the plain mean without
+    attack; ``backdoor`` the success of the backdoor; ``skew`` by how much the accuracy without attack falls from iid to
+    pathological data. ``helping`` are attacks
     under which the accuracy is above that without attack, and ``stronger`` single attacks under which it is below
     that under ``worst``, where that is above guessing: both with the paired interval of the difference, which
-    excludes 0. ``cells`` counts the conditions (partition, attack, seed) that were run.
+    excludes 0. ``cells`` counts the conditions (partition, attack, seed) that were run, ``attacked`` those of them with
+    an attack.
     """
 
     rule: str
@@ -53,6 +55,7 @@ class Score:
     diverged: int = 0
     infeasible: bool = False
     cells: int = 0
+    attacked: int = 0
     by_seed: Mapping[str, float] = field(default_factory=dict)
 
 
@@ -65,10 +68,10 @@ def scores(runs: Sequence[Run]) -> dict[str, Score]:
     return {rule: _score(rule, of, reference) for rule, of in by_rule.items() if of}
 
 
-def in_order(found: Mapping[str, Score], cells: int) -> list[Score]:
-    """The rules with all their ``cells`` by their worst case, the best first; then those with fewer likewise."""
+def in_order(found: Mapping[str, Score], attacked: int) -> list[Score]:
+    """The rules with all cells that are ``attacked`` by their worst case, the best first; then those with fewer."""
     rules = [score for score in found.values() if score.rule != HONEST]
-    return sorted(rules, key=lambda one: (-min(one.cells, cells), -_or_least(one.worst), -_or_least(one.clean)))
+    return sorted(rules, key=lambda one: (-min(one.attacked, attacked), -_or_least(one.worst), -_or_least(one.clean)))
 
 
 def _or_least(number: float) -> float:
@@ -87,6 +90,7 @@ def _score(rule: str, runs: Sequence[Run], reference: Mapping[Place, Sequence[fl
     places = sorted(place for place, count in reached.items() if count == max(reached.values()))
     least = {place: min((of[place], attack) for attack, of in attacked.items() if place in of) for place in places}
     by_seed = _by_seed({place: number for place, (number, _) in least.items()})
+    shown = {place: number for place, number in clean.items() if place in least} or clean
     chosen = Counter(attack for _, attack in least.values()).most_common(1)
     drops = {
         place: max(_drop(reference[place], of[place].recall) for of in cells.values() if place in of)
@@ -94,7 +98,7 @@ def _score(rule: str, runs: Sequence[Run], reference: Mapping[Place, Sequence[fl
         if reference.get(place)
     }
     successes = [run.success for run in cells.get(BACKDOOR, {}).values() if not math.isnan(run.success)]
-    by_partition = {name: [number for (partition, _), number in clean.items() if partition == name]
+    by_partition = {name: [number for (partition, _), number in shown.items() if partition == name]
                     for name in ("iid", "pathological")}  # fmt: skip
     harmed = attacked.get(WORST, {})
     guessing = 100 / max((len(run.recall) for run in measured if run.recall), default=1)
@@ -103,7 +107,7 @@ def _score(rule: str, runs: Sequence[Run], reference: Mapping[Place, Sequence[fl
     helps = {attack: _told(of, clean) for attack, of in attacked.items() if rule != HONEST}
     return Score(
         rule=rule,
-        clean=_mean(clean.values()),
+        clean=_mean(shown.values()),
         worst=_mean(by_seed.values()),
         spread=_percent(interval(list(by_seed.values()))),
         attack=chosen[0][0] if chosen else "",
@@ -116,6 +120,7 @@ def _score(rule: str, runs: Sequence[Run], reference: Mapping[Place, Sequence[fl
         diverged=sum(run.state == "diverged" for run in measured),
         infeasible=infeasible,
         cells=len(measured),
+        attacked=sum(map(len, cells.values())),
         by_seed=by_seed,
     )
 

@@ -89,6 +89,11 @@ class Track:
         return math.prod(len(self.swept[key]) for key in ("seed", "partition", "attack"))
 
     @property
+    def attacked(self) -> int:
+        """How many of these have an attack."""
+        return self.cells - self.cells // len(self.swept["attack"])
+
+    @property
     def numbers(self) -> list[int]:
         """The numbers of attackers."""
         return sorted(map(int, self.swept["num_byzantine"]))
