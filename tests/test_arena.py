@@ -268,9 +268,9 @@ def test_kept_runs_are_confirmed_by_one_place_for_each_rule_and_attack() -> None
     assert [word.partition("=")[0] for word in place] == ["partition", "seed", "num_byzantine"]
     assert rules == f"aggregator={','.join(sorted(Track('digits').swept['aggregator']))}"
     made = under[under["state"] == "finished"].head(20)
-    assert script.differing(kept, made) == []
+    assert script.differing(under, made) == []
     other = made.assign(final_accuracy=made["final_accuracy"] + [1e-6, *[0] * 19])
-    assert script.differing(kept, other) == [made["run_id"].iloc[0]]
+    assert script.differing(under, other) == [made["run_id"].iloc[0]]
 
 
 def test_a_rule_from_outside_enters_in_minutes(tmp_path: Path) -> None:
@@ -296,10 +296,11 @@ def test_a_rule_from_outside_enters_in_minutes(tmp_path: Path) -> None:
     assert "ipm 100%" in line and " to " in line and line.endswith("4/405")
     (flags,) = (line for line in printed.split("Flags: ")[1].splitlines() if line.startswith("halves"))
     assert "depends on the order of clients" in flags
-    *_, untried = page.sheets(records.load(tmp_path / "results"), "digits")
+    theirs = records.load(tmp_path / "results")
+    *_, untried = page.sheets(theirs, "digits")
     assert untried.rows[0][1].text.startswith("not tried: add --allow their_rules")
     assert re.search(r"robustfl-bench -m \+experiment=arena/digits aggregator=(\S*,)?their_rules:Halves\n", printed)
-    assert "not tested" in call("results", "arena", "--claims")
-    assert call("results", "arena", "--plot", "rules.png", "--allow", "their_rules") == "rules.png\n"
+    assert len(claims.sheets(theirs, "digits")[0].rows) == 5
+    assert [label.get_text() for label in picture.standing(theirs, "digits").axes[0].get_yticklabels()] == ["halves"]
     call("results", "report", "--where", "attack=none,ipm", "--where", "validation_share=null")
     assert "halves" in (tmp_path / "report.html").read_text(encoding="utf-8")

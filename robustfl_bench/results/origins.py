@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from robustfl_bench.package import code_digest
 from robustfl_bench.results.records import settings
@@ -32,13 +32,20 @@ def origins(runs: pd.DataFrame) -> list[str]:
 
 def other_code(runs: pd.DataFrame) -> str:
     """How many runs were made with other code of this package than today's; empty if none."""
-    code, parts = list(_words(runs["code"])), runs[[name for name in settings(runs) if "." in name]]
+    code, names = list(_words(runs["code"])), [name for name in settings(runs) if "." in name and _names(runs[name])]
     unknown = code.count(None)
-    today = (code_digest(values)[:SHORT] for values in parts.itertuples(index=False, name=None))
+    parts = list(zip(*(runs[name].astype(str) for name in names), strict=True)) if names else [()] * len(runs)
+    digests = {values: code_digest(values)[:SHORT] for values in set(parts)}
+    today = (digests[values] for values in parts)
     other = sum(then is not None and then.split(" ")[0] != now for then, now in zip(code, today, strict=True))
     told = [f"{other} with other code than today's"] if other else []
     told += [f"{unknown} with code that is not recorded"] if unknown else []
     return f"of {len(code)} runs, {' and '.join(told)}" if told else ""
+
+
+def _names(column: pd.Series[Any]) -> bool:
+    """Whether a setting names code of this package."""
+    return any("robustfl_bench." in str(value) for value in set(column.to_numpy(dtype=object)))
 
 
 def _words(values: Iterable[object]) -> Iterable[str | None]:
