@@ -372,6 +372,7 @@ def check_dataset(dataset: Dataset, folder: Path) -> None:
         _require(fits, name, part, f"must have {dataset.num_classes} numbers to predict, got {outputs}")
         _require(torch.equal(x, getattr(again, f"{part}_x")), name, part, "inputs differ when loaded again")
         _require(torch.equal(y, getattr(again, f"{part}_y")), name, part, "labels differ when loaded again")
+    _require(data.owners is None or data.owners.ndim == 1, name, "owners", "must be one per training sample")
 
 
 def _name(part: object) -> str:

@@ -300,7 +300,8 @@ def test_a_rule_from_outside_enters_in_minutes(tmp_path: Path) -> None:
     *_, untried = page.sheets(theirs, "digits")
     assert untried.rows[0][1].text.startswith("not tried: add --allow their_rules")
     assert re.search(r"robustfl-bench -m \+experiment=arena/digits aggregator=(\S*,)?their_rules:Halves\n", printed)
-    assert len(claims.sheets(theirs, "digits")[0].rows) == 5
-    assert [label.get_text() for label in picture.standing(theirs, "digits").axes[0].get_yticklabels()] == ["halves"]
+    alone = ("--results-dir", "results")  # without the kept runs, which take seconds to read
+    assert "not tested" in call("results", "arena", "--claims", *alone)
+    assert call("results", "arena", "--plot", "rules.png", "--allow", "their_rules", *alone) == "rules.png\n"
     call("results", "report", "--where", "attack=none,ipm", "--where", "validation_share=null")
     assert "halves" in (tmp_path / "report.html").read_text(encoding="utf-8")
