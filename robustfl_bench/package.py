@@ -32,7 +32,12 @@ def files_of(config: object) -> set[Path]:
     digests of the runs with this rule, and an edit of a table or a picture changes none. Not covered are conf/ and the
     room config, for which a run's id stands, the machine and the libraries.
     """
-    return closure([*ROOTS, *_named(config)], _own_file)
+    return set().union(*map(_files_of, (*ROOTS, *_named(config))))
+
+
+@cache
+def _files_of(name: str) -> frozenset[Path]:
+    return frozenset(closure([name], _own_file))
 
 
 def _named(config: object) -> frozenset[str]:

@@ -35,7 +35,8 @@ def copied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 
 def forget() -> None:
-    for cached in (package.package_digest, package._code_digest, package._imports, package._own_file, package._signed):
+    for cached in (package.package_digest, package._code_digest, package._files_of, package._imports,
+                   package._own_file, package._signed):  # fmt: skip
         cached.cache_clear()
 
 

@@ -3,6 +3,7 @@
 import json
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
 from robustfl_bench.results import archive, records
@@ -48,7 +49,11 @@ def test_other_code_other_data_and_other_machines_are_counted(
     kept = tmp_path / "kept.csv"
     _, out, _ = run_cli(capsys, "export", "--summary", kept, "--results-dir", results)
     assert "of 2 runs, 1 with other code than today's" in out
-    assert sorted(origins(archive.read(str(kept)))) == sorted(lines), "a kept file says the same"
+    runs = archive.read(str(kept))
+    assert sorted(origins(runs)) == sorted(lines), "a kept file says the same"
+    infeasible = runs.assign(state="infeasible", data=None)
+    assert sorted(origins(pd.concat([runs, infeasible], ignore_index=True))) == sorted(lines), "it has read no data"
+    assert not origins(infeasible)
 
 
 def test_what_older_runs_do_not_record_is_said(results: Path) -> None:

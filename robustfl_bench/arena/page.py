@@ -65,7 +65,8 @@ def _doubled(track: Track, table: pd.DataFrame, chosen: Mapping[int, Sequence[Ru
     """How alike the order of the rules is at twice the size, if there are such runs."""
     if not options.exists("experiment", double := f"{track.experiment}_double"):
         return []
-    others = Track(double.partition("/")[2]).runs(table)
+    twice = Track(double.partition("/")[2])
+    others = twice.runs(table[table["num_clients"] == twice.clients])
     alike = likeness(chosen.get(others[0].num_byzantine // 2, []), others) if others else None
     if alike is None:
         return []

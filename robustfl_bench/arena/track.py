@@ -6,12 +6,13 @@ import math
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any
 
 from robustfl_bench.config import options, presets
 from robustfl_bench.config.rates import best
 from robustfl_bench.results import matching
+from robustfl_bench.results.matching import Content
 from robustfl_bench.results.records import MEASURED, NoRuns, last_metrics
 from robustfl_bench.results.where import check_name
 
@@ -30,9 +31,6 @@ _SUFFIXES = ("_rates", "_declared", "_honest", "_double")
 _FREE = ("aggregator", "partition", "attack")
 _COUNTS = ("num_byzantine", "lr", "validation_share")
 _READ = ("aggregator", "code", "state", "seed", "final_accuracy", "validation_accuracy", "recall", "last", "folder")
-
-Content = frozenset[tuple[str, str]]
-"""The settings of a part, as text by key."""
 
 
 @dataclass(frozen=True)
@@ -76,6 +74,16 @@ def track_and_runs(table: pd.DataFrame, name: str) -> tuple[Track, list[Run]]:
     return track, runs
 
 
+@dataclass(frozen=True, slots=True)
+class _Settings:
+    """Those that define a run, apart; ``matching.contents``."""
+
+    aggregator: Content
+    partition: Content
+    attack: Content
+    others: Content
+
+
 class Track:
     """A protocol: the experiment ``arena/NAME``, and those beside it that choose rates and make the reference."""
 
@@ -108,33 +116,35 @@ class Track:
         return f"Arena {self.experiment.partition('/')[2]}: {number} of {self.clients} clients are attackers"
 
     @cached_property
-    def _fixed(self) -> matching.Config:
-        config = _config(self.experiment)
-        return {key: value for key, value in config.items() if key.split(".")[0] not in (*_FREE, *_COUNTS)}
+    def _fixed(self) -> Content:
+        return _without_counts(_settings(self.experiment).others)
 
     @cached_property
-    def _names(self) -> Mapping[str, Mapping[Content, str]]:
-        """The partitions and the attacks by their content."""
-        return {
-            group: {_content(_config(self.experiment, f"{group}={name}"), group): name for name in self.swept[group]}
-            for group in ("partition", "attack")
-        }
+    def _partitions(self) -> Mapping[Content, str]:
+        """Their names by their content."""
+        return {_settings(self.experiment, f"partition={name}").partition: name for name in self.swept["partition"]}
+
+    @cached_property
+    def _attacks(self) -> Mapping[Content, str]:
+        """Their names by their content."""
+        return {_settings(self.experiment, f"attack={name}").attack: name for name in self.swept["attack"]}
 
     @cached_property
     def _honest(self) -> tuple[Content, Content] | None:
         """Rule and attack of the honest clients' mean."""
         if not options.exists("experiment", honest := f"{self.experiment}_honest"):
             return None
-        config = _config(honest)
-        return _rule(config), _content(config, "attack")
+        settings = _settings(honest)
+        return _rule(settings.aggregator, settings.others), settings.attack
 
     @cached_property
-    def _tried(self) -> tuple[matching.Config, set[tuple[float, str]]] | None:
-        """The settings of the runs that choose rates, and their rates and seeds."""
+    def _tried(self) -> tuple[Content, set[tuple[float, str]]] | None:
+        """The settings of the runs that choose rates, but for the rate, and their rates and seeds."""
         if not options.exists("experiment", rates := f"{self.experiment}_rates"):
             return None
         swept = presets.swept([f"+experiment={rates}"])
-        return _config(rates), {(float(rate), str(seed)) for rate in swept["lr"] for seed in swept["seed"]}
+        asked = _without_rate(_settings(rates).others)
+        return asked, {(float(rate), str(seed)) for rate in swept["lr"] for seed in swept["seed"]}
 
     def runs(self, table: pd.DataFrame) -> list[Run]:
         """The runs of ``records.load`` that belong to this protocol, at the rate that validation chose.
@@ -144,65 +154,61 @@ class Track:
         choose a rate are missing, those at all rates are taken.
         """
         rows = table[[name for name in _READ if name in table]].to_dict("records")
-        fixed = [matching.fits(table, key, value) for key, value in self._fixed.items() if key in table]
-        near = [place for place, fits in enumerate(zip(*fixed, strict=True)) if all(fits)]
-        configs = zip(near, matching.configs(table.iloc[near]), strict=True)
-        held = [(place, config) for place, config in configs if self._holds(config)]
-        names = _Names(self.experiment, [(rows[place], config) for place, config in held])
+        parts = [_Settings(*of) for of in matching.contents(table, _FREE)]
+        ours = {others for others in {of.others for of in parts} if _without_counts(others) == self._fixed}
+        held = [(place, of) for place, of in enumerate(parts) if of.others in ours]
+        names = _Names(self.experiment, [(rows[place], of) for place, of in held])
         found, tried = [], defaultdict[tuple[str, str], dict[tuple[float, str], float]](dict)
-        for place, config in held:
-            partition, attack = self._names["partition"].get(_content(config, "partition")), self._attack(config)
+        for place, of in held:
+            partition, attack = self._partitions.get(of.partition), self._attack(of)
             if partition is None or attack is None:
                 continue
-            run = _run(rows[place], place, config, partition, attack, names)
-            if "validation_share" not in config:
+            run = _run(rows[place], place, of, partition, attack, names)
+            if not _validates(of.others):
                 found += [run] if run.state in (*MEASURED, "infeasible") else []
-            elif self._tries(config, run):
+            elif self._tries(of, run):
                 number = rows[place]["validation_accuracy"]
                 tried[run.rule, partition][run.lr, run.seed] = 0 if math.isnan(number) else number
         chosen = {place: best(_by_rate(numbers)) for place, numbers in tried.items()
                   if self._tried is not None and len(numbers) == len(self._tried[1])}  # fmt: skip
-        return [replace(run, validated=(run.rule, run.partition) in chosen) for run in found
+        return [replace(run, validated=True) if (run.rule, run.partition) in chosen else run for run in found
                 if chosen.get((run.rule, run.partition), run.lr) == run.lr]  # fmt: skip
 
-    def _attack(self, config: matching.Config) -> str | None:
-        attack = _content(config, "attack")
-        return HONEST if (_rule(config), attack) == self._honest else self._names["attack"].get(attack)
+    def _attack(self, settings: _Settings) -> str | None:
+        if (_rule(settings.aggregator, settings.others), settings.attack) == self._honest:
+            return HONEST
+        return self._attacks.get(settings.attack)
 
-    def _tries(self, config: matching.Config, run: Run) -> bool:
+    def _tries(self, settings: _Settings, run: Run) -> bool:
         """Whether this is one of the runs that choose rates."""
         if self._tried is None:
             return False
         asked, pairs = self._tried
-        same = all(config.get(key) == asked.get(key) for key in ("num_byzantine", "validation_share"))
-        return same and run.attack == NONE and (run.lr, run.seed) in pairs
-
-    def _holds(self, config: matching.Config) -> bool:
-        names = [key for key in config if key.split(".")[0] not in (*_FREE, *_COUNTS)]
-        return len(names) == len(self._fixed) and all(config[key] == self._fixed.get(key) for key in names)
+        return _without_rate(settings.others) == asked and run.attack == NONE and (run.lr, run.seed) in pairs
 
 
 class _Names:
     """What the rules of some runs are called."""
 
-    def __init__(self, experiment: str, held: Sequence[tuple[Mapping[Any, Any], matching.Config]]) -> None:
+    def __init__(self, experiment: str, held: Sequence[tuple[Mapping[Any, Any], _Settings]]) -> None:
         self._usual: dict[str, Content] = {}
         self._versions: dict[str, set[str]] = defaultdict(set)
         contents: dict[str, set[Content]] = defaultdict(set)
-        for row, config in held:
-            contents[str(row["aggregator"])].add(_rule(config))
+        for row, settings in held:
+            contents[str(row["aggregator"])].add(_rule(settings.aggregator, settings.others))
             self._versions[str(row["aggregator"])].add(_version(row))
         for name, found in contents.items():
-            common = frozenset.intersection(*found)
-            ours = options.exists("aggregator", name)
-            self._usual[name] = _rule(_config(experiment, f"aggregator={name}")) if ours else common
+            if options.exists("aggregator", name):
+                usual = _settings(experiment, f"aggregator={name}")
+                self._usual[name] = _rule(usual.aggregator, usual.others)
+            else:
+                self._usual[name] = frozenset.intersection(*found)
 
-    def of(self, row: Mapping[Any, Any], config: matching.Config) -> tuple[str, tuple[str, ...]]:
+    def of(self, row: Mapping[Any, Any], settings: _Settings) -> tuple[str, tuple[str, ...]]:
         """The name of a run's rule, and its options that are not as it comes."""
         name = str(row["aggregator"])
-        usual, own = dict(self._usual[name]), dict(_rule(config))
-        keys = sorted(key for key in {*usual, *own} if own.get(key) != usual.get(key))
-        other = tuple(f"{key}={own.get(key, 'null')}" for key in keys)
+        usual, own = self._usual[name], _rule(settings.aggregator, settings.others)
+        other = tuple(f"{key}={dict(own).get(key, 'null')}" for key in sorted({key for key, _ in usual ^ own}))
         version = f"[code {_version(row)}]" if len(self._versions[name]) > 1 else ""
         return " ".join(filter(None, [name, *other, version])), other
 
@@ -221,19 +227,18 @@ def _by_rate(numbers: Mapping[tuple[float, str], float]) -> Mapping[float, Seque
 
 
 def _run(
-    row: Mapping[Any, Any], place: int, config: matching.Config, partition: str, attack: str, names: _Names
+    row: Mapping[Any, Any], place: int, settings: _Settings, partition: str, attack: str, names: _Names
 ) -> Run:  # fmt: skip
-    rule, other = names.of(row, config)
-    declared = {int(value) for key, value in _content(config, "aggregator") if _is_declared(key)}
+    rule, other = names.of(row, settings)
     state = str(row["state"])
     return Run(
         rule=HONEST if attack == HONEST else rule,
         partition=partition,
         attack=attack,
-        num_byzantine=int(config["num_byzantine"]),
-        declared=declared.pop() if declared else None,
+        num_byzantine=int(_value(settings.others, "num_byzantine")),
+        declared=_declared(settings.aggregator),
         seed=str(row["seed"]),
-        lr=float(config["lr"]),
+        lr=float(_value(settings.others, "lr")),
         state=state,
         accuracy=0.0 if state == "diverged" else float(row["final_accuracy"]),
         recall=row["recall"] if isinstance(row["recall"], list) else None,
@@ -248,24 +253,48 @@ def _success(row: Mapping[Any, Any]) -> float:
     return float(last.get("attack_success_rate", math.nan))
 
 
-def _config(experiment: str, *overrides: str) -> matching.Config:
-    """The settings of one run of an experiment; its rate, which takes runs to choose, does not matter here."""
-    return matching.config(presets.resolve([f"+experiment={experiment}", "lr=1", *overrides]).identity)
+def _settings(experiment: str, *overrides: str) -> _Settings:
+    """Those of one run of an experiment; its rate, which takes runs to choose, does not matter here."""
+    config = matching.config(presets.resolve([f"+experiment={experiment}", "lr=1", *overrides]).identity)
+    return _Settings(*matching.content(config, _FREE))
 
 
-def _content(config: matching.Config, group: str) -> Content:
-    return frozenset((key, value) for key, value in config.items() if key.split(".")[0] == group)
-
-
-def _rule(config: matching.Config) -> Content:
+@cache
+def _rule(aggregator: Content, others: Content) -> Content:
     """What makes a rule: its settings without the number of attackers that it assumes, and without those that only
     repeat one of the run, as a rate does."""
-    return frozenset((key, value) for key, value in _content(config, "aggregator")
-                     if not _is_declared(key) and config.get(key.rpartition(".")[2]) != value)  # fmt: skip
+    run = dict(others)
+    return frozenset((key, value) for key, value in aggregator
+                     if not _is_declared(key) and run.get(key.rpartition(".")[2]) != value)  # fmt: skip
+
+
+@cache
+def _declared(aggregator: Content) -> int | None:
+    """The number of attackers that a rule assumes."""
+    return next((int(value) for key, value in aggregator if _is_declared(key)), None)
 
 
 def _is_declared(key: str) -> bool:
     return key.endswith(".num_byzantine")
+
+
+@cache
+def _value(others: Content, key: str) -> str:
+    return dict(others)[key]
+
+
+@cache
+def _validates(others: Content) -> bool:
+    return "validation_share" in dict(others)
+
+
+@cache
+def _without_rate(others: Content) -> Content:
+    return frozenset((key, value) for key, value in others if key != "lr")
+
+
+def _without_counts(others: Content) -> Content:
+    return frozenset((key, value) for key, value in others if key.split(".")[0] not in _COUNTS)
 
 
 def settle(runs: Sequence[Run], num_byzantine: int) -> Iterator[Run]:

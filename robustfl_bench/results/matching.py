@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 Config = Mapping[str, str]
 """The settings that define a run, as text by dotted key, without seed and ``eval_every``."""
 
+Content = frozenset[tuple[str, str]]
+"""Some of these, key and text."""
+
 _KIND = ("dataset", "attack", "aggregator")
 
 
@@ -30,17 +33,49 @@ def config(identity: Mapping[str, Any]) -> Config:
 
 def configs(runs: pd.DataFrame) -> list[Config]:
     """The settings of each of the runs; null counts as absent."""
+    names, columns = _columns(runs)
+    rows = zip(*columns, strict=True) if columns else iter([()] * len(runs))
+    return [dict(_present(names, row)) for row in rows]
+
+
+def contents(runs: pd.DataFrame, groups: Sequence[str]) -> list[tuple[Content, ...]]:
+    """The settings of each of the runs as ``configs`` has them, apart: those of each group, and the others. Runs that
+    agree in such a part share it."""
+    parts: dict[str, tuple[list[str], list[list[str]]]] = {group: ([], []) for group in (*groups, "")}
+    for name, column in zip(*_columns(runs), strict=True):
+        of = parts[_group(name, groups)]
+        of[0].append(name)
+        of[1].append(column)
+    found = []
+    for names, columns in parts.values():
+        known: dict[tuple[str, ...], Content] = {}
+        rows = list(zip(*columns, strict=True)) if columns else [()] * len(runs)
+        for row in set(rows):
+            known[row] = frozenset(_present(names, row))
+        found.append([known[row] for row in rows])
+    return list(zip(*found, strict=True))
+
+
+def content(config: Config, groups: Sequence[str]) -> tuple[Content, ...]:
+    """The same of one run."""
+    return tuple(frozenset((name, value) for name, value in config.items() if _group(name, groups) == group)
+                 for group in (*groups, ""))  # fmt: skip
+
+
+def _columns(runs: pd.DataFrame) -> tuple[list[str], list[list[str]]]:
+    """The names of the settings that count, and their values as text."""
     groups = group_names(runs)
     names = [name for name in settings(runs) if name not in groups and _counts(name)]
-    columns = [mapped(runs[name], lambda value: canonical(text(value))) for name in names]
-    rows = zip(*columns, strict=True) if columns else iter([()] * len(runs))
-    return [{name: value for name, value in zip(names, row, strict=True) if value not in ("absent", "null")}
-            for row in rows]  # fmt: skip
+    return names, [mapped(runs[name], lambda value: canonical(text(value))) for name in names]
 
 
-def fits(runs: pd.DataFrame, name: str, value: str) -> list[bool]:
-    """Which of the runs have this value of a setting, as ``config`` writes it."""
-    return mapped(runs[name], lambda held: canonical(text(held)) == value)
+def _present(names: Sequence[str], row: Sequence[str]) -> Iterable[tuple[str, str]]:
+    return ((name, value) for name, value in zip(names, row, strict=True) if value not in ("absent", "null"))
+
+
+def _group(name: str, groups: Sequence[str]) -> str:
+    first = name.partition(".")[0]
+    return first if first in groups else ""
 
 
 class Index:

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from robustfl_bench.package import code_digest
-from robustfl_bench.results.records import settings
+from robustfl_bench.results.records import MEASURED, mapped, settings
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -17,8 +17,9 @@ SHORT = 12  # digits of a digest
 
 
 def origins(runs: pd.DataFrame) -> list[str]:
-    """Lines on the data of the ``runs`` of ``records.load``, on those of other code than today's, and on machines if
-    there are several kinds."""
+    """Lines on the ``runs`` of ``records.load`` that have a result: on their data, on those of other code than today's,
+    and on machines if there are several kinds."""
+    runs = runs[runs["state"].isin(MEASURED)]
     if not len(runs):
         return []
     lines = [f"data: {_counted(runs['data'])}"]
@@ -34,7 +35,7 @@ def other_code(runs: pd.DataFrame) -> str:
     """How many runs were made with other code of this package than today's; empty if none."""
     code, names = list(_words(runs["code"])), [name for name in settings(runs) if "." in name and _names(runs[name])]
     unknown = code.count(None)
-    parts = list(zip(*(runs[name].astype(str) for name in names), strict=True)) if names else [()] * len(runs)
+    parts = list(zip(*(mapped(runs[name], str) for name in names), strict=True)) if names else [()] * len(runs)
     digests = {values: code_digest(values)[:SHORT] for values in set(parts)}
     today = (digests[values] for values in parts)
     other = sum(then is not None and then.split(" ")[0] != now for then, now in zip(code, today, strict=True))
@@ -45,7 +46,7 @@ def other_code(runs: pd.DataFrame) -> str:
 
 def _names(column: pd.Series[Any]) -> bool:
     """Whether a setting names code of this package."""
-    return any("robustfl_bench." in str(value) for value in set(column.to_numpy(dtype=object)))
+    return any(mapped(column, lambda value: "robustfl_bench." in str(value)))
 
 
 def _words(values: Iterable[object]) -> Iterable[str | None]:

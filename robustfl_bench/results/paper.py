@@ -15,7 +15,7 @@ from robustfl_bench.results import commands, matching
 from robustfl_bench.results.agreement import points
 from robustfl_bench.results.matching import Config, Index
 from robustfl_bench.results.origins import origins
-from robustfl_bench.results.records import ENDED, MEASURED, leaf, nothing, text
+from robustfl_bench.results.records import ENDED, leaf, nothing, text
 from robustfl_bench.results.sheets import Todo
 from robustfl_bench.results.table import (
     INFEASIBLE,
@@ -92,7 +92,7 @@ def compare(
     made.remarks = _remarks(table, list(resolved.values()), conditions, overrides)
     scale = next((str(one.config["scale"]) for one in resolved.values()), "")
     made.remarks += evaluated(_values(made), everyone)
-    made.remarks += origins(everyone[everyone["state"].isin(MEASURED)])
+    made.remarks += origins(everyone)
     made.remarks += _left_out(chosen, index, list(wanted.values()), scale)
     made.todos += _todos(table, made, rows, places, seeds, overrides, results_dir)
     for name, value in _values(made).items():

@@ -10,7 +10,7 @@ from robustfl_bench.config import options, outside
 from robustfl_bench.errors import ConfigError
 from robustfl_bench.results import commands
 from robustfl_bench.results.origins import origins
-from robustfl_bench.results.records import ENDED, MEASURED, NoRuns, leaf, settings, text
+from robustfl_bench.results.records import ENDED, NoRuns, leaf, settings, text
 from robustfl_bench.results.sheets import Todo
 from robustfl_bench.results.table import WORST, Column, Run, Table, facts, make_cell, references, stopped
 from robustfl_bench.results.values import Value, describe, evaluated, measure
@@ -62,7 +62,7 @@ def pivot(
         require_comparable(done, (rows, columns))
     remarks = _remarks(chosen, readable, (rows, columns), conditions)
     remarks += evaluated([value], readable)
-    remarks += origins(readable[readable["state"].isin(MEASURED)])
+    remarks += origins(readable)
     readable = readable.assign(row=readable[rows].map(text), column=readable[columns].map(text))
     labels = sorted(set(readable["column"]), key=order)
     own = set(readable.loc[_is_own(readable, rows), "row"])

@@ -48,7 +48,8 @@ def interval(values: Sequence[float], level: float = LEVEL) -> Interval | None:
         return None
     if not all(map(math.isfinite, values)):
         return Interval(sum(values), -math.inf, math.inf, n)
-    mean, error = statistics.fmean(values), statistics.stdev(values) / math.sqrt(n)
+    mean = statistics.fmean(values)
+    error = math.sqrt(math.fsum((value - mean) ** 2 for value in values) / (n - 1) / n)
     return _around(mean, error, n - 1, n, level)
 
 
@@ -120,6 +121,6 @@ def _around(mean: float, error: float, freedom: float, n: int, level: float) -> 
 @cache
 def _quantile(freedom: float, level: float) -> float:
     """How many standard errors Student's interval reaches to either side."""
-    from scipy.stats import t
+    from scipy.special import stdtrit  # the quantile of scipy.stats.t, which takes a second to import
 
-    return float(t.ppf((1 + level) / 2, freedom))
+    return float(stdtrit(freedom, (1 + level) / 2))
