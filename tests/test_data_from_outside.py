@@ -50,6 +50,7 @@ def outside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     write(tmp_path, [(i % 7 / 7, i % 5 / 5, i % 2) for i in range(100)])
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path / "code")
+    monkeypatch.delitem(sys.modules, "own_rings", raising=False)
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path / "code"), os.environ.get("PYTHONPATH", "")]))
     monkeypatch.setenv("ROBUSTFL_DATA", str(tmp_path / "data"))
     return tmp_path
@@ -67,17 +68,19 @@ def data(*arguments: str) -> subprocess.CompletedProcess[str]:
     return run("robustfl_bench.datasets.cli", *arguments, "--config-dir", "conf")
 
 
-def test_robustfl_data_lists_prepares_and_verifies_it(outside: Path) -> None:
+def test_robustfl_data_lists_prepares_and_verifies_it(outside: Path, capfd: pytest.CaptureFixture[str]) -> None:
     listed = data("list")
     assert listed.returncode == 0, listed.stderr
     rows = {line.split()[0]: line.split() for line in listed.stdout.splitlines()}
     assert rows["rings"][1:7] == ["2", "2", "80", "20", "ready", "?"] and "small" in rows["rings"]
     assert {"digits", "mnist", "linear_mixture", "rotated_mnist"} <= rows.keys()
-    assert data("prepare", "rings").stdout == f"rings: ready in {outside / 'data'} (small)\n"
+    assert main(["prepare", "rings", "--config-dir", "conf"]) == 0
+    assert capfd.readouterr().out == f"rings: ready in {outside / 'data'} (small)\n"
     verified = data("verify", "rings")
     assert verified.stdout.startswith("rings: 80 + 20 samples (small), digest ")
     digest = verified.stdout.split()[-1]
-    assert len(digest) == 64 and data("verify", "rings").stdout.split()[-1] == digest
+    assert main(["verify", "rings", "--config-dir", "conf"]) == 0
+    assert len(digest) == 64 and capfd.readouterr().out.split()[-1] == digest, "in another process too"
     write(outside, [(i % 7 / 7, i % 5 / 5, (i + 1) % 2) for i in range(100)])
     assert data("verify", "rings").stdout.split()[-1] != digest, "other labels"
 
@@ -129,11 +132,13 @@ def test_wrong_content_is_refused_in_one_line(
         ("raise FileNotFoundError('mine.csv not found.')", "rings cannot be read: mine.csv not found."),
     ],
 )
-def test_what_readers_of_tables_give_is_refused_in_one_line(outside: Path, change: str, told: str) -> None:
+def test_what_readers_of_tables_give_is_refused_in_one_line(
+    outside: Path, bench: Bench, change: str, told: str
+) -> None:
     module = outside / "code" / "own_rings.py"
     module.write_text(module.read_text().replace("        return Data(", f"        {change}\n        return Data("))
-    done = run("robustfl_bench", "--config-dir", "conf", "dataset=rings", "data_dir=data", *SMALL)
-    assert done.returncode == 3 and told in done.stderr and done.stderr.count("\n") == 1
+    done = bench("--config-dir", "conf", "dataset=rings", "data_dir=data", *SMALL)
+    assert done.code == 3 and told in done.err and done.err.count("\n") == 1
 
 
 def test_a_missing_file_is_named_in_one_line(outside: Path, bench: Bench, capfd: pytest.CaptureFixture[str]) -> None:
