@@ -73,6 +73,27 @@ def test_a_compressed_file_is_read_alike(ship: Callable[..., str], bench: Bench,
     assert "arena/more.csv.gz" in bench(*SMALL).out
 
 
+REGRESSION = ("dataset=linear_mixture", "dataset.dim=5", "model=linear_regression", "partition=natural",
+              "num_byzantine=0", "attack=none", "aggregator=average", "rounds=2", "num_clients=10")  # fmt: skip
+
+
+def test_a_run_that_is_judged_by_a_distance_is_answered(ship: Callable[..., str], bench: Bench) -> None:
+    made = ship(*REGRESSION)
+    answered = bench(*REGRESSION).out
+    assert answered.startswith("kept result: distance ") and answered.count("\n") == 1
+    assert answered.split("result: ")[1].split("  ")[0] == made.split("result: ")[1].split(" (best")[0]
+
+
+def test_a_run_that_is_judged_by_its_loss_is_answered(ship: Callable[..., str], bench: Bench) -> None:
+    ship(*REGRESSION, edit=lambda line: line.update({"last.distance": ""}))
+    assert bench(*REGRESSION).out.startswith("kept result: loss ")
+
+
+def test_a_least_validation_loss_is_in_no_file(ship: Callable[..., str], bench: Bench) -> None:
+    ship(*REGRESSION, "validation_share=0.2")
+    assert bench(*REGRESSION, "validation_share=0.2").out.startswith("result: ")
+
+
 def test_an_alias_is_the_same_run_and_another_run_is_not(ship: Callable[..., str], bench: Bench) -> None:
     ship("aggregator=coomed", *SMALL[1:])
     assert bench("aggregator=median", *SMALL[1:]).out.startswith("kept result: ")

@@ -25,11 +25,11 @@ def answer(asked: Asked, note: Callable[[str], None]) -> Answer | None:
     """The kept result of a run, if it was made with the same code and data as a run would be now; else None.
 
     Code is that of ``package.files_of`` and of parts from outside. Data that cannot be loaded here count as the same.
-    ``note`` is given a line where a kept result was made with other code or data. Runs that are judged by something
-    else than accuracy are not answered.
+    ``note`` is given a line where a kept result was made with other code or data. Runs that validate by a loss are not
+    answered: no file has the least one.
     """
     line = kept.find(asked.run_id) if asked.settings.use_kept else None
-    if line is None or line["state"] not in store.MEASURED or not (line["final_accuracy"] or line["error"]):
+    if line is None or line["state"] not in store.MEASURED or not (_score(line) or line["error"]):
         return None
     now = records.code_line(provenance.code(asked.config))
     if line.get("code") != now or not provenance.has_data(asked, line.get("data")):
@@ -41,11 +41,20 @@ def answer(asked: Asked, note: Callable[[str], None]) -> Answer | None:
 def _answer(line: Mapping[str, str]) -> Answer:
     if line["state"] == store.DIVERGED:
         return Answer(line["state"], line["error"], line["file"], -math.inf)
-    final, best = (shown({"test_accuracy": float(line[f"{name}_accuracy"])}) for name in ("final", "best"))
-    value = line.get("validation_accuracy") or line["final_accuracy"]
-    return Answer(
-        line["state"], f"{final} after {line['rounds_done']} rounds (best {best})", line["file"], float(value)
-    )
+    score = _score(line)
+    words = f"{shown(score)} after {line['rounds_done']} rounds"
+    if line["best_accuracy"]:
+        words += f" (best {shown({'test_accuracy': float(line['best_accuracy'])})})"
+    value = line.get("validation_accuracy") or next(iter(score.values()))
+    return Answer(line["state"], words, line["file"], float(value))
+
+
+def _score(line: Mapping[str, str]) -> dict[str, float]:
+    """What a run is judged by; empty where the line does not have it."""
+    if line.get("validation_share", "null") not in ("", "null") and not line.get("validation_accuracy"):
+        return {}
+    columns = {"test_accuracy": "final_accuracy", "distance": "last.distance", "test_loss": "test_loss"}
+    return next(({name: float(line[column])} for name, column in columns.items() if line.get(column)), {})
 
 
 def tell(known: Answer) -> float:
