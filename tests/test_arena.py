@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
 import pandas as pd
@@ -171,6 +172,12 @@ def every_run(track: Track, levels: dict[str, float]) -> list[Run]:
             for place, partition in enumerate(track.swept["partition"]) for seed in track.swept["seed"]]  # fmt: skip
 
 
+@cache
+def shipped_runs() -> pd.DataFrame:
+    """Those of the arena that come with the package: reading them takes seconds."""
+    return archive.read_shipped(arena=True)
+
+
 @pytest.fixture
 def kept(monkeypatch: pytest.MonkeyPatch) -> pd.DataFrame:
     """A table of one run, whose track finds made-up runs."""
@@ -179,13 +186,13 @@ def kept(monkeypatch: pytest.MonkeyPatch) -> pd.DataFrame:
     made = [one for one in made if one.rule != "arfl" or one.partition != "step"]
     made += [run(HONEST, HONEST, 0.95, partition, seed) for partition in ("iid", "step") for seed in ("0", "1")]
     monkeypatch.setattr(Track, "runs", lambda self, table: made)
-    return archive.read_shipped(arena=True).head(1)
+    return shipped_runs().head(1)
 
 
 def test_a_page_has_the_numbers_of_attackers_that_were_run_and_one_command_for_the_rest(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    shipped = archive.read_shipped(arena=True).drop_duplicates("aggregator").reset_index(drop=True)
+    shipped = shipped_runs().drop_duplicates("aggregator").reset_index(drop=True)
     rules = list(shipped["aggregator"][:2])
     clean = [run(rule, "none", 0.9, row=row) for row, rule in enumerate(rules)]
     attacked = [run(rule, "ipm", 0.5, row=row) for row, rule in enumerate(rules)]
@@ -199,7 +206,7 @@ def test_a_page_has_the_numbers_of_attackers_that_were_run_and_one_command_for_t
 
 
 def test_rules_with_all_cells_are_compared_with_the_servers_own_samples(monkeypatch: pytest.MonkeyPatch) -> None:
-    shipped = archive.read_shipped(arena=True).drop_duplicates("aggregator").set_index("aggregator", drop=False)
+    shipped = shipped_runs().drop_duplicates("aggregator").set_index("aggregator", drop=False)
     shipped = shipped.loc[["krum", "server", "trmean"]]
     shifts = {"0": 0.03, "1": 0.0, "2": -0.03}  # of krum over its level: 10 points above the server's
     made = [replace(one, row=list(shipped.index).index(one.rule),
@@ -213,7 +220,7 @@ def test_rules_with_all_cells_are_compared_with_the_servers_own_samples(monkeypa
 
 
 def test_a_rule_that_cannot_be_tried_is_told_and_wrong_numbers_stand_apart(monkeypatch: pytest.MonkeyPatch) -> None:
-    shipped = archive.read_shipped(arena=True)
+    shipped = shipped_runs()
     shipped = shipped[shipped["aggregator"] == "trmean"].head(1).reset_index(drop=True)
     made = [run("trmean x", "ipm", 0.5, declared=f, num_byzantine=b, options=("aggregator.nonsense=1",))
             for b in (5, 10) for f in (5, 10)]  # fmt: skip
@@ -262,7 +269,7 @@ def test_kept_runs_are_confirmed_by_one_place_for_each_rule_and_attack() -> None
     spec = importlib.util.spec_from_file_location("confirm_kept", PACKAGE.parent / "scripts" / "confirm_kept.py")
     assert spec is not None and spec.loader is not None
     spec.loader.exec_module(script := importlib.util.module_from_spec(spec))
-    kept = archive.read_shipped(arena=True)
+    kept = shipped_runs()
     under = kept[(kept["attack"] == "ipm") & (kept["dataset"] == "digits") & (kept["rounds"] == 60)]
     *place, rules = script._drawn(random.Random(0), under)
     assert [word.partition("=")[0] for word in place] == ["partition", "seed", "num_byzantine"]
