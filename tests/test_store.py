@@ -7,6 +7,7 @@ import resource
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -352,6 +353,23 @@ def test_a_folder_that_another_process_has_just_made_is_that_of_its_run(
 
     monkeypatch.setattr(store, "_config_id", just_before)
     assert store.oddity(path) is None
+
+
+def test_names_are_read_again_after_every_change_and_only_then(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[Path] = []
+    monkeypatch.setattr(store.os, "listdir", lambda path, list=os.listdir: read.append(path) or list(path))
+    for number in range(30):  # as fast as a folder can change: many in one tick of its clock
+        (tmp_path / "runs" / f"run-{number:08x}").mkdir(parents=True)
+        assert [path.name for path in store.folders_of(tmp_path, f"{number:08x}")] == [f"run-{number:08x}"]
+    (tmp_path / "runs" / "run-00000003").rmdir()
+    assert store.folders_of(tmp_path, "00000003") == [] == store.folders_of(tmp_path / "absent", "00000004")
+    for age, times in ((10, 1), (1, 3)):
+        changed = (time.time_ns() // 10**9 - age) * 10**9  # in whole seconds, as some file systems have it
+        os.utime(tmp_path / "runs", ns=(changed, changed))
+        read.clear()
+        for number in (4, 5, 6):
+            assert store.folders_of(tmp_path, f"{number:08x}")
+        assert len(read) == times, "names that may be too old are read again"
 
 
 def test_a_copied_run_folder_is_named_and_the_others_are_read(bench: Bench, tmp_path: Path) -> None:

@@ -8,8 +8,11 @@ import json
 import math
 import os
 import re
+import time
+from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -42,12 +45,36 @@ def runs_folder(results_dir: str | Path) -> Path:
 
 
 def folders_of(results_dir: str | Path, run_id: str) -> list[Path]:
-    """The folders of a run, several if it was copied. Names alone are read, however many there are."""
-    runs, end = runs_folder(results_dir), f"-{run_id}"
+    """The folders of a run, several if it was copied. Names alone are read, and again only after some came or went."""
+    runs = runs_folder(results_dir)
     try:
-        return [runs / name for name in os.listdir(runs) if name.endswith(end)]
+        found = runs.stat()
+        place, changed, now = (found.st_dev, found.st_ino), found.st_mtime_ns, time.time_ns()
+        known = _listed.get(place)
+        if known is None or known.changed != changed:
+            known = _Names(changed, defaultdict(list))
+            for name in os.listdir(runs):
+                known.by_id[name.rpartition("-")[2]].append(name)
+            if now - changed > (_TICK if changed % 10**9 else _COARSE):
+                _listed[place] = known
     except OSError:  # there are none yet; what cannot be read is told when the run is written
         return []
+    return [runs / name for name in known.by_id.get(run_id, ())]
+
+
+@dataclass(frozen=True)
+class _Names:
+    """The names in a folder by the run id at their end, and the time when it had changed."""
+
+    changed: int
+    by_id: Mapping[str, list[str]]
+
+
+_listed: dict[tuple[int, int], _Names] = {}
+"""By the device and the number of a folder: in which some name came or went, it has another time."""
+
+_TICK, _COARSE = 50 * 10**6, 2 * 10**9
+"""For how many ns it may not: where its time has a fraction of a second, and where it has none."""
 
 
 def id_of(path: Path) -> str | None:
