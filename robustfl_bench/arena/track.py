@@ -83,6 +83,11 @@ class _Settings:
     attack: Content
     others: Content
 
+    @property
+    def rule(self) -> Content:
+        """What makes its rule: ``_rule``."""
+        return _rule(self.aggregator, self.others)
+
 
 class Track:
     """A protocol: the experiment ``arena/NAME``, and those beside it that choose rates and make the reference."""
@@ -117,7 +122,7 @@ class Track:
 
     @cached_property
     def _fixed(self) -> Content:
-        return _without_counts(_settings(self.experiment).others)
+        return _without(_settings(self.experiment).others, _COUNTS)
 
     @cached_property
     def _partitions(self) -> Mapping[Content, str]:
@@ -135,7 +140,7 @@ class Track:
         if not options.exists("experiment", honest := f"{self.experiment}_honest"):
             return None
         settings = _settings(honest)
-        return _rule(settings.aggregator, settings.others), settings.attack
+        return settings.rule, settings.attack
 
     @cached_property
     def _tried(self) -> tuple[Content, set[tuple[float, str]]] | None:
@@ -143,7 +148,7 @@ class Track:
         if not options.exists("experiment", rates := f"{self.experiment}_rates"):
             return None
         swept = presets.swept([f"+experiment={rates}"])
-        asked = _without_rate(_settings(rates).others)
+        asked = _without(_settings(rates).others, ("lr",))
         return asked, {(float(rate), str(seed)) for rate in swept["lr"] for seed in swept["seed"]}
 
     def runs(self, table: pd.DataFrame) -> list[Run]:
@@ -155,7 +160,7 @@ class Track:
         """
         rows = table[[name for name in _READ if name in table]].to_dict("records")
         parts = [_Settings(*of) for of in matching.contents(table, _FREE)]
-        ours = {others for others in {of.others for of in parts} if _without_counts(others) == self._fixed}
+        ours = {others for others in {of.others for of in parts} if _without(others, _COUNTS) == self._fixed}
         held = [(place, of) for place, of in enumerate(parts) if of.others in ours]
         names = _Names(self.experiment, [(rows[place], of) for place, of in held])
         found, tried = [], defaultdict[tuple[str, str], dict[tuple[float, str], float]](dict)
@@ -164,7 +169,7 @@ class Track:
             if partition is None or attack is None:
                 continue
             run = _run(rows[place], place, of, partition, attack, names)
-            if not _validates(of.others):
+            if "validation_share" not in _values(of.others):
                 found += [run] if run.state in (*MEASURED, "infeasible") else []
             elif self._tries(of, run):
                 number = rows[place]["validation_accuracy"]
@@ -175,7 +180,7 @@ class Track:
                 if chosen.get((run.rule, run.partition), run.lr) == run.lr]  # fmt: skip
 
     def _attack(self, settings: _Settings) -> str | None:
-        if (_rule(settings.aggregator, settings.others), settings.attack) == self._honest:
+        if (settings.rule, settings.attack) == self._honest:
             return HONEST
         return self._attacks.get(settings.attack)
 
@@ -184,7 +189,7 @@ class Track:
         if self._tried is None:
             return False
         asked, pairs = self._tried
-        return _without_rate(settings.others) == asked and run.attack == NONE and (run.lr, run.seed) in pairs
+        return _without(settings.others, ("lr",)) == asked and run.attack == NONE and (run.lr, run.seed) in pairs
 
 
 class _Names:
@@ -195,19 +200,17 @@ class _Names:
         self._versions: dict[str, set[str]] = defaultdict(set)
         contents: dict[str, set[Content]] = defaultdict(set)
         for row, settings in held:
-            contents[str(row["aggregator"])].add(_rule(settings.aggregator, settings.others))
+            contents[str(row["aggregator"])].add(settings.rule)
             self._versions[str(row["aggregator"])].add(_version(row))
         for name, found in contents.items():
-            if options.exists("aggregator", name):
-                usual = _settings(experiment, f"aggregator={name}")
-                self._usual[name] = _rule(usual.aggregator, usual.others)
-            else:
-                self._usual[name] = frozenset.intersection(*found)
+            common = frozenset.intersection(*found)
+            ours = options.exists("aggregator", name)
+            self._usual[name] = _settings(experiment, f"aggregator={name}").rule if ours else common
 
     def of(self, row: Mapping[Any, Any], settings: _Settings) -> tuple[str, tuple[str, ...]]:
         """The name of a run's rule, and its options that are not as it comes."""
         name = str(row["aggregator"])
-        usual, own = self._usual[name], _rule(settings.aggregator, settings.others)
+        usual, own = self._usual[name], settings.rule
         other = tuple(f"{key}={dict(own).get(key, 'null')}" for key in sorted({key for key, _ in usual ^ own}))
         version = f"[code {_version(row)}]" if len(self._versions[name]) > 1 else ""
         return " ".join(filter(None, [name, *other, version])), other
@@ -235,10 +238,10 @@ def _run(
         rule=HONEST if attack == HONEST else rule,
         partition=partition,
         attack=attack,
-        num_byzantine=int(_value(settings.others, "num_byzantine")),
+        num_byzantine=int(_values(settings.others)["num_byzantine"]),
         declared=_declared(settings.aggregator),
         seed=str(row["seed"]),
-        lr=float(_value(settings.others, "lr")),
+        lr=float(_values(settings.others)["lr"]),
         state=state,
         accuracy=0.0 if state == "diverged" else float(row["final_accuracy"]),
         recall=row["recall"] if isinstance(row["recall"], list) else None,
@@ -263,7 +266,7 @@ def _settings(experiment: str, *overrides: str) -> _Settings:
 def _rule(aggregator: Content, others: Content) -> Content:
     """What makes a rule: its settings without the number of attackers that it assumes, and without those that only
     repeat one of the run, as a rate does."""
-    run = dict(others)
+    run = _values(others)
     return frozenset((key, value) for key, value in aggregator
                      if not _is_declared(key) and run.get(key.rpartition(".")[2]) != value)  # fmt: skip
 
@@ -279,22 +282,13 @@ def _is_declared(key: str) -> bool:
 
 
 @cache
-def _value(others: Content, key: str) -> str:
-    return dict(others)[key]
+def _values(others: Content) -> matching.Config:
+    return dict(others)
 
 
 @cache
-def _validates(others: Content) -> bool:
-    return "validation_share" in dict(others)
-
-
-@cache
-def _without_rate(others: Content) -> Content:
-    return frozenset((key, value) for key, value in others if key != "lr")
-
-
-def _without_counts(others: Content) -> Content:
-    return frozenset((key, value) for key, value in others if key.split(".")[0] not in _COUNTS)
+def _without(others: Content, keys: Sequence[str]) -> Content:
+    return frozenset((key, value) for key, value in others if key not in keys)
 
 
 def settle(runs: Sequence[Run], num_byzantine: int) -> Iterator[Run]:

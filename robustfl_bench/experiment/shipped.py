@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from robustfl_bench import kept
 from robustfl_bench.experiment import provenance
 from robustfl_bench.experiment.plan import Asked
-from robustfl_bench.experiment.summary import shown
+from robustfl_bench.experiment.summary import shown, tuned_by
 from robustfl_bench.results import records, store
 
 
@@ -29,7 +29,7 @@ def answer(asked: Asked, note: Callable[[str], None]) -> Answer | None:
     answered: no file has the least one.
     """
     line = kept.find(asked.run_id) if asked.settings.use_kept else None
-    if line is None or line["state"] not in store.MEASURED or not (_score(line) or line["error"]):
+    if line is None or line["state"] not in store.MEASURED or not (_final(line) or line["error"]):
         return None
     now = records.code_line(provenance.code(asked.config))
     if line.get("code") != now or not provenance.has_data(asked, line.get("data")):
@@ -41,20 +41,21 @@ def answer(asked: Asked, note: Callable[[str], None]) -> Answer | None:
 def _answer(line: Mapping[str, str]) -> Answer:
     if line["state"] == store.DIVERGED:
         return Answer(line["state"], line["error"], line["file"], -math.inf)
-    score = _score(line)
-    words = f"{shown(score)} after {line['rounds_done']} rounds"
+    final = _final(line)
+    words = f"{shown(final)} after {line['rounds_done']} rounds"
     if line["best_accuracy"]:
         words += f" (best {shown({'test_accuracy': float(line['best_accuracy'])})})"
-    value = line.get("validation_accuracy") or next(iter(score.values()))
-    return Answer(line["state"], words, line["file"], float(value))
+    tuned = {name: float(line[name]) for name in ("validation_accuracy",) if line.get(name)}
+    value = tuned_by({"status": line["state"], "final": final, "tuned": tuned})
+    return Answer(line["state"], words, line["file"], value)
 
 
-def _score(line: Mapping[str, str]) -> dict[str, float]:
-    """What a run is judged by; empty where the line does not have it."""
+def _final(line: Mapping[str, str]) -> dict[str, float]:
+    """The last evaluated round, as a summary has it; empty where the line lacks what the run is judged by."""
     if line.get("validation_share", "null") not in ("", "null") and not line.get("validation_accuracy"):
         return {}
     columns = {"test_accuracy": "final_accuracy", "distance": "last.distance", "test_loss": "test_loss"}
-    return next(({name: float(line[column])} for name, column in columns.items() if line.get(column)), {})
+    return {name: float(line[column]) for name, column in columns.items() if line.get(column)}
 
 
 def tell(known: Answer) -> float:

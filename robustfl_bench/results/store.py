@@ -71,10 +71,11 @@ class _Names:
 
 
 _listed: dict[tuple[int, int], _Names] = {}
-"""By the device and the number of a folder: in which some name came or went, it has another time."""
+"""What was read of each folder, by its device and its number there."""
 
 _TICK, _COARSE = 50 * 10**6, 2 * 10**9
-"""For how many ns it may not: where its time has a fraction of a second, and where it has none."""
+"""For how many ns after a change another one may leave a folder with the same time: where its file system tells
+fractions of a second, and where it does not."""
 
 
 def id_of(path: Path) -> str | None:
