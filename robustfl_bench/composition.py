@@ -9,7 +9,7 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import ChoiceSweep, QuotedString
 from omegaconf import DictConfig, OmegaConf
 
-from robustfl_bench.config import class_options, options, outside, presets, resolvers, stored
+from robustfl_bench.config import options, outside, presets, resolvers, sources, stored
 from robustfl_bench.config.options import CONF
 from robustfl_bench.config.parts import GROUPS
 from robustfl_bench.config.settings import Schema
@@ -17,12 +17,9 @@ from robustfl_bench.errors import ConfigError
 from robustfl_bench.experiment.execute import Call
 from robustfl_bench.experiment.plan import plan
 
-KNOWN: dict[tuple[str, str], dict[str, Any]] = {}
-"""The stored configs that this process knows as presets, by group and name."""
-
 ConfigStore.instance().store(name="settings", node=Schema)
 resolvers.register()
-class_options.register()
+sources.register()
 
 
 def compose(overrides: Sequence[str]) -> tuple[DictConfig, Call]:
@@ -98,8 +95,7 @@ def _named(choice: Any, part: Any) -> str:
 
 def know(group: str, name: str, content: Mapping[str, Any]) -> None:
     """Make a stored config known to Hydra as the preset ``group=name``."""
-    KNOWN[group, name] = dict(content)
-    ConfigStore.instance().store(group=group, name=name, node=dict(content), package="_global_")
+    sources.STORED[group, name] = dict(content)
 
 
 def refuse_sweep(runtime: Any) -> None:

@@ -257,8 +257,7 @@ def test_a_run_that_another_process_writes_is_left_alone(bench: Bench, tmp_path:
     assert len(outcome.err.splitlines()) == 1
 
 
-def test_help_and_config_are_shown(bench: Bench) -> None:
-    assert "aggregator" in bench("--help").out
+def test_the_config_is_shown(bench: Bench) -> None:
     assert "num_byzantine_declared" in bench("--cfg", "job").out
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from hydra.core.config_store import ConfigStore
 
 from robustfl_bench import composition
 from robustfl_bench.config import options, presets
@@ -295,6 +296,7 @@ def test_several_folders_are_a_sweep(bench: Bench, tmp_path: Path) -> None:
     assert outcome.code == 0, outcome.err
     references = [path for path in run_folders(tmp_path / "results").values() if "-average-" in path.name]
     assert {config_of(path)["seed"] for path in references} == {0, 1}
+    assert not {"rerun", "reference"} & {*ConfigStore.instance().repo}, "Hydra copies all of it for every run"
 
 
 @pytest.mark.parametrize(

@@ -39,9 +39,11 @@ def test_a_version_waits_for_no_import() -> None:
     assert done.stdout.splitlines() == [f"robustfl-bench {robustfl_bench.__version__}", "[]"]
 
 
-def test_the_help_names_every_verb(bench: Bench) -> None:
-    _, *head = bench("--help").out.partition("\n==")[0].splitlines()
+def test_the_help_names_every_verb_and_group(bench: Bench) -> None:
+    first, _, groups = bench("--help").out.partition("\n==")
+    _, *head = first.splitlines()
     assert {line.split()[0] for line in head} == {*entry.VERBS, "--version"}
+    assert "aggregator: " in groups
 
 
 def test_a_reader_that_leaves_is_no_error() -> None:

@@ -48,7 +48,7 @@ class Sweep:
     cells: tuple[tuple[str, ...], ...]
     hydra_overrides: tuple[str, ...] = ()
     config_dirs: tuple[str, ...] = ()  # of --config-dir
-    presets: Mapping[tuple[str, str], dict[str, Any]] = field(default_factory=dict)  # of rerun= and reference=
+    presets: Mapping[tuple[str, str], Mapping[str, Any]] = field(default_factory=dict)  # of rerun= and reference=
     folder: str = field(default_factory=os.getcwd)
     results_dir: str = "results"  # of cells that cannot be composed
     wait: bool = True  # for runs that other processes make; else they are left to them

@@ -7,6 +7,7 @@ from hydra.core.utils import JobReturn, JobStatus
 from omegaconf import DictConfig
 
 from robustfl_bench import composition
+from robustfl_bench.config import sources
 from robustfl_bench.config.settings import blocked
 from robustfl_bench.errors import ConfigError
 from robustfl_bench.results.store import FAILED
@@ -26,7 +27,7 @@ def launch(
         cells=tuple(map(tuple, cells)),
         hydra_overrides=tuple(runtime.overrides.hydra),
         config_dirs=composition.config_dirs(runtime),
-        presets=dict(composition.KNOWN),
+        presets=dict(sources.STORED),
         results_dir=config.results_dir,
         wait=config.wait,
         retry_failed=config.retry_failed,
