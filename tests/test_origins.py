@@ -43,7 +43,7 @@ def test_other_code_other_data_and_other_machines_are_counted(
     change(first, code={"package": "0" * 64, "parts": {}}, processor="Abacus")
     change(second, data={"variant": "subset", "train_samples": 8, "test_samples": 2, "digest": "f" * 64})
     lines = origins(records.load(results))
-    assert lines[0].count("(1 runs)") == 2 and "subset, 8 + 2 samples, digest ffffffffffff" in lines[0]
+    assert lines[0].count("(1 run)") == 2 and "subset, 8 + 2 samples, digest ffffffffffff" in lines[0]
     assert lines[1] == "of 2 runs, 1 with other code than today's"
     assert lines[2].startswith("made on different kinds of machine: ") and "Abacus" in lines[2]
     kept = tmp_path / "kept.csv"
@@ -54,6 +54,14 @@ def test_other_code_other_data_and_other_machines_are_counted(
     infeasible = runs.assign(state="infeasible", data=None)
     assert sorted(origins(pd.concat([runs, infeasible], ignore_index=True))) == sorted(lines), "it has read no data"
     assert not origins(infeasible)
+
+
+def test_the_digests_of_generated_data_are_counted(results: Path) -> None:
+    runs = records.load(results)
+    for seeds, told in ((3, "; ".join(f"generated, 8 + 2 samples, digest {n} (2 runs)" for n in range(3))),
+                        (4, "generated, 8 + 2 samples, 4 digests")):  # fmt: skip
+        made = [runs.assign(data=f"generated, 8 + 2 samples, digest {n}") for n in range(seeds)]
+        assert origins(pd.concat(made, ignore_index=True))[0] == f"data: {told}"
 
 
 def test_what_older_runs_do_not_record_is_said(results: Path) -> None:

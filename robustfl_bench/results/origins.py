@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
 UNKNOWN = "not recorded"
 SHORT = 12  # digits of a digest
+_DIGEST = ", digest "
+_LISTED = 3  # digests of one kind of data; generated data have another for every seed
 
 
 def origins(runs: pd.DataFrame) -> list[str]:
@@ -22,7 +24,7 @@ def origins(runs: pd.DataFrame) -> list[str]:
     runs = runs[runs["state"].isin(MEASURED)]
     if not len(runs):
         return []
-    lines = [f"data: {_counted(runs['data'])}"]
+    lines = [f"data: {_counted(_few_digests(runs['data']))}"]
     if told := other_code(runs):
         lines.append(told)
     machines = list(_words(runs["processor"]))
@@ -58,4 +60,15 @@ def _counted(values: Iterable[object]) -> str:
     counts = Counter(value or UNKNOWN for value in _words(values))
     if len(counts) == 1:
         return next(iter(counts))
-    return "; ".join(f"{value} ({count} runs)" for value, count in counts.most_common())
+    return "; ".join(f"{value} ({count} run{'s' * (count > 1)})" for value, count in counts.most_common())
+
+
+def _few_digests(data: Iterable[object]) -> Iterable[str | None]:
+    """The data of each run; where too many differ in nothing but their digest, the number of digests in its place."""
+    words = list(_words(data))
+    digests: dict[str, set[str]] = defaultdict(set)
+    for value in filter(None, words):
+        digests[value.partition(_DIGEST)[0]].add(value)
+    for word in words:
+        kind = (word or "").partition(_DIGEST)[0]
+        yield f"{kind}, {count} digests" if (count := len(digests[kind])) > _LISTED else word
