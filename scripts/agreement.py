@@ -1,10 +1,11 @@
 """Writes how well each paper is reproduced, with the verdicts on its claims, from the runs that are kept in results/:
-results/<paper>/agreement.md, and the overview in results/README.md. Run: make agreement"""
+results/<paper>/agreement.md, and the overview in results/README.md; and the page of each description of tables there,
+results/<paper>/<name>.yaml. Run: make agreement"""
 
 import re
 from pathlib import Path
 
-from robustfl_bench.papers.tables import papers
+from robustfl_bench.papers.tables import papers, read
 from robustfl_bench.results import archive, scorecard, sheets
 
 RESULTS = Path(__file__).parents[1] / "results"
@@ -14,8 +15,12 @@ BLOCK = re.compile(r"(<!-- made by `make agreement` -->\n).*?(<!-- end -->)", re
 
 def pages() -> dict[Path, str]:
     """What each file should hold."""
-    scores = scorecard.scored(papers(), archive.read_shipped())
+    runs = archive.read_shipped()
+    scores = scorecard.scored(papers(), runs)
     made = {RESULTS / score.name / "agreement.md": sheets.markdown(scorecard.page(score)) for score in scores}
+    for path in RESULTS.glob("*/*.yaml"):
+        (score,) = scorecard.scored({path.stem: read(path)}, runs)
+        made[path.with_suffix(".md")] = sheets.markdown(scorecard.page(score))
     block = sheets.markdown([scorecard.overview(scores)])
     readme = BLOCK.sub(lambda found: f"{found[1]}\n{block}\n{found[2]}", README.read_text(encoding="utf-8"))
     return made | {README: readme}

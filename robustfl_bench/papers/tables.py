@@ -19,12 +19,11 @@ from robustfl_bench.errors import ConfigError
 from robustfl_bench.papers.claims import Claim, Key, about
 
 _HERE = Path(__file__).parent
-_TABLE_KEYS = ("title", "published", "preset", "base", "row", "rows", "column", "columns", "blocks", "metric", "values",
-               "repeats", "formulas", "stand_in", "means")  # fmt: skip
+_TABLE_KEYS = ("title", "published", "preset", "changes", "base", "row", "rows", "column", "columns", "blocks",
+               "metric", "values", "repeats", "formulas", "stand_in")  # fmt: skip
 _PART_KEYS = ("label", "run", "published")
 _COLUMN_KEYS = (*_PART_KEYS, "metric", "worst")
 _FIGURE_KEYS = ("title", "preset", "base", "draw", "x", "y", "value", "lines", "panels", "band", "log", "mark", "alone")
-_MEANS_KEYS = ("file", "where", "row", "column", "mean", "standard_error", "seeds")
 _CLAIM_KEYS = ("claim", "place", "table", "holds")
 _OPERATORS: dict[type, Callable[[float, float], float]] = {
     ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.truediv,
@@ -95,34 +94,15 @@ class PaperCell:
 
 
 @dataclass(frozen=True)
-class Means:
-    """Where measured numbers of a table are kept without their runs: a CSV file in ``results/``, with a line for each
-    cell of a table that has no blocks.
-
-    All fields but ``file`` and ``where`` are names of its columns: those with the labels of rows and columns, the mean,
-    its standard error and the number of seeds. ``where`` holds the values that the lines of this table have in other
-    columns.
-    """
-
-    file: str
-    where: Mapping[str, str]
-    row: str
-    column: str
-    mean: str
-    standard_error: str
-    seeds: str
-
-
-@dataclass(frozen=True)
 class PaperTable:
     """A table: every block x row x column for which the paper prints a number, or all of them without a CSV of numbers.
 
-    The runs of a cell have the overrides ``base``, then those of block, row and column. ``values`` says what is
-    compared with a printed metric: ``{"accuracy": "best_accuracy"}``; a metric without an entry is compared with the
-    value of its own name. ``preset`` is the sweep that makes all runs, empty where there is none. ``seeds`` is how
-    often the paper repeated its runs, 0 where it does not say, and ``repeats`` says so in words. A ``stand_in`` is
-    measured on other data than the paper's, so that only the order of its rows can be compared. ``means`` are what is
-    kept of runs that are not.
+    The runs of a cell have the overrides ``base``, then ``changes``, then those of block, row and column. ``values``
+    says what is compared with a printed metric: ``{"accuracy": "best_accuracy"}``; a metric without an entry is
+    compared with the value of its own name. ``preset`` is the sweep that makes all runs, with the overrides
+    ``changes``; it is empty where there is none. ``seeds`` is how often the paper repeated its runs, 0 where it does
+    not say, and ``repeats`` says so in words. A ``stand_in`` is measured on other data than the paper's, so that only
+    the order of its rows can be compared.
     """
 
     name: str
@@ -132,12 +112,12 @@ class PaperTable:
     columns: tuple[Column, ...]
     blocks: tuple[Part, ...] = (Part(),)
     preset: str = ""
+    changes: tuple[str, ...] = ()
     numbers: tuple[Published, ...] | None = None
     values: Mapping[str, str] = field(default_factory=dict)
     seeds: int = 0
     repeats: str = ""
     stand_in: bool = False
-    means: Means | None = None
 
     @property
     def paper(self) -> str:
@@ -163,7 +143,7 @@ class PaperTable:
             for row in self.rows:
                 for column in self.columns:
                     key = {**block.published, **row.published, **column.published, "metric": column.metric}
-                    overrides = (*self.base, *block.overrides, *row.overrides, *column.overrides)
+                    overrides = (*self.base, *self.changes, *block.overrides, *row.overrides, *column.overrides)
                     for number in (None,) if self.numbers is None else self._printed(key):
                         yield PaperCell(block.label, row.label, column, number, None if column.worst else overrides)
 
@@ -313,20 +293,13 @@ def _table(
         columns=tuple(Column(**_part(item, column, _COLUMN_KEYS, where)) for item in entry["columns"]),
         blocks=tuple(Part(**_part(item, {}, _PART_KEYS, where)) for item in entry.get("blocks", [{}])),
         preset=entry.get("preset", ""),
+        changes=_words(entry.get("changes", ())),
         numbers=printed,
         values=entry.get("values", {}),
         seeds=repeats if isinstance(repeats := entry.get("repeats", ""), int) else 0,
         repeats={1: "one run"}.get(repeats, f"mean (sd) over {repeats} seeds") if isinstance(repeats, int) else repeats,
         stand_in=entry.get("stand_in", False),
-        means=_means(entry["means"], where) if "means" in entry else None,
     )
-
-
-def _means(entry: Any, where: str) -> Means:
-    _check(entry, _MEANS_KEYS, f"{where}: means")
-    if absent := [key for key in _MEANS_KEYS if key not in entry]:
-        raise ConfigError(f"{where}: means needs {absent[0]}")
-    return Means(**{**entry, "where": {name: str(value) for name, value in entry["where"].items()}})
 
 
 def _pattern(given: Any, key: str) -> dict[str, Any]:

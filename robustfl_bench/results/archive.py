@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import gzip
 import math
 import warnings
@@ -14,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 
 from robustfl_bench.errors import ConfigError
 from robustfl_bench.kept import ARENA, SHIPPED, files
-from robustfl_bench.papers.tables import Means
 from robustfl_bench.results.records import (
     MEASURED,
     Damaged,
@@ -136,24 +134,6 @@ def shipped_points() -> tuple[Path, ...]:
 def read_shipped(arena: bool = False) -> pd.DataFrame:
     """The kept runs that come with the package: those of papers, or those of the arena."""
     return join([nothing(), *(read(str(path)) for path in files() if (path.parent.name == ARENA) == arena)])
-
-
-def means(kept: Means) -> dict[tuple[str, str], tuple[float, float, int]]:
-    """Mean, sd and number of seeds by row and column, from a file that comes with the package.
-
-    Raises ConfigError where there is no such file, or where it lacks a column.
-    """
-    found = {}
-    try:
-        with open(SHIPPED / kept.file, encoding="utf-8", newline="") as file:
-            lines = [line for line in csv.DictReader(file) if kept.where.items() <= line.items()]
-        for line in lines:
-            seeds = int(line[kept.seeds])
-            sd = float(line[kept.standard_error]) * math.sqrt(seeds)
-            found[line[kept.row], line[kept.column]] = (float(line[kept.mean]), sd, seeds)
-    except (OSError, ValueError, KeyError) as error:
-        raise ConfigError(f"cannot read means from {kept.file}: {' '.join(str(error).split())}") from error
-    return found
 
 
 def join(tables: Sequence[pd.DataFrame]) -> pd.DataFrame:

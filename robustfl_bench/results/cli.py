@@ -315,8 +315,7 @@ def _described(name: str) -> papers.PaperTable:
 
 
 def _agreement(arguments: argparse.Namespace) -> None:
-    kept = arguments.results_dir is None and not arguments.archives
-    made = scorecard.made(_load_any(arguments), arguments.paper, shipped=kept)
+    made = scorecard.made(_load_any(arguments), arguments.paper)
     print(sheets.FORMATS[arguments.format](made), end="")
 
 

@@ -50,7 +50,7 @@ def inventory(
     for name, entry in (everything if known is None else known).items():
         if not name.startswith(begins):
             continue
-        runs_of = sweep(entry.preset, *(entry.base if isinstance(entry, Figure) else ()))
+        runs_of = sweep(entry.preset, *(entry.base if isinstance(entry, Figure) else entry.changes))
         done = sum(len({seeds[place] for place in index.at(dict(config)) if ended[place]} & asked)
                    for config, asked in runs_of.items())  # fmt: skip
         total = sum(map(len, runs_of.values()))
@@ -62,7 +62,7 @@ def inventory(
 
 
 def _table(table: PaperTable, runs: pd.DataFrame, index: Index, total: int, done: int) -> Entry:
-    both = (commands.preset(table.preset), f"robustfl-results table {table.name}")
+    both = (commands.preset(table.preset, table.changes), f"robustfl-results table {table.name}")
     cells = len(table.cells)
     if not done:
         return Entry(table.name, table.title, total, done, both, cells)

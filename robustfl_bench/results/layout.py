@@ -40,12 +40,13 @@ def render(tables: Sequence[Table], form: str, look: Look = Look()) -> str:
     """
     if form == "csv" and not look.versus:
         return _csv(tables)
-    make = partial(versus, rival=look.versus) if look.versus else partial(_sheet, compact=look.compact)
+    make = partial(versus, rival=look.versus) if look.versus else partial(sheet, compact=look.compact)
     made = [replace(make(table), caption=look.caption, label=look.label, width=look.width) for table in tables]
     return sheets.FORMATS[form](made)
 
 
-def _sheet(table: Table, compact: bool = False) -> Sheet:
+def sheet(table: Table, compact: bool = False) -> Sheet:
+    """The table; ``compact`` as in ``Look``."""
     labels = [table.corner, *([""] if table.compared and not compact else [])]
     units = {column.value.heading for column in table.columns}
     told = [f"{column.label} {column.value.heading}".strip() if len(units) > 1 else column.label

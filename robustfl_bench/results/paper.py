@@ -256,7 +256,7 @@ def _remarks(
     for name in _CONTEXT:
         there = {text(leaf(one.choices.get(name, one.config.get(name)))) for one in resolved}
         shared += [f"{name}={there.pop()}"] if len(there) == 1 else []
-    setting = f"setting: {' '.join(table.base) or 'that of each block'} ({', '.join(shared)})"
+    setting = f"setting: {' '.join((*table.base, *table.changes)) or 'that of each block'} ({', '.join(shared)})"
     remarks = []
     if overrides:
         changed = " ".join(overrides)
@@ -304,7 +304,7 @@ def _todos(
     counts += [f"{len(fewer)} {'has' if len(fewer) == 1 else 'have'} fewer seeds than others"] * bool(fewer)
     what = ", ".join(counts)
     if table.preset:
-        command = commands.preset(table.preset, overrides, results_dir)
+        command = commands.preset(table.preset, (*table.changes, *overrides), results_dir)
         return [*todos, Todo("missing", f"{what}; this runs all that the results folder lacks", command)]
     todos.append(Todo("missing", what))
     for key in dict.fromkeys(own[key] for key in (*empty, *fewer)):

@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from robustfl_bench.papers.claims import Side
-from robustfl_bench.papers.tables import Paper, PaperTable, papers, read
-from robustfl_bench.results import agreement, archive, verdicts
+from robustfl_bench.papers.tables import Paper, papers, read
+from robustfl_bench.results import agreement, layout, verdicts
 from robustfl_bench.results.matching import Index
 from robustfl_bench.results.paper import compare
 from robustfl_bench.results.sheets import Printed, Sheet
-from robustfl_bench.results.table import Cell, Table
+from robustfl_bench.results.table import Table
 from robustfl_bench.results.verdicts import FAILS, FEW, HOLDS, UNTESTED, Finding, Verdict
 from robustfl_bench.results.where import check_name
 
@@ -28,7 +28,7 @@ _TABLES = (
     "stand-in: measured on other data than published, so that only the order of the methods is compared",
 )
 MEANING = (
-    f"{HOLDS}: each comparison is true by its 95% interval, paired over seeds (Welch's, where only means are kept); "
+    f"{HOLDS}: each comparison is true by its 95% interval, paired over seeds; "
     f"{FAILS}: one is false by its interval, widened for the number of comparisons (Bonferroni)",
     f"{FEW}: the intervals, which need two seeds, say neither; {UNTESTED}: cells that it compares have no number",
     "measured and published: how many comparisons are true of the means, of all that have numbers",
@@ -46,43 +46,36 @@ class Score:
     verdicts: Sequence[Verdict]
 
 
-def made(runs: pd.DataFrame, paper: str | None = None, shipped: bool = True) -> list[Sheet]:
+def made(runs: pd.DataFrame, paper: str | None = None) -> list[Sheet]:
     """The page of a paper, by its name or that of a YAML file, measured by ``runs`` (``records.load``); with None the
     overview.
 
     Raises ConfigError for an unknown paper and for runs that would be mixed although they differ.
     """
     if paper is None:
-        return [overview(scored(papers(), runs, shipped))]
+        return [overview(scored(papers(), runs))]
     if paper.endswith((".yaml", ".yml")):
         known = {Path(paper).stem: read(Path(paper))}
     else:
         check_name(paper, papers(), "paper")
         known = {paper: papers()[paper]}
-    return page(scored(known, runs, shipped)[0])
+    return page(scored(known, runs)[0])
 
 
-def scored(known: Mapping[str, Paper], runs: pd.DataFrame, shipped: bool = True) -> list[Score]:
-    """Papers measured by ``runs``, and where there are none by the means that come with the package, if ``shipped``."""
+def scored(known: Mapping[str, Paper], runs: pd.DataFrame) -> list[Score]:
+    """Papers measured by ``runs``."""
     index = Index(runs)
     scores = []
     for name, paper in known.items():
         tables = {full: compare(table, runs, index=index) for full, table in paper.tables.items()}
-        for full, table in paper.tables.items() if shipped else ():
-            _add_means(tables[full], table)
         judged = [verdicts.judge(claim, tables[claim.table]) for claim in paper.claims]
         scores.append(Score(name, paper.title, tables, judged))
     return scores
 
 
-def _add_means(table: Table, described: PaperTable) -> None:
-    for (row, column), numbers in archive.means(described.means).items() if described.means else ():
-        if (key := ("", row, column)) in table.cells and not table.cells[key].seeds:
-            table.cells[key] = Cell(*numbers)
-
-
 def page(found: Score) -> list[Sheet]:
-    """The page of a paper: its tables, the columns that are measured, the largest gaps, and its claims."""
+    """The page of a paper: its tables, the columns that are measured, the largest gaps, and its claims; and in full
+    those of its tables of which it prints no numbers."""
     sheets = [
         Sheet(
             above=[f"{found.title}: tables, measured and published"],
@@ -102,6 +95,9 @@ def page(found: Score) -> list[Sheet]:
         heading = ["table", "cell", "measured", "published", "difference"]
         above = f"{found.title}: the {_LARGEST} largest differences of each table"
         sheets.append(Sheet([above], heading, largest, labels=2))
+    own = (table for table in found.tables.values() if not table.compared)
+    sheets += [layout.sheet(replace(table, remarks=[], todos=[]), compact=True) for table in own
+               if any(cell.seeds for cell in table.cells.values())]  # fmt: skip
     return sheets
 
 

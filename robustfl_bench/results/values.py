@@ -75,6 +75,7 @@ _FROM_METRICS = {
         Value("honest_dropped", f"Honest clients dropped, {_LAST}", "clients", digits=1, better=-1),
         Value("non_finite_updates", f"Non-finite updates, {_LAST}", "clients", digits=1),
         Value("distance", f"Distance to the true parameters, best matching of clusters, {_LAST}", better=-1),
+        Value("distance_nearest", f"Distance of each estimate to the nearest true parameter, {_LAST}", better=-1),
         Value("cluster_recovery", f"Honest clients in the right cluster, {_LAST}", "%", 100, 1, better=1),
         Value("bits_per_client", "Bits that a client sends in a round", "Mbit", 1e-6, better=-1, exact=True),
         Value("bits_total", "Bits that all clients have sent in all rounds", "Mbit", 1e-6, better=-1, exact=True),

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from robustfl_bench.papers.claims import Claim, Comparison, Key, Side
-from robustfl_bench.results.statistics import LEVEL, Interval, interval, two_samples
+from robustfl_bench.results.statistics import LEVEL, Interval, interval
 from robustfl_bench.results.table import DIVERGED, Cell, Table
 
 HOLDS, FAILS, FEW, UNTESTED = "holds", "does not hold", "too few seeds", "not tested"
@@ -18,12 +18,10 @@ _SLACK = 1e-9  # of a comparison: 0.19 + 0.02 is not more than 0.21
 
 @dataclass(frozen=True)
 class Number:
-    """A mean with its sd over ``n`` runs, and their numbers by seed where these are known. An ``exact`` one is the same
-    for every seed."""
+    """A mean, and the numbers by seed that it is of, where they are known. An ``exact`` one is the same for every
+    seed."""
 
     mean: float
-    sd: float = math.nan
-    n: int = 0
     seeds: Mapping[str, float] = field(default_factory=dict)
     exact: bool = False
 
@@ -32,8 +30,7 @@ class Number:
 class Finding:
     """A comparison with its numbers: ``margin`` is by how much it is true, negative where it is false.
 
-    ``interval`` is that of the margin: paired over shared seeds, Welch's where only means and sd are known, None with
-    fewer than two seeds.
+    ``interval`` is that of the margin: paired over shared seeds, None with fewer than two of them.
     """
 
     comparison: Comparison
@@ -103,7 +100,7 @@ class Verdict:
     @property
     def seeds(self) -> tuple[int, int]:
         """The least and the largest number of seeds of a number that is compared; zeros without any."""
-        counts = [side.n for found in self.findings for side in (found.left, found.right) if side.n]
+        counts = [len(side.seeds) for found in self.findings for side in (found.left, found.right) if side.seeds]
         return min(counts, default=0), max(counts, default=0)
 
     @property
@@ -126,7 +123,7 @@ def _measured(table: Table, key: Key, cell: Cell) -> Number | None:
         return Number(-value.better * math.inf)
     if not cell.seeds or (cell.worst and cell.partial):
         return None
-    return Number(cell.mean, cell.sd, cell.seeds, cell.numbers, value.exact)
+    return Number(cell.mean, cell.numbers, value.exact)
 
 
 def _findings(claim: Claim, numbers: Mapping[Key, Number]) -> tuple[Finding, ...]:
@@ -154,11 +151,6 @@ def _finding(comparison: Comparison, left: Number, right: Number, level: float =
 
 
 def _interval(comparison: Comparison, left: Number, right: Number, sign: int, level: float) -> Interval | None:
-    if left.seeds or right.seeds:
-        ours = left.seeds if comparison.left.keys else dict.fromkeys(right.seeds, left.mean)
-        theirs = right.seeds if comparison.right.keys else dict.fromkeys(left.seeds, right.mean)
-        return interval(
-            [sign * (ours[seed] - theirs[seed] - comparison.shift) for seed in ours if seed in theirs], level
-        )
-    first, second = (left.mean, left.sd, left.n), (right.mean + comparison.shift, right.sd, right.n)
-    return two_samples(first, second, level) if sign > 0 else two_samples(second, first, level)
+    ours = left.seeds if comparison.left.keys else dict.fromkeys(right.seeds, left.mean)
+    theirs = right.seeds if comparison.right.keys else dict.fromkeys(left.seeds, right.mean)
+    return interval([sign * (ours[seed] - theirs[seed] - comparison.shift) for seed in ours if seed in theirs], level)
