@@ -239,6 +239,14 @@ def test_kept_points_are_drawn(path: Path) -> None:
     assert drawing.get_figwidth() == WIDTHS["column"] and figure.title in drawing.get_suptitle().replace("\n", " ")
 
 
+def test_a_figure_of_kept_runs_is_drawn_without_a_word(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    code, out, err = run_cli(capsys, "figure", "brifca/fig1a", "seed=range(2)", "--output", "made.png")
+    assert (code, out, err) == (0, "made.png\n", "")
+
+
 def test_every_figure_of_runs_finds_its_runs(tmp_path: Path) -> None:
     """A finished run for each that a figure asks for, at quick scale, is drawn without a line of missing ones."""
     for name in ("boba/fig11", "boba/fig14", "brace/fig3b"):

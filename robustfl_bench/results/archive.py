@@ -145,7 +145,7 @@ def join(tables: Sequence[pd.DataFrame]) -> pd.DataFrame:
     for table in tables:
         new.append(table[~table["run_id"].isin(seen)])
         seen |= set(table["run_id"])
-    return arrange(pd.concat(new, ignore_index=True))
+    return arrange(pd.concat(new, ignore_index=True)).copy()  # in one piece: pandas warns of a hundred
 
 
 def _refuse_loss(path: str, run_ids: set[str]) -> None:
