@@ -23,7 +23,8 @@ _TABLE_KEYS = ("title", "published", "preset", "changes", "base", "row", "rows",
                "metric", "values", "repeats", "formulas", "stand_in")  # fmt: skip
 _PART_KEYS = ("label", "run", "published")
 _COLUMN_KEYS = (*_PART_KEYS, "metric", "worst")
-_FIGURE_KEYS = ("title", "preset", "base", "draw", "x", "y", "value", "lines", "panels", "band", "log", "mark", "alone")
+_FIGURE_KEYS = ("title", "preset", "changes", "draw", "x", "y", "value", "lines", "panels", "band", "log", "mark",
+                "alone")  # fmt: skip
 _CLAIM_KEYS = ("claim", "place", "table", "holds")
 _OPERATORS: dict[type, Callable[[float, float], float]] = {
     ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.truediv,
@@ -161,7 +162,7 @@ class PaperTable:
 
 @dataclass(frozen=True)
 class Figure:
-    """A figure of a paper: the ``preset`` that makes its runs, all with the overrides ``base``, and how it is drawn.
+    """A figure of a paper: the ``preset`` that makes its runs, with the overrides ``changes``, and how it is drawn.
 
     ``draw`` is a kind of picture (``results.figures.KINDS``) of the ``values``. ``x``, ``lines`` and ``panels`` are
     keys that the preset sweeps, or several with commas; of figures that look inside a round they are the labels of the
@@ -172,7 +173,7 @@ class Figure:
     title: str
     preset: str
     draw: str
-    base: tuple[str, ...] = ()
+    changes: tuple[str, ...] = ()
     x: str = ""
     y: str | Mapping[str, str] = ""
     values: tuple[str, ...] = ()
@@ -243,9 +244,9 @@ def read(path: Path) -> Paper:
             raise ConfigError(f"{path}: figure {name} needs draw, the kind of its picture")
         full = f"{path.stem}/{name}"
         title = ", ".join(filter(None, (content.get("title"), entry.get("title", name))))
-        rest = {key: item for key, item in entry.items() if key not in ("title", "preset", "base", "value")}
-        base, values = (_words(entry.get(key, ())) for key in ("base", "value"))
-        drawn[full] = Figure(full, title, preset=entry.get("preset", full), base=base, values=values, **rest)
+        rest = {key: item for key, item in entry.items() if key not in ("title", "preset", "changes", "value")}
+        changes, values = (_words(entry.get(key, ())) for key in ("changes", "value"))
+        drawn[full] = Figure(full, title, preset=entry.get("preset", full), changes=changes, values=values, **rest)
     claims = tuple(claim for name, entry in _section(content, "claims", path).items()
                    for claim in _claims(name, entry, path.stem, made, f"{path}: claim {name}"))  # fmt: skip
     return Paper(content.get("title", path.stem), made, drawn, claims)

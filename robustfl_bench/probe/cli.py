@@ -40,6 +40,6 @@ def measure(figure: Figure, given: Sequence[str], path: Path) -> None:
 
     from robustfl_bench.probe.rounds import KINDS, runs  # here, as it imports torch
 
-    found = list(KINDS[figure.draw](runs(figure.preset, (*figure.base, *given))))
+    found = list(KINDS[figure.draw](runs(figure.preset, (*figure.changes, *given))))
     table = pd.DataFrame(found).assign(low=lambda points: points["mean"], high=lambda points: points["mean"])
     figures.write(figure, given, figures.Points(table, " ".join(given)), path)

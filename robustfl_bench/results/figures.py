@@ -58,7 +58,7 @@ def points(
         if (found := _kept(figure, overrides, kept)) is None:
             raise NoRuns(f"{figure.name} looks inside a round, of which runs keep nothing; this measures it: {command}")
         return found
-    asked = list(wanted(figure.preset, *figure.base, *overrides))
+    asked = list(wanted(figure.preset, *figure.changes, *overrides))
     there = _there(figure, runs, asked)
     if len(there) < len(asked) and (found := _kept(figure, overrides, kept)) is not None:
         return found
@@ -76,7 +76,7 @@ def making(figure: Figure, overrides: Sequence[str], results_dir: str = "results
     """The command that makes what a figure needs."""
     if figure.draw in PROBED:
         return shlex.join(["robustfl-bench", "probe", figure.name, *overrides])
-    return commands.preset(figure.preset, (*figure.base, *overrides), results_dir)
+    return commands.preset(figure.preset, (*figure.changes, *overrides), results_dir)
 
 
 def draw(figure: Figure, shown: Points, frame: Frame = PLAIN) -> Picture:

@@ -50,7 +50,7 @@ def inventory(
     for name, entry in (everything if known is None else known).items():
         if not name.startswith(begins):
             continue
-        runs_of = sweep(entry.preset, *(entry.base if isinstance(entry, Figure) else entry.changes))
+        runs_of = sweep(entry.preset, *entry.changes)
         done = sum(len({seeds[place] for place in index.at(dict(config)) if ended[place]} & asked)
                    for config, asked in runs_of.items())  # fmt: skip
         total = sum(map(len, runs_of.values()))
