@@ -10,8 +10,8 @@ from hydra._internal.utils import get_args_parser
 from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig
 
-from robustfl_bench.composition import call_of, check_choices, know, refuse_sweep
-from robustfl_bench.config import stored
+from robustfl_bench.composition import call_of, check_choices, refuse_sweep
+from robustfl_bench.config import sources, stored
 from robustfl_bench.config.options import CONF
 from robustfl_bench.console import note_once, say
 from robustfl_bench.entry import INTERRUPTED
@@ -66,7 +66,7 @@ def main() -> None:
     try:
         words = sys.argv[1:] = _options_last(sys.argv[1:])
         check_choices(words)
-        sys.argv[1:] = stored.expand(words, know)
+        sys.argv[1:] = stored.expand(words, sources.know)
         _job()
     except BrokenPipeError:
         raise  # ``entry`` ends every command whose reader has gone

@@ -29,7 +29,7 @@ def compose(overrides: Sequence[str]) -> tuple[DictConfig, Call]:
     """
     check_choices(overrides)
     with hydra.initialize_config_dir(str(CONF), version_base="1.3"):
-        cfg = hydra.compose("config", overrides=stored.expand(overrides, know), return_hydra_config=True)
+        cfg = hydra.compose("config", overrides=stored.expand(overrides, sources.know), return_hydra_config=True)
     refuse_sweep(cfg.hydra)
     config, call = parted(cfg)
     plan(config)
@@ -91,11 +91,6 @@ def _named(choice: Any, part: Any) -> str:
     if choice or not part:
         return str(choice or "none")
     return outside.label_of(part["_target_"]) if "_target_" in part else f"[{','.join(part)}]"
-
-
-def know(group: str, name: str, content: Mapping[str, Any]) -> None:
-    """Make a stored config known to Hydra as the preset ``group=name``."""
-    sources.STORED[group, name] = dict(content)
 
 
 def refuse_sweep(runtime: Any) -> None:

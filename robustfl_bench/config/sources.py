@@ -60,6 +60,11 @@ class _Search(SearchPathPlugin):
         search_path.append("robustfl_bench", f"{_SCHEME}://")
 
 
+def know(group: str, name: str, content: Mapping[str, Any]) -> None:
+    """Make a stored config known to Hydra as the preset ``group=name``."""
+    STORED[group, name] = content
+
+
 def register() -> None:
     """Make the source known to Hydra."""
     for plugin in (_Besides, _Search):

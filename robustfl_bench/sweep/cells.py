@@ -26,7 +26,7 @@ from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig
 
 from robustfl_bench import composition
-from robustfl_bench.config import presets
+from robustfl_bench.config import presets, sources
 from robustfl_bench.config.options import CONF
 from robustfl_bench.config.parts import GROUPS
 from robustfl_bench.config.settings import SCALARS, Execution
@@ -70,8 +70,7 @@ class Sweep:
         os.chdir(self.folder)
         if self.folder not in sys.path:
             sys.path.append(self.folder)
-        for (group, name), content in self.presets.items():
-            composition.know(group, name, content)
+        sources.STORED.update(self.presets)
         version.setbase("1.3")
         search_path = create_config_search_path(str(CONF))
         for folder in self.config_dirs:  # as Hydra's own command does for --config-dir
