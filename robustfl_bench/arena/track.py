@@ -203,9 +203,10 @@ class _Names:
             contents[str(row["aggregator"])].add(settings.rule)
             self._versions[str(row["aggregator"])].add(_version(row))
         for name, found in contents.items():
-            common = frozenset.intersection(*found)
-            ours = options.exists("aggregator", name)
-            self._usual[name] = _settings(experiment, f"aggregator={name}").rule if ours else common
+            if options.exists("aggregator", name):
+                self._usual[name] = _settings(experiment, f"aggregator={name}").rule
+            else:
+                self._usual[name] = frozenset.intersection(*found)
 
     def of(self, row: Mapping[Any, Any], settings: _Settings) -> tuple[str, tuple[str, ...]]:
         """The name of a run's rule, and its options that are not as it comes."""
