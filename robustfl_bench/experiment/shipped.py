@@ -45,7 +45,8 @@ def _answer(line: Mapping[str, str]) -> Answer:
     words = f"{shown(final)} after {line['rounds_done']} rounds"
     if line["best_accuracy"]:
         words += f" (best {shown({'test_accuracy': float(line['best_accuracy'])})})"
-    tuned = {name: float(line[name]) for name in ("validation_accuracy",) if line.get(name)}
+    validated = line.get("validation_accuracy")
+    tuned = {"validation_accuracy": float(validated)} if validated else {}
     value = tuned_by({"status": line["state"], "final": final, "tuned": tuned})
     return Answer(line["state"], words, line["file"], value)
 
