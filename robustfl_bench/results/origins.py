@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from robustfl_bench.package import code_digest
-from robustfl_bench.results.records import MEASURED, mapped, settings
+from robustfl_bench.results.records import DIGEST, MEASURED, mapped, settings
 
 if TYPE_CHECKING:
     import pandas as pd
 
 UNKNOWN = "not recorded"
 SHORT = 12  # digits of a digest
-_DIGEST = ", digest "
 _LISTED = 3  # digests of one kind of data; generated data have another for every seed
 
 
@@ -66,9 +65,7 @@ def _counted(values: Iterable[object]) -> str:
 def _few_digests(data: Iterable[object]) -> Iterable[str | None]:
     """The data of each run; where too many differ in nothing but their digest, the number of digests in its place."""
     words = list(_words(data))
-    digests: dict[str, set[str]] = defaultdict(set)
-    for value in filter(None, words):
-        digests[value.partition(_DIGEST)[0]].add(value)
+    digests = Counter(word.partition(DIGEST)[0] for word in {*words} if word)
     for word in words:
-        kind = (word or "").partition(_DIGEST)[0]
-        yield f"{kind}, {count} digests" if (count := len(digests[kind])) > _LISTED else word
+        kind = (word or "").partition(DIGEST)[0]
+        yield f"{kind}, {digests[kind]} digests" if digests[kind] > _LISTED else word

@@ -40,6 +40,7 @@ FACTS = (
 )  # fmt: skip
 """The columns that tell about a run; all others are its settings. ``last``: its last metrics, if not in its folder."""
 
+DIGEST = ", digest "  # between what the data are and their digest, in the words of ``data_line``
 _NULLABLE = ("batch_size", "validation_share", "knowledge")  # scalars that may be null: a config leaves those out
 _TOP_LEVEL_KEY = re.compile(r"^(?=[A-Za-z_]\w*:)", re.MULTILINE)
 _YAML_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # libyaml is ten times faster, where there is one
@@ -311,7 +312,7 @@ def data_line(part: Mapping[str, Any]) -> str | None:
     if not part.get("digest"):
         return None
     samples = f"{part.get('train_samples')} + {part.get('test_samples')} samples"
-    return f"{part.get('variant')}, {samples}, digest {str(part['digest'])[:12]}"
+    return f"{part.get('variant')}, {samples}{DIGEST}{str(part['digest'])[:12]}"
 
 
 def _number(part: dict[str, Any], name: str) -> float:
