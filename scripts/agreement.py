@@ -5,7 +5,7 @@ results/<paper>/<name>.yaml. Run: make agreement"""
 import re
 from pathlib import Path
 
-from robustfl_bench.papers.tables import papers, read
+from robustfl_bench.papers.tables import papers
 from robustfl_bench.results import archive, scorecard, sheets
 
 RESULTS = Path(__file__).parents[1] / "results"
@@ -19,8 +19,7 @@ def pages() -> dict[Path, str]:
     scores = scorecard.scored(papers(), runs)
     made = {RESULTS / score.name / "agreement.md": sheets.markdown(scorecard.page(score)) for score in scores}
     for path in RESULTS.glob("*/*.yaml"):
-        (score,) = scorecard.scored({path.stem: read(path)}, runs)
-        made[path.with_suffix(".md")] = sheets.markdown(scorecard.page(score))
+        made[path.with_suffix(".md")] = sheets.markdown(scorecard.made(runs, str(path)))
     block = sheets.markdown([scorecard.overview(scores)])
     readme = BLOCK.sub(lambda found: f"{found[1]}\n{block}\n{found[2]}", README.read_text(encoding="utf-8"))
     return made | {README: readme}
