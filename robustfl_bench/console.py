@@ -4,7 +4,7 @@ import argparse
 import os
 import sys
 from collections.abc import Callable, Iterable
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from robustfl_bench.errors import ConfigError, DataError
 
@@ -59,7 +59,19 @@ def answer_tab(parser: argparse.ArgumentParser) -> None:
 
 
 class Parser(argparse.ArgumentParser):
-    """An argument parser whose errors take one line."""
+    """An argument parser whose errors take one line, and whose words may stand on both sides of options."""
+
+    _in_passes = False
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """As ``parse_intermixed_args``, of a sub-command too. No word is left over: an unknown one is an error."""
+        if self._subparsers or self._in_passes:  # options first, then words: each pass comes here again
+            return super().parse_known_args(args, namespace)
+        self._in_passes = True
+        try:
+            return self.parse_intermixed_args(args, namespace), []
+        finally:
+            self._in_passes = False
 
     def error(self, message: str) -> NoReturn:
         """Exit with code 2."""

@@ -532,6 +532,8 @@ def test_a_table_shows_the_mean_of_the_last_evaluated_rounds(
         (["table", "boba/table2_mnist", "--rows", "attack"], 2, "leave out --rows"),
         (["table", "boba/table2_mnist", "--value", "mrd"], 2, "--value takes final_accuracy, best_accuracy, last"),
         (["table", "brace/table1", "--value", "last_error"], 2, "--value takes nothing instead, got 'last_error'"),
+        (["table", "boba/table2_mnist", "--metric", "mrd"], 2, "table: unrecognized arguments: --metric mrd (see"),
+        (["table", "boba/table2_mnist", "--format", "csv", "scale"], 2, "an override is KEY=VALUE, got 'scale'"),
         (["table", "scale=quick"], 2, "scale=quick needs a table's name before it; of a sweep, take --where"),
         (["table", "boba/table2_mnist", "scale"], 2, "an override is KEY=VALUE, got 'scale'"),
         (["table", "boba/table2_mnist", "aggregator.p_minn=1"], 2, "no setting 'aggregator.p_minn'"),

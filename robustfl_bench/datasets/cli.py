@@ -27,7 +27,9 @@ _reported = partial(reported, prefix=PROGRAM)
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command; returns its exit code: 0, 2 for bad arguments, 3 for missing or damaged data."""
-    arguments = _parsed(argv)
+    parser = _parser()
+    answer_tab(parser)
+    arguments = parser.parse_args(argv)
     try:
         return _reported(_run, arguments)
     except KeyboardInterrupt:
@@ -195,18 +197,6 @@ def _parser() -> Parser:
     sub.add_argument("--picture", metavar="FILE", help="draw it, as .png, .pdf or .svg")
     sub.add_argument("--config-dir", type=Path, help="a folder with options of your own, such as partition/NAME.yaml")
     return parser
-
-
-def _parsed(argv: Sequence[str] | None) -> argparse.Namespace:
-    """The arguments; overrides may stand on both sides of options."""
-    parser = _parser()
-    answer_tab(parser)
-    arguments, rest = parser.parse_known_args(argv)
-    if rest and (arguments.command != "partition" or any(word.startswith("-") for word in rest)):
-        parser.error(f"unrecognized arguments: {' '.join(rest)}")
-    if rest:
-        arguments.overrides += rest
-    return arguments
 
 
 def _known(name: str, config_dir: Path | None) -> str:

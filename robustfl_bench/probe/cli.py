@@ -22,7 +22,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     completed(given, overrides)
     parser.add_argument("--output", metavar="FILE.csv", help="the points (PAPER_FIGURE.csv)")
     answer_tab(parser)
-    return reported(_probe, parser.parse_intermixed_args(arguments), known)
+    return reported(_probe, parser.parse_args(arguments), known)
 
 
 def _probe(asked: argparse.Namespace, known: Mapping[str, Figure]) -> None:

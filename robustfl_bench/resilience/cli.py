@@ -56,7 +56,7 @@ class Row:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Console entry point; exit code 0, 2 for bad configuration, 3 for missing or corrupt data."""
-    return reported(_write, _parser().parse_intermixed_args(arguments))
+    return reported(_write, _parser().parse_args(arguments))
 
 
 def _write(asked: argparse.Namespace) -> None:

@@ -32,7 +32,7 @@ def main(argv: Sequence[str] | None = None) -> NoReturn:
         help="from which a broken run goes on (%(default)d)",
     )
     answer_tab(parser)
-    arguments = parser.parse_intermixed_args(argv)
+    arguments = parser.parse_args(argv)
     if not 0 < arguments.timeout < float("inf") or arguments.checkpoint_every < 1:
         parser.error("--timeout and --checkpoint-every must be above 0")
     given = {override.split("=")[0] for override in arguments.overrides}
