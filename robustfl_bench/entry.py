@@ -67,15 +67,22 @@ def _start(program: str, module: str | None = None) -> NoReturn:
         signal.signal(signal.SIGINT, _leave)
     main = import_module(module or PROGRAMS[program]).main
     signal.signal(signal.SIGINT, before)
+    code: str | int | None = None
     try:
-        code = main()
+        try:
+            code = main()
+        except SystemExit as end:
+            code = end.code
         sys.stdout.flush()
-    except BrokenPipeError:  # the reader of our output has gone, as in `robustfl-bench --help | head`
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        code = 1
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
         code = INTERRUPTED
+    except OSError as error:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # at exit Python would try to write it again
+        gone = isinstance(error, BrokenPipeError)  # the reader of our output, as in `robustfl-bench --help | head`
+        if not (gone or code):
+            print(f"{program}: {error.filename or 'output'}: {error.strerror or error}", file=sys.stderr)
+        code = code or 1
     sys.exit(code)
 
 

@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -53,3 +54,15 @@ def test_a_reader_that_leaves_is_no_error() -> None:
     done = subprocess.run(command, stdout=writer, stderr=subprocess.PIPE, text=True, check=False)
     os.close(writer)
     assert (done.returncode, done.stderr) == (1, "")
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="only Linux has /dev/full")
+@pytest.mark.parametrize("words", [["--list", "aggregator"], ["rounds=0"]])
+def test_output_that_cannot_be_written_is_one_line(words: list[str], tmp_path: Path) -> None:
+    with open("/dev/full", "w", encoding="utf-8") as full:
+        command = [sys.executable, "-m", "robustfl_bench", *words]
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False, cwd=tmp_path)
+    refused = words == ["rounds=0"]  # which comes first, and says nothing on stdout
+    assert done.returncode == (2 if refused else 1)
+    assert done.stderr.startswith("error: rounds must be" if refused else "robustfl-bench: output: No space left")
+    assert done.stderr.count("\n") == 1
