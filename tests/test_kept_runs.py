@@ -1,13 +1,16 @@
 """A run that comes with the package is answered from its line, if code and data are the same; else it is made."""
 
 import csv
+import math
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from robustfl_bench import kept
-from robustfl_bench.experiment import provenance
+from robustfl_bench.config import options, presets
+from robustfl_bench.experiment import provenance, shipped
+from robustfl_bench.experiment.plan import plan
 from robustfl_bench.results import archive, records
 from tests.conftest import Bench, run_folders
 
@@ -87,6 +90,12 @@ def test_a_run_that_is_judged_by_a_distance_is_answered(ship: Callable[..., str]
 def test_a_run_that_is_judged_by_its_loss_is_answered(ship: Callable[..., str], bench: Bench) -> None:
     ship(*REGRESSION, edit=lambda line: line.update({"last.distance": ""}))
     assert bench(*REGRESSION).out.startswith("kept result: loss ")
+
+
+def test_a_divergence_is_infinitely_bad_by_what_the_run_is_judged_by(ship: Callable[..., str]) -> None:
+    ship(*REGRESSION, edit=lambda line: line.update(state="diverged", error="diverged in round 1"))
+    known = shipped.answer(plan(presets.resolve(REGRESSION, options.HERE).config), print)
+    assert known is not None and known.value == math.inf
 
 
 def test_a_least_validation_loss_is_in_no_file(ship: Callable[..., str], bench: Bench) -> None:

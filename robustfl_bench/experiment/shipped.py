@@ -1,13 +1,12 @@
 """A run whose result comes with this package is answered without being made."""
 
-import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from robustfl_bench import kept
 from robustfl_bench.experiment import provenance
 from robustfl_bench.experiment.plan import Asked
-from robustfl_bench.experiment.summary import shown, tuned_by
+from robustfl_bench.experiment.summary import shown, tuned_by, without_score
 from robustfl_bench.results import records, store
 
 
@@ -35,12 +34,12 @@ def answer(asked: Asked, note: Callable[[str], None]) -> Answer | None:
     if line.get("code") != now or not provenance.has_data(asked, line.get("data")):
         note(f"results of {line['file']} not used: made with other code or data than today's")
         return None
-    return _answer(line)
+    return _answer(line, asked)
 
 
-def _answer(line: Mapping[str, str]) -> Answer:
+def _answer(line: Mapping[str, str], asked: Asked) -> Answer:
     if line["state"] == store.DIVERGED:
-        return Answer(line["state"], line["error"], line["file"], -math.inf)
+        return Answer(line["state"], line["error"], line["file"], without_score(asked.dataset.source))
     final = _final(line)
     words = f"{shown(final)} after {line['rounds_done']} rounds"
     if line["best_accuracy"]:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from statistics import fmean
 from typing import Any
 
+from robustfl_bench.datasets.files import Source
 from robustfl_bench.results import store
 
 CLUSTERED = ("distance", "distance_nearest", "cluster_recovery")  # columns of metrics.csv that the summary has too
@@ -85,8 +86,17 @@ def tuned_by(summary: Mapping[str, Any]) -> float:
     validation, the score of the last round. A model that diverged is infinitely bad: sweepers take no nan.
     """
     if summary["status"] == store.DIVERGED:
-        return math.inf if summary["judged_by"] == "loss" else -math.inf
+        return _least(summary["judged_by"] == "loss")
     final, tuned = summary["final"], summary.get("tuned")
     if tuned:
         return _number(tuned[_validated(tuned)])
     return _number(final[_score(final)])
+
+
+def without_score(source: Source | None) -> float:
+    """What a run on these data is tuned by that has no score; drawn data are judged by a distance."""
+    return _least(source is not None and source.is_drawn)
+
+
+def _least(by_loss: bool) -> float:
+    return math.inf if by_loss else -math.inf

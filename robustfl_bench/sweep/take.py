@@ -12,7 +12,7 @@ from robustfl_bench.experiment import shipped
 from robustfl_bench.experiment.execute import Call, RunFailed, answer, complete, record, train_here
 from robustfl_bench.experiment.machine import terminable
 from robustfl_bench.experiment.plan import InfeasibleError, Plan, plan
-from robustfl_bench.experiment.summary import tell, tuned_by
+from robustfl_bench.experiment.summary import tell, tuned_by, without_score
 from robustfl_bench.explain import code_of, explain
 from robustfl_bench.package import code_digest
 from robustfl_bench.results.claim import ClaimLost
@@ -219,7 +219,6 @@ def _failed_at(folder: RunFolder) -> int | None:
 def _worst(cell: Cell) -> float:
     """What a run that cannot be made is tuned by: as with one that diverged, sweepers take no nan."""
     try:
-        source = cell.asked.dataset.source
-        return math.inf if source is not None and source.is_drawn else -math.inf  # drawn data are judged by a distance
+        return without_score(cell.asked.dataset.source)
     except Exception:
         return -math.inf
