@@ -13,6 +13,7 @@ import torch
 
 from robustfl_bench import composition, datasets
 from robustfl_bench.engine.state import State
+from robustfl_bench.errors import DataError
 from robustfl_bench.experiment import provenance
 from robustfl_bench.experiment.plan import plan
 from robustfl_bench.results.store import RunFolder
@@ -120,3 +121,21 @@ def test_sigterm_leaves_a_checkpoint_to_go_on_from(bench: Bench, tmp_path: Path)
     # The row of round 15 was seen; the signal may still have come before the state of that round was passed on.
     assert state_of(folder / "checkpoint.pt")["round"] >= 14
     assert not (folder / "summary.json").exists()
+
+
+def test_a_checkpoint_outlives_a_start_that_finds_no_data(
+    bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = (*RUN, "eval_every=200")  # nothing but the checkpoint is there before the last round
+    start(tmp_path, *run, first=partial(die_after_checkpoint, 0.05)).communicate()
+    ((_, folder),) = run_folders(tmp_path / "results").items()
+    before = (folder / "checkpoint.pt").read_bytes()
+    assert not (folder / "metrics.csv").exists()
+
+    def gone(*_: object) -> None:
+        raise DataError("no digits here")
+
+    monkeypatch.setattr(datasets, "load", gone)
+    outcome = bench(*run)
+    assert (outcome.code, outcome.err) == (3, "error: no digits here\n")
+    assert (folder / "checkpoint.pt").read_bytes() == before

@@ -289,6 +289,14 @@ def test_a_full_disk_is_named_with_a_remedy_and_the_run_goes_on_later(bench: Ben
     assert contents(tmp_path / "results") == contents(tmp_path / "whole")
 
 
+def test_a_config_that_cannot_be_written_leaves_no_folder(tmp_path: Path) -> None:
+    full = start(tmp_path, "rounds=2", first=partial(resource.setrlimit, resource.RLIMIT_FSIZE, (600, 600)))
+    _, errors = full.communicate()
+    assert full.returncode == 1
+    assert errors.startswith("error: cannot write results/runs/") and "/config.yaml: " in errors
+    assert not (tmp_path / "results").exists()
+
+
 def test_half_a_row_is_taken_back(tmp_path: Path) -> None:
     folder = RunFolder(tmp_path, "any", "0" * 8)
     folder.open()

@@ -21,7 +21,7 @@ import yaml
 from robustfl_bench.config import options, presets
 from robustfl_bench.results import sealed
 from robustfl_bench.results.claim import claim_on
-from robustfl_bench.results.writing import Damaged, named, remove_leftovers, write_atomically
+from robustfl_bench.results.writing import CannotWrite, Damaged, named, remove_leftovers, write_atomically
 
 TABLES = ("metrics.csv", "timings.csv", "weights.csv")
 RECORDED = ("config.yaml", *TABLES)  # the files whose sizes and SHA-256 the summary has
@@ -29,6 +29,7 @@ RING = "ring"  # the folder in a run folder with the checkpoints of a ring's cli
 UNCOMPOSED = "uncomposed"  # the name of the folder of a cell that has no config
 DEATHS = ".deaths"  # how many processes in a row have died in a run, and at which checkpoint
 OWN = (*RECORDED, "summary.json", "checkpoint.pt", "error.txt", DEATHS)
+MADE = (*TABLES, "summary.json", "checkpoint.pt", RING)  # what a run folder holds once the run has got anywhere
 FINISHED, DIVERGED, FAILED, INFEASIBLE = "finished", "diverged", "failed", "infeasible"
 LAST = 10  # evaluated rounds of `last_10` in the summary
 MEASURED = (FINISHED, DIVERGED)  # the states of a run that has a result: a model that diverged is one
@@ -97,7 +98,7 @@ def oddity(path: Path) -> str | None:
     config_id = _config_id(path / "config.yaml")  # after the listing: another process may write it just now
     if config_id is not None:
         return None if config_id == id_of(path) else f"its config.yaml is that of run {config_id}"
-    if not held or held & {*TABLES, "summary.json", "checkpoint.pt", RING}:
+    if not held or held & set(MADE):
         return None
     return "it holds no config of a run"
 
@@ -356,9 +357,10 @@ class RunFolder:
                 self.close()
 
     def discard(self) -> None:
-        """Remove the folder of a run that turned out to be impossible, unless it has records, or files of others."""
+        """Remove the folder of a run that could not begin, unless it holds what an earlier attempt has made of it, or
+        files of others."""
         self.close()
-        if not any((self.path / name).exists() for name in ("metrics.csv", "summary.json")):
+        if not any((self.path / name).exists() for name in MADE):
             self._remove(OWN)
             with suppress(OSError):  # not empty
                 for folder in (self.path, self.path.parent, self.path.parent.parent):
@@ -371,10 +373,14 @@ class RunFolder:
             self.discard()
 
     def begin(self, config: Mapping[str, Any]) -> None:
-        """Forget how an earlier attempt ended, and write the config; raises CannotWrite."""
+        """Forget how an earlier attempt ended, and write the config; raises CannotWrite, with no empty folder left."""
         self._check_claim()
         self._remove(["summary.json", "error.txt"])
-        write_atomically(self.path / "config.yaml", yaml.safe_dump(dict(config), sort_keys=True))
+        try:
+            write_atomically(self.path / "config.yaml", yaml.safe_dump(dict(config), sort_keys=True))
+        except CannotWrite:
+            self.discard()
+            raise
 
     def _remove(self, names: Iterable[str]) -> None:
         for name in names:
