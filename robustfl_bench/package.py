@@ -1,11 +1,12 @@
 """This package itself: a digest of its code, and of that part of it which the numbers of a run come from."""
 
-import ast
 import hashlib
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from functools import cache
 from pathlib import Path
+
+from robustfl_bench.source_code import closure, effective
 
 PACKAGE = Path(__file__).resolve().parent
 
@@ -16,11 +17,11 @@ ROOTS = ("robustfl_bench.datasets", "robustfl_bench.engine.federation", "robustf
 @cache
 def package_digest() -> str:
     """SHA-256 over the names and contents of all Python files of this package."""
-    return _digest(PACKAGE.rglob("*.py"))
+    return _digest(PACKAGE.rglob("*.py"), Path.read_bytes)
 
 
 def code_digest(config: object) -> str:
-    """SHA-256 over the names and contents of ``files_of`` a run."""
+    """SHA-256 over the names and the effective text of ``files_of`` a run: comments and docstrings do not count."""
     return _code_digest(_named(config))
 
 
@@ -46,47 +47,7 @@ def _named(config: object) -> frozenset[str]:
 
 @cache
 def _code_digest(names: frozenset[str]) -> str:
-    return _digest(files_of(names))
-
-
-def closure(names: Iterable[str], find: Callable[[str], tuple[str, Path] | None]) -> set[Path]:
-    """The source files of modules, and of the modules that these import, at any depth.
-
-    ``find`` gives module and file for the name of a module, or of something in it; None where it is of no interest.
-    """
-    found: dict[str, Path] = {}
-    waiting = set(names)
-    while waiting:
-        module, path = find(waiting.pop()) or ("", PACKAGE)
-        if module and module not in found:
-            found[module] = path
-            waiting |= _imports(module, path)
-    return set(found.values())
-
-
-@cache
-def _imports(module: str, path: Path) -> frozenset[str]:
-    """The names that the import statements of a source file name, as far as they are executed."""
-    package = module if path.stem == "__init__" else module.rpartition(".")[0]
-    names: set[str] = set()
-    for node in _executed(ast.parse(path.read_bytes())):
-        if isinstance(node, ast.Import):
-            names |= {alias.name for alias in node.names}
-        elif isinstance(node, ast.ImportFrom):
-            parts = package.split(".")
-            above = parts[: len(parts) + 1 - node.level] if node.level else []
-            base = ".".join([*above, *([node.module] if node.module else [])])
-            names |= {base, *(f"{base}.{alias.name}" for alias in node.names)}
-    return frozenset(names)
-
-
-def _executed(node: ast.AST) -> Iterator[ast.AST]:
-    """The statements of a module at any depth, without those below ``if TYPE_CHECKING:``."""
-    only_types = isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING"
-    for child in node.orelse if only_types else ast.iter_child_nodes(node):  # type: ignore[attr-defined]
-        if isinstance(child, ast.stmt | ast.excepthandler | ast.match_case):
-            yield child
-            yield from _executed(child)
+    return _digest(files_of(names), effective)
 
 
 @cache
@@ -105,14 +66,9 @@ def _own_file(name: str) -> tuple[str, Path] | None:
     return (name, path) if path is not None else _own_file(name.rpartition(".")[0])
 
 
-def _digest(paths: Iterable[Path]) -> str:
+def _digest(paths: Iterable[Path], read: Callable[[Path], bytes]) -> str:
     total = hashlib.sha256()
     for path in sorted(paths, key=lambda path: path.parts):
-        total.update(_signed(path))
+        content = read(path)
+        total.update(f"{path.relative_to(PACKAGE).as_posix()} {len(content)}\n".encode() + content)
     return total.hexdigest()
-
-
-@cache
-def _signed(path: Path) -> bytes:
-    content = path.read_bytes()
-    return f"{path.relative_to(PACKAGE).as_posix()} {len(content)}\n".encode() + content

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from robustfl_bench import package
+from robustfl_bench import package, source_code
 from robustfl_bench.config import presets
 
 LOADED = """
@@ -35,9 +35,9 @@ def copied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 
 def forget() -> None:
-    for cached in (package.package_digest, package._code_digest, package._files_of, package._imports,
-                   package._own_file, package._signed):  # fmt: skip
-        cached.cache_clear()
+    for module in (package, source_code):
+        for cached in filter(lambda one: hasattr(one, "cache_clear"), vars(module).values()):
+            cached.cache_clear()
 
 
 def digest(*overrides: str) -> str:
@@ -66,7 +66,7 @@ def test_an_edit_changes_the_runs_that_it_can_change_and_no_others(copied: Path)
     for file, expected in changes.items():
         before = {name: run() for name, run in runs.items()}
         with (copied / file).open("a") as opened:
-            opened.write("\n# edited\n")
+            opened.write("\nEDITED = True\n")
         forget()
         changed = {name for name, run in runs.items() if run() != before[name]}
         assert changed == expected, file

@@ -19,10 +19,11 @@ from robustfl_bench.errors import DataError
 from robustfl_bench.experiment import machine
 from robustfl_bench.experiment.plan import Asked, Plan
 from robustfl_bench.experiment.summary import results, words
-from robustfl_bench.package import PACKAGE, closure, code_digest
+from robustfl_bench.package import PACKAGE, code_digest
 from robustfl_bench.results import store
 from robustfl_bench.results.records import data_line
 from robustfl_bench.results.writing import Damaged
+from robustfl_bench.source_code import closure, effective
 
 if TYPE_CHECKING:  # importing torch takes over a second
     from robustfl_bench.interfaces import Data
@@ -171,10 +172,10 @@ def _targets(value: Any) -> tuple[str, ...]:
 
 @cache
 def _digest(names: tuple[str, ...]) -> str:
-    """SHA-256 over the source files of classes, and of the modules beside them that they use."""
+    """SHA-256 over the effective text of the source files of classes, and of the modules beside them that they use."""
     total = hashlib.sha256()
     for path in sorted({path for name in names for path in _sources(name)}):
-        total.update(path.read_bytes())
+        total.update(effective(path))
     return total.hexdigest()
 
 
