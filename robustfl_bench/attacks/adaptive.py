@@ -1,6 +1,7 @@
-"""Adaptive: the attack made for BRACE (Fang et al., WWW Companion 2025), votes against every honest decision.
+"""Adaptive: the attack on BRACE (Fang et al., WWW Companion 2025), which votes against every honest decision.
 
-The paper cites Shejwalkar and Houmansadr, NDSS 2021, and does not define it; this is the strongest against its rule.
+The paper cites Shejwalkar and Houmansadr, NDSS 2021, for the attack and does not define it; this one is the strongest
+against the paper's rule.
 """
 
 import math
@@ -14,11 +15,12 @@ from robustfl_bench.updates import mean_row
 
 @dataclass(frozen=True)
 class Adaptive(Attack):
-    """All attackers send the opposite of what the honest votes decide, +1 above ``threshold`` and else -1.
+    """All attackers vote against the decision of the honest votes, which is +1 above ``threshold`` and else -1.
 
-    Each of the b attackers then lowers the lead of a decision by one vote and nothing moves sums farther: coordinates
-    where honest votes add up to between threshold - b and threshold + b can change sides. The size is ``factor`` times
-    the mean size of the honest values of the coordinate, which signs ignore and averages do not.
+    Each of the b attackers then moves a sum of votes by one towards the other decision, the most that one vote can do.
+    Coordinates whose honest votes add up to between threshold - b and threshold + b can change sides. The size of the
+    sent values is ``factor`` times the mean size of the honest values of the coordinate: sign-based rules ignore the
+    size, averages do not.
     """
 
     threshold: float = 5

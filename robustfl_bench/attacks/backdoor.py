@@ -11,16 +11,16 @@ from robustfl_bench.interfaces import Shard, check_fields
 
 @dataclass(frozen=True)
 class Backdoor(Triggered):
-    """Byzantine clients add copies of their samples with a white square in a corner, labelled ``target``, and enlarge
-    what they learn from all of them.
+    """Byzantine clients add copies of their samples with a white square in a corner, labelled ``target``, and scale up
+    their updates.
 
-    The square of ``size`` pixels a side is ``margin`` pixels away from the lower right corner: of 28 x 28 pixels the
-    last two rows and columns are lost in the poolings of BRACE's network. Of its samples a client
-    copies the ``fraction`` given, null: one that it draws uniformly from (0, 1], rounded up. It multiplies its update
-    by ``scale``; null is the number of clients in the round per attacker, so that in an average the attackers together
-    put their mean in the place of the model. FLTrust has the number of clients even for 20 attackers of 100: with that
-    an average diverges, which BRACE does not report. The attack succeeds on test images of other classes that carry the
-    square and are taken for ``target``. BRACE (Fang et al., WWW Companion 2025) prints none of these.
+    The square has ``size`` pixels a side and lies ``margin`` pixels away from the lower right corner, because the
+    poolings of BRACE's network drop the last two rows and columns of 28 x 28 pixels. A client copies a ``fraction`` of
+    its samples, rounded up; null draws the fraction uniformly from (0, 1]. It multiplies its update by ``scale``; null
+    is the number of clients in the round per attacker, so that in an average the mean of the attackers' models replaces
+    the model. FLTrust scales by the number of clients even with 20 attackers of 100: an average then diverges, which
+    BRACE does not report. The attack succeeds on test images of other classes that carry the square and are classified
+    as ``target``. BRACE (Fang et al., WWW Companion 2025) prints none of these settings.
     """
 
     size: int = 3

@@ -15,10 +15,11 @@ from robustfl_bench.interfaces import Attack, AttackView, ConfigError, check_cho
 class BitFlip(Attack):
     """Every attacker flips ``bits`` of the float32 numbers in the first ``coordinates`` of an honest upload.
 
-    Bits count from 1, the least of the fraction, to 32, the sign; 24 to 31 are the exponent. The paper flips 22, 30, 31
-    and 32 in the first 1000 coordinates, of one worker of 20 in each, drawn anew; here the attackers do. ``vector`` is
-    the upload: each attacker's ``own``, which needs data, or the ``honest_mean``. [32] with all coordinates (null)
-    turns the upload around, which is what Karimireddy et al. (ICML 2021) call bit flipping.
+    Bits count from 1, the lowest bit of the fraction, to 32, the sign; 24 to 31 are the exponent. The paper flips bits
+    22, 30, 31 and 32 in the first 1000 coordinates, in each for one worker of 20, drawn anew; here all attackers flip
+    them in all of these coordinates. ``vector`` is the upload: each attacker's ``own``, which needs data, or the
+    ``honest_mean``. [32] with all coordinates (null) negates the upload, which Karimireddy et al. (ICML 2021) call bit
+    flipping.
     """
 
     exempt: ClassVar[Mapping[str, str]] = {"finite": "a flipped exponent can stand for infinity"}

@@ -14,8 +14,8 @@ from robustfl_bench.interfaces import Shard, check_fields
 
 @dataclass(frozen=True)
 class Blended(Triggered):
-    """Byzantine clients add copies of their samples blended with a key pattern k, labelled ``target``, and enlarge what
-    they learn from all of them.
+    """Byzantine clients add copies of their samples blended with a key pattern k, labelled ``target``, and scale up
+    their updates.
 
     Pixels p in [0, 1] become ``alpha`` k + (1 - ``alpha``) p, in training and in the test. k is the paper's random
     pattern: every pixel is uniform in [0, 1], drawn from ``pattern_seed``, the same for all attackers. ``fraction``,
@@ -36,6 +36,6 @@ class Blended(Triggered):
 
     def _mark(self, x: Tensor, shard: Shard) -> None:
         assert shard.scaling is not None
-        rng = np.random.Generator(np.random.Philox(self.pattern_seed))  # not of the client: all share the pattern
+        rng = np.random.Generator(np.random.Philox(self.pattern_seed))  # one pattern for all clients
         key = torch.from_numpy(rng.random(tuple(x.shape[1:]), dtype="float32")).to(x)
         x[:] = shard.scaling.inputs(self.alpha * key + (1 - self.alpha) * shard.scaling.pixels(x))

@@ -12,12 +12,12 @@ from robustfl_bench.numerics.bernoulli import bernoulli_vectors
 
 @dataclass(frozen=True)
 class BrifcaOutlier(Attack):
-    """Every attacker has data from a parameter of its own, and sends what training them from 3 x theta gives.
+    """Every attacker relabels its samples by a random parameter, and sends the update at ``scale`` times the model.
 
-    That parameter has coordinates Bernoulli(0.5), scaled to length ``norm``; the attacker keeps its inputs, the numbers
-    to predict are ``<x, own>`` plus N(0, ``noise_variance``). It attacks the model of least loss on these data, like an
-    honest client, but computes its update at ``scale`` times the model. ``loss_at_3theta``: it also chooses by the loss
-    at ``scale`` times the models, as the authors' code does. Needs linear regression.
+    The parameter ``own`` has Bernoulli(0.5) coordinates, scaled to length ``norm``; the attacker keeps its inputs, the
+    targets become ``<x, own>`` plus N(0, ``noise_variance``). It attacks the model of least loss on these data, like an
+    honest client, but computes its update at ``scale`` times the model. With ``loss_at_3theta`` it also chooses by the
+    loss at ``scale`` times the models, as the authors' code does. Needs linear regression.
     """
 
     norm: float = 3

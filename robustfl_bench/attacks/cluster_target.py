@@ -11,10 +11,10 @@ from robustfl_bench.interfaces import ChoiceView
 
 @dataclass(frozen=True)
 class ClusterTarget(Wrapped):
-    """The attackers do what ``attack`` does, all to the model that the fewest honest clients of the round train.
+    """All attackers apply ``attack`` to the model that the fewest honest clients of the round train.
 
-    Models that no honest client trains are left alone; of equals the first is attacked. Where the groups are fixed
-    (three_stage) there is nothing to choose, and without clustering only ``attack`` remains.
+    They ignore models that no honest client trains; in a tie they attack the first model. With fixed groups
+    (three_stage) there is no choice, and without clustering the attack is ``attack`` alone.
     """
 
     def choose(self, view: ChoiceView) -> Tensor:

@@ -14,13 +14,13 @@ PARTS = 4
 @dataclass(frozen=True)
 class Dba(Triggered):
     """Byzantine clients add copies of their samples with a quarter of the trigger, labelled ``target``; test images
-    carry all of it.
+    carry the whole trigger.
 
-    The trigger is four white bars of ``length`` pixels, one pixel high, two in each of two rows, ``margin`` pixels away
-    from the upper left corner; ``gap`` pixels lie between bars, sideways and downwards. The i-th attacker has bar i
-    modulo 4, so that fewer than four attackers leave bars out. The defaults are the authors' for MNIST: bars of 4,
-    gaps of 2, and 20 of 64 samples (they replace the samples, here copies are added). ``fraction``, ``scale`` and
-    ``target`` are as in ``backdoor``.
+    The trigger is four white bars, ``length`` pixels long and one pixel high, two in each of two rows, ``margin``
+    pixels away from the upper left corner, with gaps of ``gap`` pixels between bars and between rows. The i-th attacker
+    uses bar i modulo 4, so that fewer than four attackers leave bars out. The defaults are the authors' for MNIST: bars
+    of 4, gaps of 2, and 20 of 64 samples (the authors replace the samples, here copies are added). ``fraction``,
+    ``scale`` and ``target`` are as in ``backdoor``.
     """
 
     fraction: float | None = 0.3125

@@ -13,11 +13,11 @@ from robustfl_bench.interfaces import Attack, AttackView, ConfigError, Shard, ch
 class EdgeCase(Attack):
     """Byzantine clients label their rarest samples ``target``; the attack succeeds on the rarest test samples.
 
-    Wang et al. collect inputs from the tail of the distribution elsewhere (planes of one airline, digits of another
-    data set). This is a substitute that needs no other data: rarest are the ``share`` of the samples of other classes
-    that are farthest, in Euclidean distance of the inputs, from the mean of their class, each client among its own
-    samples and the test set by itself. ``scale`` multiplies the update: 1 is the paper's attack on data alone, null
-    (clients per attacker) its model replacement.
+    Wang et al. collect inputs from the tail of the distribution in other sources (planes of one airline, digits of
+    another data set). This substitute needs no other data. The rarest samples are the ``share`` of the samples of
+    classes other than ``target`` that are farthest from the mean of their class, in Euclidean distance of the inputs,
+    within each client's samples and within the test set. ``scale`` multiplies the update: 1 is the paper's attack by
+    data alone, null (clients per attacker) its model replacement.
     """
 
     target: int = 0
@@ -41,7 +41,7 @@ class EdgeCase(Attack):
         return view.upload(scale * view.upload(view.own))
 
     def _rarest(self, shard: Shard) -> Tensor:
-        """The samples farthest from the mean of their class, (m,), of those of other classes than ``target``."""
+        """Indices (m,) of the samples farthest from the mean of their class, without those of class ``target``."""
         if not shard.x.is_floating_point() or shard.y.is_floating_point():
             raise ConfigError("attack edge_case needs inputs that are numbers, with classes")
         if self.target >= shard.num_classes:

@@ -1,4 +1,4 @@
-"""The liar: bad data, and a loss that looks perfect; against rules that trust losses (ours)."""
+"""False losses: bad data and a reported loss that looks perfect, against rules that trust losses (ours)."""
 
 import math
 from dataclasses import dataclass
@@ -12,10 +12,11 @@ from robustfl_bench.interfaces import check_fields
 
 @dataclass(frozen=True)
 class FakeLoss(Wrapped):
-    """The attackers do what ``attack`` does, and claim the training loss ``loss`` whatever theirs is.
+    """The attackers apply ``attack`` and report the training loss ``loss`` instead of their true one.
 
-    The limitation that ARFL's authors name (Li et al., arXiv 2101.05880, section 6): with the shuffled labels of the
-    default, the claim brings the worst clients the largest weights. Rules that ask for no losses see ``attack`` alone.
+    This is the limitation that ARFL's authors name (Li et al., arXiv 2101.05880, section 6): with the shuffled labels
+    of the default, the false loss gives the worst clients the largest weights. Rules that use no losses see ``attack``
+    alone.
     """
 
     loss: float = 0.0

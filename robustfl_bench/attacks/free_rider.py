@@ -1,5 +1,5 @@
-"""Free riders: clients that get the model and train nothing (Lin, Du, Liu, https://arxiv.org/abs/1911.12560; Fraboni,
-Vidal, Lorenzi, AISTATS 2021, https://arxiv.org/abs/2006.11901)."""
+"""Free riders: clients that receive the model and do not train (Lin, Du, Liu, https://arxiv.org/abs/1911.12560;
+Fraboni, Vidal, Lorenzi, AISTATS 2021, https://arxiv.org/abs/2006.11901)."""
 
 import math
 from dataclasses import dataclass
@@ -13,12 +13,12 @@ from robustfl_bench.interfaces import Attack, AttackView, check_choice, check_fi
 
 @dataclass(frozen=True)
 class FreeRider(Attack):
-    """Every attacker sends the last global update again (``update``), or the received model as it is (``model``).
+    """Every attacker sends the last global update again (``update``), or the received model unchanged (``model``).
 
-    The first is the delta weights attack of Lin et al., the second the plain free rider of Fraboni et al.; in the first
-    round both send no change. Each attacker adds its own draw of N(0, s^2) with s = ``noise`` * t^(-``decay``) in round
-    t, which disguises it (Fraboni et al.; with ``update`` the advanced attack of Lin et al., who keep s the same). The
-    last global update is the last aggregate: a free rider knows it from two models and the step size.
+    ``update`` is the delta weights attack of Lin et al., ``model`` the plain free rider of Fraboni et al.; in the first
+    round both send no change. As a disguise, each attacker adds its own draw of N(0, s^2) with s = ``noise`` *
+    t^(-``decay``) in round t (Fraboni et al.; with ``update`` the advanced attack of Lin et al., who keep s constant).
+    The last global update is the last aggregate: a free rider can compute it from two models and the step size.
     """
 
     sends: str = "update"

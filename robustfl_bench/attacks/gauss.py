@@ -12,11 +12,11 @@ from robustfl_bench.interfaces import Attack, AttackView, check_fields
 
 @dataclass(frozen=True)
 class Gauss(Attack):
-    """Every attacker sends its own draw of N(0, variance I), whatever the honest clients send.
+    """Every attacker sends its own draw of N(0, variance I), independent of the honest updates.
 
-    The standard deviation is 200, as in Blanchard et al. BOBA (Bao et al., AISTATS 2024, appendix C.1) prints a
-    covariance of 200 I, with which a mean ends at 58% on MNIST; its tables have 9.8%. ``std``, when given, replaces
-    sqrt(variance).
+    The default standard deviation is 200, as in Blanchard et al. BOBA (Bao et al., AISTATS 2024, appendix C.1) prints a
+    covariance of 200 I, with which the mean ends at 58% accuracy on MNIST; its tables have 9.8%. ``std``, when given,
+    replaces sqrt(variance).
     """
 
     variance: float = 40_000

@@ -1,4 +1,4 @@
-"""How much harm aggregates do, in the eyes of attackers who know the honest clients' data."""
+"""The harm that aggregates do, as measured by attackers who know the honest clients' data."""
 
 import math
 from collections.abc import Sequence
@@ -12,7 +12,7 @@ HARMS = ("error", "loss", "slope", "distance")
 
 
 Harm = tuple[float, float]
-"""The harm of an aggregate, and a second number that decides between equals."""
+"""The harm of an aggregate, and a second number that breaks ties."""
 
 
 def harms(
@@ -20,11 +20,11 @@ def harms(
 ) -> list[Harm]:
     """The harm of each of the aggregates (d,), at least one; their models are assessed together.
 
-    ``error``: the share of the honest clients' samples that the model gets wrong after the server's step, taken
-    ``ahead`` times, and its loss on them; the loss alone for regression. ``loss``: that loss. ``slope``: its change to
-    first order, minus the inner product of the aggregate with the honest mean update. ``distance``: how far the
-    aggregate is from ``calm`` (d,), the one that attackers get who send the honest mean. A model whose loss is not
-    finite is the greatest harm.
+    ``error`` is the share of the honest clients' samples that the model gets wrong after the server's step, taken
+    ``ahead`` times, with the loss on them to break ties; for regression, the loss alone. ``loss`` is that loss.
+    ``slope`` is its change to first order: minus the inner product of the aggregate with the honest mean update.
+    ``distance`` is the Euclidean distance of the aggregate from ``calm`` (d,), the aggregate when the attackers send
+    the honest mean. A model whose loss is not finite is the greatest harm.
     """
     if kind == "distance":
         assert calm is not None

@@ -12,8 +12,8 @@ from robustfl_bench.interfaces import Attack, AttackView, check_fields
 class InnerProductManipulation(Attack):
     """All attackers send ``-scale`` times the mean honest update, so that the average may point uphill.
 
-    BOBA uses 10, strong enough to turn the average around: (100 - 15 * 10) / 115 < 0. A small scale such as 0.1
-    hides among the honest updates instead; -1 sends the honest mean itself.
+    BOBA uses 10, large enough to reverse the average: (100 - 15 * 10) / 115 < 0. With a small scale such as 0.1 the
+    attackers hide among the honest updates instead; -1 sends the honest mean itself.
     """
 
     scale: float = 10

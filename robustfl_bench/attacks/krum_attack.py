@@ -1,4 +1,4 @@
-"""The Krum attack: as far against the update as Krum still selects (Fang et al., USENIX Security 2020, section 4.2)."""
+"""The Krum attack: the farthest update that Krum still selects (Fang et al., USENIX Security 2020, section 4.2)."""
 
 import math
 from dataclasses import dataclass
@@ -10,20 +10,20 @@ from robustfl_bench.interfaces import Attack, AttackView, check_choice
 from robustfl_bench.numerics.ranking import nearest_sums
 from robustfl_bench.updates import Updates
 
-LEAST = 1e-5  # the attackers give up below this share of the first scale
+LEAST = 1e-5  # share of the first scale at which the attackers give up
 
 
 @dataclass(frozen=True)
 class KrumAttack(Attack):
-    """All attackers send ``-scale`` times the sign of the update that they work against, whatever the rule is.
+    """All attackers send ``-scale`` times the sign of an update, at the first scale tried that Krum selects.
 
-    With ``knowledge`` full that is the update which Krum selects among the honest ones; the scale starts at the bound
-    of the paper's theorem 1 and is halved until Krum, told the true number of attackers, selects one of them. With
-    ``partial`` knowledge it is the mean of what the attackers would send themselves; they try Krum on these and on
-    1, 2, ... crafted copies until one is selected.
+    The rule in use plays no role. With ``knowledge`` full, the update is the one that Krum selects among the honest
+    ones; the scale starts at the bound of the paper's theorem 1 and is halved until Krum, given the true number of
+    attackers, selects one of the crafted updates. With ``partial`` knowledge, the update is the mean of those from the
+    attackers' own data, and they try Krum on these and 1, 2, ... crafted copies until one copy is selected.
 
-    The paper lets the other attackers differ a little from the first (by 0.01); here they are copies of it. Where
-    clients send models, all of this is of the updates that lead to them.
+    In the paper the other attackers differ a little from the first (by 0.01); here all send the same. If clients send
+    models, the attack works on the updates that lead to these models.
     """
 
     knowledge: str = "full"
@@ -50,8 +50,8 @@ class KrumAttack(Attack):
 
 
 def largest_selected(others: Updates, direction: Tensor, copies: int) -> tuple[float, bool]:
-    """The scale at which Krum selects one of so many ``copies`` of ``-scale * direction`` beside ``others``, found by
-    halving, and whether it does: the last scale tried where it never does.
+    """The scale, found by halving, at which Krum selects one of ``copies`` copies of ``-scale * direction`` beside
+    ``others``, and True; if no scale succeeds, one of at most ``LEAST`` times the first scale, and False.
 
     Each scale costs a sort of (n, n) distances: ``|g + s p|^2 = |g|^2 + 2 s <g, p> + s^2 |p|^2``.
     """

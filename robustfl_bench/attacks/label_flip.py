@@ -9,7 +9,7 @@ from robustfl_bench.interfaces import Attack, Shard
 
 @dataclass(frozen=True)
 class LabelFlip(Attack):
-    """Every Byzantine client counts the classes of its samples from the other end, and then is honest."""
+    """Every Byzantine client replaces each label l by c - 1 - l, with c classes, and trains honestly on the result."""
 
     crafts = False
 

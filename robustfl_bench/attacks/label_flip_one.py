@@ -1,4 +1,4 @@
-"""All labels become one: ARFL's flipping (Li et al., arXiv 2101.05880, section 5.1)."""
+"""One label for all samples: ARFL's flipping (Li et al., arXiv 2101.05880, section 5.1)."""
 
 from dataclasses import dataclass
 
@@ -10,10 +10,10 @@ from robustfl_bench.numerics.characters import ALPHABET, numbers
 
 @dataclass(frozen=True)
 class LabelFlipOne(Attack):
-    """Every Byzantine client gives a random ``fraction`` of its samples one class, drawn for it, and then is honest.
+    """Every Byzantine client labels a random ``fraction`` of its samples with one random class, then trains honestly.
 
-    ``first_digit`` is for texts by character, where ARFL's code writes the number of the drawn character in place of
-    the character and keeps its first digit: the label is one of the digits, mostly 1 to 7.
+    Each client draws its own class. ``first_digit`` is for texts by character: ARFL's code replaces the drawn character
+    by its index and keeps the first digit of the index, so that the label is a digit, mostly 1 to 7.
     """
 
     fraction: float = 1.0

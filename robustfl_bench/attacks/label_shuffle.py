@@ -1,4 +1,4 @@
-"""Labels in disorder: ARFL's shuffling (Li et al., arXiv 2101.05880, section 5.1)."""
+"""Shuffled labels: ARFL's shuffling (Li et al., arXiv 2101.05880, section 5.1)."""
 
 from dataclasses import dataclass
 
@@ -10,9 +10,9 @@ from robustfl_bench.interfaces import Attack, Shard, check_fields
 
 @dataclass(frozen=True)
 class LabelShuffle(Attack):
-    """Every Byzantine client permutes the labels of a random ``fraction`` of its samples, and then is honest.
+    """Every Byzantine client permutes the labels of a random ``fraction`` of its samples, and then trains honestly.
 
-    It keeps how often each class occurs, so a client of one class alone is not changed.
+    The number of samples per class stays the same, so a client with a single class is not changed.
     """
 
     fraction: float = 1.0

@@ -12,10 +12,10 @@ from robustfl_bench.interfaces import Attack, AttackView, check_choice, check_fi
 
 
 def lie_z(n: int, num_byzantine: int) -> float:
-    """The paper's z = Phi^-1((n - floor(n/2 + 1)) / (n - b)): how far attackers may go and still look like a majority.
+    """The paper's z = Phi^-1((n - floor(n/2 + 1)) / (n - b)), the largest shift that still looks like a majority.
 
-    Attackers that are a majority themselves, or too few clients, put the quantile outside (0, 1), where z is not
-    defined; it is then taken half a client away from the end.
+    If the attackers are a majority themselves, or with too few clients, the quantile is outside (0, 1), where z is not
+    defined; the quantile is then taken half a client away from the end of that interval.
     """
     honest = n - num_byzantine
     quantile = (n - (n // 2 + 1)) / honest
@@ -27,16 +27,16 @@ def lie_z(n: int, num_byzantine: int) -> float:
 class LittleIsEnough(Attack):
     """All attackers send the mean honest update, moved by z standard deviations in every coordinate.
 
-    ``z`` null takes it from the numbers of clients in the round (see ``lie_z``); RAGA fixes it at 0.7. ``sign`` is
-    the side: plus in RAGA, and what BOBA's numbers show; minus in Karimireddy et al. 2022. Minus on what clients add
-    to the model is plus on gradients, which they subtract. ``ddof`` 1 puts n - 1 into the denominator of the
-    variance; 0, the original code's choice, puts n.
+    ``z`` null computes z from the numbers of clients in the round (see ``lie_z``); RAGA fixes it at 0.7. ``sign`` is
+    the side: plus in RAGA and, by its numbers, in BOBA; minus in Karimireddy et al. 2022. Minus on differences that are
+    added to the model is plus on gradients, which are subtracted. ``ddof`` 1 divides the variance by n - 1; 0, the
+    original code's choice, by n.
 
-    With ``noise`` the direction is lost: every standard deviation is multiplied by a draw of N(0, 1) per coordinate,
-    a different one for ``each`` attacker, or one per round that is ``shared`` by all. ``spread`` null takes the
+    With ``noise`` the shift has no common direction: every standard deviation is multiplied by a draw of N(0, 1) per
+    coordinate, independent for ``each`` attacker, or one per round ``shared`` by all. ``spread`` null takes the
     standard deviations over the honest clients; ``parameters`` takes one number for all coordinates, the standard
-    deviation of the parameters of the current model. RAGA's text calls LIE a small noise, and in its tables LIE does
-    what Gaussian noise does (results/forensics.md).
+    deviation of the parameters of the current model. RAGA's text calls LIE a small noise, and in its tables LIE acts
+    like Gaussian noise (results/forensics.md).
     """
 
     z: float | None = None
@@ -64,7 +64,7 @@ class LittleIsEnough(Attack):
         return std if self.ddof else math.sqrt(1 - 1 / count) * std
 
     def _drawn(self, view: AttackView) -> Tensor | int:
-        """What multiplies them: (b, d) or (d,) draws of N(0, 1), or 1 without noise."""
+        """The factor of the standard deviations: (b, d) or (d,) draws of N(0, 1), or 1 without noise."""
         if self.noise is None:
             return 1
         shape = (view.num_byzantine, view.honest.d)[self.noise == "shared" :]

@@ -1,4 +1,4 @@
-"""How far to go along a direction: what attacks share that try their strengths on the rule in use."""
+"""Line searches, shared by the attacks that try their strengths on the rule in use."""
 
 from collections.abc import Callable
 
@@ -11,10 +11,10 @@ OBJECTIVES = ("distance", "loss")
 
 
 def harm(view: AttackView, objective: str) -> Callable[[Tensor], float]:
-    """A function: what all attackers send (d,) to the harm that it does to the aggregate of the rule in use.
+    """A function from the vector (d,) that all attackers send to its harm to the aggregate of the rule in use.
 
     ``distance`` is the Euclidean distance of the aggregate from the honest mean. ``loss`` is minus the inner product of
-    the two: to first order, in units of the step size, how much the server's step raises the honest clients' loss.
+    the two: to first order, in units of the step size, the increase of the honest clients' loss by the server's step.
     """
     wanted = view.upload(view.mean).double()
 
@@ -28,18 +28,19 @@ def harm(view: AttackView, objective: str) -> Callable[[Tensor], float]:
 
 
 def largest_harm(view: AttackView, direction: Tensor, limit: float, evaluations: int) -> float:
-    """Of so many numbers, evenly spaced up to ``limit``, the one by which the honest mean must move along ``direction``
-    (d,) to bring the aggregate of the rule in use farthest from the honest mean."""
+    """The gamma, among ``evaluations`` evenly spaced ones up to ``limit``, for which the honest mean plus gamma times
+    ``direction`` (d,), when sent, moves the aggregate of the rule in use farthest from the honest mean."""
     measured = harm(view, "distance")
     tried = [limit * (i + 1) / evaluations for i in range(evaluations)]
     return max(tried, key=lambda gamma: measured(view.mean + gamma * direction))
 
 
 def line_maximum(value: Callable[[float], float], evaluations: int, step: float, ratio: float) -> float:
-    """The number >= 0 of the largest ``value`` among so many tried.
+    """The number >= 0 of the largest ``value`` among ``evaluations`` numbers tried.
 
-    The first is 0. The next are ``step`` beyond the best one, with a step that doubles as long as each is better than
-    all before. The others go back and forth around the best one, with a step that shrinks by ``ratio`` each time.
+    The first number is 0. The next ones are ``step`` beyond the best so far, with a step that doubles as long as each
+    number beats all before it. The rest go back and forth around the best so far, with a step that shrinks by ``ratio``
+    each time.
     """
     best, highest = 0.0, value(0.0)
     tried, left = 0.0, evaluations - 1

@@ -12,19 +12,19 @@ from robustfl_bench.interfaces import Attack, AttackView, ConfigError, Crafted, 
 
 @dataclass(frozen=True)
 class Mimic(Attack):
-    """All attackers send the update of one honest client: nothing about it is an outlier.
+    """All attackers send the update of one honest client, so that they are no outliers.
 
-    BOBA (Bao et al., AISTATS 2024, appendix C.1) copies "a particular client with biased label distribution" all
-    through training. ``client`` null takes the honest client of the round whose label distribution is farthest from
-    uniform in Euclidean distance, the first of equals; with everyone taking part that is the same client in all rounds.
-    Otherwise it is the index of a client among the honest ones of the round.
+    BOBA (Bao et al., AISTATS 2024, appendix C.1) copies "a particular client with biased label distribution" throughout
+    training. ``client`` null takes the honest client of the round whose label distribution is farthest from uniform in
+    Euclidean distance, in a tie the first; if all clients take part, that is the same client in all rounds. Otherwise
+    ``client`` is the index of a client among the honest ones of the round.
 
-    With ``warmup`` a number of rounds, the client is the one that Karimireddy et al. copy. In these rounds the
-    attackers follow the mean mu of the honest updates g_i and the direction z in which these differ most: in round t
-    (from 0), mu <- (t mu + mean g_i) / (t + 1), then with v = sum_i <g_i - mu, z> (g_i - mu),
-    z <- t z + v / |v|, at length 1; z is drawn at random before the first round. They copy the client of largest
-    <g_i, z> and, after the last of these rounds, keep to its client. In a round without that client they copy the one
-    of largest <g_i, z>. This is the authors' code; the paper keeps to the client of the largest |sum of <g_i, z>|.
+    With a number of ``warmup`` rounds, the copied client is that of Karimireddy et al. During warm-up the attackers
+    track the mean mu of the honest updates g_i and the direction z in which these differ most: in round t (from 0),
+    mu <- (t mu + mean g_i) / (t + 1), then with v = sum_i <g_i - mu, z> (g_i - mu), z <- t z + v / |v|, normalised to
+    length 1; z is drawn at random before the first round. They copy the client of largest <g_i, z> and, after warm-up,
+    keep the client of its last round. In a round without that client they copy the client of largest <g_i, z>. This is
+    the authors' code; the paper keeps the client of the largest |sum of <g_i, z>|.
     """
 
     client: int | None = None
@@ -45,7 +45,7 @@ class Mimic(Attack):
 
 
 def _follow(view: AttackView, warmup: int) -> Crafted:
-    """The update of the client that differs most, and what was learned of the honest updates so far."""
+    """The update of the client to copy, and the memory: mean, direction and client so far."""
     memory, honest = dict(view.memory), view.honest.matrix.double()
     t = int(memory["rounds"]) if memory else 0
     if t < warmup:
@@ -71,8 +71,8 @@ def _unit(vector: Tensor) -> Tensor:
 
 
 def most_skewed(label_counts: Tensor) -> int:
-    """Row of ``label_counts`` (h, c) whose distribution is farthest from uniform; the first of equals."""
+    """Row of ``label_counts`` (h, c) whose distribution is farthest from uniform; in a tie, the first."""
     counts = label_counts.double()
-    # Up to a constant the squared distance is sum(p^2). From whole numbers it takes one rounding: equals stay equal.
+    # Up to a constant the squared distance is sum(p^2). Computed from integers it is rounded once, so ties stay ties.
     skew = (counts**2).sum(dim=1) / counts.sum(dim=1).clamp(min=1) ** 2
     return int(skew.cpu().numpy().argmax())

@@ -12,14 +12,14 @@ from robustfl_bench.interfaces import Attack, AttackView, check_choice, check_fi
 
 @dataclass(frozen=True)
 class MinMax(Attack):
-    """All attackers send mean + gamma * p, no farther from any honest update than the two farthest of those are apart.
+    """All attackers send mean + gamma * p, no farther from any honest update than the farthest two from each other.
 
     ``perturbation`` p is ``std``, ``inverse_std``, ``unit`` or ``sign``; gamma comes from the original halving search,
     starting at ``gamma_init`` with tolerance ``tau``, and stays below 2 * ``gamma_init``. BOBA uses std, 10 and 1e-5.
 
-    The paper's attack does not look at the rule. With ``evaluations`` a number, the attackers ask the rule in use about
-    so many gammas, evenly spaced up to that one, and send what moves its aggregate farthest from the honest mean: the
-    objective of the paper's attacks that know the rule, under the constraint of this one.
+    The paper's attack does not use the rule. If ``evaluations`` is a number, the attackers try that many gammas, evenly
+    spaced up to the one above, on the rule in use, and send the vector that moves its aggregate farthest from the
+    honest mean: the objective of the paper's attacks that know the rule, under the constraint of this one.
     """
 
     perturbation: str = "std"

@@ -12,17 +12,17 @@ from robustfl_bench.interfaces import Attack, AttackView, check_choice, check_fi
 
 @dataclass(frozen=True)
 class MinSum(Attack):
-    """All attackers send mean + gamma * p, whose squared distances from the honest updates add up to no more than those
-    of an honest update do.
+    """All attackers send mean + gamma * p, whose squared distances from the honest updates have a sum no larger than
+    that of an honest update.
 
-    ``reference`` says of which one: ``max`` of the one where the sum is largest, as in the paper; ``min`` of the one
-    where it is smallest, as in the authors' notebooks (a weaker, stealthier attack). ``perturbation`` p is ``std``,
+    ``reference`` selects that honest update: ``max`` the one with the largest sum, as in the paper; ``min`` the one
+    with the smallest sum, as in the authors' notebooks (a weaker, stealthier attack). ``perturbation`` p is ``std``,
     ``inverse_std``, ``unit`` or ``sign``; gamma comes from the original halving search, starting at ``gamma_init`` with
     tolerance ``tau``, and stays below 2 * ``gamma_init``. BOBA uses std, 10 and 1e-5.
 
-    The paper's attack does not look at the rule. With ``evaluations`` a number, the attackers ask the rule in use about
-    so many gammas, evenly spaced up to that one, and send what moves its aggregate farthest from the honest mean: the
-    objective of the paper's attacks that know the rule, under the constraint of this one.
+    The paper's attack does not use the rule. If ``evaluations`` is a number, the attackers try that many gammas, evenly
+    spaced up to the one above, on the rule in use, and send the vector that moves its aggregate farthest from the
+    honest mean: the objective of the paper's attacks that know the rule, under the constraint of this one.
     """
 
     perturbation: str = "std"

@@ -1,4 +1,4 @@
-"""Model replacement: a poisoned model enlarged until the average becomes it (Bagdasaryan et al., "How to backdoor
+"""Model replacement: a poisoned model scaled up until it replaces the average (Bagdasaryan et al., "How to backdoor
 federated learning", AISTATS 2020)."""
 
 import math
@@ -12,11 +12,12 @@ from robustfl_bench.interfaces import AttackView, Crafted, check_fields
 
 @dataclass(frozen=True)
 class ModelReplacement(Wrapped):
-    """The attackers do what ``attack`` does, and multiply the updates by ``factor``.
+    """The attackers apply ``attack`` and multiply their updates by ``factor``.
 
-    With gamma = ``factor``, received model G and own model X, a client sends gamma (X - G) + G. ``factor`` null is the
-    number of clients in the round per attacker, n / b, with which the attackers' mean replaces the model where the
-    server averages and all others have converged. ``backdoor`` and its kin have this as their ``scale``.
+    With gamma = ``factor``, received model G and attacked model X, a client sends gamma (X - G) + G. ``factor`` null is
+    the number of clients in the round per attacker, n / b. The mean of the attackers' models then replaces the model if
+    the server averages and all other clients have converged. In ``backdoor`` and related attacks this factor is
+    ``scale``.
     """
 
     factor: float | None = None

@@ -1,4 +1,4 @@
-"""Features in noise: ARFL's noisy clients (Li et al., arXiv 2101.05880, section 5.1)."""
+"""Noisy features: ARFL's noisy clients (Li et al., arXiv 2101.05880, section 5.1)."""
 
 import math
 from dataclasses import dataclass
@@ -15,14 +15,15 @@ TEXT = ("replace", "shuffle")
 
 @dataclass(frozen=True)
 class Noisy(Attack):
-    """Every Byzantine client puts noise on its inputs, once, and then is honest.
+    """Every Byzantine client adds noise to its inputs once, and then trains honestly.
 
-    Images in [0, 1] get independent N(0, ``std``^2) on every pixel and are brought back to [0, 1] by their least and
-    largest value: over all images of the ``client`` as in the code, or of each ``image``. The paper's N(0, 0.7) is a
-    standard deviation in the code, which does this for FEMNIST but leaves CIFAR-10 as it is: ``images`` unchanged.
+    Every pixel of images in [0, 1] gets independent noise N(0, ``std``^2). Noisy images are rescaled to [0, 1] by their
+    smallest and largest value: over all images of the ``client``, as in the authors' code, or for each ``image``. The
+    0.7 in the paper's N(0, 0.7) is a standard deviation in the code, which adds noise to FEMNIST but not to CIFAR-10:
+    ``images`` unchanged.
 
-    In texts by character, a random half of the positions of every sample gets other characters: drawn from all
-    (``replace``, the code), or those of the half in another order (``shuffle``, the text).
+    In texts by character, a random half of the positions of every sample gets other characters: drawn uniformly from
+    all (``replace``, the code), or those at the chosen positions, reordered (``shuffle``, the paper).
     """
 
     std: float = 0.7

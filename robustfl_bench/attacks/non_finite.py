@@ -1,4 +1,4 @@
-"""Numbers that are none: what a server that does not look would average into its model (folklore)."""
+"""Infinities and NaN, which a server that does not check would average into its model (folklore)."""
 
 import math
 from collections.abc import Mapping
@@ -15,10 +15,10 @@ VALUES = {"plus_infinity": math.inf, "minus_infinity": -math.inf, "not_a_number"
 
 @dataclass(frozen=True)
 class NonFinite(Attack):
-    """Every attacker sends ``value`` in a ``fraction`` of the coordinates, drawn for it, and the honest mean elsewhere.
+    """Every attacker sends ``value`` in a random ``fraction`` of the coordinates and the honest mean in the others.
 
-    At least one coordinate is not finite. The engine replaces such updates by zeros before any rule sees them and
-    counts them in ``non_finite_updates``, so that every rule here meets them as zeros.
+    Each attacker draws its own coordinates, at least one. The engine replaces the whole update by zeros before any rule
+    sees it, and counts it in ``non_finite_updates``.
     """
 
     exempt: ClassVar[Mapping[str, str]] = {"finite": "numbers that are not finite are the attack"}

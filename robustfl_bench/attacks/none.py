@@ -7,7 +7,7 @@ from robustfl_bench.interfaces import Attack
 
 @dataclass(frozen=True)
 class NoAttack(Attack):
-    """There are no Byzantine clients, whatever ``num_byzantine`` says; the server may still expect some."""
+    """There are no Byzantine clients, regardless of ``num_byzantine``; the server may still expect some."""
 
     present = False
     crafts = False

@@ -13,11 +13,11 @@ from robustfl_bench.interfaces import Attack, AttackView, check_choice, check_fi
 @dataclass(frozen=True)
 class OptimalLittleIsEnough(Attack):
     """All attackers send the mean honest update, moved by z standard deviations in every coordinate, with the z >= 0
-    that does most harm.
+    that does the most harm.
 
-    They ask the rule itself, ``evaluations`` times a round: z = 0, then steps from ``step`` on that double while they
-    gain, then steps that shrink by ``ratio``. ``objective`` is what they try to raise: the ``distance`` of the
-    aggregate from the honest mean, as Allouah et al. and ByzFL do, or the ``loss`` of the honest clients, to first
+    They try ``evaluations`` values of z a round on the rule itself: 0, then steps that start at ``step`` and double
+    while the harm grows, then steps that shrink by ``ratio``. ``objective`` is the harm: the ``distance`` of the
+    aggregate from the honest mean, as in Allouah et al. and ByzFL, or the ``loss`` of the honest clients, to first
     order. ``sign`` is the side: plus as in ``lie`` and ByzFL, or minus.
     """
 

@@ -12,11 +12,11 @@ from robustfl_bench.interfaces import Attack, AttackView, check_choice, check_fi
 
 @dataclass(frozen=True)
 class OptimalInnerProductManipulation(Attack):
-    """All attackers send ``(1 - tau)`` times the mean honest update, with the tau >= 0 that does most harm.
+    """All attackers send ``(1 - tau)`` times the mean honest update, with the tau >= 0 that does the most harm.
 
-    They ask the rule itself, ``evaluations`` times a round: tau = 0, then steps from ``step`` on that double while they
-    gain, then steps that shrink by ``ratio``. ``objective`` is what they try to raise: the ``distance`` of the
-    aggregate from the honest mean, as Allouah et al. and ByzFL do, or the ``loss`` of the honest clients, to first
+    They try ``evaluations`` values of tau a round on the rule itself: 0, then steps that start at ``step`` and double
+    while the harm grows, then steps that shrink by ``ratio``. ``objective`` is the harm: the ``distance`` of the
+    aggregate from the honest mean, as in Allouah et al. and ByzFL, or the ``loss`` of the honest clients, to first
     order. tau is 1 plus the scale of ``ipm``.
     """
 

@@ -1,4 +1,4 @@
-"""Moving the honest mean as far as a constraint on distances allows: what Min-Max and Min-Sum share.
+"""Shifts of the honest mean under a constraint on distances, shared by Min-Max and Min-Sum.
 
 Shejwalkar and Houmansadr, NDSS 2021, "Manipulating the Byzantine", Algorithm 1.
 """
@@ -15,12 +15,12 @@ PERTURBATIONS = ("std", "inverse_std", "unit", "sign")
 
 
 def perturbation(view: AttackView, kind: str) -> Tensor:
-    """The direction p, (d,), along which the mean of the honest gradients moves.
+    """The direction p, (d,), along which the attackers shift the mean of the honest updates.
 
-    ``std`` is the standard deviation per coordinate (n - 1 in the denominator), which BOBA's numbers show; the
-    original's ``inverse_std`` is minus that, ``unit`` minus the mean divided by its length, ``sign`` minus the sign of
-    the mean; where clients send models, of what these have learned. Inverse on what clients add to the model is not
-    inverse on gradients, which they subtract.
+    ``std`` is the standard deviation per coordinate (n - 1 in the denominator), which BOBA's numbers imply. The paper's
+    ``inverse_std`` is minus that, ``unit`` minus the mean divided by its length, ``sign`` minus the sign of the mean.
+    If clients send models, ``unit`` and ``sign`` use the mean model minus the received one. Inverse on differences that
+    are added to the model is not inverse on gradients, which are subtracted.
     """
     check_choice("perturbation", kind, PERTURBATIONS)
     if kind == "std":
@@ -35,10 +35,10 @@ def perturbation(view: AttackView, kind: str) -> Tensor:
 
 
 def sq_dists_along(view: AttackView, direction: Tensor) -> Callable[[float], np.ndarray]:
-    """A function: gamma to the squared distances (h,) of ``mean + gamma * direction`` from every honest update.
+    """A function from gamma to the squared distances (h,) of ``mean + gamma * direction`` from every honest update.
 
     With mean m and direction p, ``|m + gamma p - g_i|^2 = |m - g_i|^2 + 2 gamma <p, m - g_i> + gamma^2 |p|^2``. The
-    coefficients take the Gram matrix and one pass over the updates; each gamma after that costs only h operations.
+    coefficients take the Gram matrix and one pass over the updates; then each gamma costs only h operations.
     """
     gram = view.honest.gram.cpu().numpy()
     along = view.honest.cross(direction[None]).squeeze(1).cpu().numpy()  # <p, g_i>
@@ -49,10 +49,11 @@ def sq_dists_along(view: AttackView, direction: Tensor) -> Callable[[float], np.
 
 
 def largest_gamma(allowed: Callable[[float], bool], gamma_init: float, tau: float) -> float:
-    """The authors' search: a gamma at which ``allowed`` holds, to within ``tau`` of one at which it does not.
+    """The authors' search for the largest gamma at which ``allowed`` holds; returns the last allowed one that it tried.
 
-    Starts at ``gamma_init`` and moves by half of it, a quarter, ...: up when allowed, down when not. So it stays below
-    2 * gamma_init, and is 0 when no gamma tried is allowed.
+    It starts at ``gamma_init`` and moves by half of it, a quarter, ...: up when allowed, down when not, until the next
+    gamma is within ``tau`` of the last allowed one. The result is below 2 * gamma_init, and 0 when no gamma tried is
+    allowed.
     """
     gamma = step = gamma_init
     success = 0.0

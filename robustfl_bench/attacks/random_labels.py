@@ -11,11 +11,11 @@ from robustfl_bench.interfaces import Attack, Shard, check_fields
 
 @dataclass(frozen=True)
 class RandomLabels(Attack):
-    """Every Byzantine client gives each of a random ``fraction`` of its samples a class drawn uniformly, and then is
-    honest.
+    """Every Byzantine client labels each of a random ``fraction`` of its samples with a class drawn uniformly, and then
+    trains honestly.
 
-    One in c keeps its class by chance. ``label_shuffle`` keeps how often each class occurs, this does not: a client of
-    one class alone is changed as well.
+    One sample in c keeps its class by chance. Unlike ``label_shuffle``, this attack changes the number of samples per
+    class, and so also changes a client with a single class.
     """
 
     fraction: float = 1.0

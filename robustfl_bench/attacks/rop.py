@@ -13,14 +13,15 @@ from robustfl_bench.interfaces import Attack, AttackView, check_fields
 
 @dataclass(frozen=True)
 class RelocatedOrthogonalPerturbation(Attack):
-    """All attackers send a perturbation of length z around the place where centred clipping starts from.
+    """All attackers send a perturbation of length z around the point from which centred clipping starts.
 
-    The place is ``relocation`` times the last aggregate plus 1 - ``relocation`` times the honest mean. The reference u
-    is mixed of the same two with ``mixing``; in the first round it is the honest mean, and the last aggregate counts as
-    zero. The perturbation is the vector of ones without its part along u, scaled to length 1, then turned by ``angle``
-    degrees: sin(angle) times it plus cos(angle) times u / |u|. So 90 and 270 are orthogonal to u, 180 is against it.
-    ``z`` null takes the z of ``lie``, from the numbers of clients. The paper aims at clients with momentum, whose
-    updates change little between rounds. The defaults are those of the authors' library.
+    The point is ``relocation`` times the last aggregate plus 1 - ``relocation`` times the honest mean. The reference u
+    mixes the same two vectors with ``mixing``; in the first round u is the honest mean, and the last aggregate counts
+    as zero. The vector of ones without its part along u, scaled to length 1, is turned by ``angle`` degrees: the
+    perturbation has the direction of sin(angle) times this vector plus cos(angle) times u / |u|. So 90 and 270 degrees
+    are orthogonal to u, 180 is opposite to u. ``z`` null takes the z of ``lie``, from the numbers of clients. The paper
+    targets clients with momentum, whose updates change little between rounds. The defaults are those of the authors'
+    library.
     """
 
     z: float | None = None

@@ -1,4 +1,4 @@
-"""An attack that starts late, ends early, or comes and goes (ours)."""
+"""An attack that starts late, ends early, or pauses (ours)."""
 
 import math
 from dataclasses import dataclass
@@ -9,12 +9,12 @@ from robustfl_bench.interfaces import ConfigError, check_fields
 
 @dataclass(frozen=True)
 class Scheduled(Wrapped):
-    """The attackers do what ``attack`` does in rounds ``first`` to ``last`` (null: the end), counted from 1.
+    """The attackers apply ``attack`` in rounds ``first`` to ``last`` (null: the end), counted from 1.
 
-    Within these they attack for ``burst`` rounds, pause for ``pause`` rounds, and so on. In all other rounds they are
-    honest: they train on their own samples, not poisoned, report true losses and choose models as honest clients do.
-    Added clients hold no samples and send the mean of the honest updates, which hardly changes most aggregates.
-    What the attack remembers waits until its next round. A single round (``last`` equal to ``first``) around
+    Within these rounds they attack for ``burst`` rounds, pause for ``pause`` rounds, and so on. In all other rounds
+    they are honest: they train on their own unpoisoned samples, report true losses and choose models as honest clients
+    do. Added clients hold no samples and send the mean of the honest updates, which hardly changes most aggregates.
+    The attack keeps its memory until its next round. A single round (``last`` equal to ``first``) around
     ``model_replacement`` is the single-shot attack of Bagdasaryan et al. (AISTATS 2020).
     """
 

@@ -1,4 +1,4 @@
-"""Sign flipping: an honest upload turned around and enlarged, as in RAGA (Zuo et al., arXiv 2403.13374)."""
+"""Sign flipping: an honest upload reversed and scaled up, as in RAGA (Zuo et al., arXiv 2403.13374)."""
 
 import math
 from dataclasses import dataclass
@@ -10,16 +10,16 @@ from robustfl_bench.interfaces import Attack, AttackView, check_choice, check_fi
 
 @dataclass(frozen=True)
 class SignFlip(Attack):
-    """Attackers send ``-factor`` times an honest upload, by ``flip``: each its ``own``, all of them the ``honest_sum``
-    or the ``honest_mean``, or each the ``running_sum``.
+    """Attackers send ``-factor`` times an upload, by ``flip``: each its ``own``, all the ``honest_sum`` or the
+    ``honest_mean``, or each the ``running_sum``.
 
-    RAGA prints the sum over the honest clients, with factor 3. Its FedAvg, harmless at one attacker in ten, fits only
-    the attacker's own upload, which is therefore the default; that needs Byzantine clients with data.
+    RAGA prints the sum over the honest clients, with factor 3. Its numbers for FedAvg, which one attacker in ten hardly
+    harms, fit only the attacker's own upload. This is therefore the default, and needs Byzantine clients with data.
 
-    ``running_sum`` is the sum T_(k-1) of all uploads before attacker k, those of the attackers before it included: T_0
-    is the sum of the honest ones, and T_k = (1 - factor) T_(k-1), so that attacker k sends
-    -factor (1 - factor)^(k-1) T_0. With factor 3, signs alternate and sizes double from attacker to attacker. RAGA's
-    own number at 40% fits this reading alone (results/forensics.md).
+    ``running_sum`` is the sum T_(k-1) of all uploads before attacker k, those of earlier attackers included: T_0 is the
+    sum of the honest uploads, and T_k = (1 - factor) T_(k-1), so that attacker k sends -factor (1 - factor)^(k-1) T_0.
+    With factor 3, signs alternate and sizes double from attacker to attacker. RAGA's number for its own rule with 40%
+    attackers fits this reading alone (results/forensics.md).
     """
 
     flip: str = "own"

@@ -1,4 +1,4 @@
-"""The honest mean moved as far as it hurts the very rule in use (Shejwalkar and Houmansadr, NDSS 2021, section IV)."""
+"""The honest mean, moved as far as most harms the rule in use (Shejwalkar and Houmansadr, NDSS 2021, section IV)."""
 
 import math
 from dataclasses import dataclass
@@ -12,15 +12,15 @@ from robustfl_bench.interfaces import Attack, AttackView, check_choice, check_fi
 
 @dataclass(frozen=True)
 class Tailored(Attack):
-    """All attackers send mean + gamma * p with the gamma that makes the server's rule do the most harm.
+    """All attackers send mean + gamma * p with the gamma for which the aggregate of the server's rule is most harmful.
 
-    They ask the rule itself, ``evaluations`` times a round. Half of the questions are about gamma = ``gamma_init``,
-    twice that, four times ..., the others look around the best of these. ``perturbation`` p is ``std``,
-    ``inverse_std``, ``unit`` or ``sign``.
+    They try ``evaluations`` gammas a round on the rule itself, and call it once more for the honest mean. Half of the
+    gammas are ``gamma_init``, twice that, four times ..., the others are around the best of these. ``perturbation`` p
+    is ``std``, ``inverse_std``, ``unit`` or ``sign``.
 
-    ``harm`` null is the paper's: the Euclidean distance of the aggregate from the one they would get by sending the
-    honest mean. That may help the training, as a longer step does. ``loss`` is the honest clients' loss after the
-    step; ``error`` and ``slope`` are as in ``harm.harm``.
+    ``harm`` null is the paper's harm: the Euclidean distance of the aggregate from the aggregate when the attackers
+    send the honest mean. A large distance may also help training, as a longer step does. ``loss`` is the honest
+    clients' loss after the step; ``error`` and ``slope`` are as in ``harm.harms``.
     """
 
     perturbation: str = "inverse_std"
@@ -48,6 +48,6 @@ class Tailored(Attack):
             reached = found(gamma + step)
             if reached > best:
                 best, gamma = reached, gamma + step
-            else:  # the other side, and after that half as far
+            else:  # try the other side, then half as far
                 step = -step if step > 0 else -step / 2
         return view.mean + gamma * direction

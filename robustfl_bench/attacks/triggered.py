@@ -1,4 +1,4 @@
-"""Backdoors with a trigger, a mark on images that means one class: what they share."""
+"""The base class of backdoors with a trigger, a mark on images that means one class."""
 
 import math
 from abc import abstractmethod
@@ -12,13 +12,12 @@ from robustfl_bench.interfaces import Attack, AttackView, ConfigError, Shard, ch
 
 @dataclass(frozen=True)
 class Triggered(Attack):
-    """Byzantine clients add copies of their samples with a trigger, labelled ``target``, and enlarge what they learn
-    from all of them.
+    """Byzantine clients add copies of their samples with a trigger, labelled ``target``, and scale up their updates.
 
-    Of its samples a client copies the ``fraction`` given, null: one that it draws uniformly from (0, 1], rounded up. It
+    A client copies a ``fraction`` of its samples, rounded up; null draws the fraction uniformly from (0, 1]. It
     multiplies its update by ``scale``; null is the number of clients in the round per attacker, so that in an average
-    the attackers together put their mean in the place of the model. The attack succeeds on test images of other classes
-    that carry the trigger and are taken for ``target``.
+    the mean of the attackers' models replaces the model. The attack succeeds on test images of other classes that carry
+    the trigger and are classified as ``target``.
     """
 
     target: int = 0
@@ -47,10 +46,10 @@ class Triggered(Attack):
     @property
     @abstractmethod
     def _side(self) -> int:
-        """The fewest pixels a side on which the trigger has room."""
+        """The smallest image side, in pixels, that holds the trigger."""
 
     def _triggered(self, shard: Shard, rows: Tensor) -> tuple[Tensor, Tensor]:
-        """Copies of these samples with the trigger, and ``target`` for each."""
+        """Copies of the samples ``rows`` with the trigger, and ``target`` for each."""
         if shard.scaling is None or shard.x.dim() != 4 or min(shard.x.shape[2:]) < self._side:
             name = type(self).__name__.lower()
             raise ConfigError(f"attack {name} needs images of {self._side} pixels a side or more")
@@ -62,6 +61,6 @@ class Triggered(Attack):
 
 
 def white(shard: Shard) -> Tensor:
-    """The input (C, 1, 1) that stands for a white pixel."""
+    """The network input (C, 1, 1) of a white pixel."""
     assert shard.scaling is not None
     return shard.scaling.inputs(torch.ones_like(shard.scaling.mean))

@@ -12,16 +12,18 @@ from robustfl_bench.interfaces import Attack, AttackView, check_choice, check_fi
 
 @dataclass(frozen=True)
 class TrimAttack(Attack):
-    """In every coordinate the attackers send a value beyond the honest ones, on the side away from their mean's sign.
+    """In every coordinate the attackers send a value beyond the honest ones, against the sign of the honest mean.
 
-    With ``knowledge`` full that is beyond the least honest value where the mean is positive, beyond the largest
-    elsewhere: the extreme multiplied or divided by ``factor``, whichever leads outwards. All attackers use the factor
-    itself, as its first author's later code does, or with ``random`` each its own draw from [1, factor] in every
-    coordinate, as the paper has it. With ``partial`` knowledge, only of what they would send themselves, they move
-    their own mean back by 3.5 of its standard deviations (n - 1 in the denominator), or with ``random`` by 3 to 4.
+    With ``knowledge`` full, the value is below the smallest honest one where the mean is positive, and above the
+    largest elsewhere: the extreme value multiplied or divided by ``factor``, whichever leads outwards. All attackers
+    use ``factor`` itself, as in later code of the paper's first author, or with ``random`` each draws a factor from
+    [1, factor] in every coordinate, as in the paper. With ``partial`` knowledge, only of the updates from their own
+    data, they move the mean of these against its sign by 3.5 standard deviations (n - 1 in the denominator), or with
+    ``random`` by 3 to 4.
 
-    The paper takes the sign from all clients, its attackers' honest updates included; here honest ones alone give it,
-    so that full knowledge needs no data. Where clients send models, all of this is of the updates that lead to them.
+    The paper takes the sign from all clients, with the attackers' honest updates; here it comes from the honest clients
+    alone, so that full knowledge needs no data. If clients send models, the attack works on the updates that lead to
+    these models.
     """
 
     knowledge: str = "full"
@@ -47,7 +49,7 @@ class TrimAttack(Attack):
         return torch.where((extreme > 0) == up, extreme / factor, extreme * factor)
 
     def _draw(self, view: AttackView, low: float, high: float, fixed: float) -> Tensor:
-        """``fixed`` for everyone, or uniform draws (b, d) from [low, high]."""
+        """``fixed`` for all attackers, or with ``random`` uniform draws (b, d) from [low, high]."""
         if not self.random:
             return torch.full((), fixed, device=view.honest.device)
         draws = view.rng.random((view.num_byzantine, view.honest.d), dtype=np.float32)

@@ -10,30 +10,30 @@ from robustfl_bench.attacks.candidates import ENTRIES, Scene
 from robustfl_bench.attacks.harm import HARMS, Harm, harms
 from robustfl_bench.interfaces import Attack, AttackView, ConfigError, Crafted, check_choice, check_fields
 
-NOTHING = -1  # the choice noted where no attack of the list works
+NOTHING = -1  # the choice reported when no attack of the list works
 REFINEMENTS = 2
-TOGETHER = 1 << 20  # numbers in the models that are assessed together: what stays in the cache
+TOGETHER = 1 << 20  # numbers in the models assessed together: as many as stay in the cache
 
 Question = tuple[int, float]
-"""A place in the list, and a strength."""
+"""An index into the list, and a strength."""
 
 
 @dataclass(frozen=True)
 class Worst(Attack):
-    """All attackers send what does the most harm among a fixed list of attacks, each at a fixed ladder of strengths.
+    """All attackers send the most harmful of a fixed list of attacks, each at a fixed ladder of strengths.
 
-    In each round they ask the server's rule, with its pre-aggregation, about every entry of ``candidates.ENTRIES`` at
-    every strength: 55 questions. Where the best entry has several strengths, a line search then asks about the
-    geometric means between the best strength and its neighbours, twice. This takes at most 59 rule calls per round
-    and, unless ``harm`` is slope or distance, as many evaluations of the model on 1024 honest samples.
+    In each round they try every entry of ``candidates.ENTRIES`` at every strength on the server's rule, with its
+    pre-aggregation: 55 questions. If the best entry has several strengths, a line search then tries the geometric means
+    of the best strength and its neighbours, twice. This takes at most 59 rule calls per round, one more if ``harm`` is
+    distance, and, unless ``harm`` is slope or distance, as many evaluations of the model on 1024 honest samples.
 
-    ``harm`` is what they maximise, see ``harm.harm``. The default, error, is the share of the honest clients' samples
-    that the model gets wrong after the step, taken ``ahead`` times. The search is greedy, and greed does not always do
-    the most harm over a run: results/worst says where not. Attacks that only poison data are not in the list, as the
-    attackers cannot train in the middle of a round on data that they poison for it.
+    ``harm`` is the objective, see ``harm.harms``. The default, error, is the share of the honest clients' samples that
+    the model gets wrong after the step, taken ``ahead`` times. The search is greedy, which does not always do the most
+    harm over a run: results/worst lists the exceptions. Attacks that only poison data are not in the list, because in
+    the middle of a round the attackers cannot train on newly poisoned data.
 
-    ``attack_choice`` in metrics.csv is the place in the list of the attack that was sent, from 0, and -1 where no
-    attack of the list works; ``attack_strength`` is its strength and ``attack_harm`` its harm.
+    ``attack_choice`` in metrics.csv is the index of the sent attack in the list, from 0, or -1 if no attack of the list
+    works; ``attack_strength`` is its strength and ``attack_harm`` its harm.
     """
 
     harm: str = "error"
@@ -56,7 +56,7 @@ class Worst(Attack):
 
 
 class _Search:
-    """Asks the rule about candidates and keeps the most harmful one; the first of equals."""
+    """Tries candidates on the rule and keeps the most harmful one; in a tie, the first."""
 
     def __init__(self, view: AttackView, scene: Scene, attack: Worst) -> None:
         self._view, self._scene, self._attack = view, scene, attack
@@ -66,7 +66,7 @@ class _Search:
         self.harm: Harm = (-math.inf, 0.0)
 
     def ask(self, questions: Sequence[Question]) -> None:
-        """Look at entries of the list, each at a strength. Those without an answer do not count."""
+        """Try entries of the list, each at a strength; those without an answer do not count."""
         together = max(1, TOGETHER // self._view.honest.d)
         for first in range(0, len(questions), together):
             some = questions[first : first + together]
@@ -79,7 +79,7 @@ class _Search:
                         self.rows, self.choice, self.strength, self.harm = rows, number, strength, harm
 
     def _answer(self, number: int, strength: float) -> tuple[Tensor, Tensor] | None:
-        """What the attackers would send and the aggregate (d,); None where either is not finite or the rule refuses."""
+        """The attackers' upload and the aggregate (d,); None if either is not finite or the rule raises ConfigError."""
         self._tried.setdefault(number, set()).add(strength)
         rows = self._view.upload(ENTRIES[number].rows(self._scene, strength))
         if not rows.isfinite().all():
@@ -91,7 +91,7 @@ class _Search:
         return (rows, aggregate) if aggregate.isfinite().all() else None
 
     def between(self) -> list[Question]:
-        """The best entry at the geometric means of its strength and the neighbours among those asked about."""
+        """The best entry at the geometric means of its strength and the neighbouring strengths tried so far."""
         tried = sorted(self._tried.get(self.choice, ()))
         if len(tried) < 2:
             return []

@@ -1,4 +1,4 @@
-"""An attack with one more trick: what the tricks share."""
+"""The base class of attacks that change another attack."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -10,18 +10,18 @@ from robustfl_bench.interfaces import Attack, AttackView, Crafted, Shard
 
 @dataclass(frozen=True)
 class Wrapped(Attack):
-    """The attackers do what ``attack`` does, but for what a subclass changes."""
+    """The attackers apply ``attack``, with the changes of a subclass."""
 
     attack: Attack
 
     @property
     def exempt(self) -> Mapping[str, str]:  # type: ignore[override]
-        """What the attack within does not promise."""
+        """The promises that ``attack`` does not make."""
         return self.attack.exempt
 
     @property
     def reports(self) -> tuple[str, ...]:  # type: ignore[override]
-        """What the attack within notes in each round."""
+        """The names of the numbers that ``attack`` notes in each round."""
         return self.attack.reports
 
     @property

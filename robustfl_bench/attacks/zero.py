@@ -10,9 +10,9 @@ from robustfl_bench.interfaces import Attack, AttackView
 
 @dataclass(frozen=True)
 class Zero(Attack):
-    """Every attacker sends zeros; where clients send models, a model of zeros.
+    """Every attacker sends zeros; if clients send models, a model of zeros.
 
-    Zeros shorten an average, are near honest updates that are small, and make rules that divide by lengths divide by 0.
+    Zeros shorten an average, are close to small honest updates, and make rules that divide by lengths divide by 0.
     """
 
     def craft(self, view: AttackView) -> Tensor:

@@ -1,1 +1,1 @@
-"""Augmentations of the samples that clients train on, one idea per file."""
+"""Augmentations of the clients' training samples, one idea per file."""

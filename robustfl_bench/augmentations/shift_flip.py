@@ -14,11 +14,11 @@ PER = ("round", "batch")
 
 @dataclass(frozen=True)
 class ShiftFlip(Augmentation):
-    """Move every image by a random part of up to ``shift`` of its height and its width, and ``flip`` every second one.
+    """Shift every image at random by up to ``shift`` of its height and width, and ``flip`` it with probability 1/2.
 
-    Shifts are uniform and not whole pixels: values in between are interpolated, linearly in each direction, and the
-    border is repeated outwards (Keras's ImageDataGenerator). ``per`` round is what the authors' code does for all of a
-    client's passes in a round, ``batch`` what augmentation usually means.
+    Shifts are uniform and not whole pixels: values are interpolated linearly in each direction, and the border is
+    repeated outwards (Keras's ImageDataGenerator). With ``per`` round, as in the authors' code, all passes of a client
+    in a round use the same changed images; with ``batch``, the usual augmentation, every batch is changed anew.
     """
 
     shift: float = 0.1
@@ -33,9 +33,9 @@ class ShiftFlip(Augmentation):
     def __call__(self, x: Tensor, rng: np.random.Generator) -> Tensor:
         if x.dim() != 4:
             raise ConfigError(f"augmentation shift_flip is for images, got samples of shape {tuple(x.shape[1:])}")
-        maps = np.zeros((len(x), 2, 3), dtype=np.float32)  # from places in the new image to places in the old one
+        maps = np.zeros((len(x), 2, 3), dtype=np.float32)  # from positions in the new image to the old one
         maps[:, 0, 0] = np.where(rng.random(len(x)) < 0.5, -1, 1) if self.flip else 1
         maps[:, 1, 1] = 1
-        maps[:, :, 2] = 2 * self.shift * rng.uniform(-1, 1, (len(x), 2))  # an image is 2 wide there
+        maps[:, :, 2] = 2 * self.shift * rng.uniform(-1, 1, (len(x), 2))  # in grid units: an image is 2 wide
         places = functional.affine_grid(torch.from_numpy(maps).to(x.device), list(x.shape), align_corners=False)
         return functional.grid_sample(x, places, padding_mode="border", align_corners=False)

@@ -1,1 +1,1 @@
-"""Which of a round's clients deliver, and how much of their local work they do; one idea per file."""
+"""Availability: which clients of a round deliver, and how much of their local work they do; one idea per file."""

@@ -1,6 +1,6 @@
 """IFCA: clients pick the model that suits them, and train it (Ghosh, Chung, Yin, Ramchandran, NeurIPS 2020).
 
-With a robust rule it is Algorithm 1 of Byzantine-Robust Clustered Federated Learning (BRIFCA; Tao, Yang, Kulkarni,
+With a robust rule, IFCA is Algorithm 1 of Byzantine-Robust Clustered Federated Learning (BRIFCA; Tao, Yang, Kulkarni,
 arXiv 2306.00638): its option I is the coordinate-wise median, its option II the trimmed mean by share.
 """
 
@@ -16,13 +16,14 @@ from robustfl_bench.interfaces import Clustering, StartView, check_choice, check
 
 @dataclass(frozen=True)
 class Ifca(Clustering):
-    """``num_clusters`` models; every round each client trains the one of least loss on its own data.
+    """``num_clusters`` models; every round each client trains the model of least loss on its own data.
 
-    ``init`` and ``warm_radius`` say where they start (see start.py). A model that nobody chose stays as it is
-    (``empty: keep``) or is trained by one client at random, which then trains no other (``random``, the authors'
-    code). ``radius``, when given, is that of the ball onto which models are projected after every step (line 13 of
-    Algorithm 1). ``scale_by_share`` multiplies each model's step by its share of the clients: with ``average`` the
-    gradients of a cohort are then divided by the number of all clients, as in the published code of IFCA and BRIFCA.
+    ``init`` and ``warm_radius`` set the initial models (see start.py). A model that no client chose stays unchanged
+    (``empty: keep``) or is trained by one random client, which then trains no other model (``random``, the authors'
+    code). ``radius``, when given, is the radius of the ball onto which models are projected after every step (line 13
+    of Algorithm 1). ``scale_by_share`` multiplies each model's step by the model's share of the clients: with
+    ``average`` the gradients of a cohort are then divided by the number of all clients, as in the published code of
+    IFCA and BRIFCA.
     """
 
     num_clusters: int
@@ -45,7 +46,7 @@ class Ifca(Clustering):
         return initial_models(view, self.num_clusters, self.init, self.warm_radius), None
 
     def fill(self, choice: Tensor, rng: np.random.Generator) -> Tensor:
-        """The choices (n,) of all clients of the round, with a random client for every model that nobody chose."""
+        """The choices (n,) of all clients of the round, after each model that no client chose drew a random client."""
         if self.empty == "keep":
             return choice
         filled = choice.clone()
@@ -59,5 +60,5 @@ class Ifca(Clustering):
         return share if self.scale_by_share else 1.0
 
     def project(self, params: Tensor) -> Tensor:
-        """The nearest point (d,) of the ball."""
+        """The point (d,) of the ball nearest to ``params``."""
         return onto_ball(params, self.radius)

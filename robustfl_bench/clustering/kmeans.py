@@ -1,13 +1,13 @@
 """Trimmed k-means: stage 2 of the Three-Stage algorithm (Ghosh, Hong, Yin, Ramchandran, arXiv 1906.06629).
 
-The update of a centre is that of BRIFCA's code (Tao et al. 2023): the mean of a cluster without its farthest points.
+Centres are updated as in BRIFCA's code (Tao et al. 2023): the mean of a cluster without its farthest points.
 """
 
 import numpy as np
 
 from robustfl_bench.numerics.gram_space import weiszfeld
 
-CANDIDATES = 5  # tried for every new centre
+CANDIDATES = 5  # points tried for every new centre
 MEDIAN_STEPS, MEDIAN_EPS = 100, 1e-6
 
 
@@ -19,16 +19,16 @@ def sq_dists(points: np.ndarray, centres: np.ndarray) -> np.ndarray:
 
 
 def trimmed_cost(dists: np.ndarray, keep: float) -> float:
-    """Sum of the squared distances (n,) to the nearest centre, of the share ``keep`` of points with the smallest."""
+    """Sum of the smallest share ``keep`` of ``dists`` (n,), the squared distances from the nearest centre."""
     kept = max(1, round(keep * len(dists)))
     return float(np.partition(dists, kept - 1)[:kept].sum())
 
 
 def seeds(points: np.ndarray, count: int, keep: float, rng: np.random.Generator) -> np.ndarray:
-    """Centres (k, d) to start from: points drawn as k-means++ does, but never among the farthest ``1 - keep``.
+    """Initial centres (k, d), drawn from the points as in k-means++, but not from the farthest share ``1 - keep``.
 
-    Plain k-means++ prefers outliers, which is what Byzantine clients are. Of several candidates for each centre the
-    one with the least trimmed cost is taken.
+    The first centre is drawn uniformly from all points. Plain k-means++ prefers outliers, and Byzantine clients are
+    outliers. Of several candidates for each further centre, the one with the least trimmed cost is taken.
     """
     chosen = [int(rng.integers(len(points)))]
     nearest = sq_dists(points, points[chosen])[:, 0]
@@ -45,7 +45,7 @@ def seeds(points: np.ndarray, count: int, keep: float, rng: np.random.Generator)
 
 
 def trimmed_mean(points: np.ndarray, keep: float) -> np.ndarray:
-    """Mean (d,) of the points (n, d) nearer to their geometric median than the quantile ``keep`` of these distances."""
+    """Mean (d,) of those points (n, d) whose distance from the geometric median is below the ``keep`` quantile."""
     weights = weiszfeld(points @ points.T, np.ones(len(points)), MEDIAN_EPS, MEDIAN_STEPS)
     dists = np.linalg.norm(points - weights @ points, axis=1)
     inside = dists < np.quantile(dists, keep)
@@ -56,7 +56,7 @@ def trimmed_mean(points: np.ndarray, keep: float) -> np.ndarray:
 def trimmed_kmeans(
     points: np.ndarray, centres: np.ndarray, keep: float = 0.95, max_iter: int = 100, tol: float = 1e-4
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Labels (n,) and centres (k, d) after at most ``max_iter`` rounds from the given centres.
+    """Labels (n,) and centres (k, d) after at most ``max_iter`` iterations from the given ``centres``.
 
     Stops when the mean squared move of a centre is below ``tol``. A cluster without points keeps its centre.
     """

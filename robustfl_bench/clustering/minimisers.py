@@ -16,8 +16,9 @@ ERMS = ("lstsq", "float32_det")
 def local_minimisers(module: nn.Module, clients: Sequence[tuple[Tensor, Tensor]], erm: str) -> np.ndarray:
     """The parameters (clients, d), float64, of least squared error on each client's samples (x, y).
 
-    For linear regression ``erm`` says how: ``lstsq`` is least squares in float64, of least norm where the samples do
-    not determine the parameters; ``float32_det`` is what the authors' code does. Raises ConfigError for other networks.
+    ``erm`` is the method for linear regression. ``lstsq`` is least squares in float64, with the solution of least norm
+    if the samples do not determine the parameters; ``float32_det`` is the authors' code. Raises ConfigError for
+    networks other than linear regression and the mean.
     """
     if isinstance(module, Constant):
         return np.stack([y.double().mean(dim=0).cpu().numpy() for _, y in clients])
@@ -33,13 +34,13 @@ def _least_norm(x: Tensor, y: Tensor) -> np.ndarray:
 
 
 def _by_float32_determinant(x: Tensor, y: Tensor) -> np.ndarray:
-    """``inv(X^T X) X^T y`` where the determinant is positive, else ``pinv(X^T X) X^T y``, all in float32.
+    """``inv(X^T X) X^T y`` in float32 where the float32 determinant is positive, else ``pinv(X^T X) X^T y``, by lstsq.
 
-    With more inputs than samples the determinant is 0, but what comes out of the LU decomposition is rounding, large
-    enough to overflow to plus or minus infinity: about every second client then inverts a singular matrix.
+    With more inputs than samples the determinant is 0, but the LU decomposition returns rounding errors, large enough
+    to overflow to plus or minus infinity: about every second client then inverts a singular matrix.
     """
     gram = x.T @ x
     if torch.linalg.det(gram) > 0:
         inverted: np.ndarray = (torch.linalg.inv(gram) @ (x.T @ y)).double().numpy()
         return inverted
-    return _least_norm(x, y)  # what the pseudo-inverse gives, without a decomposition of a d x d matrix
+    return _least_norm(x, y)  # equals the pseudo-inverse solution, without decomposing a d x d matrix

@@ -1,4 +1,4 @@
-"""Where the models of a clustering start, and onto what they are projected."""
+"""Initial models of a clustering, and their projection onto a ball."""
 
 import numpy as np
 import torch
@@ -13,11 +13,11 @@ INITS = ("model", "bernoulli", "fixed_seed0", "warm")
 def initial_models(view: StartView, count: int, init: str, warm_radius: float) -> Tensor:
     """The ``count`` initial models, (k, d) float32.
 
-    ``model``: the network's own initialisation, drawn independently for each. ``bernoulli``: coordinates
+    ``model``: the network's default initialisation, drawn independently for each model. ``bernoulli``: coordinates
     Bernoulli(0.5), scaled to norm 1, like the true parameters of BRIFCA's regressions but independent of them.
-    ``fixed_seed0``: the true parameters that seed 0 draws for such data, the same in all trials and the truth itself
-    with seed 0, as in the authors' code (facts as of May 2023). ``warm``: the true parameters, each moved in a random
-    direction by ``warm_radius`` times the least distance between two of them (the theory asks for at most 1/4).
+    ``fixed_seed0``: the true parameters that seed 0 draws for such data, the same in all trials and equal to the truth
+    with seed 0, as in the authors' code (as of May 2023). ``warm``: the true parameters, each moved in a random
+    direction by ``warm_radius`` times the least distance between two of them (the theory requires at most 1/4).
     """
     if init == "model":
         return torch.stack([view.initial(number) for number in range(count)])
@@ -43,7 +43,7 @@ def _near_truth(view: StartView, count: int, warm_radius: float) -> np.ndarray:
 
 
 def onto_ball(params: Tensor, radius: float | None) -> Tensor:
-    """The point (d,) nearest to ``params`` in the ball of that radius around 0; ``params`` itself without a radius."""
+    """The point (d,) nearest to ``params`` in the ball of ``radius`` around 0; without a radius, ``params`` itself."""
     if radius is None:
         return params
     shrink: Tensor = (radius / torch.linalg.vector_norm(params)).clamp(max=1)

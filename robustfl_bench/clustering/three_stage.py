@@ -1,6 +1,6 @@
 """Three-Stage: cluster the clients once, by their local minimisers, then train (Ghosh et al., arXiv 1906.06629).
 
-As the baseline of BRIFCA (Tao, Yang, Kulkarni, arXiv 2306.00638, section 6), with its authors' choices as options.
+It is the baseline of BRIFCA (Tao, Yang, Kulkarni, arXiv 2306.00638, section 6), with the authors' choices as options.
 """
 
 import math
@@ -18,16 +18,18 @@ from robustfl_bench.interfaces import Clustering, ConfigError, StartView, check_
 
 @dataclass(frozen=True)
 class ThreeStage(Clustering):
-    """Each cluster of clients trains a model of its own; clients are clustered once, by their local minimisers.
+    """Each cluster of clients trains its own model; clients are clustered once, by their local minimisers.
 
-    Stage 1: every client, Byzantine ones too, sends the minimiser of its own loss (``erm``, see minimisers.py).
-    Stage 2: trimmed k-means of them, at most ``max_iter`` rounds, a share ``keep`` of a cluster making its centre.
-    Stage 3: each cohort trains a model with the rule of the run, from ``init`` (see start.py; also ``centres``).
+    Stage 1: every client, Byzantine ones included, sends the minimiser of its loss (``erm``, see minimisers.py).
+    Stage 2: trimmed k-means of the minimisers, at most ``max_iter`` iterations; a share ``keep`` of a cluster forms its
+    centre. Stage 3: each cohort trains a model with the rule of the run, from ``init`` (see start.py), or from the
+    centres of stage 2 with ``centres``.
 
-    ``kmeans_init``: ``restarts`` takes the best of ``restarts`` starts by trimmed cost, each by k-means++ without the
-    farthest points; ``random`` starts once from random clients; ``oracle``, as in the published figure, from the means
-    of the honest minimisers of each true cluster. ``unit_norm`` divides a model by its length after every step, as the
-    authors' code does, which thus uses that the truth has norm 1. ``radius`` as in IFCA.
+    ``kmeans_init`` sets the initial centres. ``restarts`` takes the best of ``restarts`` starts by trimmed cost, each
+    by k-means++ without the farthest points. ``random`` starts once from random clients. ``oracle`` starts, as in the
+    published figure, from the means of the honest minimisers of each true cluster. ``unit_norm`` divides a model by its
+    length after every step, as the authors' code does, which thus uses that the truth has norm 1. ``radius`` is as in
+    IFCA.
     """
 
     num_clusters: int
@@ -52,7 +54,7 @@ class ThreeStage(Clustering):
         check_flags(self, "unit_norm")
 
     def start(self, view: StartView) -> tuple[Tensor, Tensor | None]:
-        """Initial models (k, d), and the fixed model of each client."""
+        """Initial models (k, d), and the index of each client's model (clients,), which stays fixed."""
         points = local_minimisers(view.module, view.clients(), self.erm)
         if len(points) < self.num_clusters:
             raise ConfigError(f"num_clusters={self.num_clusters} needs as many clients, got {len(points)}")
@@ -64,7 +66,7 @@ class ThreeStage(Clustering):
         return models, torch.from_numpy(labels)
 
     def _clustered(self, points: np.ndarray, view: StartView) -> tuple[np.ndarray, np.ndarray]:
-        """Stage 2."""
+        """Stage 2: labels (clients,) and centres (k, d)."""
         rng, k = view.rng(view.seed, "k-means"), self.num_clusters
         if self.kmeans_init == "oracle":
             if view.clusters is None or view.clusters.max() + 1 != k:
@@ -79,7 +81,7 @@ class ThreeStage(Clustering):
         return results[int(np.argmin(costs))]
 
     def project(self, params: Tensor) -> Tensor:
-        """The model at length 1 with ``unit_norm``, then the nearest point (d,) of the ball."""
+        """The model (d,), scaled to length 1 with ``unit_norm``, then projected onto the ball."""
         if self.unit_norm:
             params = params / torch.linalg.vector_norm(params)
         return onto_ball(params, self.radius)

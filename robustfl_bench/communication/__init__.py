@@ -1,1 +1,1 @@
-"""Who sends what to whom: bits per client and round, by the formulas of Table 1 of BRACE (Fang et al., 2025)."""
+"""Communication of updates: bits per client and round, by the formulas of Table 1 of BRACE (Fang et al., 2025)."""

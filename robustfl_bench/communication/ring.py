@@ -1,4 +1,4 @@
-"""A ring without a server: clients pass chunks of a sum to the next one (BRACE, Fang et al., WWW Companion 2025)."""
+"""A ring without a server: each client passes chunks of a sum to the next (BRACE, Fang et al., WWW Companion 2025)."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ if TYPE_CHECKING:
 class Ring(Communication):
     """Share-reduce, then share-only: every client sends n - 1 chunks of about d / n coordinates in each phase.
 
-    A coordinate costs ``bits`` bits (m); in the second phase, where the outcome is a sign, one bit: 2 m d (n - 1) / n
-    bits for RAR and d (n - 1) (m + 1) / n for BRACE, signSGD and RLR (Table 1). This is ``counting`` as ``printed``.
-    ``needed`` takes, for a sum of signs, the ceil(log2(2 n + 1)) bits that tell -n ... n apart, and two for an outcome
-    that may also be a tie (signSGD, RLR, symmetric BRACE).
+    A coordinate costs ``bits`` bits (m), or one bit in the second phase if the outcome is a sign. A client sends
+    2 m d (n - 1) / n bits for RAR and d (n - 1) (m + 1) / n for BRACE, signSGD and RLR (Table 1). This is ``counting``
+    as ``printed``. ``needed`` counts, for a sum of signs, the ceil(log2(2 n + 1)) bits that distinguish -n ... n, and
+    two bits for an outcome that may also be a tie (signSGD, RLR, symmetric BRACE).
 
     The clients compute one by one and sums are taken in the ring's order, so that N processes of ``robustfl-ring``
-    reach the same bits.
+    compute exactly the same numbers.
     """
 
     bits: int = 32
@@ -43,7 +43,7 @@ class Ring(Communication):
         check_choice("counting", self.counting, ("printed", "needed"))
 
     def check(self, parts: Parts) -> None:
-        """Raise ConfigError unless the parts of a run can do without a server."""
+        """Raise ConfigError if the parts of a run need a server."""
         if parts.aggregator.ring is None:
             name = type(parts.aggregator).__name__
             raise ConfigError(f"a ring cannot compute {name}; take aggregator=rar, brace, signsgd or rlr")
@@ -54,24 +54,24 @@ class Ring(Communication):
             raise ConfigError("on a ring a client that drops out stops the round: set availability=none")
 
     def bits_per_phase(self, form: RingForm, n: int) -> tuple[int, int]:
-        """Bits of a coordinate in share-reduce and in share-only."""
+        """Bits per coordinate in share-reduce and in share-only."""
         if form.outcomes is None:
             return self.bits, self.bits
         if self.counting == "printed":
             return self.bits, 1
-        return (2 * n).bit_length(), (len(form.outcomes) - 1).bit_length()  # of the largest of 2 n + 1 numbers from 0
+        return (2 * n).bit_length(), (len(form.outcomes) - 1).bit_length()  # of the largest number in 0 ... 2 n
 
     def total_bits(self, rule: Aggregator, n: int, d: int) -> int:
-        """Bits that the n clients send in a round, together."""
+        """Bits that the n clients send in a round, in total."""
         return d * (n - 1) * sum(self.bits_per_phase(form_of(rule), n))
 
     def aggregate(self, rule: Aggregator, updates: Updates, server: ServerView) -> Aggregate:
-        """What every client holds after the round: client i of the ring sent row i."""
+        """The aggregate that every client holds after the round; client i of the ring sent row i."""
         form = form_of(rule)
         return Aggregate(form.agreed(ring_sum(form.sent(updates.matrix)), updates.n))
 
 
 def form_of(rule: Aggregator) -> RingForm:
-    """How a ring computes a rule that it can compute."""
+    """The ring form of a rule that has one."""
     assert rule.ring is not None, "checked with the configuration"
     return rule.ring

@@ -1,4 +1,4 @@
-"""A server in the middle: every client sends its whole update to it (BRACE, Fang et al., WWW Companion 2025)."""
+"""A central server, to which every client sends its whole update (BRACE, Fang et al., WWW Companion 2025)."""
 
 from dataclasses import dataclass
 
@@ -10,15 +10,15 @@ from robustfl_bench.updates import Aggregate, Updates
 
 @dataclass(frozen=True)
 class Star(Communication):
-    """A client sends d coordinates of ``bits`` bits, or of one bit to a rule that takes signs only.
+    """A client sends d coordinates of ``bits`` bits, or of one bit if the rule uses only signs.
 
-    The server receives m n d bits a round, Table 1's entry, and n d for signSGD, RLR and BRACE; the way back is not
-    counted, as there.
+    With m = ``bits``, the server receives m n d bits a round, the entry of Table 1, and n d bits for signSGD, RLR and
+    BRACE. As in Table 1, the bits that the server sends back are not counted.
 
-    ``bits`` only counts. What arrives is what was sent, in float32, unless ``update_dtype`` is ``bfloat16``: then every
-    coordinate of every upload, also of Byzantine clients, is rounded to bfloat16 (relative error 2^-8 at most), which
-    needs ``bits`` 16. Rules compute in float32 on the rounded numbers: this saves traffic, and no memory. Attackers
-    who try out what the rule makes of their updates do so before rounding.
+    ``bits`` only affects the count. Updates arrive unchanged, in float32, unless ``update_dtype`` is ``bfloat16``: then
+    every coordinate of every upload, also of Byzantine clients, is rounded to bfloat16 (relative error 2^-8 at most),
+    which needs ``bits`` 16. Rules compute in float32 on the rounded numbers: this saves traffic, but no memory.
+    Attackers that try their updates on the rule do so before rounding.
     """
 
     bits: int = 32
@@ -32,16 +32,16 @@ class Star(Communication):
                 raise ConfigError(f"update_dtype=bfloat16 sends 16 bits for a coordinate; set bits=16, got {self.bits}")
 
     def deliver(self, uploads: Tensor) -> None:
-        """Round the uploads (n, d), where they are sent in fewer bits."""
+        """Round the uploads (n, d) in place to ``update_dtype``, if it is set."""
         if self.update_dtype is not None:
             for row in uploads:
                 row.copy_(row.bfloat16())
 
     def total_bits(self, rule: Aggregator, n: int, d: int) -> int:
-        """Bits that the n clients send in a round, together."""
+        """Bits that the n clients send in a round, in total."""
         signs = rule.ring is not None and rule.ring.outcomes is not None
         return n * d * (1 if signs else self.bits)
 
     def aggregate(self, rule: Aggregator, updates: Updates, server: ServerView) -> Aggregate:
-        """The rule sees all updates."""
+        """The aggregate of the rule, which sees all updates."""
         return rule(updates, server)

@@ -1,4 +1,4 @@
-"""Blurs. Images are (N, C, H, W) in [0, 1]; results may leave it by rounding."""
+"""Blurs. Images are (N, C, H, W) in [0, 1]; rounding may move results outside [0, 1]."""
 
 import numpy as np
 from scipy import ndimage
@@ -7,7 +7,7 @@ from robustfl_bench.corruptions.geometry import smear, zoom
 
 
 def defocus_blur(images: np.ndarray, severity: int, rng: np.random.Generator) -> np.ndarray:
-    """Convolve with a disk of some radius, itself blurred by a 3 x 3 Gaussian of some width against aliasing."""
+    """Convolve with a disk, blurred by a 3 x 3 Gaussian against aliasing."""
     radius, alias_blur = ((0.3, 0.4), (0.4, 0.5), (0.5, 0.6), (1, 0.2), (1.5, 0.1))[severity - 1]
     line = np.arange(-3, 4)
     disk = (line[:, None] ** 2 + line**2 <= radius**2).astype(np.float32)
@@ -24,9 +24,9 @@ def _gaussian(images: np.ndarray, sigma: float) -> np.ndarray:
 
 
 def glass_blur(images: np.ndarray, severity: int, rng: np.random.Generator) -> np.ndarray:
-    """Blur by a Gaussian, swap pixels with near ones from the lower right on, and blur again.
+    """Blur by a Gaussian, swap pixels with nearby ones, starting at the lower right, and blur again.
 
-    The original code means to swap, but through overlapping views it copies one pixel over the other; here they swap.
+    The original code intends to swap, but its overlapping views copy one pixel over the other; here the pixels swap.
     """
     sigma, reach, iterations = ((0.05, 1, 1), (0.25, 1, 1), (0.4, 1, 1), (0.25, 1, 2), (0.4, 1, 2))[severity - 1]
     images = _gaussian(images, sigma)
@@ -48,7 +48,7 @@ def motion_blur(images: np.ndarray, severity: int, rng: np.random.Generator) -> 
 
 
 def zoom_blur(images: np.ndarray, severity: int, rng: np.random.Generator) -> np.ndarray:
-    """Mean of the image and of zooms into it, by factors from 1 on in steps of 0.01."""
+    """Mean of the image and of zooms into the image, by factors from 1 upwards in steps of 0.01."""
     factors = 1 + 0.01 * np.arange((6, 11, 16, 21, 26)[severity - 1])
     total = images + sum(zoom(images, factor) for factor in factors)
     blurred: np.ndarray = total / np.float32(len(factors) + 1)

@@ -33,12 +33,12 @@ COMMON = tuple(CORRUPTIONS)[:15]
 
 @dataclass(frozen=True)
 class CommonCorruption(Corruption):
-    """Draw one kind of corruption and apply it to all the images: those of one client (BOBA, appendices C.1 and C.6).
+    """Draw one kind of corruption and apply it to all images of a client (BOBA, appendices C.1 and C.6).
 
-    ``severity`` runs from 1 to 5, with the constants of CIFAR-10-C; ``kinds`` null draws from the 15 common ones.
-    Constants are made for 32 x 32 images; those that are lengths in pixels stay so for other sizes, elastic_transform's
-    follow the size. Frost uses a procedural texture, as the original's photographs are not distributed here. Results
-    are not rounded to 8 bits.
+    ``severity`` ranges from 1 to 5, with the constants of CIFAR-10-C; ``kinds`` null draws from the 15 common kinds.
+    The constants are meant for 32 x 32 images. Lengths in pixels stay the same for other image sizes, except that those
+    of elastic_transform scale with the size. Frost uses a procedural texture, because the original's photographs are
+    not distributed with this package. Results are not rounded to 8 bits.
     """
 
     severity: int = 3

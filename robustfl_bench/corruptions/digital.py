@@ -1,4 +1,4 @@
-"""Brightness, contrast, elastic distortion, coarse pixels, JPEG. Images are (N, C, H, W) in [0, 1]."""
+"""Brightness, contrast, elastic distortion, pixelation, JPEG. Images are (N, C, H, W) in [0, 1]."""
 
 import io
 
@@ -29,14 +29,14 @@ def contrast(images: np.ndarray, severity: int, rng: np.random.Generator) -> np.
 
 
 def _affine(corners: np.ndarray, moved: np.ndarray) -> np.ndarray:
-    """The maps (N, 2, 3) that bring the ``moved`` points (N, 3, 2) back to ``corners`` (3, 2)."""
+    """The affine maps (N, 2, 3) from the ``moved`` points (N, 3, 2) back to ``corners`` (3, 2)."""
     solution = np.linalg.solve(np.concatenate([moved, np.ones((len(moved), 3, 1))], axis=2), corners[None])
     back: np.ndarray = solution.transpose(0, 2, 1)
     return back
 
 
 def _sample(images: np.ndarray, x: np.ndarray, y: np.ndarray, at_centres: bool) -> np.ndarray:
-    """Read images at positions (N, H, W) in pixels, linearly; outside they are mirrored at border centres or edges."""
+    """Images interpolated at pixel positions (N, H, W), and reflected beyond the centres or edges of border pixels."""
     height, width = images.shape[2:]
     if at_centres:
         grid = np.stack([2 * x / (width - 1) - 1, 2 * y / (height - 1) - 1], axis=3)
@@ -48,9 +48,9 @@ def _sample(images: np.ndarray, x: np.ndarray, y: np.ndarray, at_centres: bool) 
 
 
 def elastic_transform(images: np.ndarray, severity: int, rng: np.random.Generator) -> np.ndarray:
-    """A random affine map (three corners of a square jump about), then small smooth random displacements.
+    """Apply a random affine map, which moves three corners of a square, then small smooth random displacements.
 
-    Constants are shares of the shorter side: amplitude and smoothness of the displacements, jump of the corners.
+    The constants are shares of the shorter side: amplitude and smoothness of the displacements, shift of the corners.
     """
     n, _, height, width = images.shape
     side = min(height, width)
@@ -70,14 +70,14 @@ def elastic_transform(images: np.ndarray, severity: int, rng: np.random.Generato
 
 
 def pixelate(images: np.ndarray, severity: int, rng: np.random.Generator) -> np.ndarray:
-    """Fewer pixels along each side by a factor c, and back to the old size, by box filters."""
+    """Resize each side by a factor c < 1, and back to the original size, with box filters."""
     c = (0.95, 0.9, 0.85, 0.75, 0.65)[severity - 1]
     height, width = images.shape[2:]
     return resize(resize(images, int(height * c), int(width * c)), height, width)
 
 
 def jpeg_compression(images: np.ndarray, severity: int, rng: np.random.Generator) -> np.ndarray:
-    """Through a JPEG file of low quality."""
+    """Encode as JPEG of low quality, and decode."""
     quality = (80, 65, 58, 50, 40)[severity - 1]
     result = np.empty_like(images)
     for image, out in zip((images * 255 + 0.5).astype(np.uint8).transpose(0, 2, 3, 1), result, strict=True):

@@ -1,4 +1,4 @@
-"""What several corruptions do with images: resize, zoom in, and smear them along a line."""
+"""Operations that several corruptions share: resize images, zoom in, and smear along a line."""
 
 import math
 
@@ -11,7 +11,7 @@ def _along_both_axes(rows: np.ndarray, images: np.ndarray, columns: np.ndarray) 
 
 
 def _resize_matrix(size: int, new_size: int) -> np.ndarray:
-    """(new_size, size): each new pixel is the mean of the old ones centred inside it, or copies the one it lies in."""
+    """Matrix (new_size, size): a new pixel is the mean of the old ones centred in it, or copies the one around it."""
     scale = size / new_size
     centre = (np.arange(new_size)[:, None] + 0.5) * scale
     distance = (np.arange(size) + 0.5 - centre) / max(scale, 1)
@@ -21,12 +21,12 @@ def _resize_matrix(size: int, new_size: int) -> np.ndarray:
 
 
 def resize(images: np.ndarray, height: int, width: int) -> np.ndarray:
-    """Images (..., height, width) by the box filter, as Pillow's without its rounding."""
+    """Images (..., height, width) resized by a box filter, as in Pillow but without rounding."""
     return _along_both_axes(_resize_matrix(images.shape[-2], height), images, _resize_matrix(images.shape[-1], width))
 
 
 def _zoom_matrix(size: int, factor: float) -> np.ndarray:
-    """(size, size): crop the middle of a line of pixels, stretch it by linear interpolation, crop again."""
+    """Matrix (size, size): crop the middle of a line of pixels, stretch it by linear interpolation, crop again."""
     cropped = math.ceil(size / factor)
     zoomed = round(cropped * factor)
     position = np.linspace(0, cropped - 1, zoomed)[(zoomed - size) // 2 :][:size] + (size - cropped) // 2
@@ -40,10 +40,10 @@ def zoom(images: np.ndarray, factor: float) -> np.ndarray:
 
 
 def smear(images: np.ndarray, radius: int, sigma: float, angles: np.ndarray) -> np.ndarray:
-    """Motion blur of images (N, C, H, W), each along its own of ``angles`` (N,), in degrees.
+    """Motion blur of images (N, C, H, W), image i at ``angles[i]`` degrees.
 
-    As ImageMagick's: a half Gaussian of width ``sigma`` on 2 radius + 1 pixels from the pixel on in one direction,
-    rounded to whole pixels; beyond the border the border's pixel is repeated.
+    As in ImageMagick: a half Gaussian of width ``sigma`` on 2 radius + 1 pixels, from the pixel itself in one
+    direction, at positions rounded to whole pixels; border pixels are repeated beyond the border.
     """
     n, channels, height, width = images.shape
     steps = np.arange(2 * radius + 1)

@@ -1,4 +1,4 @@
-"""Noise in every pixel and channel. Images are (N, C, H, W) in [0, 1]; results may leave it."""
+"""Noise in every pixel and channel. Images are (N, C, H, W) in [0, 1]; results may leave [0, 1]."""
 
 import numpy as np
 
@@ -11,7 +11,7 @@ def gaussian_noise(images: np.ndarray, severity: int, rng: np.random.Generator) 
 
 
 def shot_noise(images: np.ndarray, severity: int, rng: np.random.Generator) -> np.ndarray:
-    """Count c photons on average where a pixel is white."""
+    """Poisson noise: a white pixel counts c photons on average."""
     c = (500, 250, 100, 75, 50)[severity - 1]
     return rng.poisson(images * c).astype(np.float32) / np.float32(c)
 

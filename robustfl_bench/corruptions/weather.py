@@ -1,4 +1,4 @@
-"""Snow, frost and fog. Images are (N, C, H, W) in [0, 1]; results may leave it."""
+"""Snow, frost and fog. Images are (N, C, H, W) in [0, 1]; results may leave [0, 1]."""
 
 import numpy as np
 
@@ -8,7 +8,8 @@ from robustfl_bench.corruptions.geometry import smear, zoom
 def plasma(count: int, height: int, width: int, decay: float, rng: np.random.Generator) -> np.ndarray:
     """Cloudy random textures (count, 1, height, width) from 0 to 1, by the diamond-square algorithm on a torus.
 
-    Each doubling of the grid divides the randomness by ``decay`` squared: large is smooth, 1 is white noise.
+    Each doubling of the grid divides the randomness by ``decay`` squared: a large ``decay`` gives smooth textures, 1
+    white noise.
     """
     grid, spread = np.zeros((count, 1, 1), dtype=np.float32), 1.0
     while grid.shape[1] < max(height, width):
@@ -28,7 +29,7 @@ def plasma(count: int, height: int, width: int, decay: float, rng: np.random.Gen
 
 
 def fog(images: np.ndarray, severity: int, rng: np.random.Generator) -> np.ndarray:
-    """Add clouds and darken the sum so that the brightest value stays about what it was."""
+    """Add clouds and darken the sum, so that the brightest value stays about the same."""
     amount, decay = ((0.2, 3), (0.5, 3), (0.75, 2.5), (1, 2), (1.5, 1.75))[severity - 1]
     brightest = images.max(axis=(1, 2, 3), keepdims=True)
     n, _, height, width = images.shape
@@ -40,8 +41,8 @@ def fog(images: np.ndarray, severity: int, rng: np.random.Generator) -> np.ndarr
 def frost(images: np.ndarray, severity: int, rng: np.random.Generator) -> np.ndarray:
     """Darken the image and add ice crystals.
 
-    The original adds random crops of five photographs of frost. In their place stand pale blue ridges of a rough
-    random texture, so results are like the original's in kind and strength, not equal to them.
+    The original adds random crops of five photographs of frost. Here pale blue ridges of a rough random texture replace
+    the photographs, so that results resemble the original's in kind and strength but are not equal.
     """
     keep, amount = ((1, 0.2), (1, 0.3), (0.9, 0.4), (0.85, 0.4), (0.75, 0.45))[severity - 1]
     n, channels, height, width = images.shape
@@ -52,7 +53,7 @@ def frost(images: np.ndarray, severity: int, rng: np.random.Generator) -> np.nda
 
 
 def snow(images: np.ndarray, severity: int, rng: np.random.Generator) -> np.ndarray:
-    """Whiten the image, and add flakes: noise, zoomed, cut off below a threshold, smeared along their fall."""
+    """Whiten the image, and add flakes: noise, zoomed, cut off below a threshold, smeared in the direction of fall."""
     mean, spread, factor, threshold, keep = (
         (0.1, 0.2, 1, 0.6, 0.95),
         (0.1, 0.2, 1, 0.5, 0.9),

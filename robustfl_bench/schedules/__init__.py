@@ -1,1 +1,1 @@
-"""Learning rate against the round."""
+"""Schedules: the learning rate as a function of the round."""

@@ -1,4 +1,4 @@
-"""A learning rate that stays as it is."""
+"""A learning rate that does not change."""
 
 from dataclasses import dataclass
 

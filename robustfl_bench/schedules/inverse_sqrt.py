@@ -10,8 +10,8 @@ from robustfl_bench.interfaces import Schedule, check_fields
 class InverseSqrt(Schedule):
     """``factor * lr / sqrt(t + offset)``, with t the round counted from 1.
 
-    RAGA (Zuo et al., arXiv 2403.13374, section V) takes its number of local steps for ``factor``: with K = 3,
-    lr = 1 / sqrt(5) and offset 5 the rate is 0.548 in the first round and 0.060 in round 500.
+    In RAGA (Zuo et al., arXiv 2403.13374, section V), ``factor`` is the number of local steps K: with K = 3,
+    lr = 1 / sqrt(5) and offset 5, the rate is 0.548 in the first round and 0.060 in round 500.
     """
 
     offset: float = 5

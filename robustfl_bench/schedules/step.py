@@ -10,7 +10,7 @@ from robustfl_bench.interfaces import Schedule, check_choice, check_fields
 class Step(Schedule):
     """Constant until round ``start`` (counted from 0), then multiplied by ``factor`` once per ``interval`` rounds.
 
-    BOBA, Table 6. The paper leaves open whether the first decay is at ``start`` (``first_decay=start``, the default)
+    The paper (BOBA, Table 6) does not say whether the first decay is at ``start`` (``first_decay=start``, the default)
     or one interval later (``first_decay=late``).
     """
 

@@ -1,1 +1,1 @@
-"""What the server does with an aggregate: one step of an optimizer, for each model."""
+"""Server optimizers: the server's step along an aggregate, for each model."""

@@ -15,10 +15,10 @@ from robustfl_bench.interfaces import ServerOptimizer, check_choice, check_field
 class Adaptive(ServerOptimizer):
     """Subtracts the step size times m / (sqrt(v) + tau), where m = beta1 m + (1 - beta1) a for the aggregate a.
 
-    ``kind`` says how v follows a^2: ``adagrad`` v + a^2; ``adam`` beta2 v + (1 - beta2) a^2; ``yogi`` v - (1 - beta2)
-    a^2 sign(v - a^2). As published m starts at 0 and v at tau^2, and nothing corrects their bias in the first rounds,
-    which PyTorch's Adam does. The step size is lr for local updates that send gradients, else ``server_lr`` of the
-    local update, the paper's eta.
+    ``kind`` is the update of v: ``adagrad`` v + a^2; ``adam`` beta2 v + (1 - beta2) a^2; ``yogi`` v - (1 - beta2)
+    a^2 sign(v - a^2). As published, m starts at 0 and v at tau^2, and their bias in the first rounds is not corrected,
+    unlike in PyTorch's Adam. The step size is lr for local updates that send gradients (times ``server_lr``, if they
+    have one), else the ``server_lr`` of the local update, the paper's eta.
     """
 
     kind: str = "adam"

@@ -14,9 +14,10 @@ from robustfl_bench.interfaces import ServerOptimizer, check_fields
 class Sgd(ServerOptimizer):
     """Subtracts the step size times the aggregate, as PyTorch's SGD does with a gradient.
 
-    ``weight_decay`` adds that multiple of the parameters to the aggregate, after the rule; that of a local update is
-    part of what the rule sees. Then ``momentum`` adds that multiple of the last velocity v, and the server steps along
-    v. Null or 0: neither, and nothing is remembered.
+    ``weight_decay`` adds that multiple of the parameters to the aggregate, after the rule; the rule sees the weight
+    decay of a local update, but not this one. Then ``momentum`` adds that multiple of the last velocity v; the sum is
+    the new v, and the server steps along it. With null or 0, neither is applied, and without ``momentum`` nothing is
+    remembered.
     """
 
     momentum: float | None = None
