@@ -2,11 +2,13 @@
 
     python scripts/confirm_kept.py digits --base COMMIT --jobs 2
 
-Every rule is run again under every attack, in a partition and with a seed drawn for each attack, and at every rate
-that was tried; accuracies, loss and recall are compared with the kept runs, to the last digit of the files. Runs that
-differ are made by the code of COMMIT too: kinds of processors differ in the last digits, and only what the code changes
-counts. If nothing does, the kept runs that the code of COMMIT made are marked as made by today's, and
-results/arena/confirmed_TRACK.csv says which were made again. Else nothing is marked, and those that differ are listed.
+Only kept runs that the code of COMMIT made, and whose code is different today, are in question. Of these, every rule is
+run again under every attack, in a partition and with a seed drawn for each attack, and at every rate. Accuracies, loss
+and recall must equal those of the kept runs, to the last digit of the files. A run that differs is also made by the
+code of COMMIT, because kinds of processors differ in the last digits, and only a difference between the two versions
+counts. Without any, the kept runs in question are marked as made by today's code, and
+results/arena/confirmed_TRACK.csv lists the runs that were made again. Otherwise nothing is marked, and the runs that
+differ are listed.
 """
 
 import argparse
@@ -121,12 +123,14 @@ def main() -> None:
     parser.add_argument("--folder", help="for the runs that are made again (a temporary one)")
     asked = parser.parse_args()
     kept = {name: archive.read(str(ARENA / name)) for name in FILES}
-    data = DATA[asked.track]
-    known = archive.join(list(kept.values()))
+    chosen = {name: runs["dataset"] == DATA[asked.track] for name, runs in kept.items()}
     with tempfile.TemporaryDirectory() as temporary, tree(asked.base) as base:
         folder = asked.folder or temporary
-        again = sweeps(known[known["dataset"] == data], asked.track)
-        today = made(again, str(ROOT), asked.jobs, f"{folder}/today")
+        now = {name: marked(runs[chosen[name]], base) for name, runs in kept.items()}
+        known = archive.join([runs[runs["code"] != kept[name].loc[chosen[name], "code"]] for name, runs in now.items()])
+        if known.empty:
+            raise SystemExit(f"no kept run is made by the code of {asked.base} and has different code today")
+        today = made(sweeps(known, asked.track), str(ROOT), asked.jobs, f"{folder}/today")
         if others := set(differing(known, today)):
             rows = today[today["run_id"].isin(others)]
             print(f"{len(others)} of {len(today)} differ from the kept runs; made by the code of {asked.base} too")
@@ -137,10 +141,11 @@ def main() -> None:
         print(f"all {len(today)} runs are as they were")
         columns = ["run_id", "aggregator", "attack", "partition", "num_byzantine", "lr", "seed", "final_accuracy"]
         table = today[columns].assign(other_processor=today["run_id"].isin(others))
-        table.sort_values(columns[1:]).to_csv(ARENA / f"confirmed_{asked.track}.csv", index=False)
+        path = ARENA / f"confirmed_{asked.track}.csv"
+        table = pd.concat([table, pd.read_csv(path)]).drop_duplicates("run_id") if path.exists() else table
+        table.sort_values(columns[1:]).to_csv(path, index=False)
         for name, runs in kept.items():
-            chosen = runs["dataset"] == data
-            archive.write(archive.join([marked(runs[chosen], base), runs[~chosen]]), str(ARENA / name))
+            archive.write(archive.join([now[name], runs[~chosen[name]]]), str(ARENA / name))
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
+from robustfl_bench.attacks.labels import require_classes
 from robustfl_bench.interfaces import Attack, Shard
 
 
@@ -14,4 +15,5 @@ class LabelFlip(Attack):
     crafts = False
 
     def poison(self, shard: Shard) -> tuple[Tensor, Tensor]:
+        require_classes("label_flip", shard)
         return shard.x, shard.num_classes - 1 - shard.y

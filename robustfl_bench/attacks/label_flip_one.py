@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
+from robustfl_bench.attacks.labels import require_classes
 from robustfl_bench.interfaces import Attack, ConfigError, Shard, check_fields, check_flags
 from robustfl_bench.numerics.characters import ALPHABET, numbers
 
@@ -26,6 +27,7 @@ class LabelFlipOne(Attack):
         check_flags(self, "first_digit")
 
     def poison(self, shard: Shard) -> tuple[Tensor, Tensor]:
+        require_classes("label_flip_one", shard)
         label = int(shard.rng.integers(shard.num_classes))
         if self.first_digit:
             if shard.num_classes != len(ALPHABET):

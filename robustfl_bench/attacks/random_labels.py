@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from robustfl_bench.attacks.labels import require_classes
 from robustfl_bench.interfaces import Attack, Shard, check_fields
 
 
@@ -26,6 +27,7 @@ class RandomLabels(Attack):
         check_fields(self, fraction=(0, 1))
 
     def poison(self, shard: Shard) -> tuple[Tensor, Tensor]:
+        require_classes("random_labels", shard)
         labels = shard.y.clone()
         chosen = shard.draw(round(self.fraction * len(labels)))
         labels[chosen] = torch.from_numpy(shard.rng.integers(shard.num_classes, size=len(chosen))).to(labels)

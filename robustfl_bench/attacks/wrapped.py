@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from robustfl_bench.interfaces import Attack, AttackView, Crafted, Shard
+from robustfl_bench.interfaces import Attack, AttackView, ChoiceView, Crafted, Shard
 
 
 @dataclass(frozen=True)
@@ -48,6 +48,9 @@ class Wrapped(Attack):
 
     def goal(self, shard: Shard) -> tuple[Tensor, Tensor] | None:
         return self.attack.goal(shard)
+
+    def choose(self, view: ChoiceView) -> Tensor:
+        return self.attack.choose(view)
 
     def report(self, losses: Tensor, honest: Tensor) -> Tensor:
         return self.attack.report(losses, honest)
