@@ -185,17 +185,19 @@ def _parser() -> Parser:
         if command != "list":
             names = sub.add_argument("names", nargs="+", metavar="NAME", help=", ".join(registry.names()))
             completed(names, lambda **_: registry.names())
-        sub.add_argument("--data-dir", help="the data folder; else ROBUSTFL_DATA, else the user's cache folder")
-        sub.add_argument("--config-dir", type=Path, help="a folder with dataset/NAME.yaml of your own data sets")
+        sub.add_argument("--data-dir", help="the data folder (ROBUSTFL_DATA if set, else the user's cache folder)")
+        sub.add_argument("--config-dir", type=Path, help="a folder with dataset/NAME.yaml files for your own data sets")
     purpose = "which client holds what in a run of robustfl-bench, and how skewed that is"
     sub = commands.add_parser("partition", help=purpose, description=purpose)
     asked = sub.add_argument(
-        "overrides", nargs="*", metavar="KEY=VALUE", help="as for robustfl-bench: partition=fang seed=1"
+        "overrides", nargs="*", metavar="KEY=VALUE", help="override, as for robustfl-bench: partition=fang seed=1"
     )
     completed(asked, overrides)
-    sub.add_argument("--output", metavar="FILE.csv", help="write it for partition=from_file partition.path=FILE.csv")
-    sub.add_argument("--picture", metavar="FILE", help="draw it, as .png, .pdf or .svg")
-    sub.add_argument("--config-dir", type=Path, help="a folder with options of your own, such as partition/NAME.yaml")
+    sub.add_argument(
+        "--output", metavar="FILE.csv", help="write the partition, for partition=from_file partition.path=FILE.csv"
+    )
+    sub.add_argument("--picture", metavar="FILE", help="draw the partition, as a .png, .pdf or .svg file")
+    sub.add_argument("--config-dir", type=Path, help="a folder with your own options, such as partition/NAME.yaml")
     return parser
 
 

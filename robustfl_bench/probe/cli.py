@@ -18,9 +18,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     known = {name: figure for name, figure in described().items() if figure.draw in figures.PROBED}
     parser = Parser(prog="robustfl-bench probe", description=__doc__)
     parser.add_argument("figure", metavar="PAPER/FIGURE", help=", ".join(known))
-    given = parser.add_argument("overrides", nargs="*", metavar="OVERRIDE", help="of all its runs, such as scale=quick")
+    given = parser.add_argument(
+        "overrides", nargs="*", metavar="OVERRIDE", help="override of all runs of the figure, such as scale=quick"
+    )
     completed(given, overrides)
-    parser.add_argument("--output", metavar="FILE.csv", help="the points (PAPER_FIGURE.csv)")
+    parser.add_argument("--output", metavar="FILE.csv", help="file for the points of the figure (PAPER_FIGURE.csv)")
     answer_tab(parser)
     return reported(_probe, parser.parse_args(arguments), known)
 

@@ -77,17 +77,30 @@ def _parser() -> argparse.ArgumentParser:
     parser = Parser(prog="robustfl-bench resilience", description=__doc__)
     parser.add_argument(
         "overrides", nargs="*", metavar="OVERRIDE",
-        help="as of a run, with lists: aggregator=krum,coomed pre_aggregation=none,nnm num_byzantine=1,2,3; "
+        help="overrides of a run, with lists: aggregator=krum,coomed pre_aggregation=none,nnm num_byzantine=1,2,3; "
         "num_clients is n, attackers included",
     )  # fmt: skip
     parser.add_argument(
-        "--inputs", choices=("normal", "round"), default="normal", help="drawn, or of a run (%(default)s)"
+        "--inputs",
+        choices=("normal", "round"),
+        default="normal",
+        help="normal: updates are drawn; round: updates of a training round (%(default)s)",
     )
-    parser.add_argument("--dimensions", type=int, default=20, help="of drawn updates (%(default)s)")
-    parser.add_argument("--mean", type=float, default=1.0, help="length of the mean of drawn updates (%(default)s)")
-    parser.add_argument("--spread", type=float, default=1.0, help="of drawn updates around their mean (%(default)s)")
     parser.add_argument(
-        "--rounds", type=int, default=0, help="of a run, by plain averaging, before its updates are taken"
+        "--dimensions", type=int, default=20, help="number of parameters of drawn updates (%(default)s)"
+    )
+    parser.add_argument("--mean", type=float, default=1.0, help="length of the mean of drawn updates (%(default)s)")
+    parser.add_argument(
+        "--spread",
+        type=float,
+        default=1.0,
+        help="root mean square distance of drawn updates from their mean (%(default)s)",
+    )
+    parser.add_argument(
+        "--rounds",
+        type=int,
+        default=0,
+        help="with --inputs round: rounds of training by plain averaging before the updates are taken (%(default)s)",
     )
     parser.add_argument("--steps", type=int, default=200, help="random steps of the search (%(default)s)")
     parser.add_argument("--format", choices=FORMATS, default="text")

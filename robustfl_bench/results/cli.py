@@ -61,43 +61,62 @@ def _parser() -> argparse.ArgumentParser:
         parser_class=Parser,
     )
 
-    status = commands.add_parser("status", help="how many runs are in which state, and what went wrong")
+    status = commands.add_parser("status", help="the number of runs in each state, and the errors")
     status.add_argument("--all", action="store_true", help="list the finished runs too")
     status.set_defaults(run=_status)
 
-    listing = commands.add_parser("list", help="the papers' tables and figures, and how much of each is there")
-    name = listing.add_argument("name", nargs="?", metavar="NAME", help="those that begin so, with commands: boba/fig")
+    listing = commands.add_parser("list", help="the papers' tables and figures, and how much of each is measured")
+    name = listing.add_argument(
+        "name",
+        nargs="?",
+        metavar="NAME",
+        help="list only names that begin with NAME, with their commands; example: boba/fig",
+    )
     completed(name, lambda **_: [*papers.tables(), *papers.figures()])
     listing.set_defaults(run=_list)
 
     table = commands.add_parser("table", help="a paper's table beside its published numbers, or a pivot of any sweep")
     name = table.add_argument(
-        "name", nargs="?", metavar="PAPER/TABLE", help="such as boba/table2_mnist, see list; or your FILE.yaml[:TABLE]"
+        "name",
+        nargs="?",
+        metavar="PAPER/TABLE",
+        help="a name from the list command, such as boba/table2_mnist, or a file FILE.yaml[:TABLE]",
     )
     completed(name, lambda **_: papers.tables())
     changes = table.add_argument(
-        "overrides", nargs="*", metavar="OVERRIDE", help="changes every cell of a paper's table, such as scale=quick"
+        "overrides",
+        nargs="*",
+        metavar="OVERRIDE",
+        help="override of every cell of a paper's table, such as scale=quick",
     )
     completed(changes, overrides)
-    table.add_argument("--rows", metavar="KEY", help="of a sweep: setting down the side (aggregator), or KEY,KEY")
-    table.add_argument("--columns", metavar="KEY", help="of a sweep: setting across the top (attack), or KEY,KEY")
+    table.add_argument(
+        "--rows", metavar="KEY", help="for a sweep: the setting that forms the rows (aggregator), or two as KEY,KEY"
+    )
+    table.add_argument(
+        "--columns", metavar="KEY", help="for a sweep: the setting that forms the columns (attack), or two as KEY,KEY"
+    )
     table.add_argument(
         "--value", action="append", metavar="NAME",
-        help=f"of a sweep: what to show, repeatable (final_accuracy): {', '.join(KNOWN)}, any column of metrics.csv; "
-        "of a paper's table: last_accuracy or last_error, the mean of ten rounds in place of the number of one",
+        help=f"for a sweep: the value to show, repeatable (final_accuracy): {', '.join(KNOWN)}, "
+        "or any column of metrics.csv; for a paper's table: last_accuracy or last_error, the mean of ten rounds",
     )  # fmt: skip
     table.add_argument("--format", choices=FORMATS, default="text")
-    table.add_argument("--layout", choices=("full", "compact"), default="full", help="compact: one line for each row")
-    table.add_argument("--versus", metavar="ROW", default="", help="differences to a row, with paired 95%% intervals")
-    table.add_argument("--order", metavar="ROW,ROW", default="", help="the rows that come first")
-    table.add_argument("--no-published", action="store_true", help="of a paper's table: without its published numbers")
-    table.add_argument("--caption", default="", metavar="LATEX", help="of the LaTeX table, in place of its title")
-    table.add_argument("--label", default="", metavar="NAME", help="of the LaTeX table, such as tab:attacks")
-    table.add_argument("--width", choices=sheets.WIDTHS, default="", help="the LaTeX table fits a column or a page")
+    table.add_argument("--layout", choices=("full", "compact"), default="full", help="compact: one line per row")
+    table.add_argument(
+        "--versus", metavar="ROW", default="", help="show differences from this row, with paired 95%% intervals"
+    )
+    table.add_argument("--order", metavar="ROW,ROW", default="", help="the rows to put first")
+    table.add_argument("--no-published", action="store_true", help="omit the published numbers of a paper's table")
+    table.add_argument("--caption", default="", metavar="LATEX", help="caption of the LaTeX table (its title)")
+    table.add_argument("--label", default="", metavar="NAME", help="label of the LaTeX table, such as tab:attacks")
+    table.add_argument("--width", choices=sheets.WIDTHS, default="", help="make the LaTeX table fit a column or a page")
     table.set_defaults(run=_table)
 
     agreeing = commands.add_parser("agreement", help="how well papers are reproduced, and verdicts on their claims")
-    paper = agreeing.add_argument("paper", nargs="?", metavar="PAPER", help="such as boba, or your FILE.yaml (all)")
+    paper = agreeing.add_argument(
+        "paper", nargs="?", metavar="PAPER", help="a paper, such as boba, or a file FILE.yaml (all papers)"
+    )
     completed(paper, lambda **_: papers.papers())
     agreeing.add_argument("--format", choices=sheets.FORMATS, default="text")
     agreeing.set_defaults(run=_agreement)
@@ -107,94 +126,119 @@ def _parser() -> argparse.ArgumentParser:
     tune.add_argument("--format", choices=sheets.FORMATS, default="text")
     tune.set_defaults(run=_tune)
 
-    standing = commands.add_parser("arena", help="which rule holds out: every rule under every attack of one protocol")
-    track = standing.add_argument("track", nargs="?", default="digits", help="such as digits (%(default)s)")
+    standing = commands.add_parser("arena", help="every rule under every attack, under one protocol")
+    track = standing.add_argument("track", nargs="?", default="digits", help="the track of the arena (%(default)s)")
     completed(track, lambda **_: tracks())
     standing.add_argument("--format", choices=sheets.FORMATS, default="text")
     standing.add_argument(
-        "--allow", action="append", default=[], metavar="PACKAGE", help="whose rules may be imported to be tried"
+        "--allow",
+        action="append",
+        default=[],
+        metavar="PACKAGE",
+        help="a package whose rules may be imported and tested; repeatable",
     )
     shown = standing.add_mutually_exclusive_group()
-    shown.add_argument("--claims", action="store_true", help="instead, what five papers say of their rules, judged")
-    shown.add_argument("--plot", metavar="FILE", help="instead, a picture of all rules, with and without attack")
-    shown.add_argument("--heat", metavar="FILE", help="instead, a picture of every rule under every attack")
-    standing.add_argument("--attackers", type=int, metavar="N", help="of --heat: how many there are (the fewest)")
+    shown.add_argument("--claims", action="store_true", help="show verdicts on the claims of the five papers instead")
+    shown.add_argument("--plot", metavar="FILE", help="draw all rules with and without attack instead")
+    shown.add_argument("--heat", metavar="FILE", help="draw a heat map of every rule under every attack instead")
+    standing.add_argument("--attackers", type=int, metavar="N", help="for --heat: the number of attackers (the fewest)")
     standing.set_defaults(run=_arena)
 
-    plot = commands.add_parser("plot", help="metrics or weights against the round, a value against settings, recall")
+    plot = commands.add_parser("plot", help="metrics or weights by round, a value by settings, or recall per class")
     plot.add_argument("kind", choices=("accuracy", "rounds", "sweep", "heat", "recall", "trajectory", "weights"))
     plot.add_argument(
         "--x",
         metavar="KEY",
-        help="of a sweep: setting along the axis, as partition.alpha; of heat: across (attack)",
+        help="for sweep: the setting on the horizontal axis, such as partition.alpha; for heat: the columns (attack)",
     )
     plot.add_argument(
         "--value", metavar="NAME",
-        help="of rounds: a column of metrics.csv (test_accuracy); of sweep and heat: as in table (final_accuracy)",
+        help="for rounds: a column of metrics.csv (test_accuracy); for sweep and heat: as for table (final_accuracy)",
     )  # fmt: skip
-    plot.add_argument("--lines", default="aggregator", metavar="KEY", help="a line or a row per value (%(default)s)")
-    plot.add_argument("--panels", metavar="KEY", help="a panel per value (attack; aggregator of weights, none of heat)")
+    plot.add_argument(
+        "--lines",
+        default="aggregator",
+        metavar="KEY",
+        help="the setting with one line, or row, per value (%(default)s)",
+    )
+    plot.add_argument(
+        "--panels",
+        metavar="KEY",
+        help="the setting with one panel per value (attack; for weights: aggregator; for heat: none)",
+    )
     plot.add_argument("--band", choices=plots.BANDS, default="minmax", help="spread over seeds (%(default)s)")
-    plot.add_argument("--output", required=True, metavar="FILE", help="ends in .png, .pdf or .svg")
+    plot.add_argument("--output", required=True, metavar="FILE", help="the picture, a .png, .pdf or .svg file")
     plot.set_defaults(run=_plot)
 
-    figure = commands.add_parser("figure", help="a paper's figure by its name; without one, the list of them")
-    name = figure.add_argument("name", nargs="?", metavar="PAPER/FIGURE", help="such as boba/fig12")
+    figure = commands.add_parser("figure", help="a paper's figure; without a name, the list of figures")
+    name = figure.add_argument("name", nargs="?", metavar="PAPER/FIGURE", help="a figure, such as boba/fig12")
     completed(name, lambda **_: papers.figures())
-    changes = figure.add_argument("overrides", nargs="*", metavar="OVERRIDE", help="of all its runs, as scale=quick")
+    changes = figure.add_argument(
+        "overrides", nargs="*", metavar="OVERRIDE", help="override of all runs of the figure, such as scale=quick"
+    )
     completed(changes, overrides)
     figure.add_argument(
         "--output", action="append", default=[], metavar="FILE",
-        help="ends in .png, .pdf or .svg, or in .csv for the points that it shows; repeatable",
+        help="the picture, a .png, .pdf or .svg file, or the points that it shows, a .csv file; repeatable",
     )  # fmt: skip
     figure.set_defaults(run=_figure)
 
     for command in (plot, figure):
         command.add_argument(
-            "--width", choices=WIDTHS, default="", help="of a paper, 3.3 or 6.9 inches (by the panels)"
+            "--width", choices=WIDTHS, default="", help="width in a paper: 3.3 or 6.9 inches (depends on the panels)"
         )
-        command.add_argument("--title", metavar="WORDS", help='in place of the usual one; "" for none')
+        command.add_argument("--title", metavar="WORDS", help='title of the picture; "" for none')
         command.add_argument(
             "--labels", action="append", default=[], metavar="NAME=WORDS",
-            help='in place of a name, repeatable: boba=Ours, "x=Share of attackers", "y=Accuracy [%%]"',
+            help='other words for a name, repeatable: boba=Ours, "x=Share of attackers", "y=Accuracy [%%]"',
         )  # fmt: skip
         command.add_argument("--ylim", metavar="LOW,HIGH", help="limits of the vertical axis")
 
-    page = commands.add_parser("report", help="one HTML page: tables, curves, and what every number was made of")
-    page.add_argument("--rows", default="aggregator", metavar="KEY", help="setting down the side (%(default)s)")
-    page.add_argument("--columns", default="attack", metavar="KEY", help="setting across the top (%(default)s)")
-    page.add_argument("--value", action="append", default=[], metavar="NAME", help="as in table, repeatable")
+    page = commands.add_parser("report", help="one HTML page: tables, curves, and the runs behind every number")
+    page.add_argument(
+        "--rows", default="aggregator", metavar="KEY", help="the setting that forms the rows (%(default)s)"
+    )
+    page.add_argument(
+        "--columns", default="attack", metavar="KEY", help="the setting that forms the columns (%(default)s)"
+    )
+    page.add_argument(
+        "--value", action="append", default=[], metavar="NAME", help="a value of the table command, repeatable"
+    )
     page.add_argument("--output", default="report.html", metavar="FILE.html", help="the page (%(default)s)")
     page.set_defaults(run=_report)
 
     differing = commands.add_parser("diff", help="what differs between two runs, or between a run and a command")
     differing.add_argument("first", metavar="RUN", help="a run folder")
     second = differing.add_argument(
-        "second", metavar="RUN|OVERRIDE", nargs="+", help="another one, or overrides of robustfl-bench"
+        "second", metavar="RUN|OVERRIDE", nargs="+", help="another run folder, or overrides of robustfl-bench"
     )
     completed(second, overrides)
     differing.add_argument("--format", choices=sheets.FORMATS, default="text")
     differing.set_defaults(run=_diff)
 
-    exporting = commands.add_parser("export", help="runs with their settings as one CSV: every round, or a line each")
+    exporting = commands.add_parser("export", help="runs with their settings as one CSV: a line per round or per run")
     output = exporting.add_mutually_exclusive_group(required=True)
-    output.add_argument("--output", metavar="FILE.csv", help="every evaluated round of every run")
-    output.add_argument("--summary", metavar="FILE.csv", help="a line for each finished run, to keep: see --from")
+    output.add_argument("--output", metavar="FILE.csv", help="write a line for each evaluated round of each run")
+    output.add_argument(
+        "--summary", metavar="FILE.csv", help="write a line for each finished run; --from reads this file"
+    )
     exporting.set_defaults(run=_export)
 
     for command in (table, tune, plot, page, exporting):
         condition = command.add_argument(
             "--where", action="append", default=[], metavar="KEY=VALUE",
-            help="only these runs; repeatable; dataset=mnist, aggregator.num_selected=3, attack=none,ipm",
+            help="use only these runs, repeatable: dataset=mnist, aggregator.num_selected=3, attack=none,ipm",
         )  # fmt: skip
         completed(condition, overrides)
     for command in (listing, table, agreeing, standing, tune, plot, figure, page, exporting):
         command.add_argument(
             "--from", action="append", default=[], metavar="FILE.csv", dest="archives",
-            help="runs kept by export --summary, repeatable; with --results-dir beside those of the folder, else alone",
+            help="read runs from a file of export --summary, repeatable; --results-dir adds the runs of a folder",
         )  # fmt: skip
     for command in (status, listing, table, agreeing, standing, tune, plot, figure, page, exporting):
-        command.add_argument("--results-dir", metavar="DIR", help=f"holds runs/ ({_RESULTS})")
+        command.add_argument(
+            "--results-dir", metavar="DIR", help=f"the results folder, which contains runs/ ({_RESULTS})"
+        )
     return parser
 
 

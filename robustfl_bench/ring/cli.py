@@ -17,19 +17,19 @@ def main(argv: Sequence[str] | None = None) -> NoReturn:
         "the same run folder, the same bytes.",
     )
     asked = parser.add_argument(
-        "overrides", nargs="*", metavar="OPTION=VALUE", help="as of robustfl-bench, such as lr=0.01"
+        "overrides", nargs="*", metavar="OPTION=VALUE", help="override, as for robustfl-bench: lr=0.01"
     )
     completed(asked, completion.overrides)
     parser.add_argument(
         "--timeout", type=float, default=20, metavar="SECONDS",
-        help="how long a neighbour may be silent; more than a client computes in a round (%(default)g)",
+        help="longest silence of a neighbour; choose more than the time that a client needs for a round (%(default)g)",
     )  # fmt: skip
     parser.add_argument(
         "--checkpoint-every",
         type=int,
         default=1,
         metavar="ROUNDS",
-        help="from which a broken run goes on (%(default)d)",
+        help="rounds between the checkpoints from which an interrupted run resumes (%(default)d)",
     )
     answer_tab(parser)
     arguments = parser.parse_args(argv)
