@@ -1,8 +1,8 @@
-"""The parts of an experiment, one base class for each config group, and the views of a round that the parts get.
+"""The parts of an experiment, one base class per config group, and the views of a round that the parts receive.
 
-A part is a subclass. Abilities have their defaults here; a part overrides those that it has. To type checkers some are
-read-only properties: a part may have a class attribute, a field or a property there. Importing this module does not
-import NumPy or torch, which takes over a second.
+Every part is a subclass. The base classes define the default abilities, which a part overrides. Type checkers see some
+abilities as read-only properties, so that a part may define them as a class attribute, a field or a property. Importing
+this module does not import NumPy or torch, which takes over a second.
 """
 
 from __future__ import annotations
@@ -39,21 +39,21 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Scaling:
-    """How images became inputs: ``(pixels - mean) / sd``, pixels in [0, 1], ``mean`` and ``sd`` (C, 1, 1)."""
+    """The standardisation of images: ``(pixels - mean) / sd``, pixels in [0, 1], ``mean`` and ``sd`` (C, 1, 1)."""
 
     mean: Tensor
     sd: Tensor
 
     def pixels(self, inputs: Tensor) -> Tensor:
-        """The images (N, C, H, W) in [0, 1] behind ``inputs``."""
+        """The images (N, C, H, W) in [0, 1] from which ``inputs`` were made."""
         return (inputs * self.sd).add_(self.mean).clamp_(0, 1)
 
     def inputs(self, pixels: Tensor) -> Tensor:
-        """What a network is given for the images."""
+        """The network inputs for the images ``pixels``."""
         return (pixels - self.mean).div_(self.sd)
 
     def to(self, device: torch.device) -> Scaling:
-        """The same on ``device``."""
+        """The same scaling on ``device``."""
         return Scaling(self.mean.to(device), self.sd.to(device))
 
 
@@ -63,8 +63,8 @@ class Data:
 
     ``variant`` names the variant of the files (official, rebuilt, subset ...). Texts, as token ids with 0 for padding,
     come with the ``vectors`` (V, e) of their words; images with their ``scaling``. For regression, ``train_y`` is
-    float32, (N,) or (N, t). A data set may know the client of each training sample, ``owners`` (N,), and the cluster
-    (of K) of each sample, ``clusters`` (N,) and ``test_clusters``. Data drawn at random know the true parameters of the
+    float32, (N,) or (N, t). A data set may give the client of each training sample, ``owners`` (N,), and the cluster
+    (of K) of each sample, ``clusters`` (N,) and ``test_clusters``. Generated data also have the true parameters of the
     clusters, ``truth`` (K, d) float64.
     """
 
@@ -89,9 +89,10 @@ class Data:
     def digest(self) -> str:
         """SHA-256, in hexadecimal, of the name, type, shape and little-endian bytes of each tensor but ``vectors``.
 
-        Computed once, on first access. Data read from files have the same digest on every machine and device. Drawn
-        data need not: their matrix products round differently on different processors. So do ``vectors`` made from the
-        texts, which follow from ``train_x``; the digest of vectors read from a file is part of ``variant``.
+        Computed once, on first access. Data read from files have the same digest on every machine and device. Generated
+        data may not, because their matrix products are rounded differently on different processors. The same holds for
+        ``vectors`` made from the texts, which ``train_x`` determines; the digest of vectors read from a file is part of
+        ``variant``.
         """
         import numpy as np
         import torch
@@ -108,7 +109,7 @@ class Data:
 
     @property
     def origin(self) -> dict[str, str | int]:
-        """What was read, for the summary of a run: the variant, the numbers of samples, and the digest."""
+        """The variant, the numbers of samples and the digest of the data, for the summary of a run."""
         return {
             "variant": self.variant,
             "train_samples": len(self.train_y),
@@ -118,11 +119,11 @@ class Data:
 
 
 class Dataset(Part):
-    """A data set. What it looks like is known before it is loaded.
+    """A data set, whose shapes are known before it is loaded.
 
-    Subclasses are frozen, as equal data sets are loaded once. ``content`` is what a sample consists of: ``numbers``,
-    ``words`` or ``characters``. A data set of words also has ``embedding_dim``, the length of its words' vectors.
-    ``source`` describes its files. With None, robustfl-data does not know them and loads the data to see their state.
+    Subclasses are frozen, because equal data sets are loaded once. ``content`` is the kind of a sample: ``numbers``,
+    ``words`` or ``characters``. A data set of words also has ``embedding_dim``, the length of its word vectors.
+    ``source`` describes its files; if it is None, robustfl-data has to load the data to report their state.
     """
 
     content: str = "numbers"
@@ -131,15 +132,15 @@ class Dataset(Part):
 
         @property
         def source(self) -> Source | None:
-            """The files."""
+            """The description of the files."""
 
         @property
         def name(self) -> str:
-            """As in ``dataset=name``."""
+            """The name, as in ``dataset=name``."""
 
         @property
         def num_classes(self) -> int:
-            """Outputs that a model needs: the classes, or as many numbers as there are to predict."""
+            """Number of outputs that a model needs: the number of classes, or of values to predict."""
 
         @property
         def input_shape(self) -> tuple[int, ...]:
@@ -152,13 +153,15 @@ class Dataset(Part):
 
     @abstractmethod
     def load(self, folder: Path) -> Data:
-        """Read the files under ``folder`` (its own sub-folder of it); raises DataError when missing or damaged."""
+        """Read the files from the data set's sub-folder of ``folder``; raises DataError if they are missing or
+        damaged."""
 
 
 class Partition(Part):
-    """Splits samples over clients by their labels; with ``by_owner`` by their owners.
+    """Splits samples over clients by the labels; with ``by_owner``, by the owners of the samples.
 
-    ``exempt`` may name ``covering`` (some samples go to nobody) or ``empty`` (some clients get none), with the reason.
+    ``exempt`` may name ``covering`` (some samples go to no client) or ``empty`` (some clients get no samples), with the
+    reason.
     """
 
     by_owner: bool = False
@@ -166,7 +169,8 @@ class Partition(Part):
 
     @abstractmethod
     def __call__(self, labels: np.ndarray, num_clients: int, rng: np.random.Generator) -> list[np.ndarray]:
-        """Index arrays, one per client, disjoint; ``labels`` is (N,) int64. Raises ConfigError when impossible."""
+        """Disjoint index arrays, one per client; ``labels`` is (N,) int64. Raises ConfigError if there is no such
+        split."""
 
 
 class Corruption(Part):
@@ -174,45 +178,44 @@ class Corruption(Part):
 
     @abstractmethod
     def __call__(self, images: Tensor, rng: np.random.Generator) -> Tensor:
-        """Images (N, C, H, W) in [0, 1], corrupted; the input is left as it is. ``rng`` is the client's own stream."""
+        """Corrupted images (N, C, H, W) in [0, 1]; the input is not changed. ``rng`` is the client's own stream."""
 
 
 class Augmentation(Part):
-    """Changes a client's samples a little when it trains on them; the losses it reports are of samples as they are.
+    """Augments a client's samples during training; reported losses are those of the unchanged samples.
 
-    ``per`` is ``round`` (one changed copy of the samples serves all passes of a round) or ``batch`` (every batch is
-    changed anew).
+    ``per`` is ``round`` (one augmented copy of the samples for all passes of a round) or ``batch`` (every batch is
+    augmented anew).
     """
 
     per: str = "round"
 
     @abstractmethod
     def __call__(self, x: Tensor, rng: np.random.Generator) -> Tensor:
-        """The changed samples, of the same shape as ``x`` (N, ...), which is left as it is."""
+        """The augmented samples, of the same shape as ``x`` (N, ...), which is not changed."""
 
 
 class Model(Part):
-    """Makes the network for inputs of a shape.
+    """Creates the network for a given input shape.
 
-    ``reads`` is the ``content`` of the data sets that it takes. A model of words is called with the words' ``vectors``
-    (V, e) as well.
+    ``reads`` is the ``content`` of the data sets that the model accepts. A model of words is also called with the word
+    ``vectors`` (V, e).
     """
 
     reads: str = "numbers"
 
     @abstractmethod
     def __call__(self, *args: Any, **kwargs: Any) -> nn.Module:
-        """Called with ``input_shape`` and ``num_classes``: a module with PyTorch's default initialisation, drawn from
-        torch's global generator (the caller seeds it)."""
+        """The module for ``input_shape`` and ``num_classes``, with PyTorch's default initialisation, drawn from torch's
+        global generator, which the caller seeds."""
 
 
 @dataclass(frozen=True)
 class Shard:
-    """Samples that an attacker changes: those of one Byzantine client, or the test set.
+    """The samples that an attacker changes: those of one Byzantine client, or the test set.
 
-    ``x`` (N, ...) are inputs as the network gets them, ``y`` (N,) labels; images come with their ``scaling``. ``rng``
-    is the client's own stream. ``attacker`` is the client's place among the Byzantine clients, from 0; None for the
-    test set.
+    ``x`` (N, ...) are network inputs, ``y`` (N,) labels; images come with their ``scaling``. ``rng`` is the client's
+    own stream. ``attacker`` is the client's index among the Byzantine clients, from 0; None for the test set.
     """
 
     x: Tensor
@@ -223,7 +226,7 @@ class Shard:
     attacker: int | None = None
 
     def draw(self, count: int) -> Tensor:
-        """The places (count,) of random samples, on the device of the labels."""
+        """The indices (count,) of random samples without repetition, on the device of the labels."""
         import torch
 
         return torch.from_numpy(self.rng.permutation(len(self.y))[:count]).to(self.y.device)
@@ -231,21 +234,22 @@ class Shard:
 
 @dataclass
 class AttackView:
-    """What colluding attackers know in a round.
+    """The knowledge of the colluding attackers in a round.
 
-    ``honest`` are the honest updates of the round, or models where clients send those; ``clients`` (h,) int64 says
-    whose updates its rows are, ``label_counts`` (h, c) those clients' samples per class. With ``knowledge=own`` these
-    three are of the attackers themselves, and ``honest`` is ``own``. ``n`` clients take part in the round, of which
-    ``num_byzantine`` are attackers. ``own`` (b, d), computed when read, are the updates the attackers get by training
-    honestly on their own (poisoned) data from ``params`` (d,); ``train_own`` those from any parameters. ``previous``
-    (d,) is the last aggregate, None in the first round. ``aggregate`` asks the server's rule what it would do, given
-    crafted rows (b, d). ``upload`` maps updates (..., d) to what clients send: the updates, or the models they lead to.
-    ``rng`` is the attack's random stream of this round. ``memory`` is what the attack put into its last ``Crafted``,
-    empty at first. With several models, a view covers one of them and the clients that train it.
+    ``honest`` holds the honest updates of the round, or the models if clients send models. ``clients`` (h,) int64 are
+    the clients of its rows, ``label_counts`` (h, c) the samples per class of these clients. With ``knowledge=own``
+    these three describe the attackers themselves, and ``honest`` is ``own``. ``n`` clients take part in the round, of
+    which ``num_byzantine`` are attackers. ``own`` (b, d), computed on first access, are the updates from honest
+    training on the attackers' own (poisoned) data from ``params`` (d,); ``train_own`` computes them from any
+    parameters. ``previous`` (d,) is the last aggregate, None in the first round. ``aggregate`` returns the aggregate of
+    the server's rule for crafted rows (b, d). ``upload`` maps updates (..., d) to the clients' uploads: the updates
+    themselves, or the models that result from them. ``rng`` is the attack's random stream of this round. ``memory`` is
+    the memory of the attack's last ``Crafted``, empty at first. With several models, a view covers one of them and the
+    clients that train it.
 
-    ``after`` gives the model (d,) that the server makes of an aggregate (d,). ``assess`` judges models (k, d) on a
-    fixed sample of the honest clients' own data (with ``knowledge=own`` of the attackers'): their mean losses (k,)
-    float64, and the shares (k,) float64 that they get wrong (None for regression).
+    ``after`` returns the model (d,) after the server's step along an aggregate (d,). ``assess`` evaluates models (k, d)
+    on a fixed sample of the honest clients' data (with ``knowledge=own``, the attackers' data): it returns their mean
+    losses (k,) float64 and error rates (k,) float64, or None instead of the error rates for regression.
     """
 
     honest: Updates
@@ -276,13 +280,13 @@ class AttackView:
 
     @property
     def std(self) -> Tensor:
-        """Standard deviation of the honest updates in every coordinate, (d,), with n - 1 in the denominator."""
+        """Standard deviation of the honest updates per coordinate, (d,), with n - 1 in the denominator."""
         return self.honest.std
 
     @cached_property
     def of_updates(self) -> AttackView:
-        """The view with updates where clients send models: ``honest`` and ``own``. ``upload`` of this view makes models
-        of what is crafted there."""
+        """The same view with updates in ``honest`` and ``own`` also if clients send models. The ``upload`` of this view
+        turns crafted updates into models."""
         matrix = self.upload(self.honest.matrix)
         if matrix is self.honest.matrix:
             return self
@@ -294,10 +298,10 @@ class AttackView:
 
 @dataclass
 class ChoiceView:
-    """What attackers know when they choose which of several models to attack.
+    """The knowledge of the attackers when they choose which of several models to attack.
 
     ``params`` (k, d) are the models, ``honest`` (h,) the honest clients' choices. ``own_losses`` maps models (k, d) to
-    the losses (b, k) on the attackers' own (poisoned) data; None where they hold none.
+    their losses (b, k) on the attackers' own (poisoned) data; None if the attackers have no data.
     """
 
     params: Tensor
@@ -308,9 +312,9 @@ class ChoiceView:
 
 @dataclass(frozen=True)
 class Crafted:
-    """What an attack returns that remembers or reports something.
+    """The result of an attack that keeps a memory or reports numbers.
 
-    ``rows`` are what it sends, ``memory`` is what it remembers until the next round. ``notes`` are the numbers of its
+    ``rows`` are the uploads, ``memory`` is available to the attack in the next round. ``notes`` has the values of its
     ``reports``, for the record of the round.
     """
 
@@ -320,14 +324,15 @@ class Crafted:
 
 
 class Attack(Part):
-    """An attack has two halves, each the identity unless overridden: poison data, and craft updates. It may also lie
-    about losses, and have a goal of its own.
+    """An attack in two halves, each the identity unless overridden: it poisons data and crafts updates. It may also
+    report false losses and have a goal.
 
-    ``present`` is False only for the absence of an attack: then there are no Byzantine clients at all. ``crafts`` is
-    False for an attack that leaves ``craft`` as it is: its clients train like honest ones, on poisoned data.
-    ``needs_honest`` is False where ``craft`` works without honest updates, for a model that only attackers train.
-    ``exempt`` may name ``finite`` (what it sends need not be) or ``memory`` (it takes notes), with the reason.
-    ``reports`` names the numbers that ``craft`` notes in each round: columns ``attack_NAME`` of metrics.csv.
+    ``present`` is False only for ``none``: then there are no Byzantine clients at all. ``crafts`` is False for an
+    attack that does not override ``craft``: its clients train like honest clients, on poisoned data. ``needs_honest``
+    is False if ``craft`` works without honest updates, which are missing for a model that only attackers train.
+    ``exempt`` may name ``finite`` (uploads may be non-finite) or ``memory`` (the attack keeps state on itself), with
+    the reason. ``reports`` names the numbers that ``craft`` reports in each round: columns ``attack_NAME`` of
+    metrics.csv.
     """
 
     exempt: ClassVar[Mapping[str, str]] = MappingProxyType({})
@@ -341,7 +346,7 @@ class Attack(Part):
 
         @property
         def crafts(self) -> bool:
-            """Whether ``craft`` is more than the default."""
+            """Whether the attack overrides ``craft``."""
 
         @property
         def needs_honest(self) -> bool:
@@ -351,14 +356,14 @@ class Attack(Part):
 
     @property
     def poisons(self) -> bool:
-        """Whether ``poison`` is more than the default, so that the Byzantine clients need data."""
+        """Whether the attack overrides ``poison``, so that the Byzantine clients need data."""
         return type(self).poison is not Attack.poison
 
     def active(self, round: int) -> bool:
         """Whether the Byzantine clients attack in this round (from 1).
 
-        In the others they are honest: they train on their own samples, not poisoned, and tell the truth. Added clients
-        hold no samples and send the honest mean.
+        In all other rounds they are honest: they train on their own unpoisoned samples and report true losses. Added
+        clients have no samples and send the honest mean.
         """
         return True
 
@@ -367,26 +372,27 @@ class Attack(Part):
         return shard.x, shard.y
 
     def goal(self, shard: Shard) -> tuple[Tensor, Tensor] | None:
-        """Test samples as the attacker changes them, with the classes it wants them taken for: the share that is taken
-        so is ``attack_success_rate``. None for attacks that only do damage."""
+        """Test samples as changed by the attacker, with the target classes; the share of them that the model classifies
+        as the target is ``attack_success_rate``. None for an untargeted attack."""
         return None
 
     def report(self, losses: Tensor, honest: Tensor) -> Tensor:
-        """The losses (b,) that Byzantine clients claim, from their true ones and those of honest clients (h,)."""
+        """The losses (b,) that Byzantine clients report, given their true ``losses`` and those of honest clients
+        (h,)."""
         return losses
 
     def craft(self, view: AttackView) -> Tensor | Crafted:
-        """What the Byzantine clients send: (b, d), or (d,) when they all send the same.
+        """The uploads of the Byzantine clients, (b, d), or (d,) if all send the same.
 
-        An attack that remembers something returns ``Crafted``, and reads it from ``view.memory`` in the next round.
+        An attack with memory returns ``Crafted`` and reads its memory from ``view.memory`` in the next round.
         """
         return view.own
 
     def choose(self, view: ChoiceView) -> Tensor:
-        """Which model each Byzantine client attacks, (b,), where clients choose among several.
+        """The model that each Byzantine client attacks, (b,), if clients choose among several models.
 
-        Among those that honest clients train: the one of least loss on the attacker's own data, as if it were honest;
-        without data, each of them in turn.
+        By default, of the models that honest clients train, the one of least loss on the attacker's own data, as an
+        honest client chooses; attackers without data are spread evenly over these models.
         """
         used: Tensor = view.honest.unique()
         if view.own_losses is None:
@@ -398,12 +404,12 @@ class Attack(Part):
 
 @dataclass
 class ServerView:
-    """What the server knows in a round. Everything that needs server data is computed when it is read.
+    """The knowledge of the server in a round. Everything that needs server data is computed on first access.
 
-    ``params`` (d,) is the model sent out, ``step_size`` what multiplies the aggregate, ``previous`` (d,) the last
-    aggregate or None, ``rng`` the rule's random stream of this round. ``clients`` (n,) int64 says whose updates the
-    rows are, None after a pre-aggregation; ``counts`` (N,) float64 are the sample counts of all clients. ``memory`` is
-    what the rule put into its last aggregate's ``memory``, empty at first.
+    ``params`` (d,) is the model sent to the clients, ``step_size`` the factor of the aggregate in the server's step,
+    ``previous`` (d,) the last aggregate or None, ``rng`` the rule's random stream of this round. ``clients`` (n,) int64
+    are the clients of the rows, None after a pre-aggregation; ``counts`` (N,) float64 are the sample counts of all
+    clients. ``memory`` is the ``memory`` of the rule's last aggregate, empty at first.
     """
 
     params: Tensor
@@ -420,25 +426,26 @@ class ServerView:
     gradient: Callable[[Tensor], Tensor]
     """``loss`` maps models (k, d) to their mean losses (k,) float64 on the server's data; ``gradient`` (d,) to (d,)."""
     losses_of: Callable[[Tensor, Tensor], Tensor]
-    """Asks ``clients`` (m,) for their mean training losses (m,) float64 with a model (d,); Byzantine ones may lie."""
+    """Returns the mean training losses (m,) float64 that ``clients`` (m,) report for a model (d,); Byzantine clients
+    may report false ones."""
     layers: tuple[int, ...] = ()
-    """Sizes of the model's parameter tensors, in the order of ``params``; empty where nobody knows them."""
+    """Sizes of the model's parameter tensors, in the order of ``params``; empty if unknown."""
 
     @cached_property
     def class_updates(self) -> Tensor:
-        """One update per class, (c, d), trained as the clients train on the server's samples of that class."""
+        """One update per class, (c, d), by training on the server's samples of the class in the clients' way."""
         return self.train_per_class()
 
     @cached_property
     def update(self) -> Tensor:
-        """The update trained on all of the server's samples, (d,)."""
+        """The update (d,) by training on all samples of the server."""
         return self.train_together()
 
 
 class _Caller(ServerView):
-    """The server of a rule that is called with a matrix alone: it knows what the caller gives."""
+    """The server of a rule that is called with a bare matrix: it knows only the arguments of the call."""
 
-    __repr__ = object.__repr__  # that of ServerView reads all there is
+    __repr__ = object.__repr__  # ServerView's would read every field
 
     def __init__(self, rule: str, known: Mapping[str, Any]) -> None:
         self.__dict__ |= {**known, "rule": rule}
@@ -452,14 +459,14 @@ class _Caller(ServerView):
 
 
 class LocalUpdate(Part):
-    """What a client computes between receiving a model and sending its update.
+    """The computation of a client between receiving a model and sending its update.
 
-    With ``sends_models`` clients send models: rules get the received model minus those as updates all the same, but
+    With ``sends_models`` clients send models: rules still get updates, the received model minus the sent one, but
     attackers see and send models.
 
-    ``repeats`` is the number of local steps or passes in a round, 1 where a straggler cannot make fewer. One that makes
-    several asks ``samples.repeats`` how many each client makes; the passes of ``samples.epochs`` are counted there.
-    ``remembered`` is the number of vectors (d,) that it remembers of each client.
+    ``repeats`` is the number of local steps or passes in a round, 1 if a straggler cannot make fewer. A local update
+    with several repeats reads from ``samples.repeats`` how many each client makes; ``samples.epochs`` counts its passes
+    itself. ``remembered`` is the number of vectors (d,) that are stored for each client.
     """
 
     if TYPE_CHECKING:
@@ -470,11 +477,11 @@ class LocalUpdate(Part):
 
         @property
         def repeats(self) -> int:
-            """Local steps or passes in a round that can be left out but for the first."""
+            """Number of local steps or passes in a round, of which a straggler may leave out all but the first."""
 
         @property
         def remembered(self) -> int:
-            """Vectors (d,) of each client."""
+            """Number of vectors (d,) stored for each client."""
     else:
         sends_models, repeats, remembered = False, 1, 0
 
@@ -484,15 +491,15 @@ class LocalUpdate(Part):
         (d,); returns their mean training losses (n,) float64 at ``params``."""
 
     def step_size(self, lr: float) -> float:
-        """What the server multiplies the aggregate with before it subtracts it: ``lr`` where clients send gradients."""
+        """The factor of the aggregate in the server's step: ``lr`` if clients send gradients."""
         return lr
 
 
 class Aggregator(Part):
-    """A robust rule: a pure function of the updates and of what it remembers.
+    """A robust rule: a pure function of the updates and its memory.
 
-    ``ring`` is how clients on a ring compute it, None for a rule that needs a server. ``exempt`` names the promises of
-    ``testing.PROMISES`` that the rule does not make, each with the reason.
+    ``ring`` describes how clients on a ring compute the rule, None for a rule that needs a server. ``exempt`` names the
+    promises of ``testing.PROMISES`` that the rule does not make, each with the reason.
     """
 
     exempt: ClassVar[Mapping[str, str]] = MappingProxyType({})
@@ -506,16 +513,16 @@ class Aggregator(Part):
         ring = None
 
     def check(self, n: int) -> None:
-        """Raise ConfigError when n clients are too few for the rule; called before any data are loaded."""
+        """Raise ConfigError if n clients are too few for the rule; called before any data are loaded."""
 
     def check_mixed(self, n: int) -> None:
-        """Raise ConfigError when the rule cannot work on n updates that a pre-aggregation made, which are no client's
-        own; called before any data are loaded. Unless overridden, it asks for as many as of clients."""
+        """Raise ConfigError if the rule cannot work on n updates made by a pre-aggregation, which belong to no client;
+        called before any data are loaded. By default the same as ``check``."""
         self.check(n)
 
     @abstractmethod
     def aggregate(self, updates: Updates, server: ServerView) -> Aggregate:
-        """The aggregate of one round: what a rule defines."""
+        """The aggregate of one round; every rule implements this method."""
 
     @overload
     def __call__(self, updates: Updates, server: ServerView) -> Aggregate: ...
@@ -534,13 +541,13 @@ class Aggregator(Part):
     ) -> Matrix: ...
 
     def __call__(self, updates: Any, server: Any = None, **given: Any) -> Any:
-        """The aggregate of one round; of a matrix alone, the vector (d,) that the rule makes of its rows.
+        """The aggregate of one round; for a bare matrix, the vector (d,) that aggregates its rows.
 
         The matrix (n, d) is a NumPy array or a torch tensor, one update per row; the vector is of the same kind and
-        dtype. Rules compute in float32. What a server would know can be given: the ``previous`` aggregate (d,), the
-        model ``params`` (d,), the clients' sample ``counts`` (n,) and training ``losses`` (n,), the ``step_size`` that
-        multiplies the aggregate, and a seed or generator ``rng``. Raises ConfigError for too few clients, and where
-        the rule reads something else, such as the server's samples.
+        dtype. Rules compute in float32. The server's knowledge is given by arguments: the ``previous`` aggregate (d,),
+        the model ``params`` (d,), the clients' sample ``counts`` (n,) and training ``losses`` (n,), the ``step_size``
+        that multiplies the aggregate, and a seed or generator ``rng``. Raises ConfigError for too few clients, and if
+        the rule reads anything else, such as the server's samples.
         """
         from robustfl_bench.updates import Updates
 
@@ -588,11 +595,11 @@ class Aggregator(Part):
 
 @dataclass(frozen=True)
 class RingForm:
-    """How clients on a ring compute a rule, where a coordinate of the aggregate depends on a sum over clients alone.
+    """The computation of a rule by clients on a ring, for rules whose aggregate depends only on a sum over clients.
 
-    ``sent`` maps updates (..., d) to what clients add up, ``agreed`` the sum (d,) of n of those, or a chunk of it, to
-    the aggregate. ``outcomes`` are the values of a coordinate of the aggregate where they are few: then clients send
-    signs. None: real numbers.
+    ``sent`` maps updates (..., d) to the summands, ``agreed`` maps the sum (d,) of n summands, or a chunk of it, to the
+    aggregate. ``outcomes`` are the possible values of a coordinate of the aggregate if clients send signs; None if they
+    send real numbers.
     """
 
     sent: Callable[[Tensor], Tensor]
@@ -601,23 +608,23 @@ class RingForm:
 
 
 class Communication(Part):
-    """Who sends what to whom.
+    """The communication between clients, and with the server if there is one.
 
-    With ``clients_compute_alone`` the engine computes every client's update by itself, so that a process of its own
-    would reach the same bits.
+    With ``clients_compute_alone`` the engine computes every client's update separately, so that a separate process per
+    client gives the same bits.
     """
 
     clients_compute_alone: bool = False
 
     def check(self, parts: Parts) -> None:
-        """Raise ConfigError unless the parts of an experiment can communicate so."""
+        """Raise ConfigError if the parts of an experiment cannot communicate in this way."""
 
     def deliver(self, uploads: Tensor) -> None:
-        """Turn the clients' uploads (n, d) into what arrives, in place: the same, unless overridden."""
+        """Turn the clients' uploads (n, d) into the received ones, in place; by default they are the same."""
 
     @abstractmethod
     def total_bits(self, rule: Aggregator, n: int, d: int) -> int:
-        """Bits that n clients send in a round, together, of a model of d parameters."""
+        """The number of bits that n clients together send in a round, for a model of d parameters."""
 
     @abstractmethod
     def aggregate(self, rule: Aggregator, updates: Updates, server: ServerView) -> Aggregate:
@@ -625,35 +632,35 @@ class Communication(Part):
 
 
 class Availability(Part):
-    """Which of the clients that take part in a round deliver, and how much of their local work they do.
+    """Decides which participating clients deliver an update, and how much of their local work they do.
 
-    Byzantine clients always deliver unless ``byzantine``.
+    Byzantine clients always deliver unless ``byzantine`` is True.
     """
 
     byzantine: bool = False
 
     def check(self, parts: Parts) -> None:
-        """Raise ConfigError unless the parts of an experiment allow it."""
+        """Raise ConfigError if the parts of an experiment do not allow it."""
 
     @abstractmethod
     def __call__(self, num_clients: int, rng: np.random.Generator) -> np.ndarray:
-        """The share of its local work that every client does in a round, (num_clients,) float64 in [0, 1]; the update
-        of one with 0 does not arrive. ``rng`` is the round's own stream, the same whatever the attack and the rule."""
+        """The share of its local work that every client does in a round, (num_clients,) float64 in [0, 1]; with 0, its
+        update does not arrive. ``rng`` is the round's own stream, the same for all attacks and rules."""
 
 
 class PreAggregation(Part):
-    """Prepares the updates for the rule; every known one is linear in them."""
+    """Transforms the updates before the rule; all known pre-aggregations are linear in the updates."""
 
     def check(self, n: int) -> None:
-        """Raise ConfigError when n clients are too few; called before any data are loaded."""
+        """Raise ConfigError if n clients are too few; called before any data are loaded."""
 
     def num_made(self, n: int) -> int:
-        """How many updates it makes of n: as many, unless overridden."""
+        """The number of updates that it makes of n; by default n."""
         return n
 
     @abstractmethod
     def prepare(self, updates: Updates, rng: np.random.Generator) -> Updates:
-        """What the rule is given: most return ``updates.mix(mixing)``."""
+        """The updates for the rule; most pre-aggregations return ``updates.mix(mixing)``."""
 
     @overload
     def __call__(self, updates: Updates, rng: np.random.Generator) -> Updates: ...
@@ -662,7 +669,7 @@ class PreAggregation(Part):
     def __call__(self, updates: Matrix, rng: int | np.random.Generator = 0) -> Matrix: ...
 
     def __call__(self, updates: Any, rng: Any = 0) -> Any:
-        """The prepared updates; of a matrix (n, d) alone, a matrix (n', d) of the same kind and dtype.
+        """The prepared updates; for a bare matrix (n, d), a matrix (n', d) of the same kind and dtype.
 
         The matrix is a NumPy array or a torch tensor, one update per row. ``rng`` is a generator or a seed.
         """
@@ -681,13 +688,13 @@ class PreAggregation(Part):
 
 @dataclass
 class StartView:
-    """What is known before the first of several models is trained.
+    """The knowledge of a clustering before training starts.
 
-    ``seed`` is the run's; ``rng`` gives the stream of a seed and a name. ``initial`` gives the model's own initial
-    parameters (d,), drawn independently for each number. ``truth`` (K, d) float64 are the true parameters where the
-    data have them. ``clients`` gathers the samples (x, y) of every client, in the order of the clients, those of
-    Byzantine clients poisoned; ``clusters`` (clients,) are their true clusters, -1 for Byzantine clients, or None.
-    ``module`` is the network.
+    ``seed`` is the run's; ``rng`` returns the stream of a seed and a name. ``initial`` returns the model's initial
+    parameters (d,), an independent draw for each number. ``truth`` (K, d) float64 are the true parameters if the data
+    have them. ``clients`` gathers the samples (x, y) of every client, in the order of the clients, with those of
+    Byzantine clients poisoned; ``clusters`` (clients,) are the clients' true clusters, -1 for Byzantine clients, or
+    None. ``module`` is the network.
     """
 
     seed: int
@@ -706,28 +713,29 @@ class Clustering(Part):
 
     @abstractmethod
     def start(self, view: StartView) -> tuple[Tensor, Tensor | None]:
-        """Initial models (k, d), and each client's fixed model, (clients,) int64. None for cohorts that change: then a
-        client trains, in every round, the model of least loss on its own data."""
+        """Initial models (k, d), and each client's fixed model, (clients,) int64. With None instead, every client
+        trains in each round the model of least loss on its own data."""
 
     def fill(self, choice: Tensor, rng: np.random.Generator) -> Tensor:
-        """The choices (n,) int64 of all clients of a round, after looking at models that nobody chose."""
+        """The choices (n,) int64 of all clients of a round, changed if a model that no client chose shall be
+        trained."""
         return choice
 
     def step_scale(self, share: float) -> float:
-        """Factor of the step size of a model that this ``share`` of the round's clients trained."""
+        """Factor of the step size of a model that a ``share`` of the round's clients trained."""
         return 1.0
 
     def project(self, params: Tensor) -> Tensor:
-        """The parameters (d,) of a model after the server's step, moved to where they are allowed to be."""
+        """The parameters (d,) of a model after the server's step, projected onto the allowed set."""
         return params
 
 
 class Schedule(Part):
-    """Learning rate against the round."""
+    """The learning rate as a function of the round."""
 
     @abstractmethod
     def __call__(self, lr: float, round: int) -> float:
-        """The rate of ``round`` (from 0), from the initial rate ``lr``."""
+        """The learning rate of ``round`` (from 0), given the initial rate ``lr``."""
 
 
 class ServerData(Part):
@@ -737,26 +745,28 @@ class ServerData(Part):
 
     @abstractmethod
     def __call__(self, labels: np.ndarray, num_classes: int, rng: np.random.Generator) -> list[np.ndarray]:
-        """Sample indices, one array per class; ``labels`` is (N,) int64. Raises ConfigError when impossible."""
+        """Sample indices, one array per class; ``labels`` is (N,) int64. Raises ConfigError if samples are lacking."""
 
 
 class ServerOptimizer(Part):
-    """The server's step: from a model and the aggregate of its updates to the next model."""
+    """The server's step from a model and its aggregate to the next model."""
 
     @abstractmethod
     def __call__(
         self, params: Tensor, aggregate: Tensor, step_size: float, memory: Mapping[str, Tensor]
     ) -> tuple[Tensor, dict[str, Tensor]]:
-        """The next parameters (d,), and what the optimizer remembers of this model.
+        """The next parameters (d,), and the optimizer's new memory of this model.
 
-        ``memory`` is what it remembered after the model's last step, empty at first.
+        ``memory`` is the memory after the model's last step, empty at first.
         """
 
 
 def check_clients(rule: Aggregator, mixing: PreAggregation | None, n: int) -> None:
-    """Raise ConfigError when a rule cannot work with the updates of n clients, or with what ``mixing`` makes of them.
+    """Raise ConfigError if a rule cannot work with the updates of n clients, or with those that ``mixing`` makes of
+    them.
 
-    What a rule asks of clients for the sake of its guarantee does not count for fewer means of them.
+    If ``mixing`` makes fewer updates, such as means, the number of clients that the rule's guarantee needs is not
+    required.
     """
     if mixing is not None:
         mixing.check(n)
@@ -767,9 +777,9 @@ def check_clients(rule: Aggregator, mixing: PreAggregation | None, n: int) -> No
 
 @dataclass(frozen=True)
 class Tracked:
-    """A run as a tracker is told of it: its id, readable ``name``, resolved ``config`` and ``folder``.
+    """The description of a run for a tracker: its id, readable ``name``, resolved ``config`` and ``folder``.
 
-    ``done`` is the number of rounds before it: 0 for a run that begins, else that of the checkpoint it resumes from.
+    ``done`` is the number of rounds already done: 0 for a new run, else that of the checkpoint that it resumes from.
     """
 
     run_id: str
@@ -780,25 +790,27 @@ class Tracked:
 
 
 class Tracking(Protocol):
-    """A tracker at work on one run."""
+    """A tracker that follows one run."""
 
     def record(self, round: int, numbers: Mapping[str, float]) -> None:
-        """The numbers of a row of ``metrics.csv``, right after it was written. Rounds rise, from ``done`` + 1."""
+        """Called with the numbers of a row of ``metrics.csv`` right after it is written, in ascending order of rounds,
+        which are at least ``done`` + 1."""
 
     def end(self, summary: Mapping[str, Any] | None) -> None:
-        """How the run ended, as in ``summary.json``; None where it was cut off and can be resumed."""
+        """Called at the end with the content of ``summary.json``; None if the run was interrupted and can be
+        resumed."""
 
 
 class Tracker(Part):
-    """Copies the records of a run to an experiment tracker. It changes no result, and is no part of a run's identity.
+    """Copies the records of a run to an experiment tracker. It changes no result and is not part of a run's identity.
 
-    A tracker that raises an Exception is left out for the rest of the run, with a note. A run that resumes begins again
-    with the rounds after its checkpoint, of which an interrupted attempt may have recorded some.
+    A tracker that raises an Exception is not used for the rest of the run, with a note. A resumed run records the
+    rounds after its checkpoint again, of which the interrupted attempt may have recorded some.
     """
 
     def check(self) -> None:
-        """Raise ConfigError when the tracker cannot work, as without its package; called before any data are loaded."""
+        """Raise ConfigError if the tracker cannot work, as without its package; called before any data are loaded."""
 
     @abstractmethod
     def begin(self, run: Tracked) -> Tracking:
-        """Follow a run; packages are imported here."""
+        """Start to follow a run; the tracker's package is imported here."""
