@@ -21,22 +21,22 @@ from robustfl_bench.numerics.inner_products import (
 )
 from robustfl_bench.parallel import each
 
-BLOCK = 16384  # columns for a thread of a CPU to read once
-WORTH = 1 << 22  # numbers: fewer are read faster than a second thread wakes
-CACHED = 4096  # for one to read twice
-SORTED = 1 << 19  # numbers for one to sort at a time: fewer, and threads wait for the interpreter more than they work
-TRANSPOSED = 8  # clients
-SMALLEST = 1e-30  # a weight: products of less with float32 numbers can leave the range of float32
+BLOCK = 16384  # columns per CPU thread for work that reads a block once
+WORTH = 1 << 22  # numbers; a single thread reads fewer faster than a second one wakes
+CACHED = 4096  # columns per thread for work that reads a block twice
+SORTED = 1 << 19  # numbers per thread to sort at a time; with fewer, threads mostly wait for the interpreter
+TRANSPOSED = 8  # clients to transpose at a time
+SMALLEST = 1e-30  # weight; products of smaller ones with float32 numbers can leave the range of float32
 
 
 @dataclass(frozen=True)
 class Aggregate:
-    """What a rule returns.
+    """The result of a rule.
 
-    ``vector`` (d,) is the aggregated update. ``weights`` (n,) float64 are the clients' coefficients where the
-    vector is a combination of their updates, else None. ``accepted`` (n,) bool says whom the rule let in, where
-    that is not simply whose weight is not zero (BOBA averages projections of the accepted onto a subspace of others).
-    ``memory`` is what the rule wants to be given in the next round.
+    ``vector`` (d,) is the aggregated update. ``weights`` (n,) float64 are the clients' coefficients if the vector is a
+    linear combination of their updates, else None. ``accepted`` (n,) bool marks the clients that the rule accepted, if
+    these are not simply the clients with a nonzero weight (BOBA averages projections of the accepted updates onto a
+    subspace spanned by others). ``memory`` is the rule's state for the next round.
     """
 
     vector: Tensor
@@ -52,9 +52,9 @@ def by_columns(
     dtype: torch.dtype | None = None,
     made: tuple[int, ...] = (),
 ) -> Tensor:
-    """What ``work`` makes of blocks of columns (n, k) of the rows (n, d), (*made, k) each: (*made, d).
+    """The results (*made, k) of ``work`` on blocks of columns (n, k) of the rows (n, d), put together: (*made, d).
 
-    The threads of a run share the blocks. Numbers are stored as ``dtype``, by default that of the rows.
+    The threads of a run share the blocks. Results are stored as ``dtype``, by default that of the rows.
     """
     step, dtype = width(rows, block), dtype or rows.dtype
     if rows.shape[1] <= step:
@@ -69,7 +69,7 @@ def by_columns(
 
 
 def _times(factors: Tensor, block: Tensor) -> Tensor:
-    """``factors @ block`` for factors (..., n) and a block (n, k), on a CPU by NumPy's BLAS, which is faster."""
+    """``factors @ block`` for factors (..., n) and a block (n, k); on a CPU by NumPy's BLAS, which is faster."""
     if block.device.type != "cpu":
         return factors @ block
     with np.errstate(over="ignore", invalid="ignore"):
@@ -77,23 +77,23 @@ def _times(factors: Tensor, block: Tensor) -> Tensor:
 
 
 def _worth(rows: int) -> int:
-    """The columns of so many rows that are worth waking a thread to read them once."""
+    """The number of columns, of this many rows, for which it is worth waking a thread that reads them once."""
     return max(BLOCK, WORTH // max(1, rows))
 
 
 def all_finite(numbers: Tensor) -> bool:
-    """Whether no number is infinite or nan; their sum mostly answers that in a tenth of the time."""
+    """Whether no number is infinite or nan. Their sum usually shows this, in a tenth of the time."""
     return math.isfinite(numbers.sum()) or bool(numbers.isfinite().all())
 
 
 def mean_row(rows: Tensor) -> Tensor:
-    """Mean (d,) of the rows (n, d), also where their sum overflows."""
+    """Mean (d,) of the rows (n, d), also if their sum overflows."""
     mean = by_columns(lambda block: _times(rows.new_ones(len(rows)), block), rows, _worth(len(rows))) / len(rows)
     return mean if all_finite(mean) else rows.double().mean(dim=0).to(rows.dtype)
 
 
 class Updates:
-    """The updates of n clients in one round; whatever is expensive is computed on first use.
+    """The updates of n clients in one round; expensive quantities are computed on first access.
 
     ``matrix`` (n, d) float32 has one client per row and is never written to. ``counts`` (n,) float64 are sample counts.
     ``losses`` (n,) float64 are the clients' mean training losses at the received model, or None.
@@ -126,15 +126,15 @@ class Updates:
 
     @property
     def _begun(self) -> bool:
-        """Whether the Gram matrix is known, or that of what it is computed from: the rows that were there before others
-        were appended, or those that are combined."""
+        """Whether the Gram matrix is known, or one from which it is computed: that of the rows before others were
+        appended, or that of the rows that are combined."""
         above, source = self._above, self._source
         known = "gram" in self.__dict__ or (above is not None and "gram" in above.__dict__)
         return known or (source is not None and source[0]._begun)
 
     @cached_property
     def _grouped(self) -> bool:
-        """Whether these are combinations of groups of clients that have no client in common, fewer than there are."""
+        """Whether these updates combine disjoint groups of clients, and are fewer than the clients."""
         return self._source is not None and _are_groups(self._source[1])
 
     @cached_property
@@ -160,7 +160,7 @@ class Updates:
 
     @cached_property
     def sq_dist_bounds(self) -> tuple[Tensor, Tensor] | None:
-        """The least and the largest that ``sq_dists`` can be, (n, n) float64 each; None where these are as cheap."""
+        """Lower and upper bounds of ``sq_dists``, (n, n) float64 each; None if ``sq_dists`` itself is as cheap."""
         few = self.n < LEAST_BOUNDED or self.device.type != "cpu"
         if few or self._begun or (self._source is not None and not self._grouped):
             return None
@@ -173,14 +173,14 @@ class Updates:
 
     @cached_property
     def squares(self) -> Tensor:
-        """Squared Euclidean norms, (n,) float64; without the Gram matrix unless that is known anyway."""
+        """Squared Euclidean norms, (n,) float64; the Gram matrix is not computed for them."""
         if self._begun or self._source is not None or self.device.type != "cpu":
             return self.gram.diagonal().clamp(min=0)
         return row_squares(self.matrix)
 
     def sq_dists_from(self, start: Tensor | None) -> Tensor:
-        """Squared Euclidean distances (n,), float64, from ``start`` (d,), or from 0; without the Gram matrix where it
-        can be."""
+        """Squared Euclidean distances (n,), float64, from ``start`` (d,), or from 0; without the Gram matrix if
+        possible."""
         if start is None:
             return self.squares
         if self._source is None and self.device.type == "cpu":
@@ -191,12 +191,12 @@ class Updates:
 
     @cached_property
     def mean(self) -> Tensor:
-        """The mean, each update counting once, (d,)."""
+        """The unweighted mean, (d,)."""
         return mean_row(self.matrix)
 
     @cached_property
     def std(self) -> Tensor:
-        """Standard deviation in every coordinate, (d,), with n - 1 in the denominator; of one update, 0."""
+        """Standard deviation per coordinate, (d,), with n - 1 in the denominator; 0 for a single update."""
         if self.n < 2:
             return torch.zeros_like(self.mean)
         std = self._std(torch.float32)
@@ -211,7 +211,7 @@ class Updates:
 
     @cached_property
     def votes(self) -> Tensor:
-        """The sum of the clients' signs in every coordinate, (d,) float32, whole numbers in [-n, n]; zeros abstain."""
+        """The sum of the clients' signs per coordinate, (d,) float32, integers in [-n, n]; zeros count 0."""
         ones = self.matrix.new_ones(self.n)
         return by_columns(lambda block: _times(ones, block.sign()), self.matrix)
 
@@ -225,7 +225,7 @@ class Updates:
     def joint_gram(self, vectors: Tensor) -> Tensor:
         """Inner products of all pairs among the updates followed by ``vectors`` (k, d): (n + k, n + k) float64.
 
-        One pass over the matrix, hardly dearer than the Gram matrix alone, which is kept as well.
+        Takes one pass over the matrix and little more time than the Gram matrix alone, which is kept too.
         """
         if self._source is None and not self._begun:
             joint = gram_matrix(self.matrix, vectors)
@@ -236,7 +236,7 @@ class Updates:
         return torch.cat([torch.cat([self.gram, cross], dim=1), torch.cat([cross.T, own], dim=1)])
 
     def combine(self, weights: Tensor, accepted: Tensor | None = None) -> Aggregate:
-        """The aggregate ``weights @ matrix`` for (n,) weights; zero weights leave a client out altogether."""
+        """The aggregate ``weights @ matrix`` for (n,) weights; a zero weight leaves a client out entirely."""
         if self._source is not None:
             source, mixing = self._source
             weights_there, accepted = weights @ mixing, None if accepted is None else mixing[accepted].any(dim=0)
@@ -246,17 +246,17 @@ class Updates:
         return Aggregate(self._product(weights), weights, accepted)
 
     def _product(self, weights: Tensor) -> Tensor:
-        """``weights @ matrix``, (d,) float32, of weights of all magnitudes.
+        """``weights @ matrix``, (d,) float32, for weights of all magnitudes.
 
-        In float32 tiny updates with huge weights would overflow, huge ones with tiny weights vanish, and a sum can
-        overflow whose result does not: what float32 does not hold is added in float64.
+        In float32, tiny updates with huge weights would overflow, huge updates with tiny weights would vanish, and
+        partial sums can overflow. Such summands are added in float64.
         """
         numbers = weights.detach().cpu().numpy()
         sizes = np.abs(numbers)
         held = (sizes > SMALLEST) & (sizes < 1 / SMALLEST)
-        wide = (sizes != 0) & ~held  # what is not a number as well, so that it shows
+        wide = (sizes != 0) & ~held  # includes nan, so that it propagates
         used = np.flatnonzero(held)
-        few = 2 * len(used) < self.n  # reading a few rows beats one product over all of them
+        few = 2 * len(used) < self.n  # reading few rows is faster than a product over all
         chosen = numbers[used] if few else np.where(held, numbers, 0)
         factors, index = torch.from_numpy(chosen).to(self.device, self.matrix.dtype), torch.from_numpy(used)
         index = index.to(self.device)
@@ -275,10 +275,10 @@ class Updates:
         return vector
 
     def mix(self, mixing: Tensor) -> "Updates":
-        """The n' updates ``mixing @ matrix`` for a (n', n) float64 matrix: what every pre-aggregation makes.
+        """The n' updates ``mixing @ matrix`` for a (n', n) float64 matrix; every pre-aggregation returns such updates.
 
-        Each stands for the samples of all clients that are in it. Gram matrix and aggregates are computed from those
-        of the source; the mixed matrix itself only when read.
+        The sample count of an update is the sum over all clients in it. Gram matrix and aggregates are computed from
+        those of the source; the mixed matrix is computed only on access.
         """
         mixed = Updates.__new__(Updates)
         mixed.n, mixed.d, mixed.device = len(mixing), self.d, self.device
@@ -290,7 +290,7 @@ class Updates:
         return mixed
 
     def append(self, rows: Tensor, counts: Tensor, storage: Tensor) -> "Updates":
-        """The same updates with ``rows`` (b, d) of clients with ``counts`` (b,) samples below them.
+        """These updates followed by ``rows`` (b, d) of clients with ``counts`` (b,) samples.
 
         ``storage`` (n + b, d) holds this matrix in its first n rows; ``rows`` are written into the others.
         """
@@ -300,8 +300,8 @@ class Updates:
         return joined
 
     def sorted_mean(self, first: int, last: int) -> Tensor:
-        """The mean (d,) of every coordinate's sorted values from place ``first`` up to, not including, ``last``."""
-        # Trimmed by position: subtracting the extremes from a sum would leave their rounding errors behind.
+        """The mean (d,) of every coordinate's sorted values from index ``first`` up to, not including, ``last``."""
+        # Trimmed by position, because subtracting the extremes from a sum would leave their rounding errors.
         mean = self.by_sorted_column(lambda values: values[:, first:last].mean(1))
         if all_finite(mean):
             return mean
@@ -311,7 +311,7 @@ class Updates:
         """Apply ``reduce`` to every coordinate's sorted values; (d,).
 
         ``reduce`` receives blocks (columns, n) sorted along the clients, as NumPy arrays on the CPU and tensors on
-        a GPU, and returns one value per row: use only what both spell alike (indexing, ``.mean(1)``, ``.sum(1)``).
+        a GPU, and returns one value per row. Use only operations that both have (indexing, ``.mean(1)``, ``.sum(1)``).
         """
 
         def work(block: Tensor) -> Tensor:
@@ -322,12 +322,12 @@ class Updates:
 
 
 def _are_groups(mixing: Tensor) -> bool:
-    """Whether no client is in two rows of ``mixing`` (n', n), which are fewer than clients."""
+    """Whether no client is in two rows of ``mixing`` (n', n), and n' < n."""
     return len(mixing) < mixing.shape[1] and bool((mixing != 0).sum(dim=0).max() <= 1)
 
 
 def _group_sums(mixing: Tensor, rows: Tensor) -> Tensor:
-    """``mixing @ rows`` where most of ``mixing`` (n', n) is zero; the threads of a run share the rows (n', d)."""
+    """``mixing @ rows`` for a sparse ``mixing`` (n', n); the threads of a run share the n' result rows."""
     out, weights = rows.new_empty(len(mixing), rows.shape[1]), mixing.numpy()
 
     def add_up(groups: range) -> None:
@@ -336,17 +336,18 @@ def _group_sums(mixing: Tensor, rows: Tensor) -> Tensor:
             for member in np.flatnonzero(weights[group]).tolist():
                 total.add_(rows[member], alpha=float(weights[group, member]))
 
-    share = max(1, WORTH * len(mixing) // rows.numel())  # of the groups, that a thread is worth waking for
+    share = max(1, WORTH * len(mixing) // rows.numel())  # number of groups for which it is worth waking a thread
     each(add_up, [range(start, min(start + share, len(mixing))) for start in range(0, len(mixing), share)])
     return out
 
 
 def _sorted(block: Tensor) -> Any:
-    """The columns' values in order, (k, n): a NumPy array on the CPU."""
+    """The sorted values of the columns, (k, n); a NumPy array on the CPU."""
     if block.device.type != "cpu":
         return block.T.contiguous().sort(dim=1).values
-    # numpy.sort along contiguous rows uses AVX-512 or AVX2: 14 times faster than torch.sort over clients. To transpose
-    # a few clients at a time takes less than half the time of all at once, which is as long as the sort.
+    # numpy.sort along contiguous rows uses AVX-512 or AVX2 and is 14 times faster than torch.sort over clients.
+    # Transposing a few clients at a time takes less than half the time of transposing all at once, which takes as
+    # long as the sort.
     values, matrix = np.empty(block.shape[::-1], dtype=np.float32), block.numpy()
     for first in range(0, len(matrix), TRANSPOSED):
         values[:, first : first + TRANSPOSED] = matrix[first : first + TRANSPOSED].T
