@@ -1,4 +1,5 @@
-"""ARFL: auto-weighted robust federated learning (Li, Ngai, Ye, Voigt, ACM TECS 2022, https://arxiv.org/abs/2101.05880)."""
+"""ARFL: auto-weighted robust federated learning (Li, Ngai, Ye, Voigt, ACM TECS 2022,
+https://arxiv.org/abs/2101.05880)."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -16,19 +17,20 @@ LOSS_AT = ("aggregated", "received")
 
 @dataclass(frozen=True)
 class Arfl(Aggregator):
-    """Mean of the updates, weighted by training losses: clients much worse than the best have no weight.
+    """Mean of the updates, weighted by training losses: clients with much larger losses than the best get weight 0.
 
-    The weights of all N clients minimise ``sum a_i L_i + lambda / 2 sum a_i^2 / m_i`` over the simplex (Eq. 6), L_i
-    being the last loss that client i reported and m_i its samples; those who take part share the weight of the round.
-    ``regularization`` is lambda / M, M being all samples: towards 0 the best client has all the weight, towards
-    infinity clients count by their samples. The paper takes 1 under corruption and 10000 on clean data.
+    The weights of all N clients minimise ``sum a_i L_i + lambda / 2 sum a_i^2 / m_i`` over the simplex (Eq. 6), where
+    L_i is the last loss that client i reported and m_i its number of samples. The weights of the participating clients
+    are rescaled to sum to 1. ``regularization`` is lambda / M, where M is the number of all samples: towards 0 the best
+    client gets all the weight, towards infinity clients are weighted by their samples. The paper uses 1 under
+    corruption and 10000 on clean data.
 
-    In the first round clients count by their samples, and everyone reports the loss of the initial model. After that
-    those who take part report it for the model they helped to make (``loss_at`` aggregated, as the authors' code does)
-    or for the one they were sent (received, as Algorithm 1 says). A loss that is not finite means no weight. When
-    nobody who takes part has any, the model stays as it is; the authors' code draws other clients instead.
+    In the first round clients are weighted by their samples, and all clients report their loss at the initial model.
+    Later, participating clients report their loss at the new model (``loss_at`` aggregated, as in the authors' code) or
+    at the received one (received, as in Algorithm 1). A client with a non-finite loss gets weight 0. If all
+    participating clients have weight 0, the model does not change; the authors' code draws other clients instead.
 
-    It trusts what clients report and is not robust to clients who lie (section 6).
+    The rule trusts the reported losses and is not robust to clients that report false ones (section 6).
     """
 
     exempt: ClassVar[Mapping[str, str]] = {"robust": "it judges clients by the losses they report"}

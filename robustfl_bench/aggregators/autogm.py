@@ -21,14 +21,14 @@ from robustfl_bench.updates import Aggregate, Updates
 
 @dataclass(frozen=True)
 class AutoGm(Aggregator):
-    """Geometric median of the updates, with weights that fall with the distance from it, both found in turns.
+    """Weighted geometric median of the updates, with weights that decrease with the distance from it.
 
-    Vector z and weights a on the simplex minimise ``sum a_i |x_i - z| + regularization / 2 sum a_i^2`` in turns, until
-    the weights stay the same or after ``max_iter`` turns. Towards 0 the nearest client has all the weight, towards
-    infinity it is the geometric median. ``regularization`` null is the number of clients, as in the first versions of
-    Blades, the first author's library, which goes through the clients by number where the theorem goes by distance.
-    Its unit is a length: to small updates every value is large. ``eps`` is how close a median is to
-    the optimum, as a share of the updates' median distance from their medoid.
+    The rule minimises ``sum a_i |x_i - z| + regularization / 2 sum a_i^2`` alternately over the vector z and the
+    weights a on the simplex, until the weights do not change or for ``max_iter`` alternations. Towards
+    ``regularization`` 0 the nearest client gets all the weight, towards infinity z is the geometric median. Null is the
+    number of clients, as in the first versions of Blades, the first author's library, which sorts the clients by index
+    where the theorem sorts them by distance. Its unit is a length, so for small updates every value is large. ``eps``
+    is the precision of a median, as a share of the updates' median distance from their medoid.
     """
 
     exempt: ClassVar[Mapping[str, str]] = {

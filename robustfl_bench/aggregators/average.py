@@ -10,7 +10,7 @@ from robustfl_bench.updates import Aggregate, Updates
 
 @dataclass(frozen=True)
 class Average(Aggregator):
-    """Mean of the updates, each client counting once, or by its samples with ``weighted``. Not robust."""
+    """Mean of the updates, with equal weights, or weighted by samples with ``weighted``. Not robust."""
 
     exempt: ClassVar[Mapping[str, str]] = {"robust": "one client moves the mean at will"}
 
@@ -21,7 +21,7 @@ class Average(Aggregator):
 
     @property
     def ring(self) -> RingForm | None:
-        """Ring-all-reduce (RAR), which knows no sample counts."""
+        """Ring all-reduce (RAR), which does not use sample counts."""
         return None if self.weighted else RingForm(lambda updates: updates, lambda total, n: total / n)
 
     def aggregate(self, updates: Updates, server: ServerView) -> Aggregate:

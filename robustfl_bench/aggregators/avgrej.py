@@ -1,4 +1,4 @@
-"""AvgRej: reject the clients who harm the averaged model most (Fang et al., USENIX Security 2020)."""
+"""AvgRej: rejects the clients that harm the averaged model most (Fang et al., USENIX Security 2020)."""
 
 import math
 from collections.abc import Mapping
@@ -13,9 +13,10 @@ from robustfl_bench.updates import Aggregate, Updates
 
 @dataclass(frozen=True)
 class AvgRej(Aggregator):
-    """Mean of the n - f updates without which the step along the mean of all others has most loss on the server's data.
+    """Mean of the n - f updates whose removal from the plain mean gives the largest loss on the server's data.
 
-    The score is the loss without the client minus the loss with all, which is the same for every client and left out.
+    The paper's score is the loss without the client minus the loss with all clients. The second term is the same for
+    every client and is left out.
     """
 
     exempt: ClassVar[Mapping[str, str]] = {

@@ -11,9 +11,9 @@ from robustfl_bench.updates import Aggregate, Updates
 
 @dataclass(frozen=True)
 class BetaTrMean(Aggregator):
-    """Mean of every coordinate without its largest and smallest ``fraction`` of values, each rounded down.
+    """Mean of every coordinate without the largest and the smallest ``fraction`` of its values, each rounded down.
 
-    0 is the mean. Unlike ``trmean`` it suits groups of any size, as in BRIFCA (Tao et al., arXiv 2306.00638).
+    0 gives the mean. Unlike ``trmean`` it suits groups of any size, as in BRIFCA (Tao et al., arXiv 2306.00638).
     """
 
     exempt: ClassVar[Mapping[str, str]] = {"robust": "it trims a share of the clients, however many are Byzantine"}

@@ -1,4 +1,4 @@
-"""BOBA: robust under label skew, as honest updates lie near a simplex with one corner per class.
+"""BOBA: robust under label skew, because honest updates lie near a simplex with one corner per class.
 
 Bao, Wu, He, AISTATS 2024, https://arxiv.org/abs/2208.12932.
 """
@@ -21,18 +21,18 @@ MAX_SUBSETS = 100_000
 
 @dataclass(frozen=True)
 class Boba(Aggregator):
-    """Mean of the accepted updates' projections onto a (c - 1)-dimensional affine subspace, c being the classes.
+    """Mean of the accepted updates' projections onto a (c - 1)-dimensional affine subspace, with c classes.
 
-    Stage 1 finds the subspace near n - f clients. ``fit`` says how: ``alternating`` between the n - f nearest clients
-    and the best subspace for them, from that of the server's class updates, until the same clients come again or
-    ``max_iter`` fits were made; ``exhaustive`` (BOBA-ES) over all subsets of n - f clients; ``server`` keeps the
-    server's own subspace (no stage 1). Stage 2 (``stage2``) writes every client's projection as an affine combination
-    of the projected class updates and accepts those whose smallest coefficient is at least ``p_min``, or the n - f of
-    largest such coefficient where fewer pass. All n clients are candidates, also those whom stage 1 left out.
-
-    ``es_subspace``: BOBA-ES means the ``best`` subset; the authors' code goes on with the ``last`` it has tried.
-    ``weights`` are the coefficients over the clients that span the subspace (none for ``fit=server``), ``accepted``
-    the clients who passed stage 2. Everything is computed from inner products, in float64.
+    Stage 1 fits the subspace to n - f clients, by the method ``fit``. ``alternating`` starts from the subspace of the
+    server's class updates and alternates between the n - f nearest clients and the best subspace for them, until these
+    clients do not change or for ``max_iter`` fits; ``exhaustive`` (BOBA-ES) tries all subsets of n - f clients;
+    ``server`` keeps the server's subspace (no stage 1). Stage 2 (``stage2``) writes every client's projection as an
+    affine combination of the projected class updates and accepts the clients whose smallest coefficient is at least
+    ``p_min``, or, if fewer than n - f pass, the n - f clients with the largest one. All n clients are candidates,
+    including those that stage 1 left out. ``es_subspace``: BOBA-ES uses the ``best`` subset; the authors' code
+    continues with the ``last`` subset that it tried. ``weights`` are the coefficients of the clients that span the
+    subspace (none for ``fit=server``), ``accepted`` are the clients that passed stage 2. Everything is computed from
+    inner products, in float64.
     """
 
     num_byzantine: int
@@ -51,13 +51,13 @@ class Boba(Aggregator):
 
     @property
     def exempt(self) -> Mapping[str, str]:  # type: ignore[override]
-        """What the ablations give up."""
+        """The promises that the ablations do not make."""
         if self.fit == "server":
             return {"unanimous": "it projects onto the server's subspace"}
         return {} if self.stage2 else {"robust": "projections of wild clients are averaged"}
 
     def check(self, n: int) -> None:
-        """Raise ConfigError when f leaves no client, or an exhaustive search would not end."""
+        """Raise ConfigError if f leaves no client, or if an exhaustive search would be too long."""
         subsets = math.comb(n, num_kept("BOBA", n, self.num_byzantine))
         if self.fit == "exhaustive" and subsets > MAX_SUBSETS:
             raise ConfigError(
@@ -81,7 +81,7 @@ class Boba(Aggregator):
         return updates.combine(coefficients[:n], passed)
 
     def trimmed_loss(self, updates: Updates, server: ServerView) -> float:
-        """What stage 1 minimises: the sum of the n - f least squared distances of clients to the subspace."""
+        """The objective of stage 1: the sum of the n - f smallest squared distances of clients from the subspace."""
         gram = updates.joint_gram(server.class_updates).cpu().numpy()
         return self._trimmed_loss(self._subspace(gram, updates.n), gram, updates.n)
 
@@ -106,11 +106,11 @@ class Boba(Aggregator):
         return subspace
 
     def _accepted(self, clients: Array, classes: Array) -> np.ndarray:
-        """Stage 2: which clients (n,) could be honest by their label distributions; coordinates (n, r) and (c, r)."""
+        """Stage 2: the accepted clients, (n,) bool, from the coordinates of clients (n, r) and classes (c, r)."""
         scale = np.abs(classes).max(initial=0) or 1.0  # makes the cut-off of the pseudo-inverse independent of units
         corners = np.column_stack([classes / scale, np.ones(len(classes))])
         points = np.column_stack([clients / scale, np.ones(len(clients))])
-        # The paper inverts; classes whose projections coincide make that singular, and the pseudo-inverse shares alike.
+        # The paper inverts. Classes with equal projections make that singular; the pseudo-inverse shares equally.
         lowest = (points @ np.linalg.pinv(corners, rcond=1e-10)).min(axis=1)
         best = (-lowest).argsort(kind="stable")[: len(clients) - self.num_byzantine]
         passes: np.ndarray = lowest >= self.p_min

@@ -13,12 +13,12 @@ from robustfl_bench.updates import Aggregate, Updates
 
 @dataclass(frozen=True)
 class Brace(Aggregator):
-    """+1 in every coordinate where the clients' signs add up to more than ``threshold``, -1 in all others.
+    """+1 in every coordinate in which the clients' signs add up to more than ``threshold``, -1 in all others.
 
     The result (d,) is a direction: the step is lr x +-1. A sum equal to the threshold (lambda) gives -1, as printed,
-    and so do all coordinates on which the clients are undecided: the rule is not symmetric, such a parameter grows.
-    ``symmetric`` gives them 0, and -1 only below minus the threshold; with threshold 0 that is signSGD. The paper does
-    not say what the sign of zero is: here 0, a client that abstains.
+    and so does every coordinate without a clear majority: the rule is not symmetric, and such a parameter grows. With
+    ``symmetric`` these coordinates get 0, and -1 only below minus the threshold; with threshold 0 this is signSGD. The
+    paper does not define the sign of zero; here it is 0, so the client abstains.
     """
 
     exempt: ClassVar[Mapping[str, str]] = {
@@ -36,7 +36,7 @@ class Brace(Aggregator):
         check_flags(self, "symmetric")
 
     def check(self, n: int) -> None:
-        """Raise ConfigError when n votes cannot exceed the threshold, so that the result would always be the same."""
+        """Raise ConfigError if n votes cannot exceed the threshold, so that the result would be constant."""
         if n <= self.threshold:
             raise ConfigError(f"BRACE needs n > threshold, got n={n}, threshold={self.threshold:g}")
 
@@ -44,7 +44,7 @@ class Brace(Aggregator):
         return Aggregate(self.consensus(updates.votes))
 
     def consensus(self, votes: Tensor) -> Tensor:
-        """The outcome in every coordinate, from sums of signs."""
+        """The outcome (d,) of the votes, given the sums of signs (d,)."""
         above = (votes > self.threshold).float()
         below = votes < -self.threshold if self.symmetric else above == 0
         return above - below.float()

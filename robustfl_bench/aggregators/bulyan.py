@@ -1,4 +1,4 @@
-"""Bulyan: Krum chooses the clients, a trimmed mean around the median makes one update of them.
+"""Bulyan: Krum selects clients, and a trimmed mean around the median aggregates their updates.
 
 El Mhamdi, Guerraoui, Rouault, ICML 2018, section 4, https://arxiv.org/abs/1802.07927.
 """
@@ -20,10 +20,10 @@ Array = NDArray[np.float64]
 class Bulyan(Aggregator):
     """Mean of the n - 4f values of every coordinate nearest to the median, among n - 2f clients that Krum selects.
 
-    ``selection`` says how. ``repeated``: Krum chooses one client, which is taken out, until there are n - 2f; of m
-    clients left, each is compared with its m - f - 2 nearest others, at least one. ``once``: the n - 2f best scores of
-    a single pass, as in several libraries. Theory and ``check`` ask for n >= 4f + 3; the rule can compute from
-    n = 4f + 1 on, so that it also runs on the few means which bucketing makes.
+    With ``selection`` ``repeated``, Krum selects one client at a time and removes it, until n - 2f are selected; each
+    of the m remaining clients is compared with its m - f - 2 nearest others, at least one. With ``once``, the n - 2f
+    clients with the best scores of a single pass are selected, as in several libraries. Theory and ``check`` require n
+    >= 4f + 3; the rule can be computed for n >= 4f + 1, so that it also runs on the few means that bucketing makes.
     """
 
     num_byzantine: int
@@ -34,14 +34,14 @@ class Bulyan(Aggregator):
         check_choice("selection", self.selection, ("repeated", "once"))
 
     def check(self, n: int) -> None:
-        """Raise ConfigError when n clients are too few for Bulyan's guarantee."""
+        """Raise ConfigError if n clients are too few for Bulyan's guarantee."""
         if n < 4 * self.num_byzantine + 3:
             raise ConfigError(
                 f"Bulyan needs n >= 4f + 3, got n={n}, f={self.num_byzantine}; lower num_byzantine_declared"
             )
 
     def check_mixed(self, n: int) -> None:
-        """Raise ConfigError when trimming leaves nothing."""
+        """Raise ConfigError if trimming leaves no value."""
         if n <= 4 * self.num_byzantine:
             raise ConfigError(f"Bulyan cannot trim unless n > 4f, got n={n}, f={self.num_byzantine}")
 
@@ -54,7 +54,7 @@ class Bulyan(Aggregator):
         return Aggregate(mean_near_median(Updates(updates.matrix[np.sort(chosen[: n - 2 * f])]), n - 4 * f))
 
     def _repeated(self, dists: Array) -> NDArray[np.intp]:
-        """The clients in the order in which Krum, asked again and again, chooses them."""
+        """The clients in the order in which repeated Krum selects them."""
         left, chosen = list(range(len(dists))), []
         for _ in range(len(dists) - 2 * self.num_byzantine):
             chosen.append(left.pop(int(_scores(dists[np.ix_(left, left)], self.num_byzantine).argmin())))

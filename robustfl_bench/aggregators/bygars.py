@@ -1,4 +1,5 @@
-"""ByGARS: learn the clients' weights on the server's data (Regatti, Chen, Gupta, 2022, https://arxiv.org/abs/2006.13421)."""
+"""ByGARS: learns the clients' weights on the server's data (Regatti, Chen, Gupta, 2022,
+https://arxiv.org/abs/2006.13421)."""
 
 import math
 from collections.abc import Mapping
@@ -15,16 +16,17 @@ from robustfl_bench.updates import Aggregate, Updates
 class ByGars(Aggregator):
     """Sum of the updates, with weights of either sign that lower the loss on the server's data.
 
-    It is ``sum_i q_i g_i``; the weights q have any sum and are learnt anew every round (BOBA's form).
+    The aggregate is ``sum_i q_i g_i``; the weights q have any sum and are learnt anew every round (BOBA's form).
 
-    Each of ``inner_steps`` times, the model takes the step that q means, and q_i grows by ``inner_lr`` times the inner
-    product of g_i with the server's gradient there. q starts at ``zero`` (BOBA) or ``uniform`` (1 / n).
+    In each of ``inner_steps`` steps, the server's gradient is computed at the model that the current q leads to, and
+    q_i grows by ``inner_lr`` times the inner product of g_i with this gradient. q starts at ``zero`` (BOBA) or
+    ``uniform`` (1 / n).
 
-    BOBA speaks of inner products with "(normalized)" gradients. ``normalize`` says what is scaled to length 1: the
-    updates throughout and the server's gradient (``cosine``, nearest to BOBA's tables), the ``updates`` alone, only
-    those in the inner ``products``, or ``none``, with which huge random updates, harmless in BOBA's tables, win. With
-    ``chain_rule`` the inner product is multiplied by the model's step size, as the gradient of the server's loss with
-    respect to q is; ByGARS's own formula leaves it out.
+    BOBA describes inner products with "(normalized)" gradients. ``normalize`` selects what is scaled to length 1: all
+    updates and the server's gradient (``cosine``, closest to BOBA's tables), the ``updates`` only, the updates in the
+    inner ``products`` only, or ``none``. With ``none`` huge random updates, harmless in BOBA's tables, dominate. With
+    ``chain_rule`` the inner product is multiplied by the model's step size, as in the gradient of the server's loss
+    with respect to q; ByGARS's own formula omits this factor.
     """
 
     exempt: ClassVar[Mapping[str, str]] = {

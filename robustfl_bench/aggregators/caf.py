@@ -17,13 +17,14 @@ from robustfl_bench.updates import Aggregate, Updates
 
 @dataclass(frozen=True)
 class Caf(Aggregator):
-    """Of the weighted means that a spectral filter passes through, the one whose covariance has the least norm.
+    """The weighted mean of least covariance norm among those that a spectral filter passes through.
 
-    All clients begin with trust 1. In each pass a client's trust is multiplied by ``1 - t_i / max t``, t_i being its
-    squared deviation from the weighted mean along the top eigenvector of the weighted covariance. The maximum is over
-    clients of some trust left; in ByzFL it is over all, and far attackers without trust keep the filter from ending.
-    It ends when a trust of no more than n - 2f is left, so it needs n > 2f; f = 0 is the mean. ByzFL approximates the
-    eigenvector by one step of the power method from a random vector; here it is exact. There is no other difference.
+    All clients start with trust 1. In each pass a client's trust is multiplied by ``1 - t_i / max t``, where t_i is the
+    client's squared deviation from the weighted mean along the top eigenvector of the weighted covariance. The maximum
+    is over the clients with positive trust; in ByzFL it is over all clients, so that far attackers without trust can
+    keep the filter from stopping. The filter stops when the sum of trust is at most n - 2f, so it needs n > 2f; f = 0
+    gives the mean. ByzFL approximates the eigenvector by one step of the power method from a random vector; here it is
+    exact. There is no other difference.
     """
 
     num_byzantine: int
@@ -32,7 +33,7 @@ class Caf(Aggregator):
         check_fields(self, num_byzantine=(0, math.inf))
 
     def check(self, n: int) -> None:
-        """Raise ConfigError when n clients are too few for f."""
+        """Raise ConfigError if n clients are too few for f."""
         require_majority("CAF", n, self.num_byzantine)
 
     def aggregate(self, updates: Updates, server: ServerView) -> Aggregate:

@@ -1,4 +1,4 @@
-"""Centered clipping: steps from the last aggregate that no client can make long.
+"""Centered clipping: steps from the last aggregate whose length no client can make large.
 
 Karimireddy, He, Jaggi, ICML 2021, equation (CC), https://arxiv.org/abs/2012.10333.
 """
@@ -20,11 +20,12 @@ from robustfl_bench.updates import Aggregate, Updates
 class CenteredClipping(Aggregator):
     """Last aggregate plus the mean of the updates' differences from it, each shortened to ``radius``.
 
-    It takes ``steps`` of ``v + mean of (x_i - v) min(1, radius / |x_i - v|)`` from the last aggregate, from 0 at first.
-    The paper makes one step with a radius of 10 / (1 - beta), beta being the clients' momentum: 10 without momentum,
-    100 with 0.9 (the default of ByzFL). Its code sums gradients there; for the means that ``local_update=momentum``
-    sends, the same radius is 10. With ``per_layer`` every parameter tensor of the model is clipped by itself
-    (as in FL-Byzantine-Library). ``weights`` are the clients' coefficients; the last aggregate has the rest to 1.
+    The rule takes ``steps`` steps of ``v + mean of (x_i - v) min(1, radius / |x_i - v|)`` from the last aggregate, in
+    the first round from 0. The paper makes one step with a radius of 10 / (1 - beta), where beta is the clients'
+    momentum: 10 without momentum, 100 with 0.9 (the default of ByzFL). The paper's code sums gradients in the momentum;
+    for the means of ``local_update=momentum`` the corresponding radius is 10. With ``per_layer`` every parameter tensor
+    of the model is clipped separately (as in FL-Byzantine-Library). ``weights`` are the clients' coefficients; the
+    coefficient of the last aggregate is 1 minus their sum.
     """
 
     exempt: ClassVar[Mapping[str, str]] = {

@@ -1,7 +1,7 @@
-"""CFL as a defence: split the clients in two by the directions of their updates, and listen to one group.
+"""CFL as a defence: splits the clients in two by the directions of their updates and uses one group.
 
-Sattler, Müller, Samek, IEEE TNNLS 2021, as a defence ICASSP 2020; here as ARFL has it, arXiv 2101.05880, section 5.1:
-a split in every round, no recursion.
+Sattler, Müller, Samek, IEEE TNNLS 2021, as a defence ICASSP 2020; here as in ARFL, arXiv 2101.05880, section 5.1: a
+split in every round, without recursion.
 """
 
 from collections.abc import Mapping
@@ -23,10 +23,11 @@ GROUPS = ("larger", "heavier", "smaller")
 class Cfl(Aggregator):
     """Sample-weighted mean of one of two groups of clients, or of all if the groups agree.
 
-    Single linkage on the cosine similarities of the updates makes the groups: the most similar pairs are joined first,
-    until two groups are left. If the largest similarity across them is at least ``threshold`` everybody counts.
-    ``group``: the ``larger`` one by clients, the ``heavier`` one by samples, or the ``smaller`` one; with equal sizes
-    the group without the first client. A zero update has similarity 0 to all others. Two clients are two groups.
+    The groups are made by single linkage on the cosine similarities of the updates: the most similar pairs are joined
+    first, until two groups are left. If the largest similarity between the groups is at least ``threshold``, all
+    clients are used. ``group`` selects the ``larger`` group by clients, the ``heavier`` one by samples, or the
+    ``smaller`` one; of groups of equal size, the one without the first client. A zero update has similarity 0 to all
+    others. Two clients form two groups.
     """
 
     exempt: ClassVar[Mapping[str, str]] = {
@@ -49,14 +50,14 @@ class Cfl(Aggregator):
         return updates.combine(weights / weights.sum())
 
     def _members(self, updates: Updates) -> NDArray[np.bool_]:
-        """Who counts, (n,) bool."""
+        """The clients that are used, (n,) bool."""
         lengths = updates.norms.clamp(min=np.finfo(np.float64).tiny)
         cosines = (updates.gram / lengths / lengths[:, None]).clamp(-1, 1).cpu().numpy()
         n = updates.n
         tree = linkage(1 - cosines[np.triu_indices(n, 1)], "single")
         if 1 - tree[-1, 2] >= self.threshold:
             return np.ones(n, dtype=bool)
-        held: NDArray[np.bool_] = np.eye(2 * n - 1, n, dtype=bool)  # the clients of every node of the tree
+        held: NDArray[np.bool_] = np.eye(2 * n - 1, n, dtype=bool)  # the clients in every node of the tree
         for node, (left, right, *_) in enumerate(tree[:-1], start=n):
             held[node] = held[int(left)] | held[int(right)]
         first = held[int(tree[-1, 0])]

@@ -16,10 +16,10 @@ from robustfl_bench.updates import Aggregate, Updates
 
 @dataclass(frozen=True)
 class ChebyshevMean(Aggregator):
-    """Mean of every coordinate after its values are brought within ``deviations`` standard deviations of their mean.
+    """Mean of every coordinate after its values are clipped to ``deviations`` standard deviations around their mean.
 
-    Standard deviations have n - 1 in the denominator; one client alone is followed. No number of attackers is assumed.
-    A single wild value moves both the mean and the range, so the rule is not robust.
+    Standard deviations have n - 1 in the denominator; a single client's update is returned unchanged. No number of
+    attackers is assumed. A single wild value moves both the mean and the range, so the rule is not robust.
     """
 
     exempt: ClassVar[Mapping[str, str]] = {

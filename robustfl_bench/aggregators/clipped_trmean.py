@@ -19,10 +19,11 @@ from robustfl_bench.updates import Aggregate, Updates
 
 @dataclass(frozen=True)
 class ClippedTrMean(Aggregator):
-    """Trimmed mean of the updates, each brought within ``radius`` of where centered clipping has moved.
+    """Trimmed mean of the updates, each clipped to within ``radius`` of the result of centered clipping.
 
-    Clipping takes ``steps`` from the last aggregate, 0 at first; then every coordinate loses its f largest and f
-    smallest values. The library starts the next round where clipping ended; here it is the aggregate.
+    Clipping takes ``steps`` steps from the last aggregate, in the first round from 0; then the f largest and f smallest
+    values of every coordinate are trimmed. The library starts the next round at the result of clipping; here it starts
+    at the aggregate.
     """
 
     exempt: ClassVar[Mapping[str, str]] = {
@@ -39,7 +40,7 @@ class ClippedTrMean(Aggregator):
         check_fields(self, num_byzantine=(0, math.inf), radius=(0, math.inf), steps=(1, math.inf))
 
     def check(self, n: int) -> None:
-        """Raise ConfigError when trimming leaves nothing of n clients."""
+        """Raise ConfigError if trimming leaves no value of n clients."""
         require_majority("clipped TrMean", n, self.num_byzantine)
 
     def aggregate(self, updates: Updates, server: ServerView) -> Aggregate:

@@ -10,8 +10,8 @@ from robustfl_bench.updates import Aggregate, Updates
 class CooMed(Aggregator):
     """Median of every coordinate; robust while fewer than half of the clients are Byzantine.
 
-    For an even number of clients ``even`` says which median: the mean of the two middle values, or the lower one, as
-    ``torch.median`` and codes built on it return.
+    For an even number of clients, ``even`` selects the ``mean`` of the two middle values, or the ``lower`` one, as in
+    ``torch.median`` and code built on it.
     """
 
     even: str = "mean"

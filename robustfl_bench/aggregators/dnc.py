@@ -21,12 +21,13 @@ from robustfl_bench.updates import Aggregate, Updates
 
 @dataclass(frozen=True)
 class Dnc(Aggregator):
-    """Mean of the updates that no filter rejects: each looks at random coordinates along their main direction.
+    """Mean of the updates that no filter rejects; a filter uses random coordinates and their direction of most
+    variance.
 
-    Each of ``num_iters`` filters looks at ``sub_dim`` random coordinates (all of them, where there are fewer) and
-    rejects the ``floor(fraction * f)`` clients that deviate most from the mean along the direction of most variance.
-    Where every client is rejected by some filter, those that are rejected least often count; the paper does not say.
-    The defaults for ``num_iters`` and ``fraction`` are the paper's; several libraries make 5 passes.
+    Each of ``num_iters`` filters uses ``sub_dim`` random coordinates (all of them, if there are fewer) and rejects the
+    ``floor(fraction * f)`` clients that deviate most from the mean along the direction of most variance. If every
+    client is rejected by some filter, the clients rejected least often are averaged; the paper does not cover this
+    case. The defaults for ``num_iters`` and ``fraction`` are the paper's; several libraries make 5 passes.
     """
 
     exempt: ClassVar[Mapping[str, str]] = {
@@ -52,7 +53,7 @@ class Dnc(Aggregator):
         return math.floor(self.fraction * self.num_byzantine + 1e-9)
 
     def check(self, n: int) -> None:
-        """Raise ConfigError when a filter leaves no client."""
+        """Raise ConfigError if a filter leaves no client."""
         num_kept("DnC", n, self._rejected)
 
     def aggregate(self, updates: Updates, server: ServerView) -> Aggregate:
@@ -65,7 +66,7 @@ class Dnc(Aggregator):
         return updates.combine(members / members.sum())
 
     def _gram(self, updates: Updates, rng: np.random.Generator) -> Array:
-        """Inner products (n, n) of the updates' random coordinates."""
+        """Inner products (n, n) of the updates on random coordinates."""
         if updates.d <= self.sub_dim:
             return updates.gram.cpu().numpy()
         drawn = torch.from_numpy(rng.choice(updates.d, self.sub_dim, replace=False)).to(updates.device)
@@ -74,7 +75,7 @@ class Dnc(Aggregator):
 
 
 def _deviations(gram: Array) -> Array:
-    """How far the points (n,) deviate from their mean along the direction of most variance, in units of the largest
+    """The points' deviations (n,) from their mean along the direction of most variance, in units of the largest
     singular value."""
     means = gram.mean(axis=0)
     centred, last = gram - means - means[:, None] + means.mean(), len(gram) - 1

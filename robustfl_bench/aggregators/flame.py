@@ -22,13 +22,13 @@ from robustfl_bench.updates import Aggregate, Updates
 
 @dataclass(frozen=True)
 class Flame(Aggregator):
-    """Mean of the updates of one majority cluster, shortened to the median of all norms, plus Gaussian noise.
+    """Mean of the updates of one majority cluster, clipped to the median of all norms, plus Gaussian noise.
 
-    HDBSCAN on the cosine distances makes the cluster. As FLAME asks it for clusters of more than half of the clients,
-    and for no density (``min_samples`` 1), it finds one: the first group of that size which single linkage makes.
-    Cosines are those between the clients' ``models``, as in the paper, or between their ``updates``, as in some codes.
-    The noise has ``noise`` times the median norm as its standard deviation; the paper takes 0.001
-    for images and texts, 0.01 for network traffic.
+    The paper finds the cluster by HDBSCAN on cosine distances. With FLAME's parameters, clusters of more than half of
+    the clients and no density requirement (``min_samples`` 1), that is the first group of this size under single
+    linkage. Cosines are between the clients' ``models``, as in the paper, or between their ``updates``, as in some
+    implementations. The standard deviation of the noise is ``noise`` times the median norm; the paper uses 0.001 for
+    images and texts, 0.01 for network traffic.
     """
 
     exempt: ClassVar[Mapping[str, str]] = {
@@ -62,12 +62,12 @@ class Flame(Aggregator):
 
 
 def majority_cluster(dists: Array) -> NDArray[np.bool_]:
-    """The first group of more than half of the points that single linkage makes of their distances (n, n), as (n,)."""
+    """The first group of more than half of the points under single linkage of their distances (n, n), as (n,) bool."""
     n = len(dists)
     if n == 1:
         return np.ones(1, dtype=bool)
     tree = linkage(dists[np.triu_indices(n, 1)], "single")
-    held: NDArray[np.bool_] = np.eye(2 * n - 1, n, dtype=bool)  # the points of every node of the tree
+    held: NDArray[np.bool_] = np.eye(2 * n - 1, n, dtype=bool)  # the points in every node of the tree
     for node, (left, right, *_) in enumerate(tree, start=n):
         held[node] = held[int(left)] | held[int(right)]
     sizes = held.sum(axis=1)

@@ -1,4 +1,4 @@
-"""FLTrust: trust clients as far as they point where the server's own update does (Cao et al., NDSS 2021)."""
+"""FLTrust: trusts clients by the cosine of their update with the server's (Cao et al., NDSS 2021)."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -12,9 +12,10 @@ from robustfl_bench.updates import Aggregate, Updates
 
 @dataclass(frozen=True)
 class FLTrust(Aggregator):
-    """Mean of the updates scaled to the server update's length, weighted by their cosine with it where positive.
+    """Mean of the updates, scaled to the length of the server's update and weighted by the positive part of their
+    cosine with it.
 
-    Without a client of positive cosine the aggregate is zero; it is never longer than the server's update.
+    If no cosine is positive, the aggregate is zero; it is never longer than the server's update.
     """
 
     exempt: ClassVar[Mapping[str, str]] = {

@@ -1,4 +1,4 @@
-"""FoolsGold: clients whose updates are alike share one vote (Fung, Yoon, Beschastnikh, RAID 2020, Algorithm 1).
+"""FoolsGold: clients with similar updates share one vote (Fung, Yoon, Beschastnikh, RAID 2020, Algorithm 1).
 
 https://www.usenix.org/conference/raid2020/presentation/fung
 """
@@ -19,23 +19,24 @@ from robustfl_bench.numerics.inner_products import gram_matrix
 from robustfl_bench.updates import Aggregate, Updates
 
 NEEDS_CLIENTS = "foolsgold must know whose updates it gets; set pre_aggregation=none, or history=false"
-LEAST = 1e-9  # a weight before all are divided by the largest; less is the rounding error of a cosine of 1
+LEAST = 1e-9  # smaller weights, before division by the largest, are rounding errors of a cosine of 1
 
 
 @dataclass(frozen=True)
 class FoolsGold(Aggregator):
-    """Combination of the updates in which a client weighs less the more its updates resemble another client's.
+    """Combination of the updates in which a client's weight falls with the similarity of its updates to another
+    client's.
 
-    Similar are clients with a large cosine between the sums of all updates they have sent, or without ``history``
-    between those of this round. A client that has a more similar pair elsewhere is pardoned: its cosine shrinks by the
-    ratio of the two largest cosines. Weights are 1 less the largest cosine, divided by the largest such weight, then
-    ``confidence * (ln(w / (1 - w)) + 0.5)``, at least 0 and at most 1. ``scale`` says what the weights are divided by:
-    their ``sum``, so that the aggregate is as long as other rules', or ``none``, as in the paper. Clients who all send
-    the same have no weight at all.
+    Similarity is the cosine between the sums of all updates that two clients have sent, or without ``history`` between
+    their updates of this round. Pardoning: if the other client's largest cosine is larger than the client's own, their
+    cosine is multiplied by the ratio of the two. Weights are 1 minus the largest cosine, divided by the largest such
+    weight, then ``confidence * (ln(w / (1 - w)) + 0.5)``, clipped to [0, 1]. With ``scale`` ``sum`` the weights are
+    divided by their sum, so that the aggregate is as long as that of other rules; with ``none``, as in the paper, they
+    are not. If all clients send the same, all weights are 0.
 
-    A client unlike all others has a negative largest cosine, which counts as it is; the authors' code takes 0 for it.
-    The paper can also look at important features only; here all count. With history the rule stores a vector for each
-    client.
+    The largest cosine of a client may be negative, and is used as it is; the authors' code replaces it by 0. The paper
+    can also restrict the cosines to important features; here all features are used. With ``history`` the rule stores a
+    vector for each client.
     """
 
     exempt: ClassVar[Mapping[str, str]] = {
@@ -54,7 +55,7 @@ class FoolsGold(Aggregator):
         check_choice("scale", self.scale, ("sum", "none"))
 
     def check_mixed(self, n: int) -> None:
-        """Raise ConfigError where the history of every client is needed."""
+        """Raise ConfigError if the rule uses the history of every client."""
         if self.history:
             raise ConfigError(NEEDS_CLIENTS)
 
@@ -66,7 +67,8 @@ class FoolsGold(Aggregator):
         return replace(updates.combine(weights), memory=memory)
 
     def _remembered(self, updates: Updates, server: ServerView) -> tuple[dict[str, Tensor], Tensor]:
-        """The sums of all updates by client, and the inner products of those who take part."""
+        """The memory with each client's sum of updates, and the inner products of these sums for the participating
+        clients."""
         if server.clients is None:
             raise ConfigError(NEEDS_CLIENTS)
         memory: Mapping[str, Tensor] = server.memory

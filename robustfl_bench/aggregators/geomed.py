@@ -13,12 +13,13 @@ from robustfl_bench.updates import Aggregate, Updates
 
 @dataclass(frozen=True)
 class GeoMed(Aggregator):
-    """The vector of least total distance to the updates, each client counting once; robust below half Byzantine.
+    """The vector of least total distance to the updates, with equal weights; robust below half Byzantine.
 
-    Starts at the medoid, the update of least total distance to the others. Stops when a step moves no more than ``eps``
-    or after ``max_iter`` steps. Updates within ``eps`` of the iterate count as lying on it. The unit of ``eps`` is the
-    median distance from the medoid. Defaults are those of the hdmedians package, which BOBA uses; it starts at the
-    mean, where huge updates can cancel and leave only rounding errors, and its ``eps`` is an absolute length.
+    The iteration starts at the medoid, the update of least total distance to the others, and stops after a step of at
+    most ``eps`` or after ``max_iter`` steps. Updates within ``eps`` of the iterate are treated as equal to it. The unit
+    of ``eps`` is the median distance from the medoid. The defaults are those of the hdmedians package, which BOBA uses.
+    That package starts at the mean, where huge updates can cancel and leave only rounding errors, and its ``eps`` is an
+    absolute length.
     """
 
     eps: float = 1e-8

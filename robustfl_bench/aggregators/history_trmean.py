@@ -1,4 +1,4 @@
-"""Trimmed mean that puts the last aggregate in the place of what it trims (``tm_history`` of FL-Byzantine-Library).
+"""Trimmed mean that replaces trimmed values by the last aggregate (``tm_history`` of FL-Byzantine-Library).
 
 https://github.com/CRYPTO-KU/FL-Byzantine-Library
 """
@@ -15,7 +15,7 @@ from robustfl_bench.updates import Aggregate, Updates
 class HistoryTrMean(Aggregator):
     """Mean of every coordinate with its f largest and f smallest values replaced by the last aggregate; needs n > 2f.
 
-    It is ``(sum of the values kept + 2f times the last aggregate) / n``. In the first round it is the trimmed mean.
+    The result is ``(sum of the kept values + 2f times the last aggregate) / n``, in the first round the trimmed mean.
     """
 
     num_byzantine: int
@@ -24,7 +24,7 @@ class HistoryTrMean(Aggregator):
         check_fields(self, num_byzantine=(0, math.inf))
 
     def check(self, n: int) -> None:
-        """Raise ConfigError when trimming leaves nothing of n clients."""
+        """Raise ConfigError if trimming leaves no value of n clients."""
         require_majority("history TrMean", n, self.num_byzantine)
 
     def aggregate(self, updates: Updates, server: ServerView) -> Aggregate:

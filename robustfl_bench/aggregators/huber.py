@@ -1,4 +1,5 @@
-"""The minimiser of Huber's loss of the updates' distances (Zhao, Yu, Wan, AAAI 2024, https://arxiv.org/abs/2308.12581)."""
+"""The minimiser of Huber's loss of the updates' distances (Zhao, Yu, Wan, AAAI 2024,
+https://arxiv.org/abs/2308.12581)."""
 
 import math
 from dataclasses import dataclass
@@ -14,13 +15,13 @@ from robustfl_bench.updates import Aggregate, Updates
 
 @dataclass(frozen=True)
 class Huber(Aggregator):
-    """The vector of least mean Huber loss: squared distance up to ``threshold``, beyond it growing linearly.
+    """The vector of least mean Huber loss, which is quadratic up to the distance ``threshold`` and linear beyond.
 
-    Small thresholds give the geometric median, large ones the mean. The paper derives a threshold from the noise of
-    the gradients, which a server does not know: ``threshold`` null takes the updates' median distance from their
-    medoid. Clients count by their samples, or once without ``weighted``. The paper's iteration, from the geometric
-    median on: means with weights ``m_i min(1, threshold / |x_i - y|)``, until a step is no longer than ``eps`` times
-    the median distance from the medoid, or after ``max_iter`` steps.
+    Small thresholds give the geometric median, large ones the mean. The paper derives a threshold from the noise of the
+    gradients, which a server does not know; ``threshold`` null is the updates' median distance from their medoid.
+    Clients are weighted by samples, or equally without ``weighted``. The iteration is the paper's, started at the
+    geometric median: means with weights ``m_i min(1, threshold / |x_i - y|)``, until a step is at most ``eps`` times
+    the median distance from the medoid, or for ``max_iter`` steps.
     """
 
     threshold: float | None = None

@@ -15,15 +15,14 @@ from robustfl_bench.updates import Aggregate, Updates
 class Krum(Aggregator):
     """The update with the least sum of squared distances to its n - f - 2 nearest others.
 
-    With ``num_selected`` > 1 the mean of that many best-scored updates (Multi-Krum), None meaning n - f as in BOBA; of
-    equals the first, as in the paper.
-    The theory needs n > 2f + 2, which ``check`` enforces; the rule itself only needs a neighbour to compare with, so
-    that it also runs on the few means which bucketing makes (``check_mixed``). Distances are squared and exclude the
-    update itself.
+    With ``num_selected`` > 1, the mean of that many updates with the best scores (Multi-Krum); None is n - f, as in
+    BOBA. In a tie the first update is selected, as in the paper. The theory needs n > 2f + 2, which ``check`` enforces;
+    the rule itself only needs one neighbour per update, so that it also runs on the few means that bucketing makes
+    (``check_mixed``). Distances are squared and exclude the update itself.
 
-    ARFL's code (Li et al., arXiv 2101.05880) differs in all of that: ``num_byzantine`` None, half of the clients of the
-    round whatever the theory says, and as many selected; distances not ``squared``; ``self_distance``, the update is
-    the first of its own n - f - 2 neighbours; and a mean ``weighted`` by samples.
+    ARFL's code (Li et al., arXiv 2101.05880) differs in all of these: ``num_byzantine`` None is half of the clients of
+    the round, regardless of the theory, and as many are selected; distances are not ``squared``; with ``self_distance``
+    the update is the first of its own n - f - 2 neighbours; and the mean is ``weighted`` by samples.
     """
 
     num_byzantine: int | None
@@ -37,14 +36,14 @@ class Krum(Aggregator):
         check_flags(self, "squared", "self_distance", "weighted")
 
     def check(self, n: int) -> None:
-        """Raise ConfigError when n clients are too few for Krum's guarantee, or for its selection."""
+        """Raise ConfigError if n clients are too few for Krum's guarantee, or for its selection."""
         if self.num_byzantine is not None and n <= 2 * self.num_byzantine + 2:
             raise ConfigError(f"Krum needs n > 2f + 2, got n={n}, f={self.num_byzantine}; lower num_byzantine_declared")
         if self.num_selected is not None and self.num_selected > n:
             raise ConfigError(f"num_selected must be <= n, got num_selected={self.num_selected}, n={n}")
 
     def check_mixed(self, n: int) -> None:
-        """Raise ConfigError when an update has no neighbour to be compared with."""
+        """Raise ConfigError if an update has no neighbour to compare with."""
         f, least = self._f(n), 2 + self.self_distance
         if n <= f + least:
             raise ConfigError(f"Krum cannot compare updates unless n > f + {least}, got n={n}, f={f}")

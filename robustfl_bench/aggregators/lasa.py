@@ -22,14 +22,14 @@ from robustfl_bench.updates import Aggregate, Updates
 
 @dataclass(frozen=True)
 class Lasa(Aggregator):
-    """The mean of sparse updates, layer by layer, over clients of usual length and direction in that layer.
+    """Layer-wise mean of sparsified updates, over the clients whose norm and signs are typical in that layer.
 
-    Updates are shortened to the median of all norms, and of each the ``sparsity`` share of smallest numbers becomes 0.
-    In every parameter tensor a client counts if its norm, and the share of positive ones among its numbers, are within
-    ``length_limit`` and ``sign_limit`` standard deviations of the clients' median; where nobody is, all count. The
-    share is shrunk towards a half by the sparsity, which changes no decision and is left out here.
+    Updates are clipped to the median of all norms, and the ``sparsity`` share of smallest entries of each is set to 0.
+    In every parameter tensor a client is accepted if its norm and its share of positive entries are within
+    ``length_limit`` and ``sign_limit`` standard deviations of the clients' median; if no client is, all are accepted.
+    The paper shrinks the share towards a half by the sparsity; this changes no decision and is left out here.
 
-    The defaults are those of the authors' code. It prunes weights only, and no biases; here all numbers of the model
+    The defaults are those of the authors' code, which prunes weights but no biases; here all parameters of the model
     are pruned together.
     """
 
@@ -53,7 +53,7 @@ class Lasa(Aggregator):
         return Aggregate(torch.cat(parts))
 
     def _least(self, matrix: Tensor) -> Tensor:
-        """The magnitude (n, 1) that the numbers of each update must exceed to stay; -1 where all stay."""
+        """The magnitude (n, 1) that an entry of each update must exceed to be kept; -1 if all are kept."""
         pruned = matrix.shape[1] - math.floor((1 - self.sparsity) * matrix.shape[1] + 1e-9)
         if pruned == 0:
             return matrix.new_full((len(matrix), 1), -1.0)
@@ -75,6 +75,6 @@ class Lasa(Aggregator):
 
 
 def _usual(values: Array, limit: float) -> NDArray[np.bool_]:
-    """Which values are less than ``limit`` standard deviations from their median; all, where they are equal."""
+    """Which values are less than ``limit`` standard deviations from their median; all, if they are equal."""
     away, deviation = np.abs(values - np.median(values)), values.std()
     return away < limit * deviation if deviation > 0 else np.ones(len(values), dtype=bool)

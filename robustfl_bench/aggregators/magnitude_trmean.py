@@ -18,9 +18,9 @@ from robustfl_bench.updates import Aggregate, Updates
 
 @dataclass(frozen=True)
 class MagnitudeTrMean(Aggregator):
-    """Mean of every coordinate without its f values of largest magnitude and its f of smallest; needs n > 2f.
+    """Mean of every coordinate without its f values of largest and f values of smallest magnitude; needs n > 2f.
 
-    Of equal magnitudes the negative value counts as the smaller.
+    Of two equal magnitudes, that of the negative value is treated as smaller.
     """
 
     exempt: ClassVar[Mapping[str, str]] = {
@@ -33,7 +33,7 @@ class MagnitudeTrMean(Aggregator):
         check_fields(self, num_byzantine=(0, math.inf))
 
     def check(self, n: int) -> None:
-        """Raise ConfigError when trimming leaves nothing of n clients."""
+        """Raise ConfigError if trimming leaves no value of n clients."""
         require_majority("magnitude TrMean", n, self.num_byzantine)
 
     def aggregate(self, updates: Updates, server: ServerView) -> Aggregate:
@@ -43,7 +43,7 @@ class MagnitudeTrMean(Aggregator):
         def reduce(block: Any) -> Any:
             values = torch.as_tensor(block)
             zero = values.new_zeros(len(values), dtype=torch.float64)
-            # The smallest are a part of the rest, and no larger than what is kept: no digits are lost.
+            # The f smallest are no larger than the kept values, so the subtraction loses no digits.
             kept = sum_nearest(values, n - f, zero) - sum_nearest(values, f, zero)
             return (kept / (n - 2 * f)).to(values.dtype)
 

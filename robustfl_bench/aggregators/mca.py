@@ -1,4 +1,4 @@
-"""MCA, maximum correntropy aggregation (Luan et al., IEEE TNNLS 2024), as RAGA compares with it (arXiv 2403.13374)."""
+"""MCA, maximum correntropy aggregation (Luan et al., IEEE TNNLS 2024), as a baseline of RAGA (arXiv 2403.13374)."""
 
 import math
 from dataclasses import dataclass
@@ -14,13 +14,13 @@ from robustfl_bench.updates import Aggregate, Updates
 
 @dataclass(frozen=True)
 class Mca(Aggregator):
-    """The vector most like the updates under a Gaussian kernel: a fixed point of their mean weighted by that kernel.
+    """The vector most similar to the updates under a Gaussian kernel: a fixed point of their kernel-weighted mean.
 
-    Weights are exp(-|x_i - y|^2 / (2 sigma^2)), from the mean on until a later step moves no more than ``eps`` or after
-    ``max_iter`` steps; the unit of ``eps`` is the updates' median distance from their medoid. The kernel's width is not
-    published: ``sigma`` null takes the median distance of the updates from y, anew in every step. Every client counts
-    once. A fixed sigma that is small against the distances keeps the update nearest to the mean; a large one recovers
-    the mean.
+    Weights are exp(-|x_i - y|^2 / (2 sigma^2)). The iteration starts at the mean and stops after a step, but not the
+    first, of at most ``eps`` or after ``max_iter`` steps; the unit of ``eps`` is the updates' median distance from
+    their medoid. The kernel's width is not published: ``sigma`` null is the median distance of the updates from y,
+    recomputed in every step. Clients have equal masses. A fixed sigma that is small compared with the distances gives
+    the update nearest to the mean; a large sigma gives the mean.
     """
 
     sigma: float | None = None
@@ -43,9 +43,9 @@ class Mca(Aggregator):
 
     def _kernel(self, sq_dists: Array) -> Array:
         width = float(np.median(sq_dists)) if self.sigma is None else self.sigma**2
-        if width == 0:  # most updates are one and the same
+        if width == 0:  # most updates are identical
             likeness = (sq_dists == 0).astype(np.float64)
-        else:  # up to a factor, lest all of them vanish
+        else:  # up to a factor, so that not all of them underflow
             likeness = np.exp((sq_dists.min() - sq_dists) / (2 * width))
         weights: Array = likeness / likeness.sum()
         return weights

@@ -22,12 +22,13 @@ MAX_TIES = 1000
 
 @dataclass(frozen=True)
 class Mda(Aggregator):
-    """Mean of the n - f updates whose two most distant ones are closest to each other; needs n > 2f.
+    """Mean of the n - f updates with the least diameter (the distance of the two farthest ones); needs n > 2f.
 
-    Of several such sets, the one of least total squared distance (among the first ``MAX_TIES`` found); ByzFL takes the
-    first. The search does not try all sets: for a diameter t, f clients must cover all pairs farther apart than t,
-    which is a vertex cover; bisection finds the least t. It costs O(n^2 log n) times a search tree that seldom branches
-    when attackers are far, and has at most 1.47^f leaves, so ``check`` refuses f > 30.
+    Of several such sets, the rule takes the one of least total squared distance (among the first ``MAX_TIES`` found);
+    ByzFL takes the first. The search does not try all sets: for a diameter t, f clients must cover all pairs farther
+    apart than t, which is a vertex cover, and bisection finds the least t. The cost is O(n^2 log n) times the size of a
+    search tree that seldom branches if attackers are far away and has at most 1.47^f leaves; ``check`` therefore
+    refuses f > 30.
     """
 
     num_byzantine: int
@@ -47,7 +48,7 @@ class Mda(Aggregator):
 
 
 def _closest_set(sq_dists: Array, f: int) -> np.ndarray:
-    """Which points (n,) bool belong to the set of n - f of least diameter."""
+    """The members (n,) bool of the set of n - f points of least diameter."""
     diameters = np.unique(sq_dists)
     low, high = 0, len(diameters) - 1
     while low < high:
@@ -72,9 +73,9 @@ def _covers(graph: list[int], budget: int) -> Iterator[int]:
     most = max(degrees)
     if most == 0:
         yield 0
-    elif sum(degrees) <= 2 * budget * most:  # else the edges are too many for the points
+    elif sum(degrees) <= 2 * budget * most:  # otherwise the budget cannot cover all edges
         point = degrees.index(most)
-        if most <= budget:  # without the point, all of its neighbours
+        if most <= budget:  # a cover without the point has all of its neighbours
             for cover in _covers(_isolated(graph, graph[point]), budget - most):
                 yield cover | graph[point]
         for cover in _covers(_isolated(graph, 1 << point), budget - 1):
@@ -87,7 +88,7 @@ def _isolated(graph: list[int], points: int) -> list[int]:
 
 
 def _without(cover: int, sq_dists: Array, f: int) -> np.ndarray:
-    """All points but those of the cover; where it is smaller than f, also without those farthest from the rest."""
+    """All points except the cover; if that has fewer than f points, also without those farthest from the rest."""
     members = np.array([not cover >> i & 1 for i in range(len(sq_dists))])
     totals = np.where(members, sq_dists[:, members].sum(axis=1), -1.0)
     spare = int(members.sum()) - (len(sq_dists) - f)

@@ -11,10 +11,10 @@ from robustfl_bench.updates import Aggregate, Updates
 
 @dataclass(frozen=True)
 class MeaMed(Aggregator):
-    """Mean of the n - f values of every coordinate that are nearest to its median; needs n > 2f. f = 0 is the mean.
+    """Mean of the n - f values of every coordinate that are nearest to its median; needs n > 2f. f = 0 gives the mean.
 
-    ``even`` says what the median of an even number of clients is: the mean of the two middle values, or the lower one
-    as in ``torch.median``. byzpy calls this rule mean of medians.
+    For an even number of clients, the median is the ``mean`` of the two middle values, or the ``lower`` one, as in
+    ``torch.median``, by ``even``. byzpy calls this rule mean of medians.
     """
 
     num_byzantine: int
@@ -25,7 +25,7 @@ class MeaMed(Aggregator):
         check_choice("even", self.even, ("mean", "lower"))
 
     def check(self, n: int) -> None:
-        """Raise ConfigError when n clients are too few for f."""
+        """Raise ConfigError if n clients are too few for f."""
         require_majority("MeaMed", n, self.num_byzantine)
 
     def aggregate(self, updates: Updates, server: ServerView) -> Aggregate:

@@ -17,8 +17,8 @@ from robustfl_bench.updates import Aggregate, Updates
 class MedianOfMeans(Aggregator):
     """Geometric median of the means of ``num_groups`` groups of clients, which are drawn anew every round.
 
-    The theory asks for more than 2f groups; null takes 2f + 1. One group is the mean, n groups are the geometric
-    median. In the paper the groups stay the same. ``eps`` and ``max_iter`` are those of the rule geomed.
+    The theory needs more than 2f groups; null is 2f + 1. One group gives the mean, n groups give the geometric median.
+    In the paper the groups are fixed. ``eps`` and ``max_iter`` are those of the rule geomed.
     """
 
     exempt: ClassVar[Mapping[str, str]] = {"order": "groups are drawn by position in the matrix"}
@@ -37,7 +37,7 @@ class MedianOfMeans(Aggregator):
         return 2 * self.num_byzantine + 1 if self.num_groups is None else self.num_groups
 
     def check(self, n: int) -> None:
-        """Raise ConfigError when there are fewer clients than groups."""
+        """Raise ConfigError if there are fewer clients than groups."""
         if n < self._groups:
             raise ConfigError(
                 f"median of means needs n >= {self._groups} (groups), got n={n}, f={self.num_byzantine}; "

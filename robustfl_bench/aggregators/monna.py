@@ -15,9 +15,9 @@ from robustfl_bench.updates import Aggregate, Updates
 class Monna(Aggregator):
     """Mean of the n - f updates nearest to a trusted one.
 
-    In the paper, peers average and each trusts itself. A server has its ``own`` update, trained on its own data;
-    ``trusted`` null takes that one, which is a reference and not in the mean. A number trusts the client in that row,
-    0 being the first, as ByzFL does.
+    In the paper, peers average and each trusts itself. With ``trusted`` null the trusted update is that of the server,
+    trained on its own data; it is a reference and not part of the mean. With a number it is the update in that row,
+    from 0, as in ByzFL.
     """
 
     num_byzantine: int
@@ -27,7 +27,7 @@ class Monna(Aggregator):
         check_fields(self, num_byzantine=(0, math.inf), trusted=(0, math.inf))
 
     def check(self, n: int) -> None:
-        """Raise ConfigError when f leaves no client, or there is no trusted one."""
+        """Raise ConfigError if f leaves no client, or if there is no trusted client."""
         num_kept("MoNNA", n, self.num_byzantine)
         if self.trusted is not None and self.trusted >= n:
             raise ConfigError(f"trusted must be < n, got trusted={self.trusted}, n={n}")
@@ -36,7 +36,7 @@ class Monna(Aggregator):
         self.check(updates.n)
         if self.trusted is None:
             gram = updates.joint_gram(server.update[None])
-            sq_dists = gram.diagonal()[:-1] - 2 * gram[:-1, -1]  # up to the trusted update's own length
+            sq_dists = gram.diagonal()[:-1] - 2 * gram[:-1, -1]  # up to the squared length of the trusted update
         else:
             sq_dists = updates.sq_dists[self.trusted]
         return mean_of_lowest(updates, sq_dists, updates.n - self.num_byzantine)

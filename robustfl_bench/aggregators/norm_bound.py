@@ -1,4 +1,4 @@
-"""Norm bounding: no update is longer than a bound (Sun, Kairouz, Suresh, McMahan, arXiv 1911.07963, section 4.2)."""
+"""Norm bounding: updates are clipped to a bound (Sun, Kairouz, Suresh, McMahan, arXiv 1911.07963, section 4.2)."""
 
 import math
 from collections.abc import Mapping
@@ -12,9 +12,9 @@ from robustfl_bench.updates import Aggregate, Updates
 
 @dataclass(frozen=True)
 class NormBound(Aggregator):
-    """Mean of the updates, those longer than ``bound`` shortened to it.
+    """Mean of the updates after clipping them to the norm ``bound``.
 
-    ``bound`` null takes the median of the round's norms. The paper tries 3, 5 and 10 on EMNIST. Its second part, noise
+    ``bound`` null is the median of the round's norms. The paper tries 3, 5 and 10 on EMNIST. Its second part, noise
     (weak differential privacy), is left out.
     """
 

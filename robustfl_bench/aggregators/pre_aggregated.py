@@ -10,10 +10,10 @@ from robustfl_bench.updates import Aggregate, Updates
 
 @dataclass(frozen=True)
 class PreAggregated(Aggregator):
-    """``rule`` applied to what ``pre_aggregation`` makes of the updates.
+    """``rule`` applied to the output of ``pre_aggregation``.
 
-    The rule keeps its f although it sees fewer vectors, and need only be able to compute: bucketed Krum runs below
-    n = 2f + 2 in the published tables.
+    The rule keeps its f although it gets fewer vectors, and its guarantee's condition on n is not checked: in the
+    published tables bucketed Krum runs below n = 2f + 2.
     """
 
     pre_aggregation: PreAggregation
@@ -21,15 +21,15 @@ class PreAggregated(Aggregator):
 
     @property
     def exempt(self) -> Mapping[str, str]:  # type: ignore[override]
-        """What the rule does not promise, and what is lost on the way to it."""
+        """The promises that the rule does not make, and the order, which the pre-aggregation gives up."""
         return {**self.rule.exempt, "order": "groups are drawn by position in the matrix"}
 
     def check(self, n: int) -> None:
-        """Raise ConfigError when n clients are too few for the pre-aggregation, or what it makes for the rule."""
+        """Raise ConfigError if n clients are too few for the pre-aggregation, or its output for the rule."""
         self.pre_aggregation.check(n)
         self.rule.check_mixed(self.pre_aggregation.num_made(n))
 
     def aggregate(self, updates: Updates, server: ServerView) -> Aggregate:
-        unnamed = copy(server)  # which shares what it has computed
+        unnamed = copy(server)  # shares the values computed so far
         unnamed.clients = None
         return self.rule(self.pre_aggregation(updates, server.rng), unnamed)

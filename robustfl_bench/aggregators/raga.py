@@ -14,11 +14,11 @@ from robustfl_bench.updates import Aggregate, Updates
 
 @dataclass(frozen=True)
 class Raga(Aggregator):
-    """The vector of least mean distance to the updates, each counting by its samples, or once without ``weighted``.
+    """The vector of least mean distance to the updates, weighted by samples, or equally without ``weighted``.
 
-    Robust while less than half of the weight is Byzantine. The mean distance is within ``eps`` of the least possible:
-    that is proven for the result, not assumed of a number of steps (see geometric_median.py). The unit of ``eps`` is
-    the median distance from the medoid; in the paper ``eps`` is an absolute length.
+    Robust while less than half of the weight is Byzantine. The mean distance is within ``eps`` of the minimum; every
+    result is verified, not assumed after a number of steps (see geometric_median.py). The unit of ``eps`` is the median
+    distance from the medoid; in the paper ``eps`` is an absolute length.
     """
 
     eps: float = 1e-5

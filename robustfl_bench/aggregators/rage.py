@@ -13,14 +13,14 @@ from robustfl_bench.updates import Aggregate, Updates
 
 @dataclass(frozen=True)
 class Rage(Aggregator):
-    """Mean of the updates, weighted by a trust that f passes reduce for outliers in the direction of most variance.
+    """Mean of the updates, weighted by a trust that f passes reduce for outliers along the direction of most variance.
 
-    In each pass a client's trust is multiplied by ``1 - t_i / max t``, with t_i its deviation from the weighted mean
-    along the top eigenvector of the weighted covariance, the maximum being over clients of some trust left. So every
-    pass removes at least one client, and with it all that deviate as much, up to rounding. Passes end early when
-    nobody, or everybody alike, is an outlier. ``deviation``: ``squared`` in the original; with ``absolute`` values
-    BOBA's numbers are met (MNIST without attack 59.8 as printed, against 65.8). The original stops when the variance is
-    small; BOBA, not knowing what is small, makes f passes.
+    In each pass a client's trust is multiplied by ``1 - t_i / max t``, where t_i is the client's deviation from the
+    weighted mean along the top eigenvector of the weighted covariance, and the maximum is over the clients with
+    positive trust. So every pass removes at least one client, and all others with the same deviation up to rounding.
+    The passes end early if no client is an outlier, or all are equally. ``deviation`` is ``squared`` in the original;
+    ``absolute`` deviations reproduce BOBA's numbers (MNIST without attack: 59.8 as printed, against 65.8). The original
+    stops when the variance is small; BOBA, without a bound for that, makes f passes.
     """
 
     num_byzantine: int

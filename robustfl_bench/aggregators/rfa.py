@@ -14,18 +14,20 @@ from robustfl_bench.numerics.mean_distances import sq_dists_to_mean
 from robustfl_bench.numerics.passes import sq_dists_by_pass, worth_passes
 from robustfl_bench.updates import Aggregate, Updates
 
-LEAST = 1e-100  # far below every distance of float32 vectors: where most updates are one, it has all the weight
-ROUNDING = 1e-6  # over the longest distance: shorter ones could be wrong, however far all updates are from 0
+LEAST = 1e-100  # far below all distances of float32 vectors; if most updates are identical, they get all the weight
+ROUNDING = 1e-6  # relative to the longest distance; shorter distances may be inaccurate if all updates are far from 0
 
 
 @dataclass(frozen=True)
 class Rfa(Aggregator):
-    """``steps`` of the smoothed Weiszfeld iteration from the weighted mean: weights m_i / max(nu, |x_i - y|).
+    """``steps`` steps of the smoothed Weiszfeld iteration from the weighted mean, with weights m_i / max(nu, |x_i -
+    y|).
 
-    m_i are the clients' sample counts, or equal without ``weighted``. The paper takes nu = 1e-6 and 3 steps, its code 4
-    and ends earlier when the objective falls by less than a millionth; the authors aggregate models, which is the
-    same as aggregating differences from one model. The unit of ``nu`` is the updates' median distance from their
-    medoid; in the paper it is an absolute length. So few steps do not reach the median when the outliers are very far.
+    The m_i are the clients' sample counts, or equal without ``weighted``. The paper uses nu = 1e-6 and 3 steps; its
+    code makes 4 and stops earlier when the objective falls by less than a millionth. The authors aggregate models,
+    which is equivalent to aggregating differences from one model. The unit of ``nu`` is the updates' median distance
+    from their medoid; in the paper it is an absolute length. Three steps do not reach the median if the outliers are
+    very far.
     """
 
     exempt: ClassVar[Mapping[str, str]] = {"robust": "a few steps from a wild mean do not come back"}
@@ -46,10 +48,11 @@ class Rfa(Aggregator):
         return updates.combine(torch.from_numpy(weights).to(updates.device))
 
     def _by_passes(self, updates: Updates, masses: Array) -> Array | None:
-        """The updates' weights (n,), or None where ``nu`` or rounding could have a say in them.
+        """The updates' weights (n,), or None if ``nu`` or rounding could affect them.
 
-        Half of the updates are no farther from the medoid than all are from each other, at most twice the longest
-        distance from any point. So ``nu`` is without effect while all distances are longer than that times ``nu``.
+        The median distance from the medoid is at most the largest distance between two updates, which is at most twice
+        the longest distance from any point. So ``nu`` has no effect while all distances are longer than that times
+        ``nu``.
         """
         weights: Array = masses / masses.sum()
         for _ in range(self.steps):
@@ -61,7 +64,7 @@ class Rfa(Aggregator):
         return weights
 
     def _by_products(self, updates: Updates, masses: Array) -> Array:
-        """The updates' weights (n,) from their inner products, whatever the updates."""
+        """The updates' weights (n,) from their inner products, valid for all updates."""
         gram = updates.gram.cpu().numpy()
         gram = recentred(gram, medoid(gram, masses))
         floor = max(self.nu * spread(gram, masses), LEAST)

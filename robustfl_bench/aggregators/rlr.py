@@ -13,12 +13,13 @@ from robustfl_bench.updates import Aggregate, Updates
 
 @dataclass(frozen=True)
 class Rlr(Aggregator):
-    """The clients' vote or mean, turned around in every coordinate where their signs add up to less than ``threshold``.
+    """The clients' vote or mean, negated in every coordinate in which the sum of their signs is below ``threshold`` in
+    size.
 
-    ``direction`` is what it goes along: the ``sign`` of the sum of the signs, one bit of each client as BRACE counts
-    this baseline (Fang et al., WWW Companion 2025, section 5.2), so that the step is lr x +-1 and a tie gives 0; or the
-    ``mean`` of the updates, as its authors have it. BRACE does not print the threshold; its own lambda is 5. With
-    threshold 0 it never goes back.
+    ``direction`` is the ``sign`` of the sum of the signs, with one bit per client, as BRACE accounts for this baseline
+    (Fang et al., WWW Companion 2025, section 5.2), so that the step is lr x +-1 and a tie gives 0; or the ``mean`` of
+    the updates, as in the original paper. BRACE does not print the threshold; its own lambda is 5. With threshold 0 no
+    coordinate is negated.
     """
 
     exempt: ClassVar[Mapping[str, str]] = {
@@ -36,7 +37,7 @@ class Rlr(Aggregator):
         check_choice("direction", self.direction, ("sign", "mean"))
 
     def check(self, n: int) -> None:
-        """Raise ConfigError when n votes cannot reach the threshold, so that it would always go back."""
+        """Raise ConfigError if n votes cannot reach the threshold, so that all coordinates would be negated."""
         if n < self.threshold:
             raise ConfigError(f"RLR needs n >= threshold, got n={n}, threshold={self.threshold:g}")
 
@@ -45,7 +46,7 @@ class Rlr(Aggregator):
         return Aggregate(self.turned(forward, updates.votes))
 
     def turned(self, forward: Tensor, votes: Tensor) -> Tensor:
-        """The direction, backwards where the sums of signs are small."""
+        """The direction (d,), negated where the sums of signs are small."""
         return forward.where(votes.abs() >= self.threshold, -forward)
 
     @property

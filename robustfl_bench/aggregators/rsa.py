@@ -13,8 +13,8 @@ from robustfl_bench.updates import Aggregate, Updates
 class Rsa(Aggregator):
     """``penalty`` times the sum over the clients of the sign of the server's model minus the client's.
 
-    It is the gradient of the penalty ``penalty * |client - server|_1`` that ties the models together. Goes with
-    ``local_update=rsa`` of the same penalty. A client can move a coordinate by ``penalty``, whatever it sends.
+    This is the gradient of the penalty ``penalty * |client - server|_1`` that ties the models together. Use it with
+    ``local_update=rsa`` and the same penalty. A client can move a coordinate by at most ``penalty``.
     """
 
     exempt: ClassVar[Mapping[str, str]] = {

@@ -1,4 +1,4 @@
-"""SelfRej: reject the clients whose own step harms the model most (BOBA's form of Fang et al., USENIX Sec. 2020)."""
+"""SelfRej: rejects the clients whose own step harms the model most (BOBA's form of Fang et al., USENIX Sec. 2020)."""
 
 import math
 from collections.abc import Mapping
@@ -13,7 +13,7 @@ from robustfl_bench.updates import Aggregate, Updates
 
 @dataclass(frozen=True)
 class SelfRej(Aggregator):
-    """Mean of the n - f updates after whose step alone the model has the least loss on the server's data."""
+    """Mean of the n - f updates with the least loss on the server's data after a step along this update alone."""
 
     exempt: ClassVar[Mapping[str, str]] = {
         "translation": "losses depend on the origin",
@@ -26,7 +26,7 @@ class SelfRej(Aggregator):
         check_fields(self, num_byzantine=(0, math.inf))
 
     def check(self, n: int) -> None:
-        """Raise ConfigError when f leaves no client."""
+        """Raise ConfigError if f leaves no client."""
         num_kept("SelfRej", n, self.num_byzantine)
 
     def aggregate(self, updates: Updates, server: ServerView) -> Aggregate:

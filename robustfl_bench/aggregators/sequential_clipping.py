@@ -1,4 +1,4 @@
-"""S-CC: centered clipping in turns, over small groups that mix clients of all directions.
+"""S-CC: sequential centered clipping over small groups that mix clients of all directions.
 
 Ozfatura, Ozfatura, Küpçü, Gündüz, IEEE TIFS 2024, "Byzantines can also learn from history", section V,
 https://arxiv.org/abs/2208.09894; defaults of the authors' FL-Byzantine-Library.
@@ -18,12 +18,12 @@ from robustfl_bench.updates import Aggregate, Updates
 
 @dataclass(frozen=True)
 class SequentialClipping(Aggregator):
-    """One step of centered clipping for each group of clients after the other, from the last aggregate.
+    """Consecutive steps of centered clipping, one for each group of clients, from the last aggregate.
 
     Clients are sorted by the cosine between their update and the last aggregate and cut into ``bucket_size`` parts; a
-    group has one random client of every part. In the first round all groups are random. With ``mean_first`` the mean
-    of a group is clipped, instead of each of its updates. ``passes`` 2 goes on through all clients once more, in groups
-    drawn anew, as the library's ``ccs_ecc`` does. ``weights`` are as in centered clipping.
+    group has one random client of every part. In the first round all groups are random. With ``mean_first`` the mean of
+    a group is clipped instead of each of its updates. ``passes`` 2 goes through all clients a second time, in newly
+    drawn groups, as the library's ``ccs_ecc`` does. ``weights`` are as in centered clipping.
     """
 
     radius: float = 1.0
@@ -33,7 +33,8 @@ class SequentialClipping(Aggregator):
 
     @property
     def exempt(self) -> Mapping[str, str]:  # type: ignore[override]
-        """What the rule does not promise; rounding errors of huge updates that cancel are in the mean of a group."""
+        """The promises that the rule does not make; the mean of a group keeps rounding errors of huge updates that
+        cancel."""
         always = {
             "order": "groups are drawn by position in the matrix",
             "unanimous": "no group moves it farther than the radius",
@@ -57,6 +58,6 @@ class SequentialClipping(Aggregator):
         return centre.aggregate()
 
     def _groups(self, order: NDArray[np.intp], rng: np.random.Generator) -> list[NDArray[np.intp]]:
-        """Groups with one client of each of ``bucket_size`` parts of the order; the last may lack some."""
+        """Groups with one client of each of ``bucket_size`` parts of the order; the last groups may be smaller."""
         parts = [rng.permutation(part) for part in np.array_split(order, min(self.bucket_size, len(order)))]
         return [np.array([part[i] for part in parts if i < len(part)]) for i in range(len(parts[0]))]

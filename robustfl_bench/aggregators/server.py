@@ -1,4 +1,4 @@
-"""Server: what the server would learn alone, from its own data (a baseline of BOBA, Bao et al., AISTATS 2024)."""
+"""Server: training on the server's own data alone (a baseline of BOBA, Bao et al., AISTATS 2024)."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace

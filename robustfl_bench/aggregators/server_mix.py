@@ -9,9 +9,10 @@ from robustfl_bench.updates import Aggregate, Updates, mean_row
 
 @dataclass(frozen=True)
 class ServerMix(Aggregator):
-    """``(1 - server_weight) * rule + server_weight * mean of the server's updates per class``. 0 is the rule itself.
+    """``(1 - server_weight) * rule + server_weight * mean of the server's updates per class``. A weight of 0 gives the
+    rule itself.
 
-    ``weights`` are the clients' share: they sum to ``1 - server_weight`` where the rule's sum to 1.
+    ``weights`` are those of the clients; they sum to ``1 - server_weight`` if the rule's weights sum to 1.
     """
 
     rule: Aggregator
@@ -22,15 +23,15 @@ class ServerMix(Aggregator):
 
     @property
     def exempt(self) -> Mapping[str, str]:  # type: ignore[override]
-        """What the mixed rule does not promise, and what the server's part changes."""
+        """The promises that the mixed rule does not make, and the one that the server's part breaks."""
         return {**self.rule.exempt, "unanimous": "part of it is the server's update"}
 
     def check(self, n: int) -> None:
-        """What the mixed rule requires of n."""
+        """Raise ConfigError if n clients are too few for the mixed rule."""
         self.rule.check(n)
 
     def check_mixed(self, n: int) -> None:
-        """What the mixed rule requires of n updates that are no client's own."""
+        """Raise ConfigError if the mixed rule cannot work on n updates made by a pre-aggregation."""
         self.rule.check_mixed(n)
 
     def aggregate(self, updates: Updates, server: ServerView) -> Aggregate:

@@ -1,4 +1,4 @@
-"""SignGuard: filters by the length of updates and by the share of their positive and negative numbers.
+"""SignGuard: filters updates by their length and by their shares of positive and negative entries.
 
 Xu, Huang, Song, Lan, ICDCS 2022, Algorithm 2, https://arxiv.org/abs/2109.05872.
 """
@@ -23,16 +23,15 @@ SIMILARITY = ("none", "cosine", "distance")
 
 @dataclass(frozen=True)
 class SignGuard(Aggregator):
-    """Mean of the updates whose length and signs pass a filter each, shortened to the median of all norms.
+    """Mean of the updates that pass a filter on norms and one on signs, clipped to the median of all norms.
 
-    Norms must lie between ``lower`` and ``upper`` times that median. Then the shares of positive, zero and negative
-    numbers among a random ``fraction`` of the coordinates, each relative to the largest share, are clustered by mean
-    shift with a bandwidth that reaches half of the clients; only the largest cluster passes. With ``similarity`` (the
-    paper's SignGuard-Sim and -Dist) there is a fourth feature: cosine with, or distance from, the last aggregate, in
-    the first round the client's median cosine with, or distance from, the others; both relative to the largest.
-
-    The paper draws coordinates, its code takes a run of neighbours, and makes the fourth feature a fifth as large.
-    Where nobody passes both filters, those of the second count.
+    Norms must lie between ``lower`` and ``upper`` times that median. The shares of positive, zero and negative entries
+    among a random ``fraction`` of the coordinates, each relative to the largest share, are clustered by mean shift with
+    a bandwidth that reaches half of the clients; only the largest cluster passes. With ``similarity`` (the paper's
+    SignGuard-Sim and -Dist) there is a fourth feature: the cosine with, or the distance from, the last aggregate, and
+    in the first round the median cosine with, or distance from, the other clients, relative to the largest. The paper
+    draws the coordinates; its code takes consecutive ones and scales the fourth feature by a fifth. If no client passes
+    both filters, those that pass the second are used.
     """
 
     exempt: ClassVar[Mapping[str, str]] = {
@@ -61,7 +60,7 @@ class SignGuard(Aggregator):
         return updates.combine(weights, members)
 
     def _sign_shares(self, updates: Updates, rng: np.random.Generator) -> Array:
-        """Shares (n, 3) of positive, zero and negative numbers, each relative to the largest."""
+        """Shares (n, 3) of positive, zero and negative entries, each relative to the largest."""
         drawn = rng.choice(updates.d, max(1, round(self.fraction * updates.d)), replace=False)
         numbers = updates.matrix.index_select(1, torch.from_numpy(drawn).to(updates.device))
         counts = torch.stack([sign.sum(dim=1) for sign in (numbers > 0, numbers == 0, numbers < 0)])
@@ -69,7 +68,8 @@ class SignGuard(Aggregator):
         return np.column_stack([_relative(share) for share in shares.cpu().numpy()])
 
     def _similarity(self, updates: Updates, server: ServerView) -> Array:
-        """Cosines with, or distances from, the last aggregate or the typical other client, (n,), none negative."""
+        """Cosines with, or distances from, the last aggregate, or their medians over the other clients, (n,), at least
+        0."""
         gram = updates.gram if server.previous is None else updates.joint_gram(server.previous[None])
         inner = gram.cpu().numpy()
         if self.similarity == "cosine":

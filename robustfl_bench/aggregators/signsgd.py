@@ -12,9 +12,9 @@ from robustfl_bench.updates import Aggregate, Updates
 
 @dataclass(frozen=True)
 class SignSgd(Aggregator):
-    """The sign, in every coordinate, of the sum of the clients' signs: the step is lr x +-1.
+    """The sign of the sum of the clients' signs in every coordinate, so that the step is lr x +-1.
 
-    A tie gives 0, the parameter stays; zeros abstain.
+    A tie gives 0, so the parameter does not change; zeros abstain.
     """
 
     exempt: ClassVar[Mapping[str, str]] = {

@@ -20,8 +20,8 @@ MAX_SUBSETS = 100_000
 class Smea(Aggregator):
     """Mean of the n - f updates whose covariance has the least largest eigenvalue; needs n > 2f.
 
-    All sets of n - f clients are decided on, 4845 for 4 of 20; of equals any may be taken. ByzFL approximates the
-    eigenvalue by one step of the power method from a random vector; here it is exact.
+    All sets of n - f clients are compared, 4845 sets for f = 4 of n = 20; in a tie any may be selected. ByzFL
+    approximates the eigenvalue by one step of the power method from a random vector; here it is exact.
     """
 
     num_byzantine: int
@@ -30,7 +30,7 @@ class Smea(Aggregator):
         check_fields(self, num_byzantine=(0, math.inf))
 
     def check(self, n: int) -> None:
-        """Raise ConfigError when n clients are too few for f, or the search would not end."""
+        """Raise ConfigError if n clients are too few for f, or if the search would be too long."""
         f = self.num_byzantine
         require_majority("SMEA", n, f)
         if (subsets := math.comb(n, f)) > MAX_SUBSETS:

@@ -10,7 +10,7 @@ from robustfl_bench.updates import Aggregate, Updates
 
 @dataclass(frozen=True)
 class TrMean(Aggregator):
-    """Mean of every coordinate without its f largest and f smallest values; needs n > 2f. f = 0 is the mean."""
+    """Mean of every coordinate without its f largest and f smallest values; needs n > 2f. f = 0 gives the mean."""
 
     num_byzantine: int
 
@@ -18,7 +18,7 @@ class TrMean(Aggregator):
         check_fields(self, num_byzantine=(0, math.inf))
 
     def check(self, n: int) -> None:
-        """Raise ConfigError when trimming leaves nothing of n clients."""
+        """Raise ConfigError if trimming leaves no value of n clients."""
         require_majority("TrMean", n, self.num_byzantine)
 
     def aggregate(self, updates: Updates, server: ServerView) -> Aggregate:

@@ -1,4 +1,4 @@
-"""Winsorized mean: extremes are brought to the range of the rest, not left out.
+"""Winsorized mean: extreme values are replaced by the nearest remaining ones instead of left out.
 
 Dixon, Annals of Mathematical Statistics 1960; ``tm_capped`` of FL-Byzantine-Library.
 """
@@ -16,9 +16,9 @@ from robustfl_bench.updates import Aggregate, Updates
 
 @dataclass(frozen=True)
 class WinsorizedMean(Aggregator):
-    """Mean of every coordinate in which the f largest values are lowered to the next one, the f smallest raised.
+    """Mean of every coordinate after its f largest values are lowered, and its f smallest raised, to the next value.
 
-    Needs n > 2f; f = 0 is the mean. The trimmed mean leaves these values out.
+    Needs n > 2f; f = 0 gives the mean. The trimmed mean leaves these values out.
     """
 
     num_byzantine: int
@@ -27,7 +27,7 @@ class WinsorizedMean(Aggregator):
         check_fields(self, num_byzantine=(0, math.inf))
 
     def check(self, n: int) -> None:
-        """Raise ConfigError when n clients are too few for f."""
+        """Raise ConfigError if n clients are too few for f."""
         require_majority("winsorized mean", n, self.num_byzantine)
 
     def aggregate(self, updates: Updates, server: ServerView) -> Aggregate:

@@ -1,4 +1,4 @@
-"""Zeno: keep short updates that lower the server's loss (Xie et al., ICML 2019, https://arxiv.org/abs/1805.10032)."""
+"""Zeno: keeps short updates that lower the server's loss (Xie et al., ICML 2019, https://arxiv.org/abs/1805.10032)."""
 
 import math
 from collections.abc import Mapping
@@ -15,8 +15,9 @@ from robustfl_bench.updates import Aggregate, Updates
 class Zeno(Aggregator):
     """Mean of the n - f updates g of highest score ``loss(params) - loss(params - step_size g) - rho |g|^2``.
 
-    The first term is the same for all and left out. ``penalty`` says what rho weighs: the sum of squares, as in the
-    paper, or the ``mean`` square of the coordinates, as in the authors' code. The loss is over all server data.
+    The first term is the same for all updates and is left out. With ``penalty`` ``sumsq`` rho multiplies the sum of
+    squares, as in the paper; with ``mean``, the mean square of the coordinates, as in the authors' code. The loss is
+    over all server data.
     """
 
     exempt: ClassVar[Mapping[str, str]] = {
@@ -33,7 +34,7 @@ class Zeno(Aggregator):
         check_choice("penalty", self.penalty, ("sumsq", "mean"))
 
     def check(self, n: int) -> None:
-        """Raise ConfigError when f leaves no client."""
+        """Raise ConfigError if f leaves no client."""
         num_kept("Zeno", n, self.num_byzantine)
 
     def aggregate(self, updates: Updates, server: ServerView) -> Aggregate:

@@ -1,4 +1,4 @@
-"""ARC, adaptive robust clipping: the longest updates are shortened to the length of the next one.
+"""ARC, adaptive robust clipping: the longest updates are clipped to the length of the next one.
 
 Allouah, Guerraoui, Gupta, Jellouli, Rizk, Stephan, ICLR 2025, Algorithm 2, https://arxiv.org/abs/2405.14432.
 """
@@ -16,9 +16,9 @@ from robustfl_bench.updates import Updates
 
 @dataclass(frozen=True)
 class Arc(PreAggregation):
-    """The updates, of which the ``floor(2 f / n (n - f))`` longest are shortened to the length of the next one.
+    """The updates, with the ``floor(2 f / n (n - f))`` longest clipped to the length of the next one.
 
-    f = 0 leaves them as they are.
+    f = 0 changes nothing.
     """
 
     num_byzantine: int
@@ -27,7 +27,7 @@ class Arc(PreAggregation):
         check_fields(self, num_byzantine=(0, math.inf))
 
     def check(self, n: int) -> None:
-        """Raise ConfigError when f leaves no client."""
+        """Raise ConfigError if f leaves no client."""
         num_kept("ARC", n, self.num_byzantine)
 
     def prepare(self, updates: Updates, rng: np.random.Generator) -> Updates:

@@ -1,4 +1,4 @@
-"""Bucketing: means of small random groups are more alike than clients (Karimireddy, He, Jaggi, ICLR 2022)."""
+"""Bucketing: means of small random groups are more similar than clients (Karimireddy, He, Jaggi, ICLR 2022)."""
 
 import math
 from dataclasses import dataclass
@@ -12,9 +12,10 @@ from robustfl_bench.updates import Updates
 
 @dataclass(frozen=True)
 class Bucketing(PreAggregation):
-    """Means of ceil(n / bucket_size) groups, drawn anew every round; the last group may be smaller. 1 only permutes.
+    """Means of ceil(n / bucket_size) groups, drawn anew every round; the last group may be smaller. With
+    ``bucket_size`` 1 the updates are only permuted.
 
-    f Byzantine clients spoil up to f groups, so their share grows by up to ``bucket_size``.
+    f Byzantine clients affect up to f groups, so their share grows by a factor of up to ``bucket_size``.
     """
 
     bucket_size: int = 2

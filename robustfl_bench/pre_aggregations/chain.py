@@ -10,18 +10,18 @@ from robustfl_bench.updates import Updates
 
 @dataclass(frozen=True)
 class Chain(PreAggregation):
-    """Each of ``steps`` is given what the one before it makes: ``pre_aggregation=[clipping,nnm]`` clips, then mixes."""
+    """Applies ``steps`` one after the other: ``pre_aggregation=[clipping,nnm]`` clips, then mixes."""
 
     steps: tuple[PreAggregation, ...]
 
     def check(self, n: int) -> None:
-        """What each step requires of the number of updates that it is given."""
+        """Raise ConfigError if a step gets too few updates."""
         for step in self.steps:
             step.check(n)
             n = step.num_made(n)
 
     def num_made(self, n: int) -> int:
-        """How many updates the last step makes."""
+        """The number of updates that the last step returns."""
         for step in self.steps:
             n = step.num_made(n)
         return n

@@ -1,4 +1,4 @@
-"""Static clipping: no update stays longer than a radius (Allouah et al., ICLR 2025, section 3, as ByzFL has it).
+"""Static clipping to a radius (Allouah et al., ICLR 2025, section 3, as in ByzFL).
 
 https://arxiv.org/abs/2405.14432
 """
@@ -15,7 +15,7 @@ from robustfl_bench.updates import Updates
 
 @dataclass(frozen=True)
 class Clipping(PreAggregation):
-    """The updates, those longer than ``radius`` shortened to it; 2 is ByzFL's default."""
+    """The updates, clipped to the norm ``radius``; 2 is ByzFL's default."""
 
     radius: float = 2.0
 

@@ -1,4 +1,4 @@
-"""NNM, nearest neighbour mixing: every update becomes the mean of those nearest to it.
+"""NNM, nearest neighbour mixing: every update is replaced by the mean of its nearest updates.
 
 Allouah, Farhadkhani, Guerraoui, Gupta, Pinot, Stephan, AISTATS 2023, Algorithm 2, https://arxiv.org/abs/2302.01772.
 """
@@ -15,9 +15,9 @@ from robustfl_bench.updates import Updates
 
 @dataclass(frozen=True)
 class Nnm(PreAggregation):
-    """Means of the n - f updates nearest to each, itself included. f = 0 makes all of them the mean.
+    """The means of the n - f updates nearest to each update, itself included; with f = 0, all are the plain mean.
 
-    Updates at the same distance share the places that are left.
+    Updates at the same distance share the remaining weight equally.
     """
 
     num_byzantine: int
@@ -26,7 +26,7 @@ class Nnm(PreAggregation):
         check_fields(self, num_byzantine=(0, math.inf))
 
     def check(self, n: int) -> None:
-        """Raise ConfigError when f leaves no client."""
+        """Raise ConfigError if f leaves no client."""
         num_kept("NNM", n, self.num_byzantine)
 
     def prepare(self, updates: Updates, rng: np.random.Generator) -> Updates:

@@ -10,10 +10,10 @@ from robustfl_bench.interfaces import ConfigError, Corruption, ServerData
 
 @dataclass(frozen=True)
 class PerClass(ServerData):
-    """``samples_per_class`` samples of every class, drawn from the training set and also left with the clients.
+    """``samples_per_class`` samples of every class, drawn from the training set; clients keep them too.
 
     A list gives each class its own number, and ``corruption`` changes the images (BOBA, appendices C.3.1 and C.3.2).
-    BOBA, section 6: 20 per class for MNIST and CIFAR-10, 30 for AG-News; where they come from is not stated.
+    BOBA, section 6, has 20 per class for MNIST and CIFAR-10 and 30 for AG-News; it does not state their origin.
     """
 
     samples_per_class: int | Sequence[int] = 20
