@@ -1,1 +1,1 @@
-"""What there is to choose from: every option of every config group, as the command lists it and as a page."""
+"""The catalogue: every option of every config group, as listed by the command and as a page."""

@@ -1,4 +1,4 @@
-"""The options of a config group as their files and docstrings describe them; nothing is built."""
+"""The options of a config group, read from their files and docstrings; nothing is built."""
 
 import ast
 import re
@@ -15,7 +15,7 @@ from robustfl_bench.config.parts import GROUPS
 from robustfl_bench.errors import ConfigError, near
 
 MEASURED = ("aggregator", "attack", "pre_aggregation", "partition", "model")
-"""Groups of whose options needs and cost are measured, which takes torch: see ``measures.py``."""
+"""Groups whose options have measured needs and cost (see ``measures.py``), which requires torch."""
 
 _ROW = re.compile(r"^\| `(?P<name>[\w/]+)` \| (?P<question>[^|]+) \| (?P<count>\d+) \| (?P<default>[^|]+) \|$", re.M)
 _SENTENCE = re.compile(r"(?<!\bal)(?<!\be\.g)(?<!\bi\.e)(?<!\bvs)(?<![ .])\.(?=\s|$)")
@@ -38,10 +38,10 @@ class Group:
 class Entry:
     """An option of a config group.
 
-    ``target`` is the class it builds, empty where it builds nothing. ``doc`` is the docstring of that class, else the
-    comment of the file. ``source`` is the publication, ``url`` its address. ``parts`` are the options within the
-    option, by key. ``same_as`` names the option whose class it shares, ``differs`` has the settings with other values
-    than there: without any, the option is an alias.
+    ``target`` is the class that the option builds, empty if it builds nothing. ``doc`` is the docstring of that class,
+    else the comment of the file. ``source`` is the publication, ``url`` its address. ``parts`` are the options within
+    the option, by key. ``same_as`` names the option with the same class from which it differs by the settings
+    ``differs``; if there are none, the option is an alias.
     """
 
     group: str
@@ -59,12 +59,12 @@ class Entry:
 
     @property
     def outside(self) -> bool:
-        """Whether the option is from a folder of the user."""
+        """Whether the option comes from a user's folder."""
         return not self.file.is_relative_to(CONF)
 
     @property
     def summary(self) -> str:
-        """One line: what the option computes."""
+        """One line that says what the option computes."""
         if not self.same_as:
             first = " ".join(self.doc.split("\n\n")[0].split())
             end = _SENTENCE.search(first) if self.target else None
@@ -78,14 +78,14 @@ class Entry:
 
 
 def files(entry: Entry, search: Search = HERE) -> list[Path]:
-    """The file of an option, then those of the options that it builds on."""
+    """The file of an option, then the files of the options that it builds on."""
     listed = options.load(f"{entry.group}/{entry.name}", search).get("defaults", [])
     found = (options.find(f"{entry.group}/{part}", search) for part in listed if isinstance(part, str))
     return [entry.file, *filter(None, found)]
 
 
 def groups(search: Search = HERE) -> list[Group]:
-    """All config groups, in the order of ``conf/README.md``, with their numbers of options now."""
+    """All config groups, in the order of ``conf/README.md``, with their current numbers of options."""
     text = (CONF / "README.md").read_text(encoding="utf-8")
     rows = [(row["name"], row["question"], row["default"]) for row in _ROW.finditer(text)]
     return [Group(name, question, len(options.names(name, search)), default) for name, question, default in rows]
@@ -95,13 +95,13 @@ def entries(group: str, search: Search = HERE) -> list[Entry]:
     """The options of a group, in alphabetical order."""
     found = [_entry(group, name, search) for name in options.names(group, search)]
     originals: dict[str, Entry] = {}
-    for one in sorted(found, key=lambda one: one.name != one.target.split(".")[-2:][0]):  # named as their modules first
+    for one in sorted(found, key=lambda one: one.name != one.target.split(".")[-2:][0]):  # named like modules first
         originals.setdefault(one.target, one)
     return [_beside(one, originals[one.target]) for one in found]
 
 
 def one(group: str, name: str, search: Search = HERE) -> Entry:
-    """An option by its name; raises ConfigError."""
+    """The option of a group with this name; raises ConfigError if there is none."""
     known = options.names(group, search)
     if name not in known:
         raise ConfigError(f"unknown {group} {name!r}{near(name, known)}; robustfl-bench --list {group} shows all")
@@ -109,7 +109,7 @@ def one(group: str, name: str, search: Search = HERE) -> Entry:
 
 
 def _beside(entry: Entry, original: Entry) -> Entry:
-    """The entry, which may be another form of the original."""
+    """The entry, with ``same_as`` and ``differs`` if it is another form of the original."""
     if entry is original or not entry.target or entry.parts != original.parts:
         return entry
     ours, theirs = dict(options.flatten(entry.content)), dict(options.flatten(original.content))
@@ -153,10 +153,10 @@ def _docstrings(target: str) -> tuple[str, str]:
 
 
 def _cited(doc: str) -> tuple[str, str]:
-    """The publication that a module's docstring names, and its address; empty where there is none.
+    """The publication that a module's docstring cites, and its address; empty strings if there is none.
 
-    It is in brackets in the first paragraph; else it is the second paragraph, which may also give the address alone. An
-    address alone is the publication.
+    The publication is in brackets in the first paragraph, or else is the second paragraph, which may also give only the
+    address. An address without a publication is returned as the publication.
     """
     first, second, *_ = [*(" ".join(paragraph.split()) for paragraph in doc.split("\n\n")), "", ""]
     dated = [found for found in _BRACKETS.findall(first) if _DATED.search(found)]

@@ -21,9 +21,9 @@ def main() -> int:
 
 
 def listing(arguments: Sequence[str]) -> str:
-    """What ``robustfl-bench`` prints for ``--list`` with these arguments. Raises ConfigError.
+    """The output of ``robustfl-bench --list`` with these arguments. Raises ConfigError.
 
-    Importing torch, which takes a second, is left to the groups whose options are measured.
+    torch, whose import takes a second, is imported only for groups whose options are measured.
     """
     parser = Parser(prog="robustfl-bench --list", usage=USAGE)
     parser.add_argument("--config-dir", "-cd", type=Path)
@@ -100,14 +100,14 @@ def _facts(entry: Entry, search: Search) -> list[str]:
 
     try:
         return facts(entry, search).words
-    except Exception as error:  # a part of somebody else can raise anything
+    except Exception as error:  # a part from outside can raise anything
         if not entry.outside:
             raise
         return [f"cannot be measured: {' '.join(str(error).split())}"]
 
 
 def _commented(line: str) -> list[str]:
-    """A line of YAML; a comment that is too long goes on below."""
+    """A line of YAML as lines of text; a comment that is too long is wrapped."""
     margin = " " * (2 + max(line.find("# "), 0))
     return textwrap.wrap(line, WIDTH, initial_indent="  ", subsequent_indent=f"{margin}# ", break_on_hyphens=False)
 

@@ -1,4 +1,4 @@
-"""What a rule, an attack or a pre-aggregation needs and costs, measured on one small round while it is at work."""
+"""The needs and the cost of a rule, an attack or a pre-aggregation, measured while it works on one small round."""
 
 import math
 import sys
@@ -22,16 +22,17 @@ from robustfl_bench.parallel import workers
 from robustfl_bench.testing import example_round, example_shard, example_view
 from robustfl_bench.updates import Updates
 
-CLIENTS, BYZANTINE, COORDINATES = 12, 2, 999  # few enough for rules that try all subsets of clients; one block to sort
+CLIENTS, BYZANTINE, COORDINATES = 12, 2, 999  # few, as some rules try all subsets of clients; one block to sort
 DECLARED = "${num_byzantine_declared}"
-MOST = 100  # clients with which a rule is tried
+MOST = 100  # clients in the trials of a rule, at most
 
 
 @dataclass(frozen=True)
 class Facts:
-    """What an option ``needs`` and ``does``, in a few words each.
+    """What an option ``needs`` and ``does``, in a few words each, and its ``cost``.
 
-    ``cost`` is in Gram matrices and sorts of the updates; ``linear`` is less than either, a few passes over them.
+    ``cost`` counts Gram matrices and sorts of the updates. The cost "linear" is less than either: a few passes over
+    the updates.
     """
 
     needs: tuple[str, ...] = ()
@@ -40,7 +41,7 @@ class Facts:
 
     @property
     def words(self) -> list[str]:
-        """All of it, in one phrase for each."""
+        """All facts as phrases: one for the needs, one for each action and one for the cost."""
         return [*([f"needs {', '.join(self.needs)}"] if self.needs else []), *self.does, *filter(None, [self.cost])]
 
 
@@ -50,7 +51,7 @@ def facts(entry: Entry, search: Search = options.HERE) -> Facts:
     def build(num_byzantine: int = BYZANTINE) -> Any:
         chosen = [f"{entry.group}={entry.name}", f"num_byzantine_declared={num_byzantine}"]
         config = presets.resolve(chosen, search).config[entry.group]
-        return targets.build(config if "_target_" in config else config[entry.name])  # which has a place of its own
+        return targets.build(config if "_target_" in config else config[entry.name])  # or nested under its name
 
     if not entry.target:
         return Facts()
@@ -77,13 +78,13 @@ def facts(entry: Entry, search: Search = options.HERE) -> Facts:
 
 
 def _clients(check: Callable[[int], Callable[[int], None]], declared: bool) -> str:
-    """The numbers of clients that a part accepts, found by trying: ``n > 2f + 2``; empty where it accepts all."""
+    """The numbers of clients that a part accepts, found by trial, such as ``n > 2f + 2``; empty if it accepts all."""
     tried = (1, 2, 3, 4) if declared else (0,)
     checks = {f: check(f) for f in tried}
     accepted = {f: [n for n in range(1, MOST + 1) if _passes(checks[f], n)] for f in tried}
     if not all(accepted.values()):
         return f"more than {MOST} clients"
-    least = [min(numbers) for numbers in accepted.values()]  # slope * f + offset, if that is all it takes
+    least = [min(numbers) for numbers in accepted.values()]  # slope * f + offset, if linear in f
     slope = least[1] - least[0] if declared else 0
     offset = least[0] - slope * tried[0]
     when = f" (f = {tried[-1]})" if declared else ""
@@ -109,7 +110,7 @@ def _passes(check: Callable[[int], None], n: int) -> bool:
 
 
 def facts_of_rule(rule: Aggregator, declared: bool = False) -> Facts:
-    """What a rule needs and costs; ``declared`` if it is told f."""
+    """The needs and the cost of a rule; ``declared`` says whether the rule is given f."""
     found = _of_rule(rule)
     return replace(found, needs=(*(["f"] if declared else []), *found.needs))
 
@@ -149,7 +150,7 @@ def _of_rule(rule: Aggregator) -> Facts:
 def _changed(
     rule: Aggregator, before: torch.Tensor, counts: torch.Tensor | None = None, previous: torch.Tensor | None = None
 ) -> bool:
-    """Whether the rule returns something else than ``before`` for the same round with these."""
+    """Whether the rule no longer returns ``before`` when the same round has these counts or this previous aggregate."""
     updates, server = example_round(0, CLIENTS - BYZANTINE, BYZANTINE, d=COORDINATES)
     view = replace(server, counts=server.counts if counts is None else counts, previous=previous)
     return not torch.allclose(rule(Updates(updates.matrix, counts), view).vector, before, rtol=1e-3, atol=1e-5)
@@ -167,7 +168,7 @@ def _of_step(step: PreAggregation) -> Facts:
 
 
 class _Watched(AttackView):
-    """A view that notes which knowledge an attack uses."""
+    """A view that records which knowledge an attack uses."""
 
     seen: Counter[str]
 
@@ -217,7 +218,7 @@ def _of_attack(attack: Attack) -> Facts:
 
 
 def _poisons(attack: Attack) -> bool:
-    """Whether an attack changes a client's samples, or is for other samples than images."""
+    """Whether an attack changes a client's samples, or is for samples other than images."""
     shard = example_shard()
     try:
         x, y = attack.poison(example_shard())
@@ -228,15 +229,15 @@ def _poisons(attack: Attack) -> bool:
 
 @contextmanager
 def _counted() -> Iterator[Counter[str]]:
-    """Counts the inner products and the sorted numbers of all that is called meanwhile, here and in NumPy or torch."""
+    """Count the inner products that this package computes and the numbers that NumPy or torch sorts meanwhile."""
     cost = Counter[str]()
 
     def note(frame: FrameType, event: str, called: Any) -> None:
         if event == "call" and frame.f_code is cross_products.__code__:
             vectors = len(frame.f_locals["right"])
-            cost["products"] += len(frame.f_locals["left"]) * vectors if vectors > 1 else 0  # those of one are a pass
+            cost["products"] += len(frame.f_locals["left"]) * vectors if vectors > 1 else 0  # a pass with one vector
         elif event == "call" and frame.f_code is gram_matrix.__code__:
-            cost["products"] += len(frame.f_locals["parts"][0]) ** 2  # the other rows are few
+            cost["products"] += len(frame.f_locals["parts"][0]) ** 2  # other parts have few rows
         elif event == "call" and frame.f_code is distance_bounds.__code__:
             cost["products"] += len(frame.f_locals["rows"]) ** 2
         elif event == "c_call" and getattr(called, "__name__", "") in _SORTS:
@@ -244,7 +245,7 @@ def _counted() -> Iterator[Counter[str]]:
             cost["sorted"] += math.prod(shape) if COORDINATES in shape else 0
 
     before = sys.getprofile()
-    with workers(1):  # a profile sees its own thread only
+    with workers(1):  # a profile function sees only its own thread
         sys.setprofile(note)
         try:
             yield cost
@@ -259,7 +260,7 @@ def _in_words(cost: Mapping[str, int], n: int) -> str:
     """The cost of a round in Gram matrices (n^2 inner products) and sorts (of n d numbers), rounded."""
     counts = {"Gram": cost["products"] / n**2, "sort": cost["sorted"] / (n * COORDINATES)}
     words = [
-        f"{round(count) or round(count, 1)} {unit}{'s' if count > 1.5 else ''}"  # that of the buckets is a part of one
+        f"{round(count) or round(count, 1)} {unit}{'s' if count > 1.5 else ''}"  # of buckets, it is a fraction
         for unit, count in counts.items()
         if count >= 0.2
     ]

@@ -1,1 +1,1 @@
-"""What a client computes between receiving a model and sending an update."""
+"""Computations of a client between receiving a model and sending an update."""

@@ -14,13 +14,14 @@ from robustfl_bench.interfaces import LocalUpdate, check_choice, check_fields
 
 @dataclass(frozen=True)
 class Compressed(LocalUpdate):
-    """A client sends only a compressed difference between its new upload and what the server has of it already.
+    """A client sends only a compressed difference between its new upload and the server's copy of its uploads.
 
-    Both keep h, zero at first. The client sends Q = compress(g - h) of what ``inner`` computes, g; the server takes h
-    + Q for its upload, and both add ``beta`` Q to h, so that what is compressed gets small where g changes little.
-    ``compressor``: ``random`` keeps every coordinate with probability ``share`` and divides by it, which errs nowhere
-    on average; ``top`` keeps that share of the coordinates, the largest. BROADCAST is this on Byrd-SAGA's gradients;
-    ``beta`` null is then 1 / (1 + variance) = ``share``, and 1 with ``top``. The state is one vector per client.
+    The copy h, kept by both, is initially zero. If ``inner`` computes g, the client sends Q = compress(g - h) and the
+    server uses h + Q as the upload. Both then add ``beta`` Q to h, so that g - h becomes small if g changes little.
+    ``compressor`` = ``random`` keeps every coordinate with probability ``share`` and divides it by ``share``, without
+    bias; ``top`` keeps that share of the coordinates, the largest in absolute value. BROADCAST is ``random`` on
+    Byrd-SAGA's gradients. ``beta`` null is 1 / (1 + variance) = ``share`` with ``random`` and 1 with ``top``. The state
+    is one vector per client.
     """
 
     inner: LocalUpdate
@@ -34,17 +35,17 @@ class Compressed(LocalUpdate):
 
     @property
     def repeats(self) -> int:
-        """Those of ``inner``."""
+        """The repeats of ``inner``."""
         return self.inner.repeats
 
     @property
     def remembered(self) -> int:
-        """One vector of each client, and those of ``inner``."""
+        """One vector for each client, and the vectors of ``inner``."""
         return 1 + self.inner.remembered
 
     def __call__(self, network: Network, params: Tensor, samples: Samples, lr: float, out: Tensor) -> Tensor:
-        """Fill the rows of ``out`` (n, d) with what the server makes of the uploads; returns the losses of
-        ``inner``."""
+        """Fill the rows of ``out`` (n, d) with the uploads as the server reconstructs them; returns the
+        losses of ``inner``."""
         losses = self.inner(network, params, samples, lr, out)
         if "known_uploads" not in samples.memory:
             samples.memory["known_uploads"] = params.new_zeros(len(samples.population), network.dim)
@@ -58,11 +59,11 @@ class Compressed(LocalUpdate):
         return losses
 
     def step_size(self, lr: float) -> float:
-        """What the server multiplies the aggregate with."""
+        """The factor of the aggregate in the server's step."""
         return self.inner.step_size(lr)
 
     def _kept(self, row: Tensor, samples: Samples, i: int) -> Tensor:
-        """What the coordinates (d,) are multiplied with."""
+        """The factors (d,) of the coordinates."""
         if self.compressor == "top":
             kept = torch.zeros_like(row)
             kept[row.abs().topk(max(1, round(self.share * len(row)))).indices] = 1

@@ -18,13 +18,13 @@ from robustfl_bench.interfaces import LocalUpdate, check_fields
 class FedAvg(LocalUpdate):
     """A client descends from the server's model for ``epochs`` passes over its samples and sends start minus end.
 
-    Plain SGD at the round's learning rate, a pass in shuffled batches of ``batch_size`` or in one step. ``mu`` > 0 is
-    FedProx: it adds ``mu / 2 * |w - start|^2`` to the local loss. ``clip`` bounds every entry of a gradient. The server
-    takes ``server_lr`` times the aggregate off its model. With one pass in one step, mu = 0 and server_lr = 1 this is
-    FedSGD.
+    The client runs plain SGD at the round's learning rate, with a pass in shuffled batches of ``batch_size`` or in one
+    step. ``mu`` > 0 is FedProx: it adds ``mu / 2 * |w - start|^2`` to the local loss. ``clip`` bounds every entry of a
+    gradient. The server subtracts ``server_lr`` times the aggregate from its model. With one pass in one step, mu = 0
+    and server_lr = 1, the server's step is that of FedSGD.
 
-    On a CPU the clients take turns. That beats a batch over clients (vmap) for networks with a hidden layer at every
-    batch size: such a batch reads every client's own weights for each of its samples and nothing stays in the cache.
+    On a CPU the clients take turns. For networks with a hidden layer, this is faster at every batch size than a batch
+    over clients (vmap), which reads every client's weights for each of its samples, so that nothing stays in the cache.
     """
 
     epochs: int = 5
@@ -37,7 +37,7 @@ class FedAvg(LocalUpdate):
 
     @property
     def repeats(self) -> int:
-        """Passes in a round."""
+        """Number of passes in a round."""
         return self.epochs
 
     def __call__(self, network: Network, params: Tensor, samples: Samples, lr: float, out: Tensor) -> Tensor:
@@ -62,5 +62,5 @@ class FedAvg(LocalUpdate):
         return descend(network, work, by_passes(samples, self.epochs, out.device), out)
 
     def step_size(self, lr: float) -> float:
-        """What the server multiplies the aggregate with."""
+        """The factor of the aggregate in the server's step."""
         return self.server_lr

@@ -1,4 +1,4 @@
-"""Local SGD: a few mini-batch steps per round, and three ways to tell the server (RAGA, Zuo et al., arXiv
+"""Local SGD: a few mini-batch steps per round, and three forms of the upload (RAGA, Zuo et al., arXiv
 2403.13374)."""
 
 import math
@@ -18,13 +18,14 @@ from robustfl_bench.interfaces import ConfigError, LocalUpdate, check_choice, ch
 class LocalSgd(LocalUpdate):
     """A client takes ``steps`` SGD steps from the server's model at the round's learning rate, or ``epochs`` passes.
 
-    A step is on a batch of ``batch_size`` of its samples drawn anew, in a pass on the next of its shuffled samples.
+    A step uses a newly drawn batch of ``batch_size`` of its samples, or in a pass the next of its shuffled samples.
     ``momentum`` and ``weight_decay`` are those of PyTorch's SGD; the momentum starts from zero in every round.
 
-    What it sends, by ``upload``: ``mean_gradient`` the mean of its step gradients (RAGA, Algorithm 1; with momentum,
-    of the steps over the learning rate), of which the server takes lr * ``server_lr`` off its model; ``difference``
-    start minus end, of which it takes ``server_lr``; ``model`` the end itself. Rules see the difference also then, but
-    attackers see and send models.
+    With ``upload`` = ``mean_gradient``, the client sends the mean of its step gradients (RAGA, Algorithm 1; with
+    momentum, of its steps divided by the learning rate), and the server subtracts lr * ``server_lr`` times the
+    aggregate. With ``difference``, the client sends start minus end, and the server subtracts ``server_lr`` times the
+    aggregate. With ``model``, it sends the end itself; rules still see the difference, but attackers see and send
+    models.
     """
 
     steps: int | None = 3
@@ -50,7 +51,7 @@ class LocalSgd(LocalUpdate):
 
     @property
     def repeats(self) -> int:
-        """Steps or passes in a round."""
+        """Number of steps or passes in a round."""
         return self.epochs or self.steps or 1
 
     def __call__(self, network: Network, params: Tensor, samples: Samples, lr: float, out: Tensor) -> Tensor:
@@ -62,11 +63,11 @@ class LocalSgd(LocalUpdate):
         return descend(network, lambda rows, batches: self._descend(network, params, batches, lr, rows), turns, out)
 
     def step_size(self, lr: float) -> float:
-        """What the server multiplies the aggregate with."""
+        """The factor of the aggregate in the server's step."""
         return self.server_lr * (lr if self.upload == "mean_gradient" else 1)
 
     def _descend(self, network: Network, params: Tensor, batches: Iterable[Batch], lr: float, rows: Tensor) -> Tensor:
-        """Write into ``rows`` (n, d) what n clients send after these batches; their losses (n,) over the first."""
+        """Write the updates of n clients after these batches into ``rows`` (n, d); returns the first losses (n,)."""
         losses: list[Tensor] = []
         local, velocity = params.expand_as(rows), None
         moved, spare = torch.empty_like(rows), torch.empty_like(rows)

@@ -12,15 +12,16 @@ from robustfl_bench.interfaces import ConfigError, LocalUpdate, check_fields
 
 @dataclass(frozen=True)
 class Momentum(LocalUpdate):
-    """A client sends m <- beta m + (1 - beta) g, where g is what ``inner`` computes; first g itself.
+    """A client sends m <- beta m + (1 - beta) g, where ``inner`` computes g; the first time, it sends g itself.
 
     This is the momentum of PyTorch's SGD with ``dampening`` = ``beta``. A weight decay of ``inner`` is part of g. The
     authors' code sends m / (1 - beta), so that its learning rate is smaller and its clipping radius larger by that
-    factor; it and ByzFL start from m = 0, which makes the first 1 / (1 - beta) rounds or so slower. 0 sends g.
+    factor. Their code and ByzFL start from m = 0, which slows the first 1 / (1 - beta) rounds or so. With ``beta`` 0,
+    the client sends g.
 
-    A client that does not take part in a round keeps its m as it is. Byzantine clients that train on their own data
-    have momentum as well. With several models a client has one m for each. The server's updates, and an attacker's
-    from other models than the one received, are g, as nothing is remembered of them. The state is one vector per
+    A client that does not take part in a round keeps its m unchanged. Byzantine clients that train on their own data
+    have momentum as well. With several models, a client has one m for each. The server's updates, and an attacker's
+    updates from models other than the received one, are g, as no m is stored for them. The state is one vector per
     client, as large as the matrix of updates when all take part.
     """
 
@@ -39,7 +40,7 @@ class Momentum(LocalUpdate):
 
     @property
     def remembered(self) -> int:
-        """One vector of each client, and those of ``inner``."""
+        """One vector for each client, and the vectors of ``inner``."""
         return 1 + self.inner.remembered
 
     def __call__(self, network: Network, params: Tensor, samples: Samples, lr: float, out: Tensor) -> Tensor:
@@ -59,5 +60,5 @@ class Momentum(LocalUpdate):
         return losses
 
     def step_size(self, lr: float) -> float:
-        """What the server multiplies the aggregate with."""
+        """The factor of the aggregate in the server's step."""
         return self.inner.step_size(lr)

@@ -1,4 +1,4 @@
-"""The clients' step of RSA (Li et al., AAAI 2019, arXiv 1811.03761): models of their own, tied to the server's."""
+"""The clients' step of RSA (Li et al., AAAI 2019, arXiv 1811.03761): own models, tied to the server's model."""
 
 import math
 from dataclasses import dataclass
@@ -15,9 +15,9 @@ from robustfl_bench.interfaces import LocalUpdate, check_fields
 class Rsa(LocalUpdate):
     """A client sends its own model and takes an SGD step on its loss plus ``penalty * |own - server's|_1``.
 
-    Own models start as the server's first one. As published the server and the clients step at the same time, each from
-    what the other had before. Goes with ``aggregator=rsa`` of the same penalty. Attackers see and send models. The
-    state is one model per client.
+    The clients' models start as the server's first model. As published, the server and the clients step at the same
+    time, each from the other's previous model. Use it with ``aggregator=rsa`` and the same penalty. Attackers see and
+    send models. The state is one model per client.
     """
 
     penalty: float = 0.005

@@ -18,16 +18,16 @@ ROOM = 64  # rows by which the table of models grows
 
 @dataclass(frozen=True)
 class Saga(LocalUpdate):
-    """A client sends the gradient of one of its blocks of samples, corrected by what it knows of all of them.
+    """A client sends the gradient of one of its blocks of samples, corrected by old gradients of all its blocks.
 
     Its samples are cut, once and at random, into blocks of ``batch_size``. It sends
     ``grad_j(w) - grad_j(w_j) + mean``, with j drawn in proportion to the blocks' sizes, w_j the model at which block j
-    was used last (at first the first one) and ``mean`` the mean over its samples of all those old gradients, which is
-    then brought up to date. Without a memory, as in the first round, that is its full gradient.
+    was last used (initially the first model), and ``mean`` the mean over its samples of all those old gradients, which
+    is then updated. Without a memory, as in the first round, the result is its full gradient.
 
-    Stored are not the gradients of all blocks but the models w_j, one for all clients, which are several times fewer,
-    and the old gradient is computed again. The state is one vector per client and at most one per block, d float32
-    numbers each; a run that could need more than ``memory_gib`` is refused before its first round.
+    The state holds, instead of the gradients of all blocks, the models w_j, which all clients share and which are
+    several times fewer; the old gradient is computed again. It is one vector per client and at most one per block, d
+    float32 numbers each. A run that could need more than ``memory_gib`` is refused before its first round.
     """
 
     memory_gib: float = 16
@@ -42,7 +42,7 @@ class Saga(LocalUpdate):
         block."""
         population, memory, chosen = samples.population, samples.memory, list(samples.clients)
         width = samples.batch_size or int(population.sizes.max())
-        ends = np.cumsum(-(-population.sizes // width))  # of the clients' blocks, among those of all
+        ends = np.cumsum(-(-population.sizes // width))  # ends of the clients' blocks among all blocks
         if "saga_models" not in memory:
             self._begin(network, params, population, int(ends[-1]), memory)
         batch, blocks = _draw(samples, width, ends)
@@ -51,7 +51,7 @@ class Saga(LocalUpdate):
         network.own_gradients(memory["saga_models"][memory["saga_used"][blocks]], batch, old)
         _note(params, blocks, memory)
         out -= old
-        share = torch.tensor(batch.sizes) / torch.from_numpy(samples.sizes)  # of the client's samples
+        share = torch.tensor(batch.sizes) / torch.from_numpy(samples.sizes)  # share of the client's samples
         torch.mul(out, share[:, None].to(out), out=old)
         out += memory["saga_means"][chosen]
         memory["saga_means"][chosen] += old
@@ -60,7 +60,7 @@ class Saga(LocalUpdate):
     def _begin(
         self, network: Network, params: Tensor, population: Population, blocks: int, memory: dict[str, Tensor]
     ) -> None:
-        """Let all old gradients be those at ``params``."""
+        """Initialise all old gradients with those at ``params``."""
         needed = 4 * network.dim * (len(population) + blocks + ROOM) / 2**30
         if needed > self.memory_gib:
             raise ConfigError(
@@ -75,7 +75,7 @@ class Saga(LocalUpdate):
 
 
 def _draw(samples: Samples, width: int, ends: np.ndarray) -> tuple[Batch, Tensor]:
-    """A block of each chosen client: its samples, and its number among the blocks of all clients."""
+    """A drawn block of each chosen client: its samples, and its index among the blocks of all clients."""
     rows, sizes, blocks = [], [], []
     for client, i in zip(samples.clients, samples.ids, strict=True):
         own = samples.population.slice(client)
@@ -92,7 +92,7 @@ def _draw(samples: Samples, width: int, ends: np.ndarray) -> tuple[Batch, Tensor
 
 
 def _note(params: Tensor, blocks: Tensor, memory: dict[str, Tensor]) -> None:
-    """Note that ``blocks`` were used at ``params``, in the place of a model that no block needs any more."""
+    """Store that ``blocks`` were used at ``params``, in place of a model that no block needs any more."""
     models, used = memory["saga_models"], memory["saga_used"]
     free = np.setdiff1d(np.arange(len(models)), used.cpu().numpy())
     if not len(free):

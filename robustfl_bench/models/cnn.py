@@ -12,11 +12,11 @@ from robustfl_bench.models.layout import ChannelsLast
 
 @dataclass(frozen=True)
 class Cnn(Model):
-    """3x3 convolutions without padding and ReLU, 2x2 max-pooling after all but the last, then two dense layers.
+    """3x3 convolutions with ReLU and without padding, 2x2 max-pooling after all but the last, then two dense layers.
 
-    ``channels`` are the convolutions' outputs, ``dense`` the width of the hidden dense layer. With the default and
-    3 x 32 x 32 inputs: 32, 64, 64 channels, dense 64, 122,570 parameters. ``init``: PyTorch's own, or ``glorot`` as
-    in the tutorial (Keras).
+    ``channels`` are the convolutions' output channels, ``dense`` is the width of the hidden dense layer. The defaults,
+    32, 64, 64 channels and dense 64, give 122,570 parameters for 3 x 32 x 32 inputs and 10 classes. ``init`` is
+    PyTorch's own, or ``glorot`` as in the tutorial (Keras).
     """
 
     channels: tuple[int, ...] = (32, 64, 64)

@@ -13,9 +13,9 @@ from robustfl_bench.models.layout import ChannelsLast
 class DropoutCnn(Model):
     """3x3 convolutions of 32 and 64 channels without padding, 2x2 max-pooling, a dense layer and the outputs.
 
-    ReLU after the first convolution and the dense layer: the authors' code has none after the second convolution. A
-    share ``channel_dropout`` of the pooled channels, then ``dropout`` of the ``dense`` hidden units, is zero in
-    training. For 1 x 28 x 28 images and 10 classes, 1,199,882 parameters.
+    ReLU follows the first convolution and the dense layer; the authors' code has none after the second convolution. In
+    training, a share ``channel_dropout`` of the pooled channels and a share ``dropout`` of the ``dense`` hidden units
+    are set to zero. For 1 x 28 x 28 images and 10 classes, there are 1,199,882 parameters.
     """
 
     dense: int = 128

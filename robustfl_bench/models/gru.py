@@ -12,17 +12,18 @@ from robustfl_bench.models.recurrence import recur
 
 POOLINGS = ("mean", "max")
 EMBEDDINGS = ("frozen", "trained", "random")
-PADDING = 0  # the token id behind a text, by the promise of Data
+PADDING = 0  # the token id that pads texts, as documented in Data
 
 
 @dataclass(frozen=True)
 class Gru(Model):
-    """A GRU of one layer and direction, ``hidden`` units, ``pooling`` over the words of a text, padding left out.
+    """One unidirectional GRU layer of ``hidden`` units, with ``pooling`` over the words of a text without padding.
 
-    ``embedding``: the data set's word vectors as they are (``frozen``), as a start (``trained``), or trained from
-    N(0, 1) (``random``). BOBA's text leaves both open. Only pretrained vectors reach its accuracies, its timings tell
-    that they are frozen, and mean pooling meets its "server only" number where max pooling is two points below.
-    Frozen vectors of 100 dimensions and 4 classes make 12,996 parameters.
+    ``embedding`` uses the data set's word vectors unchanged (``frozen``) or as initial values (``trained``), or trains
+    vectors drawn from N(0, 1) (``random``). BOBA's text leaves ``pooling`` and ``embedding`` open. Only pretrained
+    vectors reach its accuracies, its timings show that they are frozen, and mean pooling matches its "server only"
+    number, while max pooling is two points below. With frozen vectors of 100 dimensions and 4 classes, there are 12,996
+    parameters.
     """
 
     hidden: int = 32
@@ -45,9 +46,9 @@ class Gru(Model):
 
 
 class TextClassifier(nn.Module):
-    """Token ids (N, length), 0 for padding behind the text, to logits (N, c).
+    """Network from token ids (N, length), padded with 0 after the text, to logits (N, c).
 
-    ``table`` (V, e) holds the words' vectors, a constant unless ``trained``.
+    ``table`` (V, e) holds the words' vectors, which are constant unless ``trained``.
     """
 
     table: Tensor
@@ -58,7 +59,7 @@ class TextClassifier(nn.Module):
             self.table = nn.Parameter(table)
         else:
             self.register_buffer("table", table, persistent=False)
-        self.gru = nn.GRU(table.shape[1], hidden)  # PyTorch's shapes and initialisation; the steps are our own
+        self.gru = nn.GRU(table.shape[1], hidden)  # for shapes and initialisation; the steps are computed below
         self.output = nn.Linear(hidden, num_classes)
         self.pooling = pooling
 
@@ -68,11 +69,11 @@ class TextClassifier(nn.Module):
         return logits
 
     def _padded(self, tokens: Tensor) -> Tensor:
-        """Pooled states (N, h), padding computed and left out: in operations that a GPU can do for many clients at
-        once, of shapes that do not depend on the texts."""
+        """Pooled states (N, h), in operations that a GPU can run for many clients at once, with shapes that do not
+        depend on the texts; padding is computed but not pooled."""
         weights: dict[str, Tensor] = dict(self.gru.named_parameters())
         present = (tokens != PADDING)[..., None]
-        present = torch.cat([torch.ones_like(present[:, :1]), present[:, 1:]], dim=1)  # an empty text has one word
+        present = torch.cat([torch.ones_like(present[:, :1]), present[:, 1:]], dim=1)  # an empty text becomes one word
         vectors = functional.embedding(tokens, self.table, padding_idx=PADDING)
         inputs = functional.linear(vectors, weights["weight_ih_l0"], weights["bias_ih_l0"])
         state = torch.zeros_like(inputs[:, 0, : self.gru.hidden_size])
@@ -89,15 +90,15 @@ class TextClassifier(nn.Module):
         return every.masked_fill(~present, -math.inf).amax(dim=1)
 
     def _packed(self, tokens: Tensor) -> Tensor:
-        """Pooled states (N, h) without the padding."""
-        # Longest texts first, word by word: a step of the recurrence takes the first rows, and none of the padding.
+        """Pooled states (N, h), without computing the padding."""
+        # Longest texts first, packed word by word: a step of the recurrence takes the first rows, and no padding.
         lengths, order = (tokens != PADDING).sum(dim=1).clamp(min=1).sort(descending=True, stable=True)
         present = torch.arange(int(lengths[0]), device=tokens.device)[:, None] < lengths  # (time, N)
         words = tokens[order].T[: len(present)][present]
         weights: dict[str, Tensor] = dict(self.gru.named_parameters())
         words, positions = words.unique(
             return_inverse=True
-        )  # a word's part in the gates is the same wherever it stands
+        )  # a word's contribution to the gates is the same at every position
         vectors = functional.embedding(words, self.table, padding_idx=PADDING)
         inputs = functional.linear(vectors, weights["weight_ih_l0"], weights["bias_ih_l0"])
         inputs = functional.embedding(positions, inputs)

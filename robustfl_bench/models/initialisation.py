@@ -6,7 +6,7 @@ INITS = ("pytorch", "glorot")
 
 
 def glorot(module: nn.Module) -> nn.Module:
-    """Draw all weights of linear and convolutional layers anew as Keras does: Glorot uniform, biases zero.
+    """Reinitialise all linear and convolutional layers as in Keras: Glorot uniform weights, zero biases.
 
     Glorot and Bengio, AISTATS 2010. Returns ``module``.
     """

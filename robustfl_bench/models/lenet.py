@@ -15,11 +15,11 @@ class LeNet(Model):
     """Convolutions without padding, each with ReLU and 2x2 max-pooling, then dense layers with ReLU, then the outputs.
 
     The defaults are RAGA's for MNIST (Zuo et al., arXiv 2403.13374): 5x5 convolutions of 6 and 16 channels, dense
-    layers of 120 and 60 units (the original has 84), 41,282 parameters. For CIFAR-10 it takes channels 64, 64 and
-    dense 384, 192: 797,962. The paper does not state the activation and the kind of pooling.
+    layers of 120 and 60 units (the original has 84), 41,282 parameters. For CIFAR-10, RAGA uses channels 64, 64
+    and dense 384, 192: 797,962 parameters. The paper does not state the activation and the kind of pooling.
 
-    ``channels_last`` says how feature maps lie in memory: on a CPU gradients take two thirds of the time that they take
-    in PyTorch's own layout, predictions less than half, and sums are rounded in another order.
+    ``channels_last`` sets the memory layout of feature maps. On a CPU, gradients then take two thirds of the time that
+    they take in PyTorch's own layout, predictions less than half, and sums are rounded in another order.
     """
 
     channels: tuple[int, ...] = (6, 16)
@@ -41,7 +41,7 @@ class LeNet(Model):
         layers: list[nn.Module] = [ChannelsLast()] if self.channels_last else []
         channels, height, width = input_shape
         for filters in self.channels:
-            layers += [nn.Conv2d(channels, filters, self.kernel), nn.MaxPool2d(2), nn.ReLU()]  # ReLU of a quarter
+            layers += [nn.Conv2d(channels, filters, self.kernel), nn.MaxPool2d(2), nn.ReLU()]  # ReLU on a quarter
             channels, height, width = (filters, *((side - self.kernel + 1) // 2 for side in (height, width)))
             if min(height, width) < 1:
                 raise ConfigError(

@@ -1,4 +1,4 @@
-"""Linear regression: one number as a linear function of the inputs."""
+"""Linear regression: prediction of one number by a linear function of the inputs."""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,4 @@
-"""Next character of a text from the characters before: two LSTM layers (ARFL, Li et al., arXiv 2101.05880)."""
+"""Prediction of the next character of a text: two LSTM layers (ARFL, Li et al., arXiv 2101.05880)."""
 
 import math
 from dataclasses import dataclass
@@ -14,11 +14,11 @@ EMBEDDING_SD = 0.05
 
 @dataclass(frozen=True)
 class Lstm(Model):
-    """Embedding of the characters, LSTM layers, each with ``dropout`` after it, and a linear layer on the last state.
+    """Embedding of the characters, LSTM layers, each followed by ``dropout``, and a linear layer on the last state.
 
-    Every text is read from zero states and has one prediction. Parameters as in Keras: one bias per gate, of the forget
-    gate 1 at first, Glorot uniform and orthogonal weights; embeddings are N(0, 0.05^2) at first. With the defaults and
-    80 characters 817,872 parameters (PyTorch's own LSTM has a second, redundant bias, which would make them 819,920).
+    Every text is read from zero states and has one prediction. Parameters are as in Keras: one bias per gate, initially
+    1 for the forget gate, and Glorot uniform and orthogonal weights. Embeddings are initially N(0, 0.05^2). With the
+    defaults and 80 characters, there are 817,872 parameters (819,920 with the redundant second bias of PyTorch's).
     """
 
     embedding: int = 8
@@ -46,14 +46,14 @@ class Lstm(Model):
 
 
 class LastStep(nn.Module):
-    """Of states (N, length, h) the last, (N, h)."""
+    """The last state (N, h) of the states (N, length, h)."""
 
     def forward(self, states: Tensor) -> Tensor:
         return states[:, -1]
 
 
 class LstmLayer(nn.Module):
-    """Vectors (N, length, e) to the states (N, length, h) of an LSTM that starts from zeros; gates as in PyTorch."""
+    """LSTM layer from vectors (N, length, e) to states (N, length, h), starting from zeros; gates as in PyTorch."""
 
     def __init__(self, width: int, hidden: int) -> None:
         super().__init__()
@@ -70,12 +70,12 @@ class LstmLayer(nn.Module):
             return self._stepwise(x)
         start = x.new_zeros(1, len(x), self.weight_hh.shape[1])
         weights = [self.weight_ih, self.weight_hh, self.bias, torch.zeros_like(self.bias)]
-        # the numbers: has biases, one layer, no dropout; training kernels, whose gradient cuDNN can take; one direction
+        # the last arguments: biases, one layer, no dropout, training (for cuDNN's gradient), one direction, batch first
         states, *_ = torch.lstm(x, (start, start), weights, True, 1, 0.0, True, False, True)
         return states
 
     def _stepwise(self, x: Tensor) -> Tensor:
-        """The same in operations that a GPU can do for many clients at once, which cuDNN's LSTM is not."""
+        """The same states, in operations that a GPU can run for many clients at once, unlike cuDNN's LSTM."""
         inputs = functional.linear(x, self.weight_ih, self.bias)
         state = memory = torch.zeros_like(inputs[:, 0, : self.weight_hh.shape[1]])
         states = []

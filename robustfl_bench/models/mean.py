@@ -1,4 +1,4 @@
-"""Mean estimation: one vector that is to be close to all samples."""
+"""Mean estimation: one vector that should be close to all samples."""
 
 from dataclasses import dataclass
 
@@ -9,7 +9,7 @@ from robustfl_bench.interfaces import ConfigError, Model
 
 
 class Constant(nn.Module):
-    """The same output for every input: a vector, which is its parameter."""
+    """The same output for every input: a vector, which is the parameter."""
 
     def __init__(self, dim: int) -> None:
         super().__init__()
@@ -21,10 +21,10 @@ class Constant(nn.Module):
 
 @dataclass(frozen=True)
 class Mean(Model):
-    """A vector, standard normal at first, for a data set whose samples are their own targets.
+    """A trained vector, initially standard normal, for a data set whose samples are their own targets.
 
-    Under squared error its gradient at one client is twice its distance from the client's mean (BRIFCA, Tao et al.,
-    arXiv 2306.00638, section 5.3).
+    Under squared error, a client's gradient is twice the difference between the vector and the client's mean (BRIFCA,
+    Tao et al., arXiv 2306.00638, section 5.3).
     """
 
     def __call__(self, input_shape: tuple[int, ...], num_classes: int) -> nn.Module:

@@ -13,7 +13,7 @@ from robustfl_bench.interfaces import ConfigError, Model
 class Mlp(Model):
     """Fully connected layers with ReLU between them, on the flattened input.
 
-    ``hidden`` are the widths of the hidden layers; none leaves a linear (softmax regression) model.
+    ``hidden`` are the widths of the hidden layers; an empty list gives a linear (softmax regression) model.
     """
 
     hidden: tuple[int, ...] = (200, 200)

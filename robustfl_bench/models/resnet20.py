@@ -12,7 +12,7 @@ GROUPS = 8
 
 
 class Block(nn.Module):
-    """Two 3x3 convolutions beside a shortcut without parameters: every ``stride``-th pixel, new channels zero."""
+    """Two 3x3 convolutions and a shortcut without parameters: every ``stride``-th pixel, zeros for new channels."""
 
     def __init__(self, before: int, after: int, stride: int, norm: str) -> None:
         super().__init__()
@@ -40,12 +40,12 @@ def normalisation(norm: str, channels: int) -> nn.Module:
 class ResNet20(Model):
     """A 3x3 convolution, then three stages of three blocks with 16, 32, 64 channels, global average, one dense layer.
 
-    The shortcuts have no parameters (the paper's option A); with 3 channels and 10 classes there are 269,722.
+    The shortcuts have no parameters (the paper's option A). With 3 channels and 10 classes, the network has 269,722.
 
     ``norm`` group normalises every sample by itself, in 8 groups of channels. ``batch`` is the original's batch
-    normalisation, without running statistics: those are no parameters, nobody would aggregate them, and the clients'
-    differ. Gradients use the statistics of the client's batch, tests those of the images that go through the network
-    together, so that a prediction depends a little on them.
+    normalisation without running statistics, which are no parameters, would not be aggregated and differ between
+    clients. Gradients use the statistics of the client's batch. Tests use those of the images that pass through the
+    network together, so a prediction depends a little on the other images.
     """
 
     norm: str = "group"

@@ -10,20 +10,20 @@ from torch import Tensor, nn
 from robustfl_bench.interfaces import ConfigError, Model
 
 WIDTHS = ((64, 64), (128, 128), (256, 256, 256), (512, 512, 512), (512, 512, 512))
-CELLS = 49  # in the 7x7 map that the dense layers of the original read
+CELLS = 49  # of the 7x7 map that the dense layers of the original read
 
 
 @dataclass(frozen=True)
 class Vgg16(Model):
     """13 convolutions of 3x3 in five groups, each ending with 2x2 max-pooling, then dense layers of ``dense`` units.
 
-    No dropout: a run draws nothing that is not named. Of 32x32 images the convolutions leave one cell, so that the
-    first dense layer has 512 inputs, not 25,088, and with 100 classes there are 34.0 million parameters, not 134.7.
+    The dropout of the original is left out. The convolutions reduce 32x32 images to one cell, so the first dense layer
+    has 512 inputs, not 25,088, and with 100 classes there are 34.0 million parameters, not 134.7.
 
-    ``weights`` names a file of trained weights, as PyTorch saves a state (``features.0.weight`` ...
-    ``classifier.6.bias``, the names of torchvision): only tensors are read from it, whatever else it holds is
-    refused. A first dense layer made for 7x7 cells is summed over them, which computes the same as repeating the one
-    cell; an output layer made for another number of classes stays as it was drawn.
+    ``weights`` names a file of trained weights, a state as saved by PyTorch (``features.0.weight`` ...
+    ``classifier.6.bias``, the names of torchvision). It may hold only tensors. The weights of a first dense layer for
+    7x7 cells are summed over the cells, which is the same as repeating the one cell. If the file has an output layer
+    for another number of classes, the output layer keeps its initial weights.
     """
 
     dense: tuple[int, ...] = (4096, 4096)
@@ -59,7 +59,7 @@ class Vgg16(Model):
         return module
 
     def _fitted(self, module: nn.Module) -> dict[str, Tensor]:
-        """The file's weights in the shapes of the module; its own where the output layer differs."""
+        """The file's weights in the shapes of the module, with the module's own output layer if the shapes differ."""
         try:
             held = torch.load(str(self.weights), map_location="cpu", weights_only=True)
         except (RuntimeError, UnpicklingError, EOFError, ValueError) as error:

@@ -1,1 +1,1 @@
-"""Linear algebra and statistics that several rooms share: tensors in, tensors out."""
+"""Linear algebra and statistics that several subpackages share: tensors in, tensors out."""

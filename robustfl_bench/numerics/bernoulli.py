@@ -1,12 +1,12 @@
-"""Random vectors of zeros and equal entries: the true parameters of BRIFCA's experiments, and guesses at them."""
+"""Random vectors of zeros and equal entries: the true parameters of BRIFCA's experiments, and initial guesses."""
 
 import numpy as np
 
 
 def bernoulli_vectors(count: int, dim: int, norm: float, rng: np.random.Generator) -> np.ndarray:
-    """Vectors (count, dim), float64: coordinates Bernoulli(0.5), then scaled to a Euclidean norm; never all zero.
+    """Nonzero vectors (count, dim), float64, with Bernoulli(0.5) coordinates scaled to the Euclidean norm ``norm``.
 
-    BRIFCA (Tao, Yang, Kulkarni, arXiv 2306.00638, section 6). In few dimensions some may be equal.
+    BRIFCA (Tao, Yang, Kulkarni, arXiv 2306.00638, section 6). In few dimensions some vectors may be equal.
     """
     vectors = rng.integers(2, size=(count, dim)).astype(np.float64)
     while (empty := ~vectors.any(axis=1)).any():

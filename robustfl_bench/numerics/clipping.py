@@ -1,4 +1,4 @@
-"""Shortening updates to a length, also their differences from a vector that moves."""
+"""Clipping of updates, or of their differences from a moving vector, to a maximum length."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -13,12 +13,12 @@ from robustfl_bench.updates import Aggregate, Updates
 
 
 def clip_factors(lengths: Tensor, radius: float) -> Tensor:
-    """What vectors of these lengths (n,) are multiplied with so that none is longer than ``radius``, (n,)."""
+    """Factors (n,) that shorten vectors of ``lengths`` (n,) so that none is longer than ``radius``."""
     return torch.where(lengths > radius, radius / lengths, 1.0)
 
 
 def median_norm(norms: Tensor) -> float:
-    """Median of the norms (n,), for an even number the mean of the two middle ones."""
+    """Median of the norms (n,); the mean of the two middle norms if their number is even."""
     ordered = norms.sort().values
     return float((ordered[(len(ordered) - 1) // 2] + ordered[len(ordered) // 2]) / 2)
 
@@ -27,9 +27,9 @@ def median_norm(norms: Tensor) -> float:
 class ClippingCentre:
     """A vector that moves towards the updates, each of which can move it no further than ``radius``.
 
-    It begins at ``start`` (d,), or at 0, and is ``start`` plus a combination of the updates' differences from it, with
-    the coefficients ``moved`` (n,). The first step costs one reading of the updates, and every other n^2 operations
-    after the Gram matrix, whatever d is.
+    The vector begins at ``start`` (d,), or at 0. It is ``start`` plus a combination of the updates' differences from
+    ``start``, with the coefficients ``moved`` (n,). The first ``step`` reads the updates once. Every later step
+    costs n^2 operations, for any d, once the Gram matrix is computed.
     """
 
     updates: Updates
@@ -59,7 +59,7 @@ class ClippingCentre:
 
     @property
     def cosines(self) -> Array:
-        """Cosines (n,) between updates and ``start``, 0 where either has no length."""
+        """Cosines (n,) between the updates and ``start``, 0 where either vector is zero."""
         lengths = np.sqrt(self._joint.diagonal().clip(min=0))
         apart = (lengths[:-1] > 0) & (lengths[-1] > 0)
         scaled = self._joint[:-1, -1] / (lengths[-1] or 1.0)
@@ -67,7 +67,7 @@ class ClippingCentre:
         return found
 
     def factors(self) -> Array:
-        """What the updates' differences from the vector are multiplied with to be no longer than the radius, (n,)."""
+        """Factors (n,) that shorten the updates' differences from the vector to at most the radius."""
         if self.moved.any():
             return _factors(np.sqrt(sq_dists_to(self.gram, self.moved)), self.radius)
         return _factors(np.sqrt(self.updates.sq_dists_from(self.start).cpu().numpy()), self.radius)
@@ -86,7 +86,7 @@ class ClippingCentre:
         self.moved = self.moved + float(_factors(np.array(length(self.gram, ahead)), self.radius)) * ahead
 
     def aggregate(self) -> Aggregate:
-        """The vector, with the updates' coefficients; ``start`` has what these lack to 1."""
+        """The vector, with the updates' coefficients; the coefficient of ``start`` is 1 minus their sum."""
         weights = torch.from_numpy(self.moved).to(self.updates.device)
         aggregate = self.updates.combine(weights)
         if self.start is None:

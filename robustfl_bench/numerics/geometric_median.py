@@ -1,25 +1,25 @@
-"""The weighted geometric median from inner products alone, to a proven distance from the optimum.
+"""The weighted geometric median from inner products alone, with a proven bound on the error of its objective.
 
-The objective is f(y) = sum of m_i |x_i - y| over points with masses that sum to 1. Minus its gradient is the resultant
-of the points' pulls on y: unit vectors towards them, each times its mass.
+The objective is f(y) = sum of m_i |x_i - y| over points with masses that sum to 1. The negative gradient
+is the resultant of the points' pulls on y. The pull of a point is the unit vector towards the point times its mass.
 """
 
 import numpy as np
 
 from robustfl_bench.numerics.gram_space import Array, length, medoid, recentred, sq_dists_to
 
-STEPS = 1000  # never needed: Newton's steps end after about three
-ROUNDING = 3e-8  # the resultant of unit pulls, a root of a sum of float64 products, is not known better
+STEPS = 1000  # never reached: Newton's method needs about three
+ROUNDING = 3e-8  # error of the resultant of unit pulls, which is the root of a sum of float64 products
 
 
 def geometric_median(gram: Array, masses: Array, eps: float) -> Array:
-    """Weights (n,) of a combination of the points whose f is within ``eps`` of the least; they sum to 1.
+    """Weights (n,), summing to 1, of a combination of the points whose f is within ``eps`` of the minimum.
 
-    Only where float64 cannot tell that f falls any further may the distance be larger than ``eps``.
+    The gap exceeds ``eps`` only if float64 cannot resolve a further decrease of f.
 
-    The search starts at the best of the points. If that is not the optimum no point is, and as f falls with every step
-    the search never meets a point again: nothing divides by zero. A step is Newton's, or Weiszfeld's where that is
-    better.
+    The search starts at the point with the lowest f. If this point is not the optimum, no point is. As f decreases with
+    every step, the search never meets a point again, so nothing divides by zero. A step is Newton's, or Weiszfeld's
+    where that is better.
     """
     masses = masses / masses.sum()
     best = medoid(gram, masses)
@@ -36,7 +36,7 @@ def geometric_median(gram: Array, masses: Array, eps: float) -> Array:
         pulls = _pulls(masses, distances)
         resultant = _resultant(gram, pulls, weights)
         if resultant * radius(distances, masses) <= eps or resultant <= ROUNDING:
-            # Weiszfeld's step from here: f does not rise, and no weight is negative.
+            # A last Weiszfeld step: it does not increase f, and no weight is negative.
             return pulls / pulls.sum() if pulls.any() else weights
         steps = [_newton(gram, masses, distances, weights), pulls / pulls.sum()]
         changes = [_change(gram, masses, weights, step, distances) for step in steps]
@@ -47,12 +47,12 @@ def geometric_median(gram: Array, masses: Array, eps: float) -> Array:
 
 
 def radius(dists: Array, masses: Array) -> float:
-    """How far the geometric median can be from a place with f no lower, at ``dists`` (n,) from points of ``masses``.
+    """Upper bound on the distance to the geometric median from a vector y at ``dists`` (n,) from points of ``masses``.
 
-    For every set S of points with mass W > 1/2, f rises on the way from y to any z by at least
-    (2 W - 1) |y - z| - 2 sum_S m_i |x_i - y|; so the median is no farther than 2 sum_S m_i |x_i - y| / (2 W - 1). The
-    nearest points make the best S: outliers, however far, do not loosen the bound. Times the length of the gradient
-    at y it bounds f(y) less the least f, as f is convex.
+    For every set S of points with mass W > 1/2, f increases from y to any z by at least
+    (2 W - 1) |y - z| - 2 sum_S m_i |x_i - y|, so the median is no farther than 2 sum_S m_i |x_i - y| / (2 W - 1). The
+    nearest points make the best S, so outliers at any distance do not loosen the bound. As f is convex, the bound times
+    the length of the gradient at y bounds f(y) minus the minimum of f.
     """
     order = np.argsort(dists)
     mass, moment = np.cumsum(masses[order]), np.cumsum((masses * dists)[order])
@@ -61,7 +61,7 @@ def radius(dists: Array, masses: Array) -> float:
 
 
 def _pulls(masses: Array, dists: Array) -> Array:
-    """Every mass, or row of them, divided by its point's distance; nothing pulls towards where it is."""
+    """Every mass, or row of masses, divided by its point's distance; 0 at distance 0."""
     return np.divide(masses, dists, out=np.zeros_like(masses), where=dists > 0)
 
 
@@ -70,9 +70,9 @@ def _resultant(gram: Array, pulls: Array, weights: Array) -> float:
 
 
 def _change(gram: Array, masses: Array, old: Array, new: Array, dists: Array) -> float:
-    """By how much f grows from the combination ``old``, at ``dists`` from the points, to ``new``.
+    """The increase of f from the combination ``old``, at ``dists`` from the points, to the combination ``new``.
 
-    As the difference of two values of f it would drown in the distances from far outliers.
+    A difference of two values of f would lose it to rounding when outliers are far away.
     """
     moved = gram @ (new - old)
     differences = moved @ (new + old) - 2 * moved  # of the squared distances
@@ -81,10 +81,10 @@ def _change(gram: Array, masses: Array, old: Array, new: Array, dists: Array) ->
 
 
 def _newton(gram: Array, masses: Array, dists: Array, weights: Array) -> Array:
-    """Newton's step: with z_i = x_i - y the Hessian is s I - sum of (m_i / d_i^3) z_i z_i', s = sum of m_i / d_i, so
-    that the step is a combination of the z_i, whose coefficients solve n equations.
+    """Weights (n,) after Newton's step: with z_i = x_i - y the Hessian is s I - sum of (m_i / d_i^3) z_i z_i', where
+    s = sum of m_i / d_i, so that the step is a combination of the z_i whose coefficients solve n equations.
 
-    The unknowns are the coefficients times d_i: the system then holds cosines, and points at all distances fit in it.
+    The unknowns are the coefficients times d_i. The system then consists of cosines and suits points at any distance.
     """
     pulls = _pulls(masses, dists)
     products = gram @ weights

@@ -1,7 +1,7 @@
-"""Geometry from inner products alone: what rules need of points of which they hold only the Gram matrix.
+"""Geometry of points of which a rule has only the Gram matrix.
 
-A vector is given by its coefficients over the points, so n points cost O(n^2) a step whatever their dimension. All
-in float64 NumPy on the CPU, where such small matrices are fastest.
+A vector is given by its coefficients over the points, so a step over n points costs O(n^2) in any dimension. All
+functions use float64 NumPy on the CPU, which is fastest for such small matrices.
 """
 
 import math
@@ -12,14 +12,14 @@ from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
 
-ROUNDING = 32 * float(np.finfo(np.float64).eps)  # relative: inner products, sums in float64, are not known better
+ROUNDING = 32 * float(np.finfo(np.float64).eps)  # relative error of inner products, which are float64 sums
 
 
 def medoid(gram: Array, masses: Array) -> int:
-    """The point of least total distance to the others, each counting with its mass.
+    """Index of the point with the least total distance to the others, each weighted by its mass.
 
-    Totals are compared by how far they rise from that of a point in the middle of half of the mass: in the totals
-    themselves all that is near drowns in the distances from far outliers.
+    The totals are compared by their increase over the total of a central point, whose ball with half of the mass is
+    the smallest. In the totals themselves, distances from far outliers would drown small differences.
     """
     dists = pair_distances(gram)
     middle = int(half_radii(dists, masses).argmin())
@@ -31,8 +31,8 @@ def medoid(gram: Array, masses: Array) -> int:
 
 
 def half_radii(dists: Array, masses: Array) -> Array:
-    """For every row of ``dists`` (k, n), distances from points with ``masses`` (n,), the least that holds half of the
-    mass: (k,)."""
+    """For every row of ``dists`` (k, n), distances from points with ``masses`` (n,), the smallest distance within which
+    half of the mass lies, (k,)."""
     order = dists.argsort(axis=1)
     reached = masses[order].cumsum(axis=1)
     half = (reached < reached[:, -1:] / 2).sum(axis=1, keepdims=True)
@@ -50,9 +50,10 @@ def pair_distances(gram: Array) -> Array:
 
 
 def recentred(gram: Array, origin: int) -> Array:
-    """Gram matrix of the points relative to one of them, best the medoid, which is no outlier.
+    """Gram matrix of the points relative to the point ``origin``, preferably the medoid, which is no outlier.
 
-    Points that differ little from each other then keep their digits. Those that cannot be told from the origin are it.
+    Small differences between points then keep their digits. Points that differ from the origin by no more than rounding
+    count as equal to it.
     """
     relative: Array = gram - gram[origin] - gram[:, [origin]] + gram[origin, origin]
     same = relative.diagonal() <= ROUNDING * (gram.diagonal() + gram[origin, origin])
@@ -62,7 +63,7 @@ def recentred(gram: Array, origin: int) -> Array:
 
 
 def spread(gram: Array, masses: Array) -> float:
-    """The distance from the origin within which half of the mass lies: a unit of length that no minority stretches."""
+    """The distance from the origin within which half of the mass lies, a unit of length that no minority stretches."""
     return float(half_radii(np.sqrt(gram.diagonal().clip(min=0))[None], masses)[0])
 
 
@@ -81,8 +82,8 @@ def sq_dists_to(gram: Array, weights: Array) -> Array:
 def weiszfeld(gram: Array, masses: Array, eps: float, max_iter: int) -> Array:
     """Weights (n,) of the geometric median of points with ``masses`` (n,), by Weiszfeld's iteration; they sum to 1.
 
-    It starts at the medoid, where the distances are exact: huge points can cancel in the mean and leave nothing but
-    rounding errors. It stops when a step moves no more than ``eps``, a share of the median distance from the medoid, or
+    The iteration starts at the medoid, where the distances are exact. In the mean, huge points can cancel and leave
+    only rounding errors. It stops when a step is no longer than ``eps`` times the median distance from the medoid, or
     after ``max_iter`` steps.
     """
     gram = recentred(gram, medoid(gram, masses))
@@ -99,9 +100,9 @@ def weiszfeld(gram: Array, masses: Array, eps: float, max_iter: int) -> Array:
 def _weiszfeld_step(gram: Array, masses: Array, weights: Array, coincide: float) -> Array:
     """One step from ``weights`` (n,) towards the geometric median of points with ``masses`` (n,); weights sum to 1.
 
-    Every point pulls with its mass along the unit vector towards it. Points within ``coincide`` of the iterate have
-    no direction; they hold it back by their mass instead (Vardi and Zhang, PNAS 2000), so the
-    iteration neither divides by zero nor sticks to a point that is not the median.
+    Every point pulls with its mass along the unit vector towards the point. Points within ``coincide`` of the iterate
+    have no direction. They hold the iterate back by their mass instead (Vardi and Zhang, PNAS 2000), so the iteration
+    neither divides by zero nor sticks to a point that is not the median.
     """
     dists = np.sqrt(sq_dists_to(gram, weights))
     away = dists > coincide
@@ -132,8 +133,8 @@ class Subspace:
     def sq_residuals(self, gram: Array) -> Array:
         """Squared distances (p,) of the points to the subspace.
 
-        At least the rounding error of the inner products they come from, lest a subspace through wild points, even
-        some that cancel in its origin, look perfect.
+        They are at least the rounding error of the inner products, so that a subspace through wild points never looks
+        perfect, even if these points cancel in its origin.
         """
         lengths = np.sqrt(gram.diagonal().clip(min=0))
         rounding = np.finfo(np.float64).eps * (lengths + np.abs(self.origin) @ lengths) ** 2
@@ -145,7 +146,7 @@ class Subspace:
 def fit_subspace(gram: Array, members: NDArray[np.intp], dim: int) -> Subspace:
     """The affine subspace of at most ``dim`` dimensions nearest to the ``members`` in squared distance (centred SVD).
 
-    Directions in which the members do not differ, up to rounding, are left out: nothing determines them.
+    Directions in which the members differ by no more than rounding are left out, as nothing determines them.
     """
     inner = gram[np.ix_(members, members)]
     means = inner.mean(axis=0)

@@ -1,6 +1,6 @@
-"""Inner products of long float32 vectors, exact to float64, and bounds on their distances at half the cost.
+"""Inner products of long float32 vectors, exact to float64, and bounds on the vectors' distances at half the cost.
 
-They are computed by blocks of columns, which the threads of a run share.
+Both are computed by blocks of columns, which the threads of a run share.
 """
 
 import math
@@ -15,16 +15,16 @@ from robustfl_bench.numerics.blocks import width
 from robustfl_bench.numerics.gram_space import medoid
 from robustfl_bench.parallel import each
 
-BLOCK = 4096  # columns at most
-CACHED = 1 << 17  # numbers of a block: in float64 they stay in the level-2 cache
-STRIPS = 16  # sums of blocks, each by one thread, that are then added up
-READING = 8  # multiplications that take as long as reading a number
-LEAST_WORK = 1 << 24  # of those, a millisecond: what a thread is worth waking for
-HALF_BLOCK = 512  # columns whose products are added in float32
-ERROR = 2 * (HALF_BLOCK + 4) * 2.0**-24  # of a squared distance from them, over the squared lengths: never more
-TINY = 2.0**-146  # by how much a product can be wrong that is too small for float32
-LEAST_BOUNDED = 100  # rows: of fewer, inner products in float64 are as cheap
-SAMPLED = 16  # columns in which rows differ unless they are equal, or sparse
+BLOCK = 4096  # columns of a block, at most
+CACHED = 1 << 17  # entries of a block, which in float64 stay in the level-2 cache
+STRIPS = 16  # partial sums over blocks, at most; each is computed by one thread
+READING = 8  # multiplications that take as long as reading one number
+LEAST_WORK = 1 << 24  # multiplications that make waking a thread worthwhile, about a millisecond
+HALF_BLOCK = 512  # columns whose products are summed in float32
+ERROR = 2 * (HALF_BLOCK + 4) * 2.0**-24  # bound on the error of such a squared distance, over the squared lengths
+TINY = 2.0**-146  # largest error of a product that is too small for float32
+LEAST_BOUNDED = 100  # rows; for fewer, float64 inner products are as cheap
+SAMPLED = 16  # columns in which two rows differ unless they are equal or sparse
 
 Array = NDArray[np.float64]
 
@@ -32,10 +32,10 @@ Array = NDArray[np.float64]
 def cross_products(left: Tensor, right: Tensor) -> Tensor:
     """Inner products (a, b), float64, of the rows of ``left`` (a, d) and ``right`` (b, d).
 
-    Products of float32 numbers are exact in float64, and sums of them have a relative error of about 1e-16. So squared
-    distances computed from them have an error of about 1e-16 times the squared lengths: updates that differ by a
-    millionth of their length have distances right to 1e-4, and those that differ by 1e-8 of it have none. Works on
-    column blocks and never copies a whole matrix.
+    Products of float32 numbers are exact in float64, and their sums have a relative error of about 1e-16. Squared
+    distances computed from the inner products then have an error of about 1e-16 times the squared lengths. For updates
+    that differ by a millionth of their length, they are right to 1e-4; for a difference of 1e-8 of the length, they are
+    rounding error only. Works on column blocks and never copies a whole matrix.
     """
     if left.device.type != "cpu":
         blocks = _on_a_gpu(left, right)
@@ -51,7 +51,7 @@ def cross_products(left: Tensor, right: Tensor) -> Tensor:
 def gram_matrix(*parts: Tensor) -> Tensor:
     """Inner products (n, n), float64, of all pairs among the rows of ``parts`` (n_i, d), one below the other.
 
-    As ``cross_products``, at half the cost. Rows that are equal, as attackers often send them, are taken once.
+    As ``cross_products``, at half the cost. Equal rows, which attackers often send, are computed once.
     """
     if parts[0].device.type != "cpu":
         blocks = (torch.cat(block).double() for block in _on_a_gpu(*parts))
@@ -62,7 +62,7 @@ def gram_matrix(*parts: Tensor) -> Tensor:
 
     def products(columns: slice) -> Array:
         block = np.concatenate([matrix[:, columns][firsts] for matrix, firsts in rows], dtype=np.float64)
-        squares: Array = block @ block.T  # NumPy makes a symmetric product of it: half the work
+        squares: Array = block @ block.T  # NumPy computes it as a symmetric product: half the work
         return squares
 
     ends = np.cumsum([0, *(len(firsts) for firsts, _ in chosen)])
@@ -71,11 +71,11 @@ def gram_matrix(*parts: Tensor) -> Tensor:
 
 
 def distance_bounds(rows: Tensor) -> tuple[Tensor, Tensor]:
-    """The least and the largest that the squared distances (n, n), float64, of the rows of a matrix can be.
+    """Lower and upper bounds, (n, n) float64 each, on the squared distances of the rows of a matrix.
 
-    The products are computed in float32 and added up in float64, of rows that are taken relative to one in their
-    middle, so that what all have in common does not drown their differences. The bounds hold for every order in which
-    float32 sums can be taken. For matrices on a CPU.
+    The products are computed in float32 and added up in float64. The rows are taken relative to a central row, so that
+    the part common to all rows does not drown their differences. The bounds hold for every order of summation in
+    float32. For matrices on a CPU.
     """
     firsts, which = distinct(rows)
     matrix, index = rows.detach().numpy(), _index(firsts)
@@ -95,7 +95,7 @@ def distance_bounds(rows: Tensor) -> tuple[Tensor, Tensor]:
         sums = gram.diagonal()[:, None] + gram.diagonal()
         dists, errors = sums - 2 * gram, ERROR * sums + matrix.shape[1] * TINY
         lower, upper = (dists - errors).clip(min=0), dists + errors
-    unknown = ~np.isfinite(upper)  # squares that float32 does not hold
+    unknown = ~np.isfinite(upper)  # squares beyond the range of float32
     lower[unknown], upper[unknown] = 0, np.inf
     for bound in (lower, upper):
         np.fill_diagonal(bound, 0)
@@ -110,7 +110,7 @@ def row_squares(rows: Tensor) -> Tensor:
 def sq_dists_from(rows: Tensor, start: Tensor | None) -> Tensor:
     """The squared distances (n,), float64, of the rows of a matrix (n, d) on the CPU from ``start`` (d,), or from 0.
 
-    They come from the differences: what the rows have in common with ``start`` drowns nothing.
+    They are computed from the differences, so a part common to the rows and ``start`` does not drown them.
     """
     matrix, origin = rows.detach().numpy(), None if start is None else start.detach().numpy()
 
@@ -125,10 +125,10 @@ def sq_dists_from(rows: Tensor, start: Tensor | None) -> Tensor:
 
 
 def distinct(rows: Tensor) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """The first of each set of equal rows of a matrix (n, d) on the CPU, and which of those each row equals, (n,).
+    """The index of the first of each set of equal rows of a matrix (n, d) on the CPU, and the set of each row, (n,).
 
-    Rows are compared with the last one that is like them in a few columns: where most numbers are zero, equal rows
-    apart from each other may count as different.
+    A row is compared with the last distinct row that agrees with it in a few columns. In sparse matrices, equal rows
+    that are not neighbours may therefore count as different.
     """
     matrix = rows.detach().numpy()
     alike: dict[bytes, int] = {}
@@ -144,20 +144,20 @@ def distinct(rows: Tensor) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
 
 
 def _index(firsts: NDArray[np.intp]) -> slice | NDArray[np.intp]:
-    """An index of these rows, without a copy where they are the first ones."""
+    """An index of these rows; a slice, which needs no copy, if they are the first rows of the matrix."""
     return slice(len(firsts)) if firsts[-1] == len(firsts) - 1 else firsts
 
 
 def _repeated(distinct: Array, which: NDArray[np.intp]) -> Tensor:
-    """What is known of pairs of distinct rows, for all rows."""
+    """The values of pairs of distinct rows, repeated for all pairs of rows."""
     return torch.from_numpy(distinct if len(distinct) == len(which) else distinct[which][:, which])
 
 
 def _summed(products: Callable[[slice], Array], shape: tuple[int, ...], width: int) -> Array:
-    """The sum of ``products`` over the blocks of so many columns, in an order that is the same for any threads.
+    """The sum of ``products`` over the blocks of ``width`` columns, in the same order for any number of threads.
 
-    Every thread adds up strips of neighbouring blocks, so few that their sums take no more room than the vectors, and
-    that each is worth waking a thread for.
+    Every thread adds up strips of neighbouring blocks. The strips are so few that their sums take no more memory than
+    the vectors, and that each is worth waking a thread.
     """
     work = width * (math.prod(shape) + READING * shape[0])
     strips = max(1, min(STRIPS, width // (2 * max(1, *shape)), work // LEAST_WORK))
@@ -177,7 +177,7 @@ def _summed(products: Callable[[slice], Array], shape: tuple[int, ...], width: i
 
 
 def _on_a_gpu(*parts: Tensor) -> Iterator[tuple[Tensor, ...]]:
-    """The blocks of columns that a GPU takes together."""
+    """The blocks of columns that a GPU processes at once."""
     step = min(width(part, BLOCK) for part in parts)
     return zip(*(part.split(step, dim=1) for part in parts), strict=True)
 

@@ -1,18 +1,18 @@
-"""Which points to leave out so that the others vary least in the direction of their most variance.
+"""The points to leave out so that the variance of the others along its largest direction is least.
 
-Every set of them is decided on, though few need their eigenvalues computed. With the points relative to the mean of all
-m of them, ``Y`` (m, m - 1) along the eigenvectors of their scatter ``L`` (a diagonal), the scatter of those left when a
-set R goes is
+The search is exhaustive, but computes the eigenvalues of few sets. Let ``Y`` (m, m - 1) be the m points relative to
+their mean, along the eigenvectors of their scatter, and ``L`` the diagonal matrix of its eigenvalues. The scatter of
+the points left after the removal of a set R is
 
     S_R = L - Y_R' (1 + 1 1' / (m - |R|)) Y_R,
 
-and it is below t in all directions if and only if the principal submatrix in rows and columns R of one matrix,
+and it is below t in all directions if and only if the principal submatrix, in rows and columns R, of the matrix
 
     C = 1 - 1 1' / m + Y (t - L)^-1 Y',
 
-has as many negative eigenvalues as there are numbers in L above t (both count the negative eigenvalues of one matrix
-that has t - L and C_R as its Schur complements). A set drawn at random from those below t halves their number on
-average, so about log2 of it are ever tried.
+has as many negative eigenvalues as L has entries above t (by the inertia of a matrix that has, up to sign, t - S_R and
+C_R as its Schur complements). A set drawn at random from the sets below t halves their number on average, so only about
+log2 of that number are tried.
 """
 
 import math
@@ -26,12 +26,12 @@ from robustfl_bench.numerics.gram_space import Array, pair_distances
 
 Sets = NDArray[np.intp]
 
-EQUAL = 1e-9  # relative: a set that is better by less is no better
-DOUBTFUL = 1e-9  # a pivot, over the largest number in its matrix, whose sign could be the rounding error's
+EQUAL = 1e-9  # relative; a set whose gain is smaller counts as no better
+DOUBTFUL = 1e-9  # relative to the largest matrix entry; a smaller pivot may owe its sign to rounding
 
 
 def least_spread(gram: Array, f: int) -> Sets:
-    """The n - f points (sorted) whose scatter has the least largest eigenvalue, from inner products (n, n)."""
+    """The n - f points (sorted) whose scatter has the smallest largest eigenvalue, from inner products (n, n)."""
     n = len(gram)
     dists = pair_distances(gram)
     closest = int(np.partition(dists, n - f - 1, axis=1)[:, n - f - 1].argmin())
@@ -39,7 +39,8 @@ def least_spread(gram: Array, f: int) -> Sets:
     least = _largest(gram, best)
     points, tried, rng = np.empty(0, dtype=np.intp), np.empty((0, 0), dtype=np.intp), np.random.default_rng(0)
     while least > 0:
-        # A set has no two points whose own scatter is as large, so one that is so far from more than f is in none.
+        # A better set has no two points whose scatter alone reaches ``least``. A point that far from more than f others
+        # is therefore in no better set.
         near = np.flatnonzero((np.square(dists) / 2 >= least).sum(axis=1) <= f)
         if len(near) < n - f:
             break
@@ -62,7 +63,7 @@ def _largest(gram: Array, members: Sets) -> float:
 
 
 def _scatter(gram: Array) -> tuple[Array, Array]:
-    """Eigenvalues (m,), from the least, and eigenvectors (m, m) of inner products relative to the points' mean."""
+    """Eigenvalues (m,), rising, and eigenvectors (m, m) of inner products relative to the points' mean."""
     means = gram.mean(axis=0)
     values, vectors = np.linalg.eigh(gram - means - means[:, None] + means.mean())
     return values.clip(min=0), vectors
@@ -70,12 +71,12 @@ def _scatter(gram: Array) -> tuple[Array, Array]:
 
 @lru_cache(maxsize=8)
 def _subsets(n: int, size: int) -> Sets:
-    """All sets of so many of n, one a column."""
+    """All sets of ``size`` of n indices, one per column."""
     return np.array(list(combinations(range(n), size)), dtype=np.intp).reshape(math.comb(n, size), size).T
 
 
 def _below(gram: Array, left_out: Sets, threshold: float) -> NDArray[np.bool_]:
-    """Whether the scatter without these points (f, k), of all in ``gram``, is below the threshold in all directions."""
+    """Whether the scatter without the points ``left_out`` (f, k) is below the threshold in all directions, (k,)."""
     values, vectors = _scatter(gram)
     gaps = threshold - values
     gaps[gaps == 0] = -np.finfo(np.float64).eps * threshold
@@ -88,7 +89,7 @@ def _below(gram: Array, left_out: Sets, threshold: float) -> NDArray[np.bool_]:
 
 
 def _negatives(matrices: Array) -> NDArray[np.intp]:
-    """How many eigenvalues of each of k symmetric matrices (f, f, k) are negative: as many as pivots are."""
+    """Numbers (k,) of negative eigenvalues of symmetric matrices (f, f, k), counted as their negative pivots."""
     rest, size = matrices.copy(), np.abs(matrices).max(axis=(0, 1), initial=0)
     count, doubtful = np.zeros(matrices.shape[2], dtype=np.intp), np.zeros(matrices.shape[2], dtype=bool)
     with np.errstate(all="ignore"):

@@ -1,4 +1,4 @@
-"""How far the updates are from their mean, also where huge updates cancel in it."""
+"""Distances of the updates to their mean, precise even if huge updates cancel in the mean."""
 
 import numpy as np
 
@@ -6,15 +6,16 @@ from robustfl_bench.numerics.gram_space import Array, sq_dists_to
 from robustfl_bench.numerics.inner_products import BLOCK
 from robustfl_bench.updates import Updates
 
-DIGITS = 1e-6  # the relative error of a squared distance that is still taken from inner products
-FOLD = 4  # sums have that many times the digits of float64
+DIGITS = 1e-6  # largest relative error at which squared distances are taken from inner products
+FOLD = 4  # sums have this many times the digits of float64
 
 
 def sq_dists_to_mean(updates: Updates, gram: Array, masses: Array) -> Array:
-    """Squared distances (n,) of the updates to their mean, each counting with its mass.
+    """Squared distances (n,) of the updates to their mean, weighted by ``masses`` (n,).
 
-    ``gram`` (n, n) holds the inner products relative to one of the updates. Attackers who send v and -v leave a mean of
-    ordinary size, but rounding errors of the size of |v|^2 in its inner products; it is then computed by coordinate.
+    ``gram`` (n, n) holds the inner products relative to one of the updates. Attackers that send v and -v leave a mean
+    of ordinary size, but its inner products have rounding errors of the order of |v|^2. The mean is then computed by
+    coordinate.
     """
     weights = masses / masses.sum()
     sq_dists = sq_dists_to(gram, weights)
@@ -30,7 +31,7 @@ def sq_dists_to_mean(updates: Updates, gram: Array, masses: Array) -> Array:
 
 
 def exact_sum(rows: Array) -> Array:
-    """The sum (d,) of the rows (n, d), as if computed with four times the digits of float64 and then rounded.
+    """The sum (d,) of the rows (n, d), as if computed with four times the digits of float64, then rounded.
 
     Every addition passes its rounding error on to the next (Ogita, Rump, Oishi, SIAM J. Sci. Comput. 2005, SumK).
     """

@@ -11,8 +11,8 @@ from robustfl_bench.updates import Updates
 def mean_near_median(updates: Updates, count: int, even: str = "mean") -> Tensor:
     """Mean (d,) of the ``count`` values of every coordinate that are nearest to the coordinate's median.
 
-    With an even number of clients the median is the mean of the two middle values, or with ``even`` lower the lower
-    one. Of two values at the same distance, the smaller one is taken.
+    With an even number of clients, the median is the mean of the two middle values, or the lower one if ``even`` is
+    "lower". Of two values at the same distance, the smaller is taken.
     """
 
     def reduce(block: Any) -> Any:
@@ -26,12 +26,12 @@ def mean_near_median(updates: Updates, count: int, even: str = "mean") -> Tensor
 
 
 def sum_nearest(values: Tensor, count: int, twice: Tensor) -> Tensor:
-    """Sums (k,) float64 of the ``count`` nearest to ``twice / 2`` (k,) of each row of sorted ``values`` (k, n).
+    """Sums (k,) float64 of the ``count`` values of each row of sorted ``values`` (k, n) nearest to ``twice / 2`` (k,).
 
-    Of two values at the same distance, the smaller one is taken.
+    Of two values at the same distance, the smaller is taken.
     """
-    # Sorted values that are nearest to a point are neighbours. Their run of ``count`` starts one place further for
-    # every value that is farther below the point than the one ``count`` places above it.
+    # The values nearest to a point are neighbours in sorted order. The block of ``count`` values starts one place later
+    # for every value whose distance to the point exceeds that of the value ``count`` places above it.
     pairs = values[:, count:].double() + values[:, : values.shape[1] - count].double()
     start = (pairs < twice[:, None]).sum(1)
     places = start[:, None] + torch.arange(count, device=values.device)

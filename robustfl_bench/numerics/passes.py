@@ -1,4 +1,4 @@
-"""Distances by reading the updates again, which costs less than their inner products where there are many updates."""
+"""Distances by reading the updates again, which for many updates costs less than their inner products."""
 
 import numpy as np
 
@@ -7,11 +7,11 @@ from robustfl_bench.numerics.inner_products import BLOCK, CACHED, STRIPS
 from robustfl_bench.parallel import each
 from robustfl_bench.updates import Updates
 
-PASS = 50  # inner products with that many updates take as long as a pass
+PASS = 50  # inner products with this many updates take as long as a pass
 
 
 def worth_passes(updates: Updates, passes: int) -> bool:
-    """Whether so many passes over the updates cost less than their Gram matrix."""
+    """Whether this many passes over the updates cost less than their Gram matrix."""
     return updates.device.type == "cpu" and passes * PASS < updates.n
 
 
@@ -19,7 +19,7 @@ def sq_dists_by_pass(updates: Updates, weights: Array) -> Array:
     """Squared distances (n,) of the updates on the CPU to their combination with ``weights`` (n,), which sum to 1.
 
     Both the combination and the differences from it are computed in float64, by blocks of columns that are read once.
-    A distance is wrong by about 1e-16 times n times the longest update.
+    The error of a distance is about 1e-16 times n times the norm of the longest update.
     """
     matrix, d = updates.matrix.numpy(), updates.d
     step = max(1, min(BLOCK, CACHED // updates.n))

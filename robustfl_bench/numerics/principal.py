@@ -1,4 +1,4 @@
-"""Where the updates of a round lie: their principal components (BOBA, Bao et al., AISTATS 2024, Figs. 1, 2 and 13)."""
+"""Principal components of the updates of a round (BOBA, Bao et al., AISTATS 2024, Figs. 1, 2 and 13)."""
 
 import numpy as np
 import torch
@@ -10,7 +10,7 @@ from robustfl_bench.updates import Updates
 def principal_variances(updates: Updates) -> np.ndarray:
     """Variances of the updates along their principal components, falling, (n - 1,) float64; needs n > 1.
 
-    n - 1 is in the denominator. Their sum is the total variance. Computed from the Gram matrix.
+    The denominator is n - 1. The variances sum to the total variance. They are computed from the Gram matrix.
     """
     return _decomposed(updates)[0]
 
@@ -30,5 +30,5 @@ def _decomposed(updates: Updates) -> tuple[np.ndarray, np.ndarray]:
     gram = updates.gram.cpu().numpy()
     centred = gram - gram.mean(axis=0) - gram.mean(axis=1)[:, None] + gram.mean()
     values, vectors = np.linalg.eigh((centred + centred.T) / 2)
-    order = slice(None, 0, -1)  # falling, without the one that centring made zero
+    order = slice(None, 0, -1)  # falling, without the eigenvalue that centring makes zero
     return values[order].clip(min=0) / (updates.n - 1), vectors[:, order]

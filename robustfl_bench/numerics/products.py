@@ -1,8 +1,8 @@
 """Float32 matrix products at the processor's full width.
 
-PyTorch takes them from MKL, which uses half of the vector width on processors other than Intel's: oneDNN, which PyTorch
-also has, is twice as fast there (AMD Zen 5, one core: 250 against 116 GFLOP/s). It has no public name yet: where the
-private one is missing or misbehaves, and for products too small to gain, these are PyTorch's own.
+PyTorch uses MKL, which exploits only half of the vector width on processors not made by Intel. oneDNN, which PyTorch
+also includes, is twice as fast there (AMD Zen 5, one core: 250 against 116 GFLOP/s), but has no public name yet. If the
+private function is missing or misbehaves, or the product is too small to gain, PyTorch's own product is used.
 """
 
 from functools import lru_cache
@@ -13,13 +13,13 @@ from torch import Tensor
 from torch.nn import functional
 from torch.overrides import TorchFunctionMode
 
-SMALL = 1 << 20  # multiplications up to which preparing the call costs more than it brings
-LARGE = 1 << 25  # and up to which the copy of the result does
+SMALL = 1 << 20  # multiplications below which preparing the call costs more than it gains
+LARGE = 1 << 25  # multiplications below which the call and the copy of its result do
 
 
 @lru_cache(maxsize=1)
 def _onednn() -> Any:
-    """oneDNN's ``a @ b.T + bias``, or None."""
+    """oneDNN's function for ``a @ b.T + bias``, or None if it cannot be used."""
     if torch.backends.cpu.get_cpu_capability() != "AVX512" or not torch.backends.mkldnn.is_available():
         return None
     a, b = torch.arange(8.0).view(2, 4), torch.arange(12.0).view(3, 4)
@@ -32,7 +32,7 @@ def _onednn() -> Any:
 
 
 def _faster(a: Tensor, columns: int, least: int) -> Any:
-    """oneDNN's product where ``a`` (m, k) times ``columns`` is at least so many multiplications, else None."""
+    """oneDNN's function if ``a`` (m, k) times (k, columns) takes at least ``least`` multiplications, else None."""
     large = a.shape[0] * a.shape[1] * columns >= least
     return _onednn() if large and a.device.type == "cpu" and a.dtype == torch.float32 else None
 
@@ -68,7 +68,7 @@ class _Linear(torch.autograd.Function):
 
 
 class ConstantWeights(TorchFunctionMode):
-    """While it is entered, linear layers whose weights need no gradient compute like this."""
+    """Context in which linear layers whose weights need no gradient use ``times_transposed``."""
 
     def __torch_function__(self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None) -> Any:
         if func is functional.linear and not kwargs and not args[1].requires_grad:

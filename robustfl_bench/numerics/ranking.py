@@ -1,4 +1,4 @@
-"""Rules that rank the clients and average the best of them."""
+"""Functions for rules that rank the clients and average the best of them."""
 
 import math
 from collections.abc import Callable
@@ -17,15 +17,15 @@ def num_kept(rule: str, n: int, num_byzantine: int) -> int:
 
 
 def require_majority(rule: str, n: int, num_byzantine: int) -> None:
-    """Raise ConfigError unless n > 2f: with f values off at either end, one is left."""
+    """Raise ConfigError unless n > 2f, so that a value is left when f are dropped at either end."""
     if n <= 2 * num_byzantine:
         raise ConfigError(f"{rule} needs n > 2f, got n={n}, f={num_byzantine}; lower num_byzantine_declared")
 
 
 def mean_of_lowest(updates: Updates, scores: Tensor, count: int) -> Aggregate:
-    """Mean of the ``count`` updates of lowest score (n,); equals at the border share the places that are left.
+    """Mean of the ``count`` updates of lowest score (n,); updates tied at the border share the remaining places.
 
-    To prefer the first of equals would favour the honest clients, who come first.
+    Taking the first of the tied updates would favour the honest clients, who come first.
     """
     last = scores.sort().values[count - 1]
     below, equal = scores < last, scores == last
@@ -34,10 +34,10 @@ def mean_of_lowest(updates: Updates, scores: Tensor, count: int) -> Aggregate:
 
 
 def lowest(updates: Updates, scores: Callable[[Tensor], Tensor], count: int) -> Tensor:
-    """The clients (count,) of lowest score, of equals the first.
+    """The clients (count,) of lowest score, the first ones in a tie.
 
-    ``scores`` maps squared distances (n, n) to scores (n,), none of which falls when a distance grows. So bounds on the
-    distances, which cost half as much, are enough where they leave no doubt.
+    ``scores`` maps squared distances (n, n) to scores (n,), none of which falls when a distance grows. Bounds on the
+    distances, which cost half as much, are therefore enough if they settle which clients are lowest.
     """
     if (bounds := updates.sq_dist_bounds) is not None:
         least, most = (scores(bound) for bound in bounds)
@@ -48,5 +48,5 @@ def lowest(updates: Updates, scores: Callable[[Tensor], Tensor], count: int) -> 
 
 
 def nearest_sums(dists: Tensor, others: int) -> Tensor:
-    """Sums (n,) of every client's ``others`` smallest distances to others, of all distances (n, n): Krum's scores."""
+    """Krum's scores (n,): sums of every client's ``others`` smallest distances to other clients in ``dists`` (n, n)."""
     return dists.clone().fill_diagonal_(math.inf).sort(dim=1).values[:, :others].sum(dim=1)

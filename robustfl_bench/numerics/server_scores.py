@@ -1,4 +1,4 @@
-"""How good single models are on the server's data: what rules that test the clients' updates one by one need."""
+"""Losses of single models on the server's data, for rules that test the clients' updates one by one."""
 
 import math
 
@@ -8,24 +8,25 @@ from torch import Tensor
 from robustfl_bench.interfaces import ServerView
 from robustfl_bench.updates import Updates
 
-MODEL_BLOCK = 1 << 24  # numbers in a block of models, 64 MiB
-FEW = 16  # clients whose sums are formed together
+MODEL_BLOCK = 1 << 24  # float32 entries in a block of models, 64 MiB
+FEW = 16  # clients whose sums over the others are formed together
 
 
 def stepped_losses(updates: Updates, server: ServerView) -> Tensor:
     """Server losses (n,) float64 of the models ``params - step_size * update``, one for each client's update.
 
-    Works on blocks of models, so memory is bounded. A loss that is not a number counts as infinite: such a model is of
-    no use.
+    Works on blocks of models, so memory is bounded. A loss that is not a number counts as infinite, as its model is
+    useless.
     """
     blocks = updates.matrix.split(max(1, MODEL_BLOCK // updates.d))
     return _finite([server.loss(torch.sub(server.params, rows, alpha=server.step_size)) for rows in blocks])
 
 
 def losses_without(updates: Updates, server: ServerView) -> Tensor:
-    """As ``stepped_losses``, of the step along the mean of all other clients' updates (zero for a single client).
+    """As ``stepped_losses``, for steps along the mean of all other clients' updates (zero for a single client).
 
-    The others are added up, few clients at a time: to take one out of the sum of all leaves its rounding errors.
+    The other updates are added up, few clients at a time. Subtracting an update from the sum of all would leave its
+    rounding errors.
     """
     blocks = updates.matrix.split(min(FEW, max(1, MODEL_BLOCK // updates.d)))
     scale = server.step_size / max(updates.n - 1, 1)
@@ -39,7 +40,7 @@ def losses_without(updates: Updates, server: ServerView) -> Tensor:
 
 
 def _others(n: int, like: Tensor) -> Tensor:
-    """The matrix (n, n) that adds up all rows but one."""
+    """The matrix (n, n) whose product with n rows sums, for each row, all other rows."""
     return 1 - torch.eye(n, dtype=like.dtype, device=like.device)
 
 

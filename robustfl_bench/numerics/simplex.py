@@ -6,11 +6,12 @@ from robustfl_bench.numerics.gram_space import Array
 
 
 def penalised_weights(losses: Array, counts: Array, regularization: float) -> Array:
-    """The weights (N,) that minimise ``sum a L + regularization / 2 sum a^2 / counts`` over the simplex.
+    """The weights a (N,) that minimise ``sum a L + regularization / 2 sum a^2 / m`` over the simplex.
 
-    Of the clients by rising loss, the p best take part: as many as have a loss below the level ``(sum m L +
-    regularization) / sum m`` of those up to them; weights are ``m (level - L) / regularization``. A loss that is not
-    finite means no weight. (Theorem 4.3 of Li, Ngai, Ye, Voigt, ACM TECS 2022.)
+    L are the losses and m the counts. The p clients with the lowest losses take part, up to the last whose loss is at
+    most the level ``(sum m L + regularization) / sum m`` of the clients up to it. With the level of the last one, their
+    weights are ``m (level - L) / regularization``. A client whose loss is not finite gets weight 0. (Theorem 4.3 of Li,
+    Ngai, Ye, Voigt, ACM TECS 2022.)
     """
     known = np.flatnonzero(np.isfinite(losses))
     weights = np.zeros(len(losses))

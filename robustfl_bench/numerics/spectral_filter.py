@@ -1,19 +1,19 @@
-"""One pass of a spectral filter: who deviates along the direction of most variance, in the space of the Gram matrix."""
+"""One pass of a spectral filter: deviations along the direction of largest variance, from the Gram matrix."""
 
 from dataclasses import dataclass
 
 import numpy as np
 from scipy.linalg import eigh
 
-LEAST_TRUST = 1e-9  # less is the rounding error of no trust at all, which a huge update multiplies
+LEAST_TRUST = 1e-9  # any less is rounding error of zero trust, which a huge update would amplify
 
 
 @dataclass(frozen=True)
 class Outliers:
-    """The ``active`` clients (m,), which have some trust left, and their ``weights`` (m,), which sum to 1.
+    """The ``active`` clients (m,), those with trust left, and their ``weights`` (m,), which sum to 1.
 
-    ``variance`` is the largest eigenvalue of the weighted covariance, ``along`` (m,) how far each of them is from the
-    weighted mean along its eigenvector; None where that variance is no more than rounding.
+    ``variance`` is the largest eigenvalue of the weighted covariance. ``along`` (m,) is the distance of each active
+    client from the weighted mean along the eigenvector, or None if the variance is no more than rounding error.
     """
 
     active: np.ndarray
@@ -23,7 +23,7 @@ class Outliers:
 
 
 def outliers(gram: np.ndarray, trust: np.ndarray) -> Outliers:
-    """How the clients deviate, from their Gram matrix (n, n) and their trust (n,), of which some must be left."""
+    """Deviations of the clients, from their Gram matrix (n, n) and their trust (n,), which must not be all zero."""
     active = np.flatnonzero(trust)
     weights = trust[active] / trust.sum()
     inner = gram[np.ix_(active, active)]

@@ -1,4 +1,4 @@
-"""What a client keeps on disk: its last two checkpoints, as neighbours may be one behind when they are cut off."""
+"""The last two checkpoints of a client on disk: an interruption can leave its neighbours one checkpoint behind."""
 
 from contextlib import suppress
 from pathlib import Path
@@ -10,13 +10,13 @@ from robustfl_bench.results.writing import Damaged, named, remove_leftovers
 
 
 class Checkpoints:
-    """The checkpoints of client ``rank`` in ``folder``, all with one ``stamp``; none while a run needs none."""
+    """The checkpoints of client ``rank`` in ``folder``, all with one ``stamp``; the folder is created when needed."""
 
     def __init__(self, folder: Path, rank: int, stamp: sealed.Stamp) -> None:
         self._folder, self._prefix, self._stamp = folder, f"client_{rank}_round_", stamp
 
     def saved(self) -> dict[int, dict[str, Any]]:
-        """The states by round; files that are damaged, or have another stamp, are reported and removed."""
+        """The states by round; files that are damaged or have another stamp are reported and removed."""
         found = {}
         for round, path in self._paths().items():
             remove_leftovers(path)
@@ -39,7 +39,7 @@ class Checkpoints:
             old[1].unlink(missing_ok=True)
 
     def clear(self) -> None:
-        """Drop all; the last client takes the folder away, and the run folder where it holds nothing else."""
+        """Remove all checkpoints; the last client also removes the folder, and the run folder if it is then empty."""
         for path in self._paths().values():
             path.unlink(missing_ok=True)
         with suppress(OSError):  # not empty

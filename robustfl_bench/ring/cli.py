@@ -10,7 +10,7 @@ from robustfl_bench.console import Parser, answer_tab, completed
 
 
 def main(argv: Sequence[str] | None = None) -> NoReturn:
-    """Console entry point; exit codes as ``robustfl-bench``, and 1 where the ring broke."""
+    """Console entry point; exit codes as for ``robustfl-bench``, and 1 if the ring breaks."""
     parser = Parser(
         prog="robustfl-ring",
         description="An experiment of robustfl-bench as a ring of real processes, each one client: the same options, "
@@ -39,7 +39,7 @@ def main(argv: Sequence[str] | None = None) -> NoReturn:
     usual = [f"{key}={value}" for key, value in (("communication", "ring"), ("device", "cpu")) if key not in given]
     overrides = [*usual, *arguments.overrides]
 
-    from robustfl_bench.ring.launch import client, launch  # which import torch
+    from robustfl_bench.ring.launch import client, launch  # imports torch
 
     if "RANK" in os.environ:  # torchrun
         rank, size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])

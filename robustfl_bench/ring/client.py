@@ -24,7 +24,7 @@ from robustfl_bench.ring.checkpoints import Checkpoints
 from robustfl_bench.ring.link import Link
 from robustfl_bench.ring.step import RingStep, told
 
-NOTHING_TO_DO = -2.0  # what the first client says when the result is there already
+NOTHING_TO_DO = -2.0  # sent by the first client if the result already exists
 
 
 def check(planned: Plan, size: int) -> None:
@@ -46,8 +46,8 @@ def check(planned: Plan, size: int) -> None:
 
 
 class Client:
-    """Client ``link.rank`` of the ring. The first client tests the model and writes the rows; all write checkpoints,
-    every ``interval`` rounds."""
+    """Client ``link.rank`` of the ring. The first client tests the model and writes the rows; all clients write
+    checkpoints every ``interval`` rounds."""
 
     def __init__(self, link: Link, interval: int) -> None:
         self.link, self.interval = link, interval
@@ -56,7 +56,7 @@ class Client:
     def train(
         self, planned: Plan, federation: Federation, folder: RunFolder, trackers: Trackers | None
     ) -> Mapping[str, Any]:
-        """Go on from the last round of which all clients have a checkpoint; raises RingBroken."""
+        """Resume from the last round for which all clients have a checkpoint; raises RingBroken."""
         first, rounds = self.link.rank == 0, planned.settings.rounds
         self.checkpoints = Checkpoints(folder.path / RING, self.link.rank, stamp(planned, federation.data))
         state = self._start(federation, self.checkpoints.saved(), folder if first else None)
@@ -81,7 +81,7 @@ class Client:
         return {"model_sha256": digest(state.params), "ring": {"processes": self.link.size, **sent}}
 
     def end(self) -> None:
-        """Wait until the first client has the result on disk; then checkpoints can go."""
+        """Wait until the first client has written the result, then remove the checkpoints."""
         if self.checkpoints is None:
             self.link.gather([NOTHING_TO_DO, NOTHING_TO_DO], forming=True)
         self.link.gather([], forming=True)
@@ -91,7 +91,7 @@ class Client:
     def _start(
         self, federation: Federation, saved: Mapping[int, dict[str, Any]], folder: RunFolder | None
     ) -> State | None:
-        """The state to go on from, with the rows of later rounds dropped from ``folder``; None: nothing to do."""
+        """The state to resume from, or None if the result exists; removes the rows of later rounds from ``folder``."""
         if folder is not None:
             every, there = federation.settings.eval_every, _rounds(folder)
             saved = {round: one for round, one in saved.items() if there.issuperset(range(every, round + 1, every))}
@@ -107,7 +107,7 @@ class Client:
 
 
 def _rounds(folder: RunFolder) -> set[int]:
-    """The rounds that have a row; none if the rows are damaged, which are then removed."""
+    """The rounds that have a row; if the rows are damaged, they are removed and no rounds are returned."""
     if not (folder.path / "metrics.csv").exists():
         return set()
     try:

@@ -1,4 +1,4 @@
-"""The processes of a ring: one client each, on this machine or under ``torchrun``."""
+"""The processes of a ring, one per client, on this machine or under ``torchrun``."""
 
 import os
 import signal
@@ -22,11 +22,11 @@ from robustfl_bench.ring.client import Client, check
 from robustfl_bench.ring.link import INTERFACE, joined
 from robustfl_bench.ring.step import GO_ON
 
-GRACE = 8.0  # seconds in which the others notice that a client has gone
+GRACE = 8.0  # seconds for the other clients to notice that one has gone
 
 
 def client(rank: int, size: int, meeting_point: str, timeout: float, interval: int, overrides: list[str]) -> NoReturn:
-    """Be one client and exit; the first one writes the run folder."""
+    """Run one client and exit; the first client writes the run folder."""
     try:
         cfg, call = composition.compose(overrides)
         check(plan(cfg), size)
@@ -40,13 +40,13 @@ def client(rank: int, size: int, meeting_point: str, timeout: float, interval: i
     except KeyboardInterrupt:
         sys.exit(130)
     except Exception as error:
-        code = explain.report(error) if rank == 0 or not isinstance(error, ConfigError) else 2  # the same for all
+        code = explain.report(error) if rank == 0 or not isinstance(error, ConfigError) else 2  # the first reports it
         sys.exit(code)
     sys.exit(0)
 
 
 def launch(timeout: float, interval: int, overrides: list[str]) -> int:
-    """Run all clients on this machine; returns an exit code. When one has gone, the others end by themselves."""
+    """Run all clients on this machine; returns an exit code. When a client has gone, the others end by themselves."""
     try:
         planned = plan(composition.compose(overrides)[0])
         size = planned.settings.total_clients
@@ -78,14 +78,14 @@ def launch(timeout: float, interval: int, overrides: list[str]) -> int:
 
 
 def context() -> ForkServerContext:
-    """Processes that begin with everything imported once for all of them."""
+    """A context whose processes start with all imports done, once for all of them."""
     loopback = next(name for _, name in socket.if_nameindex() if name.startswith("lo"))
-    os.environ.setdefault(INTERFACE, loopback)  # they are all on this machine
+    os.environ.setdefault(INTERFACE, loopback)  # all clients are on this machine
     return forkserver(__name__, "robustfl_bench.engine.loop")
 
 
 def _wait(processes: Sequence[BaseProcess]) -> int:
-    """The exit code of the ring, when all have ended; those who do not notice that others have gone are killed."""
+    """Wait for all clients, killing those that do not notice that others have gone; returns the ring's exit code."""
     killed: set[BaseProcess] = set()
     deadline = None
     while alive := [process for process in processes if process.is_alive()]:

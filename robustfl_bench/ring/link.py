@@ -1,4 +1,4 @@
-"""A client's place on the ring: it sends to the next client and receives from the one before, over gloo."""
+"""A client's place on the ring: it sends to the next client and receives from the previous client, over gloo."""
 
 import os
 from collections.abc import Iterator
@@ -12,18 +12,18 @@ from torch import Tensor
 from robustfl_bench.errors import Interrupted
 
 INTERFACE = "GLOO_SOCKET_IFNAME"  # the variable that names the network interface of a ring's clients
-FORMING = timedelta(minutes=5)  # until all clients have read their data, or the first has written the result
+FORMING = timedelta(minutes=5)  # time for all clients to read their data, or for the first to write the result
 
 
 class RingBroken(Interrupted):
-    """A neighbour has gone, or is silent."""
+    """A neighbour has gone or is silent."""
 
 
 class Link:
-    """Client ``rank`` of ``size``. ``payload`` counts the bytes of updates that it has sent.
+    """Client ``rank`` of ``size``. ``payload`` counts the bytes of updates that the client has sent.
 
-    A neighbour that closes its connection is noticed at once, one that is silent after ``timeout`` seconds: then
-    RingBroken is raised.
+    RingBroken is raised at once when a neighbour closes its connection, and after ``timeout`` seconds when a neighbour
+    is silent.
     """
 
     def __init__(self, rank: int, size: int, timeout: float) -> None:
@@ -31,12 +31,12 @@ class Link:
         self._timeout = timedelta(seconds=timeout)
 
     def exchange(self, outgoing: Tensor, num_bytes: int) -> Tensor:
-        """Send bytes of an update to the next client; returns the ``num_bytes`` bytes from the one before."""
+        """Send bytes of an update to the next client; returns the ``num_bytes`` bytes from the previous client."""
         self.payload += outgoing.numel()
         return self._pass_on(outgoing, torch.empty(num_bytes, dtype=torch.uint8), self._timeout)
 
     def gather(self, numbers: list[float], forming: bool = False) -> Tensor:
-        """The numbers of every client, (size, k) float64: the book-keeping of a run, which is no payload."""
+        """The numbers of every client, (size, k) float64; as book-keeping, they do not count as payload."""
         rows = torch.zeros(self.size, len(numbers), dtype=torch.float64)
         rows[self.rank] = torch.tensor(numbers, dtype=torch.float64)
         for step in range(self.size - 1):
@@ -65,8 +65,8 @@ class Link:
 
 @contextmanager
 def joined(rank: int, size: int, meeting_point: str, timeout: float) -> Iterator[Link]:
-    """Meet the other clients at ``meeting_point`` (a ``file://`` of their own, or ``env://`` under torchrun)."""
-    os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "FATAL")  # what breaks is told in one line
+    """Meet the other clients at ``meeting_point`` (a new ``file://`` address, or ``env://`` under torchrun)."""
+    os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "FATAL")  # failures are reported in one line
     try:
         dist.init_process_group("gloo", init_method=meeting_point, rank=rank, world_size=size, timeout=FORMING)
     except RuntimeError as error:

@@ -1,4 +1,4 @@
-"""Numbers as the bytes that travel: floats as they are, few whole numbers in few bits."""
+"""Encodings of numbers as bytes to send: floats unchanged, whole numbers of a small range in few bits."""
 
 from dataclasses import dataclass
 from typing import Protocol
@@ -9,20 +9,20 @@ from torch import Tensor
 
 
 class Code(Protocol):
-    """How a chunk of float32 numbers (d,) becomes bytes, and is read again without loss."""
+    """A lossless encoding of a chunk of float32 numbers (d,) as bytes."""
 
     def num_bytes(self, d: int) -> int:
-        """Bytes of d numbers; the last one is filled up."""
+        """Number of bytes for d numbers; the last byte is filled up."""
 
     def encode(self, numbers: Tensor) -> Tensor:
-        """Numbers (d,) as bytes, uint8."""
+        """The numbers (d,) as bytes, uint8."""
 
     def decode(self, encoded: Tensor, d: int) -> Tensor:
         """The d numbers in these bytes, float32."""
 
 
 class Floats:
-    """Real numbers: four bytes each."""
+    """Real numbers, four bytes each."""
 
     def num_bytes(self, d: int) -> int:
         return 4 * d

@@ -10,10 +10,10 @@ from robustfl_bench.ring.packing import Code, Floats, Packed
 
 
 def codes(form: RingForm, n: int, counting: str) -> tuple[Code, Code]:
-    """How chunks travel in share-reduce and in share-only: real numbers, or sums of n signs and outcomes.
+    """The encodings of chunks in share-reduce and in share-only: real numbers, or sums of n signs and outcomes.
 
-    A sum of signs takes 32 bits, or as few as tell -n ... n apart when ``counting`` is ``needed``. An outcome takes one
-    bit; two where there are ties (signSGD, RLR, symmetric BRACE), one more than Table 1 counts.
+    A sum of signs takes 32 bits, or the fewest that distinguish -n ... n if ``counting`` is ``needed``. An outcome
+    takes one bit, or two if ties are possible (signSGD, RLR, symmetric BRACE), one more than Table 1 counts.
     """
     if form.outcomes is None:
         return Floats(), Floats()
@@ -24,10 +24,10 @@ def codes(form: RingForm, n: int, counting: str) -> tuple[Code, Code]:
 
 
 def reduced(link: Link, update: Tensor, form: RingForm, counting: str) -> Tensor:
-    """The aggregate (d,), the same for every client, of the updates (d,) that each of them brings.
+    """The aggregate (d,), the same for every client, of the clients' updates (d,).
 
-    Client i begins with chunk i. It adds its own part of what it receives and passes that on; after n - 1 steps it
-    holds the whole sum of chunk i + 1, decides, and the outcomes go round.
+    Client i begins by sending its chunk i. It adds its own part to every chunk that it receives and passes the sum on.
+    After n - 1 steps it holds the complete sum of chunk i + 1 and decides its outcomes, which are then passed round.
     """
     n, rank, own = link.size, link.rank, form.sent(update)
     parts, (sums, outcomes) = chunks(len(own), n), codes(form, n, counting)

@@ -1,4 +1,4 @@
-"""A round as one client of the ring makes it."""
+"""One round of training as computed by one client of the ring."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -27,7 +27,7 @@ GO_ON = "the same command goes on from the last checkpoint"
 
 @contextmanager
 def told(link: Link, number: int) -> Iterator[None]:
-    """Within it, a ring that breaks is told with the client and the round ``number``."""
+    """Context in which the message of a RingBroken names the client and the round ``number``."""
     try:
         yield
     except RingBroken as error:
@@ -35,10 +35,11 @@ def told(link: Link, number: int) -> Iterator[None]:
 
 
 class RingStep:
-    """The step of client ``link.rank``: the honest clients come first, in their order, then the Byzantine ones.
+    """The step of client ``link.rank``; ranks belong first to the honest clients, in their order, then the Byzantine.
 
-    All clients end a round with the same model. In a round that is evaluated they tell each other what a record needs,
-    and the first client returns it. ``payload`` are then the bytes of updates that each client sent in that round.
+    All clients end a round with the same model. In an evaluated round, they exchange the numbers that a record needs,
+    and the first client returns the record. ``payload`` then holds the bytes of updates that each client sent in the
+    round.
     """
 
     def __init__(self, link: Link, federation: Federation) -> None:
@@ -51,7 +52,7 @@ class RingStep:
         self._row = federation.rows(1)
 
     def __call__(self, federation: Federation, state: State) -> tuple[State, Round | None]:
-        """The next round; raises RingBroken."""
+        """Carry out the next round; raises RingBroken."""
         with told(self._link, state.round + 1):
             return self._round(federation, state)
 
