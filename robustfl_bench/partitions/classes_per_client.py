@@ -11,12 +11,12 @@ from robustfl_bench.partitions.dealing import check_clients, deal, share
 
 @dataclass(frozen=True)
 class ClassesPerClient(Partition):
-    """Give every client exactly ``classes`` different classes; the holders of a class get equally many of its samples.
+    """Give every client exactly ``classes`` different classes; the clients of a class get equal shares of its samples.
 
-    As in the code of NIID-Bench (https://arxiv.org/abs/2102.02079), client i has class i modulo c and the others are
-    drawn at random, so classes are held by unequally many clients. Here the first draws go to classes that nobody
-    would hold, as long as there are some: no sample is lost. With all c classes it is IID up to rounding. The
-    pathological partition, in contrast, lets chance give a client fewer classes.
+    As in the code of NIID-Bench (https://arxiv.org/abs/2102.02079), client i has class i modulo c and its other classes
+    are drawn at random, so the number of clients per class varies. Here the first draws go to classes without a client,
+    as long as there are any, so that no sample is lost. With all c classes the partition is IID up to rounding. In the
+    pathological partition, by contrast, a client can get fewer classes by chance.
     """
 
     classes: int = 2
@@ -41,7 +41,7 @@ class ClassesPerClient(Partition):
         return deal(labels, share(sizes, held, rng), rng)
 
     def _held(self, num_clients: int, num_classes: int, rng: np.random.Generator) -> np.ndarray:
-        """Which client holds which class, (n, c) of 0 and 1: every row adds up to ``classes``, no column to 0."""
+        """The classes of every client, (n, c) of 0 and 1; every row adds up to ``classes``, no column to 0."""
         held = np.zeros((num_clients, num_classes), dtype=np.int64)
         for turn in range(self.classes):
             for client, own in enumerate(held):

@@ -1,4 +1,4 @@
-"""From a table of samples per client and class to index lists: what all label-skewed partitions share."""
+"""From a table of samples per client and class to index lists; shared by all label-skewed partitions."""
 
 import numpy as np
 
@@ -6,12 +6,12 @@ from robustfl_bench.interfaces import ConfigError
 
 
 def label_counts(labels: np.ndarray, parts: list[np.ndarray], num_classes: int) -> np.ndarray:
-    """Samples of every class at every client, (n, c) int64."""
+    """Number of samples of every class at every client, (n, c) int64."""
     return np.stack([np.bincount(labels[part], minlength=num_classes) for part in parts])
 
 
 def check_clients(labels: np.ndarray, num_clients: int) -> None:
-    """Raise ConfigError unless every client can have a sample."""
+    """Raise ConfigError if there are fewer samples than clients."""
     if num_clients < 1:
         raise ConfigError(f"num_clients must be >= 1, got {num_clients}")
     if len(labels) < num_clients:
@@ -19,10 +19,10 @@ def check_clients(labels: np.ndarray, num_clients: int) -> None:
 
 
 def share(sizes: np.ndarray, weights: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """Split every class over the clients in proportion to a column of ``weights`` (n, c): whole numbers (n, c).
+    """Split every class over the clients in proportion to its column of ``weights`` (n, c); returns integers (n, c).
 
-    A column adds up to the class's entry of ``sizes`` (c,). Entries are within 1 of exact proportion. Clients take
-    their parts in random order, so that rounding favours none of them.
+    A column adds up to the class's entry of ``sizes`` (c,). Entries are within 1 of the exact proportion. Clients take
+    their parts in random order, so that rounding favours no client.
     """
     counts = np.zeros(weights.shape, dtype=np.int64)
     for label, size in enumerate(sizes):
@@ -34,9 +34,9 @@ def share(sizes: np.ndarray, weights: np.ndarray, rng: np.random.Generator) -> n
 
 
 def deal(labels: np.ndarray, counts: np.ndarray, rng: np.random.Generator) -> list[np.ndarray]:
-    """Give every client its ``counts`` (n, c) of samples, drawn at random within the classes; all are dealt.
+    """Give every client its ``counts`` (n, c) of samples, drawn at random within the classes; all samples are dealt.
 
-    Column j stands for the j-th smallest label present. Raises ConfigError when a client would get nothing.
+    Column j belongs to the j-th smallest label present. Raises ConfigError if a client would get no samples.
     """
     empty = np.flatnonzero(counts.sum(axis=1) == 0)
     if len(empty):

@@ -9,18 +9,19 @@ from robustfl_bench.interfaces import ConfigError, Partition, check_choice, chec
 from robustfl_bench.partitions.dealing import check_clients, deal, share
 
 MAX_DRAWS = 1000
-EPSILON = 1e-5  # keeps every class available to every client, in case nobody draws it
+EPSILON = 1e-5  # keeps every class available to every client, in case no client draws it
 
 
 @dataclass(frozen=True)
 class Dirichlet(Partition):
     """Draw label distributions from a Dirichlet distribution and split every class by them.
 
-    ``per: client`` draws each client's distribution over classes from Dir(alpha * shares of the classes), as Hsu et al.
-    (arXiv 1909.06335) and BOBA's first author do; a class is then split in proportion to the clients' shares of it, so
-    a small ``alpha`` gives about one class per client. ``per: class`` draws each class's distribution over clients from
-    Dir(alpha, ..., alpha), as Yurochkin et al. (ICML 2019) do; a small ``alpha`` leaves clients empty. A large one
-    makes clients alike in both. Redrawn until every client has ``min_size`` samples.
+    ``per: client`` draws each client's distribution over classes from Dir(alpha * shares of the classes), as in Hsu et
+    al. (arXiv 1909.06335) and in the code of BOBA's first author; a class is then split in proportion to the clients'
+    probabilities of it, so a small ``alpha`` gives about one class per client. ``per: class`` draws each class's
+    distribution over clients from Dir(alpha, ..., alpha), as in Yurochkin et al. (ICML 2019); a small ``alpha`` leaves
+    clients empty. In both, a large ``alpha`` makes clients similar. The draw is repeated until every client has
+    ``min_size`` samples.
     """
 
     alpha: float = 0.01

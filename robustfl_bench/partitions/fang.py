@@ -10,12 +10,14 @@ from robustfl_bench.partitions.dealing import check_clients
 
 @dataclass(frozen=True)
 class Fang(Partition):
-    """One group of clients per class: a sample goes to its own class's group with probability ``q``, else to another.
+    """One group of clients per class: a sample goes to the group of its class with probability ``q``, else to another
+    group.
 
-    All other groups are equally likely; within a group the samples are shuffled and shared out equally. With c classes
-    ``q`` = 1/c is IID, 1 leaves every client one class. Client i is in group i modulo c; fewer clients than classes are
-    a group each, the group of class y being y modulo their number. The first author's later code draws the client of
-    every sample within the group, so that its clients' sizes vary by chance; here they are equal.
+    All other groups are equally likely; within a group the samples are shuffled and divided equally. With c classes,
+    ``q`` = 1/c is IID, and 1 gives every client one class. Client i is in group i modulo c; if there are fewer clients
+    than classes, each client is a group, and class y belongs to group y modulo their number. The first author's later
+    code draws the client of every sample within the group, so that the sizes of clients vary by chance; here they are
+    equal.
     """
 
     q: float = 0.5

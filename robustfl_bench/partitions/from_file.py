@@ -1,4 +1,4 @@
-"""A partition that is read from a file: one that was saved, or made by another program (ours)."""
+"""A partition read from a file, saved before or made by another program (ours)."""
 
 import csv
 import hashlib
@@ -13,20 +13,20 @@ import numpy as np
 from robustfl_bench.interfaces import ConfigError, DataError, Partition
 
 COLUMNS = ("sample", "client")
-"""The columns that a file must have. A column ``label`` is compared with the data; others are not read."""
+"""The columns that a file must have. A column ``label`` is compared with the data; other columns are ignored."""
 
 
 @dataclass(frozen=True)
 class FromFile(Partition):
-    """Give every client the samples that a CSV file names, in the order of the file; nothing is random.
+    """Give every client the samples listed in a CSV file, in the order of the file; nothing is random.
 
-    A line has a ``sample``, counted from 0 through the training set without what is held out for validation, and its
-    ``client``, counted from 0. Samples that are not in the file go to nobody. With a column ``label`` the file must be
-    of these data. ``robustfl-data partition --output FILE`` writes such files. Who is Byzantine is drawn as in any
-    run: a column that says so is not read.
+    A line has a ``sample``, an index from 0 into the training set without the samples held out for validation, and its
+    ``client``, from 0. Samples that are not in the file go to no client. A column ``label`` must agree with the data.
+    ``robustfl-data partition --output FILE`` writes such files. Byzantine clients are drawn as in every run; a column
+    with them is ignored.
 
-    ``digest`` is the SHA-256 of the file, part of the identity of the run instead of ``path``. A file that has another
-    one by the time it is read raises DataError, as does a file that is missing or wrong.
+    ``digest`` is the SHA-256 of the file and takes the place of ``path`` in the run's identity. A file with another
+    digest when it is read raises DataError, as does a missing or malformed file.
     """
 
     path: str
@@ -50,7 +50,7 @@ class FromFile(Partition):
         return np.split(samples[np.argsort(clients, kind="stable")], np.cumsum(sizes)[:-1])
 
     def _columns(self) -> dict[str, np.ndarray]:
-        """The columns of the file that mean something here, (N,) int64 each."""
+        """The known columns of the file, (N,) int64 each."""
         try:
             content = Path(self.path).expanduser().read_bytes()
         except OSError as error:
@@ -80,7 +80,7 @@ class FromFile(Partition):
             raise DataError(f"{self.path} is no partition (a CSV with {','.join(COLUMNS)}): {reason}") from error
 
     def _check_samples(self, samples: np.ndarray, labels: np.ndarray, expected: np.ndarray | None) -> None:
-        """Raise DataError unless the samples are there, differ, and have the labels that the file gives them."""
+        """Raise DataError unless the samples exist, are distinct and have the labels given in the file."""
         low, high = samples.min(), samples.max()
         if low < 0 or high >= len(labels):
             raise DataError(
@@ -98,7 +98,7 @@ class FromFile(Partition):
 
 
 def text(shards: Sequence[np.ndarray], labels: np.ndarray, byzantine: Collection[int]) -> str:
-    """The CSV that ``FromFile`` reads, with a line for each sample of every client, in the order of ``shards``."""
+    """The CSV text that ``FromFile`` reads, with a line for each sample of every client, in the order of ``shards``."""
     lines = [",".join([*COLUMNS, "label", "byzantine"])]
     for client, shard in enumerate(shards):
         attacks = int(client in byzantine)
@@ -108,6 +108,6 @@ def text(shards: Sequence[np.ndarray], labels: np.ndarray, byzantine: Collection
 
 
 def _few(numbers: np.ndarray) -> str:
-    """The first numbers of many."""
+    """The first five numbers, as text."""
     shown = ", ".join(map(str, numbers[:5].tolist()))
     return f"{shown}, ..." if len(numbers) > 5 else shown

@@ -1,4 +1,4 @@
-"""Gamma-similarity: a share of the samples is IID, the rest is sorted by label (SCAFFOLD, Karimireddy et al., ICML
+"""Gamma-similarity: a share of the samples is IID, the rest sorted by label (SCAFFOLD, Karimireddy et al., ICML
 2020, section 7, https://arxiv.org/abs/1910.06378)."""
 
 from dataclasses import dataclass
@@ -11,11 +11,12 @@ from robustfl_bench.partitions.dealing import check_clients
 
 @dataclass(frozen=True)
 class GammaSimilarity(Partition):
-    """Deal a random share ``gamma`` of the samples as IID; sort the others by label and cut them into equal stretches.
+    """Deal a random share ``gamma`` of the samples as IID, sort the others by label and cut them into equal stretches.
 
-    Client i gets the i-th of each kind of parts, so neighbours in number hold neighbouring labels. 1 is IID; with 0,
-    ByzFL's ``extreme_niid``, n clients hold about 1 + c / n of c classes each. Sizes differ by one sample at most. The
-    same as ByzFL's ``gamma_similarity_niid``, but its IID share are the first samples of the data set.
+    Client i gets the i-th part of both, so clients with neighbouring indices have neighbouring labels. 1 is IID; with
+    0, ByzFL's ``extreme_niid``, each of n clients has about 1 + c / n of the c classes. Sizes differ by at most one
+    sample. ByzFL's ``gamma_similarity_niid`` is the same, except that its IID share is the first samples of the data
+    set.
     """
 
     gamma: float = 0.5

@@ -1,4 +1,4 @@
-"""Long tail: classes are rarer and rarer among all clients together (Cui et al., CVPR 2019, section 5,
+"""Long tail: the sizes of the classes decrease exponentially (Cui et al., CVPR 2019, section 5,
 https://arxiv.org/abs/1901.05555)."""
 
 import math
@@ -13,11 +13,11 @@ from robustfl_bench.partitions.dealing import check_clients
 
 @dataclass(frozen=True)
 class LongTail(Partition):
-    """Keep an exponentially falling share of the classes, then split what is left by another partition, ``inner``.
+    """Keep an exponentially decreasing share of the classes, then split the rest by another partition, ``inner``.
 
-    Of the i-th of c classes, from 0, remains a share ``factor`` ** (-i / (c - 1)), at least one sample, drawn at
-    random: where classes were equally large, the first is ``factor`` times as large as the last, their imbalance
-    factor. 1 keeps everything. The test set and the server's data stay as they are.
+    Of the i-th of c classes, from 0, a random share ``factor`` ** (-i / (c - 1)) is kept, at least one sample. If the
+    classes had equal sizes, the first is then ``factor`` times as large as the last (the imbalance factor). 1 keeps all
+    samples. The test set and the server's data do not change.
     """
 
     inner: Partition

@@ -9,12 +9,12 @@ from robustfl_bench.interfaces import ConfigError, Partition
 
 @dataclass(frozen=True)
 class Natural(Partition):
-    """Every client has the samples that the data set says are its own; nothing is random."""
+    """Every client has its own samples, as given by the data set; nothing is random."""
 
     by_owner = True
 
     def __call__(self, labels: np.ndarray, num_clients: int, rng: np.random.Generator) -> list[np.ndarray]:
-        """``labels`` (N,) name the owners here; client i is the i-th of them in increasing order."""
+        """Here ``labels`` (N,) are the owners of the samples; client i is the i-th owner in increasing order."""
         sizes = np.unique(labels, return_counts=True)[1]
         if len(sizes) != num_clients:
             raise ConfigError(f"the data set has {len(sizes)} clients of its own; set num_clients={len(sizes)}")

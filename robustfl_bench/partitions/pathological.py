@@ -14,8 +14,8 @@ from robustfl_bench.partitions.shards import deal_shards
 class Pathological(Partition):
     """Cut every class into nearly equal shards and deal each client ``shards_per_client`` of them at random.
 
-    As BOBA states it (Bao et al., AISTATS 2024, appendix C.1): no shard straddles two classes, so a client has at
-    most ``shards_per_client`` classes; fewer when chance gives it two shards of one class.
+    As in BOBA (Bao et al., AISTATS 2024, appendix C.1), no shard spans two classes, so a client has at most
+    ``shards_per_client`` classes, and fewer if it gets two shards of one class by chance.
     """
 
     shards_per_client: int = 2

@@ -1,4 +1,5 @@
-"""Quantity skew: the same classes, unequally many samples (Li et al., ICDE 2022, https://arxiv.org/abs/2102.02079)."""
+"""Quantity skew: clients with the same class distribution and different numbers of samples (Li et al., ICDE 2022,
+https://arxiv.org/abs/2102.02079)."""
 
 import math
 from dataclasses import dataclass
@@ -13,12 +14,12 @@ from robustfl_bench.partitions.dealing import check_clients, share
 class QuantitySkew(Partition):
     """Shuffle the samples and cut them into parts of unequal size.
 
-    ``law: dirichlet`` draws the clients' shares from Dir(alpha, ..., alpha), as NIID-Bench does (section IV-C): a small
+    ``law: dirichlet`` draws the clients' shares from Dir(alpha, ..., alpha), as in NIID-Bench (section IV-C): a small
     ``alpha`` gives nearly all samples to one client, a large one makes sizes equal. ``law: power`` makes the r-th
     largest share proportional to r ** -exponent, with the clients in random order: 0 makes sizes equal.
 
-    Everybody first gets ``min_size`` samples, and the others are shared out by the law. NIID-Bench's code draws again
-    until nobody has less than 10, which fails for small ``alpha`` or many clients.
+    Every client first gets ``min_size`` samples, and the others are divided by the law. NIID-Bench's code redraws until
+    every client has at least 10, which fails for small ``alpha`` or many clients.
     """
 
     law: str = "dirichlet"

@@ -1,4 +1,4 @@
-"""Shards of one class each, handed out at random: who holds which class."""
+"""Random assignment of shards, of one class each, to clients."""
 
 import numpy as np
 
@@ -18,7 +18,7 @@ def shards_per_class(sizes: np.ndarray, num_shards: int) -> np.ndarray:
         )
     if num_shards % len(sizes) == 0:
         return np.full(len(sizes), num_shards // len(sizes))
-    spare = num_shards - len(sizes)  # every class has one shard already; the others are shared out in proportion
+    spare = num_shards - len(sizes)  # every class has one shard already; the others are divided in proportion
     exact = np.maximum(num_shards * sizes / sizes.sum() - 1, 0)
     exact *= spare / exact.sum()
     shards: np.ndarray = 1 + np.floor(exact).astype(np.int64)
@@ -28,7 +28,7 @@ def shards_per_class(sizes: np.ndarray, num_shards: int) -> np.ndarray:
 
 
 def deal_shards(sizes: np.ndarray, num_clients: int, per_client: int, rng: np.random.Generator) -> np.ndarray:
-    """Deal ``per_client`` random shards to every client; how many of each class it holds, (n, c)."""
+    """Deal ``per_client`` random shards to every client; returns its number of shards of each class, (n, c)."""
     shards = np.repeat(np.arange(len(sizes)), shards_per_class(sizes, num_clients * per_client))
     held = np.zeros((num_clients, len(sizes)), dtype=np.int64)
     np.add.at(held, (np.repeat(np.arange(num_clients), per_client), rng.permutation(shards)), 1)

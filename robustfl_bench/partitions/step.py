@@ -1,4 +1,4 @@
-"""Step label skew: every client has a few major classes and less of all others (Chen and Chao, ICLR 2021)."""
+"""Step label skew: every client has a few major classes and fewer samples of all others (Chen and Chao, ICLR 2021)."""
 
 import math
 from dataclasses import dataclass
@@ -12,11 +12,12 @@ from robustfl_bench.partitions.shards import deal_shards
 
 @dataclass(frozen=True)
 class Step(Partition):
-    """Split every class over the clients by weight: ``alpha`` where the class is major for the client, 1 elsewhere.
+    """Split every class over the clients by weight: ``alpha`` if the class is major for the client, else 1.
 
     Major classes are dealt like the shards of the pathological partition (BOBA, Bao et al., AISTATS 2024, appendix
-    C.5.1), so every class is major for the same number of clients. A client dealt one class k times has weight
-    1 + k (alpha - 1) for it. ``alpha`` 1 makes all clients alike; infinity (``.inf``) gives the pathological partition.
+    C.5.1), so every class is major for the same number of clients. A client dealt one class k times has weight 1 + k
+    (alpha - 1) for it. ``alpha`` 1 gives all clients the same distribution; infinity (``.inf``) gives the pathological
+    partition.
     """
 
     alpha: float = 8
