@@ -1,8 +1,8 @@
 """Experiments in Byzantine-robust federated learning, from a composed config to a paper's table.
 
-``run("aggregator=krum", "attack=ipm")`` makes a run, ``results("results")`` is the table of those in a folder. A rule,
-an attack, a data set ... is a subclass of ``Aggregator``, ``Attack``, ``Dataset`` ... Each name is imported on first
-access, as PyTorch and pandas take over a second.
+``run("aggregator=krum", "attack=ipm")`` makes a run, ``results("results")`` returns the table of the runs in a folder.
+Rules, attacks, data sets and other parts are subclasses of ``Aggregator``, ``Attack``, ``Dataset`` and so on. Each name
+is imported on first access, because PyTorch and pandas take over a second.
 """
 
 import ctypes
@@ -37,19 +37,20 @@ __all__ = [
 ]  # fmt: skip
 
 _HOMES = {"Aggregate": "updates", "Result": "api", "Updates": "updates", "run": "api"}
-"""The modules of those names; that of the others is ``interfaces``."""
+"""The modules of these names; all others are in ``interfaces``."""
 
-# Idle OpenMP threads that spin steal the cores from the BLAS of NumPy and from neighbouring runs: one Gram matrix
-# took five times as long. The libraries read this once, when they are loaded, so it has to be here.
+# Idle OpenMP threads that spin take the cores from NumPy's BLAS and from other runs: a Gram matrix took five times as
+# long. The libraries read this variable once, when they are loaded, so it has to be set here.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 
 def _keep_freed_memory() -> None:
-    """Let the C library keep what a batch frees for the next one: up to a quarter of a convolutional network's time."""
+    """Let the C library keep freed memory for the next batch; saves up to a quarter of a convolutional network's
+    time."""
     given = any(name.startswith("MALLOC_") or name == "GLIBC_TUNABLES" for name in os.environ)
     if sys.platform == "linux" and not given and hasattr(libc := ctypes.CDLL(None), "mallopt"):
-        libc.mallopt(-3, 1 << 28)  # M_MMAP_THRESHOLD: blocks up to this size come from the heap
-        libc.mallopt(-1, (1 << 31) - 1)  # M_TRIM_THRESHOLD: which keeps this much for later
+        libc.mallopt(-3, 1 << 28)  # M_MMAP_THRESHOLD: blocks up to this size are taken from the heap
+        libc.mallopt(-1, (1 << 31) - 1)  # M_TRIM_THRESHOLD: the heap keeps this much free memory
 
 
 _keep_freed_memory()
@@ -61,7 +62,7 @@ def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     if name == "results":
-        return import_module(f"{__name__}.results")  # which can be called
+        return import_module(f"{__name__}.results")  # a callable module
     value = getattr(import_module(f"{__name__}.{_HOMES.get(name, 'interfaces')}"), name)
     globals()[name] = value
     return value

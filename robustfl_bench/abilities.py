@@ -1,26 +1,26 @@
-"""What all parts of an experiment have in common: a misspelt ability fails when its class is made."""
+"""The base class of all parts of an experiment; a misspelt ability raises an error when its class is defined."""
 
 import difflib
 from abc import ABC
 from typing import Any, get_origin
 
-CLOSE = 0.8  # similarity of names, from 0 to 1, from which a method is taken for a misspelt ability
+CLOSE = 0.8  # similarity of names (0 to 1) above which a method is reported as a misspelt ability
 
 
 class Part(ABC):  # noqa: B024 (its subclasses have the abstract methods)
-    """The base of the base classes of ``interfaces.py``, one for each config group, and so of every part.
+    """The common base class of the classes in ``interfaces.py``, one for each config group, and so of every part.
 
-    The public names of a base class are the abilities that the engine asks for, each with a default. A part overrides
-    some of them, has fields (of a dataclass) and methods of its own, and nothing else that is public: another class
-    attribute or property, or a method whose name is nearly that of an ability, raises TypeError. So does ``__call__``
-    where the base class has its own, which calls what a part defines. A class of parts may
-    declare an attribute for its subclasses: ``mean: ClassVar[float]``, without a value.
+    The public names of a base class are the abilities that the engine reads, each with a default. A part may override
+    them and may have dataclass fields and methods of its own. Any other public class attribute or property, and any
+    method with a name similar to an ability, raises TypeError. So does ``__call__`` if the base class has its own,
+    which calls the method that a part defines. An intermediate class may declare an attribute for its subclasses:
+    ``mean: ClassVar[float]``, without a value.
     """
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
         if Part in cls.__bases__:
-            return  # a base class: its names are the abilities
+            return  # a base class, whose names are the abilities
         base = _kind(cls)
         if "__call__" in vars(cls) and (calls := vars(base).get("__call__")) and not _is_abstract(calls):
             defined = " and ".join(name for name, ability in vars(base).items() if _is_abstract(ability))
@@ -37,7 +37,7 @@ class Part(ABC):  # noqa: B024 (its subclasses have the abstract methods)
 
 
 def _kind(cls: type) -> type:
-    """The base class that stands for the part's config group."""
+    """The base class of the part's config group."""
     return next(base for base in cls.__mro__ if Part in base.__bases__)
 
 

@@ -1,4 +1,4 @@
-"""A run as a function of Python."""
+"""A run as a Python function."""
 
 import warnings
 from collections.abc import Mapping
@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Result:
-    """A run that ended: ``metrics``, a row for each evaluated round; ``summary``, that of summary.json; its folder.
+    """The result of a run: ``metrics``, with a row for each evaluated round; ``summary``, as in summary.json; its
+    folder.
 
     ``summary["status"]`` is ``finished`` or ``diverged``. A model that diverged in its first round has no metrics.
     """
@@ -29,13 +30,13 @@ class Result:
 
 
 def run(*overrides: str, results_dir: str | Path | None = None, config_dir: str | Path | None = None) -> Result:
-    """The result of the run that ``robustfl-bench OVERRIDES`` makes; a stored one is read.
+    """The result of the run ``robustfl-bench OVERRIDES``; a stored result is reused.
 
     >>> run("aggregator=krum", "attack=ipm", "rounds=5").metrics["test_accuracy"]
 
-    ``config_dir`` is a folder with options of your own, as for ``--config-dir``. Prints nothing; what may not be meant
-    is a warning. Raises ConfigError for what cannot be run, DataError for missing or damaged data, RunLocked while
-    another process makes the run, and RunFailed for an error while it runs.
+    ``config_dir`` is a folder with your own options, as for ``--config-dir``. Nothing is printed; notes on unusual
+    settings are issued as warnings. Raises ConfigError for an invalid configuration, DataError for missing or damaged
+    data, RunLocked while another process makes the run, and RunFailed for an error during the run.
     """
     for key in (override.partition("=")[0].lstrip("+") for override in overrides):
         if key in stored.FORMS or key.startswith(("~", "hydra")):

@@ -1,4 +1,4 @@
-"""NumPy arrays and torch tensors of a caller, as the float32 tensors that rules work on, and back."""
+"""Conversion of a caller's NumPy arrays and torch tensors to the float32 tensors of rules, and back."""
 
 from collections.abc import Callable
 from typing import Any
@@ -13,7 +13,7 @@ from robustfl_bench.errors import ConfigError
 def read(matrix: Any) -> tuple[Tensor, Callable[[Tensor], Any]]:
     """A matrix (n, d) as a float32 tensor, and the function that turns results into the matrix's kind and dtype.
 
-    The caller's numbers are not written to. Raises ConfigError unless they are finite and floating-point.
+    The caller's array is not changed. Raises ConfigError unless its numbers are finite and floating-point.
     """
     if isinstance(matrix, Tensor):
         rows, known = matrix.detach(), matrix.dtype.is_floating_point
@@ -41,7 +41,8 @@ def read(matrix: Any) -> tuple[Tensor, Callable[[Tensor], Any]]:
 
 
 def vector(name: str, values: Any, length: int, like: Tensor) -> Tensor:
-    """What a caller gives beside a matrix, as a tensor (length,) with the dtype and device of ``like``."""
+    """An argument of a caller as a tensor (length,) with the dtype and device of ``like``; raises ConfigError for
+    another shape."""
     numbers = torch.as_tensor(values, dtype=like.dtype, device=like.device)
     if numbers.shape != (length,):
         raise ConfigError(f"{name} must have shape ({length},), got {tuple(numbers.shape)}")

@@ -1,4 +1,4 @@
-"""The errors that a run ends with, and the checks of fields that raise one; imports nothing heavy."""
+"""The errors of a run and the checks of fields that raise them; imports nothing heavy."""
 
 import difflib
 import sys
@@ -9,23 +9,24 @@ from typing import Any, get_type_hints
 
 
 class ConfigError(ValueError):
-    """The configuration asks for something impossible; one line says what, and what to do (exit code 2)."""
+    """The configuration is invalid. The message, one line, says what is wrong and what to do (exit code 2)."""
 
 
 class NotReady(ConfigError):
-    """Another command has to come first; what holds for one run of a sweep holds for the whole sweep."""
+    """Another command has to be run first. It ends a whole sweep, because it applies to all of its runs."""
 
 
 class DataError(RuntimeError):
-    """Data are missing or damaged; one line says which, and what to do (exit code 3)."""
+    """Data are missing or damaged. The message, one line, says which and what to do (exit code 3)."""
 
 
 class BrokenContract(TypeError):
-    """A part returned something else than its base class promises; one line names the part (exit code 1)."""
+    """A part returned something that its base class does not allow. The message, one line, names the part (exit code
+    1)."""
 
 
 class Diverged(Exception):
-    """A model diverged in round ``round`` (from 1): a result, which is recorded as such (exit code 0)."""
+    """A model diverged in round ``round`` (from 1). This is a result and is recorded as one (exit code 0)."""
 
     def __init__(self, round: int, reason: str) -> None:
         super().__init__(f"diverged in round {round}: {reason}")
@@ -33,25 +34,26 @@ class Diverged(Exception):
 
 
 class Interrupted(RuntimeError):
-    """A run was cut off from outside; its checkpoints are good and the same command goes on (exit code 1)."""
+    """A run was interrupted from outside. Its checkpoints are intact and the same command resumes it (exit code 1)."""
 
 
 def near(word: str, known: Iterable[str]) -> str:
-    """`` (did you mean a or b?)`` of the known words that are like ``word``; empty when none is."""
+    """`` (did you mean a or b?)`` with the known words similar to ``word``; empty if there are none."""
     close = difflib.get_close_matches(word, sorted(known), n=3)
     return f" (did you mean {' or '.join(close)}?)" if close else ""
 
 
 def check_package(name: str, extra: str | None = None) -> None:
-    """Raise ConfigError unless the package ``name`` is installed; ``extra`` brings it, by default that of its name."""
+    """Raise ConfigError unless the package ``name`` is installed; the extra ``extra`` installs it, by default
+    ``name``."""
     found = find_spec(name)
     if found is None or found.origin is None:  # a folder of this name, such as W&B makes, has no origin
         raise ConfigError(f'{name} is not installed: pip install "robustfl-bench[{extra or name}]"')
 
 
 def check_fields(rule: Any, **bounds: tuple[float, float]) -> None:
-    """Raise ConfigError unless every named field is a number in its closed range; ints where the
-    field holds one, and None where it may.
+    """Raise ConfigError unless every named field is a number in its closed range. Fields annotated as int take only
+    integers; fields that allow None may be None.
 
     >>> check_fields(self, num_byzantine=(0, math.inf), num_selected=(1, math.inf))
     """
@@ -70,12 +72,12 @@ def check_fields(rule: Any, **bounds: tuple[float, float]) -> None:
 
 
 def type_of_field(cls: type, name: str) -> Any:
-    """The annotation of a field, evaluated where its class wrote it as a string (``from __future__ import ...``)."""
+    """The annotation of a field, evaluated if it is a string (``from __future__ import annotations``)."""
     owner = next(base for base in cls.__mro__ if name in vars(base).get("__annotations__", {}))
     annotation = vars(owner)["__annotations__"][name]
     if not isinstance(annotation, str):
         return annotation
-    # This one alone is evaluated: others may name what is imported for type checkers only.
+    # Only this annotation is evaluated: others may use names imported for type checkers only.
     alone = SimpleNamespace(__annotations__={name: annotation})
     return get_type_hints(alone, vars(sys.modules[owner.__module__]), dict(vars(owner)))[name]
 

@@ -31,17 +31,18 @@ LOG = logging.getLogger("flwr")
 
 
 class RobustStrategy(FedAvg):  # type: ignore[misc]
-    """Flower's FedAvg with a rule in place of the average: ``RobustStrategy(Krum(num_byzantine=2))``.
+    """Flower's FedAvg with a rule instead of the average: ``RobustStrategy(Krum(num_byzantine=2))``.
 
-    An update is the global model minus the client's model, over all arrays of floating-point numbers; other arrays stay
-    as they are. The next model is the global one minus ``server_lr`` times the aggregate. ``pre_aggregation`` prepares
-    the updates. Sample counts are what clients report under ``weighted_by_key``. ``seed`` fixes the draws of the rule.
-    What a rule remembers is kept from round to round. Other arguments are those of ``flwr.serverapp.strategy.FedAvg``.
+    An update is the global model minus the client's model, over all floating-point arrays; other arrays do not change.
+    The next model is the global model minus ``server_lr`` times the aggregate. ``pre_aggregation`` transforms the
+    updates. Sample counts are those that clients report under ``weighted_by_key``. ``seed`` fixes the draws of the
+    rule. The rule's memory is kept from round to round. Other arguments are those of
+    ``flwr.serverapp.strategy.FedAvg``.
 
-    A reply that does not fit the model, has no positive number of samples, or has other metrics than most, counts as no
-    reply; an update that is not finite counts as zero. With too few replies for the rule the model stays as it is.
-    Raises ConfigError when a round is configured with too few clients, and where the rule needs what a Flower server
-    lacks: samples of its own, or losses that clients report when asked.
+    A reply that does not fit the model, has no positive number of samples, or has other metrics than most replies, is
+    ignored; a non-finite update is replaced by zeros. If there are too few replies for the rule, the model does not
+    change. Raises ConfigError when a round is configured with too few clients, and where the rule needs what a Flower
+    server lacks: samples of its own, or losses that clients report when asked.
     """
 
     def __init__(
@@ -58,9 +59,9 @@ class RobustStrategy(FedAvg):  # type: ignore[misc]
         super().__init__(**fedavg)
         self.rule, self.pre_aggregation, self.server_lr, self.seed = rule, pre_aggregation, server_lr, seed
         self.last: Aggregate | None = None
-        """The last aggregate, with the weights of the clients where the rule gives them."""
+        """The last aggregate, with the weights of the clients if the rule gives them."""
         self._arrays: dict[str, np.ndarray] = {}
-        self._counts: dict[int, float] = {}  # samples of every node known, 0 before its first reply
+        self._counts: dict[int, float] = {}  # sample counts of all known nodes, 0 before the first reply
 
     def summary(self) -> None:
         """Log the settings of the strategy."""
@@ -72,7 +73,7 @@ class RobustStrategy(FedAvg):  # type: ignore[misc]
     def configure_train(
         self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
     ) -> Iterable[Message]:
-        """Send the global model to the sampled clients; raises ConfigError when they are too few for the rule."""
+        """Send the global model to the sampled clients; raises ConfigError if they are too few for the rule."""
         messages = list(super().configure_train(server_round, arrays, config, grid))
         if messages:
             check_clients(self.rule, self.pre_aggregation, len(messages))
@@ -84,14 +85,14 @@ class RobustStrategy(FedAvg):  # type: ignore[misc]
     def aggregate_train(
         self, server_round: int, replies: Iterable[Message]
     ) -> tuple[ArrayRecord | None, MetricRecord | None]:
-        """The next global model, None where it stays; and the clients' metrics, averaged as FedAvg averages them."""
+        """The next global model, or None if it does not change, and the clients' metrics, averaged as in FedAvg."""
         answered, _ = self._check_and_log_replies(replies, is_train=True, validate=False)
         fitting = _alike([reply for reply in answered if self._fits(reply)])
         if left := len(answered) - len(fitting):
             LOG.warning("aggregate_train: left out %s replies that do not fit", left)
         if not fitting:
             return None, None
-        fitting.sort(key=lambda reply: reply.metadata.src_node_id)  # replies come in any order
+        fitting.sort(key=lambda reply: reply.metadata.src_node_id)  # replies arrive in any order
         metrics = self.train_metrics_aggr_fn([reply.content for reply in fitting], self.weighted_by_key)
         try:
             check_clients(self.rule, self.pre_aggregation, len(fitting))
@@ -101,7 +102,7 @@ class RobustStrategy(FedAvg):  # type: ignore[misc]
         return self._next(server_round, fitting), metrics
 
     def _fits(self, reply: Message) -> bool:
-        """Whether a reply holds a model of the same arrays, and a positive number of samples."""
+        """Whether a reply has a model with the same arrays and a positive number of samples."""
         records, metrics = list(reply.content.array_records.values()), list(reply.content.metric_records.values())
         if len(records) != 1 or len(metrics) != 1 or set(records[0]) != set(self._arrays):
             return False
@@ -126,7 +127,7 @@ class RobustStrategy(FedAvg):  # type: ignore[misc]
             with np.errstate(over="ignore", invalid="ignore"):
                 row[:] = start - self._flat({name: array.numpy() for name, array in record.items()})
             if not np.isfinite(row).all():
-                row[:] = 0  # a rule never sees such a row
+                row[:] = 0  # rules never get such a row
         for i, reply in enumerate(replies):
             (metrics,) = reply.content.metric_records.values()
             counts[i] = self._counts[reply.metadata.src_node_id] = float(metrics[self.weighted_by_key])
@@ -139,12 +140,12 @@ class RobustStrategy(FedAvg):  # type: ignore[misc]
         return ArrayRecord({name: Array(value) for name, value in self._shaped(moved).items()})
 
     def _numbers(self, replies: Sequence[Message]) -> Tensor:
-        """The numbers of the clients behind replies, in the order in which they were first known."""
+        """The clients' numbers for the replies, counted in the order in which the clients became known."""
         numbers = {node: number for number, node in enumerate(self._counts)}
         return torch.tensor([numbers[reply.metadata.src_node_id] for reply in replies])
 
     def _flat(self, arrays: dict[str, np.ndarray]) -> np.ndarray:
-        """All arrays of floating-point numbers as one vector (d,) float64, in the order of the global model."""
+        """All floating-point arrays as one vector (d,) float64, in the order of the global model."""
         parts = [arrays[name].ravel() for name, array in self._arrays.items() if _is_real(array)]
         return np.concatenate([np.zeros(0), *parts])
 
@@ -179,7 +180,7 @@ def _is_real(array: np.ndarray) -> bool:
 
 
 def _alike(replies: list[Message]) -> list[Message]:
-    """The replies that have the names and types of metrics that most have."""
+    """The replies with the most common names and types of metrics."""
     kinds = [
         tuple(sorted((name, isinstance(value, list)) for name, value in metrics.items()))
         for reply in replies

@@ -1,11 +1,11 @@
-"""Measures of a model: accuracy, recall per class, BOBA's max recall drop; and of several: distance, recovery."""
+"""Metrics of one model: recall per class, BOBA's max recall drop; and of several: distance, recovery."""
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 
 def recall_per_class(confusion: ArrayLike) -> np.ndarray:
-    """Share of each class's samples predicted right, (c,), from counts (c, c) with true classes in the rows.
+    """Share of correctly predicted samples per class, (c,), from counts (c, c) with true classes in the rows.
 
     A class without samples has recall nan.
     """
@@ -19,20 +19,20 @@ def recall_per_class(confusion: ArrayLike) -> np.ndarray:
 def max_recall_drop(reference: ArrayLike, recall: ArrayLike, absolute: bool = False) -> float:
     """Max recall drop (MRD; BOBA, Bao et al., AISTATS 2024, section 6): ``max_z (reference_z - recall_z)``.
 
-    ``reference`` are the recalls (c,) under Average without Byzantine clients, same seed and setting, last round;
-    ``recall`` those under the run. Fractions in, fraction out; papers print percentage points. "Drop" is signed by
-    default, so a model better on every class has a negative MRD; ``absolute=True`` takes ``max_z |difference|``.
-    Classes without test samples are left out.
+    ``reference`` are the recalls (c,) in the last round under Average without Byzantine clients, with the same seed and
+    setting; ``recall`` are those of the run. Both and the result are fractions; papers print percentage points. The
+    drop is signed by default, so a model that is better on every class has a negative MRD; ``absolute=True`` returns
+    ``max_z |difference|``. Classes without test samples are ignored.
     """
     drop = np.asarray(reference, dtype=np.float64) - np.asarray(recall, dtype=np.float64)
     return float(np.nanmax(np.abs(drop) if absolute else drop))
 
 
 def matched_distance(estimates: ArrayLike, truth: ArrayLike) -> float:
-    """Mean over the true parameters (K, d) of the Euclidean distance of the estimate (k, d) that stands for each.
+    """Mean Euclidean distance of the true parameters (K, d) from their matched estimates (k, d).
 
-    BRIFCA's dist (Tao et al., arXiv 2306.00638, section 6) under the one-to-one matching that makes it smallest. With
-    fewer estimates than true parameters, one estimate may stand for several: each truth is compared with the nearest.
+    BRIFCA's dist (Tao et al., arXiv 2306.00638, section 6) under the one-to-one matching that minimises it. With fewer
+    estimates than true parameters, each true parameter is compared with its nearest estimate.
     """
     dists = _dists(estimates, truth)
     if len(dists) < dists.shape[1]:
@@ -43,17 +43,17 @@ def matched_distance(estimates: ArrayLike, truth: ArrayLike) -> float:
 
 
 def nearest_distance(estimates: ArrayLike, truth: ArrayLike) -> float:
-    """Mean over the estimates (k, d) of the distance to the nearest true parameter (K, d), whoever else is near it.
+    """Mean distance of the estimates (k, d) from their nearest true parameters (K, d), without matching.
 
-    What the code of BRIFCA's authors reports: a cluster that no estimate found goes unpunished.
+    The code of BRIFCA's authors reports this distance. A cluster that no estimate is near to does not increase it.
     """
     return float(_dists(estimates, truth).min(axis=1).mean())
 
 
 def cluster_recovery(counts: ArrayLike) -> float:
-    """Share of the clients whose model is the one matched to their true cluster, from counts (K, k), clusters in rows.
+    """Share of the clients that have the model matched to their true cluster, from counts (K, k), clusters in rows.
 
-    Clusters and models are matched one to one so that the share is largest.
+    The one-to-one matching of clusters and models maximises the share.
     """
     from scipy.optimize import linear_sum_assignment
 

@@ -1,8 +1,8 @@
-"""Threads that share the work of a run, with the same bytes whatever their number.
+"""Threads that share the work of a run, with the same bytes for every number of threads.
 
 PyTorch and BLAS split a sum by the number of their threads, so that its last bits depend on it, and their threads wait
-for the slowest at every step. Here each computes on one thread, and Python threads take tasks: who makes tasks cuts
-them by the size of the work alone and adds their results up in one order.
+for the slowest at every step. Here both compute on one thread, and Python threads take tasks. Callers divide the work
+into tasks by its size alone and add up the results in a fixed order.
 """
 
 import threading
@@ -24,7 +24,8 @@ _thread = threading.local()
 
 @contextmanager
 def workers(number: int) -> Iterator[None]:
-    """Within it ``each`` has so many threads, and PyTorch and NumPy's BLAS one for each of them."""
+    """Within this context ``each`` uses ``number`` threads, and PyTorch and NumPy's BLAS use one thread in each of
+    them."""
     global _pool
     outside, before = _pool, torch.get_num_threads()
     torch.set_num_threads(1)
@@ -44,11 +45,11 @@ def workers(number: int) -> Iterator[None]:
 def each(work: Callable[[Task], Result], tasks: Iterable[Task]) -> list[Result]:
     """The results of ``work`` on every task, in order; ``work`` is called by several threads within ``workers``.
 
-    A task that makes tasks does them itself, and for one task no thread is woken.
+    A task within a task runs in the same thread, and a single task runs without waking a thread.
     """
     if _pool is None or hasattr(_thread, "busy") or len(tasks := list(tasks)) < 2:
         return [work(task) for task in tasks]
-    with_gradients = torch.is_grad_enabled()  # of a thread, as PyTorch counts it
+    with_gradients = torch.is_grad_enabled()  # PyTorch keeps this setting per thread
 
     def run(task: Task) -> Result:
         with torch.set_grad_enabled(with_gradients):
@@ -59,10 +60,10 @@ def each(work: Callable[[Task], Result], tasks: Iterable[Task]) -> list[Result]:
 
 def _begin() -> None:
     _thread.busy = True
-    torch.set_num_threads(1)  # OpenMP's number is that of a thread
+    torch.set_num_threads(1)  # OpenMP keeps this number per thread
 
 
 @lru_cache(maxsize=1)
 def _libraries() -> ThreadpoolController:
-    """The loaded libraries with threads; to find them takes milliseconds."""
+    """The loaded libraries with threads, cached because finding them takes milliseconds."""
     return ThreadpoolController()

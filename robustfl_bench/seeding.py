@@ -1,4 +1,4 @@
-"""Named random streams: a draw depends on the seed and on the name of its purpose, and on nothing else."""
+"""Named random streams: a draw depends only on the seed and on the name of its stream."""
 
 import hashlib
 
@@ -14,8 +14,8 @@ def _digest(seed: int, name: tuple[Name, ...]) -> int:
 
 
 class _Key(ISeedSequence):
-    """The key of a Philox generator, as ``Philox(key=...)`` would take it: which also asks the operating system for
-    entropy that is not used, and so takes four times as long."""
+    """The key of a Philox generator. ``Philox(key=...)`` gives the same stream but takes four times as long, because it
+    also asks the operating system for unused entropy."""
 
     def __init__(self, key: int) -> None:
         self._key = key
@@ -27,10 +27,10 @@ class _Key(ISeedSequence):
 def generator(seed: int, *name: Name) -> np.random.Generator:
     """Random generator of the stream ``name``, for example ``generator(0, "batches", round, step)``.
 
-    Streams of different names are independent. A name holds what the draw may depend on; it leaves out the
-    aggregator and the attack, so that all compared runs face the same shards, initial model and batches.
+    Streams with different names are independent. A name contains everything that the draw may depend on. It leaves out
+    the aggregator and the attack, so that all compared runs have the same shards, initial model and batches.
     """
-    # NumPy documents such seeds, its types do not know them.
+    # NumPy documents such seeds, but its type annotations lack them.
     return np.random.Generator(np.random.Philox(_Key(_digest(seed, name))))  # type: ignore[arg-type]
 
 

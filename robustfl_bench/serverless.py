@@ -1,4 +1,4 @@
-"""What a rule sees where it is called outside of a run: a server without samples of its own."""
+"""The server of a rule that is called outside of a run: one without samples."""
 
 from typing import Any, NoReturn
 
@@ -7,7 +7,7 @@ from robustfl_bench.interfaces import Aggregator, ServerView
 
 
 def server_without_samples(rule: Aggregator, remedy: str, **known: Any) -> ServerView:
-    """A ServerView of the ``known`` fields; reading another one raises ConfigError, which ends with ``remedy``."""
+    """A ServerView with the ``known`` fields. Reading any other raises ConfigError with ``remedy`` at its end."""
 
     def lacking(*_: object) -> NoReturn:
         name = type(rule).__name__

@@ -1,6 +1,6 @@
-"""What every part promises, as functions that check it: for the parts of this package and for a user's own.
+"""Functions that check the promises of a part, for the parts of this package and for your own.
 
-A check returns nothing, or raises an AssertionError of one line: which part, which promise, on which input.
+A check returns None or raises an AssertionError. Its message, one line, names the part, the promise and the input.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -77,7 +77,8 @@ def example_server(class_updates: Tensor, step_size: float = 0.1, seed: int = 0,
 def example_round(
     seed: int, honest: int = 17, wild: int = 3, classes: int = 4, d: int = 50, scale: float = 10.0
 ) -> tuple[Updates, ServerView]:
-    """A round under label skew: honest updates are noisy mixtures of class directions, the first ``wild`` rows attacks.
+    """A round under label skew: honest updates are noisy mixtures of class directions, the first ``wild`` rows are
+    attacks.
 
     Clients have one or two classes; the attackers send ``-scale`` times the honest mean with a little noise.
     """
@@ -97,11 +98,11 @@ def example_round(
 
 
 def check_aggregator(rule: Aggregator, num_byzantine: int = 3, clients: int = 20) -> None:
-    """Check what every rule promises, and each of PROMISES that the rule's ``exempt`` does not name with a reason.
+    """Check the promises of every rule, and all of PROMISES that the rule's ``exempt`` does not name with a reason.
 
-    ``rule`` must be made for ``num_byzantine`` attackers. It is tried with ``clients`` clients, and with 2f + 3 unless
-    it raises ConfigError for so few. Every rule returns a finite float32 vector (d,), leaves the updates as they are
-    and gives the same result for the same input.
+    ``rule`` must be configured for ``num_byzantine`` attackers. It is tested with ``clients`` clients, and with 2f + 3
+    unless it raises ConfigError for that number. Every rule returns a finite float32 vector (d,), does not change the
+    updates and gives the same result for the same input.
     """
     name, exempt = _name(rule), rule.exempt
     unknown = sorted(set(exempt) - set(PROMISES))
@@ -126,7 +127,7 @@ def check_aggregator(rule: Aggregator, num_byzantine: int = 3, clients: int = 20
 def _check_with(rule: Aggregator, exempt: Mapping[str, str], n: int, f: int) -> None:
     name = _name(rule)
     updates, server = example_round(1, n - f, f, scale=1.0)
-    # Numbers of few digits, so that multiplying them by powers of 2 is exact down to the smallest float32 numbers.
+    # Numbers with few digits, so that multiplying them by powers of 2 is exact down to the smallest float32 numbers.
     matrix, classes = (torch.round(rows * 256) / 256 for rows in (updates.matrix, server.class_updates))
     counts = torch.arange(1.0, n + 1, dtype=torch.float64)
 
@@ -163,7 +164,7 @@ def _check_with(rule: Aggregator, exempt: Mapping[str, str], n: int, f: int) -> 
     if "scale" not in exempt:
         for factor in FACTORS:
             scaled = ask(matrix * factor, classes * factor).vector.double() / factor
-            tolerance = 1e-4 * size + 2.0**-148 / factor * matrix.shape[1] ** 0.5  # the step of float32 near 0
+            tolerance = 1e-4 * size + 2.0**-148 / factor * matrix.shape[1] ** 0.5  # the spacing of float32 near 0
             _require(close(scaled, result, tolerance), name, "scale", f"all updates times {factor:g}, n={n}")
     for rows, honest, case in attacked_rounds(matrix[f:], f):
         aggregate = rule(Updates(rows), example_server(classes, clients=n))
@@ -174,7 +175,7 @@ def _check_with(rule: Aggregator, exempt: Mapping[str, str], n: int, f: int) -> 
 
 
 def _check_mixed(name: str, rule: Aggregator, matrix: Tensor, classes: Tensor) -> None:
-    """Check the aggregate of the means of pairs of clients, unless the rule refuses them."""
+    """Check the aggregate of means of pairs of clients, unless the rule raises ConfigError for them."""
     n = len(matrix)
     mixing = torch.zeros((n + 1) // 2, n, dtype=torch.float64)
     mixing[torch.arange(n) // 2, torch.arange(n)] = 1
@@ -188,10 +189,12 @@ def _check_mixed(name: str, rule: Aggregator, matrix: Tensor, classes: Tensor) -
 
 
 def attacked_rounds(honest: Tensor, f: int, seed: int = 0) -> Iterator[tuple[Tensor, Tensor, str]]:
-    """Rounds (n, d) of the ``honest`` updates (n - f, d) and f attackers, who is honest (n,) bool, and a description.
+    """Rounds (n, d) of the ``honest`` updates (n - f, d) and f attackers, the mask (n,) of honest rows, and a
+    description.
 
-    All LAYOUTS and ATTACKERS at all MAGNITUDES. ``opposite`` attackers send v and -v in turn, those on a ``ladder`` one
-    direction at sizes from the magnitude down to its root, ``scattered`` ones directions of their own.
+    Covers all LAYOUTS and ATTACKERS at all MAGNITUDES. ``opposite`` attackers send v and -v in turn, ``ladder``
+    attackers one direction at sizes from the magnitude down to its square root, ``scattered`` attackers a direction
+    each.
     """
     rng, n = np.random.default_rng(seed), len(honest) + f
     directions = rng.normal(size=(f, honest.shape[1]))
@@ -210,10 +213,10 @@ def attacked_rounds(honest: Tensor, f: int, seed: int = 0) -> Iterator[tuple[Ten
 
 
 def honest_radii(vector: Tensor, honest: Tensor, n: int, f: int) -> float:
-    """How far the vector (d,) is from the mean of the ``honest`` updates (n - f, d), in units of the honest range.
+    """The distance of the vector (d,) from the mean of the ``honest`` updates (n - f, d), in units of the honest range.
 
-    That is the bound for the geometric median, ``2 (n - f) / (n - 2 f)`` times the largest distance of an honest
-    update from their mean.
+    The honest range is the bound for the geometric median, ``2 (n - f) / (n - 2 f)`` times the largest distance of an
+    honest update from the mean.
     """
     mean = honest.double().mean(dim=0)
     radius = 2 * (n - f) / (n - 2 * f) * (honest.double() - mean).norm(dim=1).max()
@@ -230,7 +233,7 @@ def _require_aggregate(name: str, aggregate: Aggregate, updates: Updates, case: 
 
 
 def example_view(honest: int = 7, num_byzantine: int = 3, d: int = 23, seed: int = 0, scale: float = 1.0) -> AttackView:
-    """What attackers know in a round of random updates; the server's rule is the mean."""
+    """The attackers' view of a round of random updates; the server's rule is the mean."""
     rng = np.random.default_rng(seed)
     rows = scale * (rng.normal(size=(honest, d)) * rng.uniform(0.1, 3, size=d) + rng.normal(size=d))
     own = torch.from_numpy(scale * rng.normal(size=(num_byzantine, d))).float()
@@ -268,7 +271,7 @@ def example_shard(seed: int = 0) -> Shard:
 
 
 def _check_crafted(attack: Attack, view: AttackView, case: str) -> Crafted:
-    """What an attack sends, checked, and what it remembers."""
+    """The checked uploads and memory of an attack."""
     name, before, remembered = _name(attack), view.honest.matrix.clone(), dict(view.memory)
     kept = {key: value.clone() for key, value in remembered.items()}
     made = attack.craft(view)
@@ -286,7 +289,7 @@ def _check_crafted(attack: Attack, view: AttackView, case: str) -> Crafted:
 
 
 def _equal(one: Crafted, other: Crafted) -> bool:
-    """Whether two attacks send and remember the same, bit for bit; nan is nan."""
+    """Whether two attacks have bit-identical uploads and memory; nan equals nan."""
     pairs = [(one.rows, other.rows), *((value, other.memory.get(key)) for key, value in one.memory.items())]
     return one.memory.keys() == other.memory.keys() and all(
         second is not None and torch.equal(first.nan_to_num(), second.nan_to_num()) for first, second in pairs
@@ -294,12 +297,14 @@ def _equal(one: Crafted, other: Crafted) -> bool:
 
 
 def check_attack(attack: Attack, shard: Callable[[], Shard] = example_shard) -> None:
-    """Check that crafted updates are finite float32, (b, d) or (d,), the same for the same view, and leave the honest
-    ones as they are, also in a second round with what the attack remembers of the first; and that poisoning gives
-    samples with a label each, the same for the same shard, and leaves the shard as it is.
+    """Check the crafted updates and the poisoned samples of an attack.
 
-    ``shard`` makes a client's data of the kind that the attack is for. An attack may raise ConfigError on other data.
-    Of ATTACK_PROMISES, those are not checked that the attack's ``exempt`` names with a reason.
+    Crafted updates must be finite float32, (b, d) or (d,), and the same for the same view, and the honest updates must
+    not change, also in a second round with the memory of the first. Poisoning must give samples with one label each,
+    the same for the same shard, and must not change the shard.
+
+    ``shard`` returns a client's data of the kind that the attack needs. On other data an attack may raise ConfigError.
+    The promises of ATTACK_PROMISES that the attack's ``exempt`` names with a reason are not checked.
     """
     name = _name(attack)
     unknown = sorted(set(attack.exempt) - set(ATTACK_PROMISES))
@@ -331,9 +336,11 @@ def check_attack(attack: Attack, shard: Callable[[], Shard] = example_shard) -> 
 
 
 def check_partition(partition: Partition, num_clients: int = 10, samples: int = 600, classes: int = 4) -> None:
-    """Check that every client gets samples, none goes to two clients, each goes to one, and the stream decides all.
+    """Check that every client gets samples, every sample goes to exactly one client, and the draw depends only on the
+    stream.
 
-    But for what its ``exempt`` names with the reason: ``covering`` (some samples go to nobody), ``empty`` (a client).
+    Not checked is what ``exempt`` names with a reason: ``covering`` (some samples go to no client), ``empty`` (some
+    clients get none).
     """
     name, exempt = _name(partition), partition.exempt
     for seed in range(3):
@@ -357,8 +364,8 @@ def check_partition(partition: Partition, num_clients: int = 10, samples: int = 
 
 
 def check_dataset(dataset: Dataset, folder: Path) -> None:
-    """Check the tensors under ``folder``: that a run would take them, tokens from 0, numbers to predict one for each
-    output, equal when loaded again."""
+    """Check the tensors loaded from ``folder``: a run must accept them, tokens start at 0, targets have one number per
+    output, and loading again gives equal tensors."""
     name = _name(dataset)
     try:
         data, again = load(dataset, str(folder), torch.device("cpu")), dataset.load(folder)
