@@ -1,4 +1,4 @@
-"""Who holds what: the clients and their samples, poisoned or not, the server's samples, and the network."""
+"""The clients and their samples, poisoned or not, the server's samples, and the network."""
 
 import math
 from collections.abc import Sequence
@@ -20,11 +20,11 @@ from robustfl_bench.interfaces import ConfigError, Corruption, Data, Scaling, Sh
 
 
 class Clients:
-    """The clients of one run on its data, and what the server holds. Everything is built lazily, on first access.
+    """The clients of one run, their data, and the server's data. Everything is built lazily, on first access.
 
-    ``honest_ids`` and ``byzantine_ids`` number the clients of either kind; ``shards`` are the sample indices of every
-    client with data. ``data`` are without the samples ``held_out`` for validation, which neither clients nor the
-    server ever see.
+    ``honest_ids`` and ``byzantine_ids`` are the numbers of the honest and the Byzantine clients; ``shards`` are the
+    sample indices of every client with data. ``data`` excludes the samples ``held_out`` for validation, which neither
+    clients nor the server use.
     """
 
     def __init__(self, settings: Settings, parts: Parts, data: Data) -> None:
@@ -41,7 +41,7 @@ class Clients:
         self.shards = dealt(parts.partition, found, s.num_clients, len(data.train_x))
         byzantine = np.arange(s.num_clients, s.total_clients)
         if s.byzantine_placement == "replace" and s.num_byzantine:
-            # One order of the clients: with more attackers, the earlier ones stay Byzantine.
+            # One order of the clients, so that raising the number of attackers keeps the earlier ones Byzantine.
             order = seeding.generator(s.seed, "byzantine").permutation(s.num_clients)
             order = _in_turn(order, self.clusters)
             byzantine = np.sort(order[: self._num_byzantine(order)])
@@ -51,11 +51,11 @@ class Clients:
             self._require_scaling()
 
     def _num_byzantine(self, order: np.ndarray) -> int:
-        """How many clients of this order are Byzantine: counted, or by the data that they hold."""
+        """The number of Byzantine clients in this order, by count or by their share of the data."""
         s = self.settings
         if s.byzantine_share_by == "clients":
             return s.num_byzantine
-        held = np.cumsum([len(self.shards[i]) for i in order[:-1]])  # one stays honest
+        held = np.cumsum([len(self.shards[i]) for i in order[:-1]])  # one client stays honest
         wanted = s.num_byzantine / s.num_clients * sum(map(len, self.shards))
         return 1 + int(np.abs(held - wanted).argmin())
 
@@ -65,15 +65,14 @@ class Clients:
         return self.unpoisoned(self.honest_ids)
 
     def unpoisoned(self, ids: np.ndarray) -> Population:
-        """The chosen clients with their own samples, changed by feature skew but not by the attack."""
+        """The chosen clients with their own samples, with feature skew but not poisoned."""
         population = Population(self.data.train_x, self.data.train_y, [self.shards[i] for i in ids])
         return self.corrupted(population, self.parts.corruption, "corruption", ids.tolist())
 
     def corrupted(
         self, population: Population, corruption: Corruption | None, stream: str, ids: list[int]
     ) -> Population:
-        """The population with each client's images changed by ``corruption``, from a stream named by the client's
-        id."""
+        """The population with each client's images changed by ``corruption``, with a random stream per client id."""
         if corruption is None:
             return population
         scaling = self._require_scaling()
@@ -89,7 +88,7 @@ class Clients:
 
     @property
     def names(self) -> list[str]:
-        """Every client by its number, and whether it is Byzantine."""
+        """The names of all clients: ``client_I`` or ``byzantine_I``."""
         byzantine = set(self.byzantine_ids.tolist())
         return [f"{'byzantine' if i in byzantine else 'client'}_{i}" for i in range(len(self.counts))]
 
@@ -105,14 +104,14 @@ class Clients:
 
     @cached_property
     def owners(self) -> np.ndarray:
-        """The data set's own client of every training sample, (N,)."""
+        """The client of every training sample as given by the data set, (N,)."""
         if self.data.owners is None:
             raise ConfigError("this data set has no clients of its own: take another partition than natural")
         return self.data.owners.cpu().numpy()
 
     @cached_property
     def clusters(self) -> np.ndarray | None:
-        """The true cluster of every client with data, (num_clients,): the one of most of its samples."""
+        """The true cluster of every client with data, (num_clients,): that of most of its samples."""
         if self.data.clusters is None:
             return None
         clusters = self.data.clusters.cpu().numpy()
@@ -120,7 +119,7 @@ class Clients:
 
     @cached_property
     def label_counts(self) -> Tensor:
-        """The honest clients' samples per class, (h, c); no columns where there are no classes."""
+        """The honest clients' samples per class, (h, c); without classes, c = 0."""
         if self.network.regression:
             return torch.zeros(len(self.honest), 0, dtype=torch.int64)
         return self.honest.label_counts(self.num_classes)
@@ -132,7 +131,7 @@ class Clients:
 
     @cached_property
     def byzantine_clean(self) -> Population:
-        """The Byzantine clients' own samples as they were before the attack, for the rounds in which it pauses."""
+        """The Byzantine clients' unpoisoned samples, for rounds in which the attack pauses."""
         return self.unpoisoned(self.byzantine_ids)
 
     def attackers_samples(self, round: int) -> Population:
@@ -160,7 +159,7 @@ class Clients:
 
     @cached_property
     def goal(self) -> tuple[Tensor, Tensor] | None:
-        """The test samples of the attackers' goal, with the classes they want."""
+        """The test samples of the attackers' goal, with the target classes."""
         s = self.settings
         if not s.num_byzantine:
             return None
@@ -171,16 +170,16 @@ class Clients:
 
     @cached_property
     def counts(self) -> Tensor:
-        """The sample counts of all clients, (N,) float64: added clients claim as many as a client has on average."""
+        """The sample counts of all clients, (N,) float64; added clients report the average count."""
         own = torch.tensor([len(part) for part in self.shards], dtype=torch.float64)
         added = own.mean().expand(self.settings.total_clients - len(own))
         return torch.cat([own, added]).to(self.data.train_x.device)
 
     def reported_losses(self, params: Tensor, clients: Tensor, round: int) -> Tensor:
-        """The mean losses (m,) float64 with a model (d,) that ``clients`` (m,) report of their training samples.
+        """The mean losses (m,) float64 at a model (d,) that ``clients`` (m,) report for their training samples.
 
-        Added clients hold no samples: they know the mean of the honest clients' losses. All Byzantine clients may lie
-        in a ``round`` (from 1) of their attack.
+        Added clients have no samples; their true loss is the mean of the honest clients' losses. Byzantine clients may
+        report false losses in a ``round`` (from 1) in which the attack is active.
         """
         honest, byzantine = (
             np.flatnonzero(np.isin(ids, clients.cpu())) for ids in (self.honest_ids, self.byzantine_ids)
@@ -214,12 +213,14 @@ class Clients:
         return Population(self.server.x, self.server.y, [np.arange(len(self.server.y))])
 
     def client_losses(self, population: Population, clients: Sequence[int], params: Tensor) -> Tensor:
-        """Mean losses (n, k) float64 of models ``params`` (k, d) on the samples of these clients of a population."""
+        """Mean losses (n, k) float64 of models ``params`` (k, d) on the samples of the chosen clients of a
+        population."""
         losses = self.network.client_losses(params, population.batch(clients))
-        return losses.nan_to_num(nan=math.inf, posinf=math.inf)  # nobody chooses a model that diverged
+        return losses.nan_to_num(nan=math.inf, posinf=math.inf)  # no client chooses a model that diverged
 
     def samples(self) -> list[tuple[Tensor, Tensor]]:
-        """The samples of every client before the first round, those of Byzantine clients as they would train on."""
+        """The samples of every client before the first round; Byzantine clients' samples are those that they would
+        train on."""
         own = dict(zip(self.honest_ids, self.honest.batch(range(len(self.honest))).clients(), strict=True))
         if len(self.byzantine_ids):
             theirs = self.attackers_samples(1)
@@ -228,12 +229,12 @@ class Clients:
 
     @cached_property
     def test_parts(self) -> list[tuple[Tensor, Tensor]]:
-        """The test samples of every true cluster; all together where there are none."""
+        """The test samples of every true cluster; without clusters, all in one part."""
         return self._by_cluster(self.data.test_x, self.data.test_y, self.data.test_clusters)
 
     @cached_property
     def validation_parts(self) -> list[tuple[Tensor, Tensor]]:
-        """The samples held out for validation, as ``test_parts``; empty where nothing is held out."""
+        """The samples held out for validation, as in ``test_parts``; empty if none are held out."""
         if self.held_out is None:
             return []
         parts = self._by_cluster(self.held_out.train_x, self.held_out.train_y, self.held_out.clusters)
@@ -250,10 +251,11 @@ class Clients:
 
 
 def _divided(data: Data, settings: Settings, by_owner: bool) -> tuple[Data, Data | None]:
-    """The data without a share of the training set, and with nothing but that share; drawn before the partition.
+    """The data without the validation share of the training set, and the data with only that share; drawn before the
+    partition.
 
-    The same share is drawn of every class; of every client where the data set says who holds what, so that no client
-    ends without samples; and of all samples where there are neither.
+    The same share is drawn from every class; from every client if the partition is by owner, so that no client ends
+    without samples; and from all samples if there are neither classes nor owners.
     """
     share = settings.validation_share
     if share is None:
@@ -275,13 +277,13 @@ def _divided(data: Data, settings: Settings, by_owner: bool) -> tuple[Data, Data
 
 
 def _with_samples(data: Data, kept: Tensor) -> Data:
-    """The same data with some of the training samples, (N,) bool."""
+    """The same data with only the training samples of a mask (N,) bool."""
     owners, clusters = (None if each is None else each[kept] for each in (data.owners, data.clusters))
     return replace(data, train_x=data.train_x[kept], train_y=data.train_y[kept], owners=owners, clusters=clusters)
 
 
 def _in_turn(order: np.ndarray, clusters: np.ndarray | None) -> np.ndarray:
-    """The clients in this order, but going round the true clusters: the first few are as even a sample as can be."""
+    """The clients in this order, but cycling through the true clusters, so that any first few cover them evenly."""
     if clusters is None:
         return order
     earlier = [np.count_nonzero(clusters[order[:i]] == clusters[client]) for i, client in enumerate(order)]

@@ -1,4 +1,4 @@
-"""Who trains what: the clients that take part in a round, and the model that each of them trains."""
+"""The clients that take part in a round, and the model that each of them trains."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ from robustfl_bench.interfaces import Attack, ChoiceView
 
 @dataclass(frozen=True)
 class Cohort:
-    """The clients that train a model in a round: positions among the honest and among the Byzantine clients."""
+    """The clients that train a model in a round, as positions among the honest and among the Byzantine clients."""
 
     honest: list[int]
     byzantine: list[int]
@@ -35,9 +35,9 @@ class Cohorts:
         self._arrived: list[int] = []
 
     def present(self, round: int) -> Cohort:
-        """The clients whose updates arrive in a round: those that take part, without those that drop out.
+        """The clients whose updates arrive in a round: the participating ones that do not drop out.
 
-        Nobody where no honest client is left: such a round does not take place.
+        Empty if no honest client is left; such a round is skipped.
         """
         chosen, work = self._taking_part(round), self.work(round)
         if work is None:
@@ -48,9 +48,9 @@ class Cohorts:
         return Cohort(honest, byzantine if honest else [])
 
     def work(self, round: int) -> np.ndarray | None:
-        """The share of its local work that every client does in a round, (N,); None where all do all of it.
+        """The share of its local work that every client does in a round, (N,); None if all do all of it.
 
-        Of clients that the attack adds it comes from another stream: the honest clients' share does not depend on the
+        Clients added by the attack have another random stream, so that the honest clients' shares do not depend on the
         attack or the rule.
         """
         clients, s = self._clients, self._clients.settings
@@ -72,7 +72,7 @@ class Cohorts:
         return work
 
     def arrivals(self, rounds: int) -> list[int]:
-        """How many updates arrive in each of the first ``rounds``."""
+        """The number of updates that arrive in each of the first ``rounds`` rounds."""
         if self._clients.parts.availability is None:
             return [self._clients.settings.clients_per_round] * rounds
         while len(self._arrived) < rounds:
@@ -82,8 +82,8 @@ class Cohorts:
     def _taking_part(self, round: int) -> Cohort:
         """The clients that take part in a round.
 
-        Every client draws a number of its own, and the smallest take part: the choice among the honest clients does not
-        depend on the attack or the rule.
+        Every client draws a number, and the clients with the smallest numbers take part, so that the choice among the
+        honest clients does not depend on the attack or the rule.
         """
         clients, s = self._clients, self._clients.settings
         if s.clients_per_round >= s.total_clients:
@@ -120,7 +120,7 @@ class Cohorts:
         return np.concatenate([clients.honest_ids[cohort.honest], clients.byzantine_ids[cohort.byzantine]])
 
     def users(self, cohorts: Sequence[Cohort]) -> np.ndarray:
-        """How many honest clients of each true cluster train each model, (K, k); K = 1 where there are no clusters."""
+        """The number of honest clients of each true cluster that train each model, (K, k); without clusters, K = 1."""
         clusters = self._clients.clusters
         counts = np.zeros((len(self._clients.test_parts), len(cohorts)), dtype=np.int64)
         for model, cohort in enumerate(cohorts):
@@ -129,7 +129,7 @@ class Cohorts:
         return counts
 
     def _chosen(self, present: Cohort, params: Tensor, round: int) -> Tensor:
-        """The models (n,) that the clients of a round (from 1) choose among ``params`` (k, d), honest clients first."""
+        """The models (n,) that the clients of a round (from 1) choose from ``params`` (k, d), honest clients first."""
         clients, attackers = self._clients, present.byzantine
         honest = self._best(params, present.honest)
         if not attackers:

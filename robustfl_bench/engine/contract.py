@@ -1,4 +1,4 @@
-"""What the parts of a run return, checked against what their base classes promise when each acts for the first time."""
+"""Checks of the parts of a run against the contracts of their base classes, on the first call of each part."""
 
 import copy
 import zlib
@@ -18,7 +18,7 @@ Returned = TypeVar("Returned")
 
 
 class Contract:
-    """Checks the first call of each kind of part in a process: it costs two readings of the round's matrix."""
+    """Checks the first call of each kind of part in a process, at the cost of two passes over the round's matrix."""
 
     def __init__(self) -> None:
         self._kept: set[str] = set()
@@ -31,8 +31,8 @@ class Contract:
         work: Callable[[], Returned],
         fault: Callable[[Returned], str],
     ) -> Returned:
-        """What ``work`` returns. Raises BrokenContract where ``fault`` finds one, or where the matrix ``given`` (n, d)
-        was written to."""
+        """Returns the result of ``work``. Raises BrokenContract if ``fault`` finds a fault in it, if the matrix
+        ``given`` (n, d) was changed, or if the part keeps state on itself."""
         if kind in self._kept:
             return work()
         before, state = _checksum(given), _state(part)
@@ -46,7 +46,7 @@ class Contract:
 
 
 def _state(part: object) -> Mapping[str, Any]:
-    """A copy of what a part holds, but for properties that are computed once; nothing of one that is ``exempt``."""
+    """A copy of the attributes of a part, without cached properties; empty for a part with ``memory`` in ``exempt``."""
     if "memory" in getattr(part, "exempt", {}):
         return {}
     held = {name: value for name, value in getattr(part, "__dict__", {}).items()
@@ -57,12 +57,13 @@ def _state(part: object) -> Mapping[str, Any]:
 def _copied(value: Any) -> Any:
     try:
         return copy.deepcopy(value)
-    except Exception:  # a lock, a view of a mapping, ...: it counts as unchanged while it is the same
+    except Exception:  # a lock, a view of a mapping, ...: compared by identity
         return value
 
 
 def state_fault(before: Mapping[str, Any], after: Mapping[str, Any]) -> str:
-    """What a part has changed of itself; empty if nothing. A run that resumes would not know of it."""
+    """The attributes of itself that a part changed, as a message; empty if none. A resumed run would lose these
+    changes."""
     names = [name for name in {**before, **after}
              if name not in before or name not in after or not _alike(before[name], after[name])]  # fmt: skip
     told = ", ".join(names)
@@ -70,7 +71,7 @@ def state_fault(before: Mapping[str, Any], after: Mapping[str, Any]) -> str:
 
 
 def _alike(first: Any, second: Any) -> bool:
-    """Whether two copies of a value are equal; of objects without an equality of their own, what they hold."""
+    """Whether two copies of a value are equal; objects without an ``__eq__`` are compared by their attributes."""
     if type(first) is not type(second):
         return False
     if isinstance(first, Tensor | np.ndarray):
@@ -87,8 +88,8 @@ def _alike(first: Any, second: Any) -> bool:
 
 
 def dealt(partition: Partition, found: Sequence[np.ndarray], clients: int, samples: int) -> list[np.ndarray]:
-    """The samples of each client that a partition ``found``. Raises BrokenContract unless each of the ``clients`` has
-    some that are there, and none is given twice."""
+    """The checked result ``found`` of a partition, the samples of each client. Raises BrokenContract unless all
+    ``clients`` have existing samples and no sample is given twice."""
     fault, parts = "", list(found)
     if len(parts) != clients:
         fault = f"gave {len(parts)} clients samples, expected {clients}"
@@ -106,7 +107,7 @@ def dealt(partition: Partition, found: Sequence[np.ndarray], clients: int, sampl
 
 
 def aggregate_fault(aggregate: object, updates: Updates) -> str:
-    """What is wrong with the aggregate that a rule made of the ``updates`` of all clients; empty if nothing is."""
+    """The fault of the aggregate that a rule returned for the ``updates`` of all clients; empty if there is none."""
     if not isinstance(aggregate, Aggregate):
         return f"returned a {type(aggregate).__name__}, no Aggregate: updates.combine(weights) makes one"
     remembered = aggregate.memory if aggregate.memory is not None else {}
@@ -121,14 +122,14 @@ def aggregate_fault(aggregate: object, updates: Updates) -> str:
 
 
 def crafted_fault(crafted: object, num_byzantine: int, like: Tensor) -> str:
-    """What is wrong with what an attack sends, beside updates ``like`` (h, d); empty if nothing is."""
+    """The fault of the uploads of an attack, given honest updates ``like`` (h, d); empty if there is none."""
     rows = crafted.rows if isinstance(crafted, Crafted) else crafted
     shapes = [(num_byzantine, like.shape[1]), (like.shape[1],)]
     return _tensor_fault("rows", rows, shapes, like.dtype, like.device)
 
 
 def mixed_fault(mixed: object, updates: Updates) -> str:
-    """What is wrong with what a pre-aggregation made of ``updates``; empty if nothing is."""
+    """The fault of the result of a pre-aggregation of ``updates``; empty if there is none."""
     if not isinstance(mixed, Updates):
         return f"returned a {type(mixed).__name__}, no Updates: updates.mix(mixing) makes them"
     if not mixed.n or mixed.d != updates.d:
@@ -155,7 +156,7 @@ def _tensor_fault(
 
 
 def _checksum(matrix: Tensor) -> int:
-    """A number that changes with any entry of the matrix, whatever its device."""
+    """A checksum of the matrix that is the same on every device."""
     total = 0
     for row in matrix:
         total = zlib.crc32(row.cpu().contiguous().numpy(), total)

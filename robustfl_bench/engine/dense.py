@@ -1,7 +1,7 @@
-"""Dense networks, layers with ReLU between them, written out: many clients' gradients, and many models' outputs.
+"""Dense networks with ReLU between the layers, without autograd: gradients of many clients and outputs of many models.
 
-Autograd on the same layers spends as much time on its bookkeeping as on the products when batches are small, and
-copies every weight gradient once more than is needed. The loss is cross-entropy.
+On small batches, autograd spends as much time on its bookkeeping as on the products, and it copies every weight
+gradient once more than needed. The loss is cross-entropy.
 """
 
 from collections.abc import Sequence
@@ -29,7 +29,7 @@ def is_dense(module: nn.Module) -> bool:
 def outputs(layers: Sequence[Layer], x: Tensor) -> Tensor:
     """Outputs (k, c, N) of k models, with weights (k, o, i) and biases (k, o), on the same samples.
 
-    Samples come last: what follows, a maximum or a sum over few classes, then goes through memory in order.
+    Samples are the last dimension, so that a maximum or sum over the few classes reads memory in order.
     """
     *hidden, last = layers
     features = x.flatten(1).T.expand(len(last[0]), -1, -1)  # (k, i, N)
@@ -40,9 +40,9 @@ def outputs(layers: Sequence[Layer], x: Tensor) -> Tensor:
 
 
 def gradients(layers: Sequence[Layer], x: Tensor, y: Tensor, sizes: Sequence[int], out: Sequence[Layer]) -> Tensor:
-    """Write the gradient of each client's mean loss into its part of ``out``: weights (n, o, i) and biases (n, o).
+    """Write the gradient of each client's mean loss into its row of ``out``, weights (n, o, i) and biases (n, o).
 
-    ``sizes[i]`` rows of ``x`` and ``y`` are client i's. All go through the network together, at the same parameters.
+    Client i has ``sizes[i]`` rows of ``x`` and ``y``. All rows go through the network together, at the same parameters.
     Returns the clients' mean losses (n,) float64.
     """
     inputs = [x.flatten(1)]

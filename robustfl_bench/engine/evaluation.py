@@ -1,4 +1,4 @@
-"""What a round is measured by: the models on the test set, and what the rule made of the clients."""
+"""The metrics of a round: the models on the test set, and the rule's treatment of the clients."""
 
 import math
 from collections import Counter
@@ -17,14 +17,14 @@ from robustfl_bench.updates import Aggregate
 Record = dict[str, float]
 
 WEIGHT_METRICS = ("byzantine_weight", "effective_clients", "byzantine_accepted", "honest_dropped")
-COUNTS = 0.01  # a client is let in when its weight is more than this share of the largest
+COUNTS = 0.01  # a client is accepted if its weight is more than this share of the largest weight
 
 
 def model_metrics(federation: Federation, params: Tensor, cohorts: Sequence[Cohort]) -> Record:
-    """Each true cluster is tested with the model that most of its honest clients trained in this round.
+    """The metrics of the models, each true cluster tested with the model that most of its honest clients trained.
 
-    So are the samples held out for validation, where there are some: untouched by corruptions and poison, as the test
-    set is.
+    The samples held out for validation, if any, are used in the same way; like the test set, they are neither corrupted
+    nor poisoned.
     """
     users, parts, truth = federation.cohorts.users(cohorts), federation.test_parts, federation.data.truth
     serving = np.where(users.any(axis=1), users.argmax(axis=1), users.sum(axis=0).argmax())
@@ -53,7 +53,7 @@ def model_metrics(federation: Federation, params: Tensor, cohorts: Sequence[Coho
 
 
 def _validation_metrics(federation: Federation, params: Tensor, serving: np.ndarray) -> Record:
-    """Loss and, with classes, accuracy on the samples held out, each true cluster's with the model that serves it."""
+    """Loss and, with classes, accuracy on the samples held out, each true cluster with the model that serves it."""
     parts = federation.validation_parts
     if not parts:
         return {}
@@ -67,8 +67,8 @@ def _validation_metrics(federation: Federation, params: Tensor, serving: np.ndar
 
 
 def weight_metrics(models: Sequence[Trained]) -> Record:
-    """The weight on Byzantine clients and the effective number of clients (means over models), how many Byzantine
-    clients were let in, and how many honest ones were not: those of WEIGHT_METRICS that the rule gives."""
+    """The weight on Byzantine clients and the effective number of clients (means over models), the number of accepted
+    Byzantine clients and of rejected honest ones; only the WEIGHT_METRICS that the rule's aggregate gives."""
     record: Record = {}
     aggregates = [(model.aggregate, model.num_honest) for model in models if model.aggregate is not None]
     weighed = [(a.weights, honest) for a, honest in aggregates if a.weights is not None]
@@ -83,7 +83,7 @@ def weight_metrics(models: Sequence[Trained]) -> Record:
 
 
 def attack_notes(attack: Attack, models: Sequence[Trained]) -> Record:
-    """What the attack reports of a round; with several models, of each. nan where no attacker took part."""
+    """The numbers that the attack reports in a round, per model if there are several; nan if no attacker took part."""
     ends = [""] if len(models) == 1 else [f"_model_{i}" for i in range(len(models))]
     return {
         f"attack_{name}{end}": float(model.notes.get(name, math.nan))
@@ -93,9 +93,10 @@ def attack_notes(attack: Attack, models: Sequence[Trained]) -> Record:
 
 
 def traffic(federation: Federation, rounds: int) -> Record:
-    """Bits that a client sends in the last of ``rounds``, and all clients in all of them; where that is accounted for.
+    """Bits that a client sends in the last of ``rounds`` rounds, and that all clients send in all; empty if not
+    counted.
 
-    Updates that do not arrive do not count.
+    Updates that do not arrive are not counted.
     """
     communication, rule, dim = federation.parts.communication, federation.parts.aggregator, federation.network.dim
     if communication is None:
@@ -108,7 +109,7 @@ def traffic(federation: Federation, rounds: int) -> Record:
 
 
 def _accepted(aggregate: Aggregate) -> Tensor | None:
-    """The clients that the rule let in, (n,) bool; None where it does not say."""
+    """The clients that the rule accepted, (n,) bool; None if unknown."""
     if aggregate.accepted is None and aggregate.weights is not None:
         sizes = aggregate.weights.abs()
         return sizes > COUNTS * sizes.max()

@@ -1,4 +1,4 @@
-"""The clients of one run at work: local training, and the memory that it needs."""
+"""Local training of the clients of one run, with its memory."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from robustfl_bench.updates import Updates
 
 
 class Federation(Clients):
-    """The clients, the server and the network of one run on its data, and who of them trains what."""
+    """The clients, the server and the network of one run, and their local training."""
 
     @cached_property
     def cohorts(self) -> Cohorts:
@@ -29,7 +29,7 @@ class Federation(Clients):
 
     @cached_property
     def contract(self) -> Contract:
-        """Checks what the parts return when each acts for the first time."""
+        """Checks the results of the parts on their first call."""
         return Contract()
 
     def train(
@@ -45,8 +45,9 @@ class Federation(Clients):
     ) -> Updates:
         """The updates of the chosen clients of a population from ``model``, written into the rows of ``out`` (n, d).
 
-        ``ids`` and ``stream`` name their random streams. ``memory`` is changed in place; None for a trial. ``work``
-        (N,) is the share of its local work that each client of the federation does, None for all.
+        ``ids`` and ``stream`` name the random streams. ``memory`` is changed in place; None for a trial that keeps
+        nothing. ``work`` (N,) is the share of its local work that each client of the federation does; None for all of
+        it.
         """
         s, parts = self.settings, self.parts
         kept = {} if memory is None else memory
@@ -65,7 +66,7 @@ class Federation(Clients):
             return update(network, params, samples, lr, out)
         losses = []
         for client, identity, row in zip(samples.clients, samples.ids, out.split(1), strict=True):
-            # Each client has its own random stream, whoever else takes part, and memory that it shares with nobody
+            # Each client has its own random stream, independent of the other participants, and memory of its own
             noise = seeding.integer(samples.seed, "noise", samples.stream, samples.round, identity)
             with network.noise(noise) if noisy else nullcontext():
                 own = torch.empty_like(row) if one_by_one else row
@@ -76,9 +77,9 @@ class Federation(Clients):
 
     @cached_property
     def buffer(self) -> Tensor:
-        """Room for the updates of a round, reused in every round, (clients per round, d)."""
+        """A buffer for the updates of a round, reused in every round, (clients per round, d)."""
         return self.rows(self.settings.clients_per_round)
 
     def rows(self, n: int) -> Tensor:
-        """Uninitialised room for n updates, (n, d)."""
+        """An uninitialised buffer for n updates, (n, d)."""
         return torch.empty(n, self.network.dim, device=self.data.train_x.device)

@@ -8,16 +8,16 @@ from torch.nn.modules.dropout import _DropoutNd
 
 from robustfl_bench.numerics.products import ConstantWeights
 
-CHUNK = 1024  # samples that go through the network together on a CPU: what stays in the cache
-CONVOLUTIONS_CHUNK = 128  # the same where there are feature maps: twice as fast as 1024
-ROOM = 1 << 29  # numbers on a GPU that a step keeps for its gradients, and again of the gradients: 2 GiB
+CHUNK = 1024  # samples per pass through the network on a CPU, so that they stay in the cache
+CONVOLUTIONS_CHUNK = 128  # the same with convolutions; twice as fast as 1024
+ROOM = 1 << 29  # numbers that a step on a GPU keeps for autograd, and as many for the gradients: 2 GiB each
 
 
 class FlatModule:
     """A module with its parameters in one vector (d,), in the order of ``module.parameters()``.
 
-    ``initial`` is the vector that the module came with, ``dim`` its length d. ``slots`` say where each parameter
-    begins in it, and which shape it has.
+    ``initial`` is the initial parameter vector of the module, ``dim`` its length d. ``slots`` has the offset in it and
+    the shape of each parameter.
     """
 
     def __init__(self, module: nn.Module) -> None:
@@ -34,7 +34,7 @@ class FlatModule:
         self._tie()
 
     def _tie(self) -> None:
-        """Make the module's parameters parts of one vector, so that any others are one copy away."""
+        """Make the module's parameters views of one vector, so that setting all of them takes one copy."""
         self._held = self.initial.clone()
         for parameter, view in zip(self.module.parameters(), self.views(self._held).values(), strict=True):
             parameter.data = view
@@ -46,7 +46,7 @@ class FlatModule:
         self._tie()
 
     def hold(self, params: Tensor) -> nn.Module:
-        """The module with the parameters ``params`` (d,), until it is given others."""
+        """The module with the parameters ``params`` (d,), until the next call."""
         self._held.copy_(params)
         return self.module
 
@@ -64,13 +64,13 @@ class FlatModule:
         return out
 
     def chunk(self, x: Tensor) -> int:
-        """How many samples go through the network together."""
+        """The number of samples that go through the network together."""
         if x.device.type != "cpu":
             return max(1, ROOM // (self._kept(x) + x[0].numel()))
         return CONVOLUTIONS_CHUNK if self._convolutional else CHUNK
 
     def _kept(self, x: Tensor) -> int:
-        """The numbers that autograd keeps of every sample like those of ``x``."""
+        """The number of values that autograd keeps per sample of the shape of those in ``x``."""
         if x.shape[1:] not in self._numbers:
             few, more = (self._kept_of(x[:1].expand(number, *x.shape[1:])) for number in (2, 4))
             self._numbers[x.shape[1:]] = (more - few) // 2  # without the parameters
@@ -95,5 +95,5 @@ def flat_parameters(module: nn.Module) -> Tensor:
 
 
 def has_dropout(module: nn.Module) -> bool:
-    """Whether a module draws at random, by the layer or by the channel, when it is trained."""
+    """Whether a module has dropout layers."""
     return any(isinstance(layer, _DropoutNd) for layer in module.modules())

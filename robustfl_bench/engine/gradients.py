@@ -1,5 +1,4 @@
-"""The gradients of many clients, and the losses of many models, on a CPU: several ways, of which a network chooses one
-for good."""
+"""Gradients of many clients and losses of many models on a CPU, by several methods, of which a network uses one."""
 
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -18,7 +17,7 @@ Criterion = Callable[..., Tensor]
 
 
 def gradients_of(flat: FlatModule, criterion: Criterion, regression: bool) -> "OneByOne":
-    """The fastest way for a network. It works on ``flat``, so that no two threads can use it at once."""
+    """The fastest method for a network. It works on ``flat``, so only one thread at a time can use it."""
     layers = _layers_with_simple_gradients(flat.module)
     if layers is None:
         return OneByOne(flat, criterion)
@@ -28,7 +27,7 @@ def gradients_of(flat: FlatModule, criterion: Criterion, regression: bool) -> "O
 
 
 class OneByOne:
-    """By autograd, client by client: works for every module."""
+    """Autograd, client by client; works for every module."""
 
     def __init__(self, flat: FlatModule, criterion: Criterion) -> None:
         self.flat, self._criterion = flat, criterion
@@ -36,12 +35,12 @@ class OneByOne:
     def together(self, params: Tensor, batch: Batch, out: Tensor) -> Tensor:
         """Write each client's gradient of its mean loss at ``params`` (d,) into its row of ``out`` (n, d).
 
-        Returns the clients' mean losses (n,) float64. For clients whose samples stay in the cache.
+        Returns the clients' mean losses (n,) float64. Meant for clients whose samples together fit into the cache.
         """
         return self.alone(params, batch, out)
 
     def alone(self, params: Tensor, batch: Batch, out: Tensor) -> Tensor:
-        """As ``together``, at its best for one client."""
+        """As ``together``, optimised for one client."""
         module, losses = self.flat.hold(params), []
         for row, x, y in zip(out, batch.x.split(batch.sizes), batch.y.split(batch.sizes), strict=True):
             loss = self._criterion(module(x), y)
@@ -51,14 +50,14 @@ class OneByOne:
         return torch.stack(losses)
 
     def totals(self, models: Tensor, x: Tensor, y: Tensor) -> Tensor:
-        """The sums of the losses of the ``models`` (k, d) on the same samples, and how many of these each gets wrong
-        (of no meaning for regression): (k, 2) float64."""
+        """The sum of the losses of each of the ``models`` (k, d) on the same samples, and its number of errors
+        (meaningless for regression), (k, 2) float64."""
         return torch.stack([summed(self._criterion, self.flat.logits(one, x), y) for one in models])
 
 
 class Layerwise(OneByOne):
     """For Linear and Conv2d layers: the samples of many clients go through the network in one batch, and only the
-    weight gradients are taken client by client.
+    weight gradients are computed client by client.
     """
 
     def __init__(self, flat: FlatModule, criterion: Criterion, layers: dict[str, nn.Module]) -> None:
@@ -105,7 +104,7 @@ class Layerwise(OneByOne):
         def record(layer: nn.Module, args: tuple[Tensor, ...], output: Tensor) -> Tensor | None:
             if self._tape is None:
                 return None
-            if not output.requires_grad:  # the first layer: its inputs and weights need no gradient
+            if not output.requires_grad:  # the first layer, whose inputs and weights need no gradient
                 output = output.detach().requires_grad_()
             self._tape.append((name, layer, args[0].detach(), output))
             return output
@@ -138,12 +137,12 @@ class WrittenOut(Layerwise):
 
 
 def summed(criterion: Criterion, outputs: Tensor, y: Tensor) -> Tensor:
-    """The sum of the losses of a model with ``outputs`` (N, c), and how many samples it gets wrong: (2,) float64."""
+    """The sum of the losses of a model with ``outputs`` (N, c), and its number of errors, (2,) float64."""
     return torch.stack([criterion(outputs, y, reduction="sum").double(), (outputs.argmax(dim=1) != y).sum().double()])
 
 
 def _layers_with_simple_gradients(module: nn.Module) -> dict[str, nn.Module] | None:
-    """The parametrised layers by name when each is a Linear or Conv2d that owns its weights alone; else None."""
+    """The parametrised layers by name if all are Linear or Conv2d layers without shared weights; else None."""
     owners = {name: layer for name, layer in module.named_modules() if list(layer.parameters(recurse=False))}
     simple = all(
         type(layer) is nn.Linear or (type(layer) is nn.Conv2d and not isinstance(layer.padding, str))
@@ -155,7 +154,7 @@ def _layers_with_simple_gradients(module: nn.Module) -> dict[str, nn.Module] | N
 
 
 def chunks(batch: Batch, out: Tensor, limit: int) -> Iterator[tuple[Batch, Tensor]]:
-    """Whole clients at a time, about as many samples as stay in the cache."""
+    """Split a batch into groups of whole clients, of about ``limit`` samples each."""
     first, begin = 0, 0
     while first < len(batch.sizes):
         last, end = first, begin

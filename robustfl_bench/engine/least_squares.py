@@ -1,4 +1,4 @@
-"""Linear regression for many clients: losses of several models, and gradients, straight from the data.
+"""Linear regression for many clients: losses of several models, and gradients, by closed formulas.
 
 The loss is the mean of ``(y - <x, theta>)^2``, so the gradient is ``2/n X^T (X theta - y)``. Autograd on the same model
 takes four to six times as long for clients with 100 samples each.
@@ -10,18 +10,18 @@ from torch import Tensor, nn
 
 from robustfl_bench.engine.samples import Batch
 
-BLOCK = 1024  # samples: with 500 inputs they fill a level-2 cache
-CACHED = 1 << 18  # numbers that stay in it while they are read twice
+BLOCK = 1024  # samples; with 500 inputs they fill a level-2 cache
+CACHED = 1 << 18  # numbers that stay in the cache while they are read twice
 
 
 def is_linear_regression(module: nn.Module) -> bool:
-    """Whether the module is nothing but one output that is linear in the inputs."""
+    """Whether the module is a single Linear layer with one output and no bias."""
     return type(module) is nn.Linear and module.bias is None and module.out_features == 1
 
 
 def client_losses(params: Tensor, batch: Batch) -> Tensor:
     """Mean squared errors (n, k) float64 of the models ``params`` (k, d) on the samples of every client."""
-    # (k, samples) rather than (samples, k): up to twice as fast, as the short side is not the contiguous one.
+    # (k, samples) rather than (samples, k): up to twice as fast, because the contiguous dimension is the long one.
     pieces = batch.pieces(BLOCK)
     errors = torch.cat([(params @ batch.all_x[rows].T).sub_(batch.all_y[rows]) for rows in pieces], dim=1).square_()
     sizes = torch.tensor(batch.sizes, device=errors.device)
@@ -31,10 +31,11 @@ def client_losses(params: Tensor, batch: Batch) -> Tensor:
 
 
 def slopes(batch: Batch) -> Tensor:
-    """By how much each client's root mean squared error changes at most when a model moves by 1, (n,) float64.
+    """The largest change of each client's root mean squared error when a model moves by 1, (n,) float64.
 
-    The spectral norm of its inputs over the square root of their number, from above (for random inputs by some 10%):
-    the fourth root of the Frobenius norm of the fourth power of the Gram matrix is not less than its eigenvalues.
+    An upper bound (some 10% too large for random inputs) of the spectral norm of the client's inputs over the square
+    root of their number: the fourth root of the Frobenius norm of the fourth power of the Gram matrix is at least its
+    largest eigenvalue.
     """
     squares = []
     for x, _ in batch.clients():
@@ -48,8 +49,8 @@ def slopes(batch: Batch) -> Tensor:
 def gradients(params: Tensor, batch: Batch, out: Tensor) -> Tensor:
     """Write each client's gradient at ``params`` (d,) into its row of ``out`` (n, d), on the CPU.
 
-    Returns the clients' mean losses (n,) float64. A client's samples are read twice while they are in the cache, and
-    as many neighbours as it holds are taken in one call: NumPy multiplies them one by one, but in C.
+    Returns the clients' mean losses (n,) float64. A client's samples are read twice while they are in the cache. As
+    many neighbouring clients as fit are processed in one call, in which NumPy loops over them in C.
     """
     x, y, theta, rows = batch.all_x.numpy(), batch.all_y.numpy(), params.numpy()[:, None], out.numpy()
     losses = np.empty(len(rows))

@@ -1,4 +1,4 @@
-"""The loop over rounds. It decides when to evaluate, and is the only place that makes a record."""
+"""The loop over rounds. It decides when to evaluate, and is the only place that creates records."""
 
 import math
 from collections.abc import Callable, Iterator
@@ -20,13 +20,13 @@ from robustfl_bench.engine.state import State
 from robustfl_bench.errors import Diverged
 
 Step = Callable[[Federation, State], tuple[State, Round | None]]
-"""Makes the next round. It may return None for a round that is not evaluated, or one that another process records."""
+"""Computes the next round. It may return None for a round that is not evaluated or that another process records."""
 
 
 def run(federation: Federation, state: State, step: Step = rounds.step) -> Iterator[tuple[State, Record | None]]:
-    """Go on from ``state`` to the last round; yield each new state, with a record where the round is evaluated.
+    """Continue from ``state`` to the last round; yield each new state, with a record if the round is evaluated.
 
-    Raises Diverged for a model that cannot be trained or tested any more: its last record is of an earlier round.
+    Raises Diverged for a model that can no longer be trained or tested; its last record is that of an earlier round.
     """
     while state.round < federation.settings.rounds:
         state, happened = step(federation, state)
@@ -48,7 +48,7 @@ def record(federation: Federation, state: State, happened: Round) -> Record:
         row["train_loss"] = float(torch.cat(losses).mean())
     row |= model_metrics(federation, state.params, happened.cohorts)
     weighed = weight_metrics(happened.models)
-    if federation.parts.availability is not None:  # then a round may have no aggregate, but every row all columns
+    if federation.parts.availability is not None:  # a round may have no aggregate then, but every row needs all columns
         row["clients"] = sum(map(len, happened.cohorts))
         row["skipped"] = int(all(model.aggregate is None for model in happened.models))
         weighed = dict.fromkeys(WEIGHT_METRICS, math.nan) | weighed

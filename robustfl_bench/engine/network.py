@@ -20,8 +20,8 @@ from robustfl_bench.engine.side_by_side import SideBySide
 from robustfl_bench.interfaces import ConfigError, Model
 from robustfl_bench.parallel import each
 
-MODELS = 16  # models that go through the network together on a CPU, where they are small
-MODELS_NUMBERS = 1 << 20  # and the numbers in them otherwise: what stays in the cache
+MODELS = 16  # small models evaluated together on a CPU
+MODELS_NUMBERS = 1 << 20  # larger models: numbers of parameters together, so that they stay in the cache
 
 Task = TypeVar("Task")
 Result = TypeVar("Result")
@@ -34,10 +34,10 @@ def squared_error(outputs: Tensor, targets: Tensor, reduction: str = "mean") -> 
 
 
 class Network(FlatModule):
-    """The network that a model makes for inputs of a shape, with initial parameters drawn by ``seed``.
+    """The network of a model for a given input shape, with initial parameters drawn by ``seed``.
 
     It has ``num_classes`` outputs under cross-entropy, or with ``regression`` as many numbers under squared error. The
-    module must treat every sample by itself. A model of words is given the words' ``vectors`` (V, e).
+    module must process every sample independently. A model of words also gets the word ``vectors`` (V, e).
     """
 
     def __init__(
@@ -61,17 +61,17 @@ class Network(FlatModule):
         self.side_by_side: SideBySide | None = None  # the clients' gradients on a GPU
 
     def _made(self, *name: str | int) -> nn.Module:
-        # Modules initialise themselves from the global generator: lend it to them, seeded by name, and restore it.
+        # Modules initialise themselves from the global generator, so it is seeded by name here and restored afterwards.
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seeding.integer(self._seed, *name))
             return self._make()
 
     def check(self, x: Tensor) -> None:
-        """Raise ConfigError unless the network takes samples like ``x`` (N, ...) and gives N rows of outputs."""
+        """Raise ConfigError unless the network accepts samples like ``x`` (N, ...) and returns N rows of outputs."""
         try:
             with torch.no_grad():
                 found = self.module(x)
-        except Exception as error:  # a module of somebody else can raise anything
+        except Exception as error:  # a user's module can raise any exception
             raise ConfigError(
                 f"model {self._name} cannot take samples of shape {tuple(x.shape[1:])}: {' '.join(str(error).split())}"
             ) from error
@@ -83,9 +83,9 @@ class Network(FlatModule):
 
     @contextmanager
     def noise(self, seed: int) -> Iterator[None]:
-        """Within it the module is stochastic on a CPU (dropout), from a stream of its own; outside it is not.
+        """Within this context the module is stochastic on a CPU (dropout), with its own random stream.
 
-        On a GPU a batch brings its noise, so that clients need not take turns.
+        On a GPU the noise comes with a batch, so that clients need not take turns.
         """
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
@@ -96,7 +96,7 @@ class Network(FlatModule):
                 self.module.eval()
 
     def another_initial(self, number: int) -> Tensor:
-        """Initial parameters (d,), drawn independently for every ``number``; number 0 has ``initial``."""
+        """Initial parameters (d,), drawn independently for every ``number``; number 0 gives ``initial``."""
         return flat_parameters(self._made("initial model", number)).to(self.initial.device) if number else self.initial
 
     def to(self, device: torch.device) -> "Network":
@@ -108,7 +108,7 @@ class Network(FlatModule):
 
     @contextmanager
     def _copied(self) -> Iterator[OneByOne]:
-        """The module once more with its gradients, for one thread at a time."""
+        """A copy of the module with its gradient method, for one thread at a time."""
         try:
             way = self._idle.pop()
         except IndexError:
@@ -123,13 +123,13 @@ class Network(FlatModule):
     def each(self, work: Callable[[Task], Result], tasks: Iterable[Task]) -> list[Result]:
         """The results of ``work`` with this network on every task, in order, shared by the threads of the run.
 
-        One after the other on a GPU, which has one queue, and with dropout, which has one random stream.
+        Serial on a GPU, which has one queue, and with dropout, which has one random stream.
         """
         serial = self.stochastic or self.side_by_side is not None
         return [work(task) for task in tasks] if serial else each(work, tasks)
 
     def _each(self, work: Callable[[OneByOne, Task], Result], tasks: Iterable[Task]) -> list[Result]:
-        """As ``each``, every task with a copy of the module for itself."""
+        """As ``each``, with a separate copy of the module for every task."""
 
         def run(task: Task) -> Result:
             with self._copied() as way:
@@ -138,7 +138,7 @@ class Network(FlatModule):
         return self.each(run, tasks)
 
     def _in_parts(self, params: Tensor, x: Tensor) -> Tensor:
-        """The outputs ``logits``, part by part."""
+        """The outputs, computed part by part."""
         parts = x.split(self.chunk(x))
         if self.side_by_side is not None:
             return torch.cat([self.logits(params, part) for part in parts])
@@ -146,7 +146,8 @@ class Network(FlatModule):
 
     @torch.no_grad()
     def evaluate(self, params: Tensor, x: Tensor, y: Tensor) -> tuple[float, np.ndarray | None]:
-        """Mean loss of the model ``params`` (d,), and confusion counts (c, c), true classes in rows (no regression)."""
+        """Mean loss of the model ``params`` (d,), and confusion counts (c, c) with true classes in rows, None for
+        regression."""
         total = torch.zeros((), dtype=torch.float64, device=x.device)
         cells = []
         together = max(CHUNK, self.chunk(x))
@@ -162,8 +163,8 @@ class Network(FlatModule):
 
     @torch.no_grad()
     def assess(self, params: Tensor, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor | None]:
-        """Mean losses (k,) float64 of k models ``params`` (k, d) on the same samples, and the shares (k,) float64 of
-        these that they get wrong (None for regression)."""
+        """Mean losses (k,) float64 and error rates (k,) float64 of k models ``params`` (k, d) on the same samples; for
+        regression, None instead of the error rates."""
         losses, errors = (self._totals(params, x, y) / len(y)).unbind(dim=1)
         return losses, None if self.regression else errors
 
@@ -196,8 +197,8 @@ class Network(FlatModule):
         return torch.stack(columns, dim=1)
 
     def slopes(self, batch: Batch) -> Tensor | None:
-        """By how much each client's root mean squared error changes at most when a model moves by 1, (n,) float64; None
-        for networks of which that is not known."""
+        """The largest change of each client's root mean squared error when a model moves by 1, (n,) float64; None if no
+        such bound is known for the network."""
         return least_squares.slopes(batch) if self._linear else None
 
     def gradients(self, params: Tensor, batch: Batch, out: Tensor) -> Tensor:
@@ -221,8 +222,8 @@ class Network(FlatModule):
     def own_gradients(self, stack: Tensor, batch: Batch, out: Tensor) -> Tensor:
         """Write each client's gradient at its own parameters, its row of ``stack`` (n, d), into its row of ``out``.
 
-        Returns the clients' mean losses (n,) float64. The clients take turns on a CPU, where a batch over clients reads
-        every client's weights for each of its samples and nothing stays in the cache.
+        Returns the clients' mean losses (n,) float64. On a CPU the clients are processed one by one, because a batch
+        over clients would read every client's weights for each of its samples and nothing would stay in the cache.
         """
         if self.side_by_side is not None:
             return self.side_by_side(stack, batch, out)

@@ -1,7 +1,7 @@
 """A round: for every model local updates, attack, pre-aggregation, aggregation and the server's step.
 
-It names no rule, attack or data set, and knows no configuration, disk or clock. A model that diverged raises Diverged,
-a part that does not keep its contract BrokenContract.
+This module refers to no specific rule, attack or data set and uses no configuration, disk or clock. A diverged model
+raises Diverged, a part that breaks its contract raises BrokenContract.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -26,18 +26,18 @@ from robustfl_bench.interfaces import Aggregator, AttackView, ConfigError, Craft
 from robustfl_bench.updates import Aggregate, Updates
 
 ASSESSED = 1024
-"""Samples of the honest clients' data, at most, on which attackers judge a model."""
+"""The largest number of samples of the honest clients' data on which attackers assess a model."""
 
 HUGE = torch.finfo(torch.float32).max ** 0.5
-"""Updates beyond this size have squares that float32 does not hold."""
+"""Squares of larger numbers overflow in float32."""
 
 
 @dataclass(frozen=True)
 class Trained:
-    """A model (d,) after a round, with the honest clients' losses and what the rule made of the cohort's updates.
+    """A model (d,) after a round, with the honest clients' losses and the rule's aggregate of the cohort's updates.
 
-    ``aggregate`` is None for a model that stayed as it was: its cohort was empty, or too small for the rule.
-    ``notes`` are what the attack reports.
+    ``aggregate`` is None for a model that did not change because its cohort was empty or too small for the rule.
+    ``notes`` are the numbers that the attack reports.
     """
 
     params: Tensor
@@ -51,7 +51,7 @@ class Trained:
 
 @dataclass(frozen=True)
 class Round:
-    """Everything that happened in round ``number`` (from 1) that a record may need; an entry for each model."""
+    """All results of round ``number`` (from 1) that a record may need, with an entry for each model."""
 
     number: int
     lr: float
@@ -79,7 +79,7 @@ def initial_state(federation: Federation) -> State:
 
 
 def step(federation: Federation, state: State) -> tuple[State, Round]:
-    """The state after the next round, and what happened in it."""
+    """The state after the next round, and the results of that round."""
     lr = federation.parts.schedule(federation.settings.lr, state.round)
     cohorts = federation.cohorts.of(state)
     n = sum(map(len, cohorts))
@@ -98,8 +98,8 @@ def step(federation: Federation, state: State) -> tuple[State, Round]:
 def server_step(
     parts: Parts, params: Tensor, aggregate: Tensor, lr: float, memory: Mapping[str, Tensor], share: float = 1.0
 ) -> tuple[Tensor, Remembered]:
-    """The next parameters (d,) of a model that this ``share`` of the round's clients trained, and what the optimizer
-    remembers of it."""
+    """The next parameters (d,) of a model trained by a ``share`` of the round's clients, and the optimizer's memory of
+    it."""
     step_size = parts.local_update.step_size(lr)
     if parts.clustering is not None:
         step_size *= parts.clustering.step_scale(share)
@@ -108,7 +108,7 @@ def server_step(
 
 
 def _trained(federation: Federation, model: ModelState, cohort: Cohort, n: int, lr: float) -> Trained:
-    """One round of one model; ``n`` clients take part in the round."""
+    """One round of one model; ``n`` is the number of clients in the round."""
     honest = _honest_updates(federation, cohort, model)
     non_finite = _delivered(federation, honest.matrix)
     require_some_finite(honest.n, non_finite, model.round)
@@ -136,14 +136,14 @@ def _trained(federation: Federation, model: ModelState, cohort: Cohort, n: int, 
 
 
 def _delivered(federation: Federation, uploads: Tensor) -> int:
-    """Turn uploads (n, d) into what the server receives, in place; returns how many of them were not finite."""
+    """Turn uploads (n, d) into the updates that the server receives, in place; returns how many were not finite."""
     if federation.parts.communication is not None:
         federation.parts.communication.deliver(uploads)
     return zero_non_finite(uploads)
 
 
 def _enough(parts: Parts, n: int) -> bool:
-    """Whether the rule can work with a cohort of n clients: one that cannot leaves the model as it is."""
+    """Whether the rule can work with a cohort of n clients; otherwise the model does not change."""
     try:
         if n:
             parts.check_clients(n)
@@ -153,9 +153,9 @@ def _enough(parts: Parts, n: int) -> bool:
 
 
 def _last_aggregates(federation: Federation, state: State, models: Sequence[Trained]) -> Tensor | None:
-    """The aggregates (k, d) of this round; of a model that was not trained, the one before, or zero.
+    """The aggregates (k, d) of this round; for a model that was not trained, the previous one, or zeros.
 
-    Raises ConfigError when no model was trained, unless clients were absent by chance.
+    Raises ConfigError if no model was trained, unless clients can drop out.
     """
     if all(model.aggregate is None for model in models):
         if federation.parts.availability is not None:
@@ -167,8 +167,8 @@ def _last_aggregates(federation: Federation, state: State, models: Sequence[Trai
 
 
 def _client_weights(federation: Federation, cohorts: Sequence[Cohort], models: Sequence[Trained]) -> Tensor | None:
-    """The weight of every client (N,) float64 in the one model, nan for clients that did not take part; None for
-    several models, or a rule that gives no weights."""
+    """The weight of every client (N,) float64, nan for clients that did not take part; None for several models or a
+    rule without weights."""
     if len(models) > 1 or models[0].aggregate is None or models[0].aggregate.weights is None:
         return None
     weights = torch.full((federation.settings.total_clients,), torch.nan, dtype=torch.float64)
@@ -191,9 +191,9 @@ def _attacked(
     rule: Callable[[Updates], Aggregate],
     moved: Callable[[Tensor], tuple[Tensor, Remembered]],
 ) -> tuple[Updates, Crafted]:
-    """The honest updates with the Byzantine clients' rows below them, and what they crafted.
+    """The honest updates followed by the Byzantine clients' rows, and the attack's ``Crafted``.
 
-    ``rule`` is what the server makes of updates, ``moved`` is the server's step, from an aggregate to the next model.
+    ``rule`` maps updates to the server's aggregate, ``moved`` maps an aggregate to the next model.
     """
     attack, attackers = federation.parts.attack, cohort.byzantine
     if not attackers:
@@ -205,7 +205,7 @@ def _attacked(
     sends_models = federation.parts.local_update.sends_models
 
     def sent(rows: Tensor) -> Tensor:
-        """The uploads that stand behind updates; and, as it undoes itself, the updates behind uploads."""
+        """The uploads for updates, and, because this map is its own inverse, the updates for uploads."""
         return model.params - rows if sends_models else rows
 
     def joined(crafted: Tensor) -> Updates:
@@ -213,7 +213,7 @@ def _attacked(
 
     def train_own(start: Tensor) -> Tensor:
         rows, there = federation.rows(len(attackers)), replace(model, params=start)
-        # Only training from the model that was received is part of the scheme: other trials leave no trace.
+        # Only training from the received model is part of the protocol; other trials must not change the memory.
         memory = model.memory.local.setdefault("byzantine", {}) if start is model.params else None
         work = federation.cohorts.work(model.round)
         return sent(federation.train(federation.byzantine, attackers, ids, "batches", there, rows, memory, work).matrix)
@@ -254,21 +254,20 @@ def _attacked(
 def _assessor(
     network: Network, population: Population, clients: list[int]
 ) -> Callable[[Tensor], tuple[Tensor, Tensor | None]]:
-    """``network.assess`` on a sample of the data of these clients of a population, which is gathered when first
-    needed."""
+    """``network.assess`` on a sample of the data of these clients of a population, gathered on first use."""
     sample = cache(partial(population.thinned, clients, ASSESSED))
     return lambda params: network.assess(params, *sample())
 
 
 def _paused(federation: Federation, honest: Updates, attackers: list[int], model: ModelState) -> Tensor:
-    """The updates (b, d) of Byzantine clients in a round without attack: trained on their own samples, not poisoned.
+    """The updates (b, d) of Byzantine clients in a round without attack, trained on their unpoisoned samples.
 
-    Added clients hold none: they send the mean of the honest updates.
+    Added clients have no samples and send the mean of the honest updates.
     """
     if federation.settings.byzantine_placement == "add":
         return honest.mean.expand(len(attackers), -1)
     ids, rows = federation.byzantine_ids[attackers].tolist(), federation.rows(len(attackers))
-    # What they remember of their own samples does not fit poisoned ones, of which there may be more.
+    # Memory of unpoisoned samples does not fit the poisoned ones, which may be more in number.
     memory, work = model.memory.local.setdefault("byzantine, no attack", {}), federation.cohorts.work(model.round)
     return federation.train(federation.byzantine_clean, attackers, ids, "batches", model, rows, memory, work).matrix
 
@@ -276,10 +275,11 @@ def _paused(federation: Federation, honest: Updates, attackers: list[int], model
 def _of_their_own(
     federation: Federation, view: AttackView, cohort: Cohort, model: ModelState, rule: Callable[[Updates], Aggregate]
 ) -> AttackView:
-    """The view of attackers who know no honest client's update, only what they compute on their own samples.
+    """The view of attackers that know no honest update, only the updates that they compute on their own samples.
 
-    Their own updates stand for the honest ones. Where they ask the rule, these are repeated in turn, so that it gets as
-    many updates as in the round; the server's data, its memory and the losses reported to it are the real ones.
+    Their own updates take the place of the honest ones. When they evaluate the rule, these are repeated cyclically, so
+    that the rule gets as many updates as in the round; the server's data, its memory and the losses reported to it are
+    the real ones.
     """
     attackers = cohort.byzantine
     ids = federation.byzantine_ids[attackers].tolist()
@@ -303,14 +303,14 @@ def _of_their_own(
         aggregate=aggregate,
         assess=_assessor(federation.network, federation.byzantine, attackers),
     )
-    mine.own = view.own  # training once more would move what the clients remember
+    mine.own = view.own  # training again would change the clients' memory
     return mine
 
 
 def _server_view(federation: Federation, cohort: Cohort, model: ModelState, lr: float) -> Callable[[], ServerView]:
-    """A function that makes what the rule sees of the server, each time with the same draws.
+    """A function that creates the rule's view of the server, each time with the same random draws.
 
-    Attackers may ask the rule many times in a round: the server trains on its own samples once, when first needed.
+    Attackers may evaluate the rule many times in a round; the server trains on its own samples only once, on first use.
     """
     s, parts, network = federation.settings, federation.parts, federation.network
 
@@ -352,7 +352,7 @@ def _server_view(federation: Federation, cohort: Cohort, model: ModelState, lr: 
 
 
 def _aggregate(federation: Federation, model: ModelState, server: ServerView, updates: Updates) -> Aggregate:
-    """What the rule makes of a cohort's updates."""
+    """The rule's aggregate of a cohort's updates."""
     parts = federation.parts
     contract, prepared = federation.contract, updates
     if (preparation := parts.pre_aggregation) is not None:
@@ -376,7 +376,7 @@ def _aggregate(federation: Federation, model: ModelState, server: ServerView, up
         )
     except (ConfigError, BrokenContract, Diverged):
         raise
-    except (ArithmeticError, ValueError, RuntimeError) as error:  # of linear algebra, for one
+    except (ArithmeticError, ValueError, RuntimeError) as error:  # for example from linear algebra
         if (largest := _largest(updates)) < HUGE:
             raise
         reason = f"aggregator {type(parts.aggregator).__name__} failed with updates of up to {largest:.0e} ({error})"
@@ -384,8 +384,8 @@ def _aggregate(federation: Federation, model: ModelState, server: ServerView, up
 
 
 def _non_finite_aggregate(rule: Aggregator, updates: Updates, number: int) -> Exception:
-    """Whose fault an aggregate is that is not finite: that of updates which leave no room to compute in, or the
-    rule's."""
+    """The error for a non-finite aggregate: Diverged if the updates are so large that float32 overflows, else
+    BrokenContract of the rule."""
     what, largest = f"aggregator {type(rule).__name__} returned a non-finite aggregate", _largest(updates)
     if largest < HUGE:
         return BrokenContract(f"{what} in round {number}, from finite updates of at most {largest:.0e}")
@@ -393,7 +393,7 @@ def _non_finite_aggregate(rule: Aggregator, updates: Updates, number: int) -> Ex
 
 
 def _largest(updates: Updates) -> float:
-    """The largest size of an entry."""
+    """The largest absolute value of an entry."""
     return float(torch.stack([*updates.matrix.aminmax()]).abs().max())
 
 
@@ -405,14 +405,15 @@ def require_finite(values: Tensor, round: int, otherwise: str) -> Tensor:
 
 
 def require_some_finite(num_honest: int, non_finite: int, round: int) -> None:
-    """Raise Diverged, in the round after ``round``, when the honest clients there have no finite update."""
+    """Raise Diverged, in the round after ``round``, if there are honest clients but none has a finite update."""
     if 0 < num_honest == non_finite:
         raise Diverged(round + 1, "no honest client's update is finite")
 
 
 def zero_non_finite(matrix: Tensor) -> int:
-    """Replace rows with a non-finite entry by zeros, in place: a rule never sees them. Returns how many there were."""
-    # The sum of a row is finite unless an entry is not (or it overflows: look closer); it reads the matrix once.
+    """Replace rows with a non-finite entry by zeros, in place, before any rule sees them; returns the number of such
+    rows."""
+    # One pass: the sum of a row is finite unless an entry is not, or the sum overflows, which is checked below.
     fine = matrix.sum(dim=1).isfinite()
     if fine.all():
         return 0

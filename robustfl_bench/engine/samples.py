@@ -15,11 +15,11 @@ from robustfl_bench.interfaces import Augmentation
 
 
 class Batch:
-    """Samples of several clients, one client after the other: ``sizes[i]`` rows of ``x`` and ``y`` are client i's.
+    """Samples of several clients, one client after the other; client i has ``sizes[i]`` rows of ``x`` and ``y``.
 
     With ``starts`` client i's samples are the rows of ``all_x`` and ``all_y`` from ``starts[i]`` on. ``x`` and ``y``
     are then gathered on first access, so a caller that visits clients one at a time copies nothing. ``noise(i)`` is the
-    seed of client i's dropout, None where nothing is dropped; a CPU has streams of its own (``Network.noise``).
+    seed of client i's dropout; None without dropout. A CPU uses other streams (``Network.noise``).
     """
 
     def __init__(
@@ -56,12 +56,12 @@ class Batch:
         return Batch(self.all_x, self.all_y, tuple(self.sizes[i] for i in chosen), self.starts[chosen], own)
 
     def runs(self) -> list[slice]:
-        """The clients in stretches: neighbours without a gap between them, and with equally many samples."""
+        """The clients in runs of neighbours without gaps and with equal numbers of samples."""
         sizes = np.array(self.sizes)
         return _stretches(self._gaps | (sizes[1:] != sizes[:-1]))
 
     def pieces(self, length: int) -> list[slice]:
-        """The rows of ``all_x`` that make up ``x``, in stretches of at most ``length``."""
+        """The rows of ``all_x`` that make up ``x``, in slices of at most ``length``."""
         ends = self.starts + self.sizes
         wholes = [(int(self.starts[run.start]), int(ends[run.stop - 1])) for run in _stretches(self._gaps)]
         return [slice(i, min(i + length, last)) for first, last in wholes for i in range(first, last, length)]
@@ -79,19 +79,20 @@ class Batch:
 
 
 def moved(array: np.ndarray, device: torch.device) -> Tensor:
-    """The array as a tensor on the device, to which a GPU gets when it comes to it: nobody waits."""
+    """The array as a tensor on the device; the host does not wait for the copy to a GPU."""
     return torch.from_numpy(array).to(device, non_blocking=True)
 
 
 def _stretches(cuts: np.ndarray) -> list[slice]:
-    """Splits n things after those where ``cuts`` (n - 1,) is true."""
+    """Split the range of n items after the items where ``cuts`` (n - 1,) is true."""
     return [slice(first, last) for first, last in pairwise([0, *(np.flatnonzero(cuts) + 1).tolist(), len(cuts) + 1])]
 
 
 class Population:
     """Clients and their samples: one tensor per quantity, indexed once, on the device.
 
-    ``indices`` are the clients' sample indices; ``x`` (N, ...) and ``y`` (N,) hold only those, client by client.
+    ``indices`` are the clients' sample indices; ``x`` (N, ...) and ``y`` (N,) hold only these samples, client by
+    client.
     """
 
     def __init__(self, x: Tensor, y: Tensor, indices: Sequence[np.ndarray]) -> None:
@@ -113,7 +114,8 @@ class Population:
         return Batch(self.x, self.y, tuple(self.sizes[list(clients)].tolist()), starts)
 
     def thinned(self, clients: Sequence[int], limit: int) -> tuple[Tensor, Tensor]:
-        """At most ``limit`` samples (x, y) of the clients at these positions, evenly spaced over all that they have."""
+        """At most ``limit`` samples (x, y) of the clients at these positions, evenly spaced over all of their
+        samples."""
         rows = np.concatenate([np.arange(self.starts[i], self.starts[i] + self.sizes[i]) for i in clients])
         index = moved(rows[:: -(-len(rows) // limit)], self.x.device)
         return self.x[index], self.y[index]
@@ -130,9 +132,9 @@ class Samples:
     """The samples that the chosen clients of a population draw in one round.
 
     ``ids`` are the clients' numbers in the whole federation. They name the random streams, so a client draws the same
-    batches whichever other clients take part. ``batch_size`` None means the whole local set. ``memory`` is what the
-    local update remembers; it is changed in place. ``augmentation`` changes the samples drawn, once in a round or in
-    every batch. ``work`` (N,) is the share of its local work that each client of the federation does, None for all.
+    batches whichever other clients take part. ``batch_size`` None means the whole local set. ``memory`` is the memory
+    of the local update; it is changed in place. ``augmentation`` changes the drawn samples, once per round or per
+    batch. ``work`` (N,) is the share of its local work that each client of the federation does; None for all of it.
     """
 
     population: Population
@@ -164,7 +166,7 @@ class Samples:
         return batch
 
     def noise(self, ids: Sequence[int], step: int) -> Callable[[int], int]:
-        """The seeds of the dropout of clients in a step."""
+        """The seeds of the clients' dropout in a step."""
         return lambda i: seeding.integer(self.seed, "noise", self.stream, self.round, ids[i], step)
 
     def _drawn(self, step: int) -> Batch:
@@ -182,12 +184,12 @@ class Samples:
         return self._take(np.concatenate(rows), np.array(sizes))
 
     def repeats(self, position: int, number: int) -> int:
-        """How many of ``number`` local steps or passes one of the chosen clients makes, at least one."""
+        """How many of ``number`` local steps or passes a chosen client makes, at least one."""
         return number if self.work is None else max(1, math.ceil(self.work[self.ids[position]] * number))
 
     def epochs(self, position: int, number: int) -> Iterator[tuple[Tensor, Tensor]]:
-        """The batches of ``number`` passes of one of the chosen clients over its samples: in an order drawn for each
-        pass, ``batch_size`` at a time with what is left over as the last, or all at once. A straggler makes fewer
+        """The batches of ``number`` passes of a chosen client over its samples, in an order drawn for each pass:
+        ``batch_size`` samples at a time, the last batch smaller, or all samples at once. A straggler makes fewer
         passes."""
         own, identity = self.population.slice(self.clients[position]), self.ids[position]
         x, y = self.population.x[own], self.population.y[own]
@@ -199,7 +201,7 @@ class Samples:
             yield batch, y[rows]
 
     def epochs_together(self, positions: Sequence[int], number: int) -> Iterator[Batch]:
-        """As ``epochs``, of several clients that take equally many steps."""
+        """As ``epochs``, for several clients with equal numbers of steps."""
         ids, own = [self.ids[i] for i in positions], self.full().part(positions)
         if self.augmentation is not None and not self._augments_batches:
             own = self._all_augmented(own, ids)
@@ -216,7 +218,7 @@ class Samples:
             yield batch
 
     def steps(self, number: int) -> list[int]:
-        """The steps of every chosen client in ``number`` passes."""
+        """The number of steps of every chosen client in ``number`` passes."""
         width = self.batch_size or math.inf
         batches = [max(1, math.ceil(size / width)) for size in self.sizes.tolist()]
         return [self.repeats(position, number) * each for position, each in enumerate(batches)]
@@ -226,7 +228,7 @@ class Samples:
         return self.augmentation is not None and self.augmentation.per == "batch"
 
     def _passes(self, position: int, number: int) -> Iterator[np.ndarray | None]:
-        """The batches of the passes of a client as indices of its samples; None for all of them."""
+        """The batches of a client's passes as indices of its samples; None for all samples."""
         size, identity = int(self.sizes[position]), self.ids[position]
         number = self.repeats(position, number)
         if self.batch_size is None or size <= self.batch_size:
@@ -238,7 +240,7 @@ class Samples:
             yield from (order[first : first + self.batch_size] for first in range(0, size, self.batch_size))
 
     def _all_augmented(self, batch: Batch, ids: Sequence[int], *step: int) -> Batch:
-        """The batch with the samples of each of the clients ``ids`` changed."""
+        """The batch with the samples of all clients ``ids`` augmented."""
         parts = zip(batch.x.split(batch.sizes), ids, strict=True)
         return Batch(torch.cat([self._augmented(x, i, *step) for x, i in parts]), batch.y, batch.sizes)
 

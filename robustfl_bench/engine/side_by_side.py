@@ -1,6 +1,6 @@
-"""The gradients of many clients on a GPU: clients side by side in every layer, whatever the layers are.
+"""The gradients of many clients on a GPU, computed side by side in every layer, for any kind of layer.
 
-One client alone is too little work for a GPU, and each operation costs a call: here a layer is one operation for all
+A single client is too little work for a GPU, and every operation costs a call. Here a layer is one operation for all
 clients (``vmap``), a batch of products or a grouped convolution. The host never waits for a result.
 """
 
@@ -23,24 +23,24 @@ from robustfl_bench.errors import ConfigError
 Index = NDArray[np.int64]
 
 DROPOUT = (nn.Dropout, nn.Dropout1d, nn.Dropout2d, nn.Dropout3d)
-PADDED = 2  # clients go together that have at most so many times as many samples as the smallest of them
+PADDED = 2  # clients grouped together have at most this many times as many samples as the smallest of them
 
 
 class SideBySide:
-    """The gradients of a module for clients with models of their own or with the same one.
+    """The gradients of a module for clients with a model each or with one common model.
 
-    Clients are taken in the order of their sample counts, as many at once as memory allows, and padded to the largest
-    of them by samples of weight 0. They are not padded where a sample's neighbours count: with batch normalisation,
-    and with dropout, so that a client's draws do not depend on others. Where ``vmap`` cannot take a module, which is
-    found out in the first call, the clients take turns.
+    Clients are processed in the order of their sample counts, as many at once as memory allows, and padded to the
+    largest of them by samples of weight 0. There is no padding with batch normalisation, where samples of a batch
+    affect each other, nor with dropout, so that a client's draws do not depend on other clients. If ``vmap`` cannot
+    handle a module, which the first call finds out, the clients take turns.
     """
 
     def __init__(self, flat: FlatModule, criterion: Callable[..., Tensor]) -> None:
         self.flat, self._criterion = flat, criterion
         self._stochastic = has_dropout(flat.module)
         self._stretch = 1 if self._stochastic or _has_batch_norm(flat.module) else PADDED
-        self._streams: list[torch.Generator] = []  # of the clients that go together, for dropout; empty without
-        self._client: Tensor | None = None  # its place among them
+        self._streams: list[torch.Generator] = []  # random streams of the grouped clients for dropout, else empty
+        self._client: Tensor | None = None  # index of the client in its group
         self._takes_turns = False
         for layer in flat.module.modules():
             if isinstance(layer, DROPOUT):
@@ -51,7 +51,8 @@ class SideBySide:
     def __call__(self, params: Tensor, batch: Batch, out: Tensor) -> Tensor:
         """Write each client's gradient of its mean loss into its row of ``out`` (n, d).
 
-        ``params`` is a model (d,) for all, or one of each client, (n, d). Returns the mean losses (n,) float64.
+        ``params`` is one model (d,) for all clients, or a model per client, (n, d). Returns the mean losses (n,)
+        float64.
         """
         losses = torch.empty(len(out), dtype=torch.float64, device=out.device)
         sizes, each = np.array(batch.sizes), params.dim() == 2
@@ -76,8 +77,8 @@ class SideBySide:
 
     @torch.no_grad()
     def totals(self, stack: Tensor, x: Tensor, y: Tensor) -> Tensor:
-        """The sums of the losses of the models ``stack`` (k, d) on the same samples, and how many of these each gets
-        wrong (of no meaning for regression): (k, 2) float64."""
+        """The sum of the losses of each of the models ``stack`` (k, d) on the same samples, and its number of errors
+        (meaningless for regression), (k, 2) float64."""
         samples = self.flat.chunk(x)
         parts = list(zip(x.split(samples), y.split(samples), strict=True))
         totals = []
@@ -87,7 +88,7 @@ class SideBySide:
         return torch.cat(totals)
 
     def _together(self, sizes: Index, samples: int) -> Iterator[slice]:
-        """The clients that go together, of rising ``sizes``, when so many samples fit into memory."""
+        """Groups of clients, with ascending ``sizes``, if ``samples`` samples fit into memory."""
         most, first = max(1, ROOM // self.flat.dim), 0
         for last in range(1, len(sizes) + 1):
             if (
@@ -102,14 +103,15 @@ class SideBySide:
     def _for_each(
         self, work: Callable[..., tuple[Tensor, ...]], dims: tuple[int | None, ...], *given: Tensor
     ) -> tuple[Tensor, ...]:
-        """What ``work`` returns, stacked, for every entry of those of ``given`` whose dimension is 0."""
+        """The stacked results of ``work`` for every entry of the arguments in ``given`` whose entry of ``dims`` is
+        0."""
         if not self._takes_turns:
             try:
                 found: tuple[Tensor, ...] = vmap(work, dims, randomness="same")(*given)
                 return found
             except torch.OutOfMemoryError:
                 raise
-            except RuntimeError:  # an operation that cannot be batched; any other error comes up again
+            except RuntimeError:  # an operation that cannot be batched; any other error will be raised again
                 self._takes_turns = True
         number = next(len(part) for part, dim in zip(given, dims, strict=True) if dim == 0)
         turns = [
@@ -135,7 +137,7 @@ class SideBySide:
         return (summed(self._criterion, outputs, y),)
 
     def _dropped(self, layer: _DropoutNd, _: Any, output: Tensor) -> Tensor | None:
-        """The output of a dropout layer, which is itself switched off, with the client's own draws."""
+        """The output of a dropout layer (itself in evaluation mode) after dropout with the client's own draws."""
         if not self._streams or self._client is None or not layer.p:
             return None
         by_channel = not isinstance(layer, nn.Dropout)
@@ -146,14 +148,15 @@ class SideBySide:
 
 
 def _padded(starts: Index, sizes: Index) -> tuple[Index, NDArray[np.float64]]:
-    """The rows (k, m) of the samples of k clients, of which the largest has m, and what each counts in its mean."""
+    """The rows (k, m) of the samples of k clients, the largest with m samples, and the weights (k, m) in their
+    means."""
     place, sizes = np.arange(sizes.max()), sizes[:, None]
     weights = (place < sizes) / sizes
     return starts[:, None] + np.minimum(place, sizes - 1), weights
 
 
 def _stream(seed: int, device: torch.device) -> torch.Generator:
-    """A client's draws, made on the device: other ones than those of a CPU."""
+    """A client's random stream on the device; its draws differ from those on a CPU."""
     return torch.Generator(device).manual_seed(seed)
 
 

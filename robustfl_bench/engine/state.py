@@ -1,4 +1,4 @@
-"""What a run carries from one round to the next: it is the checkpoint."""
+"""The state of a run between rounds; a checkpoint stores it."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ Remembered = dict[str, Tensor]
 
 @dataclass(frozen=True)
 class Memory:
-    """What the parts remember of one model: tensors by name, none before a part has stored something.
+    """The memory of the parts for one model: tensors by name, empty until a part stores something.
 
-    A round gives a new ``rule``, ``attack`` and ``server`` (the server's optimizer). ``local`` is what the local
-    updates of ``honest`` and of ``byzantine`` clients remember; it is large and changed in place.
+    Every round replaces ``rule``, ``attack`` and ``server`` (the server's optimizer). ``local`` is the memory of the
+    local updates of ``honest`` and of ``byzantine`` clients; it is large and changed in place.
     """
 
     rule: Remembered = field(default_factory=dict)
@@ -28,7 +28,7 @@ class Memory:
 
 @dataclass(frozen=True)
 class ModelState:
-    """One model in a round: ``params`` (d,), its ``previous`` aggregate (d,), and what is remembered of it."""
+    """One model in a round: ``params`` (d,), its ``previous`` aggregate (d,) and its memory."""
 
     round: int
     params: Tensor
@@ -41,9 +41,9 @@ class State:
     """The state after ``round`` rounds.
 
     ``params`` (k, d) are the models, one unless there is a clustering, and ``previous`` (k, d) their last aggregates.
-    ``memory`` has one entry for each model. ``choice`` (clients,) is each client's fixed model; None where there is no
-    clustering, or one whose clients choose in every round. ``weights`` (N,) are the clients' weights in the last
-    aggregate, for a single model and a rule that gives weights.
+    ``memory`` has one entry for each model. ``choice`` (clients,) is each client's fixed model; None without a
+    clustering, or if clients choose in every round. ``weights`` (N,) are the clients' weights in the last aggregate,
+    for a single model and a rule that gives weights.
     """
 
     round: int
@@ -65,7 +65,7 @@ class State:
 
     @property
     def changes_in_place(self) -> bool:
-        """Whether part of the state changes during a round, so that a round cut short must not be stored."""
+        """Whether part of the state changes during a round, so that an incomplete round must not be stored."""
         return any(remembered for memory in self.memory for remembered in memory.local.values())
 
     def stored(self) -> dict[str, Any]:
@@ -74,13 +74,13 @@ class State:
 
     @staticmethod
     def restored(stored: Mapping[str, Any], device: torch.device) -> State:
-        """The state that ``stored`` made, with its tensors on ``device``."""
+        """The state from the output of ``stored``, with its tensors on ``device``."""
         values = _on(dict(stored), device)
         return State(**values | {"memory": tuple(Memory(**memory) for memory in values["memory"])})
 
 
 def _shallow(instance: Any) -> dict[str, Any]:
-    """A dataclass as a dict; nothing is copied, unlike with ``dataclasses.asdict``."""
+    """A dataclass as a dict, without copies, unlike ``dataclasses.asdict``."""
     return {field.name: getattr(instance, field.name) for field in fields(instance)}
 
 
