@@ -1,4 +1,4 @@
-"""The command ``robustfl-bench``: one run, or a sweep with ``-m``; every error in one line."""
+"""The command ``robustfl-bench``: one run, or a sweep with ``-m``. Every error takes one line."""
 
 import os
 import sys
@@ -28,7 +28,7 @@ plugins.register()
 
 @hydra.main(version_base="1.3", config_path=str(CONF), config_name="config")
 def _job(cfg: DictConfig) -> float:
-    """One run. The runs of a sweep are made by the launchers of ``sweep.plugins``."""
+    """Execute one run. The launchers of ``sweep.plugins`` execute the runs of a sweep."""
     runtime = HydraConfig.get()
     try:
         refuse_sweep(runtime)
@@ -36,11 +36,11 @@ def _job(cfg: DictConfig) -> float:
     except Exception as error:
         if _ASKED.get("HYDRA_FULL_ERROR") == "1":
             raise
-        sys.exit(report(error))  # past hydra, which would print a line of its own
+        sys.exit(report(error))  # past Hydra, which would print another line
 
 
 def _options_last(words: Sequence[str]) -> list[str]:
-    """The words in the order in which Hydra can read them. Raises ConfigError for an option that there is not."""
+    """The words in an order that Hydra can read. Raises ConfigError for an unknown option."""
     parser = get_args_parser()
     parser.error = _refuse  # type: ignore[method-assign]
     known, others = parser.parse_known_args(words)
@@ -62,7 +62,7 @@ def main() -> None:
     """
     asked = os.environ.get("HYDRA_FULL_ERROR")
     _ASKED["HYDRA_FULL_ERROR"] = asked
-    os.environ["HYDRA_FULL_ERROR"] = "1"  # hydra hands errors over instead of printing them
+    os.environ["HYDRA_FULL_ERROR"] = "1"  # Hydra raises errors instead of printing them
     try:
         words = sys.argv[1:] = _options_last(sys.argv[1:])
         check_choices(words)

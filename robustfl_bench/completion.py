@@ -1,4 +1,5 @@
-"""``robustfl-bench completion``: switches on tab completion of the four commands; and what tab offers for the first."""
+"""``robustfl-bench completion``: the shell code for tab completion of the four commands, and candidates for the
+first."""
 
 import sys
 from argparse import Namespace
@@ -10,7 +11,7 @@ from robustfl_bench.entry import PROGRAMS, VERBS
 
 
 def main() -> int:
-    """Console entry point: print what a shell evaluates, or what tab offers for ``robustfl-bench``."""
+    """Console entry point: print code for a shell to evaluate, or the candidates for ``robustfl-bench``."""
     answer_tab(_bench())
     parser = Parser(
         prog="robustfl-bench completion",
@@ -27,7 +28,7 @@ def main() -> int:
 
 
 def _bench() -> Parser:
-    """The words of ``robustfl-bench`` that tab offers. Hydra reads them, and has more options."""
+    """A parser of the words of ``robustfl-bench`` for tab completion. Hydra reads the words, and has more options."""
     parser = Parser(prog="robustfl-bench")
     parser.add_argument("--multirun", "-m", action="store_true")
     parser.add_argument("--cfg", "-c", choices=("job", "hydra", "all"))

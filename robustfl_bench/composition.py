@@ -1,4 +1,4 @@
-"""From the words of a command line to the config of a run, composed by Hydra, and how it was asked for."""
+"""From the words of a command line to the config of a run, composed by Hydra, and its request."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -23,9 +23,8 @@ sources.register()
 
 
 def compose(overrides: Sequence[str]) -> tuple[DictConfig, Call]:
-    """The config that these overrides make, and how it was asked for; checked as the command checks it.
-
-    Raises what ``explain`` explains.
+    """The config of these overrides and its request, checked as the command checks them. Raises the errors that
+    ``explain`` explains.
     """
     check_choices(overrides)
     with hydra.initialize_config_dir(str(CONF), version_base="1.3"):
@@ -37,13 +36,13 @@ def compose(overrides: Sequence[str]) -> tuple[DictConfig, Call]:
 
 
 def parted(cfg: DictConfig) -> tuple[DictConfig, Call]:
-    """What Hydra has composed, with its own settings: the config of the run, and how it was asked for."""
+    """The config of the run, and its request, from a config with Hydra's own settings."""
     config = OmegaConf.masked_copy(cfg, [str(key) for key in cfg if key != "hydra"])
     return config, call_of(cfg.hydra, config)
 
 
 def check_choices(arguments: Sequence[str]) -> None:
-    """Raise ConfigError when a config group is given something else than the names of options."""
+    """Raise ConfigError when a config group gets a value that is no option's name."""
     overrides = [argument for argument in arguments if "=" in argument and not argument.startswith("-")]
     for override in OverridesParser.create().parse_overrides(overrides):
         group = override.key_or_group
@@ -62,14 +61,14 @@ def check_choices(arguments: Sequence[str]) -> None:
 
 
 def call_of(runtime: Any, cfg: DictConfig) -> Call:
-    """How a run that Hydra composed was asked for, as a user would ask for it again."""
+    """The request for a run that Hydra composed, as a user would type it."""
     choices = {group: _named(runtime.runtime.choices.get(group), cfg[group]) for group in GROUPS}
     named = {group: options.label(group, choice) for group, choice in choices.items()}
     return call(named, cfg, runtime.overrides.task, config_dirs(runtime))
 
 
 def call(choices: Mapping[str, str], cfg: Mapping[str, Any], task: Sequence[str], config_dirs: Sequence[str]) -> Call:
-    """How a run was asked for, from the labels of its groups' options, its config, overrides and ``config_dirs``."""
+    """The request for a run, from the labels of its groups' options, its config, overrides and ``config_dirs``."""
     written = [item for item in map(as_typed, task) if item.split("=")[0].lstrip("+") not in stored.FORMS]
     program = ["robustfl-bench", *(word for folder in config_dirs for word in ("--config-dir", folder))]
     return Call(choices, [*([cfg["origin"]] if cfg["origin"] else []), *written], program)
@@ -87,14 +86,14 @@ def as_typed(override: str) -> str:
 
 
 def _named(choice: Any, part: Any) -> str:
-    """The option of a part; of one that was configured without an option, the name of its class."""
+    """The option of a part; the name of its class if it was configured without an option."""
     if choice or not part:
         return str(choice or "none")
     return outside.label_of(part["_target_"]) if "_target_" in part else f"[{','.join(part)}]"
 
 
 def refuse_sweep(runtime: Any) -> None:
-    """Raise ConfigError when a preset sweeps settings that the command line leaves to it, but there is no -m."""
+    """Raise ConfigError when a preset would sweep a setting without -m."""
     task = list(runtime.overrides.task)
     given = {item.split("=")[0] for item in task}
     if set(runtime.sweeper.params or {}) - given:

@@ -1,4 +1,4 @@
-"""What the four commands share at the terminal: lines for the user, arguments, exit codes; imports nothing heavy."""
+"""Shared by the four commands: lines for the user, arguments, exit codes. Imports nothing heavy."""
 
 import argparse
 import os
@@ -15,12 +15,12 @@ def say(line: str) -> None:
 
 
 def note(line: str) -> None:
-    """Say what is allowed but may not be meant."""
+    """Print a line on a setting that is valid but looks unintended."""
     say(f"note: {line}")
 
 
 def note_once() -> Callable[[str], None]:
-    """A ``note`` that says each line but once, for a command that would say the same of many runs."""
+    """A ``note`` that prints each line once, for a command that checks many runs."""
     said = set[str]()
 
     def tell(line: str) -> None:
@@ -46,12 +46,12 @@ def reported(command: Callable[..., int | None], *arguments: object, prefix: str
 
 
 def completed(action: argparse.Action, candidates: Callable[..., Iterable[str]]) -> None:
-    """Let tab complete an argument with those candidates that begin as it does."""
+    """Offer candidates with the typed prefix for an argument's tab completion."""
     action.completer = candidates  # type: ignore[attr-defined]
 
 
 def answer_tab(parser: argparse.ArgumentParser) -> None:
-    """When tab was pressed on the command of this parser, print what can stand there and exit."""
+    """If the shell asks for tab completion of this parser's command, print the candidates and exit."""
     if "_ARGCOMPLETE" in os.environ:
         import argcomplete
 
@@ -59,12 +59,12 @@ def answer_tab(parser: argparse.ArgumentParser) -> None:
 
 
 class Parser(argparse.ArgumentParser):
-    """An argument parser whose errors take one line, and whose words may stand on both sides of options."""
+    """An argument parser with errors of one line that accepts positional words on both sides of options."""
 
     _in_passes = False
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
-        """As ``parse_intermixed_args``, of a sub-command too. No word is left over: an unknown one is an error."""
+        """As ``parse_intermixed_args``, also for sub-commands. An unknown word is an error."""
         if self._subparsers or self._in_passes:  # options first, then words: each pass comes here again
             return super().parse_known_args(args, namespace)
         self._in_passes = True

@@ -1,4 +1,4 @@
-"""The four commands, from their first instant: Ctrl-C ends them in one line also while they import."""
+"""Entry points of the four commands. Ctrl-C ends them with one line, also during imports."""
 
 import os
 import signal
@@ -26,7 +26,7 @@ VERBS = {
     "probe": "robustfl_bench.probe.cli",
     "resilience": "robustfl_bench.resilience.cli",
 }
-"""The modules of what ``robustfl-bench`` does beside runs, by its first word; an option can stand anywhere."""
+"""The modules of the other tasks of ``robustfl-bench``, by its first word; an option can be anywhere."""
 
 
 def bench() -> NoReturn:
@@ -35,7 +35,7 @@ def bench() -> NoReturn:
     verb = "--list" if "--list" in words else "".join(words[:1])
     if verb in VERBS:
         sys.argv.remove(verb)
-    asked_by_tab = "_ARGCOMPLETE" in os.environ  # then the words are in the environment as well
+    asked_by_tab = "_ARGCOMPLETE" in os.environ  # then the environment also holds the words
     _start("robustfl-bench", VERBS.get("completion" if asked_by_tab else verb))
 
 
@@ -55,15 +55,14 @@ def ring() -> NoReturn:
 
 
 def _start(program: str, module: str | None = None) -> NoReturn:
-    """Import a module, by default that of the program, and exit with what its ``main`` returns.
-
-    ``--version`` alone needs no import.
+    """Import a module, by default that of the program, and exit with the code of its ``main``. ``--version`` alone
+    needs no import.
     """
     if sys.argv[1:] == ["--version"]:
         print(program, __version__)
         sys.exit()
     before = signal.getsignal(signal.SIGINT)
-    if before is signal.default_int_handler:  # not where a shell made a background job deaf to it
+    if before is signal.default_int_handler:  # not if a shell made a background job ignore it
         signal.signal(signal.SIGINT, _leave)
     main = import_module(module or PROGRAMS[program]).main
     signal.signal(signal.SIGINT, before)
@@ -78,7 +77,7 @@ def _start(program: str, module: str | None = None) -> NoReturn:
         print("interrupted", file=sys.stderr)
         code = INTERRUPTED
     except OSError as error:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # at exit Python would try to write it again
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # at exit, Python would write to it again
         gone = isinstance(error, BrokenPipeError)  # the reader of our output, as in `robustfl-bench --help | head`
         if not (gone or code):
             print(f"{program}: {error.filename or 'output'}: {error.strerror or error}", file=sys.stderr)
@@ -87,6 +86,6 @@ def _start(program: str, module: str | None = None) -> NoReturn:
 
 
 def _leave(*_: object) -> NoReturn:
-    """Exit at once. An exception could end within an import that turns it into another one."""
+    """Exit at once. An import could turn an exception into another one."""
     os.write(sys.stderr.fileno(), b"interrupted\n")
     os._exit(INTERRUPTED)

@@ -26,7 +26,7 @@ def report(error: Exception) -> int:
 
 
 def code_of(error: Exception) -> int:
-    """The exit code of an error, which Hydra may have raised."""
+    """The exit code of an error, also of one that Hydra wrapped."""
     return 2 if isinstance(error, HydraException | OmegaConfBaseException | yaml.YAMLError) else exit_code(error)
 
 
@@ -69,7 +69,7 @@ def explain(error: Exception) -> str:
 
 
 def _beside(cause: BaseException | None) -> list[str]:
-    """The settings among which OmegaConf did not find one."""
+    """The settings beside the place where OmegaConf found none."""
     node = getattr(cause, "parent_node", None)
     return [str(key) for key in node if key != "_target_"] if isinstance(node, DictConfig) else []
 

@@ -1,6 +1,6 @@
-"""The finished runs that come with this package: lines of the CSV files in ``results/``, found by the id of a run.
+"""The kept runs of this package: lines of the CSV files in ``results/``, found by the id of a run.
 
-A file that would be large is compressed: its name ends in ``.csv.gz``.
+Large files are compressed and named ``.csv.gz``.
 """
 
 import csv
@@ -12,15 +12,15 @@ from typing import TextIO, cast
 
 from robustfl_bench.package import PACKAGE
 
-SHIPPED = PACKAGE / "kept" if (PACKAGE / "kept").is_dir() else PACKAGE.parent / "results"  # a wheel has it inside
-"""The folder of files that come with the package."""
+SHIPPED = PACKAGE / "kept" if (PACKAGE / "kept").is_dir() else PACKAGE.parent / "results"  # inside a wheel
+"""The folder of the files of kept runs."""
 
 BEGINNING = "run,run_id,state,"
-"""Of the first line of every such file; see ``results.archive``, which writes them."""
+"""The start of the first line of every such file; see ``results.archive``, which writes them."""
 
 
 ARENA = "arena"
-"""The folder of the arena's runs: so many that tables of papers, which show none of them, leave them unread."""
+"""The folder of the arena's runs, which tables of papers do not read: there are many and they need none."""
 
 
 @cache
@@ -31,8 +31,10 @@ def files() -> tuple[Path, ...]:
 
 
 def find(run_id: str) -> Mapping[str, str] | None:
-    """The facts and settings of the kept run of this id, as words, and under ``file`` where they stand; None if there
-    is none. The files are looked through once per process, and only the line of the run is taken apart."""
+    """The facts and settings of the kept run of this id as text, and its file under ``file``; None if there is none.
+
+    The files are indexed once per process; only the line of the run is parsed.
+    """
     if (place := _places().get(run_id)) is None:
         return None
     path, line = place
@@ -42,7 +44,7 @@ def find(run_id: str) -> Mapping[str, str] | None:
 
 @cache
 def _places() -> dict[str, tuple[Path, str]]:
-    """The file and the line of every kept run; of a run that is in several files the first counts."""
+    """The file and the line of every kept run; the first file with a run counts."""
     found: dict[str, tuple[Path, str]] = {}
     for path in files():
         with _opened(path) as file:

@@ -1,4 +1,4 @@
-"""This package itself: a digest of its code, and of that part of it which the numbers of a run come from."""
+"""Digests of this package's code: of all of it, and of the part that the numbers of a run depend on."""
 
 import hashlib
 import re
@@ -11,7 +11,7 @@ from robustfl_bench.source_code import closure, effective
 PACKAGE = Path(__file__).resolve().parent
 
 ROOTS = ("robustfl_bench.datasets", "robustfl_bench.engine.federation", "robustfl_bench.engine.loop")
-"""What every run executes: reading the data, dealing them to clients, the rounds."""
+"""Modules that every run executes: reading data, partitioning them, the rounds."""
 
 
 @cache
@@ -21,17 +21,17 @@ def package_digest() -> str:
 
 
 def code_digest(config: object) -> str:
-    """SHA-256 over the names and the effective text of ``files_of`` a run: comments and docstrings do not count."""
+    """SHA-256 over the names and the effective text of ``files_of`` a run, without comments and docstrings."""
     return _code_digest(_named(config))
 
 
 def files_of(config: object) -> set[Path]:
     """The files of this package that the numbers of a run can depend on.
 
-    These are ROOTS and the modules of the classes that ``config``, in any form, names as text, with all that they
-    import at any depth, inside functions too; not what only type checkers import. So an edit of a rule changes the
-    digests of the runs with this rule, and an edit of a table or a picture changes none. Not covered are conf/ and the
-    room config, for which a run's id stands, the machine and the libraries.
+    These are ROOTS and the modules of the classes named in ``config``, with all their imports at any depth, also those
+    in functions, but without imports for type checkers. So an edit of a rule changes the digests of the runs with this
+    rule, and an edit of a table or a picture changes none. Not covered: conf/ and the package config, which a run's id
+    covers, the machine and the libraries.
     """
     return set().union(*map(_files_of, (*ROOTS, *_named(config))))
 
@@ -52,10 +52,10 @@ def _code_digest(names: frozenset[str]) -> str:
 
 @cache
 def _own_file(name: str) -> tuple[str, Path] | None:
-    """The module of this package, and its file, that a name stands for, or that a class or function of this name is in.
-    None for others, and for those of config.
+    """The module of this package, and its file, for the name of a module or of a class or function in it.
 
-    A package counts by its own ``__init__`` where it is named, not where a module in it is.
+    None for other packages, and for ``config``. The ``__init__`` of a package counts if the package is named, not if a
+    module in it is.
     """
     first, *rest = name.split(".")
     if first != PACKAGE.name or not rest or rest[0] == "config":

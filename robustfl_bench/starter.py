@@ -1,4 +1,4 @@
-"""``robustfl-bench new GROUP NAME``: a part of your own to start from, with a test that passes."""
+"""``robustfl-bench new GROUP NAME``: a template of your own part, with a test that passes."""
 
 import keyword
 import sys
@@ -16,7 +16,7 @@ _TEMPLATES = Path(__file__).resolve().parent / "templates"
 
 @dataclass(frozen=True)
 class _Kind:
-    """What differs between groups: the check of ``testing`` for a part, and other settings of a first run and sweep."""
+    """Differences between groups: the check of ``testing`` for a part, and the settings of a first run and sweep."""
 
     check: str = ""
     run: str = "attack=ipm"
@@ -75,7 +75,7 @@ def start(arguments: Sequence[str]) -> None:
 
 
 def _check_name(group: str, name: str, files: Sequence[Path]) -> None:
-    """Raise ConfigError unless ``name`` can be that of a module which hides no other, and no file is there."""
+    """Raise ConfigError unless ``name`` is a module name that hides no other module, and its files do not exist yet."""
     if not name.isidentifier() or not name.isascii() or name != name.lower() or not name[0].isalpha():
         raise ConfigError(f"NAME must be lower-case letters, digits and _, such as cosine_vote; got {name!r}")
     if keyword.iskeyword(name):

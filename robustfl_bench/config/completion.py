@@ -1,4 +1,4 @@
-"""What tab completes of the overrides of ``robustfl-bench``, from the files of conf/ alone."""
+"""Tab completion of the overrides of ``robustfl-bench``, from the files of conf/ alone."""
 
 from argparse import Namespace
 from collections.abc import Iterable, Sequence

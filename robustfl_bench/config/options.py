@@ -12,16 +12,16 @@ from robustfl_bench.config import outside
 from robustfl_bench.errors import ConfigError
 
 _PACKAGE = Path(__file__).resolve().parent.parent
-CONF = _PACKAGE / "conf" if (_PACKAGE / "conf").is_dir() else _PACKAGE.parent / "conf"  # a wheel has it inside
+CONF = _PACKAGE / "conf" if (_PACKAGE / "conf").is_dir() else _PACKAGE.parent / "conf"  # inside the package in a wheel
 
 Search = tuple[Path, ...]
-"""Config folders, the first that has a file counts: ``conf/`` and those of ``--config-dir``."""
+"""Config folders, ``conf/`` and those of ``--config-dir``; the first with the file counts."""
 
 HERE: Search = (CONF,)
 
 
 class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
-    """A safe loader that reads numbers as OmegaConf does: PyYAML takes 5e-4 for a word."""
+    """A safe loader that reads numbers as OmegaConf does: PyYAML reads 5e-4 as a string."""
 
 
 _Loader.add_implicit_resolver(
@@ -32,19 +32,20 @@ _Loader.add_implicit_resolver(
 
 
 def parse(text: str) -> Any:
-    """The value that YAML text stands for. Raises yaml.YAMLError."""
+    """The value of YAML text. Raises yaml.YAMLError."""
     return yaml.load(text, Loader=_Loader)
 
 
 def not_yaml(error: yaml.YAMLError, file: str | Path | None = None) -> str:
-    """What is wrong with a file that is not YAML, and on which line; ``file`` where the error does not name it."""
+    """The error of a file that is not YAML, with its line; ``file`` is named if the error does not name one."""
     mark = getattr(error, "problem_mark", None)
     place = f"{file or getattr(mark or error, 'name', 'a config')}{f' line {mark.line + 1}' if mark else ''}"
     return f"{place}: not YAML: {getattr(error, 'problem', None) or ' '.join(str(error).split())}"
 
 
 def read(file: Path, absent: str) -> Any:
-    """The value in a YAML file; raises ConfigError for one that cannot be read, with ``absent`` where there is none."""
+    """The value in a YAML file. Raises ConfigError if it cannot be read; ``absent`` is the message if there is no
+    file."""
     try:
         return parse(file.read_text(encoding="utf-8"))
     except FileNotFoundError:
@@ -66,7 +67,7 @@ def is_group(name: str) -> bool:
 
 
 def exists(group: str, name: str, search: Search = HERE) -> bool:
-    """Whether there is the option ``group=name``."""
+    """Whether the option ``group=name`` exists."""
     return find(f"{group}/{name}", search) is not None
 
 
@@ -87,11 +88,11 @@ def load(path: str, search: Search = HERE) -> Mapping[str, Any]:
 
 @cache
 def option(group: str, name: str, nested: tuple[tuple[str, str], ...] = (), search: Search = HERE) -> dict[str, Any]:
-    """The content of an option, with what its defaults list brings (``[boba, _self_]``, ``/aggregator@rule: krum``).
+    """The content of an option, merged with its defaults list (``[boba, _self_]``, ``/aggregator@rule: krum``).
 
-    The option can be a class from outside, ``my_module:MyRule``; then its fields are the content.
-    ``nested`` are options to take instead of those in the list, by the place they go to: ``(("rule", "trmean"),)``.
-    Interpolations stay as they are written. Raises FileNotFoundError for an option that does not exist.
+    The option can be a class from outside, ``my_module:MyRule``; then its fields are the content. ``nested`` replaces
+    options of the list, by the key they go to: ``(("rule", "trmean"),)``. Interpolations stay as written. Raises
+    FileNotFoundError for an option that does not exist.
     """
     if outside.is_class(name):
         return outside.content(group, name)
@@ -112,10 +113,10 @@ def option(group: str, name: str, nested: tuple[tuple[str, str], ...] = (), sear
 
 @cache
 def chosen(group: str, written: str, nested: tuple[tuple[str, str], ...] = (), search: Search = HERE) -> dict[str, Any]:
-    """The content of a group for which ``krum``, or a list such as ``[clipping,nnm]``, is written.
+    """The content of a group for a choice such as ``krum``, or a list such as ``[clipping,nnm]``.
 
-    A file can say at its top where in the group its content goes, as in ``# @package pre_aggregation.nnm``, so that
-    several options have room. Raises FileNotFoundError for an option that does not exist.
+    The first line of a file can give the key in the group for its content, as in ``# @package pre_aggregation.nnm``, so
+    that several options can be chosen. Raises FileNotFoundError for an option that does not exist.
     """
     content = dict[str, Any]()
     for name in listed(written):
@@ -126,15 +127,14 @@ def chosen(group: str, written: str, nested: tuple[tuple[str, str], ...] = (), s
 
 
 def listed(written: str) -> list[str]:
-    """The options that ``krum``, or a list such as ``[clipping,nnm]``, stands for."""
+    """The names in a choice such as ``krum`` or ``[clipping,nnm]``."""
     is_list = written.startswith("[") and written.endswith("]")
     return [name.strip() for name in written[1:-1].split(",")] if is_list else [written]
 
 
 def label(group: str, written: str) -> str:
-    """The readable name of the option, or the list of options, that is written: ``my_rule`` for ``my_module:MyRule``.
-
-    A class that is called like an option of the group has its module's name before its own.
+    """The readable name of a choice, one option or a list: ``my_rule`` for ``my_module:MyRule``. A class with the name
+    of an option of the group is prefixed with its module's name.
     """
     readable = []
     for name in listed(written):
@@ -145,14 +145,14 @@ def label(group: str, written: str) -> str:
 
 
 def check_several(group: str, chosen: Sequence[str]) -> None:
-    """Raise ConfigError when a list of options has one of them twice: each has one place for its keys."""
+    """Raise ConfigError when a list names an option twice: each option has one key for its settings."""
     places = [label(group, name) for name in chosen]
     if twice := next((place for place in places if places.count(place) > 1), None):
         raise ConfigError(f"{group} takes each option once, got {twice} twice in [{','.join(chosen)}]")
 
 
 def has_places(group: str) -> bool:
-    """Whether several options of a group can be chosen at once, each with a place of its own."""
+    """Whether several options of a group can be chosen at once, each under its own key."""
     return any(place_of(group, name) for name in names(group))
 
 
@@ -168,7 +168,7 @@ def place_of(group: str, name: str, search: Search = HERE) -> str | None:
 
 @cache
 def defaults() -> tuple[Mapping[str, str], Mapping[str, Any]]:
-    """The option of each group, and the scalars of a run, when nothing else is asked for: what config.yaml says."""
+    """The default option of each group, and the default scalars, from config.yaml."""
     content = dict(load("config"))
     chosen = {group: name for part in content.pop("defaults") if isinstance(part, dict) for group, name in part.items()}
     groups = {group: name for group, name in chosen.items() if is_group(group)}
@@ -185,7 +185,7 @@ def flatten(tree: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, An
 
 
 def merge(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
-    """Nested mappings with the values of ``above`` where both have one."""
+    """Nested mappings, merged; values of ``above`` win."""
     merged = dict(below)
     for key, value in above.items():
         both = isinstance(value, Mapping) and isinstance(merged.get(key), Mapping)
@@ -194,13 +194,13 @@ def merge(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def interpolated(value: Any) -> str | None:
-    """The key that a value stands for: ``num_byzantine`` for ``${num_byzantine}``; None for a plain value."""
+    """The key that a value refers to: ``num_byzantine`` for ``${num_byzantine}``; None for a plain value."""
     found = re.fullmatch(r"\$\{(\w+)\}", value) if isinstance(value, str) else None
     return found[1] if found else None
 
 
 def refers(value: Any) -> bool:
-    """Whether a value, or a part of it, stands for something else: ``${...}``."""
+    """Whether a value, or a part of it, is an interpolation ``${...}``."""
     return isinstance(value, str) and "${" in value
 
 

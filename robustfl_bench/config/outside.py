@@ -1,7 +1,7 @@
 """Parts from outside this package that are chosen by their class: ``aggregator=my_package.my_module:MyRule``.
 
 The fields of the class are the options: ``aggregator.stretch=2``. A field without a default takes its value from the
-setting of its name where there is one, else it has to be given.
+setting of the same name, if one exists; otherwise it must be given.
 """
 
 import re
@@ -13,21 +13,21 @@ from robustfl_bench.config.settings import Defining
 from robustfl_bench.errors import ConfigError
 
 FROM_SETTINGS = {field.name: f"${{{field.name}}}" for field in fields(Defining)}
-"""What stands for a required field of the name of a setting."""
+"""The value of a required field with the name of a setting."""
 
 DECLARED = {"num_byzantine": "${num_byzantine_declared}"}
-"""Rules are given the number that the server assumes, as in the options of conf/; all other parts the real one."""
+"""Rules get the number that the server assumes, as in the options of conf/; all other parts get the true one."""
 
 _ASSUMES = ("aggregator", "pre_aggregation")
 
 
 def is_class(option: str) -> bool:
-    """Whether an option is written as a class, ``module:Class``, and is no file of ``conf/``."""
+    """Whether an option is a class, ``module:Class``, and not a file of ``conf/``."""
     return ":" in option
 
 
 def content(group: str, option: str) -> dict[str, Any]:
-    """The content of a config group for which the class ``option`` is chosen: its ``_target_`` and its options.
+    """The content of a config group for the class ``option``: its ``_target_`` and its options.
 
     Imports the module. Raises ConfigError unless the class is a part of this group.
     """
@@ -41,7 +41,7 @@ def content(group: str, option: str) -> dict[str, Any]:
 
 
 def word(target: str) -> str:
-    """How a class is chosen, ``module:Class``, from its dotted name."""
+    """The option ``module:Class`` that chooses the class of a dotted name."""
     return ":".join(target.rsplit(".", 1))
 
 
@@ -52,13 +52,13 @@ def label(option: str) -> str:
 
 
 def label_of(target: str) -> str:
-    """The readable name of the part that a config builds: that of its option here, else that of its class."""
+    """The readable name of the part that a config builds: its option in ``conf/``, else its class."""
     module, _, name = target.rpartition(".")
     return module.rpartition(".")[2] if target.startswith(f"{targets.PACKAGE}.") else label(f"{module}:{name}")
 
 
 def _value(group: str, field: Field[Any]) -> Any:
-    """The option that a field of a class is; MISSING for a default that no config can hold."""
+    """The default of a field as a config holds it; MISSING if a config cannot."""
     if field.default is not MISSING:
         return _plain(field.default)
     if field.default_factory is not MISSING:

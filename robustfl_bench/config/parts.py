@@ -27,7 +27,7 @@ from robustfl_bench.interfaces import (
 
 @dataclass(frozen=True)
 class Parts:
-    """The parts of a run. A new config group is a field here, its default in ``conf/config.yaml``, and its own room."""
+    """The parts of a run. A new config group needs a field here, a default in ``conf/config.yaml``, and a package."""
 
     dataset: Dataset
     partition: Partition
@@ -47,9 +47,9 @@ class Parts:
     tracker: tuple[Tracker, ...]
 
     def check_clients(self, n: int) -> None:
-        """Raise ConfigError when the rule cannot work with the updates of n clients, or with what is made of them.
+        """Raise ConfigError when the rule cannot work with n clients' updates, or with their pre-aggregated ones.
 
-        What a rule asks of clients for the sake of its guarantee does not count for fewer means of them.
+        Conditions of a rule's guarantee hold for clients; they are not required of the fewer means of clients.
         """
         check_clients(self.aggregator, self.pre_aggregation, n)
 
@@ -57,11 +57,11 @@ class Parts:
 GROUPS = tuple(field.name for field in fields(Parts))
 
 FOLLOWING = ("tracker",)
-"""Groups that change no result: they are no part of what defines a run, and take any number of options."""
+"""Groups that change no result: they are not part of a run's identity, and take several options."""
 
 
 def kind(group: str) -> tuple[type[Part], bool]:
-    """The class that the parts of a config group are of, and whether a run can do without one."""
+    """The base class of the parts of a config group, and whether the group can be empty."""
     wanted = get_type_hints(Parts)[group]
     classes = get_args(wanted)
     return (classes[0], True) if classes else (wanted, False)

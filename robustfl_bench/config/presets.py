@@ -1,7 +1,8 @@
-"""What a run is made of: from the overrides that a user types to its whole config and its identity, without Hydra.
+"""From the overrides of a user to the whole config of a run and its identity, without Hydra.
 
-A run itself is composed by Hydra. Tables, figures and sweeps need the configs of thousands of runs; this module follows
-what ``conf/`` uses of Hydra's composition and takes under a millisecond for one. A test compares the two.
+A run itself is composed by Hydra. Tables, figures and sweeps need the configs of thousands of runs; this module
+implements the parts of Hydra's composition that ``conf/`` uses, in under a millisecond per config. A test compares the
+two.
 """
 
 import hashlib
@@ -22,9 +23,9 @@ from robustfl_bench.config.settings import DEFINING, SCALARS, Settings
 from robustfl_bench.errors import ConfigError, near
 
 PRESETS = ("setting", "method", "threat", "experiment")
-"""Groups whose options change settings of other groups; on the command line they take a ``+``."""
+"""Groups whose options change settings of other groups; the command line adds them with ``+``."""
 
-UNHASHED = ("num_byzantine_declared",)  # rules hold it themselves, where they use it
+UNHASHED = ("num_byzantine_declared",)  # rules that use it hold it themselves
 
 _CHAIN = "robustfl_bench.pre_aggregations.chain.Chain"
 _INNERMOST = re.compile(r"\$\{([^${}]*)\}")
@@ -38,7 +39,7 @@ _NUMBER = re.compile(rf"[+-]?(?:{_POINT}|(?:{_DIGITS}|{_POINT})[eE][+-]?\d(?:_?\
 
 @dataclass(frozen=True)
 class Resolved:
-    """A run: the ``overrides`` that ask for it, its whole ``config``, and the option chosen in each group."""
+    """A run: its ``overrides``, its whole ``config``, and the chosen option of each group."""
 
     overrides: tuple[str, ...]
     config: Mapping[str, Any]
@@ -58,8 +59,8 @@ class Resolved:
 def resolve(
     overrides: Sequence[str], search: Search = HERE, parts: Mapping[str, Any] = MappingProxyType({})
 ) -> Resolved:
-    """The run that ``robustfl-bench OVERRIDES`` makes, but for the groups whose content ``parts`` has. Raises
-    ConfigError for what does not exist."""
+    """The run of ``robustfl-bench OVERRIDES``; ``parts`` replaces the content of groups. Raises ConfigError for names
+    that do not exist."""
     given = _parsed(overrides)
     choices, tree, _ = _composed(given, search)
     tree |= parts
@@ -87,15 +88,14 @@ def sweep(overrides: Sequence[str], search: Search = HERE) -> list[tuple[str, ..
 
 
 def swept(overrides: Sequence[str], search: Search = HERE) -> dict[str, list[str]]:
-    """The settings that the presets among the overrides sweep, with their values."""
+    """The settings swept by the presets among the overrides, with their values."""
     _, tree, params = _composed(_parsed(overrides), search, swept=True)
     return {key: _values(str(_interpolated(value, tree))) for key, value in params.items()}
 
 
 def _chained(config: Mapping[str, Any]) -> dict[str, Any]:
-    """The config with its pre-aggregations, which are chosen by name, as one part: alone as it is, several as a chain.
-
-    Their order is part of the identity, and mappings have none there.
+    """The config with its pre-aggregations as one part: a single one as it is, several as a chain. Their order is part
+    of the identity, which ignores the order of mappings.
     """
     parts = list(named_steps(config).values())
     if not parts:
@@ -104,29 +104,27 @@ def _chained(config: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def named_steps(config: Mapping[str, Any]) -> dict[str, Any]:
-    """The pre-aggregations of a config by the names under which they were chosen; empty where it has none, or holds
-    them as one part."""
+    """The pre-aggregations of a config by name; empty if it has none, or holds them as one part."""
     steps = config.get("pre_aggregation")
     return dict(steps) if isinstance(steps, Mapping) and "_target_" not in steps else {}
 
 
 def defining(config: Mapping[str, Any]) -> dict[str, Any]:
-    """The part of a whole resolved config that a run folder keeps. Without Byzantine clients there is no attack."""
+    """The part of a resolved config that a run folder keeps. Without Byzantine clients, the attack is dropped."""
     whole = _chained(config)
     kept = {key: whole[key] or None if key in GROUPS else whole[key] for key in DEFINING if key in whole}
     if not is_attacked(config):
         kept |= {"num_byzantine": 0, "attack": options.option("attack", "none"), "knowledge": None}
     elif kept.get("knowledge") == "all":
-        kept["knowledge"] = None  # not hashed: runs made before there was a choice keep their id
+        kept["knowledge"] = None  # not hashed, so that runs made before the group existed keep their id
     return kept
 
 
 def identity(config: Mapping[str, Any]) -> dict[str, Any]:
-    """What defines the experiment, of a resolved config: its hash names the run.
+    """The part of a resolved config that defines the experiment: its hash is the id of the run.
 
-    A setting that is null counts as absent: an option that is added later, null by default, changes no identity. A
-    whole number is the same with and without a decimal point. Of a file whose ``digest`` is known the ``path`` does not
-    count.
+    A null setting counts as absent, so that a new option with default null changes no identity. Whole numbers are equal
+    with and without a decimal point. The ``path`` of a file with a ``digest`` does not count.
     """
     return dict(canonical({key: value for key, value in defining(config).items() if key not in UNHASHED}))
 
@@ -156,7 +154,7 @@ def canonical(value: Any) -> Any:
 
 
 def _parsed(overrides: Sequence[str]) -> dict[str, str]:
-    """The overrides by key, with its ``+``; of two for one key the last counts."""
+    """The overrides by key, including a ``+``; the last one for a key counts."""
     given = {}
     for override in overrides:
         key, equals, value = override.partition("=")
@@ -169,7 +167,7 @@ def _parsed(overrides: Sequence[str]) -> dict[str, str]:
 def _composed(
     given: Mapping[str, str], search: Search, swept: bool = False
 ) -> tuple[dict[str, str], dict[str, Any], dict[str, Any]]:
-    """The options chosen, the tree of settings with interpolations as written, and what presets sweep."""
+    """The chosen options, the tree of settings with interpolations as written, and the settings that presets sweep."""
     groups, scalars = options.defaults()
     single = {key: name for key, name in given.items() if not (swept and len(_values(name)) > 1)}
     presets = {key.lstrip("+"): name for key, name in single.items() if key.lstrip("+").split("/")[0] in PRESETS}
@@ -206,7 +204,7 @@ def _composed(
 
 
 def _named(value: Any) -> str:
-    """The option, or the list of options, that a value chooses, as ``krum`` or ``[clipping,nnm]``."""
+    """The option, or list of options, of a value: ``krum`` or ``[clipping,nnm]``."""
     return f"[{','.join(map(str, value))}]" if isinstance(value, list) else str(value)
 
 
@@ -217,7 +215,7 @@ def _option(group: str, name: str, nested: tuple[tuple[str, str], ...], search: 
         return options.chosen(group, name, nested, search)
     except ConfigError:
         raise
-    except (OSError, ValueError):  # also of a name that no file can have
+    except (OSError, ValueError):  # also for names that no file can have
         for one in chosen:
             _check_known(group, one, search)
         raise
@@ -252,7 +250,7 @@ def _entries(group: str, name: str, search: Search) -> Iterator[tuple[str, str, 
 
 
 def _visit(group: str, name: str, search: Search, bodies: list[Mapping[str, Any]]) -> None:
-    """Collect the settings of a preset and of those that it builds on, in the order in which they are merged."""
+    """Collect the settings of a preset and of the presets that it builds on, in merge order."""
     for kind, other, value in _entries(group, name, search):
         if kind == "self":
             content = _preset(f"{group}/{name}", search)
@@ -262,7 +260,7 @@ def _visit(group: str, name: str, search: Search, bodies: list[Mapping[str, Any]
 
 
 def _chosen(group: str, name: str, search: Search, found: dict[str, str]) -> None:
-    """Collect the options that a preset chooses; its own before those of what it builds on."""
+    """Collect the options that a preset chooses, before those of the presets that it builds on."""
     own: dict[str, str] = {}
     for kind, other, value in reversed(list(_entries(group, name, search))):
         if kind == "preset":
@@ -272,7 +270,7 @@ def _chosen(group: str, name: str, search: Search, found: dict[str, str]) -> Non
 
 
 def _set(tree: dict[str, Any], key: str, value: Any, new: bool) -> None:
-    """Set a setting by its dotted key, without changing mappings that others share."""
+    """Set a setting by its dotted key, without changing shared mappings."""
     *path, last = key.split(".")
     node = tree
     for name in path:
@@ -286,7 +284,7 @@ def _set(tree: dict[str, Any], key: str, value: Any, new: bool) -> None:
 
 
 def read_value(text: str) -> Any:
-    """The value that a word of the command line stands for: Hydra's grammar, not YAML's (``yes`` is a word)."""
+    """The value of a word of the command line, by Hydra's grammar, not YAML's (``yes`` is a string)."""
     text = text.strip()
     inner = text[1:-1]
     match text[:1] + text[-1:] if len(text) > 1 else "":
@@ -305,7 +303,7 @@ def read_value(text: str) -> Any:
 
 
 def _truth(value: Any) -> bool:
-    """A switch as OmegaConf reads it, in words too. Raises ValueError."""
+    """A boolean as OmegaConf reads it, from words too. Raises ValueError."""
     from omegaconf import BooleanNode, ValidationError  # here, as most commands need no more of OmegaConf
 
     try:
@@ -315,7 +313,7 @@ def _truth(value: Any) -> bool:
 
 
 def _typed(name: str, value: Any) -> Any:
-    """The value of a scalar in its type, as OmegaConf converts it. Raises ConfigError."""
+    """The value of a scalar, converted to its type as OmegaConf does. Raises ConfigError."""
     kinds = get_args(_TYPES[name]) or (_TYPES[name],)
     if Any in kinds or (value is None and NoneType in kinds):
         return value
@@ -331,7 +329,7 @@ def _typed(name: str, value: Any) -> Any:
 
 
 def _interpolated(value: Any, root: Mapping[str, Any]) -> Any:
-    """A tree of settings with every ``${...}`` replaced by what it stands for in the whole config ``root``."""
+    """A tree of settings with every ``${...}`` resolved in the whole config ``root``."""
     if isinstance(value, Mapping):
         return {key: _interpolated(item, root) for key, item in value.items()}
     if isinstance(value, list):
@@ -371,7 +369,7 @@ def _looked_up(key: str, root: Mapping[str, Any], *default: Any) -> Any:
 
 
 def _values(text: str) -> list[str]:
-    """The values that a sweep gives a setting: ``a,b``, ``range(3)``, ``[x],[y]``; else the one that it has."""
+    """The values of a setting: several for ``a,b``, ``range(3)`` or ``[x],[y]``, which sweep it, else one."""
     words = [word.strip() for word in _split(text)]
     if len(words) == 1 and (match := re.fullmatch(r"range\(([-\d, ]+)\)", words[0])):
         return [str(number) for number in range(*map(int, match[1].split(",")))]
@@ -379,7 +377,7 @@ def _values(text: str) -> list[str]:
 
 
 def _split(text: str) -> list[str]:
-    """Parts between commas, except those within brackets or quotes."""
+    """The text between commas outside brackets and quotes."""
     parts, depth, quote = [""], 0, ""
     for character in text:
         if quote:

@@ -1,4 +1,4 @@
-"""A learning rate chosen by validation, among runs that are stored or kept: no number is copied by hand."""
+"""A learning rate chosen by validation among stored or kept runs, so that none is copied by hand."""
 
 import json
 from collections import Counter
@@ -15,12 +15,11 @@ from robustfl_bench.errors import NotReady
 
 
 def chosen_rate(experiment: str, *, _root_: Mapping[str, Any]) -> float:
-    """``${chosen_rate:arena/digits_rates}``: of the rates that this experiment sweeps, the one of the best mean
-    validation accuracy over its seeds, in its runs with the same parts as here.
+    """``${chosen_rate:arena/digits_rates}``: the swept rate with the best mean validation accuracy over the seeds.
 
-    The parts are those that it sweeps beside the rate: rule and partition. A kept run comes before one in
-    ``results_dir``. A rate with which a model diverged is not chosen; of equal ones the smallest is. Raises
-    NotReady, with the command to run first, where runs are missing.
+    Only the runs of that experiment with this run's parts count: of the groups that it sweeps besides the rate, such as
+    rule and partition. Kept runs come before those in ``results_dir``. A rate with a diverged run is not chosen; of
+    equal rates, the smallest is. Raises NotReady, with the command to run first, if runs are missing.
     """
     axes = [key for key in presets.swept([f"+experiment={experiment}"]) if key in GROUPS]
     parts = json.dumps({key: _plain(_root_[key]) for key in axes}, sort_keys=True)
@@ -49,7 +48,7 @@ def _chosen(experiment: str, written: str, results_dir: str) -> float:
 
 
 def best(validated: Mapping[float, Sequence[float]]) -> float:
-    """The rate of the best mean validation accuracy; of equal ones the smallest."""
+    """The rate with the best mean validation accuracy; of equal rates, the smallest."""
     return max(sorted(validated), key=lambda rate: fmean(validated[rate]))
 
 
@@ -57,9 +56,8 @@ _MISSING = "missing"
 
 
 def _accuracy(asked: presets.Resolved, results_dir: str) -> float | str:
-    """The best validation accuracy of a run, 0 if its model diverged or it cannot be run; in a word why there is none.
-
-    A result in ``results_dir`` counts for the code of parts from outside that it was made with, and no other.
+    """The best validation accuracy of a run, 0 if its model diverged or it cannot be run; as text, the reason why none
+    is known. A result in ``results_dir`` counts only for the code of parts from outside that made it.
     """
     if (line := kept.find(asked.run_id)) is not None:
         return float(line["validation_accuracy"] or 0)
@@ -83,7 +81,7 @@ def _accuracy(asked: presets.Resolved, results_dir: str) -> float | str:
 
 
 def _plain(content: Any) -> Any:
-    """The content of a group with its interpolations as they are written, also when Hydra holds it."""
+    """The content of a group with interpolations as written, also from Hydra's containers."""
     if content is None or type(content) is dict:
         return content
     from omegaconf import OmegaConf
@@ -92,7 +90,7 @@ def _plain(content: Any) -> Any:
 
 
 def asked_as(group: str, content: Mapping[str, Any]) -> str:
-    """What chooses the part of this content: the option, or the class from outside. Other settings are not told."""
+    """The choice that gives this content: an option or a class from outside, without other settings."""
     if not content["_target_"].startswith("robustfl_bench."):
         return outside.word(content["_target_"])
     alike = (name for name in options.names(group) if options.option(group, name) == content)

@@ -1,4 +1,4 @@
-"""What ``${name:...}`` means in conf/, for Hydra and for ``presets``."""
+"""The resolvers ``${name:...}`` of conf/, for Hydra and for ``presets``."""
 
 import hashlib
 from collections.abc import Callable, Mapping
@@ -33,7 +33,7 @@ def _attacked(attacked: Any, clean: Any, *, _root_: Mapping[str, Any]) -> Any:
 
 
 def _digest(key: str, *, _root_: Mapping[str, Any]) -> str | None:
-    """``${digest:partition.path}``: the SHA-256 of the file that this setting names; null if it cannot be read."""
+    """``${digest:partition.path}``: the SHA-256 of the file at this setting's path; null if it cannot be read."""
     value: Any = _root_
     try:
         for name in key.split("."):
@@ -83,10 +83,10 @@ def _swept_in(experiment: str, key: str) -> str:
 BY_ROOT: dict[str, Callable[..., Any]] = {
     "at_scale": _at_scale, "in_variant": _in_variant, "attacked": _attacked, "digest": _digest, "rate": _rate,
 }  # fmt: skip
-"""Resolvers that look at the whole config, which they get as ``_root_``."""
+"""Resolvers that read the whole config, passed as ``_root_``."""
 
 PLAIN: dict[str, Callable[..., Any]] = {"share": _share, "ratio": _ratio, "times": _times, "swept_in": _swept_in}
-"""Resolvers that see their arguments only."""
+"""Resolvers that read only their arguments."""
 
 
 def register() -> None:

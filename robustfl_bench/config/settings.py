@@ -20,10 +20,10 @@ CHOICES = {
     "variant": ("fair", "published"),
     "lr_policy": ("own", "shared"),
 }
-"""The scalars that are words, and all that each can be."""
+"""The scalars that are words, with their allowed values."""
 
 DEVICES = ("auto", "cpu", "cuda")
-MOST_THREADS = 1024  # more end the process: the operating system refuses them
+MOST_THREADS = 1024  # with more, the operating system may end the process
 
 
 @dataclass
@@ -48,7 +48,7 @@ class Defining:
 
 @dataclass
 class Execution:
-    """Scalars that say where and how a run is executed; they change no result."""
+    """Scalars of the execution of a run; they change no result."""
 
     device: str
     num_threads: int | None
@@ -65,7 +65,7 @@ class Execution:
 
 @dataclass
 class Switches:
-    """Scalars that presets look at; what they decide is in the other settings."""
+    """Scalars that presets read; their effects are in other settings."""
 
     scale: str
     variant: str
@@ -75,10 +75,10 @@ class Switches:
 
 @dataclass
 class Settings(Switches, Execution, Defining):
-    """Every scalar at the root of the configuration; ``conf/config.yaml`` has the defaults and explains each."""
+    """Every scalar at the root of the configuration; ``conf/config.yaml`` holds the defaults and explains each."""
 
     def errors(self) -> list[str]:
-        """What is out of range, one phrase each."""
+        """A phrase for each scalar that is out of range."""
         found = [
             f"{name} must be {text}, got {value!r}"
             for name, value, low, high, text in (
@@ -130,7 +130,7 @@ class Settings(Switches, Execution, Defining):
         return found
 
     def remarks(self) -> list[str]:
-        """What is allowed but may not be meant, one phrase each."""
+        """A phrase for each setting that is valid but looks unintended."""
         found = []
         if self.clients_per_round == 1 < self.total_clients:
             found.append(
@@ -159,7 +159,7 @@ class Settings(Switches, Execution, Defining):
 
 
 def blocked(results_dir: str) -> list[str]:
-    """The phrase that a file is in the way of the run folders, if one is."""
+    """A phrase if a file is in the place of the run folders, else None."""
     runs = Path(results_dir).expanduser() / "runs"
     for path in (runs, *runs.parents):
         if os.path.isfile(path):
@@ -170,13 +170,13 @@ def blocked(results_dir: str) -> list[str]:
 
 SCALARS = tuple(field.name for field in fields(Settings))
 DEFINING = (*(field.name for field in fields(Defining)), *(name for name in GROUPS if name not in FOLLOWING))
-"""What ``config.yaml`` of a run folder holds."""
+"""The keys in ``config.yaml`` of a run folder."""
 
 Schema = make_dataclass("Schema", [(group, Any) for group in GROUPS], bases=(Settings,))
 """Types of the whole configuration, for Hydra."""
 
 
 def check(settings: Settings) -> None:
-    """Raise one ConfigError that names everything that is out of range."""
+    """Raise one ConfigError that names everything out of range."""
     if errors := settings.errors():
         raise ConfigError("; ".join(errors))

@@ -1,4 +1,4 @@
-"""What Hydra composes besides files: options that are classes from outside, ``aggregator=my_module:MyRule``, and stored
+"""Sources of Hydra's composition besides files: classes from outside, ``aggregator=my_module:MyRule``, and stored
 configs."""
 
 from collections.abc import Mapping
@@ -15,16 +15,15 @@ from robustfl_bench.config import options, outside
 from robustfl_bench.config.parts import GROUPS
 
 STORED: dict[tuple[str, str], Mapping[str, Any]] = {}
-"""The stored configs that this process knows as presets, by group and name.
-
-Not in Hydra's own store, of which it makes a deep copy for everything that it composes.
+"""The stored configs that this process offers as presets, by group and name. Not in Hydra's own store, which Hydra
+copies deeply for every composition.
 """
 
 _SCHEME = "robustfl"
 
 
 class _Besides(ConfigSource):
-    """A source of configs that holds every class, of which the fields are the config, and the ``STORED`` ones."""
+    """A config source with every class from outside, whose fields are its config, and the ``STORED`` configs."""
 
     @staticmethod
     def scheme() -> str:
@@ -54,18 +53,18 @@ class _Besides(ConfigSource):
 
 
 class _Search(SearchPathPlugin):
-    """Hydra looks there after all files."""
+    """Adds the source to Hydra's search path, after all files."""
 
     def manipulate_search_path(self, search_path: ConfigSearchPath) -> None:
         search_path.append("robustfl_bench", f"{_SCHEME}://")
 
 
 def know(group: str, name: str, content: Mapping[str, Any]) -> None:
-    """Make a stored config known to Hydra as the preset ``group=name``."""
+    """Offer a stored config to Hydra as the preset ``group=name``."""
     STORED[group, name] = content
 
 
 def register() -> None:
-    """Make the source known to Hydra."""
+    """Register the source with Hydra."""
     for plugin in (_Besides, _Search):
         Plugins.instance().register(plugin)

@@ -1,4 +1,4 @@
-"""Run a config that a run folder holds: as it stands, changed by overrides, or its reference run.
+"""Run the config of a run folder: unchanged, changed by overrides, or as its reference run.
 
 The stored config becomes a preset that Hydra composes like any other, so that sweeps, launchers and overrides work.
 """
@@ -14,7 +14,8 @@ from robustfl_bench.config.settings import DEFINING
 from robustfl_bench.errors import ConfigError
 
 FORMS: dict[str, Callable[[Mapping[str, Any]], dict[str, Any]]] = {"rerun": dict, "reference": presets.reference}
-"""What is run of a stored config: itself, or Average without Byzantine clients and all else equal."""
+"""The config to run for each form: the stored one, or its reference, Average without Byzantine clients and all else
+equal."""
 
 
 def read(path: str | Path) -> dict[str, Any]:
@@ -30,9 +31,9 @@ def read(path: str | Path) -> dict[str, Any]:
 def expand(arguments: Sequence[str], store: Callable[[str, str, Mapping[str, Any]], None]) -> list[str]:
     """The arguments with ``rerun=FOLDER`` and ``reference=FOLDER`` replaced by presets, which ``store`` takes.
 
-    ``store`` is given group, name and content. A group that another argument chooses is left to that. Raises
-    ConfigError when a config would build a part of another package that ``allow=PACKAGE`` does not name; with ``--cfg``
-    nothing is built.
+    ``store`` is called with group, name and content. A group that another argument chooses is left out. Raises
+    ConfigError when a config would build a part of another package that ``allow=PACKAGE`` does not name. With
+    ``--cfg``, which builds nothing, packages are not checked.
     """
     given = {key.lstrip("+"): value for key, _, value in (argument.partition("=") for argument in arguments)}
     named = targets.packages(presets.read_value(given.get("allow", "null")))
@@ -47,7 +48,7 @@ def expand(arguments: Sequence[str], store: Callable[[str, str, Mapping[str, Any
         for path in value.split(","):
             config = _kept(form, path, given)
             targets.check_stored(config, allowed, path)
-            name = f"config_{hashlib.sha256(path.encode()).hexdigest()[:8]}"  # hydra takes some digests for numbers
+            name = f"config_{hashlib.sha256(path.encode()).hexdigest()[:8]}"  # hydra reads some digests as numbers
             groups = [name for name in DEFINING if name in GROUPS and (name in config or name not in given)]
             defaults = [*({f"override /{group}": None} for group in groups), "_self_"]
             store(form, name, {"defaults": defaults, **config, "origin": f"{form}={path}"})
@@ -57,12 +58,13 @@ def expand(arguments: Sequence[str], store: Callable[[str, str, Mapping[str, Any
 
 
 def allowance(form: str, paths: Iterable[str], changes: Iterable[str]) -> list[str]:
-    """The override, if any, that lets ``form=PATHS`` build the parts of other packages, with these changes."""
+    """The override that allows ``form=PATHS`` with these changes to build parts of other packages; empty if none is
+    needed."""
     given = {change.partition("=")[0] for change in changes}
     names = {name for path in paths for name in targets.packages_of(_kept(form, path, given))}
     return [targets.allow(sorted(names))] if names else []
 
 
 def _kept(form: str, path: str, given: Container[str]) -> dict[str, Any]:
-    """What is run of a stored config, but for the settings that are given anew."""
+    """The config to run for a stored one, without the settings that the command line gives."""
     return {key: item for key, item in FORMS[form](read(path)).items() if key not in given}

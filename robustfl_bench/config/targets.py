@@ -1,4 +1,4 @@
-"""The classes that a config names by ``_target_``, checked before one of them is built."""
+"""Checks of the classes that a config names by ``_target_``, before any is built."""
 
 import os
 import re
@@ -18,17 +18,16 @@ from robustfl_bench.errors import ConfigError, near, type_of_field
 PACKAGE = __package__.partition(".")[0]
 
 REQUIRED = "???"
-"""Stands, in a config, for a value that has to be given; as in OmegaConf."""
+"""The mark in a config for a value that must be given, as in OmegaConf."""
 
 _MOST_NODES = 10_000  # of a stored config; a few hundred bytes of YAML can stand for billions
 
 
 def check(group: str, content: Any, place: str | None = None) -> None:
-    """Raise ConfigError unless the content of a config group names a class of that group, and only parts within, with
-    options that these have and values of their types.
+    """Raise ConfigError unless the content of a config group names a class of that group with valid options.
 
-    ``place`` is where the content stands, if not at the group itself. Nothing is built. The modules of the classes are
-    imported.
+    Nested targets must be parts too; options must exist in their class and have values of its types. ``place`` is the
+    key of the content, if not the group itself. Imports the modules of the classes; builds nothing.
     """
     place = place or group
     wanted, optional = kind(group)
@@ -46,14 +45,14 @@ def check(group: str, content: Any, place: str | None = None) -> None:
 
 
 def not_given(key: str) -> ConfigError:
-    """The error that an option which a class requires has no value."""
+    """The error for a required option without a value."""
     return ConfigError(f"{key} has no default and no value; add {key}=VALUE")
 
 
 def check_stored(config: Mapping[str, Any], allowed: Sequence[str] | None, source: str) -> None:
-    """Raise ConfigError unless all that a config of somebody else names is in this package or in ``allowed``.
+    """Raise ConfigError unless all targets of an untrusted config are in this package or in ``allowed``.
 
-    ``source`` is what the config was read from; with ``allowed`` None, packages are not checked. Nothing is imported.
+    ``source`` is the file or folder of the config. With ``allowed`` None, packages are not checked. Imports nothing.
     """
     foreign = {}
     for place, node in _nodes("", config):
@@ -76,19 +75,20 @@ def check_stored(config: Mapping[str, Any], allowed: Sequence[str] | None, sourc
 
 
 def packages_of(config: Mapping[str, Any]) -> list[str]:
-    """The other packages whose parts a config has."""
+    """The other packages that a config names by its targets."""
     targets = [node["_target_"] for _, node in _nodes("", config) if isinstance(node, Mapping) and "_target_" in node]
     return sorted({str(target).partition(".")[0] for target in targets} - {PACKAGE})
 
 
 def allow(names: Iterable[str]) -> str:
-    """The override that lets a stored config have parts of these packages."""
+    """The override that allows a stored config to build parts of these packages."""
     names = list(dict.fromkeys(names))
     return f"allow={names[0]}" if len(names) == 1 else f"allow=[{','.join(names)}]"
 
 
 def build(value: Any) -> Any:
-    """A value of an option without Hydra; a mapping with a ``_target_`` is a call of that class. Raises ConfigError."""
+    """The value of an option, built without Hydra: a mapping with a ``_target_`` becomes an instance of that class.
+    Raises ConfigError."""
     if not isinstance(value, Mapping):
         return value
     fields = {key: build(item) for key, item in value.items() if key != "_target_"}
@@ -115,7 +115,7 @@ def packages(value: Any) -> list[str]:
 
 
 def _nodes(place: str, tree: Any) -> Iterator[tuple[str, Any]]:
-    """All values in a tree of mappings and lists, with where they stand; outer ones first."""
+    """All values in a tree of mappings and lists with their keys, outer ones first."""
     waiting, seen = [(place, tree)], 0
     while waiting:
         here, node = waiting.pop()
@@ -130,7 +130,7 @@ def _nodes(place: str, tree: Any) -> Iterator[tuple[str, Any]]:
 
 
 def found_part(group: str, target: str) -> type[Part]:
-    """The class, which must be a part of a config group, that a dotted name stands for. Raises ConfigError."""
+    """The class of a dotted name, which must be a part of a config group. Raises ConfigError."""
     found = _found(group, target)
     _check_class(group, found, kind(group)[0])
     part: type[Part] = found
@@ -138,13 +138,13 @@ def found_part(group: str, target: str) -> type[Part]:
 
 
 def _found(place: str, target: Any) -> Any:
-    """What a dotted name stands for."""
+    """The object of a dotted name."""
     module, _, name = str(target).rpartition(".")
     if module.partition(".")[0] != PACKAGE:
         _see_current_folder()
     try:
         found = import_module(module)
-    except Exception as error:  # a module of somebody else can raise anything
+    except Exception as error:  # a user's module can raise anything
         if isinstance(error, ModuleNotFoundError) and error.name and f"{module}.".startswith(f"{error.name}."):
             here = near(module, [path.stem for path in Path.cwd().glob("*.py")])
             raise ConfigError(
@@ -160,9 +160,8 @@ def _found(place: str, target: Any) -> Any:
 
 
 def _see_current_folder() -> None:
-    """Let Python find modules of the current folder, which it does not for an installed command.
-
-    After everything else: a ``random.py`` there hides no other module.
+    """Add the current folder to the end of Python's path, on which an installed command does not have it. At the end, a
+    ``random.py`` there hides no other module.
     """
     here = os.getcwd()
     if not {"", here} & set(sys.path):
@@ -179,13 +178,13 @@ def _check_class(place: str, found: Any, wanted: type[Part]) -> None:
 
 
 def _check_names(place: str, names: Iterable[Any]) -> None:
-    """Raise ConfigError for a key by which Hydra would do something else than build a part (``_partial_``)."""
+    """Raise ConfigError for a key that changes how Hydra builds a part (``_partial_``)."""
     if special := [name for name in names if str(name).startswith("_")]:
         raise ConfigError(f"{place}: no option {', '.join(map(repr, special))}")
 
 
 def _check_options(place: str, found: type[Part], options: Mapping[str, Any]) -> None:
-    """Raise ConfigError for options that a class does not have, or that have another type there."""
+    """Raise ConfigError for options that a class lacks or gives another type."""
     _check_names(place, options)
     if not is_dataclass(found):
         return
@@ -197,14 +196,14 @@ def _check_options(place: str, found: type[Part], options: Mapping[str, Any]) ->
             raise not_given(f"{place}.{name}")
         try:
             wanted = type_of_field(found, name)
-        except NameError:  # of an import for type checkers only
+        except NameError:  # of a name imported for type checkers only
             continue
         if not _fits(f"{place}.{name}", value, wanted):
             raise ConfigError(f"{place}.{name} must be {_in_words(wanted)}, got {value!r}")
 
 
 def _fits(place: str, value: Any, wanted: Any) -> bool:
-    """Whether a value of a config can stand for an annotation; of one that is not plain, nothing is known."""
+    """Whether a value of a config fits an annotation; true for annotations that are not plain types."""
     if get_origin(wanted) in (Union, UnionType):
         return any(_fits(place, value, one) for one in get_args(wanted))
     if get_origin(wanted) is tuple:
@@ -220,7 +219,7 @@ def _fits(place: str, value: Any, wanted: Any) -> bool:
 
 
 def _in_words(wanted: Any) -> str:
-    """An annotation as it is called in errors."""
+    """The name of an annotation in errors."""
     if get_origin(wanted) in (Union, UnionType):
         return " or ".join(map(_in_words, get_args(wanted)))
     if get_origin(wanted) is tuple:

@@ -26,7 +26,7 @@ from robustfl_bench.results.writing import CannotWrite, Damaged
 
 @dataclass(frozen=True)
 class Call:
-    """How a run was asked for: the option chosen in each group, the overrides, and the words before them."""
+    """The request for a run: the chosen option of each group, the overrides, and the program name before them."""
 
     choices: Mapping[str, str] = field(default_factory=dict)
     overrides: Sequence[str] = ()
@@ -39,12 +39,12 @@ class Call:
 
 
 CHECKPOINT_SPACING = 50
-"""From one checkpoint to the next pass at least this many times what writing it took: under 2% of the time."""
+"""The least time between two checkpoints, in multiples of the time that writing one takes: under 2% of a run."""
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """A run that has a result: its folder, its summary, and whether the result was there before."""
+    """A run with a result: its folder, its summary, and whether the result was already stored."""
 
     folder: store.RunFolder
     summary: Mapping[str, Any]
@@ -58,13 +58,13 @@ class RunFailed(RuntimeError):
 def execute(
     cfg: DictConfig, call: Call | None = None, train: "Train | None" = None, note: Callable[[str], None] = note
 ) -> float:
-    """Complete the run and print its result in one line; returns what it is tuned by, see ``tell``.
+    """Complete the run and print its result in one line; returns the number that sweeps tune by, see ``tell``.
 
-    Unless ``train`` does it in another way, the result may be one that comes with the package, see ``shipped``. What is
-    stored is answered without building the parts, which takes torch.
+    Without ``train``, a kept run of the package can answer, see ``shipped``. Stored results are returned without
+    building the parts, which would import torch.
     """
     call = call or Call()
-    asked = plan(cfg) if cfg.get("tracker") else outline(cfg)  # all else was checked when what is stored was made
+    asked = plan(cfg) if cfg.get("tracker") else outline(cfg)  # the rest was checked when the stored result was made
     folder = _folder(asked, call)
     ended = (folder.path / "summary.json").exists()
     if train is None and not ended and (known := shipped.answer(asked, note)) is not None:
@@ -84,10 +84,10 @@ def complete(
     train: "Train | None" = None,
     note: Callable[[str], None] = note,
 ) -> Outcome:
-    """Run the experiment, or go on with it, or find its stored result; ``train`` may do it in another way.
+    """Run the experiment, resume it, or find its stored result; ``train`` replaces training in this process.
 
-    A stored result must be of this code, these data and these files; else a line says what differs, and the run is
-    made again. ``note`` is given what is allowed but may not be meant, line by line, before the first round.
+    A stored result must come from the same code, data and files; else a line says what differs, and the run is
+    repeated. ``note`` is called before the first round, once for each setting that is valid but looks unintended.
 
     Raises ConfigError, DataError, RunLocked, OSError (results folder) with nothing written, Interrupted, or RunFailed.
     """
@@ -128,7 +128,7 @@ def complete(
 def _attempt(
     planned: Plan, data: Any, federation: Any, folder: store.RunFolder, train: "Train", trackers: Trackers
 ) -> tuple[dict[str, Any], str | None]:
-    """Train; returns how it ended, and the traceback of a failure."""
+    """Train; returns the outcome, and the traceback of a failure."""
     outcome: dict[str, Any] = {"status": store.FAILED, "error": None, "device": str(data.train_x.device)}
     outcome["data"] = provenance.origin(planned, data)
     try:
@@ -163,26 +163,27 @@ def _all_rows(planned: Plan, folder: store.RunFolder) -> list[dict[str, float]]:
 
 
 def take_part(cfg: DictConfig, call: Call, train: "Train") -> None:
-    """Train as a client of an experiment whose results another process writes; raises ConfigError or DataError."""
+    """Train as a client of an experiment whose results another process writes. Raises ConfigError or DataError."""
     planned = plan(cfg)
     provenance.code(planned.config)
     data = _load(planned)
     set_precision(planned.settings.precision, data.train_x.device)
-    with threads(choose_threads(planned, len(data.train_y))), suppress(Diverged):  # it is recorded by the other process
+    with threads(choose_threads(planned, len(data.train_y))), suppress(Diverged):  # the other process records it
         train(planned, _federation(planned, data), _folder(planned, call), None)
 
 
 def _stored(asked: Asked, folder: store.RunFolder, note: Callable[[str], None]) -> Mapping[str, Any] | None:
-    """The ``answer``, after a line for each other folder of the same run."""
+    """The ``answer``, after a line for every other folder of the same run."""
     for copy in folder.copies:
         note(f"{copy} and {folder.path} are both run {folder.run_id}; the latter is used, remove one of them")
     return answer(asked, folder, note)
 
 
 def answer(asked: Asked, folder: store.RunFolder, say: Callable[[str], None] | None = None) -> Mapping[str, Any] | None:
-    """The summary of a run that has a result and can be repeated as it is, else None.
+    """The summary of a stored run if its result still counts, else None.
 
-    ``say`` is given the reason why a stored result is not returned, and whether it was made with other code of ours.
+    ``say`` is called with the reason why a stored result is not returned, or with a remark if it was made with another
+    version of this package.
     """
     say = say or (lambda _: None)
     try:
@@ -200,7 +201,7 @@ def answer(asked: Asked, folder: store.RunFolder, say: Callable[[str], None] | N
 
 
 def record(outcome: Mapping[str, Any], planned: Plan, call: Call, trace: str | None = None) -> None:
-    """Leave a run folder that says why this cell of a sweep has no result: with the ``status`` and the ``error`` of
+    """Write a run folder that says why this cell of a sweep has no result: the ``status`` and the ``error`` of
     ``outcome``.
 
     Raises RunLocked or CannotWrite.
@@ -225,7 +226,7 @@ def _folder(asked: Asked, call: Call) -> store.RunFolder:
 
 
 def _facts(planned: Plan, folder: store.RunFolder, call: Call, device: str | None) -> dict[str, Any]:
-    """What the summary of a run says of it, however it ended."""
+    """The facts in the summary of every run, however it ended."""
     seconds = folder.path / "timings.csv"
     rows = seconds.read_text().split()[1:] if seconds.exists() else []
     return {
@@ -275,7 +276,7 @@ def train_here(
                 cost = time.monotonic() - began
                 due = began + cost + max(s.checkpoint_seconds, spacing * cost)
     except (KeyboardInterrupt, SystemExit):
-        if not state.changes_in_place:  # in the middle of a round the clients' memory is ahead of the state
+        if not state.changes_in_place:  # within a round, the clients' memory is ahead of the state
             with suppress(ClaimLost):
                 folder.cut(state.round)
                 folder.save_checkpoint({"state": state.stored()}, stamp)

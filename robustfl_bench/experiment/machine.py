@@ -1,4 +1,4 @@
-"""The machine under a run: its device, threads and signals, what it is, and which code of this package it has."""
+"""The machine that runs: device, threads, signals, hardware, and the version of this package."""
 
 import json
 import multiprocessing
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     import torch
 
 TERMINATED = 143  # exit code after SIGTERM
-SMALL = 5e7  # samples x parameters of a round up to which a second thread brings nothing
+SMALL = 5e7  # samples x parameters of a round up to which a second thread saves no time
 
 
 def choose_threads(planned: Plan, samples: int) -> int:
@@ -60,7 +60,7 @@ def threads(number: int) -> Iterator[int]:
 
 @contextmanager
 def terminable() -> Iterator[None]:
-    """The first SIGTERM raises SystemExit, so that what has to be saved is saved; more of them change nothing."""
+    """The first SIGTERM raises SystemExit, so that a checkpoint can be saved; further ones are ignored."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -77,7 +77,7 @@ def _leave(*_: object) -> None:
 
 
 def forkserver(*preload: str) -> ForkServerContext:
-    """Processes that begin with these modules imported, once for all of them."""
+    """Worker processes that start with these modules imported, once for all workers."""
     found = multiprocessing.get_context("forkserver")
     found.set_forkserver_preload(list(preload))
     return found
@@ -109,7 +109,7 @@ def unused_gpu(named: str, device: "torch.device") -> str | None:
 
 
 def set_precision(precision: str, device: "torch.device") -> None:
-    """Set all that decides how exact float32 products are, and on a GPU take the deterministic algorithms.
+    """Set the precision of float32 products, and on a GPU choose deterministic algorithms.
 
     ``highest`` rules out TF32 and bfloat16 in matrix products and in cuDNN's convolutions.
     """
@@ -147,7 +147,7 @@ def facts(device: str | None) -> dict[str, Any]:
 
 @lru_cache(maxsize=1)
 def _processor() -> str:
-    """The model of the processor where the system tells it, else its architecture."""
+    """The model of the processor if the system reports it, else its architecture."""
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
         return next(line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
@@ -168,7 +168,7 @@ def commit() -> str:
 
 
 def _checked_out() -> str | None:
-    """The commit of a source checkout; None where git does not know one."""
+    """The commit of a source checkout; None without one."""
     if not (PACKAGE.parent / ".git").exists():
         return None
     try:
@@ -179,7 +179,7 @@ def _checked_out() -> str | None:
 
 
 def _installed_from() -> str | None:
-    """The commit that pip noted when it installed this package from a repository."""
+    """The commit that pip recorded when it installed this package from a repository."""
     try:
         note = json.loads(distribution("robustfl-bench").read_text("direct_url.json") or "{}")
         return str(note["vcs_info"]["commit_id"])

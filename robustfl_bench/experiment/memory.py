@@ -1,4 +1,4 @@
-"""What a run needs of memory at least, from its settings, against what is free: before anything is loaded."""
+"""Lower bound on the memory of a run, from its settings, compared with the free memory before anything is loaded."""
 
 import math
 import os
@@ -23,11 +23,10 @@ _CLIENT = 112  # bytes of the empty index array that a client has
 
 
 def check(planned: Plan) -> None:
-    """Raise ConfigError when a run certainly does not fit: a lower bound, so that no possible run is refused.
-
-    Counted are the clients, what the local update remembers of the honest ones, the models (k, d), the updates of a
-    round (n, d), and the samples where they are drawn or their number is declared; else the files, as they lie on the
-    disk, since they are read as a whole. Data that this process has loaded already take no more memory.
+    """Raise ConfigError when a run certainly does not fit. A lower bound, so that no possible run is refused. It counts
+    the clients, what the local update remembers of the honest ones, the models (k, d), the updates of a round (n, d),
+    and the samples if they are drawn or their number is declared; else the size of the files on disk, which are read
+    whole. Data that this process has already loaded count as 0.
 
     Raises ConfigError also where the device does not exist.
     """
@@ -56,14 +55,15 @@ def check(planned: Plan) -> None:
 
 
 def _least_honest(settings: Settings) -> int:
-    """Honest clients, at least: how many are Byzantine that hold a share of the data is not known before it is read."""
+    """Lower bound on the honest clients: Byzantine ones chosen by their share of the data are counted only once data
+    are read."""
     if not settings.num_byzantine or settings.byzantine_placement == "add":
         return settings.num_clients
     return settings.num_clients - settings.num_byzantine if settings.byzantine_share_by == "clients" else 1
 
 
 def _data(planned: Plan, device: "torch.device") -> tuple[int, int, int]:
-    """Numbers in the data if they are drawn, else if that is declared; and else the bytes of their files."""
+    """Numbers in the data if they are drawn or declared, and otherwise the bytes of their files."""
     dataset, data_dir = planned.parts.dataset, planned.settings.data_dir
     if is_loaded(dataset, data_dir, device):
         return 0, 0, 0
@@ -75,7 +75,7 @@ def _data(planned: Plan, device: "torch.device") -> tuple[int, int, int]:
 
 
 def _drawn(dataset: Mapping[str, Any]) -> int:
-    """Numbers in the training inputs of data that are drawn for each client; 0 of others."""
+    """Numbers in the training inputs of data that are drawn for each client; 0 for other data."""
     sizes = [dataset.get(name) for name in ("num_clients", "points", "dim")]
     return sizes[0] * sizes[1] * sizes[2] if all(isinstance(size, int) for size in sizes) else 0  # type: ignore
 
@@ -94,19 +94,19 @@ def _declared(dataset: Dataset) -> int:
 
 
 def _free(device: "torch.device") -> tuple[str, int]:
-    """Where the matrices of a run will be, and the bytes that are free there."""
+    """The device of a run's matrices, and its free bytes."""
     import torch
 
     return (str(device), torch.cuda.mem_get_info(device)[0]) if device.type == "cuda" else _here()
 
 
 def _here() -> tuple[str, int]:
-    """This machine, and the bytes that are free on it."""
+    """This machine, and its free bytes."""
     return "this machine", _free_here()
 
 
 def _free_here() -> int:
-    """Bytes that programs can still have; all that the machine has where it does not say."""
+    """Bytes available to programs; all memory of the machine if the system does not report them."""
     try:
         lines = Path("/proc/meminfo").read_text().splitlines()
         return 1024 * next(int(line.split()[1]) for line in lines if line.startswith("MemAvailable:"))

@@ -19,7 +19,8 @@ from robustfl_bench.interfaces import Attack, Dataset, Model, PreAggregation
 
 
 class Asked(Protocol):
-    """What a stored result is compared with: the scalars of a run, the config that its folder keeps, data and id."""
+    """A requested run, to compare with stored results: its scalars, the config that its folder keeps, its data and
+    id."""
 
     @property
     def settings(self) -> Settings: ...
@@ -36,7 +37,7 @@ class Asked(Protocol):
 
 @dataclass(frozen=True)
 class Outline:
-    """What is known of a run before its parts are built, which takes torch: enough to answer it if it is stored."""
+    """A run before its parts are built, which imports torch: enough to find its stored result."""
 
     settings: Settings
     config: Mapping[str, Any]
@@ -44,7 +45,7 @@ class Outline:
 
     @property
     def dataset(self) -> Dataset:
-        """The data set that it would load."""
+        """The data set that the run would load."""
         return _dataset(json.dumps(self.config["dataset"], sort_keys=True))
 
 
@@ -69,12 +70,12 @@ class Plan:
 
     @cached_property
     def identity(self) -> dict[str, Any]:
-        """What of the config the id of the run is the hash of."""
+        """The part of the config that the id of the run is the hash of."""
         return presets.identity(self.config)
 
     @cached_property
     def run_id(self) -> str:
-        """Eight hex digits that stand for everything that defines the experiment."""
+        """Eight hex digits: the hash of everything that defines the experiment."""
         return presets.identify(self.identity)
 
     @cached_property
@@ -84,7 +85,7 @@ class Plan:
 
 
 class InfeasibleError(ConfigError):
-    """The rule cannot work with this many clients, or without a server: a fact to record in a table, no mistake."""
+    """The rule cannot work with this many clients, or without a server. Tables record it; it is no mistake."""
 
     def __init__(self, reason: str, plan: Plan) -> None:
         super().__init__(reason)
@@ -111,13 +112,14 @@ def plan(cfg: DictConfig | Mapping[str, Any]) -> Plan:
 
 
 def outline(cfg: DictConfig | Mapping[str, Any]) -> Outline:
-    """A config, composed by Hydra or by ``presets``, of which only the scalars are checked. Raises ConfigError."""
+    """The outline of a config, composed by Hydra or by ``presets``; only its scalars are checked. Raises
+    ConfigError."""
     settings, kept = _scalars(_plain(cfg))
     return Outline(settings, kept, presets.identify(presets.identity(kept)))
 
 
 def _scalars(config: Mapping[str, Any]) -> tuple[Settings, dict[str, Any]]:
-    """The checked scalars of a resolved config, and what of it a run folder keeps. Raises ConfigError."""
+    """The checked scalars of a resolved config, and the part of it that a run folder keeps. Raises ConfigError."""
     scalars, kept = settings_of(config), presets.defining(config)
     return replace(scalars, num_byzantine=kept["num_byzantine"]), kept
 
@@ -158,7 +160,7 @@ def _of_resolver(error: BaseException | None) -> ConfigError | None:
 
 
 def _built(config: Mapping[str, Any], steps: Mapping[str, Any]) -> Parts:
-    """The objects that the config groups stand for; ``steps`` are the pre-aggregations, by their names."""
+    """The objects that the config groups describe; ``steps`` are the pre-aggregations by name."""
     followers = {f"{group}.{name}": part for group in FOLLOWING for name, part in _several(config[group]).items()}
     named = {f"pre_aggregation.{name}": step for name, step in steps.items()}
     whole = {group: config[group] for group in GROUPS if group not in FOLLOWING}
@@ -187,7 +189,7 @@ def _chain(steps: list[PreAggregation]) -> PreAggregation:
 
 
 def made(place: str, content: Any) -> Any:
-    """The object that the content of a config group, or of a ``place`` in it, stands for; raises ConfigError."""
+    """The object that the content of a config group, or of a ``place`` in it, describes. Raises ConfigError."""
     targets.check(place.partition(".")[0], content, place)
     try:
         return instantiate(content, _convert_="all") if content else None
@@ -196,7 +198,7 @@ def made(place: str, content: Any) -> Any:
 
 
 def _several(content: Any) -> Mapping[str, Any]:
-    """The contents of a group that takes any number of options, by their names; one can also stand alone."""
+    """The contents of a group that takes several options, by name; a single option needs no name."""
     alone = not isinstance(content, Mapping) or "_target_" in content
     return {"one": content} if alone and content else content or {}
 
@@ -219,7 +221,7 @@ def _reason(error: InstantiationException) -> str:
 
 
 def _check_added(attack: Attack, knowledge: str | None) -> None:
-    """Raise ConfigError for attackers that need data, where Byzantine clients are added and hold none."""
+    """Raise ConfigError for attacks that need data if Byzantine clients are added, since these hold none."""
     if knowledge == "own":
         raise ConfigError(
             "knowledge=own leaves attackers what they compute on their own data, but added clients hold none: "
@@ -242,7 +244,7 @@ def _check_model(model: Model, dataset: Dataset) -> None:
 
 
 def num_params(model: Any, dataset: Dataset) -> int:
-    """Parameters of the model, from shapes only (a vocabulary, known when its texts are read, counts one word).
+    """Number of the model's parameters, from shapes only. A vocabulary, which depends on the texts, counts as one word.
 
     Raises ConfigError for a model that cannot be built.
     """
@@ -266,7 +268,7 @@ def num_params(model: Any, dataset: Dataset) -> int:
 
 
 def _mixes(layer: Any) -> bool:
-    """Whether a layer lets the samples of a batch, or those before it, act on each other."""
+    """Whether a layer makes the output for a sample depend on others, of its batch or of earlier ones."""
     from torch.nn.modules import batchnorm
 
     return isinstance(layer, batchnorm._BatchNorm) or bool(

@@ -1,4 +1,4 @@
-"""What a result comes from: the code of its parts, the data, and the rows; and whether a stored one still does."""
+"""The origin of a result (code of its parts, data, rows), and whether a stored result still has the same origin."""
 
 import hashlib
 import importlib
@@ -32,10 +32,10 @@ LIBRARIES = ("site-packages", "dist-packages")  # folders in which modules of ma
 
 
 def code(config: Mapping[str, Any]) -> dict[str, Any]:
-    """The digest of this package's code behind a run, and for each config group with parts from outside that of their
+    """Digests of the code behind a run: of this package, and for each config group with parts from outside, of their
     sources.
 
-    A process reads each file once: what it has imported does not change when a file does.
+    A process reads each file once: later edits do not change the code that it has imported.
     """
     targets = {group: _targets(config.get(group)) for group in GROUPS}
     parts = {group: _digest(names) for group, names in targets.items() if names}
@@ -43,12 +43,12 @@ def code(config: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def origin(planned: Plan, data: "Data") -> dict[str, Any]:
-    """What was read: variant, numbers of samples, digest, and the state of the files that it was read from."""
+    """The data that were read: variant, numbers of samples, digest, and the state of their files."""
     return data.origin | {"files": _marks(planned)}
 
 
 def stamp(planned: Plan, data: "Data") -> dict[str, str]:
-    """What a checkpoint belongs to."""
+    """The identity of a run, its code and its data, which a checkpoint must match."""
     made_with = json.dumps(code(planned.config), sort_keys=True)
     return {
         "run": planned.run_id,
@@ -71,7 +71,7 @@ def check_rows(rows: Sequence[Mapping[str, float]], settings: Settings) -> None:
 
 
 def fault(asked: Asked, folder: store.RunFolder, summary: Mapping[str, Any]) -> str | None:
-    """Why the stored result of a run is not that of this code, these data and these files; None if it is."""
+    """Why a stored result does not come from today's code, data and files; None if it does."""
     if damage := store.damage(folder.path, summary):
         return damage
     if summary["status"] == store.FINISHED:
@@ -88,13 +88,13 @@ def fault(asked: Asked, folder: store.RunFolder, summary: Mapping[str, Any]) -> 
 
 
 def changed_parts(config: Mapping[str, Any], summary: Mapping[str, Any]) -> list[str]:
-    """The config groups whose parts from outside have other code today than when a result was made."""
+    """The config groups whose parts from outside have changed since a result was made."""
     recorded, now = _within(summary, "code", "parts"), code(config)["parts"]
     return [group for group in GROUPS if recorded.get(group) != now.get(group)]
 
 
 def remark(asked: Asked, summary: Mapping[str, Any]) -> str | None:
-    """One line where a result was made with other code of this package; None if with the same."""
+    """One line if a result was made with another version of this package; None if with this one."""
     then, now = _within(summary, "code").get("package"), code_digest(asked.config)
     if then == now:
         return None
@@ -105,7 +105,7 @@ def remark(asked: Asked, summary: Mapping[str, Any]) -> str | None:
 
 
 def has_data(asked: Asked, told: str | None) -> bool:
-    """Whether a run would read the data that a line of ``data_line`` tells of; as far as they can be loaded."""
+    """Whether a run would read the data that a line of ``data_line`` describes; true if they cannot be loaded."""
     return _follow(asked) or (now := _loaded(asked)) is None or data_line(now) == told
 
 
@@ -116,9 +116,9 @@ def _follow(asked: Asked) -> bool:
 
 
 def _other_data(asked: Asked, recorded: Mapping[str, Any]) -> str | None:
-    """The data of a result and those of today, in words, if they differ. Where none can be loaded, they do not.
+    """The data of a result and today's, in words, if they differ.
 
-    The files of others are read only if their marks have changed.
+    Data that cannot be loaded do not differ. Files are read only if their marks have changed.
     """
     if _follow(asked):
         return None
@@ -131,7 +131,7 @@ def _other_data(asked: Asked, recorded: Mapping[str, Any]) -> str | None:
 
 
 def _loaded(asked: Asked) -> Mapping[str, Any] | None:
-    """What the data of today are; None where they cannot be loaded."""
+    """Today's data; None if they cannot be loaded."""
     import torch
 
     try:
@@ -172,7 +172,8 @@ def _targets(value: Any) -> tuple[str, ...]:
 
 @cache
 def _digest(names: tuple[str, ...]) -> str:
-    """SHA-256 over the effective text of the source files of classes, and of the modules beside them that they use."""
+    """SHA-256 over the effective text of the classes' source files and of the modules in the same folder that they
+    import."""
     total = hashlib.sha256()
     for path in sorted({path for name in names for path in _sources(name)}):
         total.update(effective(path))
@@ -193,14 +194,14 @@ def _sources(name: str) -> set[Path]:
 
 
 def _belongs(path: Path, home: Path) -> bool:
-    """Whether a file is of the same author as those in the folder ``home``."""
+    """Whether a file belongs to the same code base as the folder ``home``."""
     if home not in path.parents or PACKAGE in path.parents or home.name in LIBRARIES:
         return False
     return not any(part in LIBRARIES for part in path.relative_to(home).parts)
 
 
 def _module(name: str) -> ModuleType:
-    """The module that a class, or a method of it, is in."""
+    """The module of a class, or of one of its methods."""
     while name := name.rpartition(".")[0]:
         try:
             return importlib.import_module(name)

@@ -1,4 +1,4 @@
-"""Where a run begins: at its checkpoint, or at round 0."""
+"""The start of a run: its checkpoint, or round 0."""
 
 from collections.abc import Mapping
 from dataclasses import fields
@@ -16,7 +16,7 @@ from robustfl_bench.results.writing import Damaged
 
 
 def begin(federation: Federation, folder: RunFolder, stamp: Stamp) -> State:
-    """The state of the checkpoint in ``folder``, else the initial one, with a line where a checkpoint cannot be used.
+    """The state of the checkpoint in ``folder``, else the initial one. A line reports a checkpoint that cannot be used.
 
     The rows in the folder are cut back to that state.
     """

@@ -1,4 +1,4 @@
-"""The rows that a run leaves behind while it goes on, and its progress bar."""
+"""The rows that a run writes after every evaluated round, and its progress bar."""
 
 import threading
 import time
@@ -23,7 +23,7 @@ def written(
     trackers: Trackers | None = None,
     silent: bool = False,
 ) -> "Iterator[State]":
-    """Pass on the state of each round after the first ``done``, once the record that comes with it is in ``folder``.
+    """Yield the state of each round after the first ``done``, once the record of that round is in ``folder``.
 
     A row goes to metrics.csv and timings.csv, and to weights.csv where the rule gives weights; then to the
     ``trackers``. ``silent``: no bar.

@@ -1,4 +1,4 @@
-"""A run whose result comes with this package is answered without being made."""
+"""Kept results of this package, returned without training."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -21,11 +21,11 @@ class Answer:
 
 
 def answer(asked: Asked, note: Callable[[str], None]) -> Answer | None:
-    """The kept result of a run, if it was made with the same code and data as a run would be now; else None.
+    """The kept result of a run if it comes from today's code and data, else None.
 
-    Code is that of ``package.files_of`` and of parts from outside. Data that cannot be loaded here count as the same.
-    ``note`` is given a line where a kept result was made with other code or data. Runs that validate by a loss are not
-    answered: no file has the least one.
+    The code is that of ``package.files_of`` and of parts from outside. Data that cannot be loaded count as equal.
+    ``note`` is called with one line if the code or the data differ. Runs that validate by a loss always train: kept
+    files do not hold the least loss.
     """
     line = kept.find(asked.run_id) if asked.settings.use_kept else None
     if line is None or line["state"] not in store.MEASURED or not (_final(line) or line["error"]):
@@ -51,7 +51,7 @@ def _answer(line: Mapping[str, str], asked: Asked) -> Answer:
 
 
 def _final(line: Mapping[str, str]) -> dict[str, float]:
-    """The last evaluated round, as a summary has it; empty where the line lacks what the run is judged by."""
+    """The last evaluated round, as in a summary; empty if the line lacks the score of the run."""
     if line.get("validation_share", "null") not in ("", "null") and not line.get("validation_accuracy"):
         return {}
     columns = {"test_accuracy": "final_accuracy", "distance": "last.distance", "test_loss": "test_loss"}
@@ -59,6 +59,6 @@ def _final(line: Mapping[str, str]) -> dict[str, float]:
 
 
 def tell(known: Answer) -> float:
-    """Print a kept result in one line; returns what it is tuned by."""
+    """Print a kept result in one line; returns the number that sweeps tune by."""
     print(f"kept result: {known.words}  {known.file}", flush=True)
     return known.value

@@ -1,4 +1,4 @@
-"""What a result is: what is kept of the records of a run, and the line that is printed of it."""
+"""The result of a run: the numbers kept from its records, and the line that is printed."""
 
 import hashlib
 import math
@@ -9,7 +9,7 @@ from typing import Any
 from robustfl_bench.datasets.files import Source
 from robustfl_bench.results import store
 
-CLUSTERED = ("distance", "distance_nearest", "cluster_recovery")  # columns of metrics.csv that the summary has too
+CLUSTERED = ("distance", "distance_nearest", "cluster_recovery")  # columns of metrics.csv that are also in the summary
 
 
 def digest(params: Any) -> str:
@@ -18,7 +18,7 @@ def digest(params: Any) -> str:
 
 
 def _score(record: Mapping[str, Any]) -> str:
-    """What a run is judged by: accuracy; where there are no classes, distance from the true parameters, else loss."""
+    """The score of a run: accuracy; without classes, the distance from the true parameters, else the loss."""
     return next(key for key in ("test_accuracy", "distance", "test_loss") if key in record)
 
 
@@ -30,12 +30,12 @@ def shown(record: Mapping[str, Any]) -> str:
 
 
 def _number(value: float | None) -> float:
-    """A number of a summary, where null stands for one that is not finite."""
+    """A number of a summary, in which null stands for a number that is not finite."""
     return math.nan if value is None else float(value)
 
 
 def _validated(record: Mapping[str, Any]) -> str | None:
-    """What a round is chosen by without the test set; None where nothing was held out for validation."""
+    """The validation score by which a round is chosen; None if nothing was held out for validation."""
     return next((key for key in ("validation_accuracy", "validation_loss") if key in record), None)
 
 
@@ -46,7 +46,8 @@ def _best(rows: Sequence[Mapping[str, float]], key: str) -> Mapping[str, float]:
 
 
 def results(rows: Sequence[Mapping[str, float]]) -> dict[str, Any]:
-    """The last evaluated round, the best one, the mean of the last few, and the one that validation chooses."""
+    """Scores of the last evaluated round, of the best one, of the last few (mean), and of the one that validation
+    chooses."""
     last, score = rows[-1], _score(rows[-1])
     best, validated = _best(rows, score), _validated(last)
     clustered = [key for key in last if key in CLUSTERED or key.startswith("accuracy_cluster_")]
@@ -76,14 +77,16 @@ def words(summary: Mapping[str, Any]) -> str:
 
 
 def tell(folder: store.RunFolder, summary: Mapping[str, Any], what: str) -> float:
-    """Print a run's result in one line; returns what it is tuned by."""
+    """Print a run's result in one line; returns the number that sweeps tune by."""
     print(f"{what}: {words(summary)}  {folder.path}", flush=True)
     return tuned_by(summary)
 
 
 def tuned_by(summary: Mapping[str, Any]) -> float:
-    """What sweepers compare: the best validation accuracy, or the least validation loss; where nothing was held out for
-    validation, the score of the last round. A model that diverged is infinitely bad: sweepers take no nan.
+    """The number that sweepers compare: the best validation accuracy, or the least validation loss.
+
+    If nothing was held out for validation, the score of the last round. A diverged model is infinitely bad: sweepers
+    accept no nan.
     """
     if summary["status"] == store.DIVERGED:
         return _least(summary["judged_by"] == "loss")
@@ -94,7 +97,7 @@ def tuned_by(summary: Mapping[str, Any]) -> float:
 
 
 def without_score(source: Source | None) -> float:
-    """What a run on these data is tuned by that has no score; drawn data are judged by a distance."""
+    """The number that sweepers compare for a run without a score on these data; drawn data are judged by a distance."""
     return _least(source is not None and source.is_drawn)
 
 

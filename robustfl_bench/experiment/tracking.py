@@ -1,4 +1,4 @@
-"""The trackers of one run: what they are told, and what happens when one of them fails."""
+"""The trackers of one run: the calls they get, and the handling of those that fail."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -25,7 +25,7 @@ def check(trackers: Sequence[Tracker]) -> None:
 
 
 class Trackers:
-    """Passes the records of one run on to its trackers. One that raises is left out from then on, with a note."""
+    """Passes the records of one run to its trackers. A tracker that raises gets no further calls, with a note."""
 
     def __init__(self, planned: "Plan", folder: RunFolder, note: Callable[[str], None]) -> None:
         self._planned, self._folder, self._note = planned, folder, note
