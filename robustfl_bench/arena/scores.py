@@ -1,4 +1,4 @@
-"""What the runs of a track say of a rule."""
+"""Scores of a rule over the runs of a track."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ NEAR = 2  # points
 REFERENCE = "average"  # the rule without attack that recalls are compared with
 
 DIGITS = 6
-"""To which accuracies are ranked: files keep eight, so that equal ones differ in what comes after."""
+"""Decimals by which accuracies are ranked: files keep eight digits, whose rounding would split ties."""
 
 Key = TypeVar("Key", str, tuple[str, str, str])
 
@@ -27,18 +27,17 @@ Place = tuple[str, str]
 
 @dataclass(frozen=True)
 class Score:
-    """What a rule does; all numbers in percent, means over partitions and seeds, nan where runs are missing.
+    """The score of a rule; all numbers in percent, means over partitions and seeds, nan where runs are missing.
 
     ``worst`` is the least accuracy under any attack: of each partition and seed that has most attacks the least, then
     the mean over partitions, then over seeds with its interval. ``clean`` is the accuracy without attack, in the same
     places where it is known there. ``attack`` is the attack that does most harm most often, in ``share`` of these
     places. ``recall_drop`` is the largest max recall drop under any attack there, against the plain mean without
     attack; ``backdoor`` the success of the backdoor; ``skew`` by how much the accuracy without attack falls from iid to
-    pathological data. ``helping`` are attacks
-    under which the accuracy is above that without attack, and ``stronger`` single attacks under which it is below
-    that under ``worst``, where that is above guessing: both with the paired interval of the difference, which
-    excludes 0. ``cells`` counts the conditions (partition, attack, seed) that were run, ``attacked`` those of them with
-    an attack.
+    pathological data. ``helping`` are attacks under which the accuracy is above that without attack, and ``stronger``
+    single attacks under which it is below that under ``worst``, where that is above guessing: both with the paired
+    interval of the difference, which excludes 0. ``cells`` counts the conditions (partition, attack, seed) that were
+    run, ``attacked`` those of them with an attack.
     """
 
     rule: str
@@ -69,7 +68,7 @@ def scores(runs: Sequence[Run]) -> dict[str, Score]:
 
 
 def in_order(found: Mapping[str, Score], attacked: int) -> list[Score]:
-    """The rules with all cells that are ``attacked`` by their worst case, the best first; then those with fewer."""
+    """The rules by their worst case, the best first: those with all ``attacked`` cells, then those with fewer."""
     rules = [score for score in found.values() if score.rule != HONEST]
     return sorted(rules, key=lambda one: (-min(one.attacked, attacked), -_or_least(one.worst), -_or_least(one.clean)))
 
@@ -140,7 +139,7 @@ def _by_seed(numbers: Mapping[Place, float]) -> dict[str, float]:
 
 
 def _drop(reference: Sequence[float] | None, recall: Sequence[float] | None) -> float:
-    """In points; of a model that diverged, all that there was to lose."""
+    """The max recall drop in points; for a diverged model, the whole recall of the reference."""
     from robustfl_bench.metrics import max_recall_drop
 
     assert reference is not None
@@ -178,8 +177,8 @@ def rank(runs: Sequence[Run]) -> Ranks | None:
 
 
 def _shared(numbers: Mapping[str, Mapping[Key, float]]) -> tuple[list[str], list[Key]]:
-    """Rules, and the conditions that they all were run in: as many pairs of both as can be had where the conditions
-    are those of one rule."""
+    """Rules, and the conditions that all of them were run in. Conditions are those of one rule; the choice has the most
+    pairs."""
     best: tuple[list[str], list[Key]] = ([], [])
     for held in {frozenset(of) for of in numbers.values()}:
         rules = [rule for rule, of in numbers.items() if held <= of.keys()]

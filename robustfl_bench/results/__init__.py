@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def runs(folder: str | Path = "results", where: str | Sequence[str] = ()) -> pd.DataFrame:
-    """The runs in a results folder, one row each: what came of it, and every setting.
+    """The runs in a results folder, one row each: its result and every setting.
 
     >>> runs("results", where=["attack=ipm", "aggregator=krum,boba"])[["aggregator", "final_accuracy"]]
 

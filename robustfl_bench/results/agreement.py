@@ -31,12 +31,13 @@ class Correlation:
 
 
 def points(value: Value) -> float:
-    """One percentage point, in the unit of the value; of what follows from a formula, half of the last decimal."""
+    """One percentage point in the unit of the value; for a value that follows from a formula, half of the last
+    decimal."""
     return {"fraction": 0.01, "Mbit": 0.00025}.get(value.unit, 1)
 
 
 def correlations(table: Table) -> list[Correlation]:
-    """For each column of each block with enough rows measured; nan where all rows are equal."""
+    """The rank correlation of each column of each block with enough measured rows; nan if all rows are equal."""
     found = []
     for block in table.blocks:
         for column in (column.label for column in table.columns):
@@ -67,7 +68,7 @@ def tolerance(table: Table) -> str:
 
 
 def seeds(table: Table) -> str:
-    """How many of the paper's seeds the measured cells have, where it gives their number; else nothing."""
+    """How many of the paper's seeds the measured cells have; empty if the paper does not give their number."""
     counts = [(cell.seeds, cell.against.seeds) for cell in table.cells.values()
               if cell.seeds and not cell.worst and cell.against and cell.against.seeds]  # fmt: skip
     if not (lacking := sum(ours < theirs for ours, theirs in counts)):
@@ -83,7 +84,7 @@ def span(counts: Sequence[int]) -> str:
 
 
 def report(table: Table) -> list[str]:
-    """How well the two agree, in a few lines; of a stand-in only the order of its rows."""
+    """How well the two agree, in a few lines; for a stand-in, only in the order of rows."""
     judged, total = table.judged, len(table.cells)
     inside = sum(bool(cell.inside) for cell in judged.values())
     states = sorted(table.lacking.items(), key=lambda item: (-item[1], item[0]))
@@ -125,7 +126,7 @@ def mean_ranks(table: Table) -> list[str]:
 
 
 def _full(table: Table, block: str, row: str, columns: Sequence[Column]) -> list[Cell]:
-    """The cells of a row, or nothing if one has no number."""
+    """The cells of a row; empty if one has no number."""
     cells = [table.cells.get((block, row, column.label)) for column in columns]
     found = [cell for cell in cells if cell and cell.seeds and math.isfinite(cell.mean)]
     return found if len(found) == len(cells) else []

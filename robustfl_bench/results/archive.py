@@ -34,7 +34,7 @@ _NUMBERS = ("rounds_done", "final_accuracy", "best_accuracy", "last_accuracy", "
 _WORDS = ("run", "run_id", "state", "error", "scale", "reference_id", "commit", "device", "processor", "versions")
 _FACTS = ("run", "run_id", "state", "scale", *_NUMBERS, "recall", "reference_id", "error", "commit", "device",
           "processor", "versions")  # fmt: skip
-_TUNED = ("validation_accuracy", "tuned_accuracy")  # facts of runs with validation only: other files lack them
+_TUNED = ("validation_accuracy", "tuned_accuracy")  # facts of runs with validation; files without such runs lack them
 _MADE_OF = ("code", "data")  # facts that files of older versions lack
 _LAST = "last."  # begins the columns that hold the last line of metrics.csv
 _ELSEWHERE = (
@@ -44,16 +44,16 @@ _ELSEWHERE = (
     "test_loss",
     "recall_",
     "validation_accuracy",
-)  # what of it the facts hold already
+)  # the columns that the facts already hold
 
 
 def write(runs: pd.DataFrame, path: str) -> int:
     """Write the finished, the diverged and the infeasible runs of ``records.load``, one line each; their number.
 
     Facts first (accuracies as fractions, ``recall`` of all classes with blanks between), then the other numbers of the
-    last evaluated round, then every setting. Lines are ordered by run, so that a version control shows what came in.
-    A name in .csv.gz makes a compressed file, a tenth of the size.
-    Raises NoRuns, or ConfigError for a file that cannot be written or that holds runs which would be lost.
+    last evaluated round, then every setting. Lines are ordered by run, so that version control shows new runs as added
+    lines. A name in .csv.gz makes a compressed file, a tenth of the size. Raises NoRuns, or ConfigError for a file that
+    cannot be written or that holds runs which would be lost.
     """
     import pandas as pd
 
@@ -81,7 +81,7 @@ def write(runs: pd.DataFrame, path: str) -> int:
 def read(path: str) -> pd.DataFrame:
     """The runs of a file made by ``write``, as ``records.load`` gives them, but without commands and run folders.
 
-    A line that is there twice counts once. Raises NoRuns where there is no file, and ConfigError for one that cannot be
+    A repeated line counts once. Raises NoRuns where there is no file, and ConfigError for one that cannot be
     read or has different lines of one run.
     """
     import pandas as pd
@@ -105,7 +105,7 @@ def read(path: str) -> pd.DataFrame:
 
 
 def _typed(table: pd.DataFrame, path: str) -> pd.DataFrame:
-    """The columns of the file, all of words, as what they are."""
+    """The columns of the file, read as text, in their types."""
     import pandas as pd
 
     tuned = [name for name in _TUNED if name in table]
@@ -137,7 +137,7 @@ def read_shipped(arena: bool = False) -> pd.DataFrame:
 
 
 def join(tables: Sequence[pd.DataFrame]) -> pd.DataFrame:
-    """Runs from several places as one table; of a run that is in more than one the first is taken."""
+    """Runs from several tables as one; the first table with a run counts."""
     import pandas as pd
 
     seen: set[str] = set()
@@ -145,11 +145,11 @@ def join(tables: Sequence[pd.DataFrame]) -> pd.DataFrame:
     for table in tables:
         new.append(table[~table["run_id"].isin(seen)])
         seen |= set(table["run_id"])
-    return arrange(pd.concat(new, ignore_index=True)).copy()  # in one piece: pandas warns of a hundred
+    return arrange(pd.concat(new, ignore_index=True)).copy()  # one block: pandas warns about a hundred
 
 
 def _refuse_loss(path: str, run_ids: set[str]) -> None:
-    """The runs of a file are often all that is left of them: it is not overwritten by fewer."""
+    """Raise ConfigError if writing would drop runs of the file, which is often their only copy."""
     if not Path(path).exists():
         return
     lost = [run for run, run_id in zip(*(read(path)[name] for name in ("run", "run_id")), strict=True)
@@ -163,7 +163,7 @@ def _refuse_loss(path: str, run_ids: set[str]) -> None:
 
 
 def _last(run: Mapping[Hashable, Any]) -> dict[str, float]:
-    """What ``metrics.csv`` says of the last evaluated round and the facts do not."""
+    """The numbers in ``metrics.csv`` for the last evaluated round that the facts lack."""
     if isinstance(run["last"], dict):
         return run["last"]
     if run["state"] != "finished":

@@ -29,16 +29,15 @@ class ClaimLost(Interrupted):
 
 
 class Claim:
-    """The claim of this process on one run folder.
-
-    It remembers since when the claim of another has not changed: use the same object from try to try, see ``claim_on``.
+    """The claim of this process on one run folder. It remembers how long the claim of another process has been
+    unchanged, so all attempts must use the same object, see ``claim_on``.
     """
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._lease = SoftFileLease(folder / NAME, lease_duration=LEASE, thread_local=False)
-        self._seen: tuple[tuple[int, bytes], float] | None = None  # the claim of another, and since when it is so
-        self.was_taken_over = False  # whether its last owner before this process died with it
+        self._seen: tuple[tuple[int, bytes], float] | None = None  # another's claim, and the time since it is unchanged
+        self.was_taken_over = False  # whether the previous owner died with the claim
 
     @property
     def is_held(self) -> bool:
@@ -47,7 +46,7 @@ class Claim:
 
     @property
     def owner(self) -> str | None:
-        """Process and host that hold the claim, in words; None where none does."""
+        """The process and host that hold the claim, in words; None if it is free."""
         owner = self._lease.owner
         return None if owner is None else f"process {owner.pid} on {owner.hostname.partition('?')[0]}"
 
@@ -71,7 +70,8 @@ class Claim:
         return True
 
     def _free(self) -> bool:
-        """Remove the claim of an owner that is dead, or has not refreshed it for a lease; whether that was so.
+        """Remove the claim of an owner that is dead or has not refreshed it for ``LEASE``; returns whether it was
+        removed.
 
         ``filelock`` takes such a claim over itself, but only on file systems that can exchange two files at once: not
         on NFS, SMB and FUSE. Here the claim is moved aside, which one of several processes can do, and examined there.

@@ -255,7 +255,7 @@ def _load_any(arguments: argparse.Namespace, of_arena: bool = False) -> pd.DataF
     """As ``_load``; with no folder or file named, the usual one, if any, and the runs that come with the package:
     those of papers, or those of the arena.
 
-    A run that ended in the folder comes before the kept one, which comes before an unfinished one.
+    Of a run, a finished folder comes before a kept result, which comes before an unfinished folder.
     """
     if arguments.results_dir is not None or arguments.archives:
         return _load(arguments)
@@ -280,9 +280,9 @@ def _status(arguments: argparse.Namespace) -> None:
 
 
 def _told(run: Mapping[Hashable, Any]) -> str:
-    """What to say about a run after its name."""
+    """The text on a run after its name."""
     if run["state"] == "finished":
-        if math.isnan(run["final_accuracy"]):  # numbers were predicted, not classes
+        if math.isnan(run["final_accuracy"]):  # regression: numbers were predicted, not classes
             return f"test loss {run['test_loss']:.4g}"
         return f"accuracy {100 * run['final_accuracy']:.1f}%"
     if run["state"] in ("running", "unfinished"):
@@ -344,7 +344,7 @@ def _paper_table(arguments: argparse.Namespace) -> None:
 
 
 def _described(name: str) -> papers.PaperTable:
-    """A table of the papers, or of a YAML file: ``FILE.yaml:TABLE``, or ``FILE.yaml`` where it has only one."""
+    """A table of the papers, or of a YAML file: ``FILE.yaml:TABLE``, or ``FILE.yaml`` if it has only one table."""
     file, _, chosen = name.partition(":")
     if not file.endswith((".yaml", ".yml")):
         check_name(name, papers.tables(), "table")
@@ -448,7 +448,7 @@ def _list_figures(runs: pd.DataFrame, kept: Sequence[Path]) -> None:
 
 
 def _frame(arguments: argparse.Namespace) -> Frame:
-    """What the options ask of a picture. Raises ConfigError."""
+    """The format of a picture, from the options. Raises ConfigError."""
     labels = {}
     for given in arguments.labels:
         name, equals, words = given.partition("=")

@@ -1,4 +1,4 @@
-"""The commands that make what a table lacks."""
+"""The commands for runs that a table lacks."""
 
 from __future__ import annotations
 
@@ -26,7 +26,8 @@ def rerun(folder: str, changes: Iterable[str] = (), seeds: Sequence[str] = ()) -
 
 
 def again(run: Mapping[Hashable, Any]) -> str:
-    """The command for a row of ``records.load``, from its settings; empty if today's options make another run of it."""
+    """The command for a row of ``records.load``, from its settings; empty if these make another run with today's
+    options."""
     groups, scalars = options.defaults()
     usual = {name: text(leaf(value)) for name, value in {**groups, **scalars}.items() if name in DEFINING}
     told = {name: text(run.get(name, math.nan)) for name in usual}
@@ -76,12 +77,12 @@ def _seeds(seeds: Sequence[str]) -> list[str]:
 
 
 def _is_folder(folder: str) -> bool:
-    """Whether a run has its folder: one from a CSV has none."""
+    """Whether a run has a folder; runs from a CSV have none."""
     return Path(folder).is_dir()
 
 
 def _beside(folder: str) -> list[str]:
-    """Where a run goes that belongs beside the one of the folder."""
+    """The override, if any, that puts a run into the results folder of this run folder."""
     return _results(str(Path(folder).parent.parent))
 
 

@@ -1,4 +1,4 @@
-"""What differs between two runs: settings, data, code, machine, and numbers."""
+"""The differences between two runs: settings, data, code, machine and numbers."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _ABSENT = "-"
 
 @dataclass(frozen=True)
 class Side:
-    """A run that was made, or with ``folder`` None one that a command would make, and what is known of it."""
+    """A finished run, or with ``folder`` None the run of a command, and the known facts about it."""
 
     name: str
     config: Mapping[str, Any]
@@ -51,7 +51,8 @@ def wanted(overrides: Sequence[str]) -> Side:
 
 
 def compare(first: Side, second: Side) -> Sheet:
-    """What differs, a line each; above it whether the two have one identity, so that one is stored for the other."""
+    """The differences, a line each, below a line on whether both have the same identity, so that one's result answers
+    for the other."""
     ids = [presets.identify(presets.identity(side.config)) for side in (first, second)]
     told = f"one identity, {ids[0]}" if ids[0] == ids[1] else f"different runs, {ids[0]} and {ids[1]}"
     rows = [[Printed(what), Printed(left), Printed(right)] for what, left, right in _differences(first, second)]
@@ -76,7 +77,7 @@ def _settings(side: Side) -> dict[str, str]:
 
 
 def _facts(side: Side) -> dict[str, str]:
-    """Everything that a summary says and that two runs of one identity could differ in."""
+    """All facts of a summary that can differ between two runs of the same identity."""
     summary = side.summary
     found = {name: summary.get(name) for name in ("status", "error", "device", "processor", "num_threads", "commit")}
     found |= {f"versions.{name}": version for name, version in _part(summary, "versions").items()}
@@ -105,7 +106,7 @@ def _unlike(
 
 
 def _rounds(first: Path, second: Path) -> Iterator[tuple[str, str, str]]:
-    """The first evaluated round in which the two have other numbers."""
+    """The first evaluated round in which the numbers differ."""
     try:
         tables = [records.metrics(folder) for folder in (first, second)]
     except records.Damaged as error:
@@ -125,7 +126,7 @@ def _part(summary: Mapping[str, Any], name: str) -> Mapping[str, Any]:
 
 
 def _footnotes(first: Side, second: Side) -> list[str]:
-    """Why the stored result of a run would not be answered, as far as its folder says so."""
+    """Reasons in a run's folder why its stored result would not be returned."""
     notes = []
     for side in (first, second):
         if side.folder is not None and side.summary.get("status") in store.MEASURED:

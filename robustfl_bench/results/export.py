@@ -36,8 +36,8 @@ def tidy(runs: pd.DataFrame) -> Iterator[list[str]]:
     """A header, then a row per run of ``records.load`` and evaluated round: the run, its settings, its metrics.
 
     A setting that is called like a metric gets ``_config`` at its end (``lr_config``: the initial rate). Runs of every
-    state are there, as far as they came; one without readable metrics is named by a warning. Holds one run at a time.
-    Raises NoRuns when there is no round at all.
+    state are included with the rounds they have; a warning names those without readable metrics. Holds one run at a
+    time. Raises NoRuns when there is no round at all.
     """
     headers = {folder: header for folder in runs["folder"] if (header := _header(folder))}
     metrics = list(dict.fromkeys(name for header in headers.values() for name in header))

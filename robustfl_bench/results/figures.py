@@ -39,7 +39,7 @@ _WEIGHT = Value(WEIGHT, "Weight of a client")
 
 @dataclass(frozen=True)
 class Points:
-    """What a figure shows: ``table`` (``curves.COLUMNS``), what stands above it, and what is missing, in lines."""
+    """The content of a figure: ``table`` (``curves.COLUMNS``), its heading, and lines on what is missing."""
 
     table: pd.DataFrame
     heading: str
@@ -49,7 +49,7 @@ class Points:
 def points(
     figure: Figure, runs: pd.DataFrame, overrides: Sequence[str], kept: Sequence[Path], results_dir: str = "results"
 ) -> Points:
-    """The points of a figure with overrides of its own: of its runs if all are there, else of a ``kept`` file.
+    """The points of a figure with these overrides: from its runs if all exist, else from a ``kept`` file.
 
     Raises ConfigError for overrides that no run can have, NoRuns where nothing is there.
     """
@@ -73,7 +73,7 @@ def points(
 
 
 def making(figure: Figure, overrides: Sequence[str], results_dir: str = "results") -> str:
-    """The command that makes what a figure needs."""
+    """The command that makes the runs or points of a figure."""
     if figure.draw in PROBED:
         return shlex.join(["robustfl-bench", "probe", figure.name, *overrides])
     return commands.preset(figure.preset, (*figure.changes, *overrides), results_dir)
@@ -146,9 +146,8 @@ def _kept(figure: Figure, overrides: Sequence[str], files: Sequence[Path]) -> Po
 
 
 def _there(figure: Figure, runs: pd.DataFrame, asked: Sequence[Wanted]) -> pd.DataFrame:
-    """The runs of the figure that have ended, with the labels by which they are drawn.
-
-    A run that stands for several of the asked ones, as attacks do without an attacker, is there several times.
+    """The finished runs of the figure, with their labels. A run that answers several requests, as one without attackers
+    does for all attacks, appears several times.
     """
     rounds = figure.draw in ("rounds", "weights") or _WEIGHT.name in figure.values
     index, places, labels = Index(runs), [], []
@@ -205,7 +204,7 @@ def by_client(clients: pd.DataFrame, alone: str) -> pd.DataFrame:
 
 
 def _described(name: str, runs: pd.DataFrame | None) -> Value:
-    """The value of a figure; without runs, one of another name stands for itself."""
+    """The described value of a figure; without runs, an unknown name describes itself."""
     if name == _WEIGHT.name:
         return _WEIGHT
     try:

@@ -1,4 +1,4 @@
-"""What can be reproduced: the tables and figures of the papers, and how many of the runs of each are there."""
+"""An inventory of the papers' tables and figures, and how many runs of each exist."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Entry:
-    """A table or a figure: ``done`` of its ``runs`` are there, finished or known to be infeasible.
+    """A table or a figure: ``done`` of its ``runs`` are finished or known to be infeasible.
 
     Of a table, ``inside`` of the ``compared`` cells of all ``cells`` agree with the published number. ``commands`` make
     the runs, and then the table or the figure. A ``probed`` figure is not made of runs.

@@ -85,7 +85,7 @@ def bold(table: Table) -> str:
 
 
 def _measures(table: Table) -> list[str]:
-    """What the numbers are, where the title does not say it."""
+    """What the numbers mean, if the title does not say it."""
     if not table.seeds_told:
         return []
     titles = dict.fromkeys(column.value.title for column in table.columns)
@@ -94,7 +94,7 @@ def _measures(table: Table) -> list[str]:
 
 
 def _lines(table: Table, block: str, row: str, best: Mapping[str, set[str]]) -> list[list[Printed]]:
-    """The measured numbers of a row; below them the published ones and the differences, where there are some."""
+    """The measured numbers of a row; below them any published numbers and differences."""
     measured, published, difference = [], [], []
     for column in table.columns:
         cell = table.cells.get((block, row, column.label))

@@ -1,7 +1,7 @@
 """Which runs belong to a cell of a table: those whose whole config is that of the cell, whatever the seed.
 
-An option counts by its content, not by its name, so that aliases are one and the same run. How often a run was
-evaluated does not count either, as that changes no model.
+An option counts by its content, not by its name, so that aliases make the same run. The frequency of evaluation is
+ignored, as it changes no model.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ def configs(runs: pd.DataFrame) -> list[Config]:
 
 
 def contents(runs: pd.DataFrame, groups: Sequence[str]) -> list[tuple[Content, ...]]:
-    """The settings of each of the runs as ``configs`` has them, apart: those of each group, and the others. Runs that
-    agree in such a part share it."""
+    """The settings of each run as in ``configs``, split into those of each group and the others. Runs with equal parts
+    share the object."""
     parts: dict[str, tuple[list[str], list[list[str]]]] = {group: ([], []) for group in (*groups, "")}
     for name, column in zip(*_columns(runs), strict=True):
         of = parts[_group(name, groups)]
@@ -92,8 +92,8 @@ class Index:
         return self._places.get(frozenset(wanted.items()), [])
 
     def alike(self, wanted: Sequence[Config]) -> Iterable[tuple[int, list[str]]]:
-        """The runs with data set, attack and rule of a cell but no cell of their own, each with the settings in which
-        it differs from the nearest cell."""
+        """The runs that have the data set, attack and rule of a cell but belong to none, each with its differences from
+        the nearest cell."""
         by_kind: dict[tuple[str | None, ...], list[Config]] = {}
         for one in wanted:
             by_kind.setdefault(_kind(one), []).append(one)

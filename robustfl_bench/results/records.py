@@ -1,6 +1,5 @@
-"""Run folders as a table of runs: one row per run, with its settings and what came of it.
-
-Only reads. pandas is imported when it is needed: the commands' ``--help`` must not wait for it.
+"""Run folders as a table of runs: one row per run, with its settings and its result. Only reads. pandas is imported
+when it is needed: the commands' ``--help`` must not wait for it.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ FACTS = (
     "validation_accuracy", "tuned_accuracy", "test_loss", "recall", "reference_id", "scale", "experiment", "command",
     "seconds", "commit", "code", "data", "device", "num_threads", "processor", "versions", "last",
 )  # fmt: skip
-"""The columns that tell about a run; all others are its settings. ``last``: its last metrics, if not in its folder."""
+"""The columns with facts about a run; all others are settings. ``last``: its last metrics, if not in its folder."""
 
 DIGEST = ", digest "  # between what the data are and their digest, in the words of ``data_line``
 _NULLABLE = ("batch_size", "validation_share", "knowledge")  # scalars that may be null: a config leaves those out
@@ -47,7 +46,7 @@ _YAML_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # libyaml is ten t
 
 
 class NoRuns(DataError):
-    """There are no runs to show; one line says where they were looked for, and what to do (exit code 3)."""
+    """There are no runs to show. One line says where they were searched, and what to do (exit code 3)."""
 
 
 def load(results_dir: str | Path) -> pd.DataFrame:
@@ -72,7 +71,7 @@ def load(results_dir: str | Path) -> pd.DataFrame:
 
 
 def arrange(runs: pd.DataFrame) -> pd.DataFrame:
-    """The columns in the order that ``load`` promises; what is absent is added empty.
+    """The columns in the order that ``load`` promises; absent ones are added empty.
 
     Seeds are objects: beside a run without one they would become floats, which ``text`` rounds.
     """
@@ -182,7 +181,8 @@ def text(value: object) -> str:
 
 
 def mapped(column: pd.Series[Any], of: Callable[[Any], Value]) -> list[Value]:
-    """``of`` of every value of a column of words and numbers, asked once for each that is there: runs share most."""
+    """``of`` applied to every value of a column of words and numbers, once for each distinct value, as runs share
+    most."""
     values = [value if value == value else math.nan for value in column.to_numpy(dtype=object)]  # one nan for all
     if bool in set(map(type, values)):
         return list(map(of, values))  # True is 1 to a dict

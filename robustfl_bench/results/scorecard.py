@@ -38,7 +38,7 @@ MEANING = (
 
 @dataclass(frozen=True)
 class Score:
-    """A paper with its tables as measured, by name, and the verdicts on its claims."""
+    """A paper: its measured tables by name, and the verdicts on its claims."""
 
     name: str
     title: str
@@ -74,8 +74,8 @@ def scored(known: Mapping[str, Paper], runs: pd.DataFrame) -> list[Score]:
 
 
 def page(found: Score) -> list[Sheet]:
-    """The page of a paper: its tables, the columns that are measured, the largest gaps, and its claims; and in full
-    those of its tables of which it prints no numbers."""
+    """The page of a paper: its tables, the measured columns, the largest gaps and its claims. Tables without published
+    numbers are shown in full."""
     sheets = [
         Sheet(
             above=[f"{found.title}: tables, measured and published"],

@@ -1,4 +1,4 @@
-"""Checkpoints on disk: a line with their format and SHA-256, then tensors and numbers, and whose they are."""
+"""Checkpoints on disk: a line with format and SHA-256, then tensors, numbers, and the run that they belong to."""
 
 import hashlib
 import io
@@ -11,7 +11,8 @@ from robustfl_bench.results.writing import Damaged, write_atomically
 FORMAT = b"robustfl-bench checkpoint 1"  # raise the number when what is stored changes
 
 Stamp = Mapping[str, str]
-"""What a state belongs to, by subject (``run``, ``code``, ``data``): it continues nothing else."""
+"""The identity of a state by subject (``run``, ``code``, ``data``). A state can only continue under the same
+identity."""
 
 
 def save(path: Path, content: Mapping[str, Any], stamp: Stamp) -> None:

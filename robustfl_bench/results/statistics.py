@@ -1,4 +1,4 @@
-"""Intervals, tests and ranks: what differences between methods can be told from noise."""
+"""Intervals, tests and ranks, to tell differences between methods from noise."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import cache
 
 LEVEL = 0.95
-"""Of every interval and test, unless another is given."""
+"""Default confidence level of intervals and tests."""
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,7 @@ class Interval:
 
     @property
     def has_zero(self) -> bool:
-        """Whether no difference at all is within the interval."""
+        """Whether the interval contains 0."""
         return self.low <= 0 <= self.high
 
 

@@ -27,12 +27,12 @@ TABLES = ("metrics.csv", "timings.csv", "weights.csv")
 RECORDED = ("config.yaml", *TABLES)  # the files whose sizes and SHA-256 the summary has
 RING = "ring"  # the folder in a run folder with the checkpoints of a ring's clients; all that their own hosts may have
 UNCOMPOSED = "uncomposed"  # the name of the folder of a cell that has no config
-DEATHS = ".deaths"  # how many processes in a row have died in a run, and at which checkpoint
+DEATHS = ".deaths"  # how many processes in a row have died in this run, and at which checkpoint
 OWN = (*RECORDED, "summary.json", "checkpoint.pt", "error.txt", DEATHS)
-MADE = (*TABLES, "summary.json", "checkpoint.pt", RING)  # what a run folder holds once the run has got anywhere
+MADE = (*TABLES, "summary.json", "checkpoint.pt", RING)  # files and folders that a run writes after it begins
 FINISHED, DIVERGED, FAILED, INFEASIBLE = "finished", "diverged", "failed", "infeasible"
 LAST = 10  # evaluated rounds of `last_10` in the summary
-MEASURED = (FINISHED, DIVERGED)  # the states of a run that has a result: a model that diverged is one
+MEASURED = (FINISHED, DIVERGED)  # the states of a run with a result; a diverged model is a result
 ENDED = (*MEASURED, FAILED, INFEASIBLE)
 
 
@@ -46,7 +46,7 @@ def runs_folder(results_dir: str | Path) -> Path:
 
 
 def folders_of(results_dir: str | Path, run_id: str) -> list[Path]:
-    """The folders of a run, several if it was copied. Names alone are read, and again only after some came or went."""
+    """The folders of a run, several if it was copied. Reads only names, and again only after the folder has changed."""
     runs = runs_folder(results_dir)
     try:
         found = runs.stat()
@@ -58,7 +58,7 @@ def folders_of(results_dir: str | Path, run_id: str) -> list[Path]:
                 known.by_id[name.rpartition("-")[2]].append(name)
             if now - changed > (_TICK if changed % 10**9 else _COARSE):
                 _listed[place] = known
-    except OSError:  # there are none yet; what cannot be read is told when the run is written
+    except OSError:  # none yet; a folder that cannot be read is reported when the run is written
         return []
     return [runs / name for name in known.by_id.get(run_id, ())]
 
@@ -72,7 +72,7 @@ class _Names:
 
 
 _listed: dict[tuple[int, int], _Names] = {}
-"""What was read of each folder, by its device and its number there."""
+"""The names read from each folder, by its device and inode."""
 
 _TICK, _COARSE = 50 * 10**6, 2 * 10**9
 """For how many ns after a change another one may leave a folder with the same time: where its file system tells
@@ -86,7 +86,7 @@ def id_of(path: Path) -> str | None:
 
 
 def oddity(path: Path) -> str | None:
-    """Why ``path`` is not the run folder that its name says it is, in a few words; None if it is one.
+    """Why ``path`` is not the run folder of its name, in a few words; None if it is.
 
     A folder whose config.yaml cannot be read is one if it holds other files of a run.
     """
@@ -118,7 +118,7 @@ def _config_id(path: Path) -> str | None:
 
 
 def damage(path: Path, summary: Mapping[str, Any], sizes_only: bool = False) -> str | None:
-    """The first file of a run folder that is not what its summary recorded, in one line; None if all are.
+    """The first file of a run folder that differs from the record in its summary, in one line; None if all agree.
 
     Compares sizes and SHA-256; ``sizes_only`` is faster and does not find changes that keep the size.
     """
@@ -217,7 +217,7 @@ class RunFolder:
         self.claim.release()
 
     def count_death(self) -> int:
-        """Note that a process died while it wrote this run; how many did in a row, without a new checkpoint."""
+        """Record that a process died while writing this run; returns how many did in a row without a new checkpoint."""
         checkpoint = self.path / "checkpoint.pt"
         reached = checkpoint.stat().st_mtime_ns if checkpoint.exists() else 0
         noted = (self.path / DEATHS).read_text() if (self.path / DEATHS).exists() else ""
@@ -349,7 +349,7 @@ class RunFolder:
             self._remove(["checkpoint.pt", "error.txt"])
 
     def tidy(self) -> None:
-        """Remove what a process has left that was killed after it had recorded the result, unless one is at it now."""
+        """Remove the remains of a process that was killed after recording the result, unless the folder is claimed."""
         if self.claim.owner is not None or any((self.path / name).exists() for name in ("checkpoint.pt", DEATHS)):
             with suppress(OSError, RunLocked):
                 self.open()
@@ -357,8 +357,8 @@ class RunFolder:
                 self.close()
 
     def discard(self) -> None:
-        """Remove the folder of a run that could not begin, unless it holds what an earlier attempt has made of it, or
-        files of others."""
+        """Remove the folder of a run that could not begin, unless it holds work of an earlier attempt or other
+        files."""
         self.close()
         if not any((self.path / name).exists() for name in MADE):
             self._remove(OWN)
@@ -367,13 +367,14 @@ class RunFolder:
                     folder.rmdir()
 
     def remove_failure(self) -> None:
-        """Remove the folder of a cell that could not be composed, now that it can."""
+        """Remove the folder of a cell that could not be composed and now can."""
         if self.path.exists():
             self._remove(["summary.json", "error.txt"])
             self.discard()
 
     def begin(self, config: Mapping[str, Any]) -> None:
-        """Forget how an earlier attempt ended, and write the config; raises CannotWrite, with no empty folder left."""
+        """Remove the end of an earlier attempt, and write the config. Raises CannotWrite, and then leaves no empty
+        folder."""
         self._check_claim()
         self._remove(["summary.json", "error.txt"])
         try:

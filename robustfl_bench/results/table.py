@@ -116,7 +116,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class Column:
-    """A column: what its numbers are. Of a ``worst`` column each number is the worst of the row's attacks."""
+    """A column: the meaning of its numbers. In a ``worst`` column each number is the worst over the row's attacks."""
 
     label: str
     value: Value
@@ -126,7 +126,7 @@ class Column:
 
 @dataclass
 class Table:
-    """Cells by block, row and column, and what the reader has to know.
+    """Cells by block, row and column, with remarks for the reader.
 
     ``compared`` says whether published numbers stand below the measured ones; a ``stand_in`` is measured on other data
     than those. With ``seeds_told`` every cell has its number of seeds, and a line above says what the numbers are;
@@ -174,13 +174,12 @@ class Table:
         return Counter(cell.lacks for cell in self.cells.values() if cell.difference is None)
 
     def incomplete(self, cell: Cell) -> bool:
-        """Whether a cell lacks a part of what it stands for. A cell that shows its number of seeds may have fewer."""
+        """Whether a cell lacks runs. A cell that shows its number of seeds may have fewer seeds."""
         return cell.partial and (cell.worst or not self.seeds_told)
 
     def best(self, column: Column, block: str) -> set[str]:
-        """The rows that cannot be told from the best number of a column in a block, or print the same number.
-
-        Cells that are not complete do not take part.
+        """The rows that are statistically indistinguishable from the best number of a column in a block, or print the
+        same number. Incomplete cells are left out.
         """
         cells = {row: cell for row in self.rows if (cell := self.cells.get((block, row, column.label)))}
         cells = {row: cell for row, cell in cells.items()
@@ -216,7 +215,7 @@ class Table:
         self.cells = {key: replace(cell, against=None) for key, cell in self.cells.items()}
 
     def add_worst(self, column: Column) -> None:
-        """Make the cells of a worst column of the row's other cells of this value under attack, where a row has any."""
+        """Fill a worst column from each row's other cells of this value under attack."""
         attacks = [other for other in self.columns
                    if other.attacked and not other.worst and other.value.name == column.value.name]  # fmt: skip
         for block in self.blocks:
@@ -239,7 +238,7 @@ class Table:
 
 
 Run = Mapping[Hashable, Any]
-"""What a cell has to know of a run: the facts of ``facts``."""
+"""The facts of a run that a cell needs, from ``facts``."""
 
 
 def facts(runs: pd.DataFrame) -> list[Run]:
@@ -252,10 +251,9 @@ def facts(runs: pd.DataFrame) -> list[Run]:
 def make_cell(
     name: str, notes: list[str], here: Sequence[Run], wanted: Sequence[str], measured: Mapping[str, Measured]
 ) -> Cell:
-    """What the runs ``here`` give; ``wanted`` are the seeds of a full cell. A reason joins the ``notes``.
-
-    With a seed whose model diverged a cell has no number: the mean of the others would hide it.
-    Raises ConfigError when a seed has two runs with a result: counting both would be wrong.
+    """The cell of the runs ``here``; ``wanted`` are the seeds of a full cell. A reason is added to the ``notes``. A
+    cell with a diverged seed has no number: the mean of the others would hide the failure. Raises ConfigError when a
+    seed has two runs with a result: counting both would be wrong.
     """
     return replace(_cell(name, notes, here, wanted, measured), runs=tuple(run["folder"] for run in here))
 

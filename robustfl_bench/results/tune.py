@@ -20,11 +20,10 @@ _AXES = ("aggregator", "attack")
 
 
 def tuned(runs: pd.DataFrame, over: str, conditions: Sequence[str] = ()) -> Sheet:
-    """The value of the setting ``over`` with the best mean validation accuracy over seeds, for every cell.
-
-    Beside it stands the mean (sample sd) over seeds of the test accuracy at that value, each in the round of its best
-    validation accuracy. No test number takes part in the choice. Values are compared over all seeds of the cell: one
-    that lacks a seed, or whose model diverged in one, is not chosen. Of equal ones the smallest is.
+    """The value of the setting ``over`` with the best mean validation accuracy over seeds, for every cell. Beside it is
+    the mean (sample sd) over seeds of the test accuracy at that value, each in the round of its best validation
+    accuracy. The choice uses no test number. Values are compared over all seeds of the cell: a value that lacks a seed,
+    or whose model diverged for one, is not chosen. Of equal values, the smallest is chosen.
 
     Raises ConfigError for unknown names and for runs that differ in more than these settings and the seed, NoRuns
     when no run has a validation accuracy.

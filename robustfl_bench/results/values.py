@@ -23,8 +23,8 @@ _LAST_K = f"mean of the last {LAST} evaluated rounds"
 class Value:
     """One number per run. ``better`` is 1 when higher is better, -1 when lower is, 0 when neither.
 
-    What is stored is multiplied by ``factor`` to be in ``unit``, and printed with ``digits`` decimals. An ``exact``
-    value follows from the settings, so that all seeds have the same.
+    The stored number times ``factor`` is in ``unit``, printed with ``digits`` decimals. An ``exact`` value follows from
+    the settings and is the same for all seeds.
     """
 
     name: str
@@ -85,7 +85,7 @@ _FROM_METRICS = {
 KNOWN = (*_FROM_SUMMARY, *_ERRORS, _MRD.name, *_FROM_METRICS)
 _MEANS = {"last_accuracy", "last_error"}
 OF_ROUNDS = {"best_accuracy", *_MEANS}
-"""The values for which it counts how often a run was evaluated."""
+"""The values that depend on the frequency of evaluation."""
 _FAMILIES = (("final_accuracy", "best_accuracy", "last_accuracy", "tuned_accuracy"), ("test_error", "last_error"))
 
 
@@ -93,7 +93,7 @@ _FAMILIES = (("final_accuracy", "best_accuracy", "last_accuracy", "tuned_accurac
 class Measured:
     """A run's number in the value's unit (nan is a result: the model diverged), or why there is none.
 
-    ``reference`` is the id of a run that the number needs and that is not there.
+    ``reference`` is the id of a missing run that the number needs.
     """
 
     number: float = math.nan

@@ -64,7 +64,7 @@ class Finding:
 
 @dataclass(frozen=True)
 class Verdict:
-    """What is measured of a claim: the ``findings`` are those of its comparisons that have numbers on both sides.
+    """A claim as measured: the ``findings`` are its comparisons with numbers on both sides.
 
     ``published`` are those of the paper's own numbers.
     """
@@ -117,7 +117,7 @@ def judge(claim: Claim, table: Table) -> Verdict:
 
 
 def _measured(table: Table, key: Key, cell: Cell) -> Number | None:
-    """The number of a cell, or None; where a model diverged, one that is worse than every other."""
+    """The number of a cell, or None. A diverged model counts as worse than every other."""
     value = table.column(key[2]).value
     if cell.state.startswith(DIVERGED):
         return Number(-value.better * math.inf)

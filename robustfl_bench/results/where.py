@@ -22,7 +22,7 @@ _SELECTABLE_FACTS = ("scale", "experiment", "state", "run_id")
 
 
 def keys(runs: pd.DataFrame) -> list[str]:
-    """What ``--where``, ``--rows`` ... may name: settings, and a few facts."""
+    """The names allowed in ``--where``, ``--rows`` and the like: settings, and a few facts."""
     return [*settings(runs), *_SELECTABLE_FACTS]
 
 

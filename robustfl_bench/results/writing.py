@@ -45,9 +45,8 @@ def write_atomically(path: Path, *content: str | bytes | memoryview) -> None:
 
 
 def remove_leftovers(path: Path, claimed: bool = False) -> None:
-    """Remove what writers of this file have left that were killed: their temporary files end in their process id.
-
-    ``claimed``: this process alone may write the file, so what others have left is removed wherever they ran.
+    """Remove temporary files of killed writers of this file; their names end in the process id. ``claimed``: only this
+    process may write the file, so leftovers of processes on any host are removed.
     """
     for other in list(path.parent.iterdir()):
         found = re.fullmatch(rf"\.{re.escape(path.name)}\.(\d+)", other.name)

@@ -51,14 +51,14 @@ class Sweep:
     presets: Mapping[tuple[str, str], Mapping[str, Any]] = field(default_factory=dict)  # of rerun= and reference=
     folder: str = field(default_factory=os.getcwd)
     results_dir: str = "results"  # of cells that cannot be composed
-    wait: bool = True  # for runs that other processes make; else they are left to them
-    retry_failed: bool = True  # whether failures that are there when the sweep begins are made again
+    wait: bool = True  # for runs of other processes; else they are left to these
+    retry_failed: bool = True  # whether to repeat failures that exist when the sweep begins
     failed: Mapping[tuple[str, ...], int] | None = None
-    """The failures that this sweep makes again, by cell: when each was recorded. None: those found when it begins."""
+    """The failures that this sweep repeats: the time of each record, by cell. None: those found when it begins."""
 
     @cached_property
     def listed(self) -> "list[Cell]":
-        """Its cells, as objects that remember what was found out about them."""
+        """The cells as objects that cache what is known about them."""
         return [Cell(self, overrides) for overrides in self.cells]
 
     def only(self, cells: Sequence[tuple[str, ...]], failed: Mapping[tuple[str, ...], int]) -> "Sweep":
@@ -66,7 +66,7 @@ class Sweep:
         return replace(self, cells=tuple(cells), failed=dict(failed))
 
     def enter(self) -> None:
-        """Make a new process fit to compose the cells: in their folder, with Hydra and the stored configs."""
+        """Prepare a new process to compose the cells: set the folder, Hydra and the stored configs."""
         os.chdir(self.folder)
         if self.folder not in sys.path:
             sys.path.append(self.folder)
@@ -91,7 +91,7 @@ class Cell:
 
     @property
     def asked(self) -> Outline | Plan:
-        """What a stored result is compared with. Raises what composing the cell raises."""
+        """The requested run, to compare with stored results. Raises the errors of composing the cell."""
         if (known := self.known) is None:
             try:
                 known = self._known = plan(self._composed()[0])
@@ -109,7 +109,7 @@ class Cell:
 
     @cached_property
     def _resolved(self) -> presets.Resolved | None:
-        """What ``presets`` makes of it; None for what only Hydra reads, or nobody."""
+        """The run from ``presets``; None if only Hydra can compose the cell, or it is invalid."""
         keys = {override.partition("=")[0].lstrip("+") for override in self.overrides}
         first = {key.partition("@")[0].partition("/")[0].partition(".")[0] for key in keys}
         if not first <= _READ_BY_PRESETS or any("hydra.searchpath" in word for word in self.sweep.hydra_overrides):
@@ -120,7 +120,7 @@ class Cell:
             return None
 
     def compose(self) -> tuple[DictConfig | Mapping[str, Any], Call]:
-        """Its config, and how it was asked for. Raises what Hydra raises for what cannot be composed."""
+        """The config of the run and its request. Raises Hydra's errors if it cannot be composed."""
         if self.known is None or (resolved := self._resolved) is None:
             return self._composed()
         call = composition.call(resolved.choices, resolved.config, self.overrides, self.sweep.config_dirs)
@@ -150,6 +150,6 @@ class Cell:
         return RunFolder(self.sweep.results_dir, UNCOMPOSED, digest)
 
     def has_composed(self, planned: Plan) -> None:
-        """Forget that it could not be composed, if so in an earlier attempt."""
+        """Forget an earlier failure to compose the cell."""
         self._uncomposed.remove_failure()
         self._known = planned

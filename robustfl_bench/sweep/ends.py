@@ -1,19 +1,19 @@
-"""How the cells of a sweep end, and how a sweep does."""
+"""Ends of cells, and of a whole sweep."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 OTHERS, MISSING = "others", "missing"
-"""Ends of a cell in an outcome, beside those of a run folder: another process runs it, nobody does."""
+"""Ends of a cell in an outcome, besides those of a run folder: another process runs it, or none does."""
 
 BUSY = 75
-"""Exit code with ``wait=false``: all that is left is being run by other processes (EX_TEMPFAIL of sysexits.h)."""
+"""Exit code with ``wait=false`` if other processes run all remaining cells (EX_TEMPFAIL of sysexits.h)."""
 
 
 @dataclass(frozen=True)
 class End:
-    """How a cell ended: a status of a run folder, OTHERS or MISSING; what the run is tuned by; why it failed.
+    """How a cell ended: a status of a run folder, OTHERS or MISSING; the number that sweeps tune by; why it failed.
 
     ``code`` is the exit code that its failure has as a single run.
     """

@@ -21,5 +21,5 @@ def gpus_for(sweep: Sweep) -> list[str]:
 
 
 def seen_by(worker: int, gpus: Sequence[str]) -> Mapping[str, str]:
-    """What the environment of one of the workers adds, so that they take the GPUs in turn."""
+    """The environment variables for a worker that assign the GPUs to workers in turn."""
     return {VISIBLE: gpus[worker % len(gpus)]} if gpus else {}

@@ -1,4 +1,4 @@
-"""What all launchers share: from Hydra's list of overrides to a sweep, and back to what its sweepers are told."""
+"""Shared by all launchers: from Hydra's list of overrides to a sweep, and back to the values for Hydra's sweepers."""
 
 from collections.abc import Callable, Sequence
 from math import nan
@@ -19,7 +19,7 @@ from robustfl_bench.sweep.progress import conclude, preview, shown
 def launch(
     config: DictConfig, cells: Sequence[Sequence[str]], place: Callable[[Sweep], Outcome]
 ) -> Sequence[JobReturn]:
-    """Let ``place`` bring all cells to an end; returns what Hydra's sweepers are told of each."""
+    """Let ``place`` complete all cells; returns the value of each for Hydra's sweepers."""
     if reasons := blocked(config.results_dir):
         raise ConfigError(*reasons)
     runtime = config.hydra

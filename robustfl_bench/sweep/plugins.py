@@ -1,4 +1,4 @@
-"""Our sweeper and launchers, as Hydra knows them.
+"""The sweeper and launchers of this package as Hydra plugins.
 
 The sweeper composes no cell: that is left to the processes that take them. A launcher starts such processes, here
 (``in_process``), beside this process (``joblib``), or elsewhere, see ``robustfl_bench.sweep``.
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 PACKAGE = "hydra_plugins.robustfl_bench"
-"""The name that this module has for Hydra, which takes plugins from no other package than ``hydra_plugins``."""
+"""The name of this module for Hydra, which takes plugins only from the package ``hydra_plugins``."""
 
 
 class Cells(BasicSweeper):
@@ -52,11 +52,11 @@ class TakersLauncher(Launcher):
     config: DictConfig
 
     def setup(self, *, hydra_context: HydraContext, task_function: TaskFunction, config: DictConfig) -> None:
-        """Remember how the sweep was asked for."""
+        """Store the request for the sweep."""
         self.config = config
 
     def launch(self, job_overrides: Sequence[Sequence[str]], initial_job_idx: int) -> Sequence[JobReturn]:
-        """Bring all cells to an end; a cell without a result is a failed job."""
+        """Complete all cells; a cell without a result is a failed job."""
         from robustfl_bench.sweep.launch import launch
 
         return launch(self.config, job_overrides, self.place)
@@ -124,7 +124,7 @@ class Ray(TakersLauncher):
 
 
 def register() -> None:
-    """Let Hydra take them, where ``conf/hydra`` names them; only the commands of this package do."""
+    """Register the plugins with Hydra, for the names in ``conf/hydra``. Only the commands of this package call this."""
     _bear_name()
     for plugin in (Cells, InThisProcess, Workers, Slurm, Ray):
         Plugins.instance().register(plugin)

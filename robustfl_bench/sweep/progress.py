@@ -1,4 +1,4 @@
-"""How far a sweep has come, by its run folders alone, so that it can be told on any host; and how it ended."""
+"""Progress of a sweep, read from its run folders alone, so that any host can report it; and its end."""
 
 import csv
 import sys
@@ -34,7 +34,7 @@ LIKENESS: tuple[tuple[str, ...], ...] = (
     ("dataset", "model"),
     (),
 )
-"""The settings that runs share whose rounds take about as long, from the closest likeness to none."""
+"""Settings that runs with rounds of similar duration share, from the closest likeness to none."""
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ def _timed(folder: Path) -> tuple[int, float | None]:
     try:
         with open(folder / "timings.csv", newline="", encoding="utf-8") as file:
             rows = [(int(row["round"]), float(row["seconds"])) for row in csv.DictReader(file)]
-    except (OSError, TypeError, ValueError, KeyError):  # none yet, or one that is being written
+    except (OSError, TypeError, ValueError, KeyError):  # none yet, or the file is being written
         return 0, None
     return (rows[-1][0], sum(seconds for _, seconds in rows) / rows[-1][0]) if rows else (0, None)
 
@@ -80,16 +80,15 @@ class Progress:
         self._ended: dict[Cell, Seen] = {}
 
     def look(self) -> dict[Cell, Seen]:
-        """What all folders show now."""
+        """The present state of all folders."""
         found = {cell: self._ended.get(cell) or see(cell) for cell in self.sweep.listed}
         self._ended |= {cell: seen for cell, seen in found.items() if seen.state in ENDED and seen.state != FAILED}
         return found
 
 
 def seconds_left(found: dict[Cell, Seen], others: Iterable[Measured] = ()) -> dict[Cell, float | None]:
-    """The seconds that each cell without an end takes still; None: unknown.
-
-    They are those of the rounds that it has done, else of runs like it in the sweep or among the ``others``.
+    """The remaining seconds of each unfinished cell, None if unknown: estimated from its own rounds, else from similar
+    runs of the sweep or of the ``others``.
     """
     own = ((_config(cell), seen.seconds) for cell, seen in found.items() if seen.seconds is not None)
     known: dict[tuple[Any, ...], list[float]] = {}
@@ -137,7 +136,7 @@ def line(found: dict[Cell, Seen]) -> str:
 
 
 def duration(seconds: float) -> str:
-    """Seconds in words that one reads at a glance: 40 s, 12 min, 3.5 h."""
+    """Seconds in short form: 40 s, 12 min, 3.5 h."""
     if seconds < 90:
         return f"{seconds:.0f} s"
     return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
@@ -145,7 +144,7 @@ def duration(seconds: float) -> str:
 
 @contextmanager
 def shown(sweep: Sweep, every: float | None = None) -> Iterator[None]:
-    """Show in the meantime how far the cells have come: on a terminal in one line, else in a line each minute."""
+    """Show progress within the context: one updated line on a terminal, else a line each minute."""
     terminal = sys.stderr.isatty()
     pause = every or (1.0 if terminal else 60.0)
     over, progress = threading.Event(), Progress(sweep)
@@ -170,7 +169,7 @@ def shown(sweep: Sweep, every: float | None = None) -> Iterator[None]:
 
 
 def preview(sweep: Sweep) -> None:
-    """Print every cell of a sweep with its state and the time that it takes still, and the sum."""
+    """Print every cell of a sweep with its state and remaining time, and the sum."""
     found = Progress(sweep).look()
     left = seconds_left(found, measured(sweep.results_dir))
     for cell, seen in found.items():
@@ -183,9 +182,8 @@ def preview(sweep: Sweep) -> None:
 
 
 def conclude(outcome: Outcome) -> Incomplete | None:
-    """Say how a sweep ended, with its failures by reason; an Incomplete if results are missing.
-
-    Its exit code is that of the failures if they have the same, else 1.
+    """Print how a sweep ended, with its failures by reason; returns an Incomplete if results are missing. Its exit code
+    is that of the failures if they share one, else 1.
     """
     counts = outcome.counts
     told = ", ".join(f"{counts[status]} {status}" for status in (*ENDED, OTHERS, MISSING) if counts[status])

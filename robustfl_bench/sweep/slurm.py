@@ -1,7 +1,7 @@
 """An array of Slurm jobs that share the cells of a sweep. submitit submits them and queues them again.
 
-Slurm's accounting is not asked, which many clusters lack: what has ended is seen in the run folders, and what may still
-come in ``squeue``, where all jobs of a sweep have one name. So the command that submits can be killed and given again.
+Slurm's accounting, which many clusters lack, is not used: finished cells are found in the run folders, and pending jobs
+in ``squeue``, where all jobs of a sweep share one name. So the submitting command can be killed and repeated.
 """
 
 import hashlib
@@ -103,7 +103,7 @@ class Job:
         work(self.sweep, self.workers)
 
     def checkpoint(self) -> Any:
-        """Called by submitit when time is nearly out or the job is preempted: what it queues again."""
+        """Called by submitit shortly before the time limit or on preemption; returns the job to queue again."""
         from submitit.helpers import DelayedSubmission
 
         for process in multiprocessing.active_children():

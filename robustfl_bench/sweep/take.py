@@ -22,24 +22,24 @@ from robustfl_bench.sweep.cells import Cell, Sweep
 from robustfl_bench.sweep.ends import MISSING, OTHERS, End, Outcome
 
 POLL = 1.0
-"""Seconds from one look to the next at the cells that other processes run."""
+"""Seconds between two looks at the cells that other processes run."""
 
 EVERY = 1.0
-"""Seconds from one look for what runs no longer need to the next: it takes a few hundredths of one."""
+"""Seconds between two collections of unused memory, each of which takes a few hundredths of a second."""
 
 STORED = "stored result"
-"""How a result is printed that was there before the sweep began."""
+"""The label of a result that existed before the sweep began."""
 
 LIVES = 5
-"""A cell in which so many processes in a row have died, without a checkpoint between, has failed."""
+"""A cell has failed when this many processes in a row have died in it without a new checkpoint."""
 
 
 def take(sweep: Sweep) -> Outcome:
-    """Bring all cells of a sweep to an end, together with any other processes that were given the same cells.
+    """Complete all cells of a sweep, together with any other processes that take the same cells.
 
-    What is stored is answered, what is free is run, what others run is waited for, and taken over if they die;
-    ``sweep.wait`` false: what others run is left to them. Raises CannotWrite, and SystemExit at SIGTERM, after a
-    checkpoint.
+    Stored results are returned and free cells are run. Cells that other processes run are awaited, and taken over if
+    these processes die; with ``sweep.wait`` false they are left to them. Raises CannotWrite, and SystemExit at SIGTERM,
+    after a checkpoint.
     """
     taker = Taker(sweep)
     with terminable():
@@ -56,14 +56,14 @@ def take(sweep: Sweep) -> Outcome:
 
 
 class Taker:
-    """What one process knows of the cells of a sweep."""
+    """The state of a sweep's cells as one process knows it."""
 
     def __init__(self, sweep: Sweep) -> None:
         self.sweep = sweep
         self.cells = sweep.listed
         self.ends: dict[Cell, End] = {}
         self._released = -math.inf
-        self._again = {} if sweep.failed is None else dict(sweep.failed)  # failures that are made again
+        self._again = {} if sweep.failed is None else dict(sweep.failed)  # failures to repeat
         self._note_once = note_once()
 
     @property
@@ -76,7 +76,7 @@ class Taker:
         return Outcome([self.ends.get(cell, End(status)) for cell in self.cells])
 
     def outcome_of_others(self) -> Outcome:
-        """How all cells ended, now that other processes have taken those that were left."""
+        """How all cells ended, after other processes took the remaining ones."""
         self._again = {}
         for cell in self.missing:
             self.look(cell)
@@ -87,7 +87,7 @@ class Taker:
         return self.sweep.only([cell.overrides for cell in self.missing], self._again)
 
     def survey(self) -> None:
-        """Find the ends that are stored, and the failures that are to be made again: those that are there now."""
+        """Find the stored ends, and the present failures, which are to be repeated."""
         if self.sweep.failed is None and self.sweep.retry_failed:
             found = {cell.overrides: _failed_at(cell.folder()) for cell in self.cells}
             self._again = {overrides: when for overrides, when in found.items() if when is not None}
@@ -128,7 +128,7 @@ class Taker:
         return True
 
     def settle(self, cell: Cell) -> bool:
-        """Bring a cell to its end; False if another process has it."""
+        """Complete a cell; False if another process holds it."""
         folder = cell.folder()
         if self.look(cell):
             return True
@@ -150,8 +150,8 @@ class Taker:
         return True
 
     def _release(self) -> None:
-        """Free what runs held, now and then. Their parts refer to each other, and Python looks for such cycles so
-        rarely that a sweep over large data would hold tens of runs; what is imported is looked at once."""
+        """Free the memory of past runs from time to time. Their objects form cycles, which Python collects so rarely
+        that a sweep over large data would hold tens of runs. Imported modules are examined only once."""
         if time.monotonic() - self._released > EVERY:
             gc.collect()
             if not gc.get_freeze_count():
@@ -191,7 +191,8 @@ class Taker:
         return End(made.summary["status"], tell(made.folder, made.summary, "result"))
 
     def _failed(self, cell: Cell, error: Exception, planned: Plan | None = None, call: Call | None = None) -> End:
-        """Record why a cell has no result, in its folder, or in one of its own if it has no run."""
+        """Record why a cell has no result, in its run folder, or in a folder named by its overrides if it has no
+        run."""
         reason, code, trace = explain(error), code_of(error), "".join(traceback.format_exception(error))
         outcome = {"status": FAILED, "error": reason, "exit_code": code}
         if planned is not None and call is not None:
@@ -217,7 +218,8 @@ def _failed_at(folder: RunFolder) -> int | None:
 
 
 def _worst(cell: Cell) -> float:
-    """What a run that cannot be made is tuned by: as with one that diverged, sweepers take no nan."""
+    """The number that sweeps tune by for a run that cannot be made: that of a diverged one, as sweepers accept no
+    nan."""
     try:
         return without_score(cell.asked.dataset.source)
     except Exception:

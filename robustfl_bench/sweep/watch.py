@@ -1,4 +1,4 @@
-"""Following a sweep that other processes make, by its run folders alone."""
+"""Follow a sweep of other processes through its run folders alone."""
 
 import time
 from collections.abc import Callable

@@ -24,7 +24,7 @@ from robustfl_bench.sweep.take import Taker, take
 from robustfl_bench.sweep.watch import check_at_least_one
 
 CANNOT_WRITE = 74
-"""Exit code of a worker that found no space, or may not write (EX_IOERR of sysexits.h)."""
+"""Exit code of a worker without disk space or permission to write (EX_IOERR of sysexits.h)."""
 
 
 def take_with_workers(sweep: Sweep, n_jobs: int, runs_at_once: int) -> Outcome:
