@@ -1,4 +1,4 @@
-"""What a rule needs, costs and depends on, found by trying it on made-up rounds. Imports torch."""
+"""The needs, cost and dependences of a rule, measured on artificial rounds. Imports torch."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -22,10 +22,10 @@ FACTOR = 1024.0
 
 @dataclass(frozen=True)
 class Checked:
-    """What a rule needs and costs, and by how much its result on one round, relative to its length, changes: asked
-    ``again``; with the clients in another ``order``; with all updates, the server's too, multiplied by FACTOR and the
-    result divided by it (``scale``); and told of ASSUMED attackers instead of BYZANTINE (``declared``; None for a rule
-    that is not told)."""
+    """The needs and cost of a rule, and the change of its aggregate in one round, relative to the aggregate's length,
+    when computed ``again``; with the clients in another ``order``; with all updates, the server's too, multiplied by
+    FACTOR and the result divided by it (``scale``); and with ASSUMED declared attackers instead of BYZANTINE
+    (``declared``; None for a rule without this option)."""
 
     facts: Facts
     again: float
@@ -35,7 +35,7 @@ class Checked:
 
     @property
     def flags(self) -> list[str]:
-        """What it depends on beyond TOLERANCE, in words with the change."""
+        """Dependences above TOLERANCE, in words with the change."""
         told = {
             "not deterministic": self.again,
             "depends on the order of clients": self.order if self.again <= TOLERANCE else 0.0,
@@ -80,7 +80,7 @@ def check(content: Mapping[str, Any]) -> Checked:
 
 
 def _declared(content: Any, number: int) -> Any:
-    """The content with another number of attackers wherever a rule is told one."""
+    """The content with another declared number of attackers, at any depth."""
     if not isinstance(content, Mapping):
         return content
     return {key: number if key == "num_byzantine" else _declared(value, number) for key, value in content.items()}

@@ -1,4 +1,4 @@
-"""What five papers say of their rules, judged by the runs of a track. ``claims.yaml`` has the claims."""
+"""Claims of five papers about their rules, judged by the runs of a track. ``claims.yaml`` has the claims."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def sheets(table: pd.DataFrame, name: str) -> list[Sheet]:
 
 
 def _overview(name: str, scores: Sequence[Score], told: Sequence[str]) -> Sheet:
-    """How many claims of each paper have which verdict."""
+    """The number of claims of each paper by verdict."""
     counts = {found.title: Counter(verdict.word for verdict in found.verdicts) for found in scores}
     return Sheet(
         above=[f"Arena {name}: what five papers say of their rules, each claim with each number of attackers", *told],

@@ -1,4 +1,4 @@
-"""The arena as tables: how every rule does, what it needs, and what is odd about it."""
+"""The arena as tables: scores of every rule, its needs, and its flags."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def sheets(table: pd.DataFrame, name: str, allowed: Sequence[str] = ()) -> list[
 
 
 def _doubled(track: Track, table: pd.DataFrame, chosen: Mapping[int, Sequence[Run]]) -> list[str]:
-    """How alike the order of the rules is at twice the size, if there are such runs."""
+    """The agreement of the rules' order with that at twice the size, if such runs exist."""
     if not options.exists("experiment", double := f"{track.experiment}_double"):
         return []
     twice = Track(double.partition("/")[2])
@@ -74,7 +74,7 @@ def _doubled(track: Track, table: pd.DataFrame, chosen: Mapping[int, Sequence[Ru
 
 
 class _Checks:
-    """What rules need and depend on, each tried once; a reason in words where it cannot be tried."""
+    """The needs and dependences of rules, each measured once; a reason in words if that is impossible."""
 
     def __init__(self, table: pd.DataFrame, runs: Sequence[Run], allowed: Sequence[str]) -> None:
         self._runs = {run.rule: run for run in runs}
@@ -87,7 +87,7 @@ class _Checks:
         return self._found[rule]
 
     def asked_as(self, rule: str) -> tuple[str, tuple[str, ...]]:
-        """The option, or the class from outside, that a rule is chosen by, and its options that are not as it comes."""
+        """The option or class from outside that chooses a rule, and its changed options."""
         row = self._row(rule)
         known = options.exists("aggregator", str(row["aggregator"]))
         name = str(row["aggregator"]) if known else outside.word(str(row["aggregator._target_"]))
@@ -113,7 +113,7 @@ class _Checks:
         except Exception as error:
             if package == PACKAGE.name:
                 raise
-            return f"not tried: {type(error).__name__}: {one_line(error)}"  # a rule of somebody else can raise anything
+            return f"not tried: {type(error).__name__}: {one_line(error)}"  # a user's rule can raise anything
 
 
 def _standing(track: Track, number: int, runs: Sequence[Run], found: Mapping[str, Score], checked: _Checks) -> Sheet:
@@ -232,7 +232,7 @@ def _flags(found: Mapping[int, Mapping[str, Score]], checked: _Checks) -> Sheet:
 
 def _declared(runs: Sequence[Run], number: int) -> Sheet:
     """The least accuracy under the attacks that were run with a wrong f, beside that with the right one, of the
-    ``runs`` with so many attackers."""
+    ``runs`` with this number of attackers."""
     wrong = [run for run in runs if run.declared not in (None, number)]
     conditions = {(run.partition, run.attack, run.seed) for run in wrong}
     alike = [run for run in runs if (run.partition, run.attack, run.seed) in conditions]

@@ -48,8 +48,8 @@ def _dot(score: Score) -> Dot:
 
 
 def attacks(table: pd.DataFrame, name: str, number: int | None = None) -> Figure:
-    """The accuracy of each rule under each attack with so many attackers, by default the fewest: the mean over
-    partitions and seeds. Rules stand by their worst case, attacks by the harm that they do.
+    """The accuracy of each rule under each attack with this number of attackers, by default the least: the mean over
+    partitions and seeds. Rules are ordered by worst case, attacks by harm.
 
     ``table`` is that of ``records.load``. Raises ConfigError for an unknown track or number, NoRuns without runs.
     """

@@ -188,8 +188,8 @@ def _shared(numbers: Mapping[str, Mapping[Key, float]]) -> tuple[list[str], list
 
 
 def strongest(runs: Sequence[Run]) -> tuple[int, int, int] | None:
-    """In how many conditions (rule, partition, seed) no single attack does more harm than ``worst``, in how many none
-    does by more than NEAR points, and how many there are; None without any."""
+    """The number of conditions (rule, partition, seed) in which no single attack does more harm than ``worst``, of
+    those in which none does so by more than NEAR points, and of all. None without any."""
     adaptive: dict[tuple[str, str, str], float] = {}
     single: dict[tuple[str, str, str], float] = {}
     for run in runs:
@@ -201,7 +201,7 @@ def strongest(runs: Sequence[Run]) -> tuple[int, int, int] | None:
 
 
 def stability(found: Mapping[str, Score]) -> tuple[float, int, int] | None:
-    """How alike the order of the rules by ``worst`` is in single seeds and in the others: the mean of Spearman's rank
+    """Agreement of the rules' order by ``worst`` between each seed and the others: the mean of Spearman's rank
     correlations, the number of rules and that of seeds, both of ``_shared``. None with fewer than two seeds, or three
     rules."""
     by_seed = {rule: score.by_seed for rule, score in found.items() if rule != HONEST}

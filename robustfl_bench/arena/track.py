@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 PAPER = "arena"
 HONEST = "honest clients' mean"
-"""Stands for the attack that sends the honest mean, and for the plain mean under it: a row of reference."""
+"""The name of the row of reference: the plain mean under the attack that sends the honest mean."""
 
 SERVER = "server"
 """The rule that steps along the server's own samples: another row of reference."""
@@ -39,8 +39,8 @@ class Run:
 
     ``declared`` is the number of attackers that the rule assumes, None for a rule that assumes none. ``accuracy`` (a
     fraction; 0 where the model diverged, nan where the rule cannot be run) and ``recall`` are of the last round;
-    ``success`` is that of a backdoor, nan for other attacks. ``row`` is its place in the table of runs. ``options``
-    are those of the rule that are not as it comes, ``key=value``. ``validated`` says whether validation chose its rate.
+    ``success`` is that of a backdoor, nan for other attacks. ``row`` is its index in the table of runs. ``options`` are
+    the changed options of the rule, ``key=value``. ``validated`` says whether validation chose its rate.
     """
 
     rule: str
@@ -76,7 +76,7 @@ def track_and_runs(table: pd.DataFrame, name: str) -> tuple[Track, list[Run]]:
 
 @dataclass(frozen=True, slots=True)
 class _Settings:
-    """Those that define a run, apart; ``matching.contents``."""
+    """The settings that define a run, split as in ``matching.contents``."""
 
     aggregator: Content
     partition: Content
@@ -85,7 +85,7 @@ class _Settings:
 
     @property
     def rule(self) -> Content:
-        """What makes its rule: ``_rule``."""
+        """The settings that define the rule, see ``_rule``."""
         return _rule(self.aggregator, self.others)
 
 
@@ -98,12 +98,12 @@ class Track:
 
     @property
     def cells(self) -> int:
-        """How many a rule has with each number of attackers: partition, attack and seed."""
+        """Number of cells of a rule (partition, attack and seed) for each number of attackers."""
         return math.prod(len(self.swept[key]) for key in ("seed", "partition", "attack"))
 
     @property
     def attacked(self) -> int:
-        """How many of these have an attack."""
+        """Number of these cells with an attack."""
         return self.cells - self.cells // len(self.swept["attack"])
 
     @property
@@ -113,11 +113,11 @@ class Track:
 
     @cached_property
     def clients(self) -> int:
-        """How many clients there are, attackers among them."""
+        """Number of clients, attackers included."""
         return int(presets.resolve([f"+experiment={self.experiment}", "lr=1"]).config["num_clients"])
 
     def title(self, number: int) -> str:
-        """What stands above its results with so many attackers."""
+        """The title of its results with this number of attackers."""
         return f"Arena {self.experiment.partition('/')[2]}: {number} of {self.clients} clients are attackers"
 
     @cached_property
@@ -154,9 +154,9 @@ class Track:
     def runs(self, table: pd.DataFrame) -> list[Run]:
         """The runs of ``records.load`` that belong to this protocol, at the rate that validation chose.
 
-        A rule is called by the option that was chosen, and by what is not as that comes. Where a rule from outside was
-        run with several values of its own, or in several versions of its code, they are in its name. Where runs that
-        choose a rate are missing, those at all rates are taken.
+        A rule is named by its option and its changed settings. If a rule from outside was run with several values of
+        its options, or in several versions of its code, its name has them too. If runs that choose a rate are missing,
+        runs at all rates are included.
         """
         rows = table[[name for name in _READ if name in table]].to_dict("records")
         parts = [_Settings(*of) for of in matching.contents(table, _FREE)]
@@ -209,7 +209,7 @@ class _Names:
                 self._usual[name] = frozenset.intersection(*found)
 
     def of(self, row: Mapping[Any, Any], settings: _Settings) -> tuple[str, tuple[str, ...]]:
-        """The name of a run's rule, and its options that are not as it comes."""
+        """The name of a run's rule, and its changed options."""
         name = str(row["aggregator"])
         usual, own = self._usual[name], settings.rule
         other = tuple(f"{key}={dict(own).get(key, 'null')}" for key in sorted({key for key, _ in usual ^ own}))
@@ -258,15 +258,15 @@ def _success(row: Mapping[Any, Any]) -> float:
 
 
 def _settings(experiment: str, *overrides: str) -> _Settings:
-    """Those of one run of an experiment; its rate, which takes runs to choose, does not matter here."""
+    """The settings of one run of an experiment; its rate, whose choice needs other runs, is ignored."""
     config = matching.config(presets.resolve([f"+experiment={experiment}", "lr=1", *overrides]).identity)
     return _Settings(*matching.content(config, _FREE))
 
 
 @cache
 def _rule(aggregator: Content, others: Content) -> Content:
-    """What makes a rule: its settings without the number of attackers that it assumes, and without those that only
-    repeat one of the run, as a rate does."""
+    """The settings that define a rule: without the number of attackers that it assumes, and without those that repeat a
+    setting of the run, such as the rate."""
     run = _values(others)
     return frozenset((key, value) for key, value in aggregator
                      if not _is_declared(key) and run.get(key.rpartition(".")[2]) != value)  # fmt: skip
@@ -293,14 +293,14 @@ def _without(others: Content, keys: Sequence[str]) -> Content:
 
 
 def settle(runs: Sequence[Run], num_byzantine: int) -> Iterator[Run]:
-    """The runs with so many attackers where the server assumes that many, and those without attack."""
+    """The runs with this number of attackers, correctly assumed by the server, and those without attack."""
     for run in runs:
         if run.declared in (None, num_byzantine) and run.num_byzantine in (0, num_byzantine):
             yield run
 
 
 def by_number(track: Track, runs: Sequence[Run]) -> dict[int, list[Run]]:
-    """The runs with each number of attackers that any rule was attacked by; with all numbers where none was."""
+    """The runs by number of attackers, for each number with attacked runs; for all numbers if no run was attacked."""
     found = {number: list(settle(runs, number)) for number in track.numbers}
     attacked = {number for number, of in found.items() if any(run.attack not in (NONE, HONEST) for run in of)}
     return {number: of for number, of in found.items() if number in attacked or not attacked}

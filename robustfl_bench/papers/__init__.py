@@ -1,1 +1,1 @@
-"""Numbers that papers print, and what each of their tables is made of. The README here cites and explains them."""
+"""Numbers that papers print, and the runs of each of their tables. The README here cites and explains them."""

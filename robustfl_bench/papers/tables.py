@@ -304,7 +304,7 @@ def _table(
 
 
 def _pattern(given: Any, key: str) -> dict[str, Any]:
-    """What the labels of rows or columns stand for: overrides, and key columns of the CSV."""
+    """The meaning of row or column labels: overrides, and key columns of the CSV."""
     return {"published": {key: "{}"}} | (dict(given) if isinstance(given, Mapping) else {"run": given})
 
 

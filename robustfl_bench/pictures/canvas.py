@@ -37,7 +37,7 @@ _Drawn = TypeVar("_Drawn")
 
 @dataclass(frozen=True)
 class Frame:
-    """What the reader asks of a picture: a width of WIDTHS (by default that of a column for one or two panels), a title
+    """The format of a picture: a width of WIDTHS (by default that of a column for one or two panels), a title
     in place of the usual one, words in place of names (of lines and panels; ``x`` and ``y`` are the axes), and limits.
     """
 
@@ -47,12 +47,12 @@ class Frame:
     ylim: tuple[float, float] | None = None
 
     def name(self, label: str) -> str:
-        """What stands for a name."""
+        """The words that replace a name."""
         return self.labels.get(label, label)
 
 
 PLAIN = Frame()
-"""A picture as it is without wishes."""
+"""The default format."""
 
 
 def for_print(draw: Callable[_Arguments, _Drawn]) -> Callable[_Arguments, _Drawn]:

@@ -27,7 +27,7 @@ BYZANTINE = "byzantine_"
 
 @dataclass(frozen=True)
 class Curves:
-    """What a picture of lines shows.
+    """The content of a picture of lines.
 
     ``points`` has the columns COLUMNS, in the order in which panels and lines are drawn; ``x`` is a number or a word.
     ``y`` names each value of the column ``value`` with its unit; those in ``percent`` go from 0 to 100. The lines are
@@ -84,7 +84,7 @@ def draw(curves: Curves, frame: Frame = PLAIN) -> Figure:
 
 
 def places_on_axis(ticks: Sequence[Any]) -> dict[Any, float]:
-    """Where on the axis each value is drawn: to scale where all are finite numbers, else one step each."""
+    """The position of each value on the axis: to scale if all are finite numbers, else one step each."""
     to_scale = all(not isinstance(tick, str) and math.isfinite(tick) for tick in ticks)
     ordered = sorted(ticks, key=lambda tick: (float(tick) if is_number(str(tick)) else math.inf, str(tick)))
     return {tick: float(tick) if to_scale else float(number) for number, tick in enumerate(ordered)}

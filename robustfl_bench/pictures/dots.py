@@ -29,7 +29,7 @@ class Dot:
 
 @dataclass(frozen=True)
 class Panel:
-    """Dots from top to bottom, and where the lines of reference stand, by name."""
+    """Dots from top to bottom, and the positions of the lines of reference, by name."""
 
     title: str
     dots: Sequence[Dot]
@@ -38,9 +38,8 @@ class Panel:
 
 @for_print
 def draw(shown: Sequence[Panel], first: str, second: str, x: str, heading: str, frame: Frame = PLAIN) -> Figure:
-    """The panels beside each other. ``first`` and ``second`` say what the two numbers are, ``x`` their unit.
-
-    A name stands in the place that it has in the first panel which shows it.
+    """The panels beside each other. ``first`` and ``second`` describe the two numbers, ``x`` their unit. A name has the
+    row of the first panel that shows it.
     """
     names = list(dict.fromkeys(dot.name for panel in shown for dot in panel.dots))
     figure, axes = panels(len(shown), frame, height=0.3 + _ROW * len(names))

@@ -33,7 +33,7 @@ class Panel:
 
 @dataclass(frozen=True)
 class Scale:
-    """What a colour stands for. ``written`` puts a number into a cell. With ``unbounded``, larger ones are red."""
+    """The scale of the colours. ``written`` puts a number into a cell. With ``unbounded``, larger ones are red."""
 
     label: str
     low: float
@@ -97,7 +97,7 @@ def _upright(columns: Sequence[Any], cell: float, frame: Frame) -> float:
 
 
 def _ticks(axis: Axes, columns: Sequence[Any], cell: float, frame: Frame) -> None:
-    """The names of the columns: all of them while there is room, else some whole numbers."""
+    """The names of the columns: all of them if they fit, else some whole numbers."""
     from matplotlib.ticker import FuncFormatter
 
     names = [frame.name(str(name)) for name in columns]

@@ -1,1 +1,1 @@
-"""What happens inside a round: measured again, where a figure needs what no run records."""
+"""Measurements inside a round, for figures whose numbers no run records."""

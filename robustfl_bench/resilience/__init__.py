@@ -1,1 +1,1 @@
-"""How resilient rules are on given updates, without training: ``robustfl-bench resilience``."""
+"""Resilience of rules on given updates, without training: ``robustfl-bench resilience``."""

@@ -1,4 +1,4 @@
-"""What is proven of (f, kappa)-robustness (Allouah et al., AISTATS 2023, https://arxiv.org/abs/2302.01772).
+"""Proven bounds of (f, kappa)-robustness (Allouah et al., AISTATS 2023, https://arxiv.org/abs/2302.01772).
 
 A rule F is (f, kappa)-robust (Definition 2 there) if for all vectors x_1 .. x_n and every set S of n - f of them,
 ``|F(x) - mean_S|^2 <= kappa / |S| * sum of |x_i - mean_S|^2 over S``.
@@ -41,7 +41,7 @@ def proven(rule: Aggregator, pre_aggregation: PreAggregation | None, n: int, f: 
 
 
 def exact(rule: Aggregator, n: int, f: int) -> float | None:
-    """The least kappa that a rule has, where it is known to be exactly this; None elsewhere.
+    """The exact least kappa of a rule; None if it is not known.
 
     Of rules that act by coordinate it is that of one coordinate. There both rules grow with each of their inputs, so
     that attackers do most at infinity. What is left is the mean of the largest honest values, or one of them. How far

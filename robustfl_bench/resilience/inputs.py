@@ -1,4 +1,4 @@
-"""The updates on which rules are judged: drawn with a stated spread, or those of a round of a run."""
+"""The updates on which rules are measured: drawn with a stated spread, or taken from a round of a run."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -54,7 +54,7 @@ def alone(rule: Aggregator, n: int, d: int) -> ServerView:
 
 @dataclass(frozen=True)
 class _Spy(Aggregator):
-    """The mean, which keeps what it was given."""
+    """The mean, which stores its input."""
 
     exempt = MappingProxyType({"memory": "takes notes"})
 

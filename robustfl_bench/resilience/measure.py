@@ -30,7 +30,7 @@ from robustfl_bench.testing import example_view
 from robustfl_bench.updates import Aggregate, Updates
 
 Build = Callable[[int], tuple[Aggregator, PreAggregation | None]]
-"""Makes a rule, with what stands in front of it, for a number of attackers. Raises ConfigError."""
+"""Builds a rule and its pre-aggregation for a number of attackers. Raises ConfigError."""
 
 APART = (1e3, 1e6)  # distances of attackers, in units of the spread, for the breakdown point
 TIMED = 5
@@ -41,11 +41,11 @@ class Resilience:
     """A rule with f of n attackers. ``kappa`` was found on the given updates, ``kappa_any`` on any.
 
     Both are infinite where attackers far away move the output without limit. ``kappa_any`` is None for a rule that
-    needs samples of the server. ``least`` is what no rule of the updates alone can go below, ``proven`` an upper bound,
-    None where none is known. ``bias`` is the distance of the aggregate from the mean of all n updates without attack,
-    over their spread. ``breakdown`` is the largest number of attackers up to which the output stays bounded. ``attack``
-    is the worst one on the given updates, ``calls`` how often the rule was asked. ``reason`` says why there are no
-    numbers.
+    needs samples of the server. ``least`` is a lower bound for all rules that use only the updates, ``proven`` an upper
+    bound, None if none is known. ``bias`` is the distance of the aggregate from the mean of all n updates without
+    attack, over their spread. ``breakdown`` is the largest number of attackers up to which the output stays bounded.
+    ``attack`` is the worst one on the given updates, ``calls`` the number of calls of the rule. ``reason`` says why
+    there are no numbers.
     """
 
     f: int

@@ -1,6 +1,6 @@
 """A search for the attack that moves a rule farthest from the honest mean, measured by their spread.
 
-It asks the actual rule. Candidates are, in this order: rows along stated directions, all alike, in two halves, as a
+It calls the actual rule. Candidates are, in this order: rows along stated directions, all alike, in two halves, as a
 ladder, or around an honest client; what given attacks craft, also weaker and stronger; then the best of these, refined
 along its own ray and by random steps in the space of the honest updates.
 """

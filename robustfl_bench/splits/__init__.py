@@ -1,1 +1,1 @@
-"""Who holds what in a run, looked at without training: as a table, as a file and as a picture."""
+"""The samples of every client of a run, without training: as a table, a file and a picture."""

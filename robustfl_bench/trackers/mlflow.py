@@ -16,8 +16,8 @@ MOST = 100  # parameters that MLflow takes at once
 class MLflow(Tracker):
     """A run of the MLflow experiment ``experiment`` at ``uri``: a database (``sqlite:///mlflow.db``) or a server.
 
-    None takes MLflow's own default, or MLFLOW_TRACKING_URI. A run that resumes goes on in the MLflow run that has its
-    id as a tag, with the rounds that are not there yet; one that starts again replaces it.
+    None takes MLflow's own default, or MLFLOW_TRACKING_URI. A run that resumes continues the MLflow run with its id as
+    a tag, adding the missing rounds; a run that starts again replaces it.
     """
 
     experiment: str = "robustfl-bench"

@@ -10,10 +10,11 @@ from robustfl_bench.interfaces import Tracked, Tracker, Tracking
 
 @dataclass(frozen=True)
 class WandB(Tracker):
-    """A run of the W&B project ``project``. The environment says the rest: WANDB_ENTITY, WANDB_MODE=offline, ...
+    """A run of the W&B project ``project``. Other settings come from the environment: WANDB_ENTITY, WANDB_MODE=offline,
+    ...
 
-    Files lie under ``wandb`` in the run folder. A run that resumes goes on in the W&B run of its id, where W&B ignores
-    the rounds that it has; one that starts again replaces it.
+    Files lie under ``wandb`` in the run folder. A run that resumes continues the W&B run of its id, where W&B ignores
+    rounds that it already has; a run that starts again replaces it.
     """
 
     project: str = "robustfl-bench"
@@ -37,7 +38,7 @@ class _Run:
             config=dict(run.config),
             dir=str(run.folder),
             resume="allow" if run.done else None,
-            reinit="create_new",  # whatever the process does with W&B elsewhere is left alone
+            reinit="create_new",  # other W&B runs of the process are left alone
             settings=wandb.Settings(console="off"),
         )
 
