@@ -616,9 +616,9 @@ def test_configs_name_every_field() -> None:
         assert isinstance(dataset, Dataset) and dataset.name == path.stem
 
 
-def test_listing_imports_nothing_heavy() -> None:
+def test_listing_imports_nothing_heavy(tmp_path: Path) -> None:
     code = (
-        "import sys; from robustfl_bench.datasets.cli import main; main(['list']); "
+        f"import sys; from robustfl_bench.datasets.cli import main; main(['list', '--data-dir', {str(tmp_path)!r}]); "
         "assert not {'torch', 'sklearn', 'pooch', 'requests'} & set(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", code], check=True, stdout=subprocess.DEVNULL)
