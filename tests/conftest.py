@@ -18,8 +18,8 @@ from tests.processes import without_mode
 
 
 def pytest_xdist_auto_num_workers() -> int:
-    """More than cores: slow tests wait for other processes a third of their time."""
-    return (os.cpu_count() or 1) + 2
+    """Slow tests wait for other processes a third of their time."""
+    return (os.cpu_count() or 1) + 1
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

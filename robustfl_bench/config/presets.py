@@ -320,7 +320,7 @@ def _typed(name: str, value: Any) -> Any:
     kind = kinds[0]
     try:
         if kind is bool:
-            return _truth(value)
+            return value if type(value) is bool else _truth(value)
         if type(value) in {int: (int, str), float: (int, float, str), str: (str, int, float, bool)}[kind]:
             return kind(value)
     except ValueError:

@@ -66,6 +66,6 @@ def _table(table: PaperTable, runs: pd.DataFrame, index: Index, total: int, done
     cells = len(table.cells)
     if not done:
         return Entry(table.name, table.title, total, done, both, cells)
-    judged = compare(table, runs, index=index).judged.values()
+    judged = compare(table, runs, index=index, cells_only=True).judged.values()
     inside = sum(bool(cell.inside) for cell in judged)
     return Entry(table.name, table.title, total, done, both, cells, len(judged), inside)

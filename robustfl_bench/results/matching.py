@@ -83,7 +83,7 @@ class Index:
 
     def __init__(self, runs: pd.DataFrame) -> None:
         self.configs = configs(runs)
-        self._places: dict[frozenset[tuple[str, str]], list[int]] = {}
+        self._places: dict[Content, list[int]] = {}
         for place, held in enumerate(self.configs):
             self._places.setdefault(frozenset(held.items()), []).append(place)
 
@@ -94,14 +94,15 @@ class Index:
     def alike(self, wanted: Sequence[Config]) -> Iterable[tuple[int, list[str]]]:
         """The runs that have the data set, attack and rule of a cell but belong to none, each with its differences from
         the nearest cell."""
-        by_kind: dict[tuple[str | None, ...], list[Config]] = {}
+        by_kind: dict[tuple[str | None, ...], list[tuple[Content, Config]]] = {}
         for one in wanted:
-            by_kind.setdefault(_kind(one), []).append(one)
-        for place, held in enumerate(self.configs):
-            if others := by_kind.get(_kind(held)):
-                nearest = min((differences(held, other) for other in others), key=len)
-                if nearest:
-                    yield place, nearest
+            by_kind.setdefault(_kind(one), []).append((frozenset(one.items()), one))
+        for held, places in self._places.items():
+            config = self.configs[places[0]]
+            if others := by_kind.get(_kind(config)):
+                _, nearest = min(others, key=lambda other: len(dict(held ^ other[0])))
+                if unlike := differences(config, nearest):
+                    yield from ((place, unlike) for place in places)
 
 
 def differences(held: Config, wanted: Config) -> list[str]:

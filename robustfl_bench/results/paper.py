@@ -53,11 +53,12 @@ def compare(
     overrides: Sequence[str] = (),
     results_dir: str = "results",
     index: Index | None = None,
+    cells_only: bool = False,
 ) -> Table:
     """The paper's table, made of those of ``runs`` (``records.load``) that have its settings and meet the conditions.
 
     ``overrides`` change every cell: ``["scale=quick"]``. ``results_dir`` is where missing runs are to go. ``index`` is
-    that of ``runs``, for a caller that makes several tables.
+    that of ``runs``, for a caller that makes several tables; ``cells_only`` leaves out remarks and what is to do.
     Raises ConfigError for runs that would be mixed although they differ and for overrides that no cell can have, NoRuns
     for conditions that no run meets.
     """
@@ -68,9 +69,10 @@ def compare(
         table = _part(table, resolved, conditions)
         resolved = {cell.overrides: resolved[cell.overrides] for cell in table.cells if cell.overrides in resolved}
     wanted = {key: matching.config(one.identity) for key, one in resolved.items()}
-    rows = facts(chosen)
     places = {key: index.at(one) for key, one in wanted.items()}
-    everyone = chosen.iloc[sorted({place for found in places.values() for place in found})]
+    matched = sorted({place for found in places.values() for place in found})
+    everyone = chosen.iloc[matched]
+    rows = dict(zip(matched, facts(everyone), strict=True))
     _require_one_frequency(table, chosen, places)
     made = _empty(table, chosen)
     finished = everyone[everyone["state"] == "finished"]
@@ -89,6 +91,8 @@ def compare(
                 if cell.column.label == column.label:
                     made.cells[_key(cell)] = _worst(made, cell, table.seeds)
     made.cells = {_key(cell): made.cells[_key(cell)] for cell in table.cells}
+    if cells_only:
+        return made
     made.remarks = _remarks(table, list(resolved.values()), conditions, overrides)
     scale = next((str(one.config["scale"]) for one in resolved.values()), "")
     made.remarks += evaluated(_values(made), everyone)
@@ -284,8 +288,8 @@ def _runs(count: int) -> str:
 
 
 def _todos(
-    table: PaperTable, made: Table, rows: Sequence[Run], places: Mapping[_Overrides, list[int]], seeds: Sequence[str],
-    overrides: Sequence[str], results_dir: str,
+    table: PaperTable, made: Table, rows: Mapping[int, Run], places: Mapping[_Overrides, list[int]],
+    seeds: Sequence[str], overrides: Sequence[str], results_dir: str,
 ) -> list[Todo]:  # fmt: skip
     """Failed and unfinished runs, and the command for all that is missing: the preset's, else one for each cell."""
     names: dict[_Overrides, str] = {}

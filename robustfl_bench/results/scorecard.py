@@ -67,7 +67,7 @@ def scored(known: Mapping[str, Paper], runs: pd.DataFrame) -> list[Score]:
     index = Index(runs)
     scores = []
     for name, paper in known.items():
-        tables = {full: compare(table, runs, index=index) for full, table in paper.tables.items()}
+        tables = {full: compare(table, runs, index=index, cells_only=True) for full, table in paper.tables.items()}
         judged = [verdicts.judge(claim, tables[claim.table]) for claim in paper.claims]
         scores.append(Score(name, paper.title, tables, judged))
     return scores
@@ -96,7 +96,7 @@ def page(found: Score) -> list[Sheet]:
         above = f"{found.title}: the {_LARGEST} largest differences of each table"
         sheets.append(Sheet([above], heading, largest, labels=2))
     own = (table for table in found.tables.values() if not table.compared)
-    sheets += [layout.sheet(replace(table, remarks=[], todos=[]), compact=True) for table in own
+    sheets += [layout.sheet(table, compact=True) for table in own
                if any(cell.seeds for cell in table.cells.values())]  # fmt: skip
     return sheets
 
