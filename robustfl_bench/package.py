@@ -2,7 +2,7 @@
 
 import hashlib
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 
@@ -17,7 +17,7 @@ ROOTS = ("robustfl_bench.datasets", "robustfl_bench.engine.federation", "robustf
 @cache
 def package_digest() -> str:
     """SHA-256 over the names and contents of all Python files of this package."""
-    return _digest(PACKAGE.rglob("*.py"), Path.read_bytes)
+    return _digest(_entry(path, path.read_bytes()) for path in PACKAGE.rglob("*.py"))
 
 
 def code_digest(config: object) -> str:
@@ -47,7 +47,7 @@ def _named(config: object) -> frozenset[str]:
 
 @cache
 def _code_digest(names: frozenset[str]) -> str:
-    return _digest(files_of(names), effective)
+    return _digest(map(_effective, files_of(names)))
 
 
 @cache
@@ -66,9 +66,21 @@ def _own_file(name: str) -> tuple[str, Path] | None:
     return (name, path) if path is not None else _own_file(name.rpartition(".")[0])
 
 
-def _digest(paths: Iterable[Path], read: Callable[[Path], bytes]) -> str:
+_Entry = tuple[tuple[str, ...], bytes]  # where a file is in this package; its name, size and text
+
+
+@cache
+def _effective(path: Path) -> _Entry:
+    return _entry(path, effective(path))
+
+
+def _entry(path: Path, content: bytes) -> _Entry:
+    place = path.relative_to(PACKAGE)
+    return place.parts, f"{place.as_posix()} {len(content)}\n".encode() + content
+
+
+def _digest(entries: Iterable[_Entry]) -> str:
     total = hashlib.sha256()
-    for path in sorted(paths, key=lambda path: path.parts):
-        content = read(path)
-        total.update(f"{path.relative_to(PACKAGE).as_posix()} {len(content)}\n".encode() + content)
+    for _, text in sorted(entries):
+        total.update(text)
     return total.hexdigest()
