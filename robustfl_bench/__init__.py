@@ -12,23 +12,17 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from robustfl_bench.api import Result, run
-    from robustfl_bench.errors import ConfigError, DataError, check_fields
-    from robustfl_bench.interfaces import (
-        Aggregator,
-        Attack,
-        AttackView,
-        Data,
-        Dataset,
-        Model,
-        Partition,
-        PreAggregation,
-        Schedule,
-        ServerOptimizer,
-        ServerView,
-    )
-    from robustfl_bench.results import runs as results
-    from robustfl_bench.updates import Aggregate, Updates
+    from robustfl_bench.aggregators.base import Aggregator, ServerView
+    from robustfl_bench.attacks.base import Attack, AttackView
+    from robustfl_bench.base.errors import ConfigError, DataError, check_fields
+    from robustfl_bench.datasets.base import Data, Dataset
+    from robustfl_bench.experiment.api import Result, results, run
+    from robustfl_bench.models.base import Model
+    from robustfl_bench.numerics.updates import Aggregate, Updates
+    from robustfl_bench.partitions.base import Partition
+    from robustfl_bench.pre_aggregations.base import PreAggregation
+    from robustfl_bench.schedules.base import Schedule
+    from robustfl_bench.server_optimizers.base import ServerOptimizer
 
 __all__ = [
     "Aggregate", "Aggregator", "Attack", "AttackView", "ConfigError", "Data", "DataError", "Dataset", "Model",
@@ -36,7 +30,10 @@ __all__ = [
     "results", "run",
 ]  # fmt: skip
 
-_HOMES = {"Aggregate": "updates", "Result": "api", "Updates": "updates", "run": "api"}
+_HOMES = {
+    "Aggregate": "numerics.updates", "Updates": "numerics.updates",
+    "Result": "experiment.api", "results": "experiment.api", "run": "experiment.api",
+}  # fmt: skip
 """The modules of these names; all others are in ``interfaces``."""
 
 # Idle OpenMP threads that spin take the cores from NumPy's BLAS and from other runs: a Gram matrix took five times as
@@ -61,8 +58,6 @@ __version__ = "0.1.0"
 def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    if name == "results":
-        return import_module(f"{__name__}.results")  # a callable module
     value = getattr(import_module(f"{__name__}.{_HOMES.get(name, 'interfaces')}"), name)
     globals()[name] = value
     return value

@@ -15,11 +15,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from robustfl_bench import seeding
-from robustfl_bench.errors import ConfigError, check_package
-from robustfl_bench.interfaces import Aggregator, PreAggregation, ServerView, check_clients
-from robustfl_bench.serverless import server_without_samples
-from robustfl_bench.updates import Aggregate, Updates
+from robustfl_bench.aggregators.base import Aggregator, ServerAlone, ServerView
+from robustfl_bench.base import seeding
+from robustfl_bench.base.errors import ConfigError, check_package
+from robustfl_bench.engine.parts import check_clients
+from robustfl_bench.numerics.updates import Aggregate, Updates
+from robustfl_bench.pre_aggregations.base import PreAggregation
 
 check_package("flwr", extra="flower")
 
@@ -160,9 +161,10 @@ class RobustStrategy(FedAvg):  # type: ignore[misc]
         return shaped
 
     def _server(self, round: int, params: Tensor, clients: Tensor | None) -> ServerView:
-        return server_without_samples(
+        needed = "samples of the server, or losses that clients report: a Flower server has neither, take another rule"
+        return ServerAlone(
             self.rule,
-            "a Flower server has neither, take another rule",
+            lambda _: needed,
             params=params,
             step_size=self.server_lr,
             round=round,

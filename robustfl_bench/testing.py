@@ -12,22 +12,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from robustfl_bench.aggregators.base import Aggregator, ServerView
+from robustfl_bench.attacks.base import Attack, AttackView, Crafted, Shard
+from robustfl_bench.base.errors import BrokenContract, ConfigError, DataError
 from robustfl_bench.datasets import load
+from robustfl_bench.datasets.base import Dataset, Scaling
 from robustfl_bench.engine.contract import aggregate_fault, crafted_fault, dealt
-from robustfl_bench.errors import BrokenContract, DataError
-from robustfl_bench.interfaces import (
-    Aggregator,
-    Attack,
-    AttackView,
-    ConfigError,
-    Crafted,
-    Dataset,
-    Partition,
-    Scaling,
-    ServerView,
-    Shard,
-)
-from robustfl_bench.updates import Aggregate, Updates, mean_row
+from robustfl_bench.numerics.updates import Aggregate, Updates, mean_row
+from robustfl_bench.partitions.base import Partition
 
 PROMISES = {
     "order": "the aggregate does not depend on the order of the clients",

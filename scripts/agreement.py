@@ -5,8 +5,9 @@ results/<paper>/<name>.yaml. Run: make agreement"""
 import re
 from pathlib import Path
 
-from robustfl_bench.papers.tables import papers
-from robustfl_bench.results import archive, scorecard, sheets
+from robustfl_bench.runs import archive
+from robustfl_bench.tables import scorecard, sheets
+from robustfl_bench.tables.described import papers
 
 RESULTS = Path(__file__).parents[1] / "results"
 README = RESULTS / "README.md"

@@ -35,13 +35,13 @@ from torch.nn.functional import pad
 from robustfl_bench.catalogue.entries import one
 from robustfl_bench.catalogue.measures import facts
 from robustfl_bench.config import presets, targets
-from robustfl_bench.engine.network import Network
 from robustfl_bench.interfaces import ConfigError, ServerView
 from robustfl_bench.models.mlp import Mlp
-from robustfl_bench.pictures import bars
-from robustfl_bench.pictures.canvas import save
-from robustfl_bench.pictures.styles import GREY, RED, SKY
-from robustfl_bench.updates import Updates
+from robustfl_bench.network.network import Network
+from robustfl_bench.numerics.updates import Updates
+from robustfl_bench.pages.pictures import bars
+from robustfl_bench.pages.pictures.canvas import save
+from robustfl_bench.pages.pictures.styles import GREY, RED, SKY
 
 CONF = Path(__file__).resolve().parents[1] / "conf"
 ALIASES = {"rar", "median", "trimmed_mean", "fedavg"}

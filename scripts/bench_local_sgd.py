@@ -22,12 +22,12 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
-from robustfl_bench.engine.network import Network
-from robustfl_bench.engine.samples import Population, Samples
 from robustfl_bench.interfaces import Model
 from robustfl_bench.local_updates.local_sgd import LocalSgd
 from robustfl_bench.models.lenet import LeNet
 from robustfl_bench.models.mlp import Mlp
+from robustfl_bench.network.network import Network
+from robustfl_bench.network.samples import Population, Samples
 
 SHAPE, CLASSES, LR = (1, 28, 28), 10, 0.1
 HELD = 600  # samples of a client

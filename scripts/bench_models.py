@@ -24,11 +24,11 @@ from torch import Tensor
 
 from robustfl_bench.config import options, presets, targets
 from robustfl_bench.config.options import CONF
-from robustfl_bench.engine.network import Network
-from robustfl_bench.engine.samples import Batch
 from robustfl_bench.interfaces import Dataset
-from robustfl_bench.pictures import bars
-from robustfl_bench.pictures.canvas import save
+from robustfl_bench.network.network import Network
+from robustfl_bench.network.samples import Batch
+from robustfl_bench.pages.pictures import bars
+from robustfl_bench.pages.pictures.canvas import save
 
 WORDS = 10_000  # of a vocabulary
 LIMIT = 2e-3  # by which the gradients may differ, as a share of their length

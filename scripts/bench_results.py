@@ -22,7 +22,7 @@ from pathlib import Path
 import yaml
 
 from robustfl_bench.config import presets
-from robustfl_bench.results.store import runs_folder, slug
+from robustfl_bench.store.folders import runs_folder, slug
 
 RULES = ("average", "coomed", "trmean", "krum", "mkrum", "geomed", "rfa", "mca", "boba", "raga")
 ATTACKS = ("none", "gauss", "ipm", "lie", "mimic", "minmax", "minsum", "sign_flip", "label_flip", "zero")
@@ -39,7 +39,7 @@ COMMANDS = {
     "report": ("report", "--output", "report.html"),
     "export": ("export", "--output", "rounds.csv"),
 }
-_CALL = "import sys; from robustfl_bench.entry import results; results()"
+_CALL = "import sys; from robustfl_bench.commands.entry import results; results()"
 
 
 def configs() -> Iterator[tuple[presets.Resolved, int]]:

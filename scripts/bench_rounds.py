@@ -24,11 +24,11 @@ import torch
 from robustfl_bench.aggregators.average import Average
 from robustfl_bench.aggregators.krum import Krum
 from robustfl_bench.aggregators.trmean import TrMean
-from robustfl_bench.engine.network import Network
-from robustfl_bench.engine.samples import Batch, Population, Samples
 from robustfl_bench.interfaces import Aggregator
 from robustfl_bench.models.mlp import Mlp
-from robustfl_bench.updates import Updates
+from robustfl_bench.network.network import Network
+from robustfl_bench.network.samples import Batch, Population, Samples
+from robustfl_bench.numerics.updates import Updates
 
 WIDTHS = (784, 200, 200, 10)
 

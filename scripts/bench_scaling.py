@@ -34,8 +34,8 @@ from robustfl_bench.engine.federation import Federation
 from robustfl_bench.engine.rounds import initial_state
 from robustfl_bench.experiment.machine import forkserver
 from robustfl_bench.experiment.plan import plan
-from robustfl_bench.pictures.canvas import save
-from robustfl_bench.pictures.curves import Curves, draw
+from robustfl_bench.pages.pictures.canvas import save
+from robustfl_bench.pages.pictures.curves import Curves, draw
 
 RULES = ("average", "coomed", "trmean", "krum", "boba", "geomed", "rfa")
 TIMES = ("n", "d", "f", "threads", "rule", "ms", "aim")

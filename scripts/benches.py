@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from robustfl_bench.base.parallel import workers
 from robustfl_bench.experiment.machine import facts
-from robustfl_bench.parallel import workers
 
 BUSY = 0.1  # of a core, by others: more is no idle machine
 

@@ -50,7 +50,7 @@ send unequally much, and the formula is their mean.
 
 def _line(runs: Path, rule: str, n: int) -> str:
     overrides = [*SHARED, f"num_clients={n}", f"aggregator={rule}", *RULES[rule]]
-    real = _run("robustfl_bench.ring", overrides, runs / "ring")
+    real = _run("robustfl_bench.commands.ring", overrides, runs / "ring")
     simulated = _run("robustfl_bench", overrides, runs / "simulation")
     (one, metrics), (other, expected) = real, simulated
     same = [one["model_sha256"] == other["model_sha256"], metrics == expected]

@@ -5,7 +5,7 @@ import re
 from robustfl_bench.catalogue.entries import MEASURED, Entry, Group, entries, groups
 from robustfl_bench.catalogue.measures import facts
 from robustfl_bench.config.options import CONF
-from robustfl_bench.config.parts import GROUPS
+from robustfl_bench.engine.parts import GROUPS
 
 PAGE, README = CONF / "CATALOGUE.md", CONF / "README.md"
 BAR = "\\|"  # within a cell

@@ -24,10 +24,10 @@ from contextlib import contextmanager
 
 import pandas as pd
 
-from robustfl_bench.package import PACKAGE, code_digest
-from robustfl_bench.results import archive, records
-from robustfl_bench.results.origins import SHORT
-from robustfl_bench.results.records import settings
+from robustfl_bench.base.code_digest import PACKAGE, code_digest
+from robustfl_bench.runs import archive, records
+from robustfl_bench.runs.origins import SHORT
+from robustfl_bench.runs.records import settings
 
 ROOT = PACKAGE.parent
 ARENA = ROOT / "results" / "arena"
@@ -36,7 +36,7 @@ FILES = ("runs.csv.gz", "rates.csv.gz")
 COMPARED = ("state", "rounds_done", "final_accuracy", "best_accuracy", "validation_accuracy", "test_loss", "recall")
 DIGESTS = """
 import json, sys
-from robustfl_bench.package import code_digest
+from robustfl_bench.base.code_digest import code_digest
 print(json.dumps([code_digest(values) for values in json.load(sys.stdin)]))
 """
 PLACE = {"partition": "partition", "seed": "seed", "num_byzantine_declared": "num_byzantine"}

@@ -35,16 +35,16 @@ from robustfl_bench import datasets
 from robustfl_bench.config import options, presets, targets
 from robustfl_bench.engine import loop
 from robustfl_bench.engine.federation import Federation
-from robustfl_bench.engine.network import Network
 from robustfl_bench.engine.rounds import initial_state
-from robustfl_bench.engine.samples import Batch, Population, Samples
 from robustfl_bench.experiment.machine import choose_device, set_precision
 from robustfl_bench.experiment.plan import plan
 from robustfl_bench.interfaces import Aggregator, ConfigError, ServerView
 from robustfl_bench.local_updates.fedsgd import FedSgd
 from robustfl_bench.local_updates.local_sgd import LocalSgd
+from robustfl_bench.network.network import Network
+from robustfl_bench.network.samples import Batch, Population, Samples
+from robustfl_bench.numerics.updates import Updates
 from robustfl_bench.testing import example_round, example_server
-from robustfl_bench.updates import Updates
 
 LIMITS = {
     "runs": 1e-3,  # the model after two rounds, as a share of how far it moved: float32, added up in another order
@@ -386,7 +386,10 @@ def table(name: str, device: str, seconds: float, overrides: list[str]) -> int:
     return code
 
 
-_RESULTS = "import sys; from robustfl_bench.entry import results; sys.argv[0] = 'robustfl-results'; sys.exit(results())"
+_RESULTS = (
+    "import sys; from robustfl_bench.commands.entry import results; "
+    "sys.argv[0] = 'robustfl-results'; sys.exit(results())"
+)
 
 
 def _told(overrides: list[str]) -> list[str]:

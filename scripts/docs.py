@@ -18,7 +18,7 @@ def build(folder: Path) -> None:
     # The attributes of Dataset are declared twice, for type checkers and at run time; pdoc finds neither.
     warnings.filterwarnings("ignore", r"Cannot determine where robustfl_bench\.Dataset\.")
     pdoc.render.configure(docformat="restructuredtext", show_source=False)
-    pdoc.pdoc(*PUBLIC, "!robustfl_bench.results", output_directory=folder)
+    pdoc.pdoc(*PUBLIC, output_directory=folder)
 
 
 if __name__ == "__main__":

@@ -28,11 +28,12 @@ from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
 
-from robustfl_bench import cli
+from robustfl_bench.base.errors import ConfigError
+from robustfl_bench.base.trees import flatten
+from robustfl_bench.commands import bench
 from robustfl_bench.config import options, presets
-from robustfl_bench.config.parts import GROUPS
-from robustfl_bench.config.settings import SCALARS
-from robustfl_bench.errors import ConfigError
+from robustfl_bench.engine.parts import GROUPS
+from robustfl_bench.engine.settings import SCALARS
 
 BASE = ("rounds=1", "num_clients=6", "num_byzantine=1", "device=cpu", "num_threads=1", "batch_size=4")
 LIGHT = ("model=mlp", "model.hidden=[4]")
@@ -88,7 +89,7 @@ def _setting(draw: random.Random) -> list[str]:
     """An option together with one of its settings, at a value like its own or at an odd one."""
     group = draw.choice(GROUPS)
     name = draw.choice(OFFLINE if group == "dataset" else options.names(group))
-    leaves = [(key, value) for key, value in options.flatten(options.chosen(group, name)) if "_target_" not in key]
+    leaves = [(key, value) for key, value in flatten(options.chosen(group, name)) if "_target_" not in key]
     if not leaves:
         return [f"{group}={name}"]
     key, value = draw.choice(leaves)
@@ -202,7 +203,7 @@ def run(arguments: Sequence[str], seconds: float) -> Ended:
             signal.setitimer(signal.ITIMER_PROF, seconds)
             code = 0
             try:
-                cli.main()
+                bench.main()
             except SystemExit as left:
                 code = int(left.code or 0)
             except BaseException:

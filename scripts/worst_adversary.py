@@ -27,10 +27,10 @@ from robustfl_bench import datasets
 from robustfl_bench.attacks.candidates import ENTRIES, Scene
 from robustfl_bench.attacks.none import NoAttack
 from robustfl_bench.attacks.worst import Worst
+from robustfl_bench.base.errors import Diverged
 from robustfl_bench.config import presets
 from robustfl_bench.engine import loop, rounds
 from robustfl_bench.engine.federation import Federation
-from robustfl_bench.errors import Diverged
 from robustfl_bench.experiment.plan import plan
 from robustfl_bench.interfaces import Attack, AttackView, Crafted
 

@@ -11,9 +11,9 @@ import pytest
 import yaml
 from hydra._internal.hydra import Hydra
 
-from robustfl_bench import entry
-from robustfl_bench.results import cli as results_cli
-from robustfl_bench.results import sealed
+from robustfl_bench.commands import entry
+from robustfl_bench.commands import results as results_cli
+from robustfl_bench.store import sealed
 from tests.processes import without_mode
 
 

@@ -12,12 +12,11 @@ from hydra._internal.core_plugins.basic_sweeper import BasicSweeper
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from omegaconf import DictConfig, OmegaConf
 
-from robustfl_bench import composition
-from robustfl_bench.config import presets
+from robustfl_bench.config import presets, request
 from robustfl_bench.config.options import CONF
 from robustfl_bench.experiment.plan import Plan, plan
 
-assert composition  # registers the typed settings with hydra
+assert request  # registers the typed settings with hydra
 
 Job = dict[str, str]
 

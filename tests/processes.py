@@ -11,8 +11,8 @@ from pathlib import Path
 
 from hydra._internal.hydra import Hydra
 
-from robustfl_bench.results.store import RunFolder
 from robustfl_bench.ring.launch import context
+from robustfl_bench.store.folders import RunFolder
 
 Prepare = Callable[[], None]
 
@@ -47,7 +47,9 @@ class Command:
         return out, err
 
 
-def start(folder: Path, *overrides: str, module: str = "robustfl_bench.cli", first: Prepare | None = None) -> Command:
+def start(
+    folder: Path, *overrides: str, module: str = "robustfl_bench.commands.bench", first: Prepare | None = None
+) -> Command:
     """Start ``robustfl-bench``, or another command, in ``folder``; ``first`` is called there before."""
     printed = Path(tempfile.mkdtemp(prefix="printed-", dir=folder.parent)) / "command"
     arguments = (module, folder, overrides, printed, dict(os.environ), first)

@@ -13,7 +13,7 @@ import pytest
 
 from robustfl_bench import aggregators, attacks
 from robustfl_bench.attacks.wrapped import Wrapped
-from robustfl_bench.config.parts import GROUPS, Parts
+from robustfl_bench.engine.parts import GROUPS, Parts
 from robustfl_bench.interfaces import (
     Aggregator,
     Attack,

@@ -19,9 +19,9 @@ from robustfl_bench.aggregators.server_mix import ServerMix
 from robustfl_bench.aggregators.trmean import TrMean
 from robustfl_bench.aggregators.zeno import Zeno
 from robustfl_bench.interfaces import ConfigError
+from robustfl_bench.numerics.updates import Updates
 from robustfl_bench.pre_aggregations.bucketing import Bucketing
 from robustfl_bench.testing import PROMISES, attacked_rounds, check_aggregator, honest_radii
-from robustfl_bench.updates import Updates
 from tests import reference
 from tests.rounds import build, make_server, names, skewed_round
 

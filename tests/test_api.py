@@ -103,7 +103,7 @@ def test_importing_the_package_imports_nothing_heavy_and_its_names_are_all_there
         "print(heavy & set(sys.modules))\n"
         "r.Aggregator, r.Attack, r.ConfigError\n"
         "print(heavy & set(sys.modules) - {'yaml'})\n"
-        "import robustfl_bench.results.where\n"
+        "import robustfl_bench.runs.where\n"
         "print(callable(r.results), set(r.__all__) <= set(dir(r)))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

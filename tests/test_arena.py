@@ -18,10 +18,11 @@ from robustfl_bench.arena import claims, page, picture
 from robustfl_bench.arena.checks import check
 from robustfl_bench.arena.scores import Score, in_order, likeness, rank, scores, stability, strongest
 from robustfl_bench.arena.track import HONEST, Run, Track, settle, tracks
-from robustfl_bench.config import options, presets, rates
-from robustfl_bench.errors import ConfigError, NotReady
-from robustfl_bench.package import PACKAGE
-from robustfl_bench.results import archive, records
+from robustfl_bench.base.code_digest import PACKAGE
+from robustfl_bench.base.errors import ConfigError, NotReady
+from robustfl_bench.config import options, presets
+from robustfl_bench.experiment import rates
+from robustfl_bench.runs import archive, records
 from tests.conftest import run_folders
 
 RULE = '''
@@ -285,7 +286,7 @@ def test_a_rule_from_outside_enters_in_minutes(tmp_path: Path) -> None:
     (tmp_path / "their_rules.py").write_text(RULE)
 
     def call(command: str, *words: str) -> str:
-        code = f"import sys; from robustfl_bench.entry import {command}; sys.exit({command}())"
+        code = f"import sys; from robustfl_bench.commands.entry import {command}; sys.exit({command}())"
         python = {"PYTHONPATH": str(PACKAGE.parent)}
         done = subprocess.run([sys.executable, "-c", code, *words], cwd=tmp_path, env=os.environ | python,
                               capture_output=True, text=True)  # fmt: skip

@@ -11,7 +11,7 @@ from robustfl_bench.aggregators.cfl import Cfl
 from robustfl_bench.aggregators.krum import Krum
 from robustfl_bench.interfaces import ConfigError
 from robustfl_bench.numerics.simplex import penalised_weights
-from robustfl_bench.updates import Updates
+from robustfl_bench.numerics.updates import Updates
 from tests import reference_arfl as reference
 from tests.rounds import make_server, skewed_round
 

@@ -18,10 +18,10 @@ from robustfl_bench.aggregators.flame import Flame
 from robustfl_bench.aggregators.krum import Krum
 from robustfl_bench.config import options, presets
 from robustfl_bench.interfaces import Aggregator, ConfigError, PreAggregation
+from robustfl_bench.numerics.updates import Aggregate, Updates
 from robustfl_bench.pre_aggregations.bucketing import Bucketing
 from robustfl_bench.pre_aggregations.chain import Chain
 from robustfl_bench.pre_aggregations.nnm import Nnm
-from robustfl_bench.updates import Aggregate, Updates
 
 NEED_SERVER = (
     "avgrej", "boba", "boba_es", "boba_wo_stage1", "boba_wo_stage2", "bygars", "fltrust", "monna", "selfrej", "server",

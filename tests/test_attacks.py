@@ -8,7 +8,6 @@ import pytest
 import torch
 import yaml
 
-from robustfl_bench import seeding
 from robustfl_bench.attacks.gauss import Gauss
 from robustfl_bench.attacks.ipm import InnerProductManipulation
 from robustfl_bench.attacks.lie import LittleIsEnough, lie_z
@@ -17,9 +16,10 @@ from robustfl_bench.attacks.minmax import MinMax
 from robustfl_bench.attacks.minsum import MinSum
 from robustfl_bench.attacks.none import NoAttack
 from robustfl_bench.attacks.perturbation import largest_gamma
+from robustfl_bench.base import seeding
 from robustfl_bench.interfaces import Attack, AttackView, ConfigError, Shard
+from robustfl_bench.numerics.updates import Updates
 from robustfl_bench.testing import check_attack
-from robustfl_bench.updates import Updates
 from tests import reference_attacks as reference
 from tests.rounds import build
 

@@ -10,19 +10,20 @@ import pandas as pd
 import pytest
 import torch
 
-from robustfl_bench import datasets, seeding
+from robustfl_bench import datasets
 from robustfl_bench.availability.unreliable import Unreliable
+from robustfl_bench.base import seeding
+from robustfl_bench.base.errors import BrokenContract, ConfigError
 from robustfl_bench.config import presets
 from robustfl_bench.engine.federation import Federation
 from robustfl_bench.engine.loop import run
 from robustfl_bench.engine.rounds import initial_state
-from robustfl_bench.engine.samples import Population, Samples
 from robustfl_bench.engine.state import State
-from robustfl_bench.errors import BrokenContract, ConfigError
 from robustfl_bench.experiment.plan import InfeasibleError, plan
 from robustfl_bench.interfaces import Availability
 from robustfl_bench.local_updates.fedavg import FedAvg
 from robustfl_bench.local_updates.local_sgd import LocalSgd
+from robustfl_bench.network.samples import Population, Samples
 from tests.conftest import Bench, contents, run_folders
 
 FEW = ("rounds=5", "num_clients=10", "num_byzantine=3", "batch_size=32")

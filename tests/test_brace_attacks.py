@@ -8,7 +8,6 @@ import pytest
 import torch
 from torch import Tensor
 
-from robustfl_bench import seeding
 from robustfl_bench.aggregators.average import Average
 from robustfl_bench.aggregators.brace import Brace
 from robustfl_bench.aggregators.coomed import CooMed
@@ -22,8 +21,9 @@ from robustfl_bench.attacks.minmax import MinMax
 from robustfl_bench.attacks.minsum import MinSum
 from robustfl_bench.attacks.tailored import Tailored
 from robustfl_bench.attacks.trim_attack import TrimAttack
+from robustfl_bench.base import seeding
 from robustfl_bench.interfaces import Aggregator, Attack, AttackView, ConfigError
-from robustfl_bench.updates import Updates
+from robustfl_bench.numerics.updates import Updates
 from tests import reference
 from tests import reference_attacks as slow
 from tests.rounds import skewed_round

@@ -5,11 +5,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from robustfl_bench.engine.network import Network
-from robustfl_bench.engine.samples import Batch
 from robustfl_bench.interfaces import ConfigError
 from robustfl_bench.models.lenet import LeNet
 from robustfl_bench.models.resnet20 import ResNet20
+from robustfl_bench.network.network import Network
+from robustfl_bench.network.samples import Batch
 from tests.rounds import build
 
 

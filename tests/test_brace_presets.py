@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from robustfl_bench.results.records import last_metrics
+from robustfl_bench.runs.records import last_metrics
 from tests import presets
 from tests.conftest import Bench, run_folders
 

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
+from robustfl_bench.base.parallel import workers
 from robustfl_bench.catalogue.entries import Entry, entries, groups, one
-from robustfl_bench.catalogue.listing import WIDTH, listing
 from robustfl_bench.catalogue.measures import facts
+from robustfl_bench.commands.listing import WIDTH, listing
 from robustfl_bench.config import options
-from robustfl_bench.parallel import workers
 from tests.conftest import Bench
 
 SCRIPT = Path(__file__).parents[1] / "scripts" / "catalogue.py"
@@ -29,7 +29,7 @@ from dataclasses import dataclass
 import torch
 
 from robustfl_bench.interfaces import Aggregator, ConfigError
-from robustfl_bench.updates import Aggregate, Updates
+from robustfl_bench.numerics.updates import Aggregate, Updates
 
 
 @dataclass(frozen=True)

@@ -9,14 +9,15 @@ from typing import Any
 import pytest
 from scipy import stats
 
-from robustfl_bench.errors import ConfigError
-from robustfl_bench.papers import tables as papers
-from robustfl_bench.papers.claims import Claim, Key, Side, blocks, expand
-from robustfl_bench.results import archive, records, scorecard, sheets
-from robustfl_bench.results.cli import main
-from robustfl_bench.results.table import Against, Cell, Column, Table
-from robustfl_bench.results.values import Value
-from robustfl_bench.results.verdicts import FAILS, FEW, HOLDS, UNTESTED, Verdict, judge
+from robustfl_bench.base.errors import ConfigError
+from robustfl_bench.commands.results import main
+from robustfl_bench.runs import archive, records
+from robustfl_bench.runs.values import Value
+from robustfl_bench.tables import described as papers
+from robustfl_bench.tables import scorecard, sheets
+from robustfl_bench.tables.claims import Claim, Key, Side, blocks, expand
+from robustfl_bench.tables.table import Against, Cell, Column, Table
+from robustfl_bench.tables.verdicts import FAILS, FEW, HOLDS, UNTESTED, Verdict, judge
 
 ROWS, COLUMNS = ("mine", "krum", "mean"), ("none", "ipm 1", "ipm 2")
 KEYS: list[Key] = [("", row, column) for row in ROWS for column in COLUMNS]

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from robustfl_bench.base.errors import ConfigError
 from robustfl_bench.config import options, outside, presets
-from robustfl_bench.errors import ConfigError
 from robustfl_bench.experiment.plan import plan
-from robustfl_bench.results import commands
+from robustfl_bench.runs import commands
 from tests import presets as hydra
 from tests.conftest import Bench, config_of, run_cli, run_folders
 

@@ -13,10 +13,9 @@ from pathlib import Path
 import pytest
 from filelock import SoftFileLease
 
-from robustfl_bench import composition
-from robustfl_bench.config import presets
-from robustfl_bench.errors import ConfigError
-from robustfl_bench.results import claim
+from robustfl_bench.base.errors import ConfigError
+from robustfl_bench.config import presets, request
+from robustfl_bench.store import lease
 from tests.conftest import Bench, config_of, contents, run_folders
 from tests.processes import die_in_run, start
 
@@ -250,7 +249,7 @@ def test_a_run_that_another_process_writes_is_left_alone(bench: Bench, tmp_path:
     bench(*SMALL)
     ((_, folder),) = run_folders(tmp_path / "results").items()
     (folder / "summary.json").unlink()
-    with SoftFileLease(folder / claim.NAME, lease_duration=claim.LEASE):
+    with SoftFileLease(folder / lease.NAME, lease_duration=lease.LEASE):
         outcome = bench(*SMALL)
     assert outcome.code == 1
     assert "is being written by another process" in outcome.err
@@ -287,8 +286,8 @@ def test_compose_checks_what_the_command_checks() -> None:
         (["+experiment=demo"], "add -m to make them all"),
     ):
         with pytest.raises(ConfigError, match=re.escape(phrase)):
-            composition.compose(overrides)
-    cfg, call = composition.compose(["aggregator=krum", "seed=3"])
+            request.compose(overrides)
+    cfg, call = request.compose(["aggregator=krum", "seed=3"])
     assert cfg.seed == 3 and call.command == "robustfl-bench aggregator=krum seed=3"
 
 
@@ -316,8 +315,8 @@ def foreign(folder: Path, **changed: object) -> Path:
 
 DANGERS = [
     ("aggregator", {"_target_": "os.system", "command": "touch called"}, "builds aggregator by os.system"),
-    ("aggregator", {"_target_": "robustfl_bench.cli.os.system", "command": "touch called"}, "cannot import"),
-    ("aggregator", {"_target_": "robustfl_bench.explain.say", "message": "called"}, "must be a subclass of"),
+    ("aggregator", {"_target_": "robustfl_bench.commands.bench.os.system", "command": "touch called"}, "cannot import"),
+    ("aggregator", {"_target_": "robustfl_bench.experiment.explain.say", "message": "called"}, "must be a subclass of"),
     (
         "aggregator",
         {
@@ -400,7 +399,7 @@ def test_parts_of_other_packages_are_built_when_the_user_allows_them(
 
 
 @pytest.mark.parametrize(
-    "module", ["robustfl_bench", "robustfl_bench.ring", "robustfl_bench.results", "robustfl_bench.datasets"]
+    "module", ["robustfl_bench", *(f"robustfl_bench.commands.{name}" for name in ("ring", "results", "data"))]
 )
 def test_an_interrupt_while_modules_are_imported_is_one_line(tmp_path: Path, module: str) -> None:
     name = {"robustfl_bench": "bench"}.get(module, module.rpartition(".")[2]).replace("datasets", "data")
@@ -409,11 +408,11 @@ def test_an_interrupt_while_modules_are_imported_is_one_line(tmp_path: Path, mod
         "signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs ignore it\n"
         "real, sent = builtins.__import__, []\n"
         "def tell(name, *rest):\n"
-        "    if not sent and name.startswith('robustfl_bench.') and name != 'robustfl_bench.entry':\n"
+        "    if not sent and name.startswith('robustfl_bench.') and name != 'robustfl_bench.commands.entry':\n"
         "        sent.append(name); os.kill(os.getpid(), signal.SIGINT)\n"
         "    return real(name, *rest)\n"
         "builtins.__import__ = tell\n"
-        f"from robustfl_bench.entry import {name}\n"
+        f"from robustfl_bench.commands.entry import {name}\n"
         f"sys.argv = ['command', 'list']\n{name}()\n"
     )
     ended = subprocess.run([sys.executable, "-c", slow], cwd=tmp_path, capture_output=True, text=True, timeout=120)

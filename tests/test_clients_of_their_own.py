@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 
-from robustfl_bench.datasets import cli
+from robustfl_bench.commands import data
 from robustfl_bench.datasets.femnist import Femnist
 from robustfl_bench.datasets.mnist import Mnist
 from robustfl_bench.datasets.mnist_writers import MnistWriters
@@ -146,17 +146,17 @@ def test_odd_characters_are_refused_in_one_line(tmp_path: Path, sample: dict[str
 
 def test_the_command_knows_files_without_checksums(femnist: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = ["--data-dir", str(femnist)]
-    assert cli.main(["verify", "femnist", *folder]) == 0
+    assert data.main(["verify", "femnist", *folder]) == 0
     told = capsys.readouterr().out
     assert told.count("no checksum is published") == 4
     assert "no digest, as the default settings do not suit these files: femnist has 3 clients" in told
-    assert cli.main(["list", *folder]) == 0
+    assert data.main(["list", *folder]) == 0
     row = next(line for line in capsys.readouterr().out.splitlines() if line.startswith("femnist"))
     assert row.split()[3:6] == ["12", "4", "ready"], "the samples in the folder"
     (femnist / "femnist" / "train" / "all_data_1_niid_0_keep_0_train_8.json.xz").write_bytes(b"damaged")
-    assert cli.main(["verify", "femnist", *folder]) == 3
+    assert data.main(["verify", "femnist", *folder]) == 3
     assert "cannot be read: truncated or damaged?" in capsys.readouterr().out
-    assert cli.main(["prepare", "shakespeare_leaf", *folder]) == 3
+    assert data.main(["prepare", "shakespeare_leaf", *folder]) == 3
     told = capsys.readouterr().err
     assert "preprocess.sh" in told and "looked for shakespeare/train and /test" in told and told.count("\n") == 1
 

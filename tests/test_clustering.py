@@ -11,11 +11,12 @@ import pytest
 import torch
 from torch import Tensor
 
-from robustfl_bench import datasets, seeding
+from robustfl_bench import datasets
 from robustfl_bench.aggregators.beta_trmean import BetaTrMean
 from robustfl_bench.attacks.brifca_outlier import BrifcaOutlier
 from robustfl_bench.attacks.cluster_target import ClusterTarget
 from robustfl_bench.attacks.ipm import InnerProductManipulation
+from robustfl_bench.base import seeding
 from robustfl_bench.clustering import kmeans
 from robustfl_bench.clustering.ifca import Ifca
 from robustfl_bench.clustering.minimisers import local_minimisers
@@ -27,9 +28,9 @@ from robustfl_bench.engine.loop import run
 from robustfl_bench.engine.rounds import initial_state
 from robustfl_bench.engine.state import State
 from robustfl_bench.interfaces import Attack, ChoiceView, ConfigError, Shard, StartView
-from robustfl_bench.metrics import cluster_recovery, matched_distance, nearest_distance
 from robustfl_bench.models.mean import Constant
-from robustfl_bench.updates import Updates
+from robustfl_bench.numerics.metrics import cluster_recovery, matched_distance, nearest_distance
+from robustfl_bench.numerics.updates import Updates
 from tests import presets
 from tests import reference_brifca as reference
 from tests.rounds import make_server, names

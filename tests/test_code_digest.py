@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from robustfl_bench import package, source_code
+from robustfl_bench.base import code_digest, source_code
 from robustfl_bench.config import presets
 
 LOADED = """
 import sys
 sys.argv[1:] = {overrides!r}
-from robustfl_bench import cli
+from robustfl_bench.commands import bench as cli
 try:
     cli.main()
 finally:
@@ -27,21 +27,21 @@ finally:
 def copied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A copy of the package that takes the place of the package itself."""
     folder = tmp_path / "robustfl_bench"
-    shutil.copytree(package.PACKAGE, folder, ignore=shutil.ignore_patterns("__pycache__", "*.npz", "conf"))
-    monkeypatch.setattr(package, "PACKAGE", folder)
+    shutil.copytree(code_digest.PACKAGE, folder, ignore=shutil.ignore_patterns("__pycache__", "*.npz", "conf"))
+    monkeypatch.setattr(code_digest, "PACKAGE", folder)
     forget()
     yield folder
     forget()
 
 
 def forget() -> None:
-    for module in (package, source_code):
+    for module in (code_digest, source_code):
         for cached in filter(lambda one: hasattr(one, "cache_clear"), vars(module).values()):
             cached.cache_clear()
 
 
 def digest(*overrides: str) -> str:
-    return package.code_digest(presets.resolve(overrides).identity)
+    return code_digest.code_digest(presets.resolve(overrides).identity)
 
 
 def test_an_edit_changes_the_runs_that_it_can_change_and_no_others(copied: Path) -> None:
@@ -53,14 +53,14 @@ def test_an_edit_changes_the_runs_that_it_can_change_and_no_others(copied: Path)
         "chain": partial(digest, "pre_aggregation=[clipping,nnm]"),
     }
     changes = {
-        "results/plots.py": set(),
+        "pages/plots.py": set(),
         "config/presets.py": set(),
-        "cli.py": set(),
+        "commands/bench.py": set(),
         "aggregators/krum.py": {"krum", "nested"},
         "attacks/minmax.py": {"worst"},  # which asks about it
         "pre_aggregations/clipping.py": {"chain"},
         "engine/loop.py": set(runs),
-        "seeding.py": set(runs),
+        "base/seeding.py": set(runs),
         "numerics/products.py": set(runs),  # imported by what the loop imports
     }
     for file, expected in changes.items():
@@ -74,15 +74,15 @@ def test_an_edit_changes_the_runs_that_it_can_change_and_no_others(copied: Path)
 
 def test_what_only_type_checkers_import_does_not_count(copied: Path) -> None:
     loop = copied / "engine" / "loop.py"
-    loop.write_text(loop.read_text() + "\nif TYPE_CHECKING:\n    from robustfl_bench.results import plots\n")
+    loop.write_text(loop.read_text() + "\nif TYPE_CHECKING:\n    from robustfl_bench.pages import plots\n")
     before = digest()
-    (copied / "results" / "plots.py").write_text("")
+    (copied / "pages" / "plots.py").write_text("")
     forget()
     assert digest() == before
-    loop.write_text(loop.read_text() + "\ndef late():\n    from robustfl_bench.results import sheets\n")
+    loop.write_text(loop.read_text() + "\ndef late():\n    from robustfl_bench.tables import sheets\n")
     forget()
     before = digest()
-    (copied / "results" / "sheets.py").write_text("")
+    (copied / "tables" / "sheets.py").write_text("")
     forget()
     assert digest() != before, "an import inside a function is executed"
 
@@ -92,7 +92,7 @@ def test_every_module_of_numbers_that_a_run_loads_is_in_its_digest(tmp_path: Pat
     code = LOADED.format(overrides=[*overrides, f"results_dir={tmp_path}"])
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     identity = str(presets.resolve(overrides).identity)
-    covered = {str(path) for path in package.files_of(identity)}
+    covered = {str(path) for path in code_digest.files_of(identity)}
     rooms = (
         "engine",
         "numerics",
@@ -106,11 +106,11 @@ def test_every_module_of_numbers_that_a_run_loads_is_in_its_digest(tmp_path: Pat
     loaded = [name for name in done.stderr.split() if name.split(".")[1] in rooms and name.count(".") > 1]
     assert len(loaded) > 20
     for name in loaded:
-        assert str(package.PACKAGE.joinpath(*name.split(".")[1:]).with_suffix(".py")) in covered, name
+        assert str(code_digest.PACKAGE.joinpath(*name.split(".")[1:]).with_suffix(".py")) in covered, name
 
 
 def test_the_digest_of_the_package_is_that_of_all_its_files(copied: Path) -> None:
-    first = package.package_digest()
-    (copied / "results" / "plots.py").write_text("")
+    first = code_digest.package_digest()
+    (copied / "pages" / "plots.py").write_text("")
     forget()
-    assert package.package_digest() != first
+    assert code_digest.package_digest() != first

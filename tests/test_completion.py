@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from robustfl_bench.commands.entry import PROGRAMS
 from robustfl_bench.config import options
-from robustfl_bench.entry import PROGRAMS
-from robustfl_bench.papers import tables
+from robustfl_bench.tables import described
 
 BREAKS = " \t\n\"'><=;|&(:"  # as in an interactive bash
 ASK = """
@@ -38,10 +38,10 @@ OFFERED = {
     "robustfl-bench --list aggregator me": [name for name in options.names("aggregator") if name.startswith("me")],
     "robustfl-bench new agg": ["aggregator"],
     "robustfl-results tab": ["table"],
-    "robustfl-results table boba/": [name for name in tables.tables() if name.startswith("boba/")],
+    "robustfl-results table boba/": [name for name in described.tables() if name.startswith("boba/")],
     "robustfl-results table --layout com": ["compact"],
     "robustfl-results table --cap": ["--caption"],
-    "robustfl-results list raga/fig": [name for name in tables.figures() if name.startswith("raga/fig")],
+    "robustfl-results list raga/fig": [name for name in described.figures() if name.startswith("raga/fig")],
     "robustfl-data prepare fem": ["femnist"],
     "robustfl-data partition partition=dir": ["dirichlet"],
     "robustfl-ring aggregator=brac": ["brace"],
@@ -54,10 +54,10 @@ def test_tab_offers_what_exists(tmp_path: Path) -> None:
     for program in PROGRAMS:
         name = program.removeprefix("robustfl-")
         script = tmp_path / program
-        script.write_text(f"#!{sys.executable}\nfrom robustfl_bench.entry import {name}\n{name}()\n")
+        script.write_text(f"#!{sys.executable}\nfrom robustfl_bench.commands.entry import {name}\n{name}()\n")
         script.chmod(0o755)
     (tmp_path / "kept").mkdir()
-    root = Path(tables.__file__).parents[2]
+    root = Path(described.__file__).parents[2]
     environment = {"PATH": f"{tmp_path}:/usr/bin:/bin", "PYTHONPATH": str(root)}
     command = ["bash", "-c", ASK, "bash", BREAKS, *OFFERED]
     done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=True)

@@ -8,11 +8,10 @@ import pytest
 import yaml
 from hydra.core.config_store import ConfigStore
 
-from robustfl_bench import composition
-from robustfl_bench.config import options, presets
-from robustfl_bench.errors import ConfigError
+from robustfl_bench.base.errors import ConfigError
+from robustfl_bench.config import options, presets, request
 from robustfl_bench.experiment.plan import InfeasibleError, plan
-from robustfl_bench.results import records
+from robustfl_bench.runs import records
 from tests import presets as hydra
 from tests.conftest import Bench, config_of, run_folders
 
@@ -247,7 +246,7 @@ def test_options_that_may_be_null_are_written_out_where_null_is_not_the_default(
     import dataclasses
     from importlib import import_module
 
-    from robustfl_bench.config.parts import GROUPS
+    from robustfl_bench.engine.parts import GROUPS
 
     seen = 0
     for group in GROUPS:
@@ -330,7 +329,7 @@ def test_the_reference_of_every_method_composes(tmp_path: Path, method: str) -> 
     folder = tmp_path / "run"
     folder.mkdir()
     (folder / "config.yaml").write_text(json.dumps(presets.defining(setting.config)))
-    reference, _ = composition.compose([f"reference={folder}", "rounds=1"])
+    reference, _ = request.compose([f"reference={folder}", "rounds=1"])
     assert reference.aggregator._target_.endswith(".Average") and reference.attack._target_.endswith(".NoAttack")
 
 

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 import yaml
 
+from robustfl_bench.base.errors import NotReady
 from robustfl_bench.config import presets
 from robustfl_bench.config.options import CONF, defaults
-from robustfl_bench.errors import NotReady
 from robustfl_bench.experiment.plan import plan
 from tests import presets as hydra
 from tests.conftest import Bench, config_of, run_folders

@@ -5,18 +5,19 @@ from pathlib import Path
 
 import pytest
 
-from robustfl_bench import cli
+from robustfl_bench.base.errors import Diverged
+from robustfl_bench.commands import bench
+from robustfl_bench.commands import results as results_cli
 from robustfl_bench.engine.loop import run
 from robustfl_bench.engine.rounds import initial_state
-from robustfl_bench.errors import Diverged
-from robustfl_bench.results import archive, plots, records
-from robustfl_bench.results import cli as results_cli
-from robustfl_bench.results.pivot import pivot
+from robustfl_bench.pages import plots
+from robustfl_bench.runs import archive, records
+from robustfl_bench.tables.pivot import pivot
 from tests.conftest import Bench, contents, run_folders
 from tests.processes import start
 from tests.test_engine import federation
 
-assert cli  # registers the typed settings with hydra
+assert bench  # registers the typed settings with hydra
 
 PARTS = """
 from dataclasses import dataclass
@@ -26,7 +27,7 @@ import torch
 from functools import cached_property
 from torch import nn
 from robustfl_bench.interfaces import Aggregator, Attack, Crafted, Model, Partition, PreAggregation
-from robustfl_bench.updates import Aggregate
+from robustfl_bench.numerics.updates import Aggregate
 
 
 @dataclass(frozen=True)
@@ -352,7 +353,9 @@ def test_a_ring_whose_model_diverges_ends_as_its_simulation(bench: Bench, tmp_pa
     asked = ("num_clients=3", "partition=iid", "model.hidden=[4]", "attack=none", "aggregator=rar", "lr=1e30",
              "rounds=6", "communication=ring", "device=cpu")  # fmt: skip
     for every in (1, 4):
-        process = start(tmp_path, *asked, f"eval_every={every}", "results_dir=ring", module="robustfl_bench.ring.cli")
+        process = start(
+            tmp_path, *asked, f"eval_every={every}", "results_dir=ring", module="robustfl_bench.commands.ring"
+        )
         out, errors = process.communicate(timeout=300)
         assert process.returncode == 0, errors
         assert "result: diverged in round " in out

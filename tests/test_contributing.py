@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 import robustfl_bench
+from robustfl_bench.commands import results as results_cli
 from robustfl_bench.config import presets
-from robustfl_bench.results import cli as results_cli
 from tests.conftest import Bench, config_of, run_folders
 
 ROOT = Path(__file__).resolve().parent.parent

@@ -15,14 +15,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from robustfl_bench.base.errors import DataError
+from robustfl_bench.commands.data import main, sources
 from robustfl_bench.config.options import CONF
 from robustfl_bench.datasets import registry
 from robustfl_bench.datasets.cifar10 import Cifar10
-from robustfl_bench.datasets.cli import main, sources
 from robustfl_bench.datasets.download import CHUNK, Download, fetch
 from robustfl_bench.datasets.files import File, Layout
 from robustfl_bench.datasets.mnist import Mnist
-from robustfl_bench.errors import DataError
 
 CONTENT = bytes(range(256)) * 32 * 60  # 60 chunks
 assert len(CONTENT) == 60 * CHUNK

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from robustfl_bench.datasets import registry
-from robustfl_bench.datasets.cli import main
+from robustfl_bench.commands.data import main
+from robustfl_bench.config import data_sets
 from tests.conftest import Bench
 
 MODULE = '''
@@ -65,7 +65,7 @@ def run(module: str, *arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 def data(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return run("robustfl_bench.datasets.cli", *arguments, "--config-dir", "conf")
+    return run("robustfl_bench.commands.data", *arguments, "--config-dir", "conf")
 
 
 def test_robustfl_data_lists_prepares_and_verifies_it(outside: Path, capfd: pytest.CaptureFixture[str]) -> None:
@@ -195,5 +195,5 @@ def test_an_own_option_may_build_on_one_of_the_package(outside: Path, capsys: py
 
 def test_options_of_the_package_come_first_as_in_hydra(outside: Path) -> None:
     (outside / "conf" / "dataset" / "digits.yaml").write_text("_target_: own_rings.Rings")
-    assert type(registry.build("digits", outside / "conf")).__name__ == "Digits"
-    assert "rings" in registry.names(outside / "conf") and "rings" not in registry.names()
+    assert type(data_sets.build("digits", outside / "conf")).__name__ == "Digits"
+    assert "rings" in data_sets.names(outside / "conf") and "rings" not in data_sets.names()

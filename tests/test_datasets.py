@@ -23,10 +23,10 @@ import pytest
 import torch
 import yaml
 
+from robustfl_bench.commands.data import main
 from robustfl_bench.datasets import cifar, find_folder, idx, load
 from robustfl_bench.datasets.cifar10 import BATCHES, Cifar10
 from robustfl_bench.datasets.cifar100 import PLACES, SUBSET, Cifar100
-from robustfl_bench.datasets.cli import main
 from robustfl_bench.datasets.digits import Digits
 from robustfl_bench.datasets.fashion_mnist import FashionMnist
 from robustfl_bench.datasets.femnist import Femnist
@@ -618,7 +618,7 @@ def test_configs_name_every_field() -> None:
 
 def test_listing_imports_nothing_heavy(tmp_path: Path) -> None:
     code = (
-        f"import sys; from robustfl_bench.datasets.cli import main; main(['list', '--data-dir', {str(tmp_path)!r}]); "
+        f"import sys; from robustfl_bench.commands.data import main; main(['list', '--data-dir', {str(tmp_path)!r}]); "
         "assert not {'torch', 'sklearn', 'pooch', 'requests'} & set(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", code], check=True, stdout=subprocess.DEVNULL)

@@ -10,24 +10,24 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from robustfl_bench import seeding
-from robustfl_bench.config.parts import Parts
-from robustfl_bench.config.settings import Settings
-from robustfl_bench.engine import flat
-from robustfl_bench.engine import network as engine_network
+from robustfl_bench.base import seeding
 from robustfl_bench.engine.federation import Federation
 from robustfl_bench.engine.loop import run
-from robustfl_bench.engine.network import Network
+from robustfl_bench.engine.parts import Parts
 from robustfl_bench.engine.rounds import initial_state
-from robustfl_bench.engine.samples import Batch, Population, Samples
+from robustfl_bench.engine.settings import Settings
 from robustfl_bench.interfaces import Aggregator, Attack, AttackView, ConfigError, Data, Shard
-from robustfl_bench.metrics import max_recall_drop, recall_per_class
 from robustfl_bench.models.cnn import Cnn
 from robustfl_bench.models.mlp import Mlp
+from robustfl_bench.network import flat
+from robustfl_bench.network import network as engine_network
+from robustfl_bench.network.network import Network
+from robustfl_bench.network.samples import Batch, Population, Samples
+from robustfl_bench.numerics.metrics import max_recall_drop, recall_per_class
 from robustfl_bench.numerics.products import times_transposed
+from robustfl_bench.numerics.updates import Updates
 from robustfl_bench.schedules.constant import Constant
 from robustfl_bench.schedules.step import Step
-from robustfl_bench.updates import Updates
 from tests import presets
 
 

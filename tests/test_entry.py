@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import robustfl_bench
-from robustfl_bench import entry
+from robustfl_bench.commands import entry
 from tests.conftest import Bench
 
 PROGRAMS = {
@@ -32,7 +32,7 @@ def test_every_command_prints_its_version(
 
 def test_a_version_waits_for_no_import() -> None:
     code = (
-        "import atexit, sys; from robustfl_bench.entry import bench; sys.argv = ['robustfl-bench', '--version'];"
+        "import atexit, sys; from robustfl_bench.commands.entry import bench; sys.argv = ['', '--version'];"
         "atexit.register(lambda: print(sorted({'torch', 'hydra', 'yaml', 'pandas', 'numpy'} & set(sys.modules))));"
         "bench()"
     )

@@ -8,7 +8,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from robustfl_bench import datasets, seeding
+from robustfl_bench import datasets
+from robustfl_bench.base import seeding
 from robustfl_bench.corruptions.common import CommonCorruption
 from robustfl_bench.datasets.digits import Digits
 from robustfl_bench.datasets.images import SCALINGS, to_data

@@ -10,7 +10,6 @@ import pytest
 import torch
 from torch import Tensor
 
-from robustfl_bench import seeding
 from robustfl_bench.aggregators.average import Average
 from robustfl_bench.aggregators.coomed import CooMed
 from robustfl_bench.aggregators.krum import Krum
@@ -35,13 +34,14 @@ from robustfl_bench.attacks.random_labels import RandomLabels
 from robustfl_bench.attacks.rop import RelocatedOrthogonalPerturbation
 from robustfl_bench.attacks.scheduled import Scheduled
 from robustfl_bench.attacks.zero import Zero
+from robustfl_bench.base import seeding
 from robustfl_bench.config import presets
 from robustfl_bench.engine.federation import Federation
 from robustfl_bench.engine.loop import run
 from robustfl_bench.engine.rounds import initial_state, step
 from robustfl_bench.experiment.plan import plan
 from robustfl_bench.interfaces import Aggregator, Attack, AttackView, ConfigError, Crafted, ServerView, Shard
-from robustfl_bench.updates import Aggregate, Updates
+from robustfl_bench.numerics.updates import Aggregate, Updates
 from tests import reference_attacks as slow
 from tests.rounds import names
 from tests.test_attacks import honest_updates, make_view

@@ -40,12 +40,12 @@ from robustfl_bench.interfaces import ConfigError
 from robustfl_bench.numerics.least_spread import _largest as largest
 from robustfl_bench.numerics.least_spread import least_spread
 from robustfl_bench.numerics.mean_shift import largest_cluster
+from robustfl_bench.numerics.updates import Updates
 from robustfl_bench.pre_aggregations.arc import Arc
 from robustfl_bench.pre_aggregations.bucketing import Bucketing
 from robustfl_bench.pre_aggregations.chain import Chain
 from robustfl_bench.pre_aggregations.clipping import Clipping
 from robustfl_bench.pre_aggregations.nnm import Nnm
-from robustfl_bench.updates import Updates
 from tests import reference
 from tests import reference_field as field
 from tests.rounds import build, make_server, skewed_round

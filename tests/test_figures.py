@@ -10,14 +10,15 @@ import pandas as pd
 import pytest
 from matplotlib.colors import to_rgb
 
+from robustfl_bench.base.errors import ConfigError
 from robustfl_bench.config import options, presets
-from robustfl_bench.errors import ConfigError
-from robustfl_bench.papers import tables as papers
-from robustfl_bench.pictures import curves
-from robustfl_bench.pictures.canvas import WIDTHS, Frame, save
-from robustfl_bench.pictures.curves import COLUMNS, Curves
-from robustfl_bench.pictures.styles import BLACK, KNOWN, ramp, series, styles
-from robustfl_bench.results import archive, figures, plots, records
+from robustfl_bench.pages import figures, plots
+from robustfl_bench.pages.pictures import curves
+from robustfl_bench.pages.pictures.canvas import WIDTHS, Frame, save
+from robustfl_bench.pages.pictures.curves import COLUMNS, Curves
+from robustfl_bench.pages.pictures.styles import BLACK, KNOWN, ramp, series, styles
+from robustfl_bench.runs import archive, records
+from robustfl_bench.tables import described as papers
 from tests.conftest import run_cli
 from tests.test_results import make_run
 

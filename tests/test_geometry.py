@@ -7,18 +7,18 @@ import numpy as np
 import pytest
 import torch
 
-from robustfl_bench import cli
+from robustfl_bench.commands import bench
+from robustfl_bench.commands import probe as command
 from robustfl_bench.numerics.principal import principal_axes, principal_variances
-from robustfl_bench.papers.tables import figures
-from robustfl_bench.pictures.plane import CLIENTS
-from robustfl_bench.probe import cli as probe
-from robustfl_bench.probe import rounds
-from robustfl_bench.results import archive, records
-from robustfl_bench.results import figures as drawn
-from robustfl_bench.updates import Updates
+from robustfl_bench.numerics.updates import Updates
+from robustfl_bench.pages import figures as drawn
+from robustfl_bench.pages.pictures.plane import CLIENTS
+from robustfl_bench.runs import archive, records
+from robustfl_bench.studies import probe
+from robustfl_bench.tables.described import figures
 from tests.conftest import run_cli
 
-assert cli  # registers the typed settings with hydra
+assert bench  # registers the typed settings with hydra
 
 
 def points(n: int = 9, d: int = 40, rank: int = 4) -> np.ndarray:
@@ -46,9 +46,9 @@ def test_equal_updates_have_no_components() -> None:
     assert not principal_axes(updates, 2).any()
 
 
-def probed(name: str, *overrides: str) -> list[rounds.Point]:
+def probed(name: str, *overrides: str) -> list[probe.Point]:
     figure = figures()[f"boba/{name}"]
-    return list(rounds.KINDS[figure.draw](rounds.runs(figure.preset, overrides)))
+    return list(probe.KINDS[figure.draw](probe.runs(figure.preset, overrides)))
 
 
 def test_spectra_of_local_updates_and_partitions() -> None:
@@ -91,7 +91,7 @@ def test_boba_is_never_better_than_exhaustive_search() -> None:
 def test_the_command_keeps_points_that_are_drawn(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     words = ["scale=quick", "dataset=digits", "model.hidden=[8]"]
     kept = tmp_path / "fig1.csv"
-    assert probe.main(["boba/fig1", *words, "--output", str(kept)]) == 0
+    assert command.main(["boba/fig1", *words, "--output", str(kept)]) == 0
     assert capsys.readouterr().out.startswith(f"{kept}; to draw it: robustfl-results figure boba/fig1 --from {kept}")
     picture = tmp_path / "fig1.png"
     code, out, err = run_cli(capsys, "figure", "boba/fig1", *reversed(words), "--from", kept, "--output", picture)
@@ -106,7 +106,7 @@ def test_the_command_keeps_points_that_are_drawn(tmp_path: Path, capsys: pytest.
             "this figure is of aggregator=boba, got Krum",
         ),
     ):
-        assert probe.main(given) == 2 and told in capsys.readouterr().err
+        assert command.main(given) == 2 and told in capsys.readouterr().err
 
 
 def test_honest_gradients_on_mnist_span_nine_dimensions() -> None:

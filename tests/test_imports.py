@@ -39,10 +39,12 @@ def run(tree: ast.AST) -> Iterator[ast.AST]:
         yield from run(child)
 
 
-def imported(path: Path, known: set[str]) -> set[str]:
-    """Modules of the package that a file imports, also inside functions; those outside by their first name."""
+def imported(path: Path, known: set[str], with_types: bool) -> set[str]:
+    """Modules of the package that a file imports, also inside functions and, ``with_types``, for type checkers; those
+    outside by their first name."""
     found = set()
-    for node in run(ast.parse(path.read_text())):
+    tree = ast.parse(path.read_text())
+    for node in ast.walk(tree) if with_types else run(tree):
         if isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module:
@@ -51,60 +53,75 @@ def imported(path: Path, known: set[str]) -> set[str]:
     return {name if name in known else name.split(".")[0] for name in found}
 
 
-def graph() -> dict[str, set[str]]:
+def graph(with_types: bool = False) -> dict[str, set[str]]:
     names = modules()
-    return {name: imported(path, set(names)) - {name} for name, path in names.items()}
-
-
-def test_the_import_graph_has_no_cycle() -> None:
-    known = set(modules())
-    assert len(known) > 60
-    inside = {name: {target for target in targets if target in known} for name, targets in graph().items()}
-    list(TopologicalSorter(inside).static_order())
-
-
-def test_only_composition_and_what_leads_to_it_know_hydra() -> None:
-    users = {name for name, targets in graph().items() if targets & {"hydra", "omegaconf"}}
-    assert {room(name) for name in users} == {"cli", "composition", "config", "experiment", "explain", "sweep"}
+    return {name: imported(path, set(names), with_types) - {name} for name, path in names.items()}
 
 
 def room(name: str) -> str:
+    """The folder, or the single module, at the top of the package in which a module is."""
     parts = name.split(".")
     return parts[1] if len(parts) > 1 else ""
 
 
-def test_rules_do_not_know_the_engine_nor_each_others_rooms() -> None:
-    engine = {"engine"}
-    forbidden = engine | {"experiment", "cli", "config", "results", "datasets", "seeding"}
-    for name, targets in graph().items():
+def rooms(everything: dict[str, set[str]]) -> dict[str, set[str]]:
+    """The rooms that each room imports from, late and for type checkers included; ``__init__`` and ``__main__`` only
+    open doors."""
+    arrows: dict[str, set[str]] = {}
+    for name, targets in everything.items():
+        if room(name) not in ("", "__main__"):
+            inside = {room(target) for target in targets if target.startswith("robustfl_bench.")}
+            arrows.setdefault(room(name), set()).update(inside - {room(name), ""})
+    return arrows
+
+
+def test_no_room_and_no_module_imports_from_one_that_imports_from_it() -> None:
+    known = set(modules())
+    assert len(known) > 60
+    everything = graph(with_types=True)
+    inside = {name: {target for target in targets if target in known} for name, targets in graph().items()}
+    list(TopologicalSorter(inside).static_order())
+    order = list(TopologicalSorter(rooms(everything)).static_order())
+    floor = {place: order.index(place) for place in order}
+    assert floor["base"] == 0
+    assert floor["engine"] < floor["config"] < floor["store"] < floor["runs"] < floor["tables"] < floor["pages"]
+    assert floor["commands"] > floor["sweep"] > floor["experiment"]
+
+
+def test_only_composition_and_what_leads_to_it_know_hydra() -> None:
+    users = {name for name, targets in graph().items() if targets & {"hydra", "omegaconf"}}
+    assert {room(name) for name in users} == {"commands", "config", "experiment", "sweep"}
+
+
+def test_rules_know_their_base_and_numerics_and_never_each_other() -> None:
+    allowed = {"base", "numerics", "datasets", "aggregators"}  # of datasets and aggregators only the base classes
+    for name, targets in graph(with_types=True).items():
         if room(name) not in RULES:
             continue
-        others = {room(target) for target in targets if target.startswith("robustfl_bench.")} - {room(name)}
-        assert not others & (forbidden | set(RULES)), (name, others)
+        others = {target for target in targets if target.startswith("robustfl_bench.") and room(target) != room(name)}
+        others = {target for target in others if not target.endswith(".base") and target != "robustfl_bench.numerics"}
+        assert {room(target) for target in others} <= allowed - {"datasets", "aggregators"}, (name, others)
 
 
 def test_the_engine_names_no_rule_and_results_know_no_engine() -> None:
-    everything = graph()
-    rooms = {name: {room(target) for target in targets if "." in target} for name, targets in everything.items()}
-    others = {*RULES, "clustering", "results", "datasets", "experiment", "cli"}
-    assert sum(room(name) == "engine" for name in rooms) > 5
-    for name, targets in rooms.items():
-        if room(name) == "engine":
-            assert not targets & others, (name, targets)
-    for name, targets in rooms.items():
-        if room(name) == "results":
-            ground = {"metrics", "errors", "console", "package", "kept", "pictures"}
-            more = {"arena"} if name == "robustfl_bench.results.cli" else set()
-            assert targets <= {"results", "papers", "config", *ground, *more}, (name, targets)
-        if room(name) == "pictures":
-            assert targets <= {"pictures", "errors"}, (name, targets)
-        if room(name) == "papers":
-            assert targets <= {"papers", "config", "errors"}, (name, targets)
+    above = {"store", "runs", "tables", "pages", "experiment", "commands"}
+    arrows = rooms(graph(with_types=True))
+    for name, targets in graph(with_types=True).items():
+        if room(name) in ("engine", "network"):
+            parts = {target for target in targets if room(target) in (*RULES, "clustering", "datasets")}
+            assert all(target.endswith(".base") for target in parts), (name, parts)
+            assert not {room(target) for target in targets} & above, (name, targets)
+    for place in ("store", "runs", "tables"):
+        assert not arrows[place] & {"experiment", "network", *RULES}, place
+    for name, targets in graph(with_types=True).items():
+        if name.startswith("robustfl_bench.pages.pictures"):
+            inside = {target for target in targets if target.startswith("robustfl_bench.")}
+            assert {target.split(".")[2] for target in inside} <= {"pictures", "errors"}, (name, inside)
 
 
 def test_looking_at_results_and_data_needs_no_torch() -> None:
     code = (
-        "import sys, robustfl_bench.results.cli, robustfl_bench.datasets.cli;"
+        "import sys, robustfl_bench.commands.results, robustfl_bench.commands.data;"
         "sys.exit(any(name in sys.modules for name in ('torch', 'hydra', 'pandas', 'matplotlib')))"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
@@ -112,7 +129,7 @@ def test_looking_at_results_and_data_needs_no_torch() -> None:
 
 LATE = """
 import sys
-from robustfl_bench import entry
+from robustfl_bench.commands import entry
 sys.argv = ["robustfl-bench", *sys.argv[1:]]
 try:
     entry.bench()

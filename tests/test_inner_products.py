@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from robustfl_bench.aggregators.krum import Krum
+from robustfl_bench.base.parallel import workers
 from robustfl_bench.numerics.inner_products import (
     LEAST_BOUNDED,
     distance_bounds,
@@ -16,9 +17,8 @@ from robustfl_bench.numerics.inner_products import (
     sq_dists_from,
 )
 from robustfl_bench.numerics.ranking import lowest, nearest_sums
-from robustfl_bench.parallel import workers
+from robustfl_bench.numerics.updates import Updates
 from robustfl_bench.pre_aggregations.bucketing import Bucketing
-from robustfl_bench.updates import Updates
 
 
 @pytest.mark.parametrize("d", [1, 40, 5000, 70_001])

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from robustfl_bench import kept
 from robustfl_bench.config import options, presets
 from robustfl_bench.experiment import provenance, shipped
 from robustfl_bench.experiment.plan import plan
-from robustfl_bench.results import archive, records
+from robustfl_bench.runs import archive, records
+from robustfl_bench.store import kept
 from tests.conftest import Bench, run_folders
 
 SMALL = ("aggregator=krum", "rounds=2", "model.hidden=[4]")

@@ -8,12 +8,10 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from robustfl_bench import seeding
+from robustfl_bench.base import seeding
 from robustfl_bench.engine.federation import Federation
 from robustfl_bench.engine.loop import run
-from robustfl_bench.engine.network import Network
 from robustfl_bench.engine.rounds import initial_state
-from robustfl_bench.engine.samples import Batch, Population, Samples
 from robustfl_bench.interfaces import ConfigError
 from robustfl_bench.local_updates.compressed import Compressed
 from robustfl_bench.local_updates.fedsgd import FedSgd
@@ -22,6 +20,8 @@ from robustfl_bench.local_updates.rsa import Rsa
 from robustfl_bench.local_updates.saga import Saga
 from robustfl_bench.models.lenet import LeNet
 from robustfl_bench.models.mlp import Mlp
+from robustfl_bench.network.network import Network
+from robustfl_bench.network.samples import Batch, Population, Samples
 from tests.conftest import Bench
 from tests.test_engine import MODELS, experiment
 from tests.test_memory import through_a_file

@@ -10,9 +10,7 @@ from torch import nn
 from robustfl_bench.augmentations.shift_flip import ShiftFlip
 from robustfl_bench.engine.federation import Federation
 from robustfl_bench.engine.loop import run
-from robustfl_bench.engine.network import Network
 from robustfl_bench.engine.rounds import initial_state
-from robustfl_bench.engine.samples import Batch, Population, Samples
 from robustfl_bench.interfaces import ConfigError
 from robustfl_bench.local_updates.fedavg import FedAvg
 from robustfl_bench.models.cnn import Cnn
@@ -21,6 +19,8 @@ from robustfl_bench.models.femnist_cnn import FemnistCnn
 from robustfl_bench.models.lenet import LeNet
 from robustfl_bench.models.lstm import Lstm
 from robustfl_bench.models.mlp import Mlp
+from robustfl_bench.network.network import Network
+from robustfl_bench.network.samples import Batch, Population, Samples
 from tests.test_engine import experiment
 
 # --- augmentation ----------------------------------------------------------------------------------------------------

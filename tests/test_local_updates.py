@@ -7,12 +7,12 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from robustfl_bench.engine.network import Network
-from robustfl_bench.engine.samples import Population, Samples
 from robustfl_bench.interfaces import ConfigError
 from robustfl_bench.local_updates.fedavg import FedAvg
 from robustfl_bench.local_updates.fedsgd import FedSgd
 from robustfl_bench.models.mlp import Mlp
+from robustfl_bench.network.network import Network
+from robustfl_bench.network.samples import Population, Samples
 
 SIZES = (7, 1, 12)
 NETWORK = Network(Mlp((6,)), (4,), 3, seed=1)

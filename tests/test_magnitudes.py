@@ -20,8 +20,8 @@ from robustfl_bench.engine.evaluation import effective_clients, weight_metrics
 from robustfl_bench.engine.rounds import Trained
 from robustfl_bench.numerics.gram_space import medoid, pair_distances
 from robustfl_bench.numerics.mean_distances import exact_sum
+from robustfl_bench.numerics.updates import Aggregate, Updates, mean_row
 from robustfl_bench.pre_aggregations.bucketing import Bucketing
-from robustfl_bench.updates import Aggregate, Updates, mean_row
 from tests import reference_arfl
 from tests.rounds import build, make_server, skewed_round
 from tests.test_attacks import honest_updates, make_view

@@ -14,11 +14,11 @@ import pytest
 import torch
 
 from robustfl_bench import datasets
+from robustfl_bench.base.errors import ConfigError, Diverged
 from robustfl_bench.config import presets
 from robustfl_bench.engine.federation import Federation
 from robustfl_bench.engine.loop import run
 from robustfl_bench.engine.rounds import initial_state
-from robustfl_bench.errors import ConfigError, Diverged
 from robustfl_bench.experiment.plan import InfeasibleError, Plan, plan
 from tests.rounds import names
 

@@ -10,9 +10,7 @@ from torch import Tensor
 
 from robustfl_bench.engine.federation import Federation
 from robustfl_bench.engine.loop import run
-from robustfl_bench.engine.network import Network
 from robustfl_bench.engine.rounds import initial_state
-from robustfl_bench.engine.samples import Samples
 from robustfl_bench.engine.state import Memory, State
 from robustfl_bench.interfaces import (
     Aggregator,
@@ -23,7 +21,9 @@ from robustfl_bench.interfaces import (
     ServerView,
     Shard,
 )
-from robustfl_bench.updates import Aggregate, Updates
+from robustfl_bench.network.network import Network
+from robustfl_bench.network.samples import Samples
+from robustfl_bench.numerics.updates import Aggregate, Updates
 from tests.test_engine import experiment
 
 SMALL = ("rounds=4", "batch_size=8", "attack=none")

@@ -9,17 +9,17 @@ import pytest
 import torch
 from torch import Tensor
 
-from robustfl_bench import seeding
+from robustfl_bench.base import seeding
 from robustfl_bench.config import presets
 from robustfl_bench.engine.federation import Federation
 from robustfl_bench.engine.loop import run
-from robustfl_bench.engine.network import Network
 from robustfl_bench.engine.rounds import initial_state
-from robustfl_bench.engine.samples import Population, Samples
 from robustfl_bench.interfaces import ConfigError, LocalUpdate, ServerOptimizer
 from robustfl_bench.local_updates.fedsgd import FedSgd
 from robustfl_bench.local_updates.local_sgd import LocalSgd
 from robustfl_bench.local_updates.momentum import Momentum
+from robustfl_bench.network.network import Network
+from robustfl_bench.network.samples import Population, Samples
 from robustfl_bench.server_optimizers.adaptive import Adaptive
 from robustfl_bench.server_optimizers.sgd import Sgd
 from tests.test_clustering import LINEAR

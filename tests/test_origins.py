@@ -6,8 +6,8 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from robustfl_bench.results import archive, records
-from robustfl_bench.results.origins import origins, other_code
+from robustfl_bench.runs import archive, records
+from robustfl_bench.runs.origins import origins, other_code
 from tests.conftest import run_cli, run_folders
 from tests.processes import start
 

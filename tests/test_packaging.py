@@ -34,8 +34,8 @@ def test_a_wheel_carries_options_and_published_numbers_and_nothing_of_the_tests(
     papers = ("boba.csv", "raga.csv", "brace.csv", "arfl.csv", "karimireddy.csv", "byzfl.csv", "README.md")
     wanted |= {f"robustfl_bench/papers/{name}" for name in papers}
     wanted |= {"robustfl_bench/datasets/digits.csv.gz", "robustfl_bench/datasets/digits.md"}
-    wanted |= {f"robustfl_bench/results/pages/{name}" for name in ("report.html", "tables.html", "page.css", "page.js")}
-    wanted |= {"robustfl_bench/py.typed", "robustfl_bench/templates/aggregator.py"}
+    wanted |= {f"robustfl_bench/tables/html/{name}" for name in ("report.html", "tables.html", "page.css", "page.js")}
+    wanted |= {"robustfl_bench/py.typed", "robustfl_bench/commands/templates/aggregator.py"}
     assert wanted <= set(names)
     assert not [name for name in names if name.startswith(("tests/", "scripts/", "results/"))]
 

@@ -14,14 +14,15 @@ import pytest
 import yaml
 from scipy.stats import ttest_ind_from_stats
 
+from robustfl_bench.base.errors import ConfigError
 from robustfl_bench.config import presets
-from robustfl_bench.errors import ConfigError
-from robustfl_bench.papers import tables as papers
-from robustfl_bench.papers.tables import PaperCell
-from robustfl_bench.results import agreement, archive, layout, records
-from robustfl_bench.results.paper import compare
-from robustfl_bench.results.records import NoRuns
-from robustfl_bench.results.table import Against, Cell, Table
+from robustfl_bench.runs import archive, records
+from robustfl_bench.runs.records import NoRuns
+from robustfl_bench.tables import agreement, layout
+from robustfl_bench.tables import described as papers
+from robustfl_bench.tables.compare import compare
+from robustfl_bench.tables.described import PaperCell
+from robustfl_bench.tables.table import Against, Cell, Table
 from tests.conftest import run_cli
 
 TABLES = papers.tables()

@@ -5,14 +5,14 @@ from pathlib import Path
 
 import pytest
 
+from robustfl_bench.base.errors import ConfigError
 from robustfl_bench.config import options, presets
-from robustfl_bench.errors import ConfigError
-from robustfl_bench.papers import tables as papers
-from robustfl_bench.papers.tables import Column, PaperTable, Published, published
-from robustfl_bench.results import matching
-from robustfl_bench.results.figures import KINDS
-from robustfl_bench.results.matching import Config
-from robustfl_bench.results.wanted import sweep
+from robustfl_bench.pages.figures import KINDS
+from robustfl_bench.runs import matching
+from robustfl_bench.runs.matching import Config
+from robustfl_bench.runs.wanted import sweep
+from robustfl_bench.tables import described as papers
+from robustfl_bench.tables.described import Column, PaperTable, Published, published
 
 TABLES, FIGURES = papers.tables(), papers.figures()
 COUNTS = {"boba": 857, "raga": 546, "brace": 140, "arfl": 105, "karimireddy": 22, "byzfl": 1}

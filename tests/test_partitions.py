@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from robustfl_bench import seeding
+from robustfl_bench.base import seeding
 from robustfl_bench.config import options
 from robustfl_bench.interfaces import ConfigError, DataError
 from robustfl_bench.partitions import from_file

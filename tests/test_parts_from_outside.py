@@ -62,7 +62,7 @@ RING = (
 )  # fmt: skip
 
 
-def finished(folder: Path, *overrides: str, module: str = "robustfl_bench.cli") -> None:
+def finished(folder: Path, *overrides: str, module: str = "robustfl_bench.commands.bench") -> None:
     process = start(folder, *overrides, module=module)
     _, errors = process.communicate(timeout=300)
     assert process.returncode == 0, errors
@@ -89,7 +89,7 @@ def test_an_attack_and_a_server_optimizer_remember_over_a_kill(tmp_path: Path) -
 def test_a_metric_column_is_added_in_one_place(tmp_path: Path) -> None:
     (tmp_path / "own_parts.py").write_text(OWN_PARTS)
     finished(tmp_path, *RING, "results_dir=simulated")
-    finished(tmp_path, *RING, "results_dir=real", module="robustfl_bench.ring.cli")
+    finished(tmp_path, *RING, "results_dir=real", module="robustfl_bench.commands.ring")
     assert contents(tmp_path / "simulated") == contents(tmp_path / "real")
     ((_, folder),) = run_folders(tmp_path / "real").items()
     header, *rows = (folder / "metrics.csv").read_text().splitlines()
@@ -101,7 +101,7 @@ def test_the_ring_takes_steps_of_the_servers_optimizer(tmp_path: Path) -> None:
     (tmp_path / "own_parts.py").write_text(OWN_PARTS)
     run = (*RING, "server_optimizer._target_=own_parts.Momentum")
     finished(tmp_path, *run, "results_dir=simulated")
-    finished(tmp_path, *run, "results_dir=real", module="robustfl_bench.ring.cli")
+    finished(tmp_path, *run, "results_dir=real", module="robustfl_bench.commands.ring")
     assert contents(tmp_path / "simulated") == contents(tmp_path / "real")
 
 

@@ -26,11 +26,11 @@ from robustfl_bench.aggregators.monna import Monna
 from robustfl_bench.aggregators.smea import Smea
 from robustfl_bench.aggregators.trmean import TrMean
 from robustfl_bench.interfaces import Aggregator, PreAggregation
+from robustfl_bench.numerics.updates import Updates
 from robustfl_bench.pre_aggregations.arc import Arc
 from robustfl_bench.pre_aggregations.bucketing import Bucketing
 from robustfl_bench.pre_aggregations.clipping import Clipping
 from robustfl_bench.pre_aggregations.nnm import Nnm
-from robustfl_bench.updates import Updates
 from tests import reference_field as field
 from tests.rounds import make_server
 

@@ -10,12 +10,13 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from robustfl_bench import datasets
-from robustfl_bench.engine import rounds, side_by_side
+from robustfl_bench.engine import rounds
 from robustfl_bench.engine.federation import Federation
-from robustfl_bench.engine.flat import FlatModule
-from robustfl_bench.engine.samples import Batch
-from robustfl_bench.engine.side_by_side import SideBySide
 from robustfl_bench.interfaces import ConfigError
+from robustfl_bench.network import side_by_side
+from robustfl_bench.network.flat import FlatModule
+from robustfl_bench.network.samples import Batch
+from robustfl_bench.network.side_by_side import SideBySide
 from tests import presets
 from tests.pretend import DEVICE, PretendedGpu
 

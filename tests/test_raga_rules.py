@@ -21,8 +21,8 @@ from robustfl_bench.engine.loop import run
 from robustfl_bench.engine.rounds import initial_state
 from robustfl_bench.interfaces import Aggregator, Attack, AttackView, ConfigError
 from robustfl_bench.numerics.passes import sq_dists_by_pass
+from robustfl_bench.numerics.updates import Updates
 from robustfl_bench.schedules.inverse_sqrt import InverseSqrt
-from robustfl_bench.updates import Updates
 from tests import reference
 from tests.presets import planned
 from tests.reference_attacks import mean_and_std

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from robustfl_bench.results.claim import Claim
+from robustfl_bench.store.lease import Claim
 from tests.conftest import Bench, contents
 from tests.processes import start
 from tests.sweeps import TWELVE, is_training, undisturbed, wait_for

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from robustfl_bench.config import presets
-from robustfl_bench.results import archive, commands
-from robustfl_bench.results.report import report
+from robustfl_bench.pages.report import report
+from robustfl_bench.runs import archive, commands
 from tests import test_results
 from tests.conftest import run_cli
 

@@ -11,20 +11,21 @@ from typing import Any
 import numpy as np
 import pytest
 
-from robustfl_bench import entry
 from robustfl_bench.aggregators.average import Average
 from robustfl_bench.aggregators.coomed import CooMed
 from robustfl_bench.aggregators.fltrust import FLTrust
 from robustfl_bench.aggregators.geomed import GeoMed
 from robustfl_bench.aggregators.krum import Krum
 from robustfl_bench.aggregators.trmean import TrMean
+from robustfl_bench.commands import entry
+from robustfl_bench.commands import resilience as command
 from robustfl_bench.config import presets
 from robustfl_bench.interfaces import Aggregator
 from robustfl_bench.pre_aggregations.nnm import Nnm
-from robustfl_bench.resilience import bounds, cli
-from robustfl_bench.resilience.inputs import alone, gaussian, of_round
-from robustfl_bench.resilience.measure import breakdown, on, resilience
-from robustfl_bench.resilience.search import kappa, search, spread_of, worst_inputs
+from robustfl_bench.studies import bounds
+from robustfl_bench.studies.inputs import alone, gaussian, of_round
+from robustfl_bench.studies.measure import breakdown, on, resilience
+from robustfl_bench.studies.search import kappa, search, spread_of, worst_inputs
 
 KEPT = Path(__file__).parents[1] / "results" / "resilience"
 
@@ -32,7 +33,7 @@ KEPT = Path(__file__).parents[1] / "results" / "resilience"
 @pytest.fixture
 def short(monkeypatch: pytest.MonkeyPatch) -> None:
     """A search with few strengths, for tests of what is around it."""
-    module = import_module("robustfl_bench.resilience.search")
+    module = import_module("robustfl_bench.studies.search")
     monkeypatch.setattr(module, "STRENGTHS", (1.0, 1e4))
     monkeypatch.setattr(module, "FACTORS", (1.0,))
 
@@ -126,7 +127,7 @@ def test_the_spread_and_the_mean_of_drawn_updates_are_the_stated_ones() -> None:
 
 @pytest.mark.usefixtures("short")
 def test_a_round_gives_the_same_updates_to_every_rule_and_its_server_data() -> None:
-    overrides = ["num_clients=8", "partition=dirichlet", "model.hidden=[4]", *cli.HONEST]
+    overrides = ["num_clients=8", "partition=dirichlet", "model.hidden=[4]", *command.HONEST]
     inputs = of_round(presets.resolve(overrides).config, rounds=1)
     other = of_round(presets.resolve([*overrides, "aggregator=krum"]).config, rounds=1)
     assert inputs.matrix.shape[0] == 8 and inputs.matrix.equal(other.matrix)
@@ -137,7 +138,7 @@ def test_a_round_gives_the_same_updates_to_every_rule_and_its_server_data() -> N
 
 
 def test_the_crafted_attacks_of_conf_are_tried() -> None:
-    names = {name for name, _ in cli.attacks(9, 2)}
+    names = {name for name, _ in command.attacks(9, 2)}
     assert {"ipm", "lie", "minmax", "minsum", "mimic", "tailored"} <= names and "none" not in names
 
 

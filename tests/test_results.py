@@ -18,13 +18,15 @@ import pytest
 import yaml
 from filelock import SoftFileLease
 
-from robustfl_bench.pictures.canvas import save
-from robustfl_bench.results import archive, claim, export, plots, records
-from robustfl_bench.results import cli as results_cli
-from robustfl_bench.results.layout import render
-from robustfl_bench.results.pivot import pivot
-from robustfl_bench.results.table import Table
-from robustfl_bench.results.where import ConfigError, where
+from robustfl_bench.commands import results as results_cli
+from robustfl_bench.pages import plots
+from robustfl_bench.pages.pictures.canvas import save
+from robustfl_bench.runs import archive, export, records
+from robustfl_bench.runs.where import ConfigError, where
+from robustfl_bench.store import lease
+from robustfl_bench.tables.layout import render
+from robustfl_bench.tables.pivot import pivot
+from robustfl_bench.tables.table import Table
 from tests.conftest import Bench, run_cli
 
 ROUNDS = 4
@@ -172,7 +174,7 @@ def test_state_of_a_run_without_summary_is_told_by_its_claim(tmp_path: Path) -> 
     run = records.load(tmp_path).iloc[0]
     assert (run["state"], run["rounds_done"], run["aggregator"], run["attack"]) == ("unfinished", 3, "krum", "ipm")
     assert sorted(path.name for path in folder.iterdir()) == before, "reading must not make files"
-    with SoftFileLease(folder / claim.NAME, lease_duration=claim.LEASE):
+    with SoftFileLease(folder / lease.NAME, lease_duration=lease.LEASE):
         assert records.load(tmp_path).iloc[0]["state"] == "running"
         (folder / "config.yaml").unlink()  # the first moment of a run
         assert records.load(tmp_path).iloc[0]["state"] == "running"
@@ -794,7 +796,7 @@ def test_no_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_help_imports_nothing_heavy() -> None:
     code = (
-        "import sys, robustfl_bench.results.cli as cli\n"
+        "import sys, robustfl_bench.commands.results as cli\n"
         "try: cli.main(['--help'])\n"
         "except SystemExit: pass\n"
         "print(sorted({'torch', 'pandas', 'matplotlib', 'numpy', 'hydra', 'omegaconf'} & set(sys.modules)))"

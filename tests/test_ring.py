@@ -13,7 +13,6 @@ import numpy as np
 import pytest
 import torch
 
-from robustfl_bench import composition
 from robustfl_bench.aggregators.average import Average
 from robustfl_bench.aggregators.brace import Brace
 from robustfl_bench.aggregators.krum import Krum
@@ -22,19 +21,19 @@ from robustfl_bench.aggregators.signsgd import SignSgd
 from robustfl_bench.communication.chunks import chunks, ring_sum
 from robustfl_bench.communication.ring import Ring
 from robustfl_bench.communication.star import Star
-from robustfl_bench.config import presets
+from robustfl_bench.config import presets, request
 from robustfl_bench.experiment.plan import plan
 from robustfl_bench.interfaces import Aggregator, ConfigError
-from robustfl_bench.papers.tables import tables
-from robustfl_bench.results import records
-from robustfl_bench.results.paper import compare
-from robustfl_bench.results.store import RunFolder
+from robustfl_bench.numerics.updates import Updates
 from robustfl_bench.ring import launch as ring
 from robustfl_bench.ring.client import check
 from robustfl_bench.ring.link import joined
 from robustfl_bench.ring.packing import Floats, Packed
 from robustfl_bench.ring.reduce import reduced
-from robustfl_bench.updates import Updates
+from robustfl_bench.runs import records
+from robustfl_bench.store.folders import RunFolder
+from robustfl_bench.tables.compare import compare
+from robustfl_bench.tables.described import tables
 from tests.conftest import Bench, contents, run_folders
 from tests.reference_ring import bits_by_ring, by_ring
 
@@ -192,7 +191,7 @@ def test_processes_and_simulation_end_with_the_same_bits(bench: Bench, tmp_path:
 
 
 def _start(folder: Path, *arguments: str) -> subprocess.Popen[str]:
-    command = [sys.executable, "-m", "robustfl_bench.ring", *arguments]
+    command = [sys.executable, "-m", "robustfl_bench.commands.ring", *arguments]
     return subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
@@ -259,4 +258,4 @@ def test_mistakes_are_told_in_one_line_before_anything_starts(
 
 def test_every_client_is_a_process() -> None:
     with pytest.raises(ConfigError, match="3 clients, but 2 processes"):
-        check(plan(composition.compose([*SMALL, "num_clients=3"])[0]), 2)
+        check(plan(request.compose([*SMALL, "num_clients=3"])[0]), 2)

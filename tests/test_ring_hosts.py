@@ -66,7 +66,7 @@ def ring(hosts: list[str], tmp_path: Path) -> Callable[..., list[Command]]:
             folder = tmp_path / f"host_{rank}"
             folder.mkdir(exist_ok=True)
             first = partial(_move_to, host, rank)
-            clients.append(start(folder, *RUN, *overrides, module="robustfl_bench.ring.cli", first=first))
+            clients.append(start(folder, *RUN, *overrides, module="robustfl_bench.commands.ring", first=first))
         return clients
 
     return begin

@@ -7,11 +7,6 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from robustfl_bench.engine import side_by_side
-from robustfl_bench.engine.flat import FlatModule
-from robustfl_bench.engine.network import Network
-from robustfl_bench.engine.samples import Batch
-from robustfl_bench.engine.side_by_side import SideBySide
 from robustfl_bench.models.cnn import Cnn
 from robustfl_bench.models.dropout_cnn import DropoutCnn
 from robustfl_bench.models.femnist_cnn import FemnistCnn
@@ -20,6 +15,11 @@ from robustfl_bench.models.lenet import LeNet
 from robustfl_bench.models.lstm import Lstm
 from robustfl_bench.models.mlp import Mlp
 from robustfl_bench.models.resnet20 import ResNet20
+from robustfl_bench.network import side_by_side
+from robustfl_bench.network.flat import FlatModule
+from robustfl_bench.network.network import Network
+from robustfl_bench.network.samples import Batch
+from robustfl_bench.network.side_by_side import SideBySide
 
 SIZES = (5, 2, 8, 3, 5)
 WORDS = torch.randn(11, 6, generator=torch.Generator().manual_seed(1)).index_fill(0, torch.tensor([0]), 0)

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from robustfl_bench import package
-from robustfl_bench.source_code import effective
+from robustfl_bench.base import code_digest
+from robustfl_bench.base.source_code import effective
 
 PLAIN = '''import math
 LIMIT = 3
@@ -63,7 +63,7 @@ def test_what_can_be_seen_while_it_runs_counts(tmp_path: Path, one: str, other: 
 
 
 def test_only_comments_docstrings_and_blank_lines_are_left_out() -> None:
-    paths = [path for path in package.PACKAGE.rglob("*.py") if b"__doc__" not in path.read_bytes()]
+    paths = [path for path in code_digest.PACKAGE.rglob("*.py") if b"__doc__" not in path.read_bytes()]
     assert len(paths) > 200
     for path in paths:
         assert statements(effective(path)) == statements(path.read_bytes()), path

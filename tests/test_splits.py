@@ -5,10 +5,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from robustfl_bench.datasets.cli import main
-from robustfl_bench.pictures.canvas import WIDTHS
-from robustfl_bench.splits.picture import draw
-from robustfl_bench.splits.split import Split, distances_from_all, effective_classes, gini
+from robustfl_bench.commands.data import main
+from robustfl_bench.experiment.split import Split, distances_from_all, effective_classes, gini
+from robustfl_bench.pages.pictures.canvas import WIDTHS
+from robustfl_bench.pages.split import draw
 from tests.conftest import Bench, contents, run_folders
 
 ATTACKED = ("attack=label_flip", "byzantine_placement=replace", "num_clients=8", "num_byzantine=2")

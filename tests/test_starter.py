@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from robustfl_bench import starter
+from robustfl_bench.commands import new
 from robustfl_bench.config import presets
-from robustfl_bench.config.parts import GROUPS
+from robustfl_bench.engine.parts import GROUPS
 from tests.conftest import Bench
 
-TEMPLATES = sorted(path.stem for path in (Path(starter.__file__).parent / "templates").glob("[a-z]*.py"))
+TEMPLATES = sorted(path.stem for path in (Path(new.__file__).parent / "templates").glob("[a-z]*.py"))
 
 
 def test_the_templates_are_of_groups() -> None:

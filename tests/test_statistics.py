@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from robustfl_bench.results import statistics
+from robustfl_bench.runs import statistics
 
 SEEDS = ("0", "1", "2", "3")
 

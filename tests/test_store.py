@@ -16,11 +16,12 @@ import pytest
 import torch
 
 from robustfl_bench import datasets
-from robustfl_bench.errors import ConfigError
+from robustfl_bench.base.code_digest import code_digest
+from robustfl_bench.base.errors import ConfigError
 from robustfl_bench.experiment import machine, provenance
-from robustfl_bench.package import code_digest
-from robustfl_bench.results import records, sealed, store, writing
-from robustfl_bench.results.store import RunFolder
+from robustfl_bench.runs import records
+from robustfl_bench.store import folders, sealed, writing
+from robustfl_bench.store.folders import RunFolder
 from tests.conftest import Bench, config_of, contents, run_folders
 from tests.processes import start
 
@@ -203,13 +204,13 @@ def test_sizes_alone_show_what_was_cut_without_reading_it(bench: Bench, tmp_path
     bench(*SMALL)
     folder = the_folder(tmp_path / "results")
     summary = json.loads((folder / "summary.json").read_text())
-    assert store.damage(folder, summary, sizes_only=True) is None
+    assert folders.damage(folder, summary, sizes_only=True) is None
     content = (folder / "metrics.csv").read_bytes()
     (folder / "metrics.csv").write_bytes(content.replace(b"0", b"1"))
-    assert store.damage(folder, summary, sizes_only=True) is None
-    assert "SHA-256" in str(store.damage(folder, summary))
+    assert folders.damage(folder, summary, sizes_only=True) is None
+    assert "SHA-256" in str(folders.damage(folder, summary))
     (folder / "metrics.csv").write_bytes(content[:-1])
-    assert "bytes" in str(store.damage(folder, summary, sizes_only=True))
+    assert "bytes" in str(folders.damage(folder, summary, sizes_only=True))
 
 
 def test_a_summary_is_json_and_null_is_read_as_not_a_number(bench: Bench, tmp_path: Path) -> None:
@@ -222,7 +223,7 @@ def test_a_summary_is_json_and_null_is_read_as_not_a_number(bench: Bench, tmp_pa
 
     for folder in run_folders(tmp_path / "results").values():
         json.loads((folder / "summary.json").read_text(), parse_constant=refused)
-    assert store.plain({"a": [math.nan, 1, {"b": -math.inf}]}) == {"a": [None, 1, {"b": None}]}
+    assert folders.plain({"a": [math.nan, 1, {"b": -math.inf}]}) == {"a": [None, 1, {"b": None}]}
     if first.code == 0:
         assert bench(*diverging).out == f"stored {first.out}"
 
@@ -284,7 +285,7 @@ def test_a_full_disk_is_named_with_a_remedy_and_the_run_goes_on_later(bench: Ben
     folder = the_folder(tmp_path / "results")
     assert full.returncode == 1
     assert line.startswith(f"error: cannot write results/runs/{folder.name}/checkpoint.pt: ") and "free" in line
-    assert {path.name for path in folder.iterdir()} <= {".claim", "config.yaml", *store.TABLES}
+    assert {path.name for path in folder.iterdir()} <= {".claim", "config.yaml", *folders.TABLES}
     assert bench(*run).code == 0
     assert bench(*run, "results_dir=whole").code == 0
     assert contents(tmp_path / "results") == contents(tmp_path / "whole")
@@ -305,8 +306,8 @@ def test_half_a_row_is_taken_back(tmp_path: Path) -> None:
     folder.append("metrics.csv", {"round": 1, "test_accuracy": 0.5})
     before = (folder.path / "metrics.csv").read_bytes()
     program = (
-        "import resource, sys; from robustfl_bench.results.store import RunFolder\n"
-        "from robustfl_bench.results.writing import CannotWrite\n"
+        "import resource, sys; from robustfl_bench.store.folders import RunFolder\n"
+        "from robustfl_bench.store.writing import CannotWrite\n"
         f"folder = RunFolder({str(tmp_path)!r}, 'any', '00000000')\n"
         f"resource.setrlimit(resource.RLIMIT_FSIZE, ({len(before) + 3}, {len(before) + 3}))\n"
         "try:\n    folder.append('metrics.csv', {'round': 2, 'test_accuracy': 0.5})\n"
@@ -352,7 +353,7 @@ def test_a_folder_that_another_process_has_just_made_is_that_of_its_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Else two workers of a sweep could make one run, in two folders."""
-    path, read = tmp_path / "runs" / "digits-none-average-s0-0123abcd", store._config_id
+    path, read = tmp_path / "runs" / "digits-none-average-s0-0123abcd", folders._config_id
     path.mkdir(parents=True)
 
     def just_before(file: Path) -> str | None:
@@ -360,24 +361,24 @@ def test_a_folder_that_another_process_has_just_made_is_that_of_its_run(
         file.write_text("dataset: {}\n")
         return found
 
-    monkeypatch.setattr(store, "_config_id", just_before)
-    assert store.oddity(path) is None
+    monkeypatch.setattr(folders, "_config_id", just_before)
+    assert folders.oddity(path) is None
 
 
 def test_names_are_read_again_after_every_change_and_only_then(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     read: list[Path] = []
-    monkeypatch.setattr(store.os, "listdir", lambda path, list=os.listdir: read.append(path) or list(path))
+    monkeypatch.setattr(folders.os, "listdir", lambda path, list=os.listdir: read.append(path) or list(path))
     for number in range(30):  # as fast as a folder can change: many in one tick of its clock
         (tmp_path / "runs" / f"run-{number:08x}").mkdir(parents=True)
-        assert [path.name for path in store.folders_of(tmp_path, f"{number:08x}")] == [f"run-{number:08x}"]
+        assert [path.name for path in folders.folders_of(tmp_path, f"{number:08x}")] == [f"run-{number:08x}"]
     (tmp_path / "runs" / "run-00000003").rmdir()
-    assert store.folders_of(tmp_path, "00000003") == [] == store.folders_of(tmp_path / "absent", "00000004")
+    assert folders.folders_of(tmp_path, "00000003") == [] == folders.folders_of(tmp_path / "absent", "00000004")
     for age, times in ((10, 1), (1, 3)):
         changed = (time.time_ns() // 10**9 - age) * 10**9  # in whole seconds, as some file systems have it
         os.utime(tmp_path / "runs", ns=(changed, changed))
         read.clear()
         for number in (4, 5, 6):
-            assert store.folders_of(tmp_path, f"{number:08x}")
+            assert folders.folders_of(tmp_path, f"{number:08x}")
         assert len(read) == times, "names that may be too old are read again"
 
 
@@ -389,9 +390,9 @@ def test_a_copied_run_folder_is_named_and_the_others_are_read(bench: Bench, tmp_
     shutil.copytree(first, copy)
     shutil.copytree(first, other)
     shutil.copytree(first, first.with_name(f"{first.name}.bak"))
-    assert store.oddity(first) is None
-    assert store.oddity(other) == f"its config.yaml is that of run {first.name[-8:]}"
-    assert store.oddity(first.with_name(f"{first.name}.bak")) == "its name does not end in the id of a run"
+    assert folders.oddity(first) is None
+    assert folders.oddity(other) == f"its config.yaml is that of run {first.name[-8:]}"
+    assert folders.oddity(first.with_name(f"{first.name}.bak")) == "its name does not end in the id of a run"
     outcome = bench(*SMALL, "seed=0" if first.name.split("-s")[1].startswith("0") else "seed=1")
     assert outcome.out.startswith("stored result: ") and outcome.err.count("\n") == 1
     assert copy.name in outcome.err and "remove one of them" in outcome.err

@@ -25,8 +25,9 @@ from filelock import SoftFileLease
 from hydra.core.global_hydra import GlobalHydra
 
 from robustfl_bench.engine.federation import Federation
-from robustfl_bench.results import claim, records, store
-from robustfl_bench.results.store import RunFolder
+from robustfl_bench.runs import records
+from robustfl_bench.store import folders, lease
+from robustfl_bench.store.folders import RunFolder
 from robustfl_bench.sweep import progress
 from robustfl_bench.sweep.cells import Sweep
 from robustfl_bench.sweep.take import take
@@ -46,7 +47,7 @@ TWO_WORKERS = ("hydra/launcher=joblib", "hydra.launcher.n_jobs=2")
 def owners(folder: Path) -> dict[int, Path]:
     """The processes that hold the claims of a results folder, with the run folders that they write."""
     found = {}
-    for path in folder.glob(f"runs/*/{claim.NAME}"):
+    for path in folder.glob(f"runs/*/{lease.NAME}"):
         owner = SoftFileLease(path).owner
         if owner is not None:
             found[owner.pid] = path.parent
@@ -155,7 +156,7 @@ def test_a_sweep_takes_over_the_runs_of_a_process_that_died(bench: Bench, tmp_pa
 
 def other_host(name: str) -> None:
     """This process is on a host of that name, with short leases."""
-    claim.LEASE = 2.0
+    lease.LEASE = 2.0
     assert ctypes.CDLL(None, use_errno=True).unshare(0x04000000) == 0  # CLONE_NEWUTS
     socket.sethostname(name)
 
@@ -202,21 +203,21 @@ def test_a_writer_that_lost_its_claim_writes_nothing_more(tmp_path: Path) -> Non
     folder.open()
     folder.append("metrics.csv", {"round": 1})
     before = (folder.path / "metrics.csv").read_bytes()
-    path = folder.path / claim.NAME
+    path = folder.path / lease.NAME
     taken_over = re.sub("token=.*", "token=that_of_another", path.read_text())
     path.unlink()
     path.write_text(taken_over)
     for write in (
         lambda: folder.append("metrics.csv", {"round": 2}),
         lambda: folder.save_checkpoint({}, {}),
-        lambda: folder.finish({"status": store.FAILED}),
+        lambda: folder.finish({"status": folders.FAILED}),
         lambda: folder.cut(0),
         folder.forget_rows,
     ):
-        with pytest.raises(claim.ClaimLost, match="was taken over by process"):
+        with pytest.raises(lease.ClaimLost, match="was taken over by process"):
             write()
     folder.close()
-    assert {path.name for path in folder.path.iterdir()} == {"metrics.csv", claim.NAME}, "the claim of the other stays"
+    assert {path.name for path in folder.path.iterdir()} == {"metrics.csv", lease.NAME}, "the claim of the other stays"
     assert (folder.path / "metrics.csv").read_bytes() == before
 
 
@@ -228,7 +229,7 @@ def test_a_taker_that_is_terminated_keeps_its_rounds(tmp_path: Path, monkeypatch
     with pytest.raises(SystemExit):
         take(sweep)
     ((_, folder),) = run_folders(tmp_path / "cut").items()
-    assert (folder / "checkpoint.pt").exists() and not (folder / claim.NAME).exists()
+    assert (folder / "checkpoint.pt").exists() and not (folder / lease.NAME).exists()
 
 
 # --- what is stored ---------------------------------------------------------------------------------------------------
@@ -245,7 +246,9 @@ def test_stored_cells_are_answered_without_hydra_composing_them(
     assert again.code == 0  # average does not read what the server assumes: its cells are the same runs
     assert set(again.out.splitlines()) == {f"stored {line}" for line in first.out.splitlines()}
     monkeypatch.undo()
-    program = "import sys; from robustfl_bench import cli; cli.main(); sys.exit(7 * ('torch' in sys.modules))"
+    program = (
+        "import sys; from robustfl_bench.commands import bench; bench.main(); sys.exit(7 * ('torch' in sys.modules))"
+    )
     command = [sys.executable, "-c", program, *sweep]
     assert subprocess.run(command, cwd=tmp_path, capture_output=True).returncode == 0
 
@@ -360,7 +363,7 @@ def test_the_progress_of_a_sweep_is_told_by_its_folders(bench: Bench, tmp_path: 
     (folders[2] / "summary.json").unlink()
     (folders[2] / "timings.csv").unlink()
     sweep = Sweep(tuple((*TINY[1:], f"seed={seed}", "rounds=4") for seed in range(3)))
-    with SoftFileLease(folders[1] / claim.NAME, lease_duration=claim.LEASE):
+    with SoftFileLease(folders[1] / lease.NAME, lease_duration=lease.LEASE):
         assert progress.line(progress.Progress(sweep).look()) == (
             "sweep: 3 runs: 1 finished, 1 running, 1 waiting; 70 s left"
         )

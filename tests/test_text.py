@@ -19,10 +19,10 @@ from torch.nn import functional
 from robustfl_bench.datasets import ag_news, text, word_vectors
 from robustfl_bench.datasets.ag_news import AgNews
 from robustfl_bench.datasets.files import File, Layout
-from robustfl_bench.engine.network import Network
-from robustfl_bench.engine.samples import Batch
 from robustfl_bench.interfaces import ConfigError, Data, DataError, Dataset
 from robustfl_bench.models.gru import Gru
+from robustfl_bench.network.network import Network
+from robustfl_bench.network.samples import Batch
 
 RNG = np.random.Generator(np.random.Philox(key=1))
 

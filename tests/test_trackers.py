@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from robustfl_bench import errors
+from robustfl_bench.base import errors
 from robustfl_bench.interfaces import Tracked, Tracker, Tracking
 from tests.conftest import Bench, config_of, contents, run_folders
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from robustfl_bench.entry import PROGRAMS, VERBS
+from robustfl_bench.commands.entry import PROGRAMS, VERBS
 from tests.processes import start
 from tests.test_contributing import ROOT, blocks
 

@@ -15,7 +15,7 @@ from robustfl_bench.engine.federation import Federation
 from robustfl_bench.engine.loop import run
 from robustfl_bench.engine.rounds import initial_state
 from robustfl_bench.interfaces import Aggregator, ConfigError, ServerView
-from robustfl_bench.updates import Aggregate, Updates
+from robustfl_bench.numerics.updates import Aggregate, Updates
 from tests.conftest import Bench
 from tests.test_engine import experiment
 

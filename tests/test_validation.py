@@ -11,15 +11,14 @@ import pytest
 import torch
 import yaml
 
-from robustfl_bench import composition
-from robustfl_bench.config import presets
+from robustfl_bench.config import presets, request
 from robustfl_bench.engine.federation import Federation
 from robustfl_bench.experiment.execute import execute
 from robustfl_bench.interfaces import ConfigError
-from robustfl_bench.results import archive, records
-from robustfl_bench.results.pivot import pivot
-from robustfl_bench.results.sheets import FORMATS
-from robustfl_bench.results.tune import tuned
+from robustfl_bench.runs import archive, records
+from robustfl_bench.tables.pivot import pivot
+from robustfl_bench.tables.sheets import FORMATS
+from robustfl_bench.tables.tune import tuned
 from tests.conftest import Bench, contents, run_cli, run_folders
 from tests.processes import start
 from tests.test_clustering import federation as clustered
@@ -109,7 +108,7 @@ def test_a_run_returns_its_best_validation_accuracy_and_names_the_test_accuracy_
     monkeypatch.chdir(tmp_path)
     returned = {}
     for share in ("0.2", "null"):
-        cfg, call = composition.compose(["rounds=12", "lr=0.3", f"validation_share={share}", f"results_dir=r{share}"])
+        cfg, call = request.compose(["rounds=12", "lr=0.3", f"validation_share={share}", f"results_dir=r{share}"])
         returned[share] = execute(cfg, call)
         assert execute(cfg, call) == returned[share], "a stored result returns the same"
     (folder,) = run_folders(tmp_path / "r0.2").values()
@@ -131,8 +130,8 @@ def test_a_run_returns_its_best_validation_accuracy_and_names_the_test_accuracy_
 
 def test_a_diverged_run_is_infinitely_bad_for_a_sweeper(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    accuracy, _ = composition.compose(["rounds=4", "lr=1e10"])
-    distance, _ = composition.compose([*NATURAL, "rounds=40", "lr=1e30"])
+    accuracy, _ = request.compose(["rounds=4", "lr=1e10"])
+    distance, _ = request.compose([*NATURAL, "rounds=40", "lr=1e30"])
     assert [execute(accuracy), execute(accuracy), execute(distance)] == [-math.inf, -math.inf, math.inf]
 
 

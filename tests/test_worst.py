@@ -19,11 +19,11 @@ from robustfl_bench.attacks.worst import NOTHING, Worst
 from robustfl_bench.config import presets
 from robustfl_bench.engine import loop, rounds
 from robustfl_bench.engine.federation import Federation
-from robustfl_bench.engine.samples import Population
 from robustfl_bench.experiment.plan import plan
 from robustfl_bench.interfaces import AttackView, ConfigError, Crafted
+from robustfl_bench.network.samples import Population
+from robustfl_bench.numerics.updates import Aggregate, Updates
 from robustfl_bench.testing import example_view
-from robustfl_bench.updates import Aggregate, Updates
 
 QUESTIONS = sum(len(entry.strengths) for entry in ENTRIES)
 SMALL = ["dataset=digits", "byzantine_placement=replace", "rounds=2", "attack=worst"]

@@ -12,7 +12,7 @@ from robustfl_bench.attacks.label_flip_one import LabelFlipOne
 from robustfl_bench.attacks.random_labels import RandomLabels
 from robustfl_bench.attacks.scheduled import Scheduled
 from robustfl_bench.attacks.wrapped import Wrapped
-from robustfl_bench.errors import ConfigError
+from robustfl_bench.base.errors import ConfigError
 from robustfl_bench.interfaces import Attack, ChoiceView, Shard
 
 

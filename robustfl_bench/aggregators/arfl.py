@@ -7,9 +7,10 @@ from typing import ClassVar
 
 import torch
 
-from robustfl_bench.interfaces import Aggregator, ConfigError, ServerView, check_choice, check_fields
+from robustfl_bench.aggregators.base import Aggregator, ServerView
+from robustfl_bench.base.errors import ConfigError, check_choice, check_fields
 from robustfl_bench.numerics.simplex import penalised_weights
-from robustfl_bench.updates import Aggregate, Updates
+from robustfl_bench.numerics.updates import Aggregate, Updates
 
 NEEDS_CLIENTS = "arfl needs the update of every client by itself; set pre_aggregation=none"
 LOSS_AT = ("aggregated", "received")

@@ -12,11 +12,12 @@ from typing import ClassVar
 import numpy as np
 import torch
 
-from robustfl_bench.interfaces import Aggregator, ServerView, check_fields
+from robustfl_bench.aggregators.base import Aggregator, ServerView
+from robustfl_bench.base.errors import check_fields
 from robustfl_bench.numerics.geometric_median import geometric_median
 from robustfl_bench.numerics.gram_space import Array, medoid, recentred, spread, sq_dists_to
 from robustfl_bench.numerics.simplex import penalised_weights
-from robustfl_bench.updates import Aggregate, Updates
+from robustfl_bench.numerics.updates import Aggregate, Updates
 
 
 @dataclass(frozen=True)

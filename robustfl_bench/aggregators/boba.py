@@ -11,10 +11,11 @@ from itertools import combinations
 import numpy as np
 import torch
 
-from robustfl_bench.interfaces import Aggregator, ConfigError, ServerView, check_choice, check_fields
+from robustfl_bench.aggregators.base import Aggregator, ServerView
+from robustfl_bench.base.errors import ConfigError, check_choice, check_fields
 from robustfl_bench.numerics.gram_space import Array, Subspace, fit_subspace
 from robustfl_bench.numerics.ranking import num_kept
-from robustfl_bench.updates import Aggregate, Updates
+from robustfl_bench.numerics.updates import Aggregate, Updates
 
 MAX_SUBSETS = 100_000
 

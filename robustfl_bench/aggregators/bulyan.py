@@ -9,9 +9,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from robustfl_bench.interfaces import Aggregator, ConfigError, ServerView, check_choice, check_fields
+from robustfl_bench.aggregators.base import Aggregator, ServerView
+from robustfl_bench.base.errors import ConfigError, check_choice, check_fields
 from robustfl_bench.numerics.near_median import mean_near_median
-from robustfl_bench.updates import Aggregate, Updates
+from robustfl_bench.numerics.updates import Aggregate, Updates
 
 Array = NDArray[np.float64]
 

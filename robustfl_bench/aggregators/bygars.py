@@ -8,8 +8,9 @@ from typing import ClassVar
 
 import torch
 
-from robustfl_bench.interfaces import Aggregator, ServerView, check_choice, check_fields, check_flags
-from robustfl_bench.updates import Aggregate, Updates
+from robustfl_bench.aggregators.base import Aggregator, ServerView
+from robustfl_bench.base.errors import check_choice, check_fields, check_flags
+from robustfl_bench.numerics.updates import Aggregate, Updates
 
 
 @dataclass(frozen=True)

@@ -13,8 +13,9 @@ import torch
 from numpy.typing import NDArray
 from scipy.cluster.hierarchy import linkage
 
-from robustfl_bench.interfaces import Aggregator, ServerView, check_choice, check_fields
-from robustfl_bench.updates import Aggregate, Updates
+from robustfl_bench.aggregators.base import Aggregator, ServerView
+from robustfl_bench.base.errors import check_choice, check_fields
+from robustfl_bench.numerics.updates import Aggregate, Updates
 
 GROUPS = ("larger", "heavier", "smaller")
 

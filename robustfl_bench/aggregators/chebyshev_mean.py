@@ -10,8 +10,9 @@ from typing import Any, ClassVar
 
 import torch
 
-from robustfl_bench.interfaces import Aggregator, ServerView, check_fields
-from robustfl_bench.updates import Aggregate, Updates
+from robustfl_bench.aggregators.base import Aggregator, ServerView
+from robustfl_bench.base.errors import check_fields
+from robustfl_bench.numerics.updates import Aggregate, Updates
 
 
 @dataclass(frozen=True)

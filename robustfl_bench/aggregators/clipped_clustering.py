@@ -14,11 +14,12 @@ import torch
 from numpy.typing import NDArray
 from scipy.cluster.hierarchy import fcluster, linkage
 
-from robustfl_bench.interfaces import Aggregator, ServerView, check_choice, check_fields
+from robustfl_bench.aggregators.base import Aggregator, ServerView
+from robustfl_bench.base.errors import check_choice, check_fields
 from robustfl_bench.numerics.clipping import clip_factors, median_norm
 from robustfl_bench.numerics.directions import cosines
 from robustfl_bench.numerics.gram_space import Array
-from robustfl_bench.updates import Aggregate, Updates
+from robustfl_bench.numerics.updates import Aggregate, Updates
 
 
 @dataclass(frozen=True)

@@ -2,8 +2,9 @@
 
 from dataclasses import dataclass
 
-from robustfl_bench.interfaces import Aggregator, ServerView, check_choice
-from robustfl_bench.updates import Aggregate, Updates
+from robustfl_bench.aggregators.base import Aggregator, ServerView
+from robustfl_bench.base.errors import check_choice
+from robustfl_bench.numerics.updates import Aggregate, Updates
 
 
 @dataclass(frozen=True)

@@ -12,11 +12,12 @@ import numpy as np
 import torch
 from scipy.linalg import eigh
 
-from robustfl_bench.interfaces import Aggregator, ServerView, check_fields
+from robustfl_bench.aggregators.base import Aggregator, ServerView
+from robustfl_bench.base.errors import check_fields
 from robustfl_bench.numerics.gram_space import Array
 from robustfl_bench.numerics.inner_products import gram_matrix
 from robustfl_bench.numerics.ranking import num_kept
-from robustfl_bench.updates import Aggregate, Updates
+from robustfl_bench.numerics.updates import Aggregate, Updates
 
 
 @dataclass(frozen=True)

@@ -12,11 +12,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from robustfl_bench.interfaces import Aggregator, ConfigError, ServerView, check_choice, check_fields, check_flags
+from robustfl_bench.aggregators.base import Aggregator, ServerView
+from robustfl_bench.base.errors import ConfigError, check_choice, check_fields, check_flags
 from robustfl_bench.numerics.directions import cosines
 from robustfl_bench.numerics.gram_space import Array
 from robustfl_bench.numerics.inner_products import gram_matrix
-from robustfl_bench.updates import Aggregate, Updates
+from robustfl_bench.numerics.updates import Aggregate, Updates
 
 NEEDS_CLIENTS = "foolsgold must know whose updates it gets; set pre_aggregation=none, or history=false"
 LEAST = 1e-9  # smaller weights, before division by the largest, are rounding errors of a cosine of 1

@@ -11,10 +11,11 @@ from itertools import islice
 import numpy as np
 import torch
 
-from robustfl_bench.interfaces import Aggregator, ServerView, check_fields
+from robustfl_bench.aggregators.base import Aggregator, ServerView
+from robustfl_bench.base.errors import check_fields
 from robustfl_bench.numerics.gram_space import Array
 from robustfl_bench.numerics.ranking import require_majority
-from robustfl_bench.updates import Aggregate, Updates
+from robustfl_bench.numerics.updates import Aggregate, Updates
 
 MAX_BYZANTINE = 30  # a search tree has up to 1.47^f leaves, 100,000 of them
 MAX_TIES = 1000

@@ -8,9 +8,10 @@ from typing import ClassVar
 import numpy as np
 import torch
 
-from robustfl_bench.interfaces import Aggregator, ConfigError, ServerView, check_fields
+from robustfl_bench.aggregators.base import Aggregator, ServerView
+from robustfl_bench.base.errors import ConfigError, check_fields
 from robustfl_bench.numerics.gram_space import weiszfeld
-from robustfl_bench.updates import Aggregate, Updates
+from robustfl_bench.numerics.updates import Aggregate, Updates
 
 
 @dataclass(frozen=True)

@@ -6,9 +6,10 @@ https://proceedings.mlr.press/v202/farhadkhani23a.html
 import math
 from dataclasses import dataclass
 
-from robustfl_bench.interfaces import Aggregator, ConfigError, ServerView, check_fields
+from robustfl_bench.aggregators.base import Aggregator, ServerView
+from robustfl_bench.base.errors import ConfigError, check_fields
 from robustfl_bench.numerics.ranking import mean_of_lowest, num_kept
-from robustfl_bench.updates import Aggregate, Updates
+from robustfl_bench.numerics.updates import Aggregate, Updates
 
 
 @dataclass(frozen=True)

@@ -4,8 +4,9 @@ from collections.abc import Mapping
 from copy import copy
 from dataclasses import dataclass
 
-from robustfl_bench.interfaces import Aggregator, PreAggregation, ServerView
-from robustfl_bench.updates import Aggregate, Updates
+from robustfl_bench.aggregators.base import Aggregator, ServerView
+from robustfl_bench.numerics.updates import Aggregate, Updates
+from robustfl_bench.pre_aggregations.base import PreAggregation
 
 
 @dataclass(frozen=True)

@@ -6,10 +6,11 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from robustfl_bench.interfaces import Aggregator, ServerView, check_fields, check_flags
+from robustfl_bench.aggregators.base import Aggregator, ServerView
+from robustfl_bench.base.errors import check_fields, check_flags
 from robustfl_bench.numerics.geometric_median import geometric_median
 from robustfl_bench.numerics.gram_space import medoid, recentred, spread
-from robustfl_bench.updates import Aggregate, Updates
+from robustfl_bench.numerics.updates import Aggregate, Updates
 
 
 @dataclass(frozen=True)

@@ -8,11 +8,12 @@ from typing import ClassVar
 import numpy as np
 import torch
 
-from robustfl_bench.interfaces import Aggregator, ServerView, check_fields, check_flags
+from robustfl_bench.aggregators.base import Aggregator, ServerView
+from robustfl_bench.base.errors import check_fields, check_flags
 from robustfl_bench.numerics.gram_space import Array, medoid, recentred, spread, sq_dists_to
 from robustfl_bench.numerics.mean_distances import sq_dists_to_mean
 from robustfl_bench.numerics.passes import sq_dists_by_pass, worth_passes
-from robustfl_bench.updates import Aggregate, Updates
+from robustfl_bench.numerics.updates import Aggregate, Updates
 
 LEAST = 1e-100  # far below all distances of float32 vectors; if most updates are identical, they get all the weight
 ROUNDING = 1e-6  # relative to the longest distance; shorter distances may be inaccurate if all updates are far from 0

@@ -7,8 +7,9 @@ from typing import ClassVar
 
 from torch import Tensor
 
-from robustfl_bench.interfaces import Aggregator, ConfigError, RingForm, ServerView, check_choice, check_fields
-from robustfl_bench.updates import Aggregate, Updates
+from robustfl_bench.aggregators.base import Aggregator, RingForm, ServerView
+from robustfl_bench.base.errors import ConfigError, check_choice, check_fields
+from robustfl_bench.numerics.updates import Aggregate, Updates
 
 
 @dataclass(frozen=True)

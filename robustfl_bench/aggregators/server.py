@@ -6,8 +6,8 @@ from typing import ClassVar
 
 import torch
 
-from robustfl_bench.interfaces import Aggregator, ServerView
-from robustfl_bench.updates import Aggregate, Updates, mean_row
+from robustfl_bench.aggregators.base import Aggregator, ServerView
+from robustfl_bench.numerics.updates import Aggregate, Updates, mean_row
 
 
 @dataclass(frozen=True)

@@ -3,8 +3,9 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from robustfl_bench.interfaces import Aggregator, ServerView, check_fields
-from robustfl_bench.updates import Aggregate, Updates, mean_row
+from robustfl_bench.aggregators.base import Aggregator, ServerView
+from robustfl_bench.base.errors import check_fields
+from robustfl_bench.numerics.updates import Aggregate, Updates, mean_row
 
 
 @dataclass(frozen=True)

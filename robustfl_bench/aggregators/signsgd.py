@@ -6,8 +6,8 @@ from typing import ClassVar
 
 from torch import Tensor
 
-from robustfl_bench.interfaces import Aggregator, RingForm, ServerView
-from robustfl_bench.updates import Aggregate, Updates
+from robustfl_bench.aggregators.base import Aggregator, RingForm, ServerView
+from robustfl_bench.numerics.updates import Aggregate, Updates
 
 
 @dataclass(frozen=True)

@@ -8,10 +8,11 @@ from dataclasses import dataclass
 
 import torch
 
-from robustfl_bench.interfaces import Aggregator, ConfigError, ServerView, check_fields
+from robustfl_bench.aggregators.base import Aggregator, ServerView
+from robustfl_bench.base.errors import ConfigError, check_fields
 from robustfl_bench.numerics.least_spread import least_spread
 from robustfl_bench.numerics.ranking import require_majority
-from robustfl_bench.updates import Aggregate, Updates
+from robustfl_bench.numerics.updates import Aggregate, Updates
 
 MAX_SUBSETS = 100_000
 

@@ -3,9 +3,10 @@
 import math
 from dataclasses import dataclass
 
-from robustfl_bench.interfaces import Aggregator, ServerView, check_fields
+from robustfl_bench.aggregators.base import Aggregator, ServerView
+from robustfl_bench.base.errors import check_fields
 from robustfl_bench.numerics.ranking import require_majority
-from robustfl_bench.updates import Aggregate, Updates
+from robustfl_bench.numerics.updates import Aggregate, Updates
 
 
 @dataclass(frozen=True)

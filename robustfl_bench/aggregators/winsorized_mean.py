@@ -9,9 +9,10 @@ from typing import Any
 
 import torch
 
-from robustfl_bench.interfaces import Aggregator, ServerView, check_fields
+from robustfl_bench.aggregators.base import Aggregator, ServerView
+from robustfl_bench.base.errors import check_fields
 from robustfl_bench.numerics.ranking import require_majority
-from robustfl_bench.updates import Aggregate, Updates
+from robustfl_bench.numerics.updates import Aggregate, Updates
 
 
 @dataclass(frozen=True)

@@ -5,10 +5,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
-from robustfl_bench.interfaces import Aggregator, ServerView, check_choice, check_fields
+from robustfl_bench.aggregators.base import Aggregator, ServerView
+from robustfl_bench.base.errors import check_choice, check_fields
 from robustfl_bench.numerics.ranking import mean_of_lowest, num_kept
 from robustfl_bench.numerics.server_scores import stepped_losses
-from robustfl_bench.updates import Aggregate, Updates
+from robustfl_bench.numerics.updates import Aggregate, Updates
 
 
 @dataclass(frozen=True)

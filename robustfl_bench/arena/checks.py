@@ -7,13 +7,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from robustfl_bench.aggregators.base import Aggregator
+from robustfl_bench.base.errors import ConfigError
 from robustfl_bench.catalogue.measures import BYZANTINE as FEW
 from robustfl_bench.catalogue.measures import Facts, facts_of_rule
 from robustfl_bench.config import targets
-from robustfl_bench.errors import ConfigError
-from robustfl_bench.interfaces import Aggregator
+from robustfl_bench.numerics.updates import Updates
 from robustfl_bench.testing import example_round, example_server
-from robustfl_bench.updates import Updates
 
 CLIENTS, BYZANTINE, ASSUMED = 25, 5, 3
 TOLERANCE = 1e-3

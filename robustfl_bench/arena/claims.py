@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Any
 from robustfl_bench.arena.scores import Place
 from robustfl_bench.arena.track import NONE, Run, Track, settle, track_and_runs
 from robustfl_bench.config import options
-from robustfl_bench.papers.claims import about
-from robustfl_bench.results import scorecard
-from robustfl_bench.results.origins import origins
-from robustfl_bench.results.scorecard import Score
-from robustfl_bench.results.sheets import Printed, Sheet
-from robustfl_bench.results.table import Cell, Column, Table
-from robustfl_bench.results.values import Value, describe
-from robustfl_bench.results.verdicts import VERDICTS, Verdict, judge
+from robustfl_bench.runs.origins import origins
+from robustfl_bench.runs.values import Value, describe
+from robustfl_bench.tables import scorecard
+from robustfl_bench.tables.claims import about
+from robustfl_bench.tables.scorecard import Score
+from robustfl_bench.tables.sheets import Printed, Sheet
+from robustfl_bench.tables.table import Cell, Column, Table
+from robustfl_bench.tables.verdicts import VERDICTS, Verdict, judge
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 from robustfl_bench.arena.scores import NEAR, WORST, Score, in_order, likeness, rank, scores, stability, strongest
 from robustfl_bench.arena.track import HONEST, NONE, SERVER, Run, Track, by_number, track_and_runs
+from robustfl_bench.base.code_digest import PACKAGE
+from robustfl_bench.base.errors import ConfigError
 from robustfl_bench.config import options, outside, presets, stored
-from robustfl_bench.errors import ConfigError
-from robustfl_bench.package import PACKAGE
-from robustfl_bench.results.origins import origins
-from robustfl_bench.results.records import one_line
-from robustfl_bench.results.sheets import Printed, Sheet, Todo
-from robustfl_bench.results.statistics import Interval, Ranks, paired
+from robustfl_bench.runs.origins import origins
+from robustfl_bench.runs.records import one_line
+from robustfl_bench.runs.statistics import Interval, Ranks, paired
+from robustfl_bench.tables.sheets import Printed, Sheet, Todo
 
 if TYPE_CHECKING:
     import pandas as pd

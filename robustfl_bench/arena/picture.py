@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 from robustfl_bench.arena.scores import Score, in_order, scores
 from robustfl_bench.arena.track import HONEST, NONE, SERVER, by_number, settle, track_and_runs
-from robustfl_bench.pictures import dots, heat
-from robustfl_bench.pictures.canvas import Frame
-from robustfl_bench.pictures.dots import Dot
-from robustfl_bench.results.where import check_name
+from robustfl_bench.pages.pictures import dots, heat
+from robustfl_bench.pages.pictures.canvas import Frame
+from robustfl_bench.pages.pictures.dots import Dot
+from robustfl_bench.runs.where import check_name
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -10,7 +10,7 @@ from statistics import fmean
 from typing import TypeVar
 
 from robustfl_bench.arena.track import BACKDOOR, HONEST, NONE, Run
-from robustfl_bench.results.statistics import Interval, Ranks, interval, paired, ranks
+from robustfl_bench.runs.statistics import Interval, Ranks, interval, paired, ranks
 
 WORST = "worst"
 NEAR = 2  # points
@@ -140,7 +140,7 @@ def _by_seed(numbers: Mapping[Place, float]) -> dict[str, float]:
 
 def _drop(reference: Sequence[float] | None, recall: Sequence[float] | None) -> float:
     """The max recall drop in points; for a diverged model, the whole recall of the reference."""
-    from robustfl_bench.metrics import max_recall_drop
+    from robustfl_bench.numerics.metrics import max_recall_drop
 
     assert reference is not None
     return 100 * max_recall_drop(reference, recall if recall is not None else [0.0] * len(reference))

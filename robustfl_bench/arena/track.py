@@ -10,11 +10,11 @@ from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any
 
 from robustfl_bench.config import options, presets
-from robustfl_bench.config.rates import best
-from robustfl_bench.results import matching
-from robustfl_bench.results.matching import Content
-from robustfl_bench.results.records import MEASURED, NoRuns, last_metrics
-from robustfl_bench.results.where import check_name
+from robustfl_bench.experiment.rates import best
+from robustfl_bench.runs import matching
+from robustfl_bench.runs.matching import Content
+from robustfl_bench.runs.records import MEASURED, NoRuns, last_metrics
+from robustfl_bench.runs.where import check_name
 
 if TYPE_CHECKING:
     import pandas as pd

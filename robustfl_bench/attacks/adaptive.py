@@ -9,8 +9,9 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from robustfl_bench.interfaces import Attack, AttackView, check_fields
-from robustfl_bench.updates import mean_row
+from robustfl_bench.attacks.base import Attack, AttackView
+from robustfl_bench.base.errors import check_fields
+from robustfl_bench.numerics.updates import mean_row
 
 
 @dataclass(frozen=True)

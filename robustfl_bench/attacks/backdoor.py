@@ -5,8 +5,9 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
+from robustfl_bench.attacks.base import Shard
 from robustfl_bench.attacks.triggered import Triggered, white
-from robustfl_bench.interfaces import Shard, check_fields
+from robustfl_bench.base.errors import check_fields
 
 
 @dataclass(frozen=True)

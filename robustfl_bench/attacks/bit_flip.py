@@ -8,7 +8,8 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from robustfl_bench.interfaces import Attack, AttackView, ConfigError, check_choice, check_fields
+from robustfl_bench.attacks.base import Attack, AttackView
+from robustfl_bench.base.errors import ConfigError, check_choice, check_fields
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from robustfl_bench.attacks.base import Shard
 from robustfl_bench.attacks.triggered import Triggered
-from robustfl_bench.interfaces import Shard, check_fields
+from robustfl_bench.base.errors import check_fields
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from robustfl_bench.interfaces import Attack, AttackView, ChoiceView, ConfigError, Shard, check_fields, check_flags
+from robustfl_bench.attacks.base import Attack, AttackView, ChoiceView, Shard
+from robustfl_bench.base.errors import ConfigError, check_fields, check_flags
 from robustfl_bench.numerics.bernoulli import bernoulli_vectors
 
 

@@ -12,14 +12,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from robustfl_bench.attacks.base import AttackView
 from robustfl_bench.attacks.krum_attack import KrumAttack
 from robustfl_bench.attacks.mimic import most_skewed
 from robustfl_bench.attacks.minmax import MinMax
 from robustfl_bench.attacks.minsum import MinSum
 from robustfl_bench.attacks.perturbation import PERTURBATIONS
 from robustfl_bench.attacks.trim_attack import TrimAttack
-from robustfl_bench.interfaces import AttackView
-from robustfl_bench.updates import mean_row
+from robustfl_bench.numerics.updates import mean_row
 
 DECAY = 0.9  # per round, of the sum of honest means that drift works against
 

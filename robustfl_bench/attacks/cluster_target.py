@@ -5,8 +5,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from robustfl_bench.attacks.base import ChoiceView
 from robustfl_bench.attacks.wrapped import Wrapped
-from robustfl_bench.interfaces import ChoiceView
 
 
 @dataclass(frozen=True)

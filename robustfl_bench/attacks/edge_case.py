@@ -6,7 +6,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from robustfl_bench.interfaces import Attack, AttackView, ConfigError, Shard, check_fields
+from robustfl_bench.attacks.base import Attack, AttackView, Shard
+from robustfl_bench.base.errors import ConfigError, check_fields
 
 
 @dataclass(frozen=True)

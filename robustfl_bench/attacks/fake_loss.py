@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from robustfl_bench.attacks.wrapped import Wrapped
-from robustfl_bench.interfaces import check_fields
+from robustfl_bench.base.errors import check_fields
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from robustfl_bench.interfaces import AttackView
+from robustfl_bench.attacks.base import AttackView
 
 HARMS = ("error", "loss", "slope", "distance")
 

@@ -6,9 +6,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from robustfl_bench.interfaces import Attack, AttackView, check_choice
+from robustfl_bench.attacks.base import Attack, AttackView
+from robustfl_bench.base.errors import check_choice
 from robustfl_bench.numerics.ranking import nearest_sums
-from robustfl_bench.updates import Updates
+from robustfl_bench.numerics.updates import Updates
 
 LEAST = 1e-5  # share of the first scale at which the attackers give up
 

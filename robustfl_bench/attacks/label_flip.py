@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
+from robustfl_bench.attacks.base import Attack, Shard
 from robustfl_bench.attacks.labels import require_classes
-from robustfl_bench.interfaces import Attack, Shard
 
 
 @dataclass(frozen=True)

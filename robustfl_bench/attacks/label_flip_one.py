@@ -4,8 +4,9 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
+from robustfl_bench.attacks.base import Attack, Shard
 from robustfl_bench.attacks.labels import require_classes
-from robustfl_bench.interfaces import Attack, ConfigError, Shard, check_fields, check_flags
+from robustfl_bench.base.errors import ConfigError, check_fields, check_flags
 from robustfl_bench.numerics.characters import ALPHABET, numbers
 
 

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from robustfl_bench.interfaces import Attack, Shard, check_fields
+from robustfl_bench.attacks.base import Attack, Shard
+from robustfl_bench.base.errors import check_fields
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,7 @@
 """The check that attacks on labels share."""
 
-from robustfl_bench.interfaces import ConfigError, Shard
+from robustfl_bench.attacks.base import Shard
+from robustfl_bench.base.errors import ConfigError
 
 
 def require_classes(attack: str, shard: Shard) -> None:

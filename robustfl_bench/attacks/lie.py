@@ -8,7 +8,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from robustfl_bench.interfaces import Attack, AttackView, check_choice, check_fields
+from robustfl_bench.attacks.base import Attack, AttackView
+from robustfl_bench.base.errors import check_choice, check_fields
 
 
 def lie_z(n: int, num_byzantine: int) -> float:

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from robustfl_bench.interfaces import AttackView
+from robustfl_bench.attacks.base import AttackView
 
 OBJECTIVES = ("distance", "loss")
 

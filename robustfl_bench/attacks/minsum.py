@@ -5,9 +5,10 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
+from robustfl_bench.attacks.base import Attack, AttackView
 from robustfl_bench.attacks.line_search import largest_harm
 from robustfl_bench.attacks.perturbation import PERTURBATIONS, largest_gamma, perturbation, sq_dists_along
-from robustfl_bench.interfaces import Attack, AttackView, check_choice, check_fields
+from robustfl_bench.base.errors import check_choice, check_fields
 
 
 @dataclass(frozen=True)

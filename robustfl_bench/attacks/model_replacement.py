@@ -6,8 +6,9 @@ from dataclasses import dataclass, replace
 
 from torch import Tensor
 
+from robustfl_bench.attacks.base import AttackView, Crafted
 from robustfl_bench.attacks.wrapped import Wrapped
-from robustfl_bench.interfaces import AttackView, Crafted, check_fields
+from robustfl_bench.base.errors import check_fields
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from robustfl_bench.interfaces import Attack, ConfigError, Shard, check_choice, check_fields
+from robustfl_bench.attacks.base import Attack, Shard
+from robustfl_bench.base.errors import ConfigError, check_choice, check_fields
 
 IMAGES = ("noise", "unchanged")
 RESCALE = ("client", "image")

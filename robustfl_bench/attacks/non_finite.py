@@ -8,7 +8,8 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from robustfl_bench.interfaces import Attack, AttackView, check_choice, check_fields
+from robustfl_bench.attacks.base import Attack, AttackView
+from robustfl_bench.base.errors import check_choice, check_fields
 
 VALUES = {"plus_infinity": math.inf, "minus_infinity": -math.inf, "not_a_number": math.nan}
 

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from robustfl_bench.interfaces import Attack
+from robustfl_bench.attacks.base import Attack
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from robustfl_bench.interfaces import AttackView, check_choice
+from robustfl_bench.attacks.base import AttackView
+from robustfl_bench.base.errors import check_choice
 
 PERTURBATIONS = ("std", "inverse_std", "unit", "sign")
 

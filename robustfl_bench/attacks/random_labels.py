@@ -6,8 +6,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from robustfl_bench.attacks.base import Attack, Shard
 from robustfl_bench.attacks.labels import require_classes
-from robustfl_bench.interfaces import Attack, Shard, check_fields
+from robustfl_bench.base.errors import check_fields
 
 
 @dataclass(frozen=True)

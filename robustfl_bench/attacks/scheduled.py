@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass
 
 from robustfl_bench.attacks.wrapped import Wrapped
-from robustfl_bench.interfaces import ConfigError, check_fields
+from robustfl_bench.base.errors import ConfigError, check_fields
 
 
 @dataclass(frozen=True)

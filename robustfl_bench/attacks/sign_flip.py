@@ -5,7 +5,8 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from robustfl_bench.interfaces import Attack, AttackView, check_choice, check_fields
+from robustfl_bench.attacks.base import Attack, AttackView
+from robustfl_bench.base.errors import check_choice, check_fields
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from robustfl_bench.interfaces import Attack, AttackView, check_choice, check_fields, check_flags
+from robustfl_bench.attacks.base import Attack, AttackView
+from robustfl_bench.base.errors import check_choice, check_fields, check_flags
 
 
 @dataclass(frozen=True)

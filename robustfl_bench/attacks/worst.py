@@ -6,9 +6,10 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
+from robustfl_bench.attacks.base import Attack, AttackView, Crafted
 from robustfl_bench.attacks.candidates import ENTRIES, Scene
 from robustfl_bench.attacks.harm import HARMS, Harm, harms
-from robustfl_bench.interfaces import Attack, AttackView, ConfigError, Crafted, check_choice, check_fields
+from robustfl_bench.base.errors import ConfigError, check_choice, check_fields
 
 NOTHING = -1  # the choice reported when no attack of the list works
 REFINEMENTS = 2

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from robustfl_bench.interfaces import Attack, AttackView, ChoiceView, Crafted, Shard
+from robustfl_bench.attacks.base import Attack, AttackView, ChoiceView, Crafted, Shard
 
 
 @dataclass(frozen=True)

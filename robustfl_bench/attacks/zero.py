@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from robustfl_bench.interfaces import Attack, AttackView
+from robustfl_bench.attacks.base import Attack, AttackView
 
 
 @dataclass(frozen=True)

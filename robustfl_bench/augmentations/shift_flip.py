@@ -7,7 +7,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from robustfl_bench.interfaces import Augmentation, ConfigError, check_choice, check_fields, check_flags
+from robustfl_bench.augmentations.base import Augmentation
+from robustfl_bench.base.errors import ConfigError, check_choice, check_fields, check_flags
 
 PER = ("round", "batch")
 

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from robustfl_bench.interfaces import Availability, ConfigError, check_fields, check_flags
+from robustfl_bench.availability.base import Availability
+from robustfl_bench.base.errors import ConfigError, check_fields, check_flags
 
 if TYPE_CHECKING:
-    from robustfl_bench.config.parts import Parts
+    from robustfl_bench.local_updates.base import LocalUpdate
 
 
 @dataclass(frozen=True)
@@ -40,11 +41,11 @@ class Unreliable(Availability):
         if self.dropout == 1:
             raise ConfigError("dropout must be < 1, got 1: no update would ever arrive")
 
-    def check(self, parts: Parts) -> None:
+    def check(self, local_update: LocalUpdate) -> None:
         """Raise ConfigError for stragglers among clients with a single local step, which cannot be left out."""
-        if self.stragglers and parts.local_update.repeats < 2:
+        if self.stragglers and local_update.repeats < 2:
             raise ConfigError(
-                f"stragglers make fewer local steps, but local_update {type(parts.local_update).__name__} has one in a"
+                f"stragglers make fewer local steps, but local_update {type(local_update).__name__} has one in a"
                 " round; take local_update=fedavg or local_sgd with several, or availability.stragglers=0"
             )
 

@@ -9,10 +9,11 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from robustfl_bench.base.errors import ConfigError, near
+from robustfl_bench.base.trees import flatten
 from robustfl_bench.config import options
 from robustfl_bench.config.options import CONF, HERE, Search
-from robustfl_bench.config.parts import GROUPS
-from robustfl_bench.errors import ConfigError, near
+from robustfl_bench.engine.parts import GROUPS
 
 MEASURED = ("aggregator", "attack", "pre_aggregation", "partition", "model")
 """Groups whose options have measured needs and cost (see ``measures.py``), which requires torch."""
@@ -112,7 +113,7 @@ def _beside(entry: Entry, original: Entry) -> Entry:
     """The entry, with ``same_as`` and ``differs`` if it is another form of the original."""
     if entry is original or not entry.target or entry.parts != original.parts:
         return entry
-    ours, theirs = dict(options.flatten(entry.content)), dict(options.flatten(original.content))
+    ours, theirs = dict(flatten(entry.content)), dict(flatten(original.content))
     differs = {key: value for key, value in ours.items() if key not in theirs or theirs[key] != value}
     return Entry(**vars(entry) | {"same_as": original.name, "differs": differs})
 

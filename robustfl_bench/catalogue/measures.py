@@ -12,15 +12,20 @@ from typing import Any
 import numpy as np
 import torch
 
+from robustfl_bench.aggregators.base import Aggregator
+from robustfl_bench.attacks.base import Attack, AttackView, ChoiceView
+from robustfl_bench.base.errors import ConfigError
+from robustfl_bench.base.parallel import workers
+from robustfl_bench.base.trees import flatten
 from robustfl_bench.catalogue.entries import Entry
 from robustfl_bench.config import options, presets, targets
 from robustfl_bench.config.options import Search
-from robustfl_bench.errors import ConfigError
-from robustfl_bench.interfaces import Aggregator, Attack, AttackView, ChoiceView, Model, Partition, PreAggregation
+from robustfl_bench.models.base import Model
 from robustfl_bench.numerics.inner_products import cross_products, distance_bounds, gram_matrix
-from robustfl_bench.parallel import workers
+from robustfl_bench.numerics.updates import Updates
+from robustfl_bench.partitions.base import Partition
+from robustfl_bench.pre_aggregations.base import PreAggregation
 from robustfl_bench.testing import example_round, example_shard, example_view
-from robustfl_bench.updates import Updates
 
 CLIENTS, BYZANTINE, COORDINATES = 12, 2, 999  # few, as some rules try all subsets of clients; one block to sort
 DECLARED = "${num_byzantine_declared}"
@@ -55,7 +60,7 @@ def facts(entry: Entry, search: Search = options.HERE) -> Facts:
 
     if not entry.target:
         return Facts()
-    declared = ["f"] if DECLARED in dict(options.flatten(entry.content)).values() else []
+    declared = ["f"] if DECLARED in dict(flatten(entry.content)).values() else []
     try:
         match build():
             case Aggregator() as rule:

@@ -10,8 +10,9 @@ from dataclasses import dataclass
 import numpy as np
 from torch import Tensor
 
+from robustfl_bench.base.errors import check_choice, check_fields, check_flags
+from robustfl_bench.clustering.base import Clustering, StartView
 from robustfl_bench.clustering.start import INITS, initial_models, onto_ball
-from robustfl_bench.interfaces import Clustering, StartView, check_choice, check_fields, check_flags
 
 
 @dataclass(frozen=True)

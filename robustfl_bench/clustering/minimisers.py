@@ -6,9 +6,9 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from robustfl_bench.engine.least_squares import is_linear_regression
-from robustfl_bench.interfaces import ConfigError
+from robustfl_bench.base.errors import ConfigError
 from robustfl_bench.models.mean import Constant
+from robustfl_bench.network.least_squares import is_linear_regression
 
 ERMS = ("lstsq", "float32_det")
 

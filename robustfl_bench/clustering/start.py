@@ -4,7 +4,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from robustfl_bench.interfaces import ConfigError, StartView
+from robustfl_bench.base.errors import ConfigError
+from robustfl_bench.clustering.base import StartView
 from robustfl_bench.numerics.bernoulli import bernoulli_vectors
 
 INITS = ("model", "bernoulli", "fixed_seed0", "warm")

@@ -10,10 +10,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from robustfl_bench.base.errors import ConfigError, check_choice, check_fields, check_flags
+from robustfl_bench.clustering.base import Clustering, StartView
 from robustfl_bench.clustering.kmeans import seeds, sq_dists, trimmed_cost, trimmed_kmeans
 from robustfl_bench.clustering.minimisers import ERMS, local_minimisers
 from robustfl_bench.clustering.start import INITS, initial_models, onto_ball
-from robustfl_bench.interfaces import Clustering, ConfigError, StartView, check_choice, check_fields, check_flags
 
 
 @dataclass(frozen=True)

@@ -2,23 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from robustfl_bench.aggregators.base import Aggregator, RingForm, ServerView
+from robustfl_bench.base.errors import ConfigError, check_choice, check_fields
+from robustfl_bench.communication.base import Communication
 from robustfl_bench.communication.chunks import ring_sum
-from robustfl_bench.interfaces import (
-    Aggregator,
-    Communication,
-    ConfigError,
-    RingForm,
-    ServerView,
-    check_choice,
-    check_fields,
-)
-from robustfl_bench.updates import Aggregate, Updates
-
-if TYPE_CHECKING:
-    from robustfl_bench.config.parts import Parts
+from robustfl_bench.numerics.updates import Aggregate, Updates
 
 
 @dataclass(frozen=True)
@@ -42,15 +33,15 @@ class Ring(Communication):
         check_fields(self, bits=(1, 64))
         check_choice("counting", self.counting, ("printed", "needed"))
 
-    def check(self, parts: Parts) -> None:
-        """Raise ConfigError if the parts of a run need a server."""
-        if parts.aggregator.ring is None:
-            name = type(parts.aggregator).__name__
+    def check(self, rule: Aggregator, others: Collection[str]) -> None:
+        """Raise ConfigError if the rule, or one of the ``others``, needs a server."""
+        if rule.ring is None:
+            name = type(rule).__name__
             raise ConfigError(f"a ring cannot compute {name}; take aggregator=rar, brace, signsgd or rlr")
         for group in ("pre_aggregation", "clustering"):
-            if getattr(parts, group) is not None:
+            if group in others:
                 raise ConfigError(f"on a ring nobody sees all updates: set {group}=none, or communication=star")
-        if parts.availability is not None:
+        if "availability" in others:
             raise ConfigError("on a ring a client that drops out stops the round: set availability=none")
 
     def bits_per_phase(self, form: RingForm, n: int) -> tuple[int, int]:

@@ -4,8 +4,9 @@ from argparse import Namespace
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from robustfl_bench.base.trees import flatten
 from robustfl_bench.config import options, presets, stored
-from robustfl_bench.config.settings import CHOICES, DEVICES
+from robustfl_bench.engine.settings import CHOICES, DEVICES
 
 _FOLDERS = ("data_dir", "results_dir", *stored.FORMS)
 
@@ -29,7 +30,7 @@ def _keys(prefix: str, given: Sequence[str]) -> Iterable[str]:
     if "." in prefix and group in groups:
         chosen = {**groups, **dict(word.split("=", 1) for word in given if "=" in word)}
         content = {group: options.chosen(group, chosen[group])}
-        return [name for name, _ in options.flatten(content) if not name.endswith("._target_")]
+        return [name for name, _ in flatten(content) if not name.endswith("._target_")]
     return [*groups, *scalars, *stored.FORMS, *(f"+{name}" for name in presets.PRESETS)]
 
 

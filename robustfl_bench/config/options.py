@@ -1,15 +1,16 @@
 """The options of conf/ as plain YAML, read without Hydra."""
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import yaml
 
+from robustfl_bench.base.errors import ConfigError
+from robustfl_bench.base.trees import merge
 from robustfl_bench.config import outside
-from robustfl_bench.errors import ConfigError
 
 _PACKAGE = Path(__file__).resolve().parent.parent
 CONF = _PACKAGE / "conf" if (_PACKAGE / "conf").is_dir() else _PACKAGE.parent / "conf"  # inside the package in a wheel
@@ -173,24 +174,6 @@ def defaults() -> tuple[Mapping[str, str], Mapping[str, Any]]:
     chosen = {group: name for part in content.pop("defaults") if isinstance(part, dict) for group, name in part.items()}
     groups = {group: name for group, name in chosen.items() if is_group(group)}
     return groups, {key: value for key, value in content.items() if key != "hydra"}
-
-
-def flatten(tree: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """The leaves of nested mappings by dotted key; a list is a leaf."""
-    for key, value in tree.items():
-        if isinstance(value, Mapping):
-            yield from flatten(value, f"{prefix}{key}.")
-        else:
-            yield f"{prefix}{key}", value
-
-
-def merge(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
-    """Nested mappings, merged; values of ``above`` win."""
-    merged = dict(below)
-    for key, value in above.items():
-        both = isinstance(value, Mapping) and isinstance(merged.get(key), Mapping)
-        merged[key] = merge(merged[key], value) if both else value
-    return merged
 
 
 def interpolated(value: Any) -> str | None:

@@ -8,9 +8,9 @@ import re
 from dataclasses import MISSING, Field, fields, is_dataclass
 from typing import Any
 
+from robustfl_bench.base.errors import ConfigError
 from robustfl_bench.config import targets
-from robustfl_bench.config.settings import Defining
-from robustfl_bench.errors import ConfigError
+from robustfl_bench.engine.settings import Defining
 
 FROM_SETTINGS = {field.name: f"${{{field.name}}}" for field in fields(Defining)}
 """The value of a required field with the name of a setting."""

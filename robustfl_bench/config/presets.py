@@ -15,12 +15,13 @@ from functools import cached_property
 from types import MappingProxyType, NoneType
 from typing import Any, get_args
 
+from robustfl_bench.base.errors import ConfigError, near
+from robustfl_bench.base.trees import merge
 from robustfl_bench.config import options, outside
 from robustfl_bench.config.options import HERE, Search
-from robustfl_bench.config.parts import GROUPS
 from robustfl_bench.config.resolvers import BY_ROOT, PLAIN, is_attacked
-from robustfl_bench.config.settings import DEFINING, SCALARS, Settings
-from robustfl_bench.errors import ConfigError, near
+from robustfl_bench.engine.parts import GROUPS
+from robustfl_bench.engine.settings import DEFINING, SCALARS, Settings
 
 PRESETS = ("setting", "method", "threat", "experiment")
 """Groups whose options change settings of other groups; the command line adds them with ``+``."""
@@ -194,7 +195,7 @@ def _composed(
     for body in bodies:
         settings = {key: value for key, value in body.items() if key != "hydra"}
         params |= ((body.get("hydra") or {}).get("sweeper") or {}).get("params") or {}
-        tree = options.merge(tree, settings)
+        tree = merge(tree, settings)
     for key, value in single.items():
         plain = key.lstrip("+")
         if key in groups or "@" in key or re.split("[/.]", plain)[0] in (*PRESETS, "hydra"):

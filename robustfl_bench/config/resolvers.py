@@ -5,8 +5,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from robustfl_bench.base.errors import ConfigError
 from robustfl_bench.config import options
-from robustfl_bench.errors import ConfigError
 
 NO_ATTACK = "robustfl_bench.attacks.none.NoAttack"
 

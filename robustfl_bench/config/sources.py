@@ -12,7 +12,7 @@ from hydra.plugins.search_path_plugin import SearchPathPlugin
 from omegaconf import OmegaConf
 
 from robustfl_bench.config import options, outside
-from robustfl_bench.config.parts import GROUPS
+from robustfl_bench.engine.parts import GROUPS
 
 STORED: dict[tuple[str, str], Mapping[str, Any]] = {}
 """The stored configs that this process offers as presets, by group and name. Not in Hydra's own store, which Hydra

@@ -8,10 +8,10 @@ from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from robustfl_bench.base.errors import ConfigError
 from robustfl_bench.config import options, presets, targets
-from robustfl_bench.config.parts import GROUPS
-from robustfl_bench.config.settings import DEFINING
-from robustfl_bench.errors import ConfigError
+from robustfl_bench.engine.parts import GROUPS
+from robustfl_bench.engine.settings import DEFINING
 
 FORMS: dict[str, Callable[[Mapping[str, Any]], dict[str, Any]]] = {"rerun": dict, "reference": presets.reference}
 """The config to run for each form: the stored one, or its reference, Average without Byzantine clients and all else

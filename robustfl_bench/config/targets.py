@@ -11,9 +11,9 @@ from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any, Union, get_args, get_origin
 
-from robustfl_bench.abilities import Part
-from robustfl_bench.config.parts import GROUPS, kind
-from robustfl_bench.errors import ConfigError, near, type_of_field
+from robustfl_bench.base.abilities import Part
+from robustfl_bench.base.errors import ConfigError, near, type_of_field
+from robustfl_bench.engine.parts import GROUPS, kind
 
 PACKAGE = __package__.partition(".")[0]
 

@@ -7,8 +7,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from robustfl_bench.base.errors import ConfigError, check_choice, check_fields
 from robustfl_bench.corruptions import blur, digital, noise, weather
-from robustfl_bench.interfaces import ConfigError, Corruption, check_choice, check_fields
+from robustfl_bench.corruptions.base import Corruption
 
 CORRUPTIONS: dict[str, Callable[[np.ndarray, int, np.random.Generator], np.ndarray]] = {
     "gaussian_noise": noise.gaussian_noise,

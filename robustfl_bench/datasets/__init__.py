@@ -6,12 +6,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from weakref import WeakValueDictionary
 
-from robustfl_bench.errors import DataError
+from robustfl_bench.base.errors import DataError
 
 if TYPE_CHECKING:  # importing torch takes over a second, and `robustfl-data` does without it
     import torch
 
-    from robustfl_bench.interfaces import Data, Dataset
+    from robustfl_bench.datasets.base import Data, Dataset
 
 
 _LOADED: "WeakValueDictionary[tuple[Dataset, Path, torch.device], Data]" = WeakValueDictionary()

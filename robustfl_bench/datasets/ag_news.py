@@ -9,11 +9,11 @@ from pathlib import Path
 
 import numpy as np
 
+from robustfl_bench.base.errors import ConfigError, check_fields
 from robustfl_bench.datasets import text, word_vectors
+from robustfl_bench.datasets.base import Data, Dataset
 from robustfl_bench.datasets.download import Download
 from robustfl_bench.datasets.files import File, Layout, Source, read
-from robustfl_bench.errors import ConfigError, check_fields
-from robustfl_bench.interfaces import Data, Dataset
 
 TRAIN = "76a0a2d2f92b286371fe4d4044640910a04a803fdd2538e0f3f29a5c6f6b672e"  # SHA-256
 TEST = "521465c2428ed7f02f8d6db6ffdd4b5447c1c701962353eb2c40d548c3c85699"

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from robustfl_bench.errors import DataError
+from robustfl_bench.base.errors import DataError
 
 PIXELS = 3 * 32 * 32
 

@@ -5,12 +5,12 @@ from pathlib import Path
 
 import numpy as np
 
+from robustfl_bench.base.errors import check_choice
+from robustfl_bench.datasets.base import Data, Dataset
 from robustfl_bench.datasets.cifar import parse_binary, parse_python
 from robustfl_bench.datasets.download import Download
 from robustfl_bench.datasets.files import File, Layout, Source, read
 from robustfl_bench.datasets.images import SCALINGS, to_data
-from robustfl_bench.errors import check_choice
-from robustfl_bench.interfaces import Data, Dataset
 
 MEAN, SD = (0.4914, 0.4822, 0.4465), (0.2470, 0.2435, 0.2616)  # of the training pixels, red, green, blue
 

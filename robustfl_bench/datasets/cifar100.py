@@ -3,12 +3,12 @@
 from dataclasses import dataclass
 from pathlib import Path
 
+from robustfl_bench.base.errors import check_choice
+from robustfl_bench.datasets.base import Data, Dataset
 from robustfl_bench.datasets.cifar import parse_python
 from robustfl_bench.datasets.download import Download
 from robustfl_bench.datasets.files import File, Layout, Source, read
 from robustfl_bench.datasets.images import SCALINGS, to_data
-from robustfl_bench.errors import check_choice
-from robustfl_bench.interfaces import Data, Dataset
 
 MEAN, SD = (0.5071, 0.4865, 0.4409), (0.2673, 0.2564, 0.2762)  # of all training pixels, red, green, blue
 

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import numpy as np
 
+from robustfl_bench.base.errors import check_choice
+from robustfl_bench.datasets.base import Data, Dataset
 from robustfl_bench.datasets.files import File, Layout, Source, read
 from robustfl_bench.datasets.images import SCALINGS, to_data
-from robustfl_bench.errors import check_choice
-from robustfl_bench.interfaces import Data, Dataset
 
 MEAN, SD = (0.305386,), (0.375507,)  # of the training pixels
 NUM_TRAIN, NUM_TEST = 1437, 360

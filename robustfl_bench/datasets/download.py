@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from robustfl_bench.errors import DataError
+from robustfl_bench.base.errors import DataError
 
 TIMEOUT = 30  # seconds without a byte
 CHUNK = 1 << 13  # bytes: the most that a dropped connection can lose

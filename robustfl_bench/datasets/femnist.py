@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from robustfl_bench.base.errors import DataError, check_choice, check_fields
 from robustfl_bench.datasets import leaf
+from robustfl_bench.datasets.base import Data, Dataset, Scaling
 from robustfl_bench.datasets.files import Source, read
-from robustfl_bench.errors import DataError, check_choice, check_fields
-from robustfl_bench.interfaces import Data, Dataset, Scaling
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import IO, Any, Protocol
 
+from robustfl_bench.base.errors import DataError
 from robustfl_bench.datasets.download import Download
-from robustfl_bench.errors import DataError
 
 OPEN: dict[str, Callable[..., IO[bytes]]] = {".gz": gzip.open, "": open, ".xz": lzma.open}  # type: ignore[dict-item]
 CHUNK = 1 << 20  # bytes unpacked at a time

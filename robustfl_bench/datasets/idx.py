@@ -5,9 +5,9 @@ import struct
 
 import numpy as np
 
+from robustfl_bench.base.errors import DataError
 from robustfl_bench.datasets.download import Download
 from robustfl_bench.datasets.files import File, Layout, Source
-from robustfl_bench.errors import DataError
 
 DTYPES = {0x08: "u1", 0x09: "i1", 0x0B: ">i2", 0x0C: ">i4", 0x0D: ">f4", 0x0E: ">f8"}
 PARTS = (  # in this order everywhere: name, size in bytes

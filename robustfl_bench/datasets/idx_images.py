@@ -4,11 +4,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
+from robustfl_bench.base.errors import check_choice
 from robustfl_bench.datasets import idx
+from robustfl_bench.datasets.base import Data, Dataset
 from robustfl_bench.datasets.files import Source, read
 from robustfl_bench.datasets.images import SCALINGS, to_data
-from robustfl_bench.errors import check_choice
-from robustfl_bench.interfaces import Data, Dataset
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ import numpy as np
 if TYPE_CHECKING:  # importing torch takes over a second, and `robustfl-data` does without it
     from torch import Tensor
 
-    from robustfl_bench.interfaces import Data
+    from robustfl_bench.datasets.base import Data
 
 Part = tuple[np.ndarray, np.ndarray]  # pixels and labels
 SCALINGS = ("standardize", "unit", "symmetric")
@@ -36,7 +36,7 @@ def to_data(
     """Pixels (N, C, H, W) and class numbers (N,), of any integer type, as scaled tensors (see ``scale``)."""
     import torch
 
-    from robustfl_bench.interfaces import Data, Scaling
+    from robustfl_bench.datasets.base import Data, Scaling
 
     train_x, test_x = (scale(pixels, scaling, mean, sd, top) for pixels, _ in (train, test))
     train_y, test_y = (torch.from_numpy(labels.astype(np.int64)) for _, labels in (train, test))

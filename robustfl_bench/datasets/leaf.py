@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from robustfl_bench import seeding
+from robustfl_bench.base import seeding
+from robustfl_bench.base.errors import ConfigError, DataError
 from robustfl_bench.datasets.files import Checked
-from robustfl_bench.errors import ConfigError, DataError
 
 Users = dict[str, dict[str, Any]]
 

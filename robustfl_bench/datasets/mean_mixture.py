@@ -6,11 +6,11 @@ from pathlib import Path
 
 import numpy as np
 
-from robustfl_bench import seeding
+from robustfl_bench.base import seeding
+from robustfl_bench.base.errors import ConfigError, check_choice, check_fields
+from robustfl_bench.datasets.base import Data, Dataset
 from robustfl_bench.datasets.files import Source
 from robustfl_bench.datasets.mixtures import clusters_of, mixture
-from robustfl_bench.errors import ConfigError, check_choice, check_fields
-from robustfl_bench.interfaces import Data, Dataset
 
 FAMILIES = ("gaussian", "poisson")
 

@@ -5,11 +5,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from robustfl_bench import seeding
-from robustfl_bench.errors import ConfigError
+from robustfl_bench.base import seeding
+from robustfl_bench.base.errors import ConfigError
 
 if TYPE_CHECKING:  # importing torch takes over a second, and `robustfl-data` does without it
-    from robustfl_bench.interfaces import Data
+    from robustfl_bench.datasets.base import Data
 
 Draw = Callable[[np.random.Generator, np.ndarray, int], tuple[np.ndarray, np.ndarray]]
 """From a stream, a cluster's parameter and a number n: samples (n, d) and targets (n,) or (n, d), float32."""
@@ -29,7 +29,7 @@ def mixture(seed: int, num_clients: int, points: int, test_points: int, truth: n
     """
     import torch
 
-    from robustfl_bench.interfaces import Data
+    from robustfl_bench.datasets.base import Data
 
     clusters, every = clusters_of(num_clients, len(truth)), np.arange(len(truth))
     train = [draw(seeding.generator(seed, "client data", i), truth[c], points) for i, c in enumerate(clusters)]

@@ -6,14 +6,14 @@ from pathlib import Path
 
 import numpy as np
 
-from robustfl_bench import seeding
+from robustfl_bench.base import seeding
+from robustfl_bench.base.errors import DataError, check_choice, check_fields
 from robustfl_bench.datasets import idx, leaf
+from robustfl_bench.datasets.base import Data, Dataset
 from robustfl_bench.datasets.download import Download
 from robustfl_bench.datasets.files import File, Layout, Source, read
 from robustfl_bench.datasets.images import SCALINGS
 from robustfl_bench.datasets.mnist import Mnist
-from robustfl_bench.errors import DataError, check_choice, check_fields
-from robustfl_bench.interfaces import Data, Dataset
 
 MIRRORS = (
     "https://raw.githubusercontent.com/facebookresearch/qmnist/master/",

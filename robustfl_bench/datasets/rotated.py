@@ -5,10 +5,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from robustfl_bench import seeding
+from robustfl_bench.base import seeding
+from robustfl_bench.base.errors import ConfigError, check_fields
+from robustfl_bench.datasets.base import Data, Dataset
 from robustfl_bench.datasets.mixtures import clusters_of
-from robustfl_bench.errors import ConfigError, check_fields
-from robustfl_bench.interfaces import Data, Dataset
 
 if TYPE_CHECKING:
     from robustfl_bench.datasets.files import Source

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import numpy as np
 
+from robustfl_bench.base.errors import DataError, check_fields
 from robustfl_bench.datasets import leaf
+from robustfl_bench.datasets.base import Data, Dataset
 from robustfl_bench.datasets.files import File, Layout, Source, read
-from robustfl_bench.errors import DataError, check_fields
-from robustfl_bench.interfaces import Data, Dataset
 from robustfl_bench.numerics.characters import ALPHABET, numbers
 
 LENGTH = 80  # characters that are read to predict the next

@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from robustfl_bench import seeding
+from robustfl_bench.base import seeding
+from robustfl_bench.base.errors import ConfigError, DataError
 from robustfl_bench.datasets.text import FIRST_WORD
-from robustfl_bench.errors import ConfigError, DataError
 
 WINDOW = 5  # words to either side that count as context
 CONTEXT_POWER = 0.75  # flattens the contexts' frequencies, so that rare contexts weigh less

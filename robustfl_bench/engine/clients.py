@@ -10,13 +10,16 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from robustfl_bench import seeding
-from robustfl_bench.config.parts import Parts
-from robustfl_bench.config.settings import Settings
+from robustfl_bench.attacks.base import Shard
+from robustfl_bench.base import seeding
+from robustfl_bench.base.errors import ConfigError
+from robustfl_bench.corruptions.base import Corruption
+from robustfl_bench.datasets.base import Data, Scaling
 from robustfl_bench.engine.contract import dealt
-from robustfl_bench.engine.network import Network
-from robustfl_bench.engine.samples import Population
-from robustfl_bench.interfaces import ConfigError, Corruption, Data, Scaling, Shard
+from robustfl_bench.engine.parts import Parts
+from robustfl_bench.engine.settings import Settings
+from robustfl_bench.network.network import Network
+from robustfl_bench.network.samples import Population
 
 
 class Clients:

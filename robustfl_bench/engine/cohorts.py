@@ -8,12 +8,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from robustfl_bench import seeding
+from robustfl_bench.attacks.base import Attack, ChoiceView
+from robustfl_bench.base import seeding
+from robustfl_bench.base.errors import BrokenContract
 from robustfl_bench.engine.clients import Clients
 from robustfl_bench.engine.model_choice import ModelChoice
 from robustfl_bench.engine.state import State
-from robustfl_bench.errors import BrokenContract
-from robustfl_bench.interfaces import Attack, ChoiceView
 
 
 @dataclass(frozen=True)

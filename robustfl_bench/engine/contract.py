@@ -10,9 +10,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from robustfl_bench.errors import BrokenContract
-from robustfl_bench.interfaces import Crafted, Partition
-from robustfl_bench.updates import Aggregate, Updates
+from robustfl_bench.attacks.base import Crafted
+from robustfl_bench.base.errors import BrokenContract
+from robustfl_bench.numerics.updates import Aggregate, Updates
+from robustfl_bench.partitions.base import Partition
 
 Returned = TypeVar("Returned")
 

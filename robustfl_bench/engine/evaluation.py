@@ -7,12 +7,12 @@ from collections.abc import Sequence
 import numpy as np
 from torch import Tensor
 
+from robustfl_bench.attacks.base import Attack
 from robustfl_bench.engine.cohorts import Cohort
 from robustfl_bench.engine.federation import Federation
 from robustfl_bench.engine.rounds import Trained
-from robustfl_bench.interfaces import Attack
-from robustfl_bench.metrics import cluster_recovery, matched_distance, nearest_distance, recall_per_class
-from robustfl_bench.updates import Aggregate
+from robustfl_bench.numerics.metrics import cluster_recovery, matched_distance, nearest_distance, recall_per_class
+from robustfl_bench.numerics.updates import Aggregate
 
 Record = dict[str, float]
 

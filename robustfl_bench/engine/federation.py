@@ -10,13 +10,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from robustfl_bench import seeding
+from robustfl_bench.base import seeding
 from robustfl_bench.engine.clients import Clients
 from robustfl_bench.engine.cohorts import Cohorts
 from robustfl_bench.engine.contract import Contract
-from robustfl_bench.engine.samples import Population, Samples
 from robustfl_bench.engine.state import ModelState, Remembered
-from robustfl_bench.updates import Updates
+from robustfl_bench.network.samples import Population, Samples
+from robustfl_bench.numerics.updates import Updates
 
 
 class Federation(Clients):

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 
 import torch
 
+from robustfl_bench.base.errors import Diverged
 from robustfl_bench.engine import rounds
 from robustfl_bench.engine.evaluation import (
     WEIGHT_METRICS,
@@ -17,7 +18,6 @@ from robustfl_bench.engine.evaluation import (
 from robustfl_bench.engine.federation import Federation
 from robustfl_bench.engine.rounds import Round
 from robustfl_bench.engine.state import State
-from robustfl_bench.errors import Diverged
 
 Step = Callable[[Federation, State], tuple[State, Round | None]]
 """Computes the next round. It may return None for a round that is not evaluated or that another process records."""

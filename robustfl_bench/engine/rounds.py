@@ -13,17 +13,19 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from robustfl_bench import seeding
-from robustfl_bench.config.parts import Parts
+from robustfl_bench.aggregators.base import Aggregator, ServerView
+from robustfl_bench.attacks.base import AttackView, Crafted
+from robustfl_bench.base import seeding
+from robustfl_bench.base.errors import BrokenContract, ConfigError, Diverged
+from robustfl_bench.clustering.base import StartView
 from robustfl_bench.engine.cohorts import Cohort
 from robustfl_bench.engine.contract import aggregate_fault, crafted_fault, mixed_fault
 from robustfl_bench.engine.federation import Federation
-from robustfl_bench.engine.network import Network
-from robustfl_bench.engine.samples import Population
+from robustfl_bench.engine.parts import Parts
 from robustfl_bench.engine.state import Memory, ModelState, Remembered, State
-from robustfl_bench.errors import BrokenContract, Diverged
-from robustfl_bench.interfaces import Aggregator, AttackView, ConfigError, Crafted, ServerView, StartView
-from robustfl_bench.updates import Aggregate, Updates
+from robustfl_bench.network.network import Network
+from robustfl_bench.network.samples import Population
+from robustfl_bench.numerics.updates import Aggregate, Updates
 
 ASSESSED = 1024
 """The largest number of samples of the honest clients' data on which attackers assess a model."""

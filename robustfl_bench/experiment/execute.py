@@ -1,42 +1,27 @@
 """Run an experiment in its folder: load, train, record, resume."""
 
-import shlex
 import time
 import traceback
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from omegaconf import DictConfig
 
-from robustfl_bench.config.settings import DEFINING
-from robustfl_bench.console import note
-from robustfl_bench.errors import BrokenContract, ConfigError, DataError, Diverged, Interrupted
+from robustfl_bench.base.console import note
+from robustfl_bench.base.errors import BrokenContract, ConfigError, DataError, Diverged, Interrupted
+from robustfl_bench.config.request import Call
+from robustfl_bench.engine.settings import DEFINING
 from robustfl_bench.experiment import memory, provenance, shipped, tracking
 from robustfl_bench.experiment.machine import choose_device, choose_threads, facts, set_precision, threads, unused_gpu
 from robustfl_bench.experiment.plan import Asked, Outline, Plan, outline, plan
 from robustfl_bench.experiment.rows import written
 from robustfl_bench.experiment.summary import digest, results, tell
 from robustfl_bench.experiment.tracking import Trackers
-from robustfl_bench.results import store
-from robustfl_bench.results.claim import ClaimLost
-from robustfl_bench.results.writing import CannotWrite, Damaged
-
-
-@dataclass(frozen=True)
-class Call:
-    """The request for a run: the chosen option of each group, the overrides, and the program name before them."""
-
-    choices: Mapping[str, str] = field(default_factory=dict)
-    overrides: Sequence[str] = ()
-    program: Sequence[str] = ("robustfl-bench",)
-
-    @property
-    def command(self) -> str:
-        """The command, quoted for a shell."""
-        return shlex.join([*self.program, *self.overrides])
-
+from robustfl_bench.store import folders
+from robustfl_bench.store.lease import ClaimLost
+from robustfl_bench.store.writing import CannotWrite, Damaged
 
 CHECKPOINT_SPACING = 50
 """The least time between two checkpoints, in multiples of the time that writing one takes: under 2% of a run."""
@@ -46,7 +31,7 @@ CHECKPOINT_SPACING = 50
 class Outcome:
     """A run with a result: its folder, its summary, and whether the result was already stored."""
 
-    folder: store.RunFolder
+    folder: folders.RunFolder
     summary: Mapping[str, Any]
     was_stored: bool
 
@@ -120,23 +105,23 @@ def complete(
     finally:
         trackers.end(summary)
         folder.close()
-    if ended["status"] == store.FAILED:
+    if ended["status"] == folders.FAILED:
         raise RunFailed(f"{ended['error']} (traceback in {folder.path / 'error.txt'})")
     return Outcome(folder, ended, was_stored=False)
 
 
 def _attempt(
-    planned: Plan, data: Any, federation: Any, folder: store.RunFolder, train: "Train", trackers: Trackers
+    planned: Plan, data: Any, federation: Any, folder: folders.RunFolder, train: "Train", trackers: Trackers
 ) -> tuple[dict[str, Any], str | None]:
     """Train; returns the outcome, and the traceback of a failure."""
-    outcome: dict[str, Any] = {"status": store.FAILED, "error": None, "device": str(data.train_x.device)}
+    outcome: dict[str, Any] = {"status": folders.FAILED, "error": None, "device": str(data.train_x.device)}
     outcome["data"] = provenance.origin(planned, data)
     try:
         set_precision(planned.settings.precision, data.train_x.device)
         with threads(choose_threads(planned, len(data.train_y))) as number:
             outcome["num_threads"] = number
             outcome |= train(planned, federation, folder, trackers)
-        return outcome | {"status": store.FINISHED} | results(_all_rows(planned, folder)), None
+        return outcome | {"status": folders.FINISHED} | results(_all_rows(planned, folder)), None
     except (Interrupted, CannotWrite):
         raise
     except ConfigError:  # found when a part was first used
@@ -144,14 +129,14 @@ def _attempt(
         raise
     except Diverged as end:
         judged_by = "loss" if federation.network.regression else "accuracy"
-        return outcome | {"status": store.DIVERGED, "error": str(end), "judged_by": judged_by}, None
+        return outcome | {"status": folders.DIVERGED, "error": str(end), "judged_by": judged_by}, None
     except Exception as error:
         line = " ".join(str(error).split())
         outcome["error"] = line if isinstance(error, BrokenContract) else f"{type(error).__name__}: {line}"
         return outcome, traceback.format_exc()
 
 
-def _all_rows(planned: Plan, folder: store.RunFolder) -> list[dict[str, float]]:
+def _all_rows(planned: Plan, folder: folders.RunFolder) -> list[dict[str, float]]:
     """The rows of the whole run; raises Damaged, after removing them, if they are not exactly those."""
     try:
         rows = folder.rows()
@@ -172,14 +157,16 @@ def take_part(cfg: DictConfig, call: Call, train: "Train") -> None:
         train(planned, _federation(planned, data), _folder(planned, call), None)
 
 
-def _stored(asked: Asked, folder: store.RunFolder, note: Callable[[str], None]) -> Mapping[str, Any] | None:
+def _stored(asked: Asked, folder: folders.RunFolder, note: Callable[[str], None]) -> Mapping[str, Any] | None:
     """The ``answer``, after a line for every other folder of the same run."""
     for copy in folder.copies:
         note(f"{copy} and {folder.path} are both run {folder.run_id}; the latter is used, remove one of them")
     return answer(asked, folder, note)
 
 
-def answer(asked: Asked, folder: store.RunFolder, say: Callable[[str], None] | None = None) -> Mapping[str, Any] | None:
+def answer(
+    asked: Asked, folder: folders.RunFolder, say: Callable[[str], None] | None = None
+) -> Mapping[str, Any] | None:
     """The summary of a stored run if its result still counts, else None.
 
     ``say`` is called with the reason why a stored result is not returned, or with a remark if it was made with another
@@ -188,7 +175,7 @@ def answer(asked: Asked, folder: store.RunFolder, say: Callable[[str], None] | N
     say = say or (lambda _: None)
     try:
         summary = folder.summary()
-        if summary is None or summary["status"] not in store.MEASURED:
+        if summary is None or summary["status"] not in folders.MEASURED:
             return None
         if (fault := provenance.fault(asked, folder, summary)) is not None:
             raise Damaged(fault)
@@ -215,17 +202,17 @@ def record(outcome: Mapping[str, Any], planned: Plan, call: Call, trace: str | N
         folder.close()
 
 
-def _folder(asked: Asked, call: Call) -> store.RunFolder:
+def _folder(asked: Asked, call: Call) -> folders.RunFolder:
     s, chosen = asked.settings, call.choices
     attack = f"{chosen.get('attack', 'attack')}{s.num_byzantine}" if s.num_byzantine else "none"
     groups = [chosen.get("partition", ""), attack, chosen.get("aggregator", "")]
     if asked.config["clustering"]:
         groups.append(chosen.get("clustering", ""))
-    name = store.slug(asked.dataset.name, *groups, f"s{s.seed}")
-    return store.RunFolder(s.results_dir, name, asked.run_id)
+    name = folders.slug(asked.dataset.name, *groups, f"s{s.seed}")
+    return folders.RunFolder(s.results_dir, name, asked.run_id)
 
 
-def _facts(planned: Plan, folder: store.RunFolder, call: Call, device: str | None) -> dict[str, Any]:
+def _facts(planned: Plan, folder: folders.RunFolder, call: Call, device: str | None) -> dict[str, Any]:
     """The facts in the summary of every run, however it ended."""
     seconds = folder.path / "timings.csv"
     rows = seconds.read_text().split()[1:] if seconds.exists() else []
@@ -255,11 +242,11 @@ def _federation(planned: Plan, data: Any) -> Any:
     return Federation(planned.settings, planned.parts, data)
 
 
-Train = Callable[[Plan, Any, store.RunFolder, Trackers | None], Mapping[str, Any]]
+Train = Callable[[Plan, Any, folders.RunFolder, Trackers | None], Mapping[str, Any]]
 
 
 def train_here(
-    planned: Plan, federation: Any, folder: store.RunFolder, trackers: Trackers | None, silent: bool = False
+    planned: Plan, federation: Any, folder: folders.RunFolder, trackers: Trackers | None, silent: bool = False
 ) -> Mapping[str, Any]:
     """Train in this process, from the checkpoint if there is one; ``silent``: without a bar for the run."""
     from robustfl_bench.engine.loop import run

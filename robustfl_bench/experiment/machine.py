@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from robustfl_bench import __version__
-from robustfl_bench.errors import ConfigError
+from robustfl_bench.base.code_digest import PACKAGE, package_digest
+from robustfl_bench.base.errors import ConfigError
 from robustfl_bench.experiment.plan import Plan, num_params
-from robustfl_bench.package import PACKAGE, package_digest
 
 if TYPE_CHECKING:
     import torch
@@ -52,7 +52,7 @@ def cores() -> int:
 @contextmanager
 def threads(number: int) -> Iterator[int]:
     """Threads that share a run's work; SIGTERM ends the run as Ctrl-C does, after a checkpoint."""
-    from robustfl_bench.parallel import workers
+    from robustfl_bench.base.parallel import workers
 
     with workers(number), terminable():
         yield number

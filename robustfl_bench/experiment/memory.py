@@ -6,14 +6,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from robustfl_bench.config import options
-from robustfl_bench.config.settings import Settings
+from robustfl_bench.base.errors import ConfigError
+from robustfl_bench.base.trees import flatten
 from robustfl_bench.datasets import find_folder, is_loaded
+from robustfl_bench.datasets.base import Dataset
 from robustfl_bench.datasets.files import bytes_read
-from robustfl_bench.errors import ConfigError
+from robustfl_bench.engine.settings import Settings
 from robustfl_bench.experiment.machine import choose_device
 from robustfl_bench.experiment.plan import Plan, num_params
-from robustfl_bench.interfaces import Dataset
 
 if TYPE_CHECKING:
     import torch
@@ -117,7 +117,7 @@ def _free_here() -> int:
 def _largest(config: Mapping[str, Any]) -> str:
     """The largest whole number among the settings that sizes depend on, as an override."""
     names = ("num_clients", "num_byzantine", "model", "dataset", "clustering")
-    found = options.flatten({name: config[name] for name in names})
+    found = flatten({name: config[name] for name in names})
     numbers = {key: value if isinstance(value, list) else [value] for key, value in found if not key.endswith(".seed")}
     sizes = {
         key: max((number for number in values if isinstance(number, int)), default=0) for key, values in numbers.items()

@@ -11,11 +11,14 @@ from hydra.utils import instantiate
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
 
+from robustfl_bench.attacks.base import Attack
+from robustfl_bench.base.errors import ConfigError, near
 from robustfl_bench.config import presets, targets
-from robustfl_bench.config.parts import FOLLOWING, GROUPS, Parts
-from robustfl_bench.config.settings import SCALARS, Settings, check
-from robustfl_bench.errors import ConfigError, near
-from robustfl_bench.interfaces import Attack, Dataset, Model, PreAggregation
+from robustfl_bench.datasets.base import Dataset
+from robustfl_bench.engine.parts import FOLLOWING, GROUPS, Parts
+from robustfl_bench.engine.settings import SCALARS, Settings, check
+from robustfl_bench.models.base import Model
+from robustfl_bench.pre_aggregations.base import PreAggregation
 
 
 class Asked(Protocol):
@@ -206,9 +209,10 @@ def _several(content: Any) -> Mapping[str, Any]:
 def _check_feasible(planned: Plan) -> None:
     """Raise ConfigError when the rule cannot work with these clients, or on this topology."""
     parts = planned.parts
-    for part in (parts.communication, parts.availability):
-        if part is not None:
-            part.check(parts)
+    if parts.communication is not None:
+        parts.communication.check(parts.aggregator, parts.optional)
+    if parts.availability is not None:
+        parts.availability.check(parts.local_update)
     parts.check_clients(planned.settings.clients_per_round)
 
 

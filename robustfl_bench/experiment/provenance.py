@@ -11,22 +11,22 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from robustfl_bench import datasets
-from robustfl_bench.config.options import flatten
-from robustfl_bench.config.parts import GROUPS
-from robustfl_bench.config.settings import Settings
+from robustfl_bench.base.code_digest import PACKAGE, code_digest
+from robustfl_bench.base.errors import DataError
+from robustfl_bench.base.source_code import closure, effective
+from robustfl_bench.base.trees import flatten
 from robustfl_bench.datasets.files import marks
-from robustfl_bench.errors import DataError
+from robustfl_bench.engine.parts import GROUPS
+from robustfl_bench.engine.settings import Settings
 from robustfl_bench.experiment import machine
 from robustfl_bench.experiment.plan import Asked, Plan
 from robustfl_bench.experiment.summary import results, words
-from robustfl_bench.package import PACKAGE, code_digest
-from robustfl_bench.results import store
-from robustfl_bench.results.records import data_line
-from robustfl_bench.results.writing import Damaged
-from robustfl_bench.source_code import closure, effective
+from robustfl_bench.runs.records import data_line
+from robustfl_bench.store import folders
+from robustfl_bench.store.writing import Damaged
 
 if TYPE_CHECKING:  # importing torch takes over a second
-    from robustfl_bench.interfaces import Data
+    from robustfl_bench.datasets.base import Data
 
 LIBRARIES = ("site-packages", "dist-packages")  # folders in which modules of many authors lie side by side
 
@@ -70,14 +70,14 @@ def check_rows(rows: Sequence[Mapping[str, float]], settings: Settings) -> None:
         raise Damaged(f"metrics.csv has {len(found)} rows{last}; expected {len(expected)}, up to {expected[-1]}")
 
 
-def fault(asked: Asked, folder: store.RunFolder, summary: Mapping[str, Any]) -> str | None:
+def fault(asked: Asked, folder: folders.RunFolder, summary: Mapping[str, Any]) -> str | None:
     """Why a stored result does not come from today's code, data and files; None if it does."""
-    if damage := store.damage(folder.path, summary):
+    if damage := folders.damage(folder.path, summary):
         return damage
-    if summary["status"] == store.FINISHED:
+    if summary["status"] == folders.FINISHED:
         rows = folder.rows()
         check_rows(rows, asked.settings)
-        if any(summary.get(name) != value for name, value in store.plain(results(rows)).items()):
+        if any(summary.get(name) != value for name, value in folders.plain(results(rows)).items()):
             return "summary.json does not say what metrics.csv says"
     if changed := changed_parts(asked.config, summary):
         names = ", ".join(dict.fromkeys(name for group in changed for name in _targets(asked.config[group])))

@@ -6,13 +6,13 @@ from typing import Any
 
 from torch import Tensor
 
-from robustfl_bench.console import say
+from robustfl_bench.base.console import say
 from robustfl_bench.engine.federation import Federation
 from robustfl_bench.engine.rounds import initial_state
 from robustfl_bench.engine.state import Memory, State
-from robustfl_bench.results.sealed import Stamp
-from robustfl_bench.results.store import RunFolder
-from robustfl_bench.results.writing import Damaged
+from robustfl_bench.store.folders import RunFolder
+from robustfl_bench.store.sealed import Stamp
+from robustfl_bench.store.writing import Damaged
 
 
 def begin(federation: Federation, folder: RunFolder, stamp: Stamp) -> State:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from robustfl_bench.experiment.summary import shown
 from robustfl_bench.experiment.tracking import Trackers
-from robustfl_bench.results.store import RunFolder
+from robustfl_bench.store.folders import RunFolder
 
 if TYPE_CHECKING:  # importing torch takes over a second
     from robustfl_bench.engine.evaluation import Record

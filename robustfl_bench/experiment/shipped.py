@@ -3,11 +3,11 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from robustfl_bench import kept
 from robustfl_bench.experiment import provenance
 from robustfl_bench.experiment.plan import Asked
 from robustfl_bench.experiment.summary import shown, tuned_by, without_score
-from robustfl_bench.results import records, store
+from robustfl_bench.runs import records
+from robustfl_bench.store import folders, kept
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ def answer(asked: Asked, note: Callable[[str], None]) -> Answer | None:
     files do not hold the least loss.
     """
     line = kept.find(asked.run_id) if asked.settings.use_kept else None
-    if line is None or line["state"] not in store.MEASURED or not (_final(line) or line["error"]):
+    if line is None or line["state"] not in folders.MEASURED or not (_final(line) or line["error"]):
         return None
     now = records.code_line(provenance.code(asked.config))
     if line.get("code") != now or not provenance.has_data(asked, line.get("data")):
@@ -38,7 +38,7 @@ def answer(asked: Asked, note: Callable[[str], None]) -> Answer | None:
 
 
 def _answer(line: Mapping[str, str], asked: Asked) -> Answer:
-    if line["state"] == store.DIVERGED:
+    if line["state"] == folders.DIVERGED:
         return Answer(line["state"], line["error"], line["file"], without_score(asked.dataset.source))
     final = _final(line)
     words = f"{shown(final)} after {line['rounds_done']} rounds"

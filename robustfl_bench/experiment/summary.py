@@ -7,7 +7,7 @@ from statistics import fmean
 from typing import Any
 
 from robustfl_bench.datasets.files import Source
-from robustfl_bench.results import store
+from robustfl_bench.store import folders
 
 CLUSTERED = ("distance", "distance_nearest", "cluster_recovery")  # columns of metrics.csv that are also in the summary
 
@@ -61,13 +61,13 @@ def results(rows: Sequence[Mapping[str, float]]) -> dict[str, Any]:
     return {
         "final": {"round": int(last["round"])} | final,
         "best": {"round": int(best["round"]), score: best[score]},
-        f"last_{store.LAST}": {score: fmean(row[score] for row in rows[-store.LAST :])},
+        f"last_{folders.LAST}": {score: fmean(row[score] for row in rows[-folders.LAST :])},
     } | chosen
 
 
 def words(summary: Mapping[str, Any]) -> str:
     """The result of a run in words."""
-    if summary["status"] == store.DIVERGED:
+    if summary["status"] == folders.DIVERGED:
         return str(summary["error"])
     final, best, tuned = summary["final"], summary["best"], summary.get("tuned")
     others = f"best {shown(best)} at {best['round']}"
@@ -76,7 +76,7 @@ def words(summary: Mapping[str, Any]) -> str:
     return f"{shown(final)} after {final['round']} rounds ({others})"
 
 
-def tell(folder: store.RunFolder, summary: Mapping[str, Any], what: str) -> float:
+def tell(folder: folders.RunFolder, summary: Mapping[str, Any], what: str) -> float:
     """Print a run's result in one line; returns the number that sweeps tune by."""
     print(f"{what}: {words(summary)}  {folder.path}", flush=True)
     return tuned_by(summary)
@@ -88,7 +88,7 @@ def tuned_by(summary: Mapping[str, Any]) -> float:
     If nothing was held out for validation, the score of the last round. A diverged model is infinitely bad: sweepers
     accept no nan.
     """
-    if summary["status"] == store.DIVERGED:
+    if summary["status"] == folders.DIVERGED:
         return _least(summary["judged_by"] == "loss")
     final, tuned = summary["final"], summary.get("tuned")
     if tuned:

@@ -4,9 +4,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from robustfl_bench.errors import ConfigError
-from robustfl_bench.interfaces import Tracked, Tracker, Tracking
-from robustfl_bench.results.store import RunFolder, plain
+from robustfl_bench.base.errors import ConfigError
+from robustfl_bench.store.folders import RunFolder, plain
+from robustfl_bench.trackers.base import Tracked, Tracker, Tracking
 
 if TYPE_CHECKING:  # importing torch takes over a second
     from robustfl_bench.experiment.plan import Plan

@@ -6,10 +6,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from robustfl_bench import seeding
-from robustfl_bench.engine.network import Network
-from robustfl_bench.engine.samples import Samples
-from robustfl_bench.interfaces import LocalUpdate, check_choice, check_fields
+from robustfl_bench.base import seeding
+from robustfl_bench.base.errors import check_choice, check_fields
+from robustfl_bench.local_updates.base import LocalUpdate
+from robustfl_bench.network.network import Network
+from robustfl_bench.network.samples import Samples
 
 
 @dataclass(frozen=True)

@@ -5,9 +5,10 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from robustfl_bench.engine.network import Network
-from robustfl_bench.engine.samples import Samples
-from robustfl_bench.interfaces import LocalUpdate, check_fields
+from robustfl_bench.base.errors import check_fields
+from robustfl_bench.local_updates.base import LocalUpdate
+from robustfl_bench.network.network import Network
+from robustfl_bench.network.samples import Samples
 
 
 @dataclass(frozen=True)

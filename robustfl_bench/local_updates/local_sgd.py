@@ -8,10 +8,11 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from robustfl_bench.engine.network import Network
-from robustfl_bench.engine.samples import Batch, Samples
-from robustfl_bench.engine.turns import by_passes, by_steps, descend
-from robustfl_bench.interfaces import ConfigError, LocalUpdate, check_choice, check_fields
+from robustfl_bench.base.errors import ConfigError, check_choice, check_fields
+from robustfl_bench.local_updates.base import LocalUpdate
+from robustfl_bench.network.network import Network
+from robustfl_bench.network.samples import Batch, Samples
+from robustfl_bench.network.turns import by_passes, by_steps, descend
 
 
 @dataclass(frozen=True)

@@ -8,10 +8,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from robustfl_bench import seeding
-from robustfl_bench.engine.network import Network
-from robustfl_bench.engine.samples import Batch, Population, Samples, moved
-from robustfl_bench.interfaces import ConfigError, LocalUpdate, check_fields
+from robustfl_bench.base import seeding
+from robustfl_bench.base.errors import ConfigError, check_fields
+from robustfl_bench.local_updates.base import LocalUpdate
+from robustfl_bench.network.network import Network
+from robustfl_bench.network.samples import Batch, Population, Samples, moved
 
 ROOM = 64  # rows by which the table of models grows
 

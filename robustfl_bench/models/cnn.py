@@ -5,7 +5,8 @@ from dataclasses import dataclass
 import torch
 from torch import nn
 
-from robustfl_bench.interfaces import ConfigError, Model, check_choice
+from robustfl_bench.base.errors import ConfigError, check_choice
+from robustfl_bench.models.base import Model
 from robustfl_bench.models.initialisation import INITS, glorot
 from robustfl_bench.models.layout import ChannelsLast
 

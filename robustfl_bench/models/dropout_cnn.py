@@ -5,7 +5,8 @@ from dataclasses import dataclass
 
 from torch import nn
 
-from robustfl_bench.interfaces import ConfigError, Model, check_fields
+from robustfl_bench.base.errors import ConfigError, check_fields
+from robustfl_bench.models.base import Model
 from robustfl_bench.models.layout import ChannelsLast
 
 

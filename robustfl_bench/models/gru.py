@@ -7,7 +7,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from robustfl_bench.interfaces import Model, check_choice, check_fields
+from robustfl_bench.base.errors import check_choice, check_fields
+from robustfl_bench.models.base import Model
 from robustfl_bench.models.recurrence import recur
 
 POOLINGS = ("mean", "max")

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 import torch
 from torch import nn
 
-from robustfl_bench.interfaces import ConfigError, Model, check_flags
+from robustfl_bench.base.errors import ConfigError, check_flags
+from robustfl_bench.models.base import Model
 from robustfl_bench.models.layout import ChannelsLast
 
 

@@ -4,7 +4,8 @@ from dataclasses import dataclass
 
 from torch import nn
 
-from robustfl_bench.interfaces import ConfigError, Model
+from robustfl_bench.base.errors import ConfigError
+from robustfl_bench.models.base import Model
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from robustfl_bench.interfaces import ConfigError, Model, check_fields
+from robustfl_bench.base.errors import ConfigError, check_fields
+from robustfl_bench.models.base import Model
 
 EMBEDDING_SD = 0.05
 

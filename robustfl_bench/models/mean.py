@@ -5,7 +5,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from robustfl_bench.interfaces import ConfigError, Model
+from robustfl_bench.base.errors import ConfigError
+from robustfl_bench.models.base import Model
 
 
 class Constant(nn.Module):

@@ -6,7 +6,8 @@ from math import prod
 
 from torch import nn
 
-from robustfl_bench.interfaces import ConfigError, Model
+from robustfl_bench.base.errors import ConfigError
+from robustfl_bench.models.base import Model
 
 
 @dataclass(frozen=True)

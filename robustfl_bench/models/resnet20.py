@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from torch import Tensor, nn
 from torch.nn import functional
 
-from robustfl_bench.interfaces import ConfigError, Model, check_choice
+from robustfl_bench.base.errors import ConfigError, check_choice
+from robustfl_bench.models.base import Model
 
 NORMS = ("group", "batch")
 GROUPS = 8

@@ -7,7 +7,8 @@ from pickle import UnpicklingError
 import torch
 from torch import Tensor, nn
 
-from robustfl_bench.interfaces import ConfigError, Model
+from robustfl_bench.base.errors import ConfigError
+from robustfl_bench.models.base import Model
 
 WIDTHS = ((64, 64), (128, 128), (256, 256, 256), (512, 512, 512), (512, 512, 512))
 CELLS = 49  # of the 7x7 map that the dense layers of the original read

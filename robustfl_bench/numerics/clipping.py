@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from robustfl_bench.numerics.gram_space import Array, length, sq_dists_to
-from robustfl_bench.updates import Aggregate, Updates
+from robustfl_bench.numerics.updates import Aggregate, Updates
 
 
 def clip_factors(lengths: Tensor, radius: float) -> Tensor:

@@ -11,9 +11,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from robustfl_bench.base.parallel import each
 from robustfl_bench.numerics.blocks import width
 from robustfl_bench.numerics.gram_space import medoid
-from robustfl_bench.parallel import each
 
 BLOCK = 4096  # columns of a block, at most
 CACHED = 1 << 17  # entries of a block, which in float64 stay in the level-2 cache

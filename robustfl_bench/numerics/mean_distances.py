@@ -4,7 +4,7 @@ import numpy as np
 
 from robustfl_bench.numerics.gram_space import Array, sq_dists_to
 from robustfl_bench.numerics.inner_products import BLOCK
-from robustfl_bench.updates import Updates
+from robustfl_bench.numerics.updates import Updates
 
 DIGITS = 1e-6  # largest relative error at which squared distances are taken from inner products
 FOLD = 4  # sums have this many times the digits of float64

@@ -5,7 +5,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from robustfl_bench.updates import Updates
+from robustfl_bench.numerics.updates import Updates
 
 
 def mean_near_median(updates: Updates, count: int, even: str = "mean") -> Tensor:

@@ -2,10 +2,10 @@
 
 import numpy as np
 
+from robustfl_bench.base.parallel import each
 from robustfl_bench.numerics.gram_space import Array
 from robustfl_bench.numerics.inner_products import BLOCK, CACHED, STRIPS
-from robustfl_bench.parallel import each
-from robustfl_bench.updates import Updates
+from robustfl_bench.numerics.updates import Updates
 
 PASS = 50  # inner products with this many updates take as long as a pass
 

@@ -4,7 +4,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from robustfl_bench.updates import Updates
+from robustfl_bench.numerics.updates import Updates
 
 
 def principal_variances(updates: Updates) -> np.ndarray:

@@ -5,8 +5,8 @@ from collections.abc import Callable
 
 from torch import Tensor
 
-from robustfl_bench.interfaces import ConfigError
-from robustfl_bench.updates import Aggregate, Updates
+from robustfl_bench.base.errors import ConfigError
+from robustfl_bench.numerics.updates import Aggregate, Updates
 
 
 def num_kept(rule: str, n: int, num_byzantine: int) -> int:

@@ -1,18 +1,31 @@
 """Losses of single models on the server's data, for rules that test the clients' updates one by one."""
 
 import math
+from collections.abc import Callable
+from typing import Protocol
 
 import torch
 from torch import Tensor
 
-from robustfl_bench.interfaces import ServerView
-from robustfl_bench.updates import Updates
+from robustfl_bench.numerics.updates import Updates
+
+
+class Server(Protocol):
+    """What the scores need of a ``ServerView``: its model, its step size and its loss."""
+
+    params: Tensor
+    step_size: float
+
+    @property
+    def loss(self) -> Callable[[Tensor], Tensor]:
+        """Maps models (k, d) to their losses (k,) on the server's data."""
+
 
 MODEL_BLOCK = 1 << 24  # float32 entries in a block of models, 64 MiB
 FEW = 16  # clients whose sums over the others are formed together
 
 
-def stepped_losses(updates: Updates, server: ServerView) -> Tensor:
+def stepped_losses(updates: Updates, server: Server) -> Tensor:
     """Server losses (n,) float64 of the models ``params - step_size * update``, one for each client's update.
 
     Works on blocks of models, so memory is bounded. A loss that is not a number counts as infinite, as its model is
@@ -22,7 +35,7 @@ def stepped_losses(updates: Updates, server: ServerView) -> Tensor:
     return _finite([server.loss(torch.sub(server.params, rows, alpha=server.step_size)) for rows in blocks])
 
 
-def losses_without(updates: Updates, server: ServerView) -> Tensor:
+def losses_without(updates: Updates, server: Server) -> Tensor:
     """As ``stepped_losses``, for steps along the mean of all other clients' updates (zero for a single client).
 
     The other updates are added up, few clients at a time. Subtracting an update from the sum of all would leave its

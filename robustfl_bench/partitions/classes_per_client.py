@@ -5,7 +5,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from robustfl_bench.interfaces import ConfigError, Partition, check_fields
+from robustfl_bench.base.errors import ConfigError, check_fields
+from robustfl_bench.partitions.base import Partition
 from robustfl_bench.partitions.dealing import check_clients, deal, share
 
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from robustfl_bench.interfaces import ConfigError
+from robustfl_bench.base.errors import ConfigError
 
 
 def label_counts(labels: np.ndarray, parts: list[np.ndarray], num_classes: int) -> np.ndarray:

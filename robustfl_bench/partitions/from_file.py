@@ -10,7 +10,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from robustfl_bench.interfaces import ConfigError, DataError, Partition
+from robustfl_bench.base.errors import ConfigError, DataError
+from robustfl_bench.partitions.base import Partition
 
 COLUMNS = ("sample", "client")
 """The columns that a file must have. A column ``label`` is compared with the data; other columns are ignored."""

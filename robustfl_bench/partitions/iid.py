@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from robustfl_bench.interfaces import Partition
+from robustfl_bench.partitions.base import Partition
 from robustfl_bench.partitions.dealing import check_clients
 
 

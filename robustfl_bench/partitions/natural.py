@@ -4,7 +4,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from robustfl_bench.interfaces import ConfigError, Partition
+from robustfl_bench.base.errors import ConfigError
+from robustfl_bench.partitions.base import Partition
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from robustfl_bench.interfaces import ConfigError
+from robustfl_bench.base.errors import ConfigError
 
 
 def shards_per_class(sizes: np.ndarray, num_shards: int) -> np.ndarray:

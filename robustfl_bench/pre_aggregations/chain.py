@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from robustfl_bench.interfaces import PreAggregation
-from robustfl_bench.updates import Updates
+from robustfl_bench.numerics.updates import Updates
+from robustfl_bench.pre_aggregations.base import PreAggregation
 
 
 @dataclass(frozen=True)

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from robustfl_bench.interfaces import PreAggregation, check_fields
+from robustfl_bench.base.errors import check_fields
 from robustfl_bench.numerics.ranking import num_kept
-from robustfl_bench.updates import Updates
+from robustfl_bench.numerics.updates import Updates
+from robustfl_bench.pre_aggregations.base import PreAggregation
 
 
 @dataclass(frozen=True)

@@ -4,9 +4,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from robustfl_bench.console import say
-from robustfl_bench.results import sealed
-from robustfl_bench.results.writing import Damaged, named, remove_leftovers
+from robustfl_bench.base.console import say
+from robustfl_bench.store import sealed
+from robustfl_bench.store.writing import Damaged, named, remove_leftovers
 
 
 class Checkpoints:

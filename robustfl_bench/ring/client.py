@@ -3,13 +3,13 @@
 from collections.abc import Mapping
 from typing import Any
 
+from robustfl_bench.base.errors import ConfigError, Diverged
 from robustfl_bench.communication.ring import Ring
 from robustfl_bench.engine.evaluation import traffic
 from robustfl_bench.engine.federation import Federation
 from robustfl_bench.engine.loop import run
 from robustfl_bench.engine.rounds import initial_state
 from robustfl_bench.engine.state import State
-from robustfl_bench.errors import Diverged
 from robustfl_bench.experiment import tracking
 from robustfl_bench.experiment.plan import Plan
 from robustfl_bench.experiment.provenance import stamp
@@ -17,12 +17,11 @@ from robustfl_bench.experiment.resume import restored
 from robustfl_bench.experiment.rows import written
 from robustfl_bench.experiment.summary import digest
 from robustfl_bench.experiment.tracking import Trackers
-from robustfl_bench.interfaces import ConfigError
-from robustfl_bench.results.store import RING, RunFolder
-from robustfl_bench.results.writing import Damaged
 from robustfl_bench.ring.checkpoints import Checkpoints
 from robustfl_bench.ring.link import Link
 from robustfl_bench.ring.step import RingStep, told
+from robustfl_bench.store.folders import RING, RunFolder
+from robustfl_bench.store.writing import Damaged
 
 NOTHING_TO_DO = -2.0  # sent by the first client if the result already exists
 

@@ -12,9 +12,10 @@ from multiprocessing.context import ForkServerContext
 from multiprocessing.process import BaseProcess
 from typing import NoReturn
 
-from robustfl_bench import composition, explain
-from robustfl_bench.console import say
-from robustfl_bench.errors import ConfigError
+from robustfl_bench.base.console import say
+from robustfl_bench.base.errors import ConfigError
+from robustfl_bench.config import request
+from robustfl_bench.experiment import explain
 from robustfl_bench.experiment.execute import execute, take_part
 from robustfl_bench.experiment.machine import forkserver
 from robustfl_bench.experiment.plan import plan
@@ -28,7 +29,7 @@ GRACE = 8.0  # seconds for the other clients to notice that one has gone
 def client(rank: int, size: int, meeting_point: str, timeout: float, interval: int, overrides: list[str]) -> NoReturn:
     """Run one client and exit; the first client writes the run folder."""
     try:
-        cfg, call = composition.compose(overrides)
+        cfg, call = request.compose(overrides)
         check(plan(cfg), size)
         with joined(rank, size, meeting_point, timeout) as link:
             this = Client(link, interval)
@@ -48,7 +49,7 @@ def client(rank: int, size: int, meeting_point: str, timeout: float, interval: i
 def launch(timeout: float, interval: int, overrides: list[str]) -> int:
     """Run all clients on this machine; returns an exit code. When a client has gone, the others end by themselves."""
     try:
-        planned = plan(composition.compose(overrides)[0])
+        planned = plan(request.compose(overrides)[0])
         size = planned.settings.total_clients
         check(planned, size)
     except Exception as error:

@@ -9,7 +9,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from robustfl_bench.errors import Interrupted
+from robustfl_bench.base.errors import Interrupted
 
 INTERFACE = "GLOO_SOCKET_IFNAME"  # the variable that names the network interface of a ring's clients
 FORMING = timedelta(minutes=5)  # time for all clients to read their data, or for the first to write the result

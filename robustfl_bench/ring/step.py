@@ -18,9 +18,9 @@ from robustfl_bench.engine.rounds import (
 )
 from robustfl_bench.engine.state import State
 from robustfl_bench.experiment.summary import digest
+from robustfl_bench.numerics.updates import Aggregate
 from robustfl_bench.ring.link import Link, RingBroken
 from robustfl_bench.ring.reduce import reduced
-from robustfl_bench.updates import Aggregate
 
 GO_ON = "the same command goes on from the last checkpoint"
 

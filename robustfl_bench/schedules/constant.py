@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from robustfl_bench.interfaces import Schedule
+from robustfl_bench.schedules.base import Schedule
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,8 @@
 import math
 from dataclasses import dataclass
 
-from robustfl_bench.interfaces import Schedule, check_choice, check_fields
+from robustfl_bench.base.errors import check_choice, check_fields
+from robustfl_bench.schedules.base import Schedule
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from robustfl_bench.interfaces import ConfigError, Corruption, ServerData
+from robustfl_bench.base.errors import ConfigError
+from robustfl_bench.corruptions.base import Corruption
+from robustfl_bench.server_data.base import ServerData
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from robustfl_bench.interfaces import ServerOptimizer, check_choice, check_fields
+from robustfl_bench.base.errors import check_choice, check_fields
+from robustfl_bench.server_optimizers.base import ServerOptimizer
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from robustfl_bench.interfaces import ServerOptimizer, check_fields
+from robustfl_bench.base.errors import check_fields
+from robustfl_bench.server_optimizers.base import ServerOptimizer
 
 
 @dataclass(frozen=True)

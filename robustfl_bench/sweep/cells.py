@@ -25,15 +25,14 @@ from hydra.core.config_search_path import SearchPathQuery
 from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig
 
-from robustfl_bench import composition
-from robustfl_bench.config import presets, sources
+from robustfl_bench.base.errors import ConfigError
+from robustfl_bench.config import presets, request, sources
 from robustfl_bench.config.options import CONF
-from robustfl_bench.config.parts import GROUPS
-from robustfl_bench.config.settings import SCALARS, Execution
-from robustfl_bench.errors import ConfigError
-from robustfl_bench.experiment.execute import Call
+from robustfl_bench.config.request import Call
+from robustfl_bench.engine.parts import GROUPS
+from robustfl_bench.engine.settings import SCALARS, Execution
 from robustfl_bench.experiment.plan import InfeasibleError, Outline, Plan, outline, plan
-from robustfl_bench.results.store import UNCOMPOSED, RunFolder
+from robustfl_bench.store.folders import UNCOMPOSED, RunFolder
 
 _READ_BY_PRESETS = {*GROUPS, *SCALARS, *presets.PRESETS, "hydra"}
 """The first words of the overrides that ``presets`` reads."""
@@ -87,7 +86,7 @@ class Cell:
         self._folder: RunFolder | None = None
 
     def __str__(self) -> str:
-        return shlex.join(map(composition.as_typed, self.overrides))
+        return shlex.join(map(request.as_typed, self.overrides))
 
     @property
     def asked(self) -> Outline | Plan:
@@ -123,7 +122,7 @@ class Cell:
         """The config of the run and its request. Raises Hydra's errors if it cannot be composed."""
         if self.known is None or (resolved := self._resolved) is None:
             return self._composed()
-        call = composition.call(resolved.choices, resolved.config, self.overrides, self.sweep.config_dirs)
+        call = request.call(resolved.choices, resolved.config, self.overrides, self.sweep.config_dirs)
         return resolved.config, call
 
     def _composed(self) -> tuple[DictConfig, Call]:
@@ -131,7 +130,7 @@ class Cell:
         overrides = [*self.sweep.hydra_overrides, *self.overrides]
         cfg = hydra.compose("config", overrides=overrides, return_hydra_config=True)
         HydraConfig.instance().set_config(cfg)  # for ${hydra:...}
-        return composition.parted(cfg)
+        return request.parted(cfg)
 
     def folder(self) -> RunFolder:
         """Its run folder; that of a cell which cannot be composed is named by the hash of its overrides."""

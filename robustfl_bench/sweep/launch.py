@@ -6,11 +6,10 @@ from math import nan
 from hydra.core.utils import JobReturn, JobStatus
 from omegaconf import DictConfig
 
-from robustfl_bench import composition
-from robustfl_bench.config import sources
-from robustfl_bench.config.settings import blocked
-from robustfl_bench.errors import ConfigError
-from robustfl_bench.results.store import FAILED
+from robustfl_bench.base.errors import ConfigError
+from robustfl_bench.config import request, sources
+from robustfl_bench.engine.settings import blocked
+from robustfl_bench.store.folders import FAILED
 from robustfl_bench.sweep.cells import Sweep
 from robustfl_bench.sweep.ends import MISSING, OTHERS, End, Incomplete, Outcome
 from robustfl_bench.sweep.progress import conclude, preview, shown
@@ -26,7 +25,7 @@ def launch(
     sweep = Sweep(
         cells=tuple(map(tuple, cells)),
         hydra_overrides=tuple(runtime.overrides.hydra),
-        config_dirs=composition.config_dirs(runtime),
+        config_dirs=request.config_dirs(runtime),
         presets=dict(sources.STORED),
         results_dir=config.results_dir,
         wait=config.wait,

@@ -15,10 +15,10 @@ from typing import Any
 import yaml
 from tqdm import tqdm
 
+from robustfl_bench.base.console import say
 from robustfl_bench.config import options
-from robustfl_bench.console import say
-from robustfl_bench.results.store import ENDED, FAILED, INFEASIBLE, MEASURED, runs_folder
-from robustfl_bench.results.writing import Damaged
+from robustfl_bench.store.folders import ENDED, FAILED, INFEASIBLE, MEASURED, runs_folder
+from robustfl_bench.store.writing import Damaged
 from robustfl_bench.sweep.cells import Cell, Sweep
 from robustfl_bench.sweep.ends import BUSY, MISSING, OTHERS, Incomplete, Outcome
 

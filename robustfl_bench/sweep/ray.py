@@ -6,10 +6,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from robustfl_bench.console import say
-from robustfl_bench.errors import ConfigError
+from robustfl_bench.base.console import say
+from robustfl_bench.base.errors import ConfigError
+from robustfl_bench.experiment.explain import explain
 from robustfl_bench.experiment.machine import terminable
-from robustfl_bench.explain import explain
 from robustfl_bench.sweep.cells import Sweep
 from robustfl_bench.sweep.ends import Outcome
 from robustfl_bench.sweep.take import Taker, take

@@ -16,8 +16,8 @@ from multiprocessing import forkserver
 from pathlib import Path
 from typing import Any
 
-from robustfl_bench.console import say
-from robustfl_bench.errors import ConfigError
+from robustfl_bench.base.console import say
+from robustfl_bench.base.errors import ConfigError
 from robustfl_bench.experiment.machine import terminable
 from robustfl_bench.sweep.cells import Sweep
 from robustfl_bench.sweep.ends import Outcome

@@ -6,18 +6,19 @@ import time
 import traceback
 from functools import partial
 
-from robustfl_bench.console import note_once, say
-from robustfl_bench.errors import NotReady
+from robustfl_bench.base.code_digest import code_digest
+from robustfl_bench.base.console import note_once, say
+from robustfl_bench.base.errors import NotReady
+from robustfl_bench.config.request import Call
 from robustfl_bench.experiment import shipped
-from robustfl_bench.experiment.execute import Call, RunFailed, answer, complete, record, train_here
+from robustfl_bench.experiment.execute import RunFailed, answer, complete, record, train_here
+from robustfl_bench.experiment.explain import code_of, explain
 from robustfl_bench.experiment.machine import terminable
 from robustfl_bench.experiment.plan import InfeasibleError, Plan, plan
 from robustfl_bench.experiment.summary import tell, tuned_by, without_score
-from robustfl_bench.explain import code_of, explain
-from robustfl_bench.package import code_digest
-from robustfl_bench.results.claim import ClaimLost
-from robustfl_bench.results.store import FAILED, INFEASIBLE, MEASURED, RunFolder, RunLocked
-from robustfl_bench.results.writing import CannotWrite, Damaged
+from robustfl_bench.store.folders import FAILED, INFEASIBLE, MEASURED, RunFolder, RunLocked
+from robustfl_bench.store.lease import ClaimLost
+from robustfl_bench.store.writing import CannotWrite, Damaged
 from robustfl_bench.sweep.cells import Cell, Sweep
 from robustfl_bench.sweep.ends import MISSING, OTHERS, End, Outcome
 

@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable
 
-from robustfl_bench.errors import ConfigError
+from robustfl_bench.base.errors import ConfigError
 from robustfl_bench.sweep.take import Taker
 
 

@@ -12,11 +12,11 @@ import threading
 from multiprocessing.connection import wait
 from multiprocessing.process import BaseProcess
 
-from robustfl_bench.console import say
-from robustfl_bench.errors import ConfigError
+from robustfl_bench.base.console import say
+from robustfl_bench.base.errors import ConfigError
+from robustfl_bench.experiment.explain import report
 from robustfl_bench.experiment.machine import cores, forkserver, terminable
-from robustfl_bench.explain import report
-from robustfl_bench.results.writing import CannotWrite
+from robustfl_bench.store.writing import CannotWrite
 from robustfl_bench.sweep.cells import Sweep
 from robustfl_bench.sweep.ends import Incomplete, Outcome
 from robustfl_bench.sweep.gpus import gpus_for, seen_by

@@ -5,9 +5,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from robustfl_bench.config import options
-from robustfl_bench.errors import check_package
-from robustfl_bench.interfaces import Tracked, Tracker, Tracking
+from robustfl_bench.base.errors import check_package
+from robustfl_bench.base.trees import flatten
+from robustfl_bench.trackers.base import Tracked, Tracker, Tracking
 
 MOST = 100  # parameters that MLflow takes at once
 
@@ -50,7 +50,7 @@ class _Run:
         tags = {"run_id": run.run_id, "folder": str(run.folder)}
         self._id = self._client.create_run(home, tags=tags, run_name=run.name).info.run_id
         self._last = 0
-        params = [Param(name, str(value)) for name, value in options.flatten(run.config)]
+        params = [Param(name, str(value)) for name, value in flatten(run.config)]
         for start in range(0, len(params), MOST):
             self._client.log_batch(self._id, params=params[start : start + MOST])
 

@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from robustfl_bench.errors import check_package
-from robustfl_bench.interfaces import Tracked, Tracker, Tracking
+from robustfl_bench.base.errors import check_package
+from robustfl_bench.trackers.base import Tracked, Tracker, Tracking
 
 
 @dataclass(frozen=True)

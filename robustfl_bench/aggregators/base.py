@@ -1,0 +1,196 @@
+"""The base class of aggregation rules, and the view of the server that a rule receives."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields
+from functools import cached_property
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, overload
+
+from robustfl_bench.base.abilities import Part
+from robustfl_bench.base.errors import ConfigError
+
+if TYPE_CHECKING:
+    import numpy as np
+    from torch import Tensor
+
+    from robustfl_bench.numerics.updates import Aggregate, Updates
+
+    Matrix = TypeVar("Matrix", np.ndarray, Tensor)
+
+
+@dataclass
+class ServerView:
+    """The knowledge of the server in a round. Everything that needs server data is computed on first access.
+
+    ``params`` (d,) is the model sent to the clients, ``step_size`` the factor of the aggregate in the server's step,
+    ``previous`` (d,) the last aggregate or None, ``rng`` the rule's random stream of this round. ``clients`` (n,) int64
+    are the clients of the rows, None after a pre-aggregation; ``counts`` (N,) float64 are the sample counts of all
+    clients. ``memory`` is the ``memory`` of the rule's last aggregate, empty at first.
+    """
+
+    params: Tensor
+    step_size: float
+    round: int
+    rng: np.random.Generator
+    previous: Tensor | None
+    clients: Tensor | None
+    counts: Tensor
+    memory: Mapping[str, Tensor]
+    train_per_class: Callable[[], Tensor]
+    train_together: Callable[[], Tensor]
+    loss: Callable[[Tensor], Tensor]
+    gradient: Callable[[Tensor], Tensor]
+    """``loss`` maps models (k, d) to their mean losses (k,) float64 on the server's data; ``gradient`` (d,) to (d,)."""
+    losses_of: Callable[[Tensor, Tensor], Tensor]
+    """Returns the mean training losses (m,) float64 that ``clients`` (m,) report for a model (d,); Byzantine clients
+    may report false ones."""
+    layers: tuple[int, ...] = ()
+    """Sizes of the model's parameter tensors, in the order of ``params``; empty if unknown."""
+
+    @cached_property
+    def class_updates(self) -> Tensor:
+        """One update per class, (c, d), by training on the server's samples of the class in the clients' way."""
+        return self.train_per_class()
+
+    @cached_property
+    def update(self) -> Tensor:
+        """The update (d,) by training on all samples of the server."""
+        return self.train_together()
+
+
+class ServerAlone(ServerView):
+    """The server of a rule that is called outside of a run: it has the ``known`` fields and nothing else.
+
+    Reading another field raises ConfigError; ``lacking`` puts into words what the rule then needs, by the field's name.
+    """
+
+    __repr__ = object.__repr__  # ServerView's would read every field
+
+    def __init__(self, rule: Aggregator, lacking: Callable[[str], str], **known: Any) -> None:
+        self.__dict__ |= {**known, "_rule": type(rule).__name__, "_lacking": lacking}
+
+    def __getattr__(self, name: str) -> Any:
+        if name not in {field.name for field in fields(ServerView)}:
+            raise AttributeError(name)
+        raise ConfigError(f"{self.__dict__['_rule']} needs {self.__dict__['_lacking'](name)}")
+
+
+def _argument(name: str) -> str:
+    """What a rule called with a bare matrix needs, for a field of the server."""
+    needed = {"params": "the model: pass params=", "losses_of": "the clients' losses: pass losses="}
+    return needed.get(name, "the server's samples: run it through robustfl_bench.run")
+
+
+@dataclass(frozen=True)
+class RingForm:
+    """The computation of a rule by clients on a ring, for rules whose aggregate depends only on a sum over clients.
+
+    ``sent`` maps updates (..., d) to the summands, ``agreed`` maps the sum (d,) of n summands, or a chunk of it, to the
+    aggregate. ``outcomes`` are the possible values of a coordinate of the aggregate if clients send signs; None if they
+    send real numbers.
+    """
+
+    sent: Callable[[Tensor], Tensor]
+    agreed: Callable[[Tensor, int], Tensor]
+    outcomes: tuple[float, ...] | None = None
+
+
+class Aggregator(Part):
+    """A robust rule: a pure function of the updates and its memory.
+
+    ``ring`` describes how clients on a ring compute the rule, None for a rule that needs a server. ``exempt`` names the
+    promises of ``testing.PROMISES`` that the rule does not make, each with the reason.
+    """
+
+    exempt: ClassVar[Mapping[str, str]] = MappingProxyType({})
+
+    if TYPE_CHECKING:
+
+        @property
+        def ring(self) -> RingForm | None:
+            """How clients on a ring compute the rule."""
+    else:
+        ring = None
+
+    def check(self, n: int) -> None:
+        """Raise ConfigError if n clients are too few for the rule; called before any data are loaded."""
+
+    def check_mixed(self, n: int) -> None:
+        """Raise ConfigError if the rule cannot work on n updates made by a pre-aggregation, which belong to no client;
+        called before any data are loaded. By default the same as ``check``."""
+        self.check(n)
+
+    @abstractmethod
+    def aggregate(self, updates: Updates, server: ServerView) -> Aggregate:
+        """The aggregate of one round; every rule implements this method."""
+
+    @overload
+    def __call__(self, updates: Updates, server: ServerView) -> Aggregate: ...
+
+    @overload
+    def __call__(
+        self,
+        updates: Matrix,
+        *,
+        previous: Any = None,
+        params: Any = None,
+        counts: Any = None,
+        losses: Any = None,
+        step_size: float = 1.0,
+        rng: int | np.random.Generator = 0,
+    ) -> Matrix: ...
+
+    def __call__(self, updates: Any, server: Any = None, **given: Any) -> Any:
+        """The aggregate of one round; for a bare matrix, the vector (d,) that aggregates its rows.
+
+        The matrix (n, d) is a NumPy array or a torch tensor, one update per row; the vector is of the same kind and
+        dtype. Rules compute in float32. The server's knowledge is given by arguments: the ``previous`` aggregate (d,),
+        the model ``params`` (d,), the clients' sample ``counts`` (n,) and training ``losses`` (n,), the ``step_size``
+        that multiplies the aggregate, and a seed or generator ``rng``. Raises ConfigError for too few clients, and if
+        the rule reads anything else, such as the server's samples.
+        """
+        from robustfl_bench.numerics.updates import Updates
+
+        if isinstance(updates, Updates):
+            return self.aggregate(updates, server)
+        return self._of_matrix(updates, **given)
+
+    def _of_matrix(
+        self,
+        matrix: Any,
+        previous: Any = None,
+        params: Any = None,
+        counts: Any = None,
+        losses: Any = None,
+        step_size: float = 1.0,
+        rng: Any = 0,
+    ) -> Any:
+        import numpy as np
+        import torch
+
+        from robustfl_bench.numerics import arrays
+        from robustfl_bench.numerics.updates import Updates
+
+        rows, written = arrays.read(matrix)
+        n, d = rows.shape
+        self.check(n)
+        double = torch.ones(n, dtype=torch.float64, device=rows.device)
+        counts = double if counts is None else arrays.vector("counts", counts, n, double)
+        losses = None if losses is None else arrays.vector("losses", losses, n, double)
+        known: dict[str, Any] = {
+            "previous": None if previous is None else arrays.vector("previous", previous, d, rows),
+            "step_size": step_size,
+            "round": 0,
+            "rng": np.random.default_rng(rng),
+            "clients": torch.arange(n),
+            "counts": counts,
+            "memory": {},
+        }
+        if params is not None:
+            known["params"] = arrays.vector("params", params, d, rows)
+        if losses is not None:
+            known["losses_of"] = lambda params, clients: losses[clients]
+        return written(self.aggregate(Updates(rows, counts, losses), ServerAlone(self, _argument, **known)).vector)

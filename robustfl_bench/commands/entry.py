@@ -1,0 +1,91 @@
+"""Entry points of the four commands. Ctrl-C ends them with one line, also during imports."""
+
+import os
+import signal
+import sys
+from importlib import import_module
+from typing import NoReturn
+
+from robustfl_bench import __version__
+
+INTERRUPTED = 130  # exit code after Ctrl-C
+
+
+PROGRAMS = {
+    "robustfl-bench": "robustfl_bench.commands.bench",
+    "robustfl-results": "robustfl_bench.commands.results",
+    "robustfl-data": "robustfl_bench.commands.data",
+    "robustfl-ring": "robustfl_bench.commands.ring",
+}
+"""The modules of the commands; each has a ``main``."""
+
+VERBS = {
+    "--list": "robustfl_bench.commands.listing",
+    "completion": "robustfl_bench.commands.completion",
+    "new": "robustfl_bench.commands.new",
+    "probe": "robustfl_bench.commands.probe",
+    "resilience": "robustfl_bench.commands.resilience",
+}
+"""The modules of the other tasks of ``robustfl-bench``, by its first word; an option can be anywhere."""
+
+
+def bench() -> NoReturn:
+    """``robustfl-bench``: runs, or one of VERBS."""
+    words = sys.argv[1:]
+    verb = "--list" if "--list" in words else "".join(words[:1])
+    if verb in VERBS:
+        sys.argv.remove(verb)
+    asked_by_tab = "_ARGCOMPLETE" in os.environ  # then the environment also holds the words
+    _start("robustfl-bench", VERBS.get("completion" if asked_by_tab else verb))
+
+
+def results() -> NoReturn:
+    """``robustfl-results``."""
+    _start("robustfl-results")
+
+
+def data() -> NoReturn:
+    """``robustfl-data``."""
+    _start("robustfl-data")
+
+
+def ring() -> NoReturn:
+    """``robustfl-ring``."""
+    _start("robustfl-ring")
+
+
+def _start(program: str, module: str | None = None) -> NoReturn:
+    """Import a module, by default that of the program, and exit with the code of its ``main``. ``--version`` alone
+    needs no import.
+    """
+    if sys.argv[1:] == ["--version"]:
+        print(program, __version__)
+        sys.exit()
+    before = signal.getsignal(signal.SIGINT)
+    if before is signal.default_int_handler:  # not if a shell made a background job ignore it
+        signal.signal(signal.SIGINT, _leave)
+    main = import_module(module or PROGRAMS[program]).main
+    signal.signal(signal.SIGINT, before)
+    code: str | int | None = None
+    try:
+        try:
+            code = main()
+        except SystemExit as end:
+            code = end.code
+        sys.stdout.flush()
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
+        code = INTERRUPTED
+    except OSError as error:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # at exit, Python would write to it again
+        gone = isinstance(error, BrokenPipeError)  # the reader of our output, as in `robustfl-bench --help | head`
+        if not (gone or code):
+            print(f"{program}: {error.filename or 'output'}: {error.strerror or error}", file=sys.stderr)
+        code = code or 1
+    sys.exit(code)
+
+
+def _leave(*_: object) -> NoReturn:
+    """Exit at once. An import could turn an exception into another one."""
+    os.write(sys.stderr.fileno(), b"interrupted\n")
+    os._exit(INTERRUPTED)

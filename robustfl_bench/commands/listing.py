@@ -1,0 +1,117 @@
+"""``robustfl-bench --list [GROUP [NAME]]``: the options, as text of at most WIDTH columns."""
+
+import sys
+import textwrap
+from collections.abc import Sequence
+from pathlib import Path
+
+from robustfl_bench.base.console import Parser, reported
+from robustfl_bench.base.errors import ConfigError, near
+from robustfl_bench.catalogue import entries as catalogue
+from robustfl_bench.catalogue.entries import MEASURED, Entry
+from robustfl_bench.config.options import CONF, HERE, Search
+
+WIDTH = 100
+USAGE = "robustfl-bench --list [GROUP [NAME]] [--config-dir FOLDER]"
+
+
+def main() -> int:
+    """Console entry point of ``robustfl-bench --list``; returns its exit code."""
+    return reported(lambda: print(listing(sys.argv[1:])))
+
+
+def listing(arguments: Sequence[str]) -> str:
+    """The output of ``robustfl-bench --list`` with these arguments. Raises ConfigError.
+
+    torch, whose import takes a second, is imported only for groups whose options are measured.
+    """
+    parser = Parser(prog="robustfl-bench --list", usage=USAGE)
+    parser.add_argument("--config-dir", "-cd", type=Path)
+    parser.add_argument("words", nargs="*")
+    asked = parser.parse_args(list(arguments))
+    if asked.config_dir is not None and not asked.config_dir.is_dir():
+        raise ConfigError(
+            f"--config-dir must be a folder with groups such as aggregator/ in it, got {asked.config_dir}"
+        )
+    search = HERE if asked.config_dir is None else (*HERE, asked.config_dir.resolve())
+    words = [word for written in asked.words for word in written.lstrip("+").split("=", 1)]
+    match words:
+        case []:
+            return _groups(search)
+        case [group]:
+            return _options(_known(group, search), search)
+        case [group, name]:
+            return _option(catalogue.one(_known(group, search), name, search), search)
+    raise ConfigError(f"--list takes a group and a name at most, got {' '.join(asked.words)}; write {USAGE}")
+
+
+def _known(name: str, search: Search) -> str:
+    groups = [group.name for group in catalogue.groups(search)]
+    if name not in groups:
+        raise ConfigError(f"no group {name!r}{near(name, groups)}; there are: {', '.join(groups)}")
+    return name
+
+
+def _groups(search: Search) -> str:
+    groups = catalogue.groups(search)
+    width = max(len(group.name) for group in groups)
+    lines = [f"{group.name:{width}}  {group.count:3}  {group.question}" for group in groups]
+    return "\n".join([*lines, "", "robustfl-bench --list GROUP shows the options of a group, --list GROUP NAME one."])
+
+
+def _options(group: str, search: Search) -> str:
+    (row,) = (row for row in catalogue.groups(search) if row.name == group)
+    found = catalogue.entries(group, search)
+    width = max(len(entry.name) for entry in found) + 2
+    lines = _wrapped(f"{row.question} Options: {row.count}. Default: {row.default.replace('`', '')}.", 0)
+    for entry in found:
+        first, *more = _wrapped(entry.summary, width)
+        lines += ["", f"{entry.name:{width}}{first.lstrip()}", *more]
+        about = [*_facts(entry, search), entry.source, str(entry.file) if entry.outside else ""]
+        lines += _wrapped("; ".join(filter(None, about)), width)
+    return "\n".join(lines)
+
+
+def _option(entry: Entry, search: Search) -> str:
+    facts = "; ".join(_facts(entry, search))
+    source = ", ".join(filter(None, [entry.source, entry.url]))
+    paragraphs = [" ".join(paragraph.split()) for paragraph in entry.doc.split("\n\n")]
+    paragraphs = [
+        *([] if paragraphs[0].startswith(entry.summary) else [entry.summary]),
+        *paragraphs,
+        f"{facts[:1].upper()}{facts[1:]}." if facts else "",
+        f"Source: {source}" if source else "",
+    ]
+    lines = [f"{entry.group}={entry.name}"]
+    for paragraph in filter(None, paragraphs):
+        lines += ["", *_wrapped(paragraph, 0)]
+    for file in catalogue.files(entry, search):
+        lines += ["", f"{file if entry.outside else file.relative_to(CONF.parent)}:"]
+        for line in file.read_text(encoding="utf-8").splitlines():
+            lines += [] if line.startswith("# @package ") else _commented(line)
+    return "\n".join(lines)
+
+
+def _facts(entry: Entry, search: Search) -> list[str]:
+    """The needs and the cost of an option, in one phrase each."""
+    if entry.group not in MEASURED:
+        return []
+    from robustfl_bench.catalogue.measures import facts
+
+    try:
+        return facts(entry, search).words
+    except Exception as error:  # a part from outside can raise anything
+        if not entry.outside:
+            raise
+        return [f"cannot be measured: {' '.join(str(error).split())}"]
+
+
+def _commented(line: str) -> list[str]:
+    """A line of YAML as lines of text; a comment that is too long is wrapped."""
+    margin = " " * (2 + max(line.find("# "), 0))
+    return textwrap.wrap(line, WIDTH, initial_indent="  ", subsequent_indent=f"{margin}# ", break_on_hyphens=False)
+
+
+def _wrapped(text: str, indent: int) -> list[str]:
+    margin, plain = " " * indent, text.replace("``", "`")
+    return textwrap.wrap(plain, WIDTH, initial_indent=margin, subsequent_indent=margin, break_on_hyphens=False)

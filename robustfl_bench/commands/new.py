@@ -1,0 +1,116 @@
+"""``robustfl-bench new GROUP NAME``: a template of your own part, with a test that passes."""
+
+import keyword
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+
+from robustfl_bench.base.console import reported
+from robustfl_bench.base.errors import ConfigError, near
+from robustfl_bench.config import options
+
+_TEMPLATES = Path(__file__).resolve().parent / "templates"
+
+
+@dataclass(frozen=True)
+class _Kind:
+    """Differences between groups: the check of ``testing`` for a part, and the settings of a first run and sweep."""
+
+    check: str = ""
+    run: str = "attack=ipm"
+    sweep: str = "aggregator=average,krum,coomed attack=none,ipm,lie"
+
+
+KINDS = {
+    "aggregator": _Kind("check_aggregator({cls}(num_byzantine=3), num_byzantine=3)", sweep="attack=none,ipm,lie"),
+    "attack": _Kind("check_attack({cls}())", run="aggregator=krum", sweep="aggregator=average,krum,coomed"),
+    "dataset": _Kind("check_dataset({cls}(seed=0), tmp_path)", run="partition=iid attack=ipm"),
+    "model": _Kind(),
+    "partition": _Kind("check_partition({cls}())"),
+    "pre_aggregation": _Kind(),
+    "schedule": _Kind(),
+    "server_optimizer": _Kind(),
+}
+_BESIDE = {"aggregator": "average,krum,coomed", "attack": "none,ipm,lie"}
+
+_CHECKED = """
+
+def test_{name}_keeps_its_promises({arguments}) -> None:
+    {check}
+"""
+_TEST = '''"""Checks of the {group} {name}."""
+
+from pathlib import Path
+
+import robustfl_bench
+{imports}{checked}
+
+def test_{name}_runs(tmp_path: Path) -> None:
+    result = robustfl_bench.run("{group}={name}:{cls}", {run}, "rounds=2", results_dir=tmp_path)
+    assert result.summary["status"] == "finished"
+'''
+
+
+def main() -> int:
+    """Console entry point of ``robustfl-bench new``; returns its exit code."""
+    return reported(start, sys.argv[1:])
+
+
+def start(arguments: Sequence[str]) -> None:
+    """Write NAME.py and test_NAME.py into the current folder, and print what to do next. Raises ConfigError."""
+    if len(arguments) != 2:
+        raise ConfigError(f"write robustfl-bench new GROUP NAME, with GROUP one of {', '.join(KINDS)}")
+    group, name = arguments
+    if group not in KINDS:
+        raise ConfigError(f"no template of {group!r}{near(group, KINDS)}; there are: {', '.join(KINDS)}")
+    part, test = Path(f"{name}.py"), Path(f"test_{name}.py")
+    _check_name(group, name, (part, test))
+    cls = "".join(word.capitalize() for word in name.split("_"))
+    code = (_TEMPLATES / f"{group}.py").read_text(encoding="utf-8").replace("Template", cls)
+    part.write_text(code.replace('name = "template"', f'name = "{name}"'), encoding="utf-8")
+    test.write_text(_test(group, name, cls), encoding="utf-8")
+    print(f"wrote {part} and {test}; next:\n{_next(group, name, cls)}")
+
+
+def _check_name(group: str, name: str, files: Sequence[Path]) -> None:
+    """Raise ConfigError unless ``name`` is a module name that hides no other module, and its files do not exist yet."""
+    if not name.isidentifier() or not name.isascii() or name != name.lower() or not name[0].isalpha():
+        raise ConfigError(f"NAME must be lower-case letters, digits and _, such as cosine_vote; got {name!r}")
+    if keyword.iskeyword(name):
+        raise ConfigError(f"{name} is a word of Python; take another name")
+    if options.exists(group, name):
+        raise ConfigError(f"{group}={name} exists already; take another name")
+    if there := [str(path) for path in files if path.exists()]:
+        raise ConfigError(f"there is {' and '.join(there)} already; take another name, or remove it")
+    if name in sys.stdlib_module_names or find_spec(name) is not None:
+        raise ConfigError(f"{name} is the name of a module that is installed; take another name")
+
+
+def _test(group: str, name: str, cls: str) -> str:
+    kind = KINDS[group]
+    imports = f"\nfrom {name} import {cls}\n" if kind.check else ""
+    checked = ""
+    if kind.check:
+        imports = f"from robustfl_bench.testing import {kind.check.partition('(')[0]}\n{imports}"
+        arguments = "tmp_path: Path" if "tmp_path" in kind.check else ""
+        checked = _CHECKED.format(name=name, arguments=arguments, check=kind.check.format(cls=cls))
+    run = ", ".join(f'"{word}"' for word in kind.run.split())
+    return _TEST.format(group=group, name=name, cls=cls, imports=imports, checked=checked, run=run)
+
+
+def _next(group: str, name: str, cls: str) -> str:
+    kind = KINDS[group]
+    own = f"{group}={name}:{cls}"
+    swept = f"{own},{_BESIDE[group]}" if group in _BESIDE else own
+    return "\n".join(
+        f"  {line}"
+        for line in (
+            f"python -m pytest test_{name}.py",
+            f"robustfl-bench {own} {kind.run}",
+            f"robustfl-bench -m {swept} {kind.sweep} seed=0,1,2",
+            "robustfl-results table",
+            "robustfl-results plot accuracy --output accuracy.png",
+        )
+    )

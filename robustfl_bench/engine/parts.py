@@ -1,0 +1,83 @@
+"""The parts that make up a run: one field for each config group."""
+
+from dataclasses import dataclass, fields
+from typing import get_args, get_type_hints
+
+from robustfl_bench.aggregators.base import Aggregator
+from robustfl_bench.attacks.base import Attack
+from robustfl_bench.augmentations.base import Augmentation
+from robustfl_bench.availability.base import Availability
+from robustfl_bench.base.abilities import Part
+from robustfl_bench.clustering.base import Clustering
+from robustfl_bench.communication.base import Communication
+from robustfl_bench.corruptions.base import Corruption
+from robustfl_bench.datasets.base import Dataset
+from robustfl_bench.local_updates.base import LocalUpdate
+from robustfl_bench.models.base import Model
+from robustfl_bench.partitions.base import Partition
+from robustfl_bench.pre_aggregations.base import PreAggregation
+from robustfl_bench.schedules.base import Schedule
+from robustfl_bench.server_data.base import ServerData
+from robustfl_bench.server_optimizers.base import ServerOptimizer
+from robustfl_bench.trackers.base import Tracker
+
+
+@dataclass(frozen=True)
+class Parts:
+    """The parts of a run. A new config group needs a field here, a default in ``conf/config.yaml``, and a package."""
+
+    dataset: Dataset
+    partition: Partition
+    model: Model
+    attack: Attack
+    aggregator: Aggregator
+    local_update: LocalUpdate
+    pre_aggregation: PreAggregation | None
+    server_data: ServerData
+    server_optimizer: ServerOptimizer
+    schedule: Schedule
+    clustering: Clustering | None
+    corruption: Corruption | None
+    augmentation: Augmentation | None
+    communication: Communication | None
+    availability: Availability | None
+    tracker: tuple[Tracker, ...]
+
+    @property
+    def optional(self) -> list[str]:
+        """The optional groups that the run uses, such as ``pre_aggregation``."""
+        return [group for group in GROUPS if kind(group)[1] and getattr(self, group) is not None]
+
+    def check_clients(self, n: int) -> None:
+        """Raise ConfigError when the rule cannot work with n clients' updates, or with their pre-aggregated ones.
+
+        Conditions of a rule's guarantee hold for clients; they are not required of the fewer means of clients.
+        """
+        check_clients(self.aggregator, self.pre_aggregation, n)
+
+
+GROUPS = tuple(field.name for field in fields(Parts))
+
+FOLLOWING = ("tracker",)
+"""Groups that change no result: they are not part of a run's identity, and take several options."""
+
+
+def kind(group: str) -> tuple[type[Part], bool]:
+    """The base class of the parts of a config group, and whether the group can be empty."""
+    wanted = get_type_hints(Parts)[group]
+    classes = get_args(wanted)
+    return (classes[0], True) if classes else (wanted, False)
+
+
+def check_clients(rule: Aggregator, mixing: PreAggregation | None, n: int) -> None:
+    """Raise ConfigError if a rule cannot work with the updates of n clients, or with those that ``mixing`` makes of
+    them.
+
+    If ``mixing`` makes fewer updates, such as means, the number of clients that the rule's guarantee needs is not
+    required.
+    """
+    if mixing is not None:
+        mixing.check(n)
+        rule.check_mixed(mixing.num_made(n))
+    if mixing is None or mixing.num_made(n) == n:
+        rule.check(n)

@@ -1,0 +1,80 @@
+"""A run as a Python function."""
+
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from robustfl_bench.base.errors import ConfigError
+from robustfl_bench.config import options, presets, stored
+from robustfl_bench.config.request import Call
+from robustfl_bench.experiment.execute import complete
+from robustfl_bench.experiment.plan import plan
+from robustfl_bench.runs import records
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+@dataclass(frozen=True)
+class Result:
+    """The result of a run: ``metrics``, with a row for each evaluated round; ``summary``, as in summary.json; its
+    folder.
+
+    ``summary["status"]`` is ``finished`` or ``diverged``. A model that diverged in its first round has no metrics.
+    """
+
+    metrics: "pd.DataFrame"
+    summary: Mapping[str, Any]
+    path: Path
+
+
+def run(*overrides: str, results_dir: str | Path | None = None, config_dir: str | Path | None = None) -> Result:
+    """The result of the run ``robustfl-bench OVERRIDES``; a stored result is reused.
+
+    >>> run("aggregator=krum", "attack=ipm", "rounds=5").metrics["test_accuracy"]
+
+    ``config_dir`` is a folder with your own options, as for ``--config-dir``. Nothing is printed; notes on unusual
+    settings are issued as warnings. Raises ConfigError for an invalid configuration, DataError for missing or damaged
+    data, RunLocked while another process makes the run, and RunFailed for an error during the run.
+    """
+    for key in (override.partition("=")[0].lstrip("+") for override in overrides):
+        if key in stored.FORMS or key.startswith(("~", "hydra")):
+            raise ConfigError(f"{key} is for the command robustfl-bench, not for a run in Python")
+    search = options.HERE if config_dir is None else (Path(config_dir).expanduser().resolve(), *options.HERE)
+    runs = presets.sweep(overrides, search)
+    if len(runs) > 1:
+        raise ConfigError(
+            f"these overrides are {len(runs)} runs, the first with {' '.join(runs[0])}; call run for each"
+        )
+    resolved = presets.resolve(runs[0], search)
+    folder = {} if results_dir is None else {"results_dir": str(results_dir)}
+    asked = [*overrides, *(f"{key}={value}" for key, value in folder.items())]
+    program = ["robustfl-bench", *([] if config_dir is None else ["--config-dir", str(config_dir)])]
+    call = Call(resolved.choices, asked, program)
+    notes: list[str] = []
+    made = complete(plan({**resolved.config, **folder}), call, note=notes.append)
+    for line in notes:
+        warnings.warn(line, stacklevel=2)
+    return Result(_metrics(made.folder.path), made.folder.summary() or {}, made.folder.path)
+
+
+def _metrics(path: Path) -> "pd.DataFrame":
+    import pandas as pd
+
+    return records.metrics(path) if (path / "metrics.csv").exists() else pd.DataFrame({"round": []})
+
+
+def results(folder: str | Path = "results", where: str | Sequence[str] = ()) -> "pd.DataFrame":
+    """The runs in a results folder, one row each: its result and every setting.
+
+    >>> results("results", where=["attack=ipm", "aggregator=krum,boba"])[["aggregator", "final_accuracy"]]
+
+    ``where`` keeps the runs that meet ``KEY=VALUE``, or all of several such conditions. Raises ConfigError for a key
+    that no run has, DataError where there are no runs.
+    """
+    from robustfl_bench.runs.where import where as meeting
+
+    table = records.load(Path(folder).expanduser())
+    return meeting(table, [where] if isinstance(where, str) else where).reset_index(drop=True)

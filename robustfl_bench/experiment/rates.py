@@ -1,0 +1,100 @@
+"""A learning rate chosen by validation among stored or kept runs, so that none is copied by hand."""
+
+import json
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from functools import cache
+from statistics import fmean
+from typing import Any
+
+from robustfl_bench.base.errors import NotReady
+from robustfl_bench.config import options, outside, presets
+from robustfl_bench.config.resolvers import BY_ROOT
+from robustfl_bench.engine.parts import GROUPS
+from robustfl_bench.store import kept
+
+
+def chosen_rate(experiment: str, *, _root_: Mapping[str, Any]) -> float:
+    """``${chosen_rate:arena/digits_rates}``: the swept rate with the best mean validation accuracy over the seeds.
+
+    Only the runs of that experiment with this run's parts count: of the groups that it sweeps besides the rate, such as
+    rule and partition. Kept runs come before those in ``results_dir``. A rate with a diverged run is not chosen; of
+    equal rates, the smallest is. Raises NotReady, with the command to run first, if runs are missing.
+    """
+    axes = [key for key in presets.swept([f"+experiment={experiment}"]) if key in GROUPS]
+    parts = json.dumps({key: _plain(_root_[key]) for key in axes}, sort_keys=True)
+    return _chosen(experiment, parts, str(_root_["results_dir"]))
+
+
+@cache
+def _chosen(experiment: str, written: str, results_dir: str) -> float:
+    parts, asked = json.loads(written), f"+experiment={experiment}"
+    swept = presets.swept([asked])
+    validated: dict[float, list[float]] = {}
+    lacking = Counter[str]()
+    for rate in swept["lr"]:
+        runs = [[asked, f"lr={rate}", f"seed={seed}"] for seed in swept["seed"]]
+        found = [_accuracy(presets.resolve(run, parts=parts), results_dir) for run in runs]
+        lacking.update(why for why in found if isinstance(why, str))
+        validated[float(rate)] = [number for number in found if not isinstance(number, str)]
+    if lacking:
+        rule, *others = (f"{group}={asked_as(group, content)}" for group, content in parts.items())
+        told = ", ".join(f"{count} {why}" for why, count in lacking.items() if why != _MISSING)
+        raise NotReady(
+            f"{lacking.total()} of the runs that choose the learning rate for {' '.join([rule, *others])} are missing"
+            f"{f' ({told})' * bool(told)}; first: robustfl-bench -m {asked} {rule}"
+        )
+    return best(validated)
+
+
+def best(validated: Mapping[float, Sequence[float]]) -> float:
+    """The rate with the best mean validation accuracy; of equal rates, the smallest."""
+    return max(sorted(validated), key=lambda rate: fmean(validated[rate]))
+
+
+_MISSING = "missing"
+
+
+def _accuracy(asked: presets.Resolved, results_dir: str) -> float | str:
+    """The best validation accuracy of a run, 0 if its model diverged or it cannot be run; as text, the reason why none
+    is known. A result in ``results_dir`` counts only for the code of parts from outside that made it.
+    """
+    if (line := kept.find(asked.run_id)) is not None:
+        return float(line["validation_accuracy"] or 0)
+    from robustfl_bench.experiment import provenance  # imports this package's configuration
+    from robustfl_bench.store import folders
+    from robustfl_bench.store.writing import Damaged
+
+    why = _MISSING
+    for path in folders.folders_of(results_dir, asked.run_id):
+        try:
+            summary = folders.summary_in(path)
+        except Damaged:
+            summary = None
+        if summary is None or summary["status"] == folders.FAILED:
+            why = _MISSING if summary is None else "failed"
+        elif provenance.changed_parts(asked.config, summary):
+            why = "made with other code"
+        else:
+            return float((summary.get("tuned") or {}).get("validation_accuracy") or 0)
+    return why
+
+
+def _plain(content: Any) -> Any:
+    """The content of a group with interpolations as written, also from Hydra's containers."""
+    if content is None or type(content) is dict:
+        return content
+    from omegaconf import OmegaConf
+
+    return OmegaConf.to_container(content, resolve=False)
+
+
+def asked_as(group: str, content: Mapping[str, Any]) -> str:
+    """The choice that gives this content: an option or a class from outside, without other settings."""
+    if not content["_target_"].startswith("robustfl_bench."):
+        return outside.word(content["_target_"])
+    alike = (name for name in options.names(group) if options.option(group, name) == content)
+    return next(alike, outside.label_of(content["_target_"]))
+
+
+BY_ROOT["chosen_rate"] = chosen_rate

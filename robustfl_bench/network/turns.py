@@ -1,0 +1,60 @@
+"""Who takes local steps together: each client alone on a CPU; on a GPU all that take equally many."""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+import torch
+from torch import Tensor
+
+from robustfl_bench.network.network import Network
+from robustfl_bench.network.samples import Batch, Samples
+
+Turn = tuple[Sequence[int], Iterable[Batch]]
+"""Positions of clients, and the batches of their steps; each holds samples of all of them."""
+
+
+def by_steps(samples: Samples, number: int, device: torch.device) -> Iterator[Turn]:
+    """Turns of the clients of ``samples`` with ``number`` steps on batches drawn anew, of which stragglers make
+    fewer."""
+    drawn = [samples.batch(step) for step in range(number)]
+    if device.type != "cpu":
+        for steps, together in _alike([samples.repeats(i, number) for i in range(len(samples.clients))]):
+            yield together, [batch.part(together) for batch in drawn[:steps]]
+        return
+    for position, own in enumerate(zip(*(batch.clients() for batch in drawn), strict=True)):
+        yield [position], [Batch(x, y, (len(y),)) for x, y in own[: samples.repeats(position, number)]]
+
+
+def by_passes(samples: Samples, number: int, device: torch.device) -> Iterator[Turn]:
+    """Turns of the clients of ``samples`` with ``number`` passes over their samples (see ``Samples.epochs``)."""
+    if device.type != "cpu":
+        for _, together in _alike(samples.steps(number)):
+            yield together, samples.epochs_together(together, number)
+        return
+    for position in range(len(samples.clients)):
+        yield [position], (Batch(x, y, (len(y),)) for x, y in samples.epochs(position, number))
+
+
+def descend(
+    network: Network, work: Callable[[Tensor, Iterable[Batch]], Tensor], turns: Iterable[Turn], out: Tensor
+) -> Tensor:
+    """Let ``work`` fill the rows of ``out`` (n, d) of every turn; returns the clients' losses (n,) that it returns."""
+    losses = torch.empty(len(out), dtype=torch.float64, device=out.device)
+
+    def take(turn: Turn) -> None:
+        who, batches = turn
+        if len(who) == who[-1] - who[0] + 1:  # neighbours
+            rows = slice(who[0], who[-1] + 1)
+            losses[rows] = work(out[rows], batches)
+        else:
+            own, index = out.new_empty(len(who), out.shape[1]), torch.tensor(who, device=out.device)
+            losses.index_copy_(0, index, work(own, batches))
+            out.index_copy_(0, index, own)
+
+    network.each(take, turns)
+    return losses
+
+
+def _alike(steps: Sequence[int]) -> Iterator[tuple[int, list[int]]]:
+    """The numbers that occur, and where."""
+    for number in sorted(set(steps)):
+        yield number, [position for position, own in enumerate(steps) if own == number]

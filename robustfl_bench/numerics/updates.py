@@ -1,0 +1,359 @@
+"""One round as one matrix: the updates of all clients, their lazy Gram matrix, and linear combinations of them."""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property, partial
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from robustfl_bench.base.parallel import each
+from robustfl_bench.numerics.blocks import width
+from robustfl_bench.numerics.inner_products import (
+    LEAST_BOUNDED,
+    cross_products,
+    distance_bounds,
+    gram_matrix,
+    row_squares,
+    sq_dists_from,
+)
+
+BLOCK = 16384  # columns per CPU thread for work that reads a block once
+WORTH = 1 << 22  # numbers; a single thread reads fewer faster than a second one wakes
+CACHED = 4096  # columns per thread for work that reads a block twice
+SORTED = 1 << 19  # numbers per thread to sort at a time; with fewer, threads mostly wait for the interpreter
+TRANSPOSED = 8  # clients to transpose at a time
+SMALLEST = 1e-30  # weight; products of smaller ones with float32 numbers can leave the range of float32
+
+
+@dataclass(frozen=True)
+class Aggregate:
+    """The result of a rule.
+
+    ``vector`` (d,) is the aggregated update. ``weights`` (n,) float64 are the clients' coefficients if the vector is a
+    linear combination of their updates, else None. ``accepted`` (n,) bool marks the clients that the rule accepted, if
+    these are not simply the clients with a nonzero weight (BOBA averages projections of the accepted updates onto a
+    subspace spanned by others). ``memory`` is the rule's state for the next round.
+    """
+
+    vector: Tensor
+    weights: Tensor | None = None
+    accepted: Tensor | None = None
+    memory: dict[str, Tensor] | None = None
+
+
+def by_columns(
+    work: Callable[[Tensor], Tensor],
+    rows: Tensor,
+    block: int = BLOCK,
+    dtype: torch.dtype | None = None,
+    made: tuple[int, ...] = (),
+) -> Tensor:
+    """The results (*made, k) of ``work`` on blocks of columns (n, k) of the rows (n, d), put together: (*made, d).
+
+    The threads of a run share the blocks. Results are stored as ``dtype``, by default that of the rows.
+    """
+    step, dtype = width(rows, block), dtype or rows.dtype
+    if rows.shape[1] <= step:
+        return work(rows).to(dtype).contiguous()
+    out = torch.empty(*made, rows.shape[1], dtype=dtype, device=rows.device)
+
+    def fill(columns: slice) -> None:
+        out[..., columns] = work(rows[:, columns])
+
+    each(fill, [slice(start, start + step) for start in range(0, rows.shape[1], step)])
+    return out
+
+
+def _times(factors: Tensor, block: Tensor) -> Tensor:
+    """``factors @ block`` for factors (..., n) and a block (n, k); on a CPU by NumPy's BLAS, which is faster."""
+    if block.device.type != "cpu":
+        return factors @ block
+    with np.errstate(over="ignore", invalid="ignore"):
+        return torch.from_numpy(factors.numpy() @ block.numpy())
+
+
+def _worth(rows: int) -> int:
+    """The number of columns, of this many rows, for which it is worth waking a thread that reads them once."""
+    return max(BLOCK, WORTH // max(1, rows))
+
+
+def all_finite(numbers: Tensor) -> bool:
+    """Whether no number is infinite or nan. Their sum usually shows this, in a tenth of the time."""
+    return math.isfinite(numbers.sum()) or bool(numbers.isfinite().all())
+
+
+def mean_row(rows: Tensor) -> Tensor:
+    """Mean (d,) of the rows (n, d), also if their sum overflows."""
+    mean = by_columns(lambda block: _times(rows.new_ones(len(rows)), block), rows, _worth(len(rows))) / len(rows)
+    return mean if all_finite(mean) else rows.double().mean(dim=0).to(rows.dtype)
+
+
+class Updates:
+    """The updates of n clients in one round; expensive quantities are computed on first access.
+
+    ``matrix`` (n, d) float32 has one client per row and is never written to. ``counts`` (n,) float64 are sample counts.
+    ``losses`` (n,) float64 are the clients' mean training losses at the received model, or None.
+    """
+
+    def __init__(self, matrix: Tensor, counts: Tensor | None = None, losses: Tensor | None = None) -> None:
+        self.n, self.d = matrix.shape
+        self.device = matrix.device
+        self.counts = torch.ones(self.n, dtype=torch.float64, device=self.device) if counts is None else counts
+        self.losses = losses
+        self._matrix: Tensor | None = matrix
+        self._source: tuple[Updates, Tensor] | None = None
+        self._above: Updates | None = None
+
+    @property
+    def matrix(self) -> Tensor:
+        """The (n, d) float32 matrix, one client per row."""
+        if self._matrix is None:
+            assert self._source is not None
+            source, mixing = self._source
+            if self._grouped and self.device.type == "cpu":
+                mixed = _group_sums(mixing, source.matrix)
+            else:
+                mixed = by_columns(partial(_times, mixing.to(source.matrix.dtype)), source.matrix, made=(self.n,))
+            wide = ((mixing != 0) & (mixing.abs() <= SMALLEST)).any(dim=1) | torch.tensor(not all_finite(mixed))
+            if wide.any():
+                mixed[wide] = (mixing[wide] @ source.matrix.double()).to(mixed.dtype)
+            self._matrix = mixed
+        return self._matrix
+
+    @property
+    def _begun(self) -> bool:
+        """Whether the Gram matrix is known, or one from which it is computed: that of the rows before others were
+        appended, or that of the rows that are combined."""
+        above, source = self._above, self._source
+        known = "gram" in self.__dict__ or (above is not None and "gram" in above.__dict__)
+        return known or (source is not None and source[0]._begun)
+
+    @cached_property
+    def _grouped(self) -> bool:
+        """Whether these updates combine disjoint groups of clients, and are fewer than the clients."""
+        return self._source is not None and _are_groups(self._source[1])
+
+    @cached_property
+    def gram(self) -> Tensor:
+        """Inner products of all pairs of updates, (n, n) float64."""
+        if self._source is not None and not (self._grouped and not self._source[0]._begun):
+            source, mixing = self._source
+            return mixing @ source.gram @ mixing.T
+        if self._above is not None and self._begun:
+            below = self.matrix[self._above.n :]
+            side, corner = self._above.cross(below), gram_matrix(below)
+            return torch.cat([torch.cat([self._above.gram, side], 1), torch.cat([side.T, corner], 1)])
+        return gram_matrix(self.matrix)
+
+    @cached_property
+    def sq_dists(self) -> Tensor:
+        """Squared Euclidean distances of all pairs of updates, (n, n) float64, with a zero diagonal.
+
+        Their error is about 1e-16 times the squared lengths (see ``cross_products``).
+        """
+        squares = self.gram.diagonal()
+        return (squares[:, None] + squares[None, :] - 2 * self.gram).clamp_(min=0).fill_diagonal_(0)
+
+    @cached_property
+    def sq_dist_bounds(self) -> tuple[Tensor, Tensor] | None:
+        """Lower and upper bounds of ``sq_dists``, (n, n) float64 each; None if ``sq_dists`` itself is as cheap."""
+        few = self.n < LEAST_BOUNDED or self.device.type != "cpu"
+        if few or self._begun or (self._source is not None and not self._grouped):
+            return None
+        return distance_bounds(self.matrix)
+
+    @cached_property
+    def norms(self) -> Tensor:
+        """Euclidean norms, (n,) float64."""
+        return self.squares.sqrt()
+
+    @cached_property
+    def squares(self) -> Tensor:
+        """Squared Euclidean norms, (n,) float64; the Gram matrix is not computed for them."""
+        if self._begun or self._source is not None or self.device.type != "cpu":
+            return self.gram.diagonal().clamp(min=0)
+        return row_squares(self.matrix)
+
+    def sq_dists_from(self, start: Tensor | None) -> Tensor:
+        """Squared Euclidean distances (n,), float64, from ``start`` (d,), or from 0; without the Gram matrix if
+        possible."""
+        if start is None:
+            return self.squares
+        if self._source is None and self.device.type == "cpu":
+            return sq_dists_from(self.matrix, start)
+        joint = self.joint_gram(start[None])
+        squares, products = joint.diagonal(), joint[: self.n, self.n]
+        return (squares[: self.n] - 2 * products + squares[self.n]).clamp_(min=0)
+
+    @cached_property
+    def mean(self) -> Tensor:
+        """The unweighted mean, (d,)."""
+        return mean_row(self.matrix)
+
+    @cached_property
+    def std(self) -> Tensor:
+        """Standard deviation per coordinate, (d,), with n - 1 in the denominator; 0 for a single update."""
+        if self.n < 2:
+            return torch.zeros_like(self.mean)
+        std = self._std(torch.float32)
+        return std if 1e-15 < float(std.max()) < 1e15 else self._std(torch.float64)  # squares leave float32's range
+
+    def _std(self, dtype: torch.dtype) -> Tensor:
+        def squares(block: Tensor) -> Tensor:
+            block = block.to(dtype)
+            return (block - block.mean(dim=0)).square_().sum(dim=0)
+
+        return (by_columns(squares, self.matrix, CACHED, dtype) / (self.n - 1)).sqrt_().float()
+
+    @cached_property
+    def votes(self) -> Tensor:
+        """The sum of the clients' signs per coordinate, (d,) float32, integers in [-n, n]; zeros count 0."""
+        ones = self.matrix.new_ones(self.n)
+        return by_columns(lambda block: _times(ones, block.sign()), self.matrix)
+
+    def cross(self, vectors: Tensor) -> Tensor:
+        """Inner products (n, k), float64, of the updates with the rows of ``vectors`` (k, d)."""
+        if self._source is not None:
+            source, mixing = self._source
+            return mixing @ source.cross(vectors)
+        return cross_products(self.matrix, vectors)
+
+    def joint_gram(self, vectors: Tensor) -> Tensor:
+        """Inner products of all pairs among the updates followed by ``vectors`` (k, d): (n + k, n + k) float64.
+
+        Takes one pass over the matrix and little more time than the Gram matrix alone, which is kept too.
+        """
+        if self._source is None and not self._begun:
+            joint = gram_matrix(self.matrix, vectors)
+            self.__dict__["gram"] = joint[: self.n, : self.n]
+            return joint
+        cross = self.cross(vectors)
+        own = gram_matrix(vectors)
+        return torch.cat([torch.cat([self.gram, cross], dim=1), torch.cat([cross.T, own], dim=1)])
+
+    def combine(self, weights: Tensor, accepted: Tensor | None = None) -> Aggregate:
+        """The aggregate ``weights @ matrix`` for (n,) weights; a zero weight leaves a client out entirely."""
+        if self._source is not None:
+            source, mixing = self._source
+            weights_there, accepted = weights @ mixing, None if accepted is None else mixing[accepted].any(dim=0)
+            if self._matrix is None:
+                return source.combine(weights_there, accepted)
+            return Aggregate(self._product(weights), weights_there, accepted)
+        return Aggregate(self._product(weights), weights, accepted)
+
+    def _product(self, weights: Tensor) -> Tensor:
+        """``weights @ matrix``, (d,) float32, for weights of all magnitudes.
+
+        In float32, tiny updates with huge weights would overflow, huge updates with tiny weights would vanish, and
+        partial sums can overflow. Such summands are added in float64.
+        """
+        numbers = weights.detach().cpu().numpy()
+        sizes = np.abs(numbers)
+        held = (sizes > SMALLEST) & (sizes < 1 / SMALLEST)
+        wide = (sizes != 0) & ~held  # includes nan, so that it propagates
+        used = np.flatnonzero(held)
+        few = 2 * len(used) < self.n  # reading few rows is faster than a product over all
+        chosen = numbers[used] if few else np.where(held, numbers, 0)
+        factors, index = torch.from_numpy(chosen).to(self.device, self.matrix.dtype), torch.from_numpy(used)
+        index = index.to(self.device)
+
+        def times(block: Tensor) -> Tensor:
+            return _times(factors, block.index_select(0, index) if few else block)
+
+        vector = by_columns(times, self.matrix, _worth(len(chosen)))
+        if not all_finite(vector):
+            vector, wide = torch.zeros_like(vector), sizes != 0
+        if wide.any():
+            total = vector.double()
+            for client in np.flatnonzero(wide).tolist():
+                total.add_(self.matrix[client].double(), alpha=float(numbers[client]))
+            vector = total.to(self.matrix.dtype)
+        return vector
+
+    def mix(self, mixing: Tensor) -> "Updates":
+        """The n' updates ``mixing @ matrix`` for a (n', n) float64 matrix; every pre-aggregation returns such updates.
+
+        The sample count of an update is the sum over all clients in it. Gram matrix and aggregates are computed from
+        those of the source; the mixed matrix is computed only on access.
+        """
+        mixed = Updates.__new__(Updates)
+        mixed.n, mixed.d, mixed.device = len(mixing), self.d, self.device
+        mixed.counts = (mixing != 0).to(self.counts) @ self.counts
+        mixed.losses = None if self.losses is None else mixing @ self.losses
+        source, before = self._source if self._source is not None and self._matrix is None else (self, None)
+        mixed._above = None
+        mixed._matrix, mixed._source = None, (source, mixing if before is None else mixing @ before)
+        return mixed
+
+    def append(self, rows: Tensor, counts: Tensor, storage: Tensor) -> "Updates":
+        """These updates followed by ``rows`` (b, d) of clients with ``counts`` (b,) samples.
+
+        ``storage`` (n + b, d) holds this matrix in its first n rows; ``rows`` are written into the others.
+        """
+        storage[self.n :] = rows
+        joined = Updates(storage, torch.cat([self.counts, counts]))
+        joined._above = self
+        return joined
+
+    def sorted_mean(self, first: int, last: int) -> Tensor:
+        """The mean (d,) of every coordinate's sorted values from index ``first`` up to, not including, ``last``."""
+        # Trimmed by position, because subtracting the extremes from a sum would leave their rounding errors.
+        mean = self.by_sorted_column(lambda values: values[:, first:last].mean(1))
+        if all_finite(mean):
+            return mean
+        return self.by_sorted_column(lambda values: _in_float64(values[:, first:last]).mean(1))  # the sums overflow
+
+    def by_sorted_column(self, reduce: Callable[[Any], Any]) -> Tensor:
+        """Apply ``reduce`` to every coordinate's sorted values; (d,).
+
+        ``reduce`` receives blocks (columns, n) sorted along the clients, as NumPy arrays on the CPU and tensors on
+        a GPU, and returns one value per row. Use only operations that both have (indexing, ``.mean(1)``, ``.sum(1)``).
+        """
+
+        def work(block: Tensor) -> Tensor:
+            with np.errstate(over="ignore", invalid="ignore"):
+                return torch.as_tensor(reduce(_sorted(block)))
+
+        return by_columns(work, self.matrix, max(1, SORTED // self.n))
+
+
+def _are_groups(mixing: Tensor) -> bool:
+    """Whether no client is in two rows of ``mixing`` (n', n), and n' < n."""
+    return len(mixing) < mixing.shape[1] and bool((mixing != 0).sum(dim=0).max() <= 1)
+
+
+def _group_sums(mixing: Tensor, rows: Tensor) -> Tensor:
+    """``mixing @ rows`` for a sparse ``mixing`` (n', n); the threads of a run share the n' result rows."""
+    out, weights = rows.new_empty(len(mixing), rows.shape[1]), mixing.numpy()
+
+    def add_up(groups: range) -> None:
+        for group in groups:
+            total = out[group].zero_()
+            for member in np.flatnonzero(weights[group]).tolist():
+                total.add_(rows[member], alpha=float(weights[group, member]))
+
+    share = max(1, WORTH * len(mixing) // rows.numel())  # number of groups for which it is worth waking a thread
+    each(add_up, [range(start, min(start + share, len(mixing))) for start in range(0, len(mixing), share)])
+    return out
+
+
+def _sorted(block: Tensor) -> Any:
+    """The sorted values of the columns, (k, n); a NumPy array on the CPU."""
+    if block.device.type != "cpu":
+        return block.T.contiguous().sort(dim=1).values
+    # numpy.sort along contiguous rows uses AVX-512 or AVX2 and is 14 times faster than torch.sort over clients.
+    # Transposing a few clients at a time takes less than half the time of transposing all at once, which takes as
+    # long as the sort.
+    values, matrix = np.empty(block.shape[::-1], dtype=np.float32), block.numpy()
+    for first in range(0, len(matrix), TRANSPOSED):
+        values[:, first : first + TRANSPOSED] = matrix[first : first + TRANSPOSED].T
+    values.sort(axis=1)
+    return values
+
+
+def _in_float64(values: Any) -> Any:
+    return values.double() if isinstance(values, Tensor) else values.astype(np.float64)

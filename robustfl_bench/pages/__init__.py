@@ -1,0 +1,1 @@
+"""What people look at: reports, figures, pictures and the inventory of both."""

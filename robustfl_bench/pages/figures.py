@@ -1,0 +1,221 @@
+"""The figures of the papers by name, drawn from run folders, from kept runs, or from points that were kept themselves.
+
+A file of points is a CSV with a line for each point that a figure shows (``pictures.curves.COLUMNS``). Its first line
+is a comment with the figure's name and the overrides of its runs, by which it is found; its second one what stands
+above the figure.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from robustfl_bench.base.errors import ConfigError
+from robustfl_bench.config.options import is_group
+from robustfl_bench.pages import plots
+from robustfl_bench.pages.pictures import bars, curves, plane
+from robustfl_bench.pages.pictures.canvas import PLAIN, Frame
+from robustfl_bench.pages.pictures.curves import BYZANTINE, COLUMNS, WEIGHT, Curves
+from robustfl_bench.runs import commands
+from robustfl_bench.runs.archive import KEPT
+from robustfl_bench.runs.matching import Index
+from robustfl_bench.runs.records import NoRuns, nothing, text
+from robustfl_bench.runs.values import Value, describe
+from robustfl_bench.runs.wanted import Wanted, wanted
+from robustfl_bench.store.writing import write_atomically
+from robustfl_bench.tables.described import Figure
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.figure import Figure as Picture
+
+PROBED = ("spectrum", "fit", "plane")
+"""The kinds of figures whose numbers no run records; ``robustfl-bench probe`` makes their points."""
+KINDS = ("rounds", "sweep", "heat", "bars", "weights", *PROBED)
+_WEIGHT = Value(WEIGHT, "Weight of a client")
+
+
+@dataclass(frozen=True)
+class Points:
+    """The content of a figure: ``table`` (``curves.COLUMNS``), its heading, and lines on what is missing."""
+
+    table: pd.DataFrame
+    heading: str
+    missing: Sequence[str] = ()
+
+
+def points(
+    figure: Figure, runs: pd.DataFrame, overrides: Sequence[str], kept: Sequence[Path], results_dir: str = "results"
+) -> Points:
+    """The points of a figure with these overrides: from its runs if all exist, else from a ``kept`` file.
+
+    Raises ConfigError for overrides that no run can have, NoRuns where nothing is there.
+    """
+    command = making(figure, overrides, results_dir)
+    if figure.draw in PROBED:
+        if (found := _kept(figure, overrides, kept)) is None:
+            raise NoRuns(f"{figure.name} looks inside a round, of which runs keep nothing; this measures it: {command}")
+        return found
+    asked = list(wanted(figure.preset, *figure.changes, *overrides))
+    there = _there(figure, runs, asked)
+    if len(there) < len(asked) and (found := _kept(figure, overrides, kept)) is not None:
+        return found
+    lacking = f"missing: {len(asked) - len(there)} of {len(asked)} runs; this makes them: {command}"
+    finished = there[there["state"] == "finished"]
+    if not len(finished):
+        raise NoRuns(f"{figure.name} has no finished run; {lacking}")
+    heading = plots.over_seeds(finished, plots.spread(figure.band, figure.draw == "rounds"))
+    if lost := len(there) - len(finished):
+        heading += f"; not drawn: {lost} diverged or infeasible"
+    return Points(_gathered(figure, finished, runs), heading, [lacking] * (len(there) < len(asked)))
+
+
+def making(figure: Figure, overrides: Sequence[str], results_dir: str = "results") -> str:
+    """The command that makes the runs or points of a figure."""
+    if figure.draw in PROBED:
+        return shlex.join(["robustfl-bench", "probe", figure.name, *overrides])
+    return commands.preset(figure.preset, (*figure.changes, *overrides), results_dir)
+
+
+def draw(figure: Figure, shown: Points, frame: Frame = PLAIN) -> Picture:
+    """The picture of points."""
+    heading = f"{figure.title}; {shown.heading}".rstrip("; ")
+    x = figure.x if figure.draw in PROBED else _word(figure.x)
+    values = [_described(name, None) for name in dict.fromkeys(shown.table["value"])]
+    told = figure.y if isinstance(figure.y, Mapping) else {value.name: figure.y for value in values if figure.y}
+    y = {**plots.labels_of(values, figure.draw == "rounds"), **told}
+    if figure.draw == "plane":
+        return plane.draw(shown.table, x, y[values[0].name], heading, frame)
+    if figure.draw == "heat":
+        return plots.draw_matrix(shown.table, values[0], _word(figure.lines), figure.x, heading, frame)
+    if figure.draw == "bars":
+        return bars.draw(shown.table, y[values[0].name], "", heading, "x" in figure.log, frame=frame)
+    whole = Curves(
+        shown.table,
+        x or "Round",
+        y,
+        heading,
+        key=figure.lines if figure.draw in PROBED else _word(figure.lines),
+        methods=plots.are_methods(figure.lines),
+        clients=figure.draw == "weights",
+        dense=figure.draw in ("rounds", *PROBED) or not figure.x,
+        percent=plots.percents(values),
+        log=figure.log,
+        mark=figure.mark,
+    )
+    return curves.draw(whole, frame)
+
+
+def write(figure: Figure, overrides: Sequence[str], shown: Points, path: Path) -> None:
+    """Write a file of points. Raises ConfigError when that cannot be done."""
+    table = shown.table[list(COLUMNS)].to_csv(index=False, float_format="%.6g", lineterminator="\n")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_atomically(path, f"# {shlex.join([figure.name, *overrides])}\n# {shown.heading}\n{table}")
+    except OSError as error:
+        raise ConfigError(f"cannot write {path}: {error.strerror or error}") from error
+
+
+def shown_by(path: Path) -> tuple[str, frozenset[str]] | None:
+    """The figure and the overrides of a file of points; None for another file. Raises ConfigError if it is absent."""
+    try:
+        with open(path, encoding="utf-8", errors="replace") as file:  # it may be compressed
+            first = file.readline()
+    except OSError as error:
+        raise ConfigError(f"cannot read {path}: {' '.join(str(error).split())}") from error
+    words = shlex.split(first.removeprefix("#")) if first.startswith("# ") else []
+    return (words[0], frozenset(words[1:])) if words and "/" in words[0] else None
+
+
+def _kept(figure: Figure, overrides: Sequence[str], files: Sequence[Path]) -> Points | None:
+    """The points of the first file that shows the figure with these overrides."""
+    import pandas as pd
+
+    for path in files:
+        if shown_by(path) == (figure.name, frozenset(overrides)):
+            heading = path.read_text(encoding="utf-8").splitlines()[1].removeprefix("# ")
+            try:
+                words = {"value": str, "panel": str, "line": str}
+                table = pd.read_csv(path, skiprows=2, dtype=words, keep_default_na=False)[list(COLUMNS)]
+                return Points(table.astype(dict.fromkeys(("mean", "low", "high"), float)), heading)
+            except (ValueError, KeyError) as error:
+                raise ConfigError(f"{path} is damaged: {' '.join(str(error).split())}") from error
+    return None
+
+
+def _there(figure: Figure, runs: pd.DataFrame, asked: Sequence[Wanted]) -> pd.DataFrame:
+    """The finished runs of the figure, with their labels. A run that answers several requests, as one without attackers
+    does for all attacks, appears several times.
+    """
+    rounds = figure.draw in ("rounds", "weights") or _WEIGHT.name in figure.values
+    index, places, labels = Index(runs), [], []
+    seeds, states, folders = (list(runs[name].map(text)) for name in ("seed", "state", "folder"))
+    for run in asked:
+        found = [place for place in index.at(dict(run.settings)) if seeds[place] == run.seed and states[place] in KEPT
+                 and (not rounds or Path(folders[place]).is_dir())]  # fmt: skip
+        if found:
+            places.append(found[0])
+            labels.append(_labels(figure, run.words, runs.iloc[found[0]]))
+    return runs.iloc[places].assign(**{name: [label[name] for label in labels] for name in ("panel", "line", "x")})
+
+
+def _labels(figure: Figure, words: Mapping[str, str], run: pd.Series[Any]) -> dict[str, str]:
+    """Where a run is drawn, by the overrides that made it."""
+
+    def values(keys: str) -> Iterator[tuple[str, str]]:
+        for key in filter(None, keys.split(",")):
+            value = words[key] if key in words else text(run.get(key))
+            yield key, value.rpartition("/")[2].strip("[]")
+
+    named = [value if key.startswith("+") or is_group(key) or key == "variant" else f"{_word(key)} {value}"
+             for key, value in values(figure.panels)]  # fmt: skip
+    line, x = (", ".join(value for _, value in values(keys)) for keys in (figure.lines, figure.x))
+    return {"panel": ", ".join(named).replace("_", " "), "line": line, "x": x}
+
+
+def _gathered(figure: Figure, chosen: pd.DataFrame, runs: pd.DataFrame) -> pd.DataFrame:
+    """The points of the finished runs, for each of the figure's values."""
+    import pandas as pd
+
+    default = "test_accuracy" if figure.draw == "rounds" else "final_accuracy"
+    tables = []
+    for name in figure.values or (default,):
+        described = _described(name, runs)
+        if name == _WEIGHT.name:
+            clients = plots.curves_of_clients(chosen, last=figure.draw == "bars" or bool(figure.x))
+            tables.append(by_client(clients, figure.alone) if figure.draw == "bars" else clients)
+        elif figure.draw == "rounds":
+            tables.append(plots.curves_of_rounds(chosen, described, figure.band))
+        else:
+            tables.append(plots.curves_of_values(chosen, described, runs, figure.band))
+    return pd.concat(tables, ignore_index=True)[list(COLUMNS)]
+
+
+def by_client(clients: pd.DataFrame, alone: str) -> pd.DataFrame:
+    """Clients along the axis and a line for each method; one more for the honest clients of the method ``alone``."""
+    import pandas as pd
+
+    points = clients.assign(x=clients["line"], line=clients["method"])
+    honest = points[(points["line"] == alone) & ~points["x"].str.startswith(BYZANTINE)]
+    share = honest[["mean", "low", "high"]] / honest["mean"].sum()
+    return pd.concat([points, honest.assign(line=f"{alone}, honest clients alone", **share)], ignore_index=True)
+
+
+def _described(name: str, runs: pd.DataFrame | None) -> Value:
+    """The described value of a figure; without runs, an unknown name describes itself."""
+    if name == _WEIGHT.name:
+        return _WEIGHT
+    try:
+        return describe(name, nothing() if runs is None else runs)
+    except ConfigError:
+        if runs is None:
+            return Value(name, name)
+        raise
+
+
+def _word(key: str) -> str:
+    """A setting in a label."""
+    return key.lstrip("+").rpartition(".")[2] or key

@@ -1,1 +1,0 @@
-"""Numbers that papers print, and the runs of each of their tables. The README here cites and explains them."""

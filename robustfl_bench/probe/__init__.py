@@ -1,1 +1,0 @@
-"""Measurements inside a round, for figures whose numbers no run records."""

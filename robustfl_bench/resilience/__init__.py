@@ -1,1 +1,0 @@
-"""Resilience of rules on given updates, without training: ``robustfl-bench resilience``."""

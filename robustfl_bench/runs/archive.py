@@ -1,0 +1,204 @@
+"""Finished runs in one small CSV, to be kept where run folders are not: every table can be made from it again."""
+
+from __future__ import annotations
+
+import gzip
+import math
+import warnings
+import zlib
+from collections.abc import Hashable, Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from robustfl_bench.base.errors import ConfigError
+from robustfl_bench.runs.records import (
+    MEASURED,
+    Damaged,
+    NoRuns,
+    arrange,
+    last_metrics,
+    mapped,
+    nothing,
+    settings,
+    written,
+)
+from robustfl_bench.store.kept import ARENA, SHIPPED, files
+from robustfl_bench.store.writing import write_atomically
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+KEPT = (*MEASURED, "infeasible")  # what is a result
+_NUMBERS = ("rounds_done", "final_accuracy", "best_accuracy", "last_accuracy", "test_loss", "seconds", "num_threads")
+_WORDS = ("run", "run_id", "state", "error", "scale", "reference_id", "commit", "device", "processor", "versions")
+_FACTS = ("run", "run_id", "state", "scale", *_NUMBERS, "recall", "reference_id", "error", "commit", "device",
+          "processor", "versions")  # fmt: skip
+_TUNED = ("validation_accuracy", "tuned_accuracy")  # facts of runs with validation; files without such runs lack them
+_MADE_OF = ("code", "data")  # facts that files of older versions lack
+_LAST = "last."  # begins the columns that hold the last line of metrics.csv
+_ELSEWHERE = (
+    "round",
+    "lr",
+    "test_accuracy",
+    "test_loss",
+    "recall_",
+    "validation_accuracy",
+)  # the columns that the facts already hold
+
+
+def write(runs: pd.DataFrame, path: str) -> int:
+    """Write the finished, the diverged and the infeasible runs of ``records.load``, one line each; their number.
+
+    Facts first (accuracies as fractions, ``recall`` of all classes with blanks between), then the other numbers of the
+    last evaluated round, then every setting. Lines are ordered by run, so that version control shows new runs as added
+    lines. A name in .csv.gz makes a compressed file, a tenth of the size. Raises NoRuns, or ConfigError for a file that
+    cannot be written or that holds runs which would be lost.
+    """
+    import pandas as pd
+
+    kept = runs[runs["state"].isin(KEPT)].sort_values(["run", "run_id"])
+    if not len(kept):
+        raise NoRuns("none of these runs is finished")
+    _refuse_loss(path, set(kept["run_id"]))
+    names = [name for name in settings(kept) if kept[name].notna().any()]
+    told = (*_FACTS, *(name for name in (*_MADE_OF, *_TUNED) if kept[name].notna().any()))
+    facts = {name: kept[name].map(_fact) for name in told}
+    lasts = [_last(run) for run in kept.to_dict("records")]
+    columns = dict.fromkeys(name for last in lasts for name in last)
+    others = {
+        f"{_LAST}{name}": [_fact(last[name]) or "nan" if name in last else "" for last in lasts] for name in columns
+    }
+    table = facts | others | {name: kept[name].map(written) for name in names}
+    content = pd.DataFrame(table).to_csv(index=False, lineterminator="\n").encode()
+    try:
+        write_atomically(Path(path), gzip.compress(content, mtime=0) if path.endswith(".gz") else content)
+    except OSError as error:
+        raise ConfigError(f"cannot write {path}: {error.strerror or error}") from error
+    return len(kept)
+
+
+def read(path: str) -> pd.DataFrame:
+    """The runs of a file made by ``write``, as ``records.load`` gives them, but without commands and run folders.
+
+    A repeated line counts once. Raises NoRuns where there is no file, and ConfigError for one that cannot be
+    read or has different lines of one run.
+    """
+    import pandas as pd
+
+    try:
+        table = pd.read_csv(path, dtype=object, keep_default_na=False)
+    except FileNotFoundError as error:
+        raise NoRuns(f"no file {path}; robustfl-results export --summary {path} makes it from run folders") from error
+    except (OSError, ValueError, EOFError, zlib.error) as error:
+        raise ConfigError(f"cannot read {path}: {' '.join(str(error).split())}") from error
+    if absent := [name for name in _FACTS if name not in table]:
+        raise ConfigError(f"{path} has no column {absent[0]}: it was not made by robustfl-results export --summary")
+    if table["run_id"].duplicated().any():
+        table = table.drop_duplicates(ignore_index=True)
+    if len(twice := table.loc[table["run_id"].duplicated(), "run"]):
+        raise ConfigError(f"{path} has two lines of {twice.iloc[0]} that differ; remove one of them")
+    try:
+        return _typed(table, path)
+    except ValueError as error:
+        raise ConfigError(f"{path} is damaged: {error}") from error
+
+
+def _typed(table: pd.DataFrame, path: str) -> pd.DataFrame:
+    """The columns of the file, read as text, in their types."""
+    import pandas as pd
+
+    tuned = [name for name in _TUNED if name in table]
+    facts: dict[str, Any] = {name: mapped(table[name], _number) for name in (*_NUMBERS, *tuned)}
+    made_of = [name for name in _MADE_OF if name in table]
+    facts |= {name: [value or None for value in table[name]] for name in (*_WORDS, *made_of)}
+    facts["error"] = list(table["error"])
+    facts["recall"] = [[float(part) for part in value.split()] or None for value in table["recall"]]
+    facts["folder"] = [f"{path}/{run_id}" for run_id in table["run_id"]]
+    names = [str(name) for name in table]
+    lasts = [name for name in names if name.startswith(_LAST)]
+    rows = zip(*(table[name] for name in lasts), strict=True) if lasts else iter([()] * len(table))
+    facts["last"] = [{name.removeprefix(_LAST): float(value) for name, value in zip(lasts, row, strict=True) if value}
+                     for row in rows]  # fmt: skip
+    others = (name for name in names if name not in (*_FACTS, *made_of, *tuned, *lasts))
+    values = {name: mapped(table[name], _parsed) for name in others}
+    return arrange(pd.DataFrame(facts | values))
+
+
+@cache
+def shipped_points() -> tuple[Path, ...]:
+    """The files of points of figures that come with the package."""
+    return tuple(path for path in sorted(SHIPPED.glob("*/*.csv")) if path.read_bytes()[:2] == b"# ")
+
+
+def read_shipped(arena: bool = False) -> pd.DataFrame:
+    """The kept runs that come with the package: those of papers, or those of the arena."""
+    return join([nothing(), *(read(str(path)) for path in files() if (path.parent.name == ARENA) == arena)])
+
+
+def join(tables: Sequence[pd.DataFrame]) -> pd.DataFrame:
+    """Runs from several tables as one; the first table with a run counts."""
+    import pandas as pd
+
+    seen: set[str] = set()
+    new = []
+    for table in tables:
+        new.append(table[~table["run_id"].isin(seen)])
+        seen |= set(table["run_id"])
+    return arrange(pd.concat(new, ignore_index=True)).copy()  # one block: pandas warns about a hundred
+
+
+def _refuse_loss(path: str, run_ids: set[str]) -> None:
+    """Raise ConfigError if writing would drop runs of the file, which is often their only copy."""
+    if not Path(path).exists():
+        return
+    lost = [run for run, run_id in zip(*(read(path)[name] for name in ("run", "run_id")), strict=True)
+            if run_id not in run_ids]  # fmt: skip
+    if lost:
+        plural = "s" if len(lost) > 1 else ""
+        raise ConfigError(
+            f"{path} holds {len(lost)} run{plural} that would be lost ({lost[0]}{' ...' if plural else ''}); "
+            f"add --from {path} to keep them, or remove the file"
+        )
+
+
+def _last(run: Mapping[Hashable, Any]) -> dict[str, float]:
+    """The numbers in ``metrics.csv`` for the last evaluated round that the facts lack."""
+    if isinstance(run["last"], dict):
+        return run["last"]
+    if run["state"] != "finished":
+        return {}
+    try:
+        last = last_metrics(run["folder"])
+    except Damaged as error:
+        warnings.warn(f"{run['run']} is kept without its other numbers: {error}", stacklevel=2)
+        return {}
+    return {name: value for name, value in last.items() if not name.startswith(_ELSEWHERE)}
+
+
+def _fact(value: Any) -> str:
+    if isinstance(value, list):
+        return " ".join(repr(float(part)) for part in value)
+    if value is None or value != value:
+        return ""
+    if isinstance(value, float):
+        return str(int(value)) if value.is_integer() else repr(value)
+    return str(value)
+
+
+def _number(value: str) -> float:
+    return float(value) if value else math.nan
+
+
+def _parsed(value: str) -> Any:
+    """A setting as YAML would have given it: absent, a number as ``written`` writes it, or words."""
+    if not value:
+        return math.nan
+    for kind in (int, float):
+        try:
+            number = kind(value)
+        except ValueError:
+            continue
+        if written(number) == value:
+            return number
+    return value

@@ -1,0 +1,71 @@
+"""What runs were made of: their data, their code and the machines, in lines above a table."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+from robustfl_bench.base.code_digest import code_digest
+from robustfl_bench.runs.records import DIGEST, MEASURED, mapped, settings
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+UNKNOWN = "not recorded"
+SHORT = 12  # digits of a digest
+_LISTED = 3  # digests of one kind of data; generated data have another for every seed
+
+
+def origins(runs: pd.DataFrame) -> list[str]:
+    """Lines on the ``runs`` of ``records.load`` that have a result: on their data, on those of other code than today's,
+    and on machines if there are several kinds."""
+    runs = runs[runs["state"].isin(MEASURED)]
+    if not len(runs):
+        return []
+    lines = [f"data: {_counted(_few_digests(runs['data']))}"]
+    if told := other_code(runs):
+        lines.append(told)
+    machines = list(_words(runs["processor"]))
+    if len(set(machines) - {None}) > 1:
+        lines.append(f"made on different kinds of machine: {_counted(machines)}")
+    return lines
+
+
+def other_code(runs: pd.DataFrame) -> str:
+    """How many runs were made with other code of this package than today's; empty if none."""
+    code, names = list(_words(runs["code"])), [name for name in settings(runs) if "." in name and _names(runs[name])]
+    unknown = code.count(None)
+    parts = list(zip(*(mapped(runs[name], str) for name in names), strict=True)) if names else [()] * len(runs)
+    digests = {values: code_digest(values)[:SHORT] for values in set(parts)}
+    today = (digests[values] for values in parts)
+    other = sum(then is not None and then.split(" ")[0] != now for then, now in zip(code, today, strict=True))
+    told = [f"{other} with other code than today's"] if other else []
+    told += [f"{unknown} with code that is not recorded"] if unknown else []
+    return f"of {len(code)} runs, {' and '.join(told)}" if told else ""
+
+
+def _names(column: pd.Series[Any]) -> bool:
+    """Whether a setting names code of this package."""
+    return any(mapped(column, lambda value: "robustfl_bench." in str(value)))
+
+
+def _words(values: Iterable[object]) -> Iterable[str | None]:
+    return (value if isinstance(value, str) and value else None for value in values)
+
+
+def _counted(values: Iterable[object]) -> str:
+    """Each value with its number of runs, unless all are alike."""
+    counts = Counter(value or UNKNOWN for value in _words(values))
+    if len(counts) == 1:
+        return next(iter(counts))
+    return "; ".join(f"{value} ({count} run{'s' * (count > 1)})" for value, count in counts.most_common())
+
+
+def _few_digests(data: Iterable[object]) -> Iterable[str | None]:
+    """The data of each run; where too many differ in nothing but their digest, the number of digests in its place."""
+    words = list(_words(data))
+    digests = Counter(word.partition(DIGEST)[0] for word in {*words} if word)
+    for word in words:
+        kind = (word or "").partition(DIGEST)[0]
+        yield f"{kind}, {digests[kind]} digests" if digests[kind] > _LISTED else word

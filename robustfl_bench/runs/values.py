@@ -1,0 +1,198 @@
+"""The numbers that a table can show of a run: name, unit, and how each is computed."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from robustfl_bench.base.errors import ConfigError
+from robustfl_bench.runs.records import Damaged, last_metrics, text
+from robustfl_bench.runs.where import check_name
+from robustfl_bench.store.folders import LAST
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_LAST = "last evaluated round"
+_LAST_K = f"mean of the last {LAST} evaluated rounds"
+
+
+@dataclass(frozen=True)
+class Value:
+    """One number per run. ``better`` is 1 when higher is better, -1 when lower is, 0 when neither.
+
+    The stored number times ``factor`` is in ``unit``, printed with ``digits`` decimals. An ``exact`` value follows from
+    the settings and is the same for all seeds.
+    """
+
+    name: str
+    title: str
+    unit: str = ""
+    factor: float = 1
+    digits: int = 3
+    better: int = 0
+    exact: bool = False
+
+    @property
+    def heading(self) -> str:
+        """The unit in brackets, or nothing."""
+        return f"[{self.unit}]" if self.unit else ""
+
+    @property
+    def of_a_round(self) -> str:
+        """What it is of any round, with its unit."""
+        return " ".join(filter(None, (self.title.partition(", last ")[0], self.heading)))
+
+
+_FROM_SUMMARY = {
+    value.name: value
+    for value in (
+        Value("final_accuracy", "Test accuracy, last round", "%", 100, 1, better=1),
+        Value("best_accuracy", "Test accuracy, best evaluated round (chosen on the test set)", "%", 100, 1, better=1),
+        Value("last_accuracy", f"Test accuracy, {_LAST_K}", "%", 100, 1, better=1),
+        Value("tuned_accuracy", "Test accuracy, round of the best validation accuracy", "%", 100, 1, better=1),
+        Value("validation_accuracy", "Validation accuracy, best evaluated round", "%", 100, 1, better=1),
+        Value("test_loss", "Test loss, last round", better=-1),
+        Value("seconds", "Run time", "s", digits=1),
+    )
+}
+_BY_VALIDATION = ("tuned_accuracy", "validation_accuracy")
+_ERRORS = {  # and the accuracy that each is one minus
+    "test_error": (Value("test_error", "Test error, last round", "fraction", better=-1), "final_accuracy"),
+    "last_error": (Value("last_error", f"Test error, {_LAST_K}", "fraction", better=-1), "last_accuracy"),
+}
+_MRD = Value("mrd", "Max recall drop against Average without attack, last round", "points", 100, 1, better=-1)
+_FROM_METRICS = {
+    value.name: value
+    for value in (
+        Value("test_accuracy", f"Test accuracy, {_LAST}", "%", 100, 1, better=1),
+        Value("train_loss", f"Training loss, {_LAST}", better=-1),
+        Value("byzantine_weight", f"Weight given to Byzantine clients, {_LAST}", "fraction", better=-1),
+        Value("effective_clients", f"Effective number of clients, {_LAST}", "clients", digits=1, better=1),
+        Value("byzantine_accepted", f"Byzantine clients accepted, {_LAST}", "clients", digits=1, better=-1),
+        Value("honest_dropped", f"Honest clients dropped, {_LAST}", "clients", digits=1, better=-1),
+        Value("non_finite_updates", f"Non-finite updates, {_LAST}", "clients", digits=1),
+        Value("distance", f"Distance to the true parameters, best matching of clusters, {_LAST}", better=-1),
+        Value("distance_nearest", f"Distance of each estimate to the nearest true parameter, {_LAST}", better=-1),
+        Value("cluster_recovery", f"Honest clients in the right cluster, {_LAST}", "%", 100, 1, better=1),
+        Value("bits_per_client", "Bits that a client sends in a round", "Mbit", 1e-6, better=-1, exact=True),
+        Value("bits_total", "Bits that all clients have sent in all rounds", "Mbit", 1e-6, better=-1, exact=True),
+        Value("attack_success_rate", f"Attack success rate, {_LAST}", "fraction", better=-1),
+    )
+}
+KNOWN = (*_FROM_SUMMARY, *_ERRORS, _MRD.name, *_FROM_METRICS)
+_MEANS = {"last_accuracy", "last_error"}
+OF_ROUNDS = {"best_accuracy", *_MEANS}
+"""The values that depend on the frequency of evaluation."""
+_FAMILIES = (("final_accuracy", "best_accuracy", "last_accuracy", "tuned_accuracy"), ("test_error", "last_error"))
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A run's number in the value's unit (nan is a result: the model diverged), or why there is none.
+
+    ``reference`` is the id of a missing run that the number needs.
+    """
+
+    number: float = math.nan
+    reason: str = ""
+    reference: str = ""
+
+
+def describe(name: str, runs: pd.DataFrame) -> Value:
+    """The value of this name: a known one, or any column of the runs' ``metrics.csv``. Raises ConfigError."""
+    errors = {error: value for error, (value, _) in _ERRORS.items()}
+    for known in (_FROM_SUMMARY, errors, {_MRD.name: _MRD}, _FROM_METRICS):
+        if name in known:
+            return known[name]
+    columns = _metrics_columns(runs)
+    check_name(name, [*KNOWN, *columns], "value")
+    if name.startswith("recall_"):
+        return Value(name, f"Recall of class {name.removeprefix('recall_')}, {_LAST}", "%", 100, 1, better=1)
+    return Value(name, f"{name}, {_LAST}")
+
+
+def of_other_rounds(shown: Mapping[str, str], name: str) -> dict[str, str]:
+    """The values ``shown`` for each metric of a table, with ``name`` in place of the same value of other rounds.
+
+    Raises ConfigError where none of them is the same value.
+    """
+    family = next((names for names in _FAMILIES if name in names), ())
+    changed = {metric: name for metric, value in shown.items() if value in family}
+    if not changed:
+        takes = [one for names in _FAMILIES if set(names) & set(shown.values()) for one in names]
+        raise ConfigError(f"the table shows {', '.join(dict.fromkeys(shown.values()))}; "
+                          f"--value takes {', '.join(takes) or 'nothing'} instead, got {name!r}")  # fmt: skip
+    return {**shown, **changed}
+
+
+def evaluated(names: Iterable[str], runs: pd.DataFrame) -> list[str]:
+    """How often the ``runs`` were evaluated, where a mean over evaluated rounds is among the values."""
+    if not _MEANS & set(names) or not len(runs):
+        return []
+    pairs = dict.fromkeys(zip(runs["eval_every"].map(text), runs["rounds"].map(text), strict=True))
+    return [f"evaluated every {' or '.join(f'{every} of {rounds}' for every, rounds in pairs)} rounds"]
+
+
+def measure(value: Value, runs: pd.DataFrame, everything: pd.DataFrame) -> dict[str, Measured]:
+    """The number of each of the finished ``runs``, by folder; MRD looks for its references in ``everything``."""
+    if value.name in _FROM_SUMMARY:
+        stored = zip(runs["folder"], runs[value.name], strict=True)
+        numbers = {folder: Measured(float(number) * value.factor) for folder, number in stored}
+        if value.name in _BY_VALIDATION:
+            lacking = Measured(reason="nothing was held out for validation: set validation_share")
+            numbers = {folder: lacking if math.isnan(one.number) else one for folder, one in numbers.items()}
+        return numbers
+    if value.name in _ERRORS:
+        accuracies = zip(runs["folder"], runs[_ERRORS[value.name][1]], strict=True)
+        return {folder: Measured(1 - float(accuracy)) for folder, accuracy in accuracies}
+    if value.name == _MRD.name:
+        return _max_recall_drops(runs, everything)
+    found = zip(runs["folder"], runs["last"], strict=True)
+    return {folder: _from_metrics(value, folder, last) for folder, last in found}
+
+
+def _max_recall_drops(runs: pd.DataFrame, everything: pd.DataFrame) -> dict[str, Measured]:
+    from robustfl_bench.numerics.metrics import max_recall_drop
+
+    finished = everything[everything["state"] == "finished"]
+    references = dict(zip(finished["run_id"], finished["recall"], strict=True))
+    diverged = set(everything.loc[everything["state"] == "diverged", "run_id"])
+    measured = {}
+    for run in runs.to_dict("records"):
+        reference = references.get(run["reference_id"])
+        if not isinstance(run["recall"], list):
+            found = Measured(reason="the run records no recall per class")
+        elif isinstance(reference, list) and len(reference) == len(run["recall"]):
+            found = Measured(_MRD.factor * max_recall_drop(reference, run["recall"]))
+        elif run["reference_id"] in diverged:
+            found = Measured(reason="the reference run diverged")
+        elif isinstance(run["reference_id"], str):
+            found = Measured(reason="no reference run yet", reference=run["reference_id"])
+        else:
+            found = Measured(reason="no reference run is defined")
+        measured[run["folder"]] = found
+    return measured
+
+
+def _from_metrics(value: Value, folder: str, stored: object) -> Measured:
+    try:
+        last = stored if isinstance(stored, dict) else last_metrics(folder)
+    except Damaged as error:
+        return Measured(reason=str(error))
+    if value.name not in last:
+        return Measured(reason=f"metrics.csv has no {value.name}: it does not apply")
+    return Measured(last[value.name] * value.factor)
+
+
+def _metrics_columns(runs: pd.DataFrame) -> list[str]:
+    columns: dict[str, None] = {}
+    finished = runs[runs["state"] == "finished"]
+    for folder, last in zip(finished["folder"], finished["last"], strict=True):
+        try:
+            columns |= dict.fromkeys(last if isinstance(last, dict) else last_metrics(folder))
+        except Damaged:
+            continue
+    return list(columns)

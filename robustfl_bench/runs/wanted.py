@@ -1,0 +1,45 @@
+"""The runs that a preset makes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from robustfl_bench.config import options, presets
+from robustfl_bench.runs import matching
+from robustfl_bench.runs.matching import Config
+from robustfl_bench.runs.records import text
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """A run of a preset: its overrides by key, its settings (``matching.config``) and its seed."""
+
+    words: Mapping[str, str]
+    settings: frozenset[tuple[str, str]]
+    seed: str
+
+
+def wanted(preset: str, *overrides: str) -> Iterator[Wanted]:
+    """Every run of a preset, with more overrides; ``KEY=a,b`` sweeps."""
+    known: dict[tuple[str, ...], frozenset[tuple[str, str]]] = {}
+    default = text(options.defaults()[1]["seed"])
+    for run in presets.sweep([f"+experiment={preset}", *overrides]):
+        others = tuple(word for word in run if not word.startswith("seed="))
+        if others not in known:
+            known[others] = _settings(others)
+        words = dict(word.split("=", 1) for word in run)
+        yield Wanted(words, known[others], words.get("seed", default))
+
+
+def sweep(preset: str, *overrides: str) -> dict[frozenset[tuple[str, str]], set[str]]:
+    """The runs of a preset: the settings of each, and its seeds."""
+    found: dict[frozenset[tuple[str, str]], set[str]] = {}
+    for run in wanted(preset, *overrides):
+        found.setdefault(run.settings, set()).add(run.seed)
+    return found
+
+
+def _settings(overrides: tuple[str, ...]) -> frozenset[tuple[str, str]]:
+    config: Config = matching.config(presets.resolve(overrides).identity)
+    return frozenset(config.items())

@@ -1,0 +1,170 @@
+"""Choosing runs: the conditions of ``--where``, and the refusal to mix runs that differ in other settings."""
+
+from __future__ import annotations
+
+import difflib
+import re
+import shlex
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from robustfl_bench.base.errors import ConfigError
+from robustfl_bench.config.options import is_group
+from robustfl_bench.config.presets import UNHASHED
+from robustfl_bench.runs.records import NoRuns, settings, text
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_FIRST = ("none", "average", "fedavg", "rar", "server")
+_LAST = ("boba_wo_stage1", "boba_wo_stage2", "boba_es", "boba")
+_SELECTABLE_FACTS = ("scale", "experiment", "state", "run_id")
+
+
+def keys(runs: pd.DataFrame) -> list[str]:
+    """The names allowed in ``--where``, ``--rows`` and the like: settings, and a few facts."""
+    return [*settings(runs), *_SELECTABLE_FACTS]
+
+
+def check_name(name: str, known: Iterable[str], what: str) -> None:
+    """Raise ConfigError, with near matches, unless ``name`` is known."""
+    names = sorted(known)
+    if name not in names:
+        near = difflib.get_close_matches(name, names, n=3, cutoff=0.5)
+        hint = f"did you mean {' or '.join(near)}?" if near else f"known: {', '.join(names)}"
+        raise ConfigError(f"unknown {what} {name!r}; {hint}")
+
+
+def where(runs: pd.DataFrame, conditions: Sequence[str]) -> pd.DataFrame:
+    """The runs that meet every ``key=value``; ``key=a,b`` means either, and so does ``key=[1,2],[3]`` of lists.
+
+    Values are compared as text (``true``, ``null``, ``0.1``) or as numbers (``1e-1``). Raises ConfigError for an
+    unknown key, NoRuns when nothing is left.
+    """
+    for condition in conditions:
+        key, equals, wanted = condition.partition("=")
+        if not equals:
+            raise ConfigError(f"--where takes key=value, got {condition!r}")
+        check_name(key, keys(runs), "key")
+        held = runs[key].map(text)
+        values = [wanted] if wanted in set(held) else listed(wanted)
+        values = [value if value in set(held) else canonical(value) for value in values]
+        for value in values:
+            if value not in set(held):
+                raise NoRuns(f"no run has {key}={value}; {key} is {_listing(held)}")
+        runs = runs[held.isin(values)]
+    return runs
+
+
+def listed(words: str) -> list[str]:
+    """The parts between commas; those within brackets separate nothing."""
+    return re.split(r",(?![^\[]*\])", words)
+
+
+def require_comparable(runs: pd.DataFrame, axes: Sequence[str]) -> None:
+    """Raise ConfigError when runs differ in more than the axes, the seed, and what an axis brings along.
+
+    A setting may vary along one axis (``attack.factor``, or ``num_byzantine`` = 0 without attack); it may not take two
+    values within a cell, nor depend on both axes at once. The message holds the conditions that leave one table.
+    """
+    found = mixed(runs, axes)
+    if not found:
+        return
+    values = [f"{key} ({_listing(runs[key].map(text))})" for key in found[:4]]
+    more = f" and {len(found) - 4} more" if len(found) > 4 else ""
+    advice = " ".join(f"--where {shlex.quote(condition)}" for condition in _separating(runs, axes))
+    raise ConfigError(
+        f"these runs also differ in {', '.join(values)}{more}, which would be averaged; add for example {advice}"
+    )
+
+
+def mixed(runs: pd.DataFrame, axes: Sequence[str]) -> list[str]:
+    """The settings that make runs incomparable in a table with these axes, config groups first."""
+    axes = list(dict.fromkeys(axes))
+    names = [name for name in settings(runs) if name not in (*axes, *UNHASHED) and not is_seed(name)]
+    names = [name for name in names if runs[name].nunique(dropna=False) > 1]
+    written = runs[[*axes, *names]].map(text)
+    options = [name for name in names if "." in name]
+    written[options] = written[options].replace("null", "absent")  # an archive leaves nulls out
+    # In a cell, having a setting and not having it are two values; across cells, rules need not share their settings.
+    within = written.groupby(axes)[names].nunique().max() > 1
+    present = written[[*axes, *names]].where(written != "absent")
+    along = [present.groupby(written[axis])[names].nunique().max() <= 1 for axis in axes]
+    found = [name for name in names if within[name] or not any(single[name] for single in along)]
+    groups = [name for name in found if any(other.startswith(f"{name}.") for other in names)]
+    others = [name for name in found if name not in groups and name.split(".")[0] not in groups]
+    return groups + sorted(others, key=lambda name: name.endswith("._target_"))  # last: a value says more to a user
+
+
+def is_seed(name: str) -> bool:
+    """Whether a setting is the seed, or a part's copy of it (``dataset.seed`` of generated data)."""
+    return name.split(".")[-1] == "seed"
+
+
+def brought_along(runs: pd.DataFrame, axes: Sequence[str]) -> list[str]:
+    """One line for each scalar that varies with an axis: ``num_byzantine: 0 (none), 15 (ipm, lie)``."""
+    names = [name for name in settings(runs) if "." not in name and name not in axes and not is_seed(name)]
+    lines = []
+    for name in names:
+        if runs[name].map(text).nunique() > 1:
+            axis = next((a for a in axes if runs[name].map(text).groupby(runs[a].map(text)).nunique().max() == 1), None)
+            if axis is not None:
+                groups = runs.groupby(runs[name].map(text), sort=True)[axis]
+                parts = [f"{value} ({', '.join(sorted(set(group.map(text))))})" for value, group in groups]
+                lines.append(f"{name}: {', '.join(parts)}")
+    return lines
+
+
+def _separating(runs: pd.DataFrame, axes: Sequence[str]) -> list[str]:
+    """Conditions, as few as they come, under which the remaining runs are comparable: the commonest value of each."""
+    conditions = []
+    while found := mixed(runs, axes):
+        held = runs[found[0]].map(text)
+        value = held.value_counts().idxmax()
+        conditions.append(f"{found[0]}={value}")
+        runs = runs[held == value]
+    return conditions
+
+
+def parts(runs: pd.DataFrame, axes: Sequence[str], conditions: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    """Conditions that split the runs into tables with these axes: under each of them the runs are comparable."""
+    found = mixed(runs, axes)
+    if not found:
+        yield conditions
+        return
+    held = runs[found[0]].map(text)
+    for value in sorted(set(held), key=natural):
+        yield from parts(runs[held == value], axes, (*conditions, f"{found[0]}={value}"))
+
+
+def group_names(runs: pd.DataFrame) -> set[str]:
+    """The settings that are the name of an option chosen in a config group."""
+    return {name for name in settings(runs) if is_group(name)}
+
+
+def canonical(value: str) -> str:
+    """A number as ``text`` writes it (``1e-1`` is ``0.1``); other words as they are."""
+    try:
+        return text(float(value))
+    except ValueError:
+        return value
+
+
+def _listing(held: pd.Series[str]) -> str:
+    values = sorted(set(held), key=natural)
+    return ", ".join(values[:6]) + (" ..." if len(values) > 6 else "")
+
+
+def order(label: str) -> tuple[int, tuple[float, str]]:
+    """Sort key of labels: baselines first, the BOBA family last, numbers by size, else alphabetical."""
+    if label in _FIRST:
+        return _FIRST.index(label) - len(_FIRST), natural(label)
+    return _LAST.index(label) + 1 if label in _LAST else 0, natural(label)
+
+
+def natural(value: str) -> tuple[float, str]:
+    """Sort key: numbers by size, then words."""
+    try:
+        return float(value), value
+    except ValueError:
+        return float("inf"), value

@@ -1,0 +1,394 @@
+"""One run folder: written so that a kill at any moment loses at most the work since the last checkpoint."""
+
+import csv
+import hashlib
+import io
+import itertools
+import json
+import math
+import os
+import re
+import time
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from robustfl_bench.config import options, presets
+from robustfl_bench.store import sealed
+from robustfl_bench.store.lease import claim_on
+from robustfl_bench.store.writing import CannotWrite, Damaged, named, remove_leftovers, write_atomically
+
+TABLES = ("metrics.csv", "timings.csv", "weights.csv")
+RECORDED = ("config.yaml", *TABLES)  # the files whose sizes and SHA-256 the summary has
+RING = "ring"  # the folder in a run folder with the checkpoints of a ring's clients; all that their own hosts may have
+UNCOMPOSED = "uncomposed"  # the name of the folder of a cell that has no config
+DEATHS = ".deaths"  # how many processes in a row have died in this run, and at which checkpoint
+OWN = (*RECORDED, "summary.json", "checkpoint.pt", "error.txt", DEATHS)
+MADE = (*TABLES, "summary.json", "checkpoint.pt", RING)  # files and folders that a run writes after it begins
+FINISHED, DIVERGED, FAILED, INFEASIBLE = "finished", "diverged", "failed", "infeasible"
+LAST = 10  # evaluated rounds of `last_10` in the summary
+MEASURED = (FINISHED, DIVERGED)  # the states of a run with a result; a diverged model is a result
+ENDED = (*MEASURED, FAILED, INFEASIBLE)
+
+
+class RunLocked(RuntimeError):
+    """Another process is writing this run folder."""
+
+
+def runs_folder(results_dir: str | Path) -> Path:
+    """Where the run folders of a results folder are."""
+    return Path(results_dir).expanduser() / "runs"
+
+
+def folders_of(results_dir: str | Path, run_id: str) -> list[Path]:
+    """The folders of a run, several if it was copied. Reads only names, and again only after the folder has changed."""
+    runs = runs_folder(results_dir)
+    try:
+        found = runs.stat()
+        place, changed, now = (found.st_dev, found.st_ino), found.st_mtime_ns, time.time_ns()
+        known = _listed.get(place)
+        if known is None or known.changed != changed:
+            known = _Names(changed, defaultdict(list))
+            for name in os.listdir(runs):
+                known.by_id[name.rpartition("-")[2]].append(name)
+            if now - changed > (_TICK if changed % 10**9 else _COARSE):
+                _listed[place] = known
+    except OSError:  # none yet; a folder that cannot be read is reported when the run is written
+        return []
+    return [runs / name for name in known.by_id.get(run_id, ())]
+
+
+@dataclass(frozen=True)
+class _Names:
+    """The names in a folder by the run id at their end, and the time when it had changed."""
+
+    changed: int
+    by_id: Mapping[str, list[str]]
+
+
+_listed: dict[tuple[int, int], _Names] = {}
+"""The names read from each folder, by its device and inode."""
+
+_TICK, _COARSE = 50 * 10**6, 2 * 10**9
+"""For how many ns after a change another one may leave a folder with the same time: where its file system tells
+fractions of a second, and where it does not."""
+
+
+def id_of(path: Path) -> str | None:
+    """The run id at the end of a folder's name; None if there is none."""
+    found = re.fullmatch(r"(?:.*-)?([0-9a-f]{8})", path.name)
+    return found[1] if found else None
+
+
+def oddity(path: Path) -> str | None:
+    """Why ``path`` is not the run folder of its name, in a few words; None if it is.
+
+    A folder whose config.yaml cannot be read is one if it holds other files of a run.
+    """
+    if not path.is_dir():
+        return "it is no folder"
+    if id_of(path) is None:
+        return "its name does not end in the id of a run"
+    held = {entry.name for entry in path.iterdir() if not entry.name.startswith(".")}
+    config_id = _config_id(path / "config.yaml")  # after the listing: another process may write it just now
+    if config_id is not None:
+        return None if config_id == id_of(path) else f"its config.yaml is that of run {config_id}"
+    if not held or held & set(MADE):
+        return None
+    return "it holds no config of a run"
+
+
+def _config_id(path: Path) -> str | None:
+    """The id of the run that a ``config.yaml`` defines; None if it cannot be read as one."""
+    try:
+        config = options.parse(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, yaml.YAMLError):
+        return None
+    if not isinstance(config, dict) or not {"dataset", "aggregator", "attack"} <= set(config):
+        return None
+    try:
+        return presets.identify(presets.identity(config))
+    except (AttributeError, TypeError, ValueError):
+        return None
+
+
+def damage(path: Path, summary: Mapping[str, Any], sizes_only: bool = False) -> str | None:
+    """The first file of a run folder that differs from the record in its summary, in one line; None if all agree.
+
+    Compares sizes and SHA-256; ``sizes_only`` is faster and does not find changes that keep the size.
+    """
+    recorded = summary.get("files")
+    least = {"config.yaml", "metrics.csv"} if summary.get("status") == FINISHED else {"config.yaml"}
+    if not isinstance(recorded, Mapping) or not least <= set(recorded) <= set(RECORDED):
+        return "summary.json does not record the files"
+    for name in RECORDED:
+        try:
+            content = None if sizes_only else (path / name).read_bytes()
+            size = (path / name).stat().st_size if content is None else len(content)
+        except FileNotFoundError:
+            if name in recorded:
+                return f"{name} is missing"
+            continue
+        except OSError as error:
+            return f"{name} cannot be read: {error.strerror}"
+        expected = recorded.get(name)
+        if not isinstance(expected, Mapping):
+            return f"{name} was not there when the run ended"
+        if size != expected.get("bytes"):
+            return f"{name} has {size} bytes, {expected.get('bytes')} were written"
+        if content is not None and _sha256(content) != expected.get("sha256"):
+            return f"{name} is not what was written: its SHA-256 differs"
+    return None
+
+
+def _sha256(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
+
+
+def plain(value: Any) -> Any:
+    """A summary as JSON holds it, which has no number that is not finite: nan and infinity become None."""
+    if isinstance(value, Mapping):
+        return {key: plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(item) for item in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def summary_in(folder: Path) -> dict[str, Any] | None:
+    """How the run of a folder ended, or None while it has not; raises Damaged. A number may be None: it was not
+    finite."""
+    try:
+        summary = json.loads((folder / "summary.json").read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise Damaged(f"summary.json cannot be read: {error.strerror}") from None
+    except ValueError as error:
+        raise Damaged(f"summary.json is damaged: {error}") from None
+    if not isinstance(summary, dict) or summary.get("status") not in ENDED:
+        raise Damaged(f"summary.json is damaged: its status must be one of {', '.join(ENDED)}")
+    return summary
+
+
+class RunFolder:
+    """``results/runs/<slug>-<hash8>`` and the files in it (see the README of the results folder).
+
+    ``config.yaml`` what defines the run; ``metrics.csv`` one row per evaluated round, the same bytes for the same
+    config; ``weights.csv`` what every client counted for in those rounds, nan for those absent, where the rule gives
+    weights; ``timings.csv`` wall times; ``checkpoint.pt`` while unfinished; ``summary.json``, written last, how it
+    ended; ``error.txt`` the traceback of a failure; ``.claim`` while a process writes it.
+
+    Between ``open`` and ``close`` every method that writes raises ClaimLost when another process has taken it over.
+    """
+
+    def __init__(self, results_dir: str | Path, slug: str, run_id: str) -> None:
+        runs = runs_folder(results_dir)
+        usual = runs / f"{slug}-{run_id}"
+        # The identity is the hash: a run made under another readable name (an alias of its rule) is the same run.
+        found = sorted(folders_of(results_dir, run_id), key=lambda path: (path != usual, path))
+        made = [path for path in found if oddity(path) is None]
+        free = (path for n in itertools.count(2) if not (path := runs / f"{slug}-{n}-{run_id}").exists())
+        self.path = made[0] if made else next(free) if usual in found else usual
+        self.copies = made[1:]
+        self.run_id = run_id
+        self.claim = claim_on(self.path.absolute())
+        self._hashes: dict[str, hashlib._Hash] = {}  # of what TABLES hold so far
+
+    def summary(self) -> dict[str, Any] | None:
+        """How the run ended, or None while it has not; raises Damaged. A number may be None: it was not finite."""
+        return summary_in(self.path)
+
+    def open(self) -> None:
+        """Create the folder and take the claim on it; raises RunLocked or CannotWrite."""
+        with named(self.path):
+            self.path.mkdir(parents=True, exist_ok=True)
+            if not self.claim.take(patience=1):  # `robustfl-results status` holds it for an instant
+                raise RunLocked(f"{self.path} is being written by another process ({self.claim.owner})")
+            for name in OWN:
+                remove_leftovers(self.path / name, claimed=True)
+
+    def close(self) -> None:
+        """Release the claim."""
+        self.claim.release()
+
+    def count_death(self) -> int:
+        """Record that a process died while writing this run; returns how many did in a row without a new checkpoint."""
+        checkpoint = self.path / "checkpoint.pt"
+        reached = checkpoint.stat().st_mtime_ns if checkpoint.exists() else 0
+        noted = (self.path / DEATHS).read_text() if (self.path / DEATHS).exists() else ""
+        count, _, before = noted.partition(" ")
+        number = int(count) + 1 if before == str(reached) else 1
+        write_atomically(self.path / DEATHS, f"{number} {reached}")
+        return number
+
+    def _check_claim(self) -> None:
+        """Raise ClaimLost if another process has taken the run over since ``open``."""
+        if self.claim.is_held:
+            self.claim.check()
+
+    def checkpoint(self, stamp: sealed.Stamp) -> dict[str, Any] | None:
+        """The last checkpoint with this stamp, after cutting the CSV files back to what it has seen.
+
+        Without one the CSV files are removed, as the run starts again: returns None where there is no checkpoint, and
+        raises Damaged where it, or what it has seen of the CSV files, is not what was written.
+        """
+        try:
+            saved = sealed.load(self.path / "checkpoint.pt", stamp)
+            if saved is not None:
+                self._cut_back(saved.get("files"))
+                return saved
+        except Damaged:
+            self.forget_rows()
+            raise
+        self.forget_rows()
+        return None
+
+    def _cut_back(self, files: Any) -> None:
+        """Cut TABLES back to the recorded sizes; raises Damaged, with all as it was, unless they have the SHA-256."""
+        if not isinstance(files, dict) or not set(files) <= set(TABLES):
+            raise Damaged("checkpoint.pt does not record the CSV files")
+        hashes = {}
+        for name, entry in files.items():
+            size, expected = entry if isinstance(entry, tuple) and len(entry) == 2 else (None, None)
+            path = self.path / name
+            content = path.read_bytes() if path.exists() else b""
+            if not isinstance(size, int) or not 0 <= size <= len(content):
+                raise Damaged(f"{name} does not hold what was written before the checkpoint")
+            hashes[name] = hashlib.sha256(content[:size])
+            if hashes[name].hexdigest() != expected:
+                raise Damaged(f"{name} is not what was written before the checkpoint")
+        self._remove(name for name in TABLES if name not in files)  # from a later round
+        for name, (size, _) in files.items():
+            with named(self.path / name):
+                os.truncate(self.path / name, size)
+        self._hashes = hashes
+
+    def forget_rows(self) -> None:
+        """Remove the checkpoint and all rows."""
+        self._check_claim()
+        self._remove(["checkpoint.pt", *TABLES])
+        self._hashes = {}
+
+    def save_checkpoint(self, state: Mapping[str, Any], stamp: sealed.Stamp) -> None:
+        """Store ``state`` (tensors and numbers) together with what the CSV files hold; raises CannotWrite."""
+        self._check_claim()
+        files = {}
+        for name in TABLES:
+            path = self.path / name
+            if path.exists():
+                with named(path), open(path, "rb") as file:
+                    os.fsync(file.fileno())
+                files[name] = (path.stat().st_size, self._hash(name).hexdigest())
+        sealed.save(self.path / "checkpoint.pt", {**state, "files": files}, stamp)
+
+    def append(self, name: str, row: Mapping[str, float]) -> None:
+        """Add a row to one of TABLES; the first one brings the header. Raises CannotWrite, with no part of it added."""
+        self._check_claim()
+        path, seen = self.path / name, self._hash(name)
+        size = path.stat().st_size if path.exists() else 0
+        text = io.StringIO()
+        writer = csv.writer(text, lineterminator="\n")
+        if not size:
+            writer.writerow(row)
+        writer.writerow([value if isinstance(value, int) else f"{value:.8g}" for value in row.values()])
+        with named(path):
+            try:
+                with open(path, "a") as file:
+                    file.write(text.getvalue())
+            except OSError:
+                if path.exists():
+                    os.truncate(path, size)
+                raise
+        seen.update(text.getvalue().encode())
+
+    def _hash(self, name: str) -> "hashlib._Hash":
+        """The hash of what one of TABLES holds, kept from row to row."""
+        if name not in self._hashes:
+            path = self.path / name
+            self._hashes[name] = hashlib.sha256(path.read_bytes() if path.exists() else b"")
+        return self._hashes[name]
+
+    def cut(self, round: int) -> None:
+        """Drop the rows of later rounds."""
+        self._check_claim()
+        self._hashes = {}
+        for name in TABLES:
+            path = self.path / name
+            if path.exists():
+                lines = path.read_text().splitlines(keepends=True)
+                kept = [row for row in lines[1:] if row.endswith("\n") and int(row.split(",")[0]) <= round]
+                write_atomically(path, "".join([lines[0], *kept]) if kept else "")
+
+    def rows(self) -> list[dict[str, float]]:
+        """The rows of ``metrics.csv``; raises Damaged."""
+        try:
+            with open(self.path / "metrics.csv", newline="", encoding="utf-8") as file:
+                return [{key: float(value) for key, value in row.items()} for row in csv.DictReader(file)]
+        except (OSError, TypeError, ValueError, csv.Error) as error:
+            raise Damaged(f"metrics.csv cannot be read: {error}") from None
+
+    def finish(self, summary: Mapping[str, Any], traceback: str | None = None) -> None:
+        """Record how the run ended, with the sizes and SHA-256 of its files; raises CannotWrite.
+
+        A run with a result drops its checkpoint; a failed one keeps it.
+        """
+        self._check_claim()
+        if traceback is not None:
+            write_atomically(self.path / "error.txt", traceback)
+        found = {name: (self.path / name).read_bytes() for name in RECORDED if (self.path / name).exists()}
+        files = {name: {"bytes": len(content), "sha256": _sha256(content)} for name, content in found.items()}
+        text = json.dumps(plain({**summary, "files": files}), indent=1, allow_nan=False)
+        write_atomically(self.path / "summary.json", text + "\n")
+        self._remove([DEATHS])
+        if summary["status"] in MEASURED:
+            self._remove(["checkpoint.pt", "error.txt"])
+
+    def tidy(self) -> None:
+        """Remove the remains of a process that was killed after recording the result, unless the folder is claimed."""
+        if self.claim.owner is not None or any((self.path / name).exists() for name in ("checkpoint.pt", DEATHS)):
+            with suppress(OSError, RunLocked):
+                self.open()
+                self._remove(["checkpoint.pt", "error.txt", DEATHS])
+                self.close()
+
+    def discard(self) -> None:
+        """Remove the folder of a run that could not begin, unless it holds work of an earlier attempt or other
+        files."""
+        self.close()
+        if not any((self.path / name).exists() for name in MADE):
+            self._remove(OWN)
+            with suppress(OSError):  # not empty
+                for folder in (self.path, self.path.parent, self.path.parent.parent):
+                    folder.rmdir()
+
+    def remove_failure(self) -> None:
+        """Remove the folder of a cell that could not be composed and now can."""
+        if self.path.exists():
+            self._remove(["summary.json", "error.txt"])
+            self.discard()
+
+    def begin(self, config: Mapping[str, Any]) -> None:
+        """Remove the end of an earlier attempt, and write the config. Raises CannotWrite, and then leaves no empty
+        folder."""
+        self._check_claim()
+        self._remove(["summary.json", "error.txt"])
+        try:
+            write_atomically(self.path / "config.yaml", yaml.safe_dump(dict(config), sort_keys=True))
+        except CannotWrite:
+            self.discard()
+            raise
+
+    def _remove(self, names: Iterable[str]) -> None:
+        for name in names:
+            with named(self.path / name):
+                (self.path / name).unlink(missing_ok=True)
+
+
+def slug(*parts: object) -> str:
+    """A readable, portable folder name."""
+    return "-".join(re.sub(r"[^A-Za-z0-9._]+", "_", str(part)) for part in parts)

@@ -1,0 +1,88 @@
+"""The updates on which rules are measured: drawn with a stated spread, or taken from a round of a run."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from robustfl_bench.aggregators.base import Aggregator, ServerAlone, ServerView
+from robustfl_bench.base import seeding
+from robustfl_bench.numerics.updates import Aggregate
+
+MakeServer = Callable[[Aggregator, int, int], ServerView]
+"""Makes the server that a rule sees, for n clients and d parameters."""
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """Updates (n, d) of n clients, all of them honest, and what the server knows in that round."""
+
+    name: str
+    matrix: Tensor
+    server: MakeServer
+
+
+def gaussian(n: int, d: int = 20, mean: float = 1.0, spread: float = 1.0, seed: int = 0) -> Inputs:
+    """Normal updates around a vector of length ``mean``, with ``spread`` as root mean square distance from it."""
+    rng = seeding.generator(seed, "resilience", "gaussian")
+    centre = rng.normal(size=d)
+    rows = mean * centre / np.linalg.norm(centre) + spread / np.sqrt(d) * rng.normal(size=(n, d))
+    name = f"normal, d = {d}, mean of length {mean:g}, spread {spread:g}, seed {seed}"
+    return Inputs(name, torch.from_numpy(rows).float(), alone)
+
+
+def alone(rule: Aggregator, n: int, d: int) -> ServerView:
+    """A server that knows n clients and nothing else."""
+    needed = "samples of the server, or losses that clients report: take the updates of a round (--inputs round)"
+    return ServerAlone(
+        rule,
+        lambda _: needed,
+        params=torch.zeros(d),
+        step_size=1.0,
+        round=0,
+        rng=np.random.default_rng(0),
+        previous=None,
+        clients=torch.arange(n),
+        counts=torch.ones(n, dtype=torch.float64),
+        memory={},
+    )
+
+
+@dataclass(frozen=True)
+class _Spy(Aggregator):
+    """The mean, which stores its input."""
+
+    exempt = MappingProxyType({"memory": "takes notes"})
+
+    seen: dict[str, Any]
+
+    def aggregate(self, updates: Any, server: ServerView) -> Any:
+        self.seen.update(updates=updates.matrix.clone(), counts=updates.counts.clone(), server=server)
+        return Aggregate(updates.mean)
+
+
+def of_round(config: Mapping[str, Any], rounds: int = 0) -> Inputs:
+    """The updates of a run's clients, all honest, after ``rounds`` rounds of plain averaging.
+
+    ``config`` is a whole one (``presets.resolve(overrides).config``) of a run without attack and with one model.
+    Raises ConfigError and DataError.
+    """
+    from robustfl_bench import datasets
+    from robustfl_bench.engine.federation import Federation
+    from robustfl_bench.engine.rounds import initial_state, step
+    from robustfl_bench.experiment.machine import choose_device
+    from robustfl_bench.experiment.plan import plan
+
+    planned, seen = plan({**config, "device": "cpu"}), dict[str, Any]()
+    s = planned.settings
+    parts = replace(planned.parts, aggregator=_Spy(seen), pre_aggregation=None, communication=None)
+    federation = Federation(s, parts, datasets.load(parts.dataset, s.data_dir, choose_device(s.device)))
+    state = initial_state(federation)
+    for _ in range(rounds + 1):
+        state, _round = step(federation, state)
+    name = f"{parts.dataset.name}, {type(parts.partition).__name__}, after {rounds} rounds, seed {s.seed}"
+    return Inputs(name, seen["updates"], lambda rule, n, d: replace(seen["server"]))

@@ -1,0 +1,150 @@
+"""How well measured and published numbers of a table agree."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from robustfl_bench.runs.statistics import ranks
+from robustfl_bench.runs.values import Value
+from robustfl_bench.tables.table import POINTS, SPREADS, Cell, Column, Key, Table
+
+_FEWEST = 3  # rows that a rank correlation needs
+_LARGEST = 5  # gaps that are listed
+_CONDITIONS = 5  # columns that mean ranks need
+
+
+@dataclass(frozen=True)
+class Correlation:
+    """Spearman's rank correlation between measured and published numbers of the rows in one column of a block."""
+
+    block: str
+    column: str
+    rows: int
+    rho: float
+
+    @property
+    def text(self) -> str:
+        """The coefficient with two decimals, or a dash."""
+        return "-" if math.isnan(self.rho) else f"{self.rho:.2f}"
+
+
+def points(value: Value) -> float:
+    """One percentage point in the unit of the value; for a value that follows from a formula, half of the last
+    decimal."""
+    return {"fraction": 0.01, "Mbit": 0.00025}.get(value.unit, 1)
+
+
+def correlations(table: Table) -> list[Correlation]:
+    """The rank correlation of each column of each block with enough measured rows; nan if all rows are equal."""
+    found = []
+    for block in table.blocks:
+        for column in (column.label for column in table.columns):
+            here = [cell for (other, _, label), cell in table.judged.items() if (other, label) == (block, column)]
+            if len(here) >= _FEWEST:
+                rho = _spearman([cell.mean for cell in here], [_reference(cell) for cell in here])
+                found.append(Correlation(block, column, len(here), rho))
+    return found
+
+
+def gaps(table: Table) -> list[tuple[Key, Cell]]:
+    """The cells that differ from their published number in the decimals that are printed, largest difference first, all
+    counted in percentage points."""
+    unlike = [(key, cell) for key, cell in table.judged.items()
+              if round(cell.difference or 0, table.column(key[2]).value.digits)]  # fmt: skip
+    return sorted(unlike, key=lambda item: -abs(item[1].difference or 0) / points(table.column(item[0][2]).value))
+
+
+def tolerance(table: Table) -> str:
+    """How far a measured number may be from the published one, in words."""
+    unit = min(points(column.value) for column in table.columns)
+    amount = f"{POINTS} points" if unit == 1 else f"{POINTS * unit:g}"
+    against = [(cell, cell.against) for cell in table.cells.values() if cell.against and cell.against.sd]
+    kinds = {"welch" if cell.seeds > 1 and other.seeds > 1 else "sd" for cell, other in against}
+    words = {"sd": f"{SPREADS} published sd", "welch": "Welch's 95% interval"}
+    others = " or, where both sides have several seeds, ".join(words[kind] for kind in sorted(kinds))
+    return f"the larger of {amount} and {others}" if kinds else amount
+
+
+def seeds(table: Table) -> str:
+    """How many of the paper's seeds the measured cells have; empty if the paper does not give their number."""
+    counts = [(cell.seeds, cell.against.seeds) for cell in table.cells.values()
+              if cell.seeds and not cell.worst and cell.against and cell.against.seeds]  # fmt: skip
+    if not (lacking := sum(ours < theirs for ours, theirs in counts)):
+        return ""
+    theirs = max(theirs for _, theirs in counts)
+    have = span([ours for ours, _ in counts])
+    return f"seeds: {have} of the paper's {theirs}; fewer than published in {lacking} of {len(counts)} cells"
+
+
+def span(counts: Sequence[int]) -> str:
+    """The least and the largest of some numbers: ``1 to 3``, or ``3``."""
+    return " to ".join(map(str, dict.fromkeys((min(counts), max(counts)))))
+
+
+def report(table: Table) -> list[str]:
+    """How well the two agree, in a few lines; for a stand-in, only in the order of rows."""
+    judged, total = table.judged, len(table.cells)
+    inside = sum(bool(cell.inside) for cell in judged.values())
+    states = sorted(table.lacking.items(), key=lambda item: (-item[1], item[0]))
+    lacking = ", ".join(f"{count} {state}" for state, count in states)
+    compared = f"{len(judged)} of {total} cells are compared{f' ({lacking})' if lacking else ''}"
+    within = f"{inside} of {len(judged)} compared cells are within {tolerance(table)}"
+    lines = [f"agreement: {compared if table.stand_in else f'{within}; {compared}'}"]
+    lines += [told] if (told := seeds(table)) else []
+    ranks = [f"{' '.join(filter(None, (found.block, found.column)))} {found.text} ({found.rows})"
+             for found in correlations(table)]  # fmt: skip
+    lines += [f"rank correlation of the methods (Spearman; number of methods): {', '.join(ranks)}"] if ranks else []
+    largest = []
+    for key, cell in [] if table.stand_in else gaps(table)[:_LARGEST]:
+        digits = table.column(key[2]).value.digits
+        place = " / ".join(filter(None, key))
+        largest.append(f"{place} {signed(cell.difference or 0, digits)} "
+                       f"({cell.mean:.{digits}f}, published {_reference(cell):.{digits}f})")  # fmt: skip
+    return lines + ([f"largest gaps: {'; '.join(largest)}"] if largest else [])
+
+
+def mean_ranks(table: Table) -> list[str]:
+    """A line for each value of the table with at least five columns: mean ranks of the rows that have them all."""
+    lines = []
+    for value in dict.fromkeys(column.value.name for column in table.columns if column.value.better):
+        columns = [column for column in table.columns if column.value.name == value and not column.worst]
+        for block in table.blocks:
+            numbers = {row: [cell.mean for cell in cells] for row in table.rows
+                       if (cells := _full(table, block, row, columns))}  # fmt: skip
+            if len(columns) < _CONDITIONS or len(numbers) < _FEWEST:
+                continue
+            found = ranks(numbers, columns[0].value.better)
+            order = sorted(found.mean.items(), key=lambda item: item[1])
+            what = " ".join(filter(None, (f"mean rank by {value}", block and f"in {block}")))
+            lines.append(
+                f"{what} over {found.conditions} columns: {', '.join(f'{row} {mean:.1f}' for row, mean in order)}; "
+                f"methods within {found.critical:.1f} cannot be told apart (Nemenyi, 95%; Friedman p = {found.p:.2g})"
+            )
+    return lines
+
+
+def _full(table: Table, block: str, row: str, columns: Sequence[Column]) -> list[Cell]:
+    """The cells of a row; empty if one has no number."""
+    cells = [table.cells.get((block, row, column.label)) for column in columns]
+    found = [cell for cell in cells if cell and cell.seeds and math.isfinite(cell.mean)]
+    return found if len(found) == len(cells) else []
+
+
+def signed(difference: float, digits: int) -> str:
+    """A difference with its sign; +0.0 for one that is printed as zero."""
+    written = f"{difference:+.{digits}f}"
+    return written.replace("-", "+") if float(written) == 0 else written
+
+
+def _reference(cell: Cell) -> float:
+    return cell.against.reference if cell.against else math.nan
+
+
+def _spearman(measured: Sequence[float], published: Sequence[float]) -> float:
+    if len(set(measured)) == 1 or len(set(published)) == 1:
+        return math.nan
+    from scipy.stats import spearmanr
+
+    return float(spearmanr(measured, published).statistic)

@@ -1,0 +1,318 @@
+"""A table of a paper, made of the runs at hand: each measured number beside the published one."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from robustfl_bench.base.errors import ConfigError
+from robustfl_bench.config import presets
+from robustfl_bench.config.presets import Resolved
+from robustfl_bench.engine.settings import SCALES
+from robustfl_bench.runs import commands, matching
+from robustfl_bench.runs.matching import Config, Index
+from robustfl_bench.runs.origins import origins
+from robustfl_bench.runs.records import ENDED, leaf, nothing, text
+from robustfl_bench.runs.values import OF_ROUNDS, Measured, Value, describe, evaluated, measure, of_other_rounds
+from robustfl_bench.runs.where import natural, require_comparable, where
+from robustfl_bench.tables.agreement import points
+from robustfl_bench.tables.sheets import Todo
+from robustfl_bench.tables.table import (
+    INFEASIBLE,
+    NOT_YET,
+    POINTS,
+    Against,
+    Cell,
+    Column,
+    Run,
+    Table,
+    add_note,
+    facts,
+    make_cell,
+    references,
+    stopped,
+)
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from robustfl_bench.tables.described import PaperCell, PaperTable
+
+_CONTEXT = ("dataset", "model", "partition", "rounds", "lr", "batch_size", "num_clients", "num_byzantine_declared")
+_NEAR = 3  # a run that differs from a cell in no more settings is a near miss
+_UNLIKE = 3  # kinds of near misses that are listed
+_Overrides = tuple[str, ...]
+
+
+def compare(
+    table: PaperTable,
+    runs: pd.DataFrame,
+    conditions: Sequence[str] = (),
+    overrides: Sequence[str] = (),
+    results_dir: str = "results",
+    index: Index | None = None,
+    cells_only: bool = False,
+) -> Table:
+    """The paper's table, made of those of ``runs`` (``records.load``) that have its settings and meet the conditions.
+
+    ``overrides`` change every cell: ``["scale=quick"]``. ``results_dir`` is where missing runs are to go. ``index`` is
+    that of ``runs``, for a caller that makes several tables; ``cells_only`` leaves out remarks and what is to do.
+    Raises ConfigError for runs that would be mixed although they differ and for overrides that no cell can have, NoRuns
+    for conditions that no run meets.
+    """
+    chosen = where(runs, conditions) if conditions else runs
+    index = Index(chosen) if index is None or conditions else index
+    resolved, impossible = _resolve(table, overrides)
+    if conditions:
+        table = _part(table, resolved, conditions)
+        resolved = {cell.overrides: resolved[cell.overrides] for cell in table.cells if cell.overrides in resolved}
+    wanted = {key: matching.config(one.identity) for key, one in resolved.items()}
+    places = {key: index.at(one) for key, one in wanted.items()}
+    matched = sorted({place for found in places.values() for place in found})
+    everyone = chosen.iloc[matched]
+    rows = dict(zip(matched, facts(everyone), strict=True))
+    _require_one_frequency(table, chosen, places)
+    made = _empty(table, chosen)
+    finished = everyone[everyone["state"] == "finished"]
+    measured = {name: measure(value, finished, runs) for name, value in _values(made).items()}
+    seeds = sorted(set(everyone["seed"].map(text)), key=natural)
+    for cell in table.cells:
+        if cell.overrides is not None:
+            value = made.column(cell.column.label).value
+            here = [rows[place] for place in places.get(cell.overrides, [])]
+            found = _measured(made, cell, here, seeds, measured[value.name], impossible)
+            made.cells[_key(cell)] = replace(found, against=_against(cell, value, table.seeds), key=_printed_key(cell))
+    for column in made.columns:
+        if column.worst:
+            made.add_worst(column)
+            for cell in table.cells:
+                if cell.column.label == column.label:
+                    made.cells[_key(cell)] = _worst(made, cell, table.seeds)
+    made.cells = {_key(cell): made.cells[_key(cell)] for cell in table.cells}
+    if cells_only:
+        return made
+    made.remarks = _remarks(table, list(resolved.values()), conditions, overrides)
+    scale = next((str(one.config["scale"]) for one in resolved.values()), "")
+    made.remarks += evaluated(_values(made), everyone)
+    made.remarks += origins(everyone)
+    made.remarks += _left_out(chosen, index, list(wanted.values()), scale)
+    made.todos += _todos(table, made, rows, places, seeds, overrides, results_dir)
+    for name, value in _values(made).items():
+        made.todos += references(value, measured[name])
+    return made
+
+
+def showing(table: PaperTable, name: str) -> PaperTable:
+    """The table with the measured value ``name`` in place of that of other rounds: ``last_accuracy``, which jumps less.
+
+    Raises ConfigError for a table without accuracies or errors.
+    """
+    shown = {column.metric: table.value(column.metric) for column in table.columns}
+    values = of_other_rounds(shown, name)
+    printed = "; ".join(describe(value, nothing()).title for metric, value in shown.items() if value != values[metric])
+    return replace(table, values=values, repeats=", ".join(filter(None, (table.repeats, printed))))
+
+
+def _resolve(
+    table: PaperTable, overrides: Sequence[str]
+) -> tuple[dict[_Overrides, Resolved], dict[_Overrides, ConfigError]]:
+    """The config of every cell by its overrides; where this version lacks an option, the error that says so."""
+    resolved, impossible = {}, {}
+    for cell in table.cells:
+        if cell.overrides is not None and cell.overrides not in resolved:
+            try:
+                resolved[cell.overrides] = presets.resolve((*cell.overrides, *overrides))
+            except ConfigError as error:
+                impossible[cell.overrides] = error
+    if overrides and impossible and not resolved:
+        raise next(iter(impossible.values()))
+    return resolved, impossible
+
+
+def _part(table: PaperTable, resolved: Mapping[_Overrides, Resolved], conditions: Sequence[str]) -> PaperTable:
+    """The rows, columns and blocks with a cell whose settings meet the conditions that are about settings of cells.
+
+    Raises NoRuns when there is none.
+    """
+    import pandas as pd
+
+    held = pd.DataFrame([{**matching.config(one.identity), **one.choices} for one in resolved.values()])
+    about = [condition for condition in conditions if condition.partition("=")[0] in held]
+    left = where(held, about).index
+    kept = {overrides for place, overrides in enumerate(resolved) if place in left}
+    cells = [cell for cell in table.cells if cell.overrides in kept]
+    blocks, rows, columns = ({_key(cell)[place] for cell in cells} for place in range(3))
+    return replace(
+        table,
+        blocks=tuple(block for block in table.blocks if block.label in blocks),
+        rows=tuple(row for row in table.rows if row.label in rows),
+        columns=tuple(column for column in table.columns if column.label in columns or column.worst),
+    )
+
+
+def _key(cell: PaperCell) -> tuple[str, str, str]:
+    return cell.block, cell.row, cell.column.label
+
+
+def _name(cell: PaperCell) -> str:
+    return " / ".join(filter(None, _key(cell)))
+
+
+def _printed_key(cell: PaperCell) -> Mapping[str, str]:
+    """What names the cell in CSV: the key columns of the paper's CSV, or the labels where nothing is published."""
+    if cell.published is not None:
+        return cell.published.key
+    return {"block": cell.block, "row": cell.row, "column": cell.column.label}
+
+
+def _empty(table: PaperTable, runs: pd.DataFrame) -> Table:
+    """The table without cells; a column shows as many decimals as the paper prints there."""
+    digits: Counter[str] = Counter()
+    for cell in table.cells:
+        if cell.published is not None:
+            digits[cell.column.label] = max(digits[cell.column.label], cell.published.digits)
+    columns = []
+    for column in table.columns:
+        value = describe(table.value(column.metric), runs)
+        value = replace(value, digits=digits.get(column.label, value.digits))
+        attacked = not column.worst and column.published.get("attack") != "none"
+        columns.append(Column(column.label, value, column.worst, attacked))
+    units = {column.value.heading for column in columns}
+    compared = table.numbers is not None
+    told = ["measured, mean (sample sd) [n=seeds]", *(["and published", table.repeats] if compared else [])]
+    return Table(
+        title=table.title,
+        corner=f"aggregator {units.pop()}".strip() if len(units) == 1 else "aggregator",
+        blocks=tuple(block.label for block in table.blocks),
+        rows=tuple(row.label for row in table.rows),
+        columns=tuple(columns),
+        compared=compared,
+        stand_in=table.stand_in,
+        seeds_told=True,
+        told=", ".join(filter(None, told)),
+    )
+
+
+def _values(table: Table) -> dict[str, Value]:
+    return {column.value.name: column.value for column in table.columns}
+
+
+def _require_one_frequency(table: PaperTable, runs: pd.DataFrame, places: Mapping[_Overrides, list[int]]) -> None:
+    """Where more than the last evaluated round counts, raise ConfigError for runs evaluated more and less often."""
+    if all(table.value(column.metric) not in OF_ROUNDS for column in table.columns):
+        return
+    rows = [(f"{cell.block} / {cell.row}", cell.column.label, place) for cell in table.cells
+            if cell.overrides is not None for place in places.get(cell.overrides, [])]  # fmt: skip
+    matched = runs.iloc[[place for *_, place in rows]][["state", "seed", "eval_every"]]
+    matched = matched.assign(row=[row for row, *_ in rows], column=[column for _, column, _ in rows])
+    ended = matched[matched["state"].isin(ENDED)]
+    if len(ended):
+        require_comparable(ended, ("row", "column"))
+
+
+def _measured(
+    made: Table, cell: PaperCell, here: Sequence[Run], seeds: Sequence[str], measured: dict[str, Measured],
+    impossible: Mapping[_Overrides, ConfigError],
+) -> Cell:  # fmt: skip
+    """The cell of these runs, or why there is none."""
+    if error := impossible.get(cell.overrides or ()):
+        return Cell(state=NOT_YET, note=add_note(made.notes, f"not in this version: {error}"))
+    if not here:
+        return Cell(state="missing")
+    return make_cell(_name(cell), made.notes, here, seeds, measured)
+
+
+def _against(cell: PaperCell, value: Value, seeds: int) -> Against | None:
+    if cell.published is None:
+        return None
+    number = cell.published.number
+    return Against(cell.published.text, number, number, POINTS * points(value), cell.published.spread, seeds)
+
+
+def _worst(made: Table, cell: PaperCell, seeds: int) -> Cell:
+    """A worst case with what it is compared with: the worst of the published numbers under attack, printed or not."""
+    value = made.column(cell.column.label).value
+    worst, against = made.cells[_key(cell)], _against(cell, value, seeds)
+    if cell.published is None or against is None:
+        return replace(worst, key=_printed_key(cell))
+    attacks = [column.label for column in made.columns if column.attacked and column.value.name == value.name]
+    rivals = {label: other.against for label in attacks
+              if (other := made.cells.get((cell.block, cell.row, label))) and other.against}  # fmt: skip
+    label, least = min(rivals.items(), key=lambda item: value.better * item[1].reference)
+    if least.reference != against.reference:
+        note = add_note(
+            made.notes,
+            f"{_name(cell)} is printed as {cell.published.mean}; compared is the worst of its printed numbers under "
+            f"attack, {least.reference:.{value.digits}f} ({label})",
+        )
+        against = replace(against, reference=least.reference, note=note)
+    against = replace(against, sd=least.sd)
+    return replace(worst, against=against, key=_printed_key(cell))
+
+
+def _remarks(
+    table: PaperTable, resolved: Sequence[Resolved], conditions: Sequence[str], overrides: Sequence[str]
+) -> list[str]:
+    """What the runs are."""
+    shared = []
+    for name in _CONTEXT:
+        there = {text(leaf(one.choices.get(name, one.config.get(name)))) for one in resolved}
+        shared += [f"{name}={there.pop()}"] if len(there) == 1 else []
+    setting = f"setting: {' '.join((*table.base, *table.changes)) or 'that of each block'} ({', '.join(shared)})"
+    remarks = []
+    if overrides:
+        changed = " ".join(overrides)
+        remarks = [f"WITH {changed}: not the paper's experiment; the published numbers are those of the paper's own"]
+    return [*remarks, setting, *([f"where {', '.join(conditions)}"] if conditions else [])]
+
+
+def _left_out(runs: pd.DataFrame, index: Index, wanted: Sequence[Config], scale: str) -> list[str]:
+    """The runs that are not of the table although they are much like its own: of another scale, or near misses."""
+    scales = list(runs["scale"])
+    others: Counter[str] = Counter()
+    near: Counter[str] = Counter()
+    for place, unlike in index.alike(wanted):
+        if scales[place] in SCALES and scales[place] != scale:
+            others[scales[place]] += 1
+        elif len(unlike) <= _NEAR:
+            near[", ".join(unlike)] += 1
+    lines = [f"not shown: {_runs(count)} made at scale={other}; with scale={other} the table shows them"
+             for other, count in others.items()]  # fmt: skip
+    return lines + [f"not shown: {_runs(count)} with {unlike}" for unlike, count in near.most_common(_UNLIKE)]
+
+
+def _runs(count: int) -> str:
+    return f"{count} run{'s' if count > 1 else ''}"
+
+
+def _todos(
+    table: PaperTable, made: Table, rows: Mapping[int, Run], places: Mapping[_Overrides, list[int]],
+    seeds: Sequence[str], overrides: Sequence[str], results_dir: str,
+) -> list[Todo]:  # fmt: skip
+    """Failed and unfinished runs, and the command for all that is missing: the preset's, else one for each cell."""
+    names: dict[_Overrides, str] = {}
+    for cell in table.cells:
+        if cell.overrides is not None:
+            names.setdefault(cell.overrides, _name(cell))
+    held = {key: [rows[place] for place in places.get(key, [])] for key in names}
+    todos = [todo for key, name in names.items() for todo in stopped(name, held[key])]
+    own = {_key(cell): cell.overrides for cell in table.cells if cell.overrides is not None}
+    lacking = {key: made.cells[key] for key in own if made.cells[key].state not in (INFEASIBLE, NOT_YET)}
+    empty = [key for key, cell in lacking.items() if not cell.seeds]
+    fewer = [key for key, cell in lacking.items() if cell.seeds and cell.partial]
+    if not empty and not fewer:
+        return todos
+    counts = [f"{len(empty)} of {len(own)} cells have no number"] * bool(empty)
+    counts += [f"{len(fewer)} {'has' if len(fewer) == 1 else 'have'} fewer seeds than others"] * bool(fewer)
+    what = ", ".join(counts)
+    if table.preset:
+        command = commands.preset(table.preset, (*table.changes, *overrides), results_dir)
+        return [*todos, Todo("missing", f"{what}; this runs all that the results folder lacks", command)]
+    todos.append(Todo("missing", what))
+    for key in dict.fromkeys(own[key] for key in (*empty, *fewer)):
+        there = {run["seed"] for run in held[key]}
+        absent = [seed for seed in seeds if seed not in there]
+        todos.append(Todo("missing", names[key], commands.run((*key, *overrides), absent, results_dir)))
+    return todos

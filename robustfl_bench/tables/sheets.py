@@ -1,0 +1,205 @@
+"""Printed tables as text, Markdown, LaTeX (booktabs) and HTML. Each only lays out what a sheet already says."""
+
+import csv
+import io
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+
+_LATEX = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "<": r"\textless{}",
+          ">": r"\textgreater{}", **{character: f"\\{character}" for character in "&%$#_{}"}}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Printed:
+    """The words of a cell, whether they are the best of their column, and the number of their footnote."""
+
+    text: str
+    best: bool = False
+    note: int | None = None
+
+
+@dataclass(frozen=True)
+class Todo:
+    """Something that a table lacks, and the command that makes it, empty where none is known."""
+
+    kind: str
+    what: str
+    command: str = ""
+
+
+@dataclass(frozen=True)
+class Sheet:
+    """A table to print: lines ``above`` it, the first being its title; rows, which begin with ``labels`` label cells;
+    ``footnotes`` that belong to it wherever it goes; what ``bold`` means; a ``report`` on it and what it lacks, for
+    readers of the output alone. In LaTeX it has a ``caption``, by default the title, a ``label``, and fits a ``width``:
+    that of a ``column``, that of a ``page``, or with none its own.
+    """
+
+    above: Sequence[str]
+    heading: Sequence[str]
+    rows: Sequence[Sequence[Printed]]
+    labels: int = 1
+    footnotes: Sequence[str] = ()
+    bold: str = ""
+    report: Sequence[str] = ()
+    todos: Sequence[Todo] = field(default_factory=tuple)
+    caption: str = ""
+    label: str = ""
+    width: str = ""
+
+    def is_heading(self, row: Sequence[Printed]) -> bool:
+        """Whether a row is the name of the block below it."""
+        return not any(cell.text for cell in row[1:])
+
+
+WIDTHS = {"column": ("table", r"\columnwidth"), "page": ("table*", r"\textwidth")}
+"""The environments that fill them, and their lengths."""
+
+
+def text(sheets: Sequence[Sheet]) -> str:
+    """In columns, for a terminal."""
+    parts = []
+    for sheet in sheets:
+        grid = _grid(sheet)
+        widths = [max(map(len, column)) for column in zip(*grid, strict=True)]
+        lines = ["  ".join(map(str.ljust, line, widths)).rstrip() for line in grid]
+        lines.insert(1, "-" * max(map(len, lines)))
+        parts.append("\n".join([*sheet.above, "", *lines, *sheet.footnotes]))
+        parts += ["\n".join(sheet.report)] if sheet.report else []
+    return "\n\n".join([*parts, "\n".join(_todo_lines(sheets))]).rstrip("\n") + "\n"
+
+
+def markdown(sheets: Sequence[Sheet]) -> str:
+    """To paste into a page."""
+    parts = []
+    for sheet in sheets:
+        heading, *rows = _grid(sheet, _markdown_escape, "**{}**".format, " <sup>[{}]</sup>".format)
+        numbers = len(heading) - sheet.labels
+        lines = [heading, ["---"] * sheet.labels + ["---:"] * numbers, *rows]
+        parts.append("  \n".join(map(_markdown_escape, sheet.above)))
+        parts.append("\n".join(f"| {' | '.join(line)} |" for line in lines))
+        parts.append("  \n".join(map(_markdown_escape, _below(sheet))))
+        parts.append("\n".join(f"- {_markdown_escape(line)}" for line in sheet.report))
+    for todo in _todos(sheets):
+        parts.append(f"- {todo.kind}: {_markdown_escape(todo.what)}")
+        parts += [f"      {todo.command}"] if todo.command else []
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def latex(sheets: Sequence[Sheet]) -> str:
+    """To paste into a paper; what is not part of the table stands in comments."""
+    fitted = any(sheet.width for sheet in sheets)
+    parts = [r"% needs \usepackage{booktabs" + (",graphicx" if fitted else "") + "}"]
+    for sheet in sheets:
+        heading, *rows = _grid(
+            sheet, _latex_escape, r"\textbf{{{}}}".format, r"\textsuperscript{{[{}]}}".format, minus="$-$"
+        )
+        environment, length = WIDTHS.get(sheet.width, ("table", ""))
+        parts += [f"% {line}" for line in sheet.above]
+        parts.append(rf"\begin{{{environment}}}" + "\n  \\centering")
+        parts.append(f"  \\caption{{{sheet.caption or _latex_escape(sheet.above[0]) + '.'}}}")
+        parts += [f"  \\label{{{sheet.label}}}"] if sheet.label else []
+        if length:  # a wider table is scaled down, others keep their size
+            parts.append("  \\footnotesize\\setlength{\\tabcolsep}{3pt}%\n  \\sbox0{%")
+        alignment = "l" * sheet.labels + "r" * (len(heading) - sheet.labels)
+        parts.append(f"  \\begin{{tabular}}{{{alignment}}}\n    \\toprule")
+        parts.append(f"{_latex_row(heading)}\n    \\midrule")
+        parts += map(_latex_row, rows)
+        parts.append("    \\bottomrule\n  \\end{tabular}")
+        if length:
+            parts.append(rf"  }}\ifdim\wd0>{length}\resizebox{{{length}}}{{!}}{{\usebox0}}\else\usebox0\fi")
+        parts += [rf"  \par\footnotesize {_latex_escape(line)}" for line in _below(sheet)]
+        parts.append(rf"\end{{{environment}}}")
+        parts += [f"% {line}" for line in sheet.report]
+        parts.append("")
+    return "\n".join([*parts, *(f"% {line}" for line in _todo_lines(sheets))]).rstrip("\n") + "\n"
+
+
+def _latex_row(cells: Sequence[str]) -> str:
+    """The cells as a line; braces keep one that begins with [ or * from being an argument of the command before it."""
+    words = " & ".join(cells)
+    return rf"    {'{}' * words.startswith(('[', '*'))}{words} \\"
+
+
+def page(sheets: Sequence[Sheet]) -> str:
+    """An HTML page of its own, whose rows can be sorted and filtered."""
+    from robustfl_bench.tables import html
+
+    tables = [(sheet, _bodies(sheet), [*_below(sheet), *sheet.report]) for sheet in sheets]
+    return html.render("tables.html", title=sheets[0].above[0], sheets=tables, todos=_todos(sheets))
+
+
+def _bodies(sheet: Sheet) -> list[list[Sequence[Printed]]]:
+    """Rows that stay together when a page sorts them: one that begins with an empty label belongs to that above."""
+    bodies: list[list[Sequence[Printed]]] = []
+    for row in sheet.rows:
+        numbers = [replace(cell, text=with_minus(cell.text, "\u2212")) for cell in row[sheet.labels :]]
+        if not row[0].text and bodies:
+            bodies[-1].append([*row[: sheet.labels], *numbers])
+        else:
+            bodies.append([[*row[: sheet.labels], *numbers]])
+    return bodies
+
+
+def with_minus(words: str, minus: str) -> str:
+    """The words with another sign for the minus of a number."""
+    return re.sub(r"(?<!\w)-(?=\d)", lambda _: minus, words)
+
+
+def _grid(
+    sheet: Sheet,
+    escape: Callable[[str], str] = str,
+    bold: Callable[[str], str] = str,
+    note: Callable[[int], str] = " [{}]".format,
+    minus: str = "-",
+) -> list[list[str]]:
+    """Heading and rows of printed cells: escaped, then with the marks as the format writes them."""
+    grid = [[escape(label) for label in sheet.heading]]
+    for row in sheet.rows:
+        written = [escape(cell.text) for cell in row]
+        written[sheet.labels :] = [with_minus(words, minus) for words in written[sheet.labels :]]
+        written = [bold(words) if cell.best else words for words, cell in zip(written, row, strict=True)]
+        grid.append([words + (note(cell.note) if cell.note else "") for words, cell in zip(written, row, strict=True)])
+    return grid
+
+
+def plain_csv(sheets: Sequence[Sheet]) -> str:
+    """The printed cells as comma-separated values, without marks; tables below each other."""
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    for sheet in sheets:
+        writer.writerow(sheet.heading)
+        writer.writerows([cell.text for cell in row] for row in sheet.rows)
+    return out.getvalue()
+
+
+FORMATS: dict[str, Callable[[Sequence[Sheet]], str]] = {
+    "text": text, "markdown": markdown, "latex": latex, "csv": plain_csv, "html": page,
+}  # fmt: skip
+
+
+def _below(sheet: Sheet) -> list[str]:
+    """The lines below a table in a format that has bold type."""
+    return [*sheet.footnotes, *([f"bold: {sheet.bold}"] if sheet.bold else [])]
+
+
+def _todos(sheets: Sequence[Sheet]) -> list[Todo]:
+    """What the tables lack, each thing once."""
+    return list(dict.fromkeys(todo for sheet in sheets for todo in sheet.todos))
+
+
+def _todo_lines(sheets: Sequence[Sheet]) -> list[str]:
+    lines = []
+    for todo in _todos(sheets):
+        lines.append(f"{todo.kind:<10} {todo.what}")
+        lines += [f"{'':<10} {todo.command}"] if todo.command else []
+    return lines
+
+
+def _markdown_escape(words: str) -> str:
+    return re.sub(r"([|\\`*_<\[\]])", r"\\\1", words)
+
+
+def _latex_escape(words: str) -> str:
+    return "".join(_LATEX.get(character, character) for character in words)

@@ -1,0 +1,343 @@
+"""A table of runs: mean (sd) over seeds per cell, the published number beside it, and what the table lacks."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections import Counter
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from robustfl_bench.base.errors import ConfigError
+from robustfl_bench.runs import commands
+from robustfl_bench.runs.records import text
+from robustfl_bench.runs.statistics import indistinguishable, two_samples
+from robustfl_bench.runs.values import Measured, Value
+from robustfl_bench.runs.where import check_name
+from robustfl_bench.tables.claims import Key as Key
+from robustfl_bench.tables.sheets import Todo
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+WORST = "worst"
+POINTS, SPREADS = 2, 2
+"""A number is inside when it differs by no more than this many points, or than this many published sd. Where both sides
+have a spread, Welch's interval takes the place of the sd."""
+FEW = 5
+"""With fewer seeds intervals are wide."""
+
+INFEASIBLE, NOT_YET = "n/a", "not yet"  # states: no such run can be; this version has no such option
+DIVERGED = "diverged"
+_SLACK = 1e-9  # of the comparison: a difference of exactly 2 points is inside
+
+
+@dataclass(frozen=True)
+class Against:
+    """What a cell is compared with.
+
+    ``printed`` is what the paper prints, ``number`` the number in it, and ``reference`` the one that is compared: for a
+    worst case the worst of the published ones. Where the two differ, ``note`` is the number of the footnote about it.
+    ``sd`` is that of the reference over ``seeds`` runs, 0 where none is printed; ``seeds`` is 0 where the paper does
+    not give it. ``margin`` is the difference that always counts as inside, in the unit of the numbers.
+    """
+
+    printed: str
+    number: float
+    reference: float
+    margin: float
+    sd: float = 0
+    seeds: int = 0
+    note: int | None = None
+
+
+@dataclass(frozen=True)
+class Cell:
+    """``mean`` and ``sd`` over ``seeds`` runs, in the column's unit; or, with ``seeds`` = 0, why there is no number.
+
+    ``state`` is shown in place of a number. A ``partial`` cell has fewer seeds than others, or is a worst case in which
+    an attack has no full result. A worst case has the numbers of the cell that attains it. ``numbers`` are those of the
+    seeds. ``note`` is the number of the footnote with the reason. ``key`` names the cell in CSV. ``runs`` are the
+    folders of all its runs, whatever their state.
+    """
+
+    mean: float = math.nan
+    sd: float = math.nan
+    seeds: int = 0
+    state: str = ""
+    partial: bool = False
+    note: int | None = None
+    against: Against | None = None
+    worst: bool = False
+    numbers: Mapping[str, float] = field(default_factory=dict)
+    key: Mapping[str, str] = field(default_factory=dict)
+    runs: tuple[str, ...] = ()
+
+    def text(self, digits: int) -> str:
+        """``91.2 (0.3)``, ``91.2`` for one seed, or the state; without marks."""
+        if not self.seeds:
+            return self.state
+        spread = f" ({self.sd:.{digits}f})" if self.seeds > 1 else ""
+        return f"{self.mean:.{digits}f}{spread}"
+
+    @property
+    def difference(self) -> float | None:
+        """The measured number less the published one; None without a number, or for a worst case in part."""
+        if self.against is None or not self.seeds or (self.worst and self.partial):
+            return None
+        return self.mean - self.against.reference
+
+    @property
+    def tolerance(self) -> float | None:
+        """How large a difference counts as inside; None without a published number."""
+        if self.against is None:
+            return None
+        ours, theirs = (self.mean, self.sd, self.seeds), (self.against.reference, self.against.sd, self.against.seeds)
+        if self.against.sd and (found := two_samples(ours, theirs)) is not None:
+            return max(self.against.margin, (found.high - found.low) / 2)
+        return max(self.against.margin, SPREADS * self.against.sd)
+
+    @property
+    def inside(self) -> bool | None:
+        """Whether the difference is within the tolerance; None without a difference. A diverged run is outside."""
+        if self.difference is None or self.tolerance is None:
+            return None
+        return abs(self.difference) <= self.tolerance + _SLACK
+
+    @property
+    def lacks(self) -> str:
+        """Why the cell is not compared."""
+        if self.worst and self.state != DIVERGED:
+            return "without all attacks"
+        words = {INFEASIBLE: "infeasible", NOT_YET: "not possible in this version", "-": "without reference run"}
+        return words.get(self.state, self.state.split(" ")[0])
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column: the meaning of its numbers. In a ``worst`` column each number is the worst over the row's attacks."""
+
+    label: str
+    value: Value
+    worst: bool = False
+    attacked: bool = False
+
+
+@dataclass
+class Table:
+    """Cells by block, row and column, with remarks for the reader.
+
+    ``compared`` says whether published numbers stand below the measured ones; a ``stand_in`` is measured on other data
+    than those. With ``seeds_told`` every cell has its number of seeds, and a line above says what the numbers are;
+    else the title says both. ``told`` says how the numbers of a cell are written.
+    """
+
+    title: str
+    corner: str
+    blocks: tuple[str, ...]
+    rows: tuple[str, ...]
+    columns: tuple[Column, ...]
+    cells: dict[Key, Cell] = field(default_factory=dict)
+    remarks: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    todos: list[Todo] = field(default_factory=list)
+    compared: bool = False
+    stand_in: bool = False
+    seeds_told: bool = False
+    told: str = ""
+
+    def cell(self, row: str, column: str, block: str = "") -> Cell:
+        """One cell by its labels."""
+        return self.cells[block, row, column]
+
+    def column(self, label: str) -> Column:
+        """A column by its label."""
+        return next(column for column in self.columns if column.label == label)
+
+    def in_order(self) -> Iterator[tuple[Key, Cell]]:
+        """The cells row by row."""
+        for block in self.blocks:
+            for row in self.rows:
+                for column in self.columns:
+                    if (key := (block, row, column.label)) in self.cells:
+                        yield key, self.cells[key]
+
+    @property
+    def judged(self) -> dict[Key, Cell]:
+        """The cells that are measured in full, so that they can be compared."""
+        return {key: cell for key, cell in self.in_order() if cell.difference is not None}
+
+    @property
+    def lacking(self) -> Counter[str]:
+        """How many cells are not compared, by reason."""
+        return Counter(cell.lacks for cell in self.cells.values() if cell.difference is None)
+
+    def incomplete(self, cell: Cell) -> bool:
+        """Whether a cell lacks runs. A cell that shows its number of seeds may have fewer seeds."""
+        return cell.partial and (cell.worst or not self.seeds_told)
+
+    def best(self, column: Column, block: str) -> set[str]:
+        """The rows that are statistically indistinguishable from the best number of a column in a block, or print the
+        same number. Incomplete cells are left out.
+        """
+        cells = {row: cell for row in self.rows if (cell := self.cells.get((block, row, column.label)))}
+        cells = {row: cell for row, cell in cells.items()
+                 if cell.seeds and not self.incomplete(cell) and math.isfinite(cell.mean)}  # fmt: skip
+        if not cells or not column.value.better:
+            return set()
+        alike = indistinguishable({row: cell.numbers for row, cell in cells.items()}, column.value.better)
+        printed = {row: f"{cell.mean:.{column.value.digits}f}" for row, cell in cells.items()}
+        top = printed[max(cells, key=lambda row: column.value.better * cells[row].mean)]
+        return alike | {row for row, number in printed.items() if number == top}
+
+    @property
+    def fewest(self) -> int:
+        """The least number of seeds of a cell with a number; 0 without any."""
+        return min((cell.seeds for cell in self.cells.values() if cell.seeds), default=0)
+
+    def best_published(self, column: Column, block: str) -> set[str]:
+        """The rows with the best published number of a column in a block."""
+        numbers = {row: cell.against.number for row in self.rows
+                   if (cell := self.cells.get((block, row, column.label))) and cell.against}  # fmt: skip
+        top = max(numbers.values(), key=lambda number: column.value.better * number, default=None)
+        return {row for row, number in numbers.items() if number == top}
+
+    def put_first(self, names: Sequence[str]) -> None:
+        """Move these rows to the top, in this order. Raises ConfigError for a row that the table lacks."""
+        for name in names:
+            check_name(name, self.rows, "row")
+        self.rows = (*dict.fromkeys(names), *(row for row in self.rows if row not in names))
+
+    def forget_published(self) -> None:
+        """Show the measured numbers alone."""
+        self.compared, self.told = False, self.told.partition(", and published")[0]
+        self.cells = {key: replace(cell, against=None) for key, cell in self.cells.items()}
+
+    def add_worst(self, column: Column) -> None:
+        """Fill a worst column from each row's other cells of this value under attack."""
+        attacks = [other for other in self.columns
+                   if other.attacked and not other.worst and other.value.name == column.value.name]  # fmt: skip
+        for block in self.blocks:
+            for row in self.rows:
+                cells = [self.cells[key] for attack in attacks if (key := (block, row, attack.label)) in self.cells]
+                if cells:
+                    self.cells[block, row, column.label] = self._worst(cells, column.value)
+
+    def _worst(self, cells: Sequence[Cell], value: Value) -> Cell:
+        if any(cell.state.startswith(DIVERGED) for cell in cells):
+            return Cell(state=DIVERGED, worst=True)
+        measured = [cell for cell in cells if cell.seeds]
+        if not measured:
+            return Cell(state="-", worst=True)
+        least = min(measured, key=lambda cell: value.better * cell.mean if math.isfinite(cell.mean) else -math.inf)
+        partial = any(not cell.seeds or self.incomplete(cell) for cell in cells)
+        return Cell(
+            least.mean, least.sd, least.seeds, partial=partial, worst=True, numbers=least.numbers, runs=least.runs
+        )
+
+
+Run = Mapping[Hashable, Any]
+"""The facts of a run that a cell needs, from ``facts``."""
+
+
+def facts(runs: pd.DataFrame) -> list[Run]:
+    """The runs of ``records.load`` as plain rows, with the seed and ``eval_every`` as text."""
+    names = ["run", "folder", "state", "error", "rounds", "rounds_done"]
+    every = runs["eval_every"].map(text) if "eval_every" in runs else ""
+    return [*runs[names].assign(seed=runs["seed"].map(text), eval_every=every).to_dict("records")]
+
+
+def make_cell(
+    name: str, notes: list[str], here: Sequence[Run], wanted: Sequence[str], measured: Mapping[str, Measured]
+) -> Cell:
+    """The cell of the runs ``here``; ``wanted`` are the seeds of a full cell. A reason is added to the ``notes``. A
+    cell with a diverged seed has no number: the mean of the others would hide the failure. Raises ConfigError when a
+    seed has two runs with a result: counting both would be wrong.
+    """
+    return replace(_cell(name, notes, here, wanted, measured), runs=tuple(run["folder"] for run in here))
+
+
+def _cell(
+    name: str, notes: list[str], here: Sequence[Run], wanted: Sequence[str], measured: Mapping[str, Measured]
+) -> Cell:
+    finished = [run for run in here if run["state"] == "finished"]
+    diverged = [run for run in here if run["state"] == DIVERGED]
+    _refuse_twins(name, [*finished, *diverged])
+    if diverged:
+        share = f" {len(diverged)}/{len(diverged) + len(finished)}" if finished else ""
+        return Cell(state=DIVERGED + share, note=add_note(notes, diverged[0]["error"]))
+    found = {run["seed"]: measured[run["folder"]] for run in finished}
+    numbers = {seed: one.number for seed, one in found.items() if not one.reason}
+    reasons = [one.reason for one in found.values() if one.reason]
+    reasons += [run["error"] or "infeasible" for run in here if run["state"] == "infeasible"]
+    note = add_note(notes, reasons[0]) if reasons else None
+    if numbers:
+        mean, spread = _mean_and_sd([*numbers.values()])
+        return Cell(mean, spread, len(numbers), partial=len(numbers) < len(wanted), note=note, numbers=numbers)
+    if reasons:
+        return Cell(state="-" if found else INFEASIBLE, note=note)
+    for state in ("failed", "running", "unfinished"):
+        if there := [run for run in here if run["state"] == state]:
+            furthest = max(there, key=lambda run: run["rounds_done"])
+            return Cell(state=state if state == "failed" else f"{state} {_progress(furthest)}")
+    return Cell(state="missing")
+
+
+def _mean_and_sd(numbers: Sequence[float]) -> tuple[float, float]:
+    """Mean and sample standard deviation (n - 1); nan as soon as one number is not finite."""
+    if not all(map(math.isfinite, numbers)):
+        return sum(numbers), math.nan
+    return statistics.fmean(numbers), statistics.stdev(numbers) if len(numbers) > 1 else math.nan
+
+
+def _refuse_twins(name: str, finished: Sequence[Run]) -> None:
+    """Runs of one cell that share a seed differ in how often they were evaluated, or are one run in two folders."""
+    seen: dict[str, Run] = {}
+    for run in finished:
+        other = seen.setdefault(run["seed"], run)
+        if other is run:
+            continue
+        if other["eval_every"] == run["eval_every"]:
+            raise ConfigError(f"one run lies in two folders, {other['run']} and {run['run']}; remove one of them")
+        raise ConfigError(
+            f"seed {run['seed']} of {name} has two runs, {other['run']} and {run['run']}, which differ in eval_every; "
+            f"add for example --where eval_every={other['eval_every']}"
+        )
+
+
+def _progress(run: Run) -> str:
+    """Rounds done and planned."""
+    return f"{text(run['rounds_done'])}/{text(run['rounds'])}"
+
+
+def add_note(notes: list[str], reason: str) -> int:
+    """The number, from 1, of the footnote with this text."""
+    if reason not in notes:
+        notes.append(reason)
+    return notes.index(reason) + 1
+
+
+def stopped(name: str, here: Sequence[Run]) -> list[Todo]:
+    """The failed and the unfinished runs of a cell."""
+    todos = []
+    for state in ("failed", "running", "unfinished"):
+        for run in here:
+            if run["state"] == state:
+                told = run["error"] if state == "failed" else f"{_progress(run)} rounds"
+                command = commands.rerun(run["folder"]) if state != "running" else ""
+                todos.append(Todo(state, f"{name}, seed {run['seed']}: {told}", command))
+    return todos
+
+
+def references(value: Value, measured: Mapping[str, Measured]) -> list[Todo]:
+    """The reference runs that measured numbers lack, as one command for all of them."""
+    wanting: dict[str, str] = {}
+    users = 0
+    for folder, one in measured.items():
+        if one.reference:
+            wanting.setdefault(one.reference, folder)
+            users += 1
+    plural = "s" if users > 1 else ""
+    command = commands.reference(list(wanting.values()))
+    return [Todo("reference", f"for the {value.name} of {users} run{plural}", command)] if users else []
