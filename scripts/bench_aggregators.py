@@ -34,7 +34,7 @@ from torch.nn.functional import pad
 
 from robustfl_bench.catalogue.entries import one
 from robustfl_bench.catalogue.measures import facts
-from robustfl_bench.config import presets, targets
+from robustfl_bench.config import compose, targets
 from robustfl_bench.interfaces import ConfigError, ServerView
 from robustfl_bench.models.mlp import Mlp
 from robustfl_bench.network.network import Network
@@ -102,7 +102,7 @@ def attackers(share: float, n: int) -> int:
 
 
 def build(name: str, f: int) -> Any:
-    return targets.build(presets.resolve([f"aggregator={name}", f"num_byzantine_declared={f}"]).config["aggregator"])
+    return targets.build(compose.resolve([f"aggregator={name}", f"num_byzantine_declared={f}"]).config["aggregator"])
 
 
 @contextmanager

@@ -22,7 +22,7 @@ import torch
 from bench_rounds import by_torch, plain_loop
 from torch import Tensor
 
-from robustfl_bench.config import options, presets, targets
+from robustfl_bench.config import compose, options, targets
 from robustfl_bench.config.options import CONF
 from robustfl_bench.interfaces import Dataset
 from robustfl_bench.network.network import Network
@@ -52,7 +52,7 @@ def draw(network: Network, dataset: Dataset, number: int) -> tuple[Tensor, Tenso
 
 def made(model: str) -> tuple[Network, Dataset]:
     """The network of a model for its data set."""
-    config = presets.resolve([f"model={model}", f"dataset={dataset_of(model)}"]).config
+    config = compose.resolve([f"model={model}", f"dataset={dataset_of(model)}"]).config
     dataset: Dataset = targets.build(config["dataset"])
     vectors = torch.randn(WORDS, dataset.embedding_dim) if dataset.content == "words" else None
     regression = dataset.source is not None and dataset.source.is_drawn

@@ -21,7 +21,7 @@ from pathlib import Path
 
 import yaml
 
-from robustfl_bench.config import presets
+from robustfl_bench.config import compose, identity
 from robustfl_bench.store.folders import runs_folder, slug
 
 RULES = ("average", "coomed", "trmean", "krum", "mkrum", "geomed", "rfa", "mca", "boba", "raga")
@@ -42,12 +42,12 @@ COMMANDS = {
 _CALL = "import sys; from robustfl_bench.commands.entry import results; results()"
 
 
-def configs() -> Iterator[tuple[presets.Resolved, int]]:
+def configs() -> Iterator[tuple[compose.Resolved, int]]:
     """The runs, setting by setting, each with its seed."""
     for setting, rule, attack, seed in product(SETTINGS, RULES, ATTACKS, SEEDS):
         sizes = "num_byzantine=0" if attack == "none" else "num_byzantine=4"
         words = ("partition=dirichlet", *setting, f"aggregator={rule}", f"attack={attack}", sizes, f"seed={seed}")
-        yield presets.resolve(words), seed
+        yield compose.resolve(words), seed
 
 
 def generate(results: Path, count: int) -> None:
@@ -57,14 +57,14 @@ def generate(results: Path, count: int) -> None:
         name = f"{slug(*(chosen[group] for group in ('dataset', 'partition', 'attack', 'aggregator')), f's{seed}')}"
         folder = runs_folder(results) / f"{name}-{run.run_id}"
         folder.mkdir(parents=True)
-        rounds, config = run.config["rounds"], presets.defining(run.config)
+        rounds, config = run.config["rounds"], identity.defining(run.config)
         (folder / "config.yaml").write_text(yaml.dump(config, Dumper=getattr(yaml, "CSafeDumper", yaml.SafeDumper)))
         last = _write_metrics(folder / "metrics.csv", rounds, draw)
         accuracy = last["test_accuracy"]
         summary = {
             "run_id": run.run_id, "name": folder.name, "choices": chosen, "scale": "paper", "variant": "fair",
             "command": f"robustfl-bench {' '.join(run.overrides)}",
-            "reference_id": presets.identify(presets.identity(presets.reference(run.config))),
+            "reference_id": identity.run_id(identity.reference(run.config)),
             "seconds": float(rounds), "code": {"package": "0" * 64, "parts": {}}, "device": "cpu", "num_threads": 1,
             "versions": {"robustfl-bench": "0", "python": "3", "torch": "2"}, "commit": "0" * 40,
             "processor": "invented", "status": "finished", "error": None,

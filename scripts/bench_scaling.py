@@ -28,7 +28,7 @@ import torch
 from bench_aggregators import attackers, rows_of, works
 
 from robustfl_bench import datasets
-from robustfl_bench.config import options, presets
+from robustfl_bench.config import compose, options
 from robustfl_bench.engine import loop
 from robustfl_bench.engine.federation import Federation
 from robustfl_bench.engine.rounds import initial_state
@@ -61,7 +61,7 @@ def memory(rule: str, n: int, d: int, threads: int) -> dict[str, object]:
     width = max(1, (d - classes) // (inputs + 1 + classes))
     sizes = (f"num_clients={n}", f"num_byzantine={f}", "byzantine_placement=replace", f"model.hidden=[{width}]")
     run = ("rounds=1", "dataset=digits", "partition=iid", "batch_size=2", "attack=ipm", f"aggregator={rule}", *sizes)
-    planned = plan(presets.resolve(run).config)
+    planned = plan(compose.resolve(run).config)
     data = datasets.load(planned.parts.dataset, None, torch.device("cpu"))
     federation = Federation(planned.settings, planned.parts, data)
     matrix, before = 4 * n * federation.network.dim, _highest()

@@ -19,7 +19,7 @@ import pandas as pd
 from benches import conditions, report  # first: sets how idle threads wait
 
 # isort: split
-from robustfl_bench.config import presets
+from robustfl_bench.config import compose
 
 
 def main() -> None:
@@ -41,7 +41,7 @@ def main() -> None:
 def projected(preset: str, rounds: int, processes: int) -> Iterator[dict[str, object]]:
     """A line for each rule, and one for all of them."""
     experiment = f"+experiment={preset}"
-    goal = int(presets.resolve([experiment]).config["rounds"])
+    goal = int(compose.resolve([experiment]).config["rounds"])
     with tempfile.TemporaryDirectory() as folder:
         command = [sys.executable, "-m", "robustfl_bench", "-m", experiment, "seed=0", f"rounds={2 * rounds}",
                    f"eval_every={rounds}", f"results_dir={folder}", "num_threads=1", "hydra/launcher=joblib",

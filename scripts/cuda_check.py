@@ -32,7 +32,7 @@ import torch
 from torch import Tensor
 
 from robustfl_bench import datasets
-from robustfl_bench.config import options, presets, targets
+from robustfl_bench.config import compose, options, targets
 from robustfl_bench.engine import loop
 from robustfl_bench.engine.federation import Federation
 from robustfl_bench.engine.rounds import initial_state
@@ -98,7 +98,7 @@ def measure(value: float, unit: str) -> Answer:
 def rule_of(name: str, f: int) -> Aggregator:
     """A rule as its YAML makes it for ``f`` attackers."""
     made: Aggregator = targets.build(
-        presets.resolve([f"aggregator={name}", f"num_byzantine_declared={f}"]).config["aggregator"]
+        compose.resolve([f"aggregator={name}", f"num_byzantine_declared={f}"]).config["aggregator"]
     )
     return made
 
@@ -118,7 +118,7 @@ def server_on(device: torch.device, clients: int, d: int) -> ServerView:
 
 def trained(device: torch.device, *overrides: str) -> tuple[Tensor, Tensor, float]:
     """The model after a run on the digits, how far it is from the first one, both on the CPU, and its test loss."""
-    planned = plan(presets.resolve(overrides).config)
+    planned = plan(compose.resolve(overrides).config)
     federation = Federation(planned.settings, planned.parts, datasets.load(planned.parts.dataset, None, device))
     set_precision(planned.settings.precision, device)
     start = initial_state(federation)
@@ -194,7 +194,7 @@ def models(setup: Setup) -> Iterator[Question]:
     by_name = {"linear_regression": (points, points[:, 0], 1), "mean": (points, points, 6)}
 
     def ask(name: str) -> Answer:
-        model = targets.build(presets.resolve([f"model={name}"]).config["model"])
+        model = targets.build(compose.resolve([f"model={name}"]).config["model"])
         x, y, outputs = by_name.get(name) or by_content[model.reads]
         words = vectors if model.reads == "words" else None
         found = []
@@ -293,7 +293,7 @@ def rounds(setup: Setup) -> Iterator[Question]:
     shapes = {"mlp": (1, 28, 28), "lenet": (1, 28, 28), "resnet20": (3, 32, 32)}
 
     def rate(name: str, batch: int | None, steps: int, device: torch.device) -> float:
-        network = Network(targets.build(presets.resolve([f"model={name}"]).config["model"]), shapes[name], CLASSES, 0)
+        network = Network(targets.build(compose.resolve([f"model={name}"]).config["model"]), shapes[name], CLASSES, 0)
         network.to(device)
         x, y = torch.randn(clients * held, *shapes[name]), torch.randint(CLASSES, (clients * held,))
         population = Population(x.to(device), y.to(device), np.split(np.arange(len(y)), clients))

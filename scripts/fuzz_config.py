@@ -3,7 +3,7 @@
     python scripts/fuzz_config.py --count 1200 --seed 0
 
 Every command is `robustfl-bench` in this process with tiny runs, in an empty folder, with a limit of memory and time.
-Where a command makes a run, the identity that `presets.resolve` gives its overrides must be that of the run.
+Where a command makes a run, the identity that `compose.resolve` gives its overrides must be that of the run.
 Prints the number of commands by outcome, and every finding with its command; exit code 1 when there is a finding.
 """
 
@@ -31,7 +31,7 @@ from pathlib import Path
 from robustfl_bench.base.errors import ConfigError
 from robustfl_bench.base.trees import flatten
 from robustfl_bench.commands import bench
-from robustfl_bench.config import options, presets
+from robustfl_bench.config import compose, options
 from robustfl_bench.engine.parts import GROUPS
 from robustfl_bench.engine.settings import SCALARS
 
@@ -132,7 +132,7 @@ def _misspelt(draw: random.Random) -> list[str]:
 
 
 def _preset(draw: random.Random) -> list[str]:
-    group = draw.choice([group for group in presets.PRESETS if group != "experiment"])
+    group = draw.choice([group for group in compose.PRESETS if group != "experiment"])
     name = draw.choice(options.names(group))
     broken = draw.random() < 0.2
     return [f"{draw.choice(('', '++', '~')) if broken else '+'}{group}={name[:-1] if draw.random() < 0.1 else name}"]
@@ -250,13 +250,13 @@ def judge(arguments: Sequence[str], ended: Ended) -> tuple[str, str]:
 
 
 def compare(arguments: Sequence[str], ended: Ended) -> str:
-    """What is wrong with the identity that ``presets.resolve`` gives the command, or nothing."""
+    """What is wrong with the identity that ``compose.resolve`` gives the command, or nothing."""
     if not all(re.fullmatch(r"\+{0,2}[\w./@]+=.*", item, re.DOTALL) for item in arguments):
         return ""
     if any(item.startswith(("rerun=", "reference=", "hydra")) for item in arguments):
         return ""
     try:
-        run_id = presets.resolve(arguments).run_id
+        run_id = compose.resolve(arguments).run_id
     except ConfigError as error:
         return f"resolve refuses: {error}" if ended.code == 0 else ""
     except Exception as error:

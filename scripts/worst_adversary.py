@@ -28,7 +28,7 @@ from robustfl_bench.attacks.candidates import ENTRIES, Scene
 from robustfl_bench.attacks.none import NoAttack
 from robustfl_bench.attacks.worst import Worst
 from robustfl_bench.base.errors import Diverged
-from robustfl_bench.config import presets
+from robustfl_bench.config import compose
 from robustfl_bench.engine import loop, rounds
 from robustfl_bench.engine.federation import Federation
 from robustfl_bench.experiment.plan import plan
@@ -105,7 +105,7 @@ def measure(rule: str, seed: int, attack: Attack, overrides: list[str]) -> dict[
     name, _, mixing = rule.partition("+")
     given = [*SETTING, *overrides, f"aggregator={name}", f"seed={seed}"]
     given += [f"pre_aggregation={mixing}"] if mixing else []
-    planned = plan(presets.resolve([*given, f"attack={'none' if isinstance(attack, NoAttack) else 'ipm'}"]).config)
+    planned = plan(compose.resolve([*given, f"attack={'none' if isinstance(attack, NoAttack) else 'ipm'}"]).config)
     timed = Timed(attack)
     parts = planned.parts if isinstance(attack, NoAttack) else replace(planned.parts, attack=timed)
     data = datasets.load(parts.dataset, None, torch.device("cpu"))

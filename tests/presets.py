@@ -7,12 +7,13 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any
 
-from hydra import compose, initialize_config_dir
+from hydra import compose as by_hydra
+from hydra import initialize_config_dir
 from hydra._internal.core_plugins.basic_sweeper import BasicSweeper
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from omegaconf import DictConfig, OmegaConf
 
-from robustfl_bench.config import presets, request
+from robustfl_bench.config import compose, request
 from robustfl_bench.config.options import CONF
 from robustfl_bench.experiment.plan import Plan, plan
 
@@ -23,7 +24,7 @@ Job = dict[str, str]
 
 def planned(*overrides: str) -> Plan:
     """The run of these overrides, as far as it can be made without data."""
-    return plan(presets.resolve(overrides).config)
+    return plan(compose.resolve(overrides).config)
 
 
 def of(paper: str) -> tuple[Callable[..., list[Job]], Callable[..., Plan]]:
@@ -32,7 +33,7 @@ def of(paper: str) -> tuple[Callable[..., list[Job]], Callable[..., Plan]]:
     @cache
     def jobs(name: str, *overrides: str) -> list[Job]:
         fixed = [f"+experiment={paper}/{name}", *overrides]
-        return [_job(run, fixed) for run in presets.sweep(fixed)]
+        return [_job(run, fixed) for run in compose.sweep(fixed)]
 
     def planned_of(name: str, job: Job, *overrides: str) -> Plan:
         return planned(f"+experiment={paper}/{name}", *overrides, *(f"{key}={value}" for key, value in job.items()))
@@ -50,7 +51,7 @@ def _job(run: tuple[str, ...] | list[str], fixed: list[str]) -> Job:
 def composed(*overrides: str) -> DictConfig:
     """The config of these overrides, as Hydra composes it."""
     with initialize_config_dir(str(CONF), version_base="1.3"):
-        return compose("config", list(overrides))
+        return by_hydra("config", list(overrides))
 
 
 @cache
@@ -67,7 +68,7 @@ def swept(*overrides: str) -> list[list[str]]:
 def axes(*overrides: str) -> dict[str, Any]:
     """The settings that the presets among the overrides sweep, with their values."""
     with initialize_config_dir(str(CONF), version_base="1.3"):
-        cfg = compose("config", list(overrides), return_hydra_config=True)
+        cfg = by_hydra("config", list(overrides), return_hydra_config=True)
     params = OmegaConf.to_container(cfg.hydra.sweeper.params or OmegaConf.create(), resolve=True)
     assert isinstance(params, dict)
     return {str(key): value for key, value in params.items()}

@@ -41,7 +41,7 @@ def test_a_run_is_that_of_the_command_and_a_stored_one_is_read(
 
 def test_an_option_of_a_folder_of_the_users_own_is_run(bench: Bench, tmp_path: Path) -> None:
     (tmp_path / "conf" / "aggregator").mkdir(parents=True)
-    option = "_target_: robustfl_bench.aggregators.krum.Krum\nnum_byzantine: 1\n"
+    option = "_target_: robustfl_bench.aggregators.Krum\nnum_byzantine: 1\n"
     (tmp_path / "conf" / "aggregator" / "near.yaml").write_text(option)
     result = robustfl_bench.run("aggregator=near", *SMALL, config_dir="conf")
     assert "-near-" in result.path.name

@@ -20,7 +20,7 @@ from robustfl_bench.arena.scores import Score, in_order, likeness, rank, scores,
 from robustfl_bench.arena.track import HONEST, Run, Track, settle, tracks
 from robustfl_bench.base.code_digest import PACKAGE
 from robustfl_bench.base.errors import ConfigError, NotReady
-from robustfl_bench.config import options, presets
+from robustfl_bench.config import compose, options
 from robustfl_bench.experiment import rates
 from robustfl_bench.runs import archive, records
 from tests.conftest import run_folders
@@ -52,10 +52,10 @@ def run(rule: str, attack: str, accuracy: float, partition: str = "iid", seed: s
 
 @pytest.mark.parametrize("name", tracks())
 def test_every_rule_has_a_rate_chosen_among_the_same_parts(name: str) -> None:
-    cells, chosen = (presets.swept([f"+experiment=arena/{experiment}"]) for experiment in (name, f"{name}_rates"))
+    cells, chosen = (compose.swept([f"+experiment=arena/{experiment}"]) for experiment in (name, f"{name}_rates"))
     assert all(cells[key] == chosen[key] for key in ("aggregator", "partition"))
     assert len(chosen["lr"]) > 5 and len(set(cells["aggregator"])) == len(cells["aggregator"]) > 40
-    wrong = presets.swept([f"+experiment=arena/{name}_declared"])
+    wrong = compose.swept([f"+experiment=arena/{name}_declared"])
     assert set(wrong["aggregator"]) < set(cells["aggregator"])
 
 
@@ -64,7 +64,7 @@ def test_a_rate_is_that_of_the_best_mean_and_the_least_of_equal_ones() -> None:
     with pytest.raises(
         NotReady, match=r"14 of the runs .* first: robustfl-bench -m \+experiment=arena/digits_rates agg"
     ):
-        presets.resolve(["+experiment=arena/digits", "aggregator=fedavg", "results_dir=/nowhere"])
+        compose.resolve(["+experiment=arena/digits", "aggregator=fedavg", "results_dir=/nowhere"])
 
 
 def test_the_worst_case_is_the_least_of_each_partition_and_seed() -> None:
@@ -157,12 +157,12 @@ def test_runs_with_another_f_than_the_true_one_stand_apart() -> None:
 
 def test_what_a_rule_depends_on_is_found_by_trying() -> None:
     def flags(rule: str) -> str:
-        return "; ".join(check(presets.resolve([f"aggregator={rule}"]).config["aggregator"]).flags)
+        return "; ".join(check(compose.resolve([f"aggregator={rule}"]).config["aggregator"]).flags)
 
     assert flags("coomed") == ""
     assert "declared f" in flags("trmean") and "order" not in flags("trmean")
     assert "scale of updates" in flags("norm_bound")
-    assert "f" in check(presets.resolve(["aggregator=krum"]).config["aggregator"]).facts.needs
+    assert "f" in check(compose.resolve(["aggregator=krum"]).config["aggregator"]).facts.needs
 
 
 def every_run(track: Track, levels: dict[str, float]) -> list[Run]:

@@ -16,7 +16,7 @@ from robustfl_bench.aggregators.centered_clipping import CenteredClipping
 from robustfl_bench.aggregators.coomed import CooMed
 from robustfl_bench.aggregators.flame import Flame
 from robustfl_bench.aggregators.krum import Krum
-from robustfl_bench.config import options, presets
+from robustfl_bench.config import compose, options
 from robustfl_bench.interfaces import Aggregator, ConfigError, PreAggregation
 from robustfl_bench.numerics.updates import Aggregate, Updates
 from robustfl_bench.pre_aggregations.bucketing import Bucketing
@@ -37,7 +37,7 @@ def matrix(n: int = 12, d: int = 30, seed: int = 0) -> np.ndarray:
 
 
 def made(name: str) -> Any:
-    config = presets.resolve([f"aggregator={name}", "num_byzantine=2", "num_clients=10"]).config["aggregator"]
+    config = compose.resolve([f"aggregator={name}", "num_byzantine=2", "num_clients=10"]).config["aggregator"]
     return instantiate(config, _convert_="all")
 
 

@@ -14,7 +14,7 @@ from robustfl_bench import datasets
 from robustfl_bench.availability.unreliable import Unreliable
 from robustfl_bench.base import seeding
 from robustfl_bench.base.errors import BrokenContract, ConfigError
-from robustfl_bench.config import presets
+from robustfl_bench.config import compose
 from robustfl_bench.engine.federation import Federation
 from robustfl_bench.engine.loop import run
 from robustfl_bench.engine.rounds import initial_state
@@ -32,7 +32,7 @@ DROPPING = ("availability=unreliable", "availability.dropout=0.4")
 
 
 def federation(*overrides: str, base: tuple[str, ...] = SMALL, **parts: Any) -> Federation:
-    planned = plan(presets.resolve([*base, *overrides]).config)
+    planned = plan(compose.resolve([*base, *overrides]).config)
     data = datasets.load(planned.parts.dataset, None, torch.device("cpu"))
     return Federation(planned.settings, replace(planned.parts, **parts), data)
 
@@ -99,9 +99,9 @@ def test_without_dropout_and_stragglers_nothing_changes() -> None:
 
 
 def test_the_default_is_no_part_of_the_identity() -> None:
-    asked = presets.resolve(["attack=ipm"])
+    asked = compose.resolve(["attack=ipm"])
     assert "availability" not in asked.identity
-    assert presets.resolve([*DROPPING, "attack=ipm"]).run_id != asked.run_id
+    assert compose.resolve([*DROPPING, "attack=ipm"]).run_id != asked.run_id
 
 
 # --- stragglers ------------------------------------------------------------------------------------------------------
@@ -193,7 +193,7 @@ def test_a_round_with_too_few_updates_leaves_the_model_as_it_is(aggregator: tupl
 
 def test_a_planned_number_that_a_rule_refuses_is_still_an_error() -> None:
     with pytest.raises(InfeasibleError, match=r"needs n > 2f \+ 2"):
-        plan(presets.resolve([*SMALL, *DROPPING, "attack=ipm", "aggregator=krum", "num_byzantine=9"]).config)
+        plan(compose.resolve([*SMALL, *DROPPING, "attack=ipm", "aggregator=krum", "num_byzantine=9"]).config)
 
 
 def test_clusters_are_trained_by_those_who_are_there() -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from robustfl_bench.base.errors import ConfigError
-from robustfl_bench.config import options, outside, presets
+from robustfl_bench.config import compose, options, outside
 from robustfl_bench.experiment.plan import plan
 from robustfl_bench.runs import commands
 from tests import presets as hydra
@@ -116,7 +116,7 @@ def test_a_sweep_takes_classes_beside_options(bench: Bench, parts: str) -> None:
 )
 def test_a_class_means_the_same_to_hydra_and_without_it(parts: str, overrides: list[str]) -> None:
     given = [override.replace("PARTS", parts) for override in overrides]
-    resolved, planned = presets.resolve(given), plan(hydra.composed(*given))
+    resolved, planned = compose.resolve(given), plan(hydra.composed(*given))
     assert plain(resolved.identity) == plain(planned.identity)
     assert parts in json.dumps(resolved.identity)
 
@@ -173,7 +173,7 @@ def test_a_readable_name_is_not_that_of_an_option_here(parts: str) -> None:
         "mlp_head2",
         "nnm",
     ]
-    assert outside.label_of("robustfl_bench.attacks.none.NoAttack") == "none"
+    assert outside.label_of("robustfl_bench.attacks.NoAttack") == "none"
     assert outside.label_of("my_package.rules.CosineVote") == "cosine_vote"
 
 
@@ -200,7 +200,7 @@ def test_a_mistake_with_a_class_is_one_line(bench: Bench, parts: str, overrides:
     assert not Path("results").exists()
     if not message.startswith(("aggregator.", "no setting")):
         with pytest.raises(ConfigError, match=re.escape(message.replace("PARTS", parts))):
-            presets.resolve(given)
+            compose.resolve(given)
 
 
 def test_a_module_of_the_current_folder_hides_no_other(bench: Bench, parts: str) -> None:

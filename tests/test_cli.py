@@ -14,7 +14,7 @@ import pytest
 from filelock import SoftFileLease
 
 from robustfl_bench.base.errors import ConfigError
-from robustfl_bench.config import presets, request
+from robustfl_bench.config import compose, identity, request
 from robustfl_bench.store import lease
 from tests.conftest import Bench, config_of, contents, run_folders
 from tests.processes import die_in_run, start
@@ -176,7 +176,7 @@ def test_a_run_folder_holds_what_the_design_promises(bench: Bench, tmp_path: Pat
     assert summary["choices"]["aggregator"] == "krum"
     assert len(summary["final"]["recall"]) == 10
     assert config_of(folder)["aggregator"] == {
-        "_target_": "robustfl_bench.aggregators.krum.Krum",
+        "_target_": "robustfl_bench.aggregators.Krum",
         "num_byzantine": 2,
         "num_selected": 1,
     }
@@ -286,8 +286,8 @@ def test_compose_checks_what_the_command_checks() -> None:
         (["+experiment=demo"], "add -m to make them all"),
     ):
         with pytest.raises(ConfigError, match=re.escape(phrase)):
-            request.compose(overrides)
-    cfg, call = request.compose(["aggregator=krum", "seed=3"])
+            request.composed(overrides)
+    cfg, call = request.composed(["aggregator=krum", "seed=3"])
     assert cfg.seed == 3 and call.command == "robustfl-bench aggregator=krum seed=3"
 
 
@@ -307,7 +307,7 @@ def test_printed_overrides_are_quoted_for_a_shell(bench: Bench) -> None:
 
 def foreign(folder: Path, **changed: object) -> Path:
     """A run folder of somebody else, made by our defaults but for what is changed."""
-    config = presets.defining(presets.resolve([*SMALL, "model.hidden=[4]"]).config) | changed
+    config = identity.defining(compose.resolve([*SMALL, "model.hidden=[4]"]).config) | changed
     folder.mkdir()
     (folder / "config.yaml").write_text(json.dumps(config))
     return folder
@@ -320,23 +320,23 @@ DANGERS = [
     (
         "aggregator",
         {
-            "_target_": "robustfl_bench.aggregators.pre_aggregated.PreAggregated",
+            "_target_": "robustfl_bench.aggregators.PreAggregated",
             "pre_aggregation": {"_target_": "subprocess.run", "args": ["touch", "called"]},
         },
         "builds aggregator.pre_aggregation by subprocess.run",
     ),
     (
         "model",
-        {"_target_": "robustfl_bench.models.mlp.Mlp", "hidden": [{"_target_": "os.mkdir", "path": "called"}]},
+        {"_target_": "robustfl_bench.models.Mlp", "hidden": [{"_target_": "os.mkdir", "path": "called"}]},
         "builds model.hidden[0] by os.mkdir",
     ),
-    ("aggregator", {"_target_": "robustfl_bench.attacks.none.NoAttack"}, "must be a subclass of"),
+    ("aggregator", {"_target_": "robustfl_bench.attacks.NoAttack"}, "must be a subclass of"),
     (
         "aggregator",
-        {"_target_": "robustfl_bench.aggregators.coomed.CooMed", "_partial_": True},
+        {"_target_": "robustfl_bench.aggregators.CooMed", "_partial_": True},
         "no option '_partial_'",
     ),
-    ("aggregator", {"_target_": "robustfl_bench.aggregators.coomed.CooMed", "_args_": [1]}, "no option '_args_'"),
+    ("aggregator", {"_target_": "robustfl_bench.aggregators.CooMed", "_args_": [1]}, "no option '_args_'"),
     ("aggregator", {"_target_": ["os.system"]}, "is no class"),
     ("precision", "${oc.env:HOME}", "is an interpolation"),
 ]
@@ -360,7 +360,7 @@ def test_a_config_of_somebody_else_calls_nothing(
 def test_aliases_that_stand_for_billions_of_values_are_refused(bench: Bench, tmp_path: Path) -> None:
     folder = foreign(tmp_path / "theirs")
     lines = ["a0: &a0 [1,1]", *(f"a{i}: &a{i} [*a{i - 1},*a{i - 1}]" for i in range(1, 40))]
-    model = "".join(f"  {line}\n" for line in ("_target_: robustfl_bench.models.mlp.Mlp", *lines))
+    model = "".join(f"  {line}\n" for line in ("_target_: robustfl_bench.models.Mlp", *lines))
     (folder / "config.yaml").write_text(f"dataset: {{}}\naggregator: {{}}\nmodel:\n{model}")
     outcome = bench("rerun=theirs")
     assert outcome.code == 2 and "10000 values" in outcome.err and len(outcome.err.splitlines()) == 1

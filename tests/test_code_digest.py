@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from robustfl_bench.base import code_digest, source_code
-from robustfl_bench.config import presets
+from robustfl_bench.config import compose
 
 LOADED = """
 import sys
@@ -41,7 +41,7 @@ def forget() -> None:
 
 
 def digest(*overrides: str) -> str:
-    return code_digest.code_digest(presets.resolve(overrides).identity)
+    return code_digest.code_digest(compose.resolve(overrides).identity)
 
 
 def test_an_edit_changes_the_runs_that_it_can_change_and_no_others(copied: Path) -> None:
@@ -91,7 +91,7 @@ def test_every_module_of_numbers_that_a_run_loads_is_in_its_digest(tmp_path: Pat
     overrides = ["aggregator=boba", "attack=worst", "rounds=1", "model.hidden=[4]", "pre_aggregation=[clipping,nnm]"]
     code = LOADED.format(overrides=[*overrides, f"results_dir={tmp_path}"])
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    identity = str(presets.resolve(overrides).identity)
+    identity = str(compose.resolve(overrides).identity)
     covered = {str(path) for path in code_digest.files_of(identity)}
     rooms = (
         "engine",

@@ -9,7 +9,7 @@ import yaml
 from hydra.core.config_store import ConfigStore
 
 from robustfl_bench.base.errors import ConfigError
-from robustfl_bench.config import options, presets, request
+from robustfl_bench.config import compose, identity, options, request
 from robustfl_bench.experiment.plan import InfeasibleError, plan
 from robustfl_bench.runs import records
 from tests import presets as hydra
@@ -40,14 +40,14 @@ def test_all_presets_are_seen() -> None:
 @pytest.mark.parametrize("name", EXPERIMENTS)
 def test_a_sweep_and_its_runs_are_those_of_hydra(name: str, scale: str) -> None:
     base = [f"+experiment={name}", f"scale={scale}", *(["lr=0.1"] if needs_rate(name) else [])]
-    jobs, runs = hydra.swept(*base), presets.sweep(base)
+    jobs, runs = hydra.swept(*base), compose.sweep(base)
     assert [{*job} for job in jobs] == [{*run} for run in runs]
     for index in {0, len(jobs) - 1} if scale == "paper" else {len(jobs) // 2}:
         try:
             expected = plan(hydra.composed(*jobs[index]))
         except InfeasibleError as error:
             expected = error.plan
-        resolved = presets.resolve(runs[index])
+        resolved = compose.resolve(runs[index])
         assert plain(resolved.identity) == plain(expected.identity), runs[index]
         assert resolved.run_id == expected.run_id
 
@@ -71,13 +71,13 @@ def test_a_sweep_and_its_runs_are_those_of_hydra(name: str, scale: str) -> None:
     ],
 )
 def test_single_runs_are_those_of_hydra(overrides: list[str]) -> None:
-    assert plain(presets.resolve(overrides).identity) == plain(plan(hydra.composed(*overrides)).identity)
+    assert plain(compose.resolve(overrides).identity) == plain(plan(hydra.composed(*overrides)).identity)
 
 
 def test_settings_of_hydra_itself_are_no_part_of_a_run() -> None:
-    plain_run = presets.resolve(["aggregator=krum"])
+    plain_run = compose.resolve(["aggregator=krum"])
     for setting in ("hydra/launcher=joblib", "hydra.launcher.n_jobs=2", "+hydra.sweeper.max_batch_size=20"):
-        assert presets.resolve(["aggregator=krum", setting]).run_id == plain_run.run_id
+        assert compose.resolve(["aggregator=krum", setting]).run_id == plain_run.run_id
 
 
 @pytest.mark.parametrize(
@@ -100,23 +100,23 @@ def test_settings_of_hydra_itself_are_no_part_of_a_run() -> None:
 )
 def test_what_does_not_exist_is_named(overrides: list[str], message: str) -> None:
     with pytest.raises(ConfigError, match=re.escape(message)):
-        presets.resolve(overrides)
+        compose.resolve(overrides)
 
 
 def test_a_null_is_no_setting_and_no_attack_has_no_attackers() -> None:
-    assert presets.resolve(["batch_size=null"]).run_id == presets.resolve([]).run_id
-    assert presets.resolve(["attack=ipm", "num_byzantine=0"]).run_id == presets.resolve(["attack=none"]).run_id
-    assert "corruption" not in presets.resolve([]).identity
+    assert compose.resolve(["batch_size=null"]).run_id == compose.resolve([]).run_id
+    assert compose.resolve(["attack=ipm", "num_byzantine=0"]).run_id == compose.resolve(["attack=none"]).run_id
+    assert "corruption" not in compose.resolve([]).identity
 
 
 def test_a_chain_is_known_by_its_steps_and_their_order() -> None:
     runs = ["none", "clipping", "[clipping]", "[clipping,nnm]", "[nnm,clipping]", "[none,nnm]", "nnm"]
-    ids = {run: presets.resolve([f"pre_aggregation={run}"]).run_id for run in runs}
+    ids = {run: compose.resolve([f"pre_aggregation={run}"]).run_id for run in runs}
     assert ids["clipping"] == ids["[clipping]"] and ids["nnm"] == ids["[none,nnm]"]
     assert len(set(ids.values())) == 5
-    assert len(presets.sweep(["pre_aggregation=none,nnm,[clipping,nnm]", "seed=0,1"])) == 6
+    assert len(compose.sweep(["pre_aggregation=none,nnm,[clipping,nnm]", "seed=0,1"])) == 6
     with pytest.raises(ConfigError, match="unknown pre_aggregation 'mnn'"):
-        presets.resolve(["pre_aggregation=[nnm,mnn]"])
+        compose.resolve(["pre_aggregation=[nnm,mnn]"])
 
 
 @pytest.mark.parametrize(
@@ -149,7 +149,7 @@ def test_a_chain_is_known_by_its_steps_and_their_order() -> None:
 )
 def test_what_is_wrong_with_a_step_of_a_chain_is_named_as_it_was_typed(overrides: list[str], message: str) -> None:
     with pytest.raises(ConfigError, match=f"^{re.escape(message)}"):
-        plan(presets.resolve([f"pre_aggregation={overrides[0]}", *overrides[1:]]).config)
+        plan(compose.resolve([f"pre_aggregation={overrides[0]}", *overrides[1:]]).config)
 
 
 def test_the_command_refuses_a_step_that_comes_twice_or_is_wrong(bench: Bench) -> None:
@@ -162,8 +162,8 @@ def test_the_command_refuses_a_step_that_comes_twice_or_is_wrong(bench: Bench) -
 def test_an_option_inside_an_option_is_one_that_exists() -> None:
     for written in ("nmn", "[nnm,clipping]"):
         with pytest.raises(ConfigError, match=re.escape(f"unknown pre_aggregation '{written}'")):
-            presets.resolve(["aggregator=b_krum", f"pre_aggregation@aggregator.pre_aggregation={written}"])
-    assert len(presets.sweep(["aggregator=server_mix", "aggregator@aggregator.rule=krum,trmean", "seed=0,1"])) == 4
+            compose.resolve(["aggregator=b_krum", f"pre_aggregation@aggregator.pre_aggregation={written}"])
+    assert len(compose.sweep(["aggregator=server_mix", "aggregator@aggregator.rule=krum,trmean", "seed=0,1"])) == 4
 
 
 BEHIND = {
@@ -180,7 +180,7 @@ BEHIND = {
 @pytest.mark.parametrize("overrides", BEHIND)
 def test_a_rule_that_cannot_work_behind_a_pre_aggregation_is_infeasible(overrides: str) -> None:
     with pytest.raises(InfeasibleError, match=f"^{re.escape(BEHIND[overrides])}"):
-        plan(presets.resolve([*SMALL, "attack=ipm", *overrides.split()]).config)
+        plan(compose.resolve([*SMALL, "attack=ipm", *overrides.split()]).config)
 
 
 def test_an_infeasible_rule_is_known_before_the_data_are_loaded(bench: Bench, tmp_path: Path) -> None:
@@ -205,12 +205,12 @@ def test_an_infeasible_rule_is_known_before_the_data_are_loaded(bench: Bench, tm
     ],
 )
 def test_a_rule_may_work_on_fewer_means_than_it_asks_for_of_clients(overrides: str) -> None:
-    plan(presets.resolve([*SMALL, "attack=ipm", *overrides.split()]).config)
+    plan(compose.resolve([*SMALL, "attack=ipm", *overrides.split()]).config)
 
 
 def test_a_chain_in_a_run_folder_is_that_of_a_table_s_cell() -> None:
-    resolved = presets.resolve(["+setting=byzfl/simulation", "+method=byzfl/trmean"])
-    steps = presets.defining(resolved.config)["pre_aggregation"]["steps"]
+    resolved = compose.resolve(["+setting=byzfl/simulation", "+method=byzfl/trmean"])
+    steps = identity.defining(resolved.config)["pre_aggregation"]["steps"]
     assert steps[0]["radius"] == 2.0
     written = yaml.safe_load(yaml.safe_dump(steps))
     assert records.leaf(written) == records.leaf(resolved.identity["pre_aggregation"]["steps"])
@@ -234,11 +234,11 @@ def test_a_chain_is_run_and_run_again(bench: Bench, tmp_path: Path) -> None:
 
 
 def test_the_reference_is_average_without_attack_and_all_else_equal() -> None:
-    run = presets.resolve(
+    run = compose.resolve(
         ["+setting=boba/mnist", "aggregator=b_krum", "attack=ipm", "pre_aggregation=bucketing", "seed=3"]
     )
-    expected = presets.resolve(["+setting=boba/mnist", "aggregator=average", "attack=none", "seed=3"])
-    assert presets.identity(presets.reference(run.config)) == expected.identity
+    expected = compose.resolve(["+setting=boba/mnist", "aggregator=average", "attack=none", "seed=3"])
+    assert identity.of(identity.reference(run.config)) == expected.identity
 
 
 def test_options_that_may_be_null_are_written_out_where_null_is_not_the_default() -> None:
@@ -325,11 +325,11 @@ def test_the_reference_of_every_method_composes(tmp_path: Path, method: str) -> 
     """The command refuses none of them before it reads data."""
     command = (options.CONF / "method" / f"{method}.yaml").read_text().splitlines()[1]
     asked = command.removeprefix("# robustfl-bench ").split("  ")[0].split()
-    setting = presets.resolve([word for word in asked if not word.startswith("+experiment")] or asked)
+    setting = compose.resolve([word for word in asked if not word.startswith("+experiment")] or asked)
     folder = tmp_path / "run"
     folder.mkdir()
-    (folder / "config.yaml").write_text(json.dumps(presets.defining(setting.config)))
-    reference, _ = request.compose([f"reference={folder}", "rounds=1"])
+    (folder / "config.yaml").write_text(json.dumps(identity.defining(setting.config)))
+    reference, _ = request.composed([f"reference={folder}", "rounds=1"])
     assert reference.aggregator._target_.endswith(".Average") and reference.attack._target_.endswith(".NoAttack")
 
 

@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from robustfl_bench.base.errors import NotReady
-from robustfl_bench.config import presets
+from robustfl_bench.config import compose
 from robustfl_bench.config.options import CONF, defaults
 from robustfl_bench.experiment.plan import plan
 from tests import presets as hydra
@@ -43,11 +43,11 @@ def check(*command: str) -> None:
     if any(word.startswith("hydra") for word in overrides):
         plan(hydra.composed(*hydra.swept(*overrides[1:])[-1]))
     else:  # test_composition.py compares these with those of hydra
-        run = presets.sweep(overrides[1:])[-1] if overrides[0] == "-m" else overrides
+        run = compose.sweep(overrides[1:])[-1] if overrides[0] == "-m" else overrides
         try:
-            plan(presets.resolve(run).config)
+            plan(compose.resolve(run).config)
         except NotReady:  # the runs that choose its rate do not come with the package
-            plan(presets.resolve([*run, "lr=0.1"]).config)
+            plan(compose.resolve([*run, "lr=0.1"]).config)
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(CONF)))

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from robustfl_bench.config.compose import resolve
 from robustfl_bench.config.options import CONF, has_places
-from robustfl_bench.config.presets import resolve
 from robustfl_bench.engine.parts import GROUPS
 from robustfl_bench.engine.settings import Settings
 from robustfl_bench.experiment.plan import plan

@@ -10,7 +10,7 @@ import pytest
 
 import robustfl_bench
 from robustfl_bench.commands import results as results_cli
-from robustfl_bench.config import presets
+from robustfl_bench.config import compose
 from tests.conftest import Bench, config_of, run_folders
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -51,7 +51,7 @@ def test_the_example_rule_its_test_and_its_commands_run(bench: Bench, folder: Pa
     assert outcome.code == 0 and len(outcome.out.splitlines()) == 6, outcome.err
     wrong = bench(*single, "aggregator.stretch=-1")
     assert wrong.code == 2 and "aggregator: stretch must be >= 0, got -1" in wrong.err
-    assert [len(presets.sweep(words[1:])) for words in (rates, cells)] == [70, 810]  # test_arena.py runs such ones
+    assert [len(compose.sweep(words[1:])) for words in (rates, cells)] == [70, 810]  # test_arena.py runs such ones
     tests = importlib.import_module("test_norm_median")  # from the current folder, as the command sees it
     tests.test_norm_median_keeps_its_promises()
 

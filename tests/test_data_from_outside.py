@@ -186,7 +186,7 @@ def test_a_config_folder_must_exist(tmp_path: Path, capsys: pytest.CaptureFixtur
 
 
 def test_an_own_option_may_build_on_one_of_the_package(outside: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    target = "_target_: robustfl_bench.datasets.rotated.Rotated"
+    target = "_target_: robustfl_bench.datasets.Rotated"
     option = f"defaults:\n  - /dataset@base: digits\n  - _self_\n{target}\nnum_clients: ${{num_clients}}\nseed: 3\n"
     (outside / "conf" / "dataset" / "turned.yaml").write_text(option)
     assert main(["verify", "turned", "--config-dir", "conf"]) == 0

@@ -35,7 +35,7 @@ from robustfl_bench.attacks.rop import RelocatedOrthogonalPerturbation
 from robustfl_bench.attacks.scheduled import Scheduled
 from robustfl_bench.attacks.zero import Zero
 from robustfl_bench.base import seeding
-from robustfl_bench.config import presets
+from robustfl_bench.config import compose
 from robustfl_bench.engine.federation import Federation
 from robustfl_bench.engine.loop import run
 from robustfl_bench.engine.rounds import initial_state, step
@@ -198,11 +198,11 @@ def test_own_knowledge_trains_once_and_leaves_honest_clients_as_they_are() -> No
 
 def test_own_knowledge_is_part_of_the_identity_and_all_knowledge_is_not() -> None:
     plain, everything, own = (
-        presets.resolve(["attack=ipm", *more]) for more in ([], ["knowledge=all"], ["knowledge=own"])
+        compose.resolve(["attack=ipm", *more]) for more in ([], ["knowledge=all"], ["knowledge=own"])
     )
     assert plain.run_id == everything.run_id != own.run_id and "knowledge" not in plain.identity
-    alone = [presets.resolve(["attack=none", f"knowledge={known}"]).run_id for known in ("all", "own")]
-    assert alone[0] == alone[1] == presets.resolve([]).run_id, "nobody attacks, nobody knows"
+    alone = [compose.resolve(["attack=none", f"knowledge={known}"]).run_id for known in ("all", "own")]
+    assert alone[0] == alone[1] == compose.resolve([]).run_id, "nobody attacks, nobody knows"
 
 
 @pytest.mark.parametrize(
@@ -218,11 +218,11 @@ def test_own_knowledge_is_part_of_the_identity_and_all_knowledge_is_not() -> Non
 )
 def test_what_cannot_be_is_refused_before_data_are_loaded(overrides: list[str], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
-        plan(presets.resolve(overrides).config)
+        plan(compose.resolve(overrides).config)
 
 
 def test_a_schedule_around_crafted_updates_needs_no_data() -> None:
-    assert plan(presets.resolve(["attack=scheduled", "attack.first=3"]).config).settings.byzantine_placement == "add"
+    assert plan(compose.resolve(["attack=scheduled", "attack.first=3"]).config).settings.byzantine_placement == "add"
 
 
 # --- numbers that are none -------------------------------------------------------------------------------------------
@@ -502,7 +502,7 @@ REGRESSION = {"brifca_outlier"}
 @pytest.mark.parametrize("name", [name for name in names("attack") if name not in {"none", *REGRESSION}])
 def test_every_attack_runs_on_its_own_knowledge_on_updates_and_on_models(name: str, local_update: str) -> None:
     overrides = [*ATTACKED, "model.hidden=[8]", f"attack={name}", "knowledge=own", f"local_update={local_update}"]
-    planned = plan(presets.resolve([*overrides, *([NEEDS[name]] if name in NEEDS else [])]).config)
+    planned = plan(compose.resolve([*overrides, *([NEEDS[name]] if name in NEEDS else [])]).config)
     _, _, data = composed(*ATTACKED)
     f = Federation(planned.settings, planned.parts, data)
     state, happened = initial_state(f), []

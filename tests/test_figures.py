@@ -11,7 +11,7 @@ import pytest
 from matplotlib.colors import to_rgb
 
 from robustfl_bench.base.errors import ConfigError
-from robustfl_bench.config import options, presets
+from robustfl_bench.config import identity, options
 from robustfl_bench.pages import figures, plots
 from robustfl_bench.pages.pictures import curves
 from robustfl_bench.pages.pictures.canvas import WIDTHS, Frame, save
@@ -38,7 +38,7 @@ def test_every_rule_has_a_colour_and_a_marker_of_its_own() -> None:
     assert len(rules) >= 60 and set(rules) <= set(KNOWN)
     by_rule: dict[str, set[Any]] = {}
     for name in rules:
-        content = str(presets.canonical(options.option("aggregator", name)))
+        content = str(identity.canonical(options.option("aggregator", name)))
         by_rule.setdefault(content, set()).add(KNOWN[name])
     assert all(len(found) == 1 for found in by_rule.values()), "names of one rule have one style"
     looks = [style[:2] for found in by_rule.values() for style in found]

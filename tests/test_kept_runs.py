@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from robustfl_bench.config import options, presets
+from robustfl_bench.config import compose, options
 from robustfl_bench.experiment import provenance, shipped
 from robustfl_bench.experiment.plan import plan
 from robustfl_bench.runs import archive, records
@@ -94,7 +94,7 @@ def test_a_run_that_is_judged_by_its_loss_is_answered(ship: Callable[..., str], 
 
 def test_a_divergence_is_infinitely_bad_by_what_the_run_is_judged_by(ship: Callable[..., str]) -> None:
     ship(*REGRESSION, edit=lambda line: line.update(state="diverged", error="diverged in round 1"))
-    known = shipped.answer(plan(presets.resolve(REGRESSION, options.HERE).config), print)
+    known = shipped.answer(plan(compose.resolve(REGRESSION, options.HERE).config), print)
     assert known is not None and known.value == math.inf
 
 

@@ -15,7 +15,7 @@ import torch
 
 from robustfl_bench import datasets
 from robustfl_bench.base.errors import ConfigError, Diverged
-from robustfl_bench.config import presets
+from robustfl_bench.config import compose
 from robustfl_bench.engine.federation import Federation
 from robustfl_bench.engine.loop import run
 from robustfl_bench.engine.rounds import initial_state
@@ -41,7 +41,7 @@ AGGREGATORS, ATTACKS = names("aggregator"), names("attack")
 
 @cache
 def planned(*overrides: str) -> Plan:
-    return plan(presets.resolve([*BASE, *overrides]).config)
+    return plan(compose.resolve([*BASE, *overrides]).config)
 
 
 @cache

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from robustfl_bench.base import seeding
-from robustfl_bench.config import presets
+from robustfl_bench.config import compose
 from robustfl_bench.engine.federation import Federation
 from robustfl_bench.engine.loop import run
 from robustfl_bench.engine.rounds import initial_state
@@ -120,9 +120,9 @@ def test_the_server_s_updates_are_no_smaller_than_the_clients() -> None:
 
 @pytest.mark.parametrize("added", ["local_update.weight_decay", "server_optimizer.weight_decay"])
 def test_momentum_and_weight_decay_change_an_identity_only_where_they_are_set(added: str) -> None:
-    plain = presets.resolve(["aggregator=krum", "attack=ipm"])
+    plain = compose.resolve(["aggregator=krum", "attack=ipm"])
     assert list(plain.identity["local_update"]) == list(plain.identity["server_optimizer"]) == ["_target_"]
-    assert presets.resolve(["aggregator=krum", "attack=ipm", f"+{added}=0.1"]).run_id != plain.run_id
+    assert compose.resolve(["aggregator=krum", "attack=ipm", f"+{added}=0.1"]).run_id != plain.run_id
 
 
 # --- the server ------------------------------------------------------------------------------------------------------

@@ -15,7 +15,7 @@ import yaml
 from scipy.stats import ttest_ind_from_stats
 
 from robustfl_bench.base.errors import ConfigError
-from robustfl_bench.config import presets
+from robustfl_bench.config import compose, identity
 from robustfl_bench.runs import archive, records
 from robustfl_bench.runs.records import NoRuns
 from robustfl_bench.tables import agreement, layout
@@ -58,10 +58,10 @@ def make_run(
     changes = [f"+{key.replace('__', '.')}={json.dumps(value)}" for key, value in changed.items()]
     overrides = cell_of(table, method, column, block).overrides
     assert overrides is not None
-    run = presets.resolve([*overrides, f"scale={scale}", f"seed={seed}", *changes])
+    run = compose.resolve([*overrides, f"scale={scale}", f"seed={seed}", *changes])
     extra = {key: value for key, value in changed.items() if key not in run.config and "__" not in key}
     config = run.identity | extra
-    run_id = presets.identify(config)
+    run_id = identity.digest(config)
     folder = results / "runs" / f"{method}-{config['attack']['_target_'].split('.')[-2]}-s{seed}-{run_id}"
     folder.mkdir(parents=True)
     (folder / "config.yaml").write_text(yaml.safe_dump(config))

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from robustfl_bench.base.errors import ConfigError
-from robustfl_bench.config import options, presets
+from robustfl_bench.config import compose, options
 from robustfl_bench.pages.figures import KINDS
 from robustfl_bench.runs import matching
 from robustfl_bench.runs.matching import Config
@@ -77,7 +77,7 @@ def test_a_cell_runs_what_its_row_of_the_csv_says() -> None:
             if cell.overrides is None:
                 assert key["attack"] == "worst"
                 continue
-            resolved = presets.resolve(cell.overrides)
+            resolved = compose.resolve(cell.overrides)
             run, chosen = resolved.config, resolved.choices
             for group in ("dataset", "attack", "aggregator"):
                 assert not key[group] or chosen[group] == key[group]
@@ -120,7 +120,7 @@ def cells_of(table: PaperTable, *overrides: str) -> set[frozenset[tuple[str, str
 
 
 def settings(*overrides: str) -> frozenset[tuple[str, str]]:
-    config: Config = matching.config(presets.resolve(overrides).identity)
+    config: Config = matching.config(compose.resolve(overrides).identity)
     return frozenset(config.items())
 
 

@@ -15,7 +15,7 @@ from robustfl_bench.aggregators.rfa import Rfa
 from robustfl_bench.aggregators.rsa import Rsa
 from robustfl_bench.attacks.lie import LittleIsEnough
 from robustfl_bench.attacks.sign_flip import SignFlip
-from robustfl_bench.config.presets import identify
+from robustfl_bench.config import identity
 from robustfl_bench.engine.federation import Federation
 from robustfl_bench.engine.loop import run
 from robustfl_bench.engine.rounds import initial_state
@@ -220,7 +220,7 @@ def test_byzantine_clients_counted_by_their_data(number: int) -> None:
 def test_what_is_counted_is_part_of_the_identity_and_the_switches_of_presets_are_not() -> None:
     plain, data = (planned("attack=ipm", *o) for o in ((), ("byzantine_share_by=data",)))
     assert plain.identity["byzantine_share_by"] == "clients" and data.identity["byzantine_share_by"] == "data"
-    assert plain.run_id == identify(plain.identity) != data.run_id
+    assert plain.run_id == identity.digest(plain.identity) != data.run_id
     assert planned("attack=ipm", "lr_policy=shared").run_id == plain.run_id
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from robustfl_bench.config import presets
+from robustfl_bench.config import compose
 from robustfl_bench.pages.report import report
 from robustfl_bench.runs import archive, commands
 from tests import test_results
@@ -95,7 +95,7 @@ def test_kept_runs_have_a_page_without_curves(capsys: pytest.CaptureFixture[str]
     page = output.read_text()
     assert "92.6" in page and '<div class="panels">' not in page
     for run in data_of(page)["sections"][0]["runs"][::20]:
-        made = presets.resolve(shlex.split(run["command"])[1:])
+        made = compose.resolve(shlex.split(run["command"])[1:])
         assert run["name"].endswith(made.run_id), "the command makes the run that was kept"
 
 

@@ -19,7 +19,7 @@ from robustfl_bench.aggregators.krum import Krum
 from robustfl_bench.aggregators.trmean import TrMean
 from robustfl_bench.commands import entry
 from robustfl_bench.commands import resilience as command
-from robustfl_bench.config import presets
+from robustfl_bench.config import compose
 from robustfl_bench.interfaces import Aggregator
 from robustfl_bench.pre_aggregations.nnm import Nnm
 from robustfl_bench.studies import bounds
@@ -128,8 +128,8 @@ def test_the_spread_and_the_mean_of_drawn_updates_are_the_stated_ones() -> None:
 @pytest.mark.usefixtures("short")
 def test_a_round_gives_the_same_updates_to_every_rule_and_its_server_data() -> None:
     overrides = ["num_clients=8", "partition=dirichlet", "model.hidden=[4]", *command.HONEST]
-    inputs = of_round(presets.resolve(overrides).config, rounds=1)
-    other = of_round(presets.resolve([*overrides, "aggregator=krum"]).config, rounds=1)
+    inputs = of_round(compose.resolve(overrides).config, rounds=1)
+    other = of_round(compose.resolve([*overrides, "aggregator=krum"]).config, rounds=1)
     assert inputs.matrix.shape[0] == 8 and inputs.matrix.equal(other.matrix)
     trusted = resilience(lambda f: (FLTrust(), None), inputs, 2, steps=2)
     assert trusted.kappa is not None and trusted.kappa_any is None and not trusted.reason

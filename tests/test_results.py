@@ -34,11 +34,11 @@ ROUNDS = 4
 
 def settings(aggregator: str, attack: str, seed: int) -> dict[str, Any]:
     rules: dict[str, dict[str, Any]] = {
-        "krum": {"_target_": "robustfl_bench.aggregators.krum.Krum", "num_byzantine": 2, "num_selected": 1},
-        "mkrum": {"_target_": "robustfl_bench.aggregators.krum.Krum", "num_byzantine": 2, "num_selected": 5},
+        "krum": {"_target_": "robustfl_bench.aggregators.Krum", "num_byzantine": 2, "num_selected": 1},
+        "mkrum": {"_target_": "robustfl_bench.aggregators.Krum", "num_byzantine": 2, "num_selected": 5},
     }
     attacks: dict[str, dict[str, Any]] = {
-        "none": {"_target_": "robustfl_bench.attacks.none.NoAttack"},
+        "none": {"_target_": "robustfl_bench.attacks.NoAttack"},
         "ipm": {"_target_": "robustfl_bench.attacks.ipm.InnerProduct", "factor": 10.0},
     }
     return {
@@ -48,7 +48,7 @@ def settings(aggregator: str, attack: str, seed: int) -> dict[str, Any]:
         "batch_size": None,
         "num_clients": 10,
         "num_byzantine": 0 if attack == "none" else 2,
-        "dataset": {"_target_": "robustfl_bench.datasets.digits.Digits"},
+        "dataset": {"_target_": "robustfl_bench.datasets.Digits"},
         "model": {"_target_": "robustfl_bench.models.mlp.MLP", "hidden": [20, 20], "bias": True},
         "attack": attacks.get(attack, {"_target_": f"robustfl_bench.attacks.{attack}.Attack"}),
         "aggregator": rules.get(aggregator, {"_target_": f"robustfl_bench.aggregators.{aggregator}.Rule"}),
@@ -290,7 +290,7 @@ failed     boba / lie, seed 1: RuntimeError: out of memory
 def test_golden_table(results: Path, capsys: pytest.CaptureFixture[str]) -> None:
     code, out, err = run_cli(capsys, "table", "--results-dir", results)
     assert (code, err) == (0, "")
-    assert re.sub("(-s[01])-[0-9a-f]{8}", r"\1", out) == GOLDEN.replace("RUNS", "RESULTS/runs").replace(
+    assert re.sub("(-s[01])-[0-9a-f]{12}", r"\1", out) == GOLDEN.replace("RUNS", "RESULTS/runs").replace(
         "RESULTS", str(results)
     )
 

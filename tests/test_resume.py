@@ -88,7 +88,7 @@ def test_a_damaged_checkpoint_starts_the_run_again(bench: Bench, tmp_path: Path,
     ((_, folder),) = run_folders(tmp_path / "cut").items()
     (folder / "summary.json").unlink()
     store = RunFolder(tmp_path / "cut", "any", folder.name[-8:])
-    planned = plan(request.compose(small)[0])
+    planned = plan(request.composed(small)[0])
     stamp = provenance.stamp(planned, datasets.load(planned.parts.dataset, None, torch.device("cpu")))
     state = State.start(torch.zeros(1, 5) if damage == "another shape" else torch.zeros(1, 64 * 16 + 16 + 170))
     store.save_checkpoint({"state": replace(state, round=10 if damage == "another round" else 3).stored()}, stamp)

@@ -21,7 +21,7 @@ from robustfl_bench.aggregators.signsgd import SignSgd
 from robustfl_bench.communication.chunks import chunks, ring_sum
 from robustfl_bench.communication.ring import Ring
 from robustfl_bench.communication.star import Star
-from robustfl_bench.config import presets, request
+from robustfl_bench.config import compose, request
 from robustfl_bench.experiment.plan import plan
 from robustfl_bench.interfaces import Aggregator, ConfigError
 from robustfl_bench.numerics.updates import Updates
@@ -97,8 +97,8 @@ def test_numbers_come_out_of_the_bytes_as_they_went_in(low: int, step: int, coun
 
 def test_table_1_is_printed_with_its_formulas(tmp_path: Path) -> None:
     base = ("+experiment=brace/table1", "+threat=brace/none")
-    on_ring = presets.resolve([*base, "+method=brace/signsgd", "communication=ring"])
-    at_server = presets.resolve([*base, "+method=brace/krum", "communication=star"])
+    on_ring = compose.resolve([*base, "+method=brace/signsgd", "communication=ring"])
+    at_server = compose.resolve([*base, "+method=brace/krum", "communication=star"])
     for run, bits in ((on_ring, {"bits_per_client": 4572493.2}), (at_server, {"bits_total": 447872000})):
         folder = RunFolder(tmp_path, "any", run.run_id)
         folder.open()
@@ -258,4 +258,4 @@ def test_mistakes_are_told_in_one_line_before_anything_starts(
 
 def test_every_client_is_a_process() -> None:
     with pytest.raises(ConfigError, match="3 clients, but 2 processes"):
-        check(plan(request.compose([*SMALL, "num_clients=3"])[0]), 2)
+        check(plan(request.composed([*SMALL, "num_clients=3"])[0]), 2)

@@ -20,7 +20,7 @@ DIGITS = 4 * 1797 * 64
         (("local_update=fedsgd",), 1, "the updates of n=600 clients by d=760 parameters take 1.82 MB"),
         (("local_update=momentum",), 2, "the updates of n=600 clients"),
         (
-            ("local_update=momentum", "local_update.inner._target_=robustfl_bench.local_updates.rsa.Rsa"),
+            ("local_update=momentum", "local_update.inner._target_=robustfl_bench.local_updates.Rsa"),
             3,
             "remembers of 600",
         ),

@@ -125,7 +125,7 @@ def test_unknown_options_are_refused(capfd: pytest.CaptureFixture[str]) -> None:
 
 def test_options_of_one_s_own_are_found(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "partition").mkdir()
-    (tmp_path / "partition" / "mine.yaml").write_text("_target_: robustfl_bench.partitions.fang.Fang\nq: 1\n")
+    (tmp_path / "partition" / "mine.yaml").write_text("_target_: robustfl_bench.partitions.Fang\nq: 1\n")
     assert main(["partition", "partition=mine", "num_clients=10", "--config-dir", str(tmp_path)]) == 0
     out = capfd.readouterr().out
     assert "digits, partition=mine, seed 0: 1437 samples over 10 clients" in out and "1.00 effective classes" in out

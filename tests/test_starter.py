@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from robustfl_bench.commands import new
-from robustfl_bench.config import presets
+from robustfl_bench.config import compose
 from robustfl_bench.engine.parts import GROUPS
 from tests.conftest import Bench
 
@@ -38,7 +38,7 @@ def test_the_first_command_and_the_sweep_that_it_prints_run(bench: Bench) -> Non
     single, (minus_m, *swept) = commands
     outcome = bench(*single, "rounds=1", "model.hidden=[4]")
     assert outcome.code == 0 and "-of_the_middle-" in outcome.out, outcome.err
-    runs = [presets.resolve(run).choices for run in presets.sweep(swept)]
+    runs = [compose.resolve(run).choices for run in compose.sweep(swept)]
     assert minus_m == "-m" and len(runs) == 36
     assert {run["aggregator"] for run in runs} == {"of_the_middle", "average", "krum", "coomed"}
 

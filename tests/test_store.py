@@ -472,5 +472,5 @@ def test_rows_that_changed_without_changing_their_length_are_found(tmp_path: Pat
 
 
 def test_parts_of_the_package_are_no_parts_from_outside() -> None:
-    config = {"aggregator": {"_target_": "robustfl_bench.aggregators.krum.Krum", "inner": {"_target_": "math.floor"}}}
+    config = {"aggregator": {"_target_": "robustfl_bench.aggregators.Krum", "inner": {"_target_": "math.floor"}}}
     assert provenance.code(config) == {"package": code_digest(config), "parts": {}}

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from robustfl_bench.communication.star import Star
-from robustfl_bench.config import presets
+from robustfl_bench.config import compose
 from robustfl_bench.engine.federation import Federation
 from robustfl_bench.engine.loop import run
 from robustfl_bench.engine.rounds import initial_state
@@ -67,9 +67,9 @@ def test_an_upload_that_overflows_bfloat16_counts_as_not_finite() -> None:
 
 
 def test_it_is_a_run_of_its_own_and_the_default_none() -> None:
-    plain, sixteen = presets.resolve(["communication=star"]), presets.resolve(["communication=star", BFLOAT16[0]])
+    plain, sixteen = compose.resolve(["communication=star"]), compose.resolve(["communication=star", BFLOAT16[0]])
     assert plain.run_id == "dc253541" and "update_dtype" not in plain.identity["communication"]
-    assert presets.resolve(["communication=star", *BFLOAT16]).run_id not in (plain.run_id, sixteen.run_id)
+    assert compose.resolve(["communication=star", *BFLOAT16]).run_id not in (plain.run_id, sixteen.run_id)
 
 
 def test_other_types_and_other_bits_are_refused(bench: Bench) -> None:

@@ -11,7 +11,7 @@ import pytest
 import torch
 import yaml
 
-from robustfl_bench.config import presets, request
+from robustfl_bench.config import compose, request
 from robustfl_bench.engine.federation import Federation
 from robustfl_bench.experiment.execute import execute
 from robustfl_bench.interfaces import ConfigError
@@ -31,9 +31,9 @@ SMALL = ("rounds=4", "num_clients=10", "model.hidden=[8]")
 
 
 def test_without_a_share_nothing_changes(bench: Bench, tmp_path: Path) -> None:
-    assert presets.resolve(["validation_share=null"]).run_id == presets.resolve([]).run_id
-    assert presets.resolve(["validation_share=0.1"]).run_id != presets.resolve([]).run_id
-    assert "validation_share" not in presets.resolve([]).identity
+    assert compose.resolve(["validation_share=null"]).run_id == compose.resolve([]).run_id
+    assert compose.resolve(["validation_share=0.1"]).run_id != compose.resolve([]).run_id
+    assert "validation_share" not in compose.resolve([]).identity
     settings, parts, data = experiment()
     f = Federation(settings, parts, data)
     assert f.data is data and f.held_out is None
@@ -108,7 +108,7 @@ def test_a_run_returns_its_best_validation_accuracy_and_names_the_test_accuracy_
     monkeypatch.chdir(tmp_path)
     returned = {}
     for share in ("0.2", "null"):
-        cfg, call = request.compose(["rounds=12", "lr=0.3", f"validation_share={share}", f"results_dir=r{share}"])
+        cfg, call = request.composed(["rounds=12", "lr=0.3", f"validation_share={share}", f"results_dir=r{share}"])
         returned[share] = execute(cfg, call)
         assert execute(cfg, call) == returned[share], "a stored result returns the same"
     (folder,) = run_folders(tmp_path / "r0.2").values()
@@ -130,8 +130,8 @@ def test_a_run_returns_its_best_validation_accuracy_and_names_the_test_accuracy_
 
 def test_a_diverged_run_is_infinitely_bad_for_a_sweeper(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    accuracy, _ = request.compose(["rounds=4", "lr=1e10"])
-    distance, _ = request.compose([*NATURAL, "rounds=40", "lr=1e30"])
+    accuracy, _ = request.composed(["rounds=4", "lr=1e10"])
+    distance, _ = request.composed([*NATURAL, "rounds=40", "lr=1e30"])
     assert [execute(accuracy), execute(accuracy), execute(distance)] == [-math.inf, -math.inf, math.inf]
 
 

@@ -16,7 +16,7 @@ from robustfl_bench.attacks.candidates import ENTRIES, Entry, Scene
 from robustfl_bench.attacks.harm import HARMS, Harm, harms
 from robustfl_bench.attacks.tailored import Tailored
 from robustfl_bench.attacks.worst import NOTHING, Worst
-from robustfl_bench.config import presets
+from robustfl_bench.config import compose
 from robustfl_bench.engine import loop, rounds
 from robustfl_bench.engine.federation import Federation
 from robustfl_bench.experiment.plan import plan
@@ -36,7 +36,7 @@ def judged(view: AttackView, target: Tensor) -> AttackView:
 
 
 def federation(*overrides: str) -> Federation:
-    planned = plan(presets.resolve([*SMALL, *overrides]).config)
+    planned = plan(compose.resolve([*SMALL, *overrides]).config)
     data = datasets.load(planned.parts.dataset, None, torch.device("cpu"))
     return Federation(planned.settings, planned.parts, data)
 
@@ -191,7 +191,7 @@ def test_tailored_with_another_harm_does_more_of_it_and_without_one_keeps_its_id
     done = {kind: harms(view, "loss", [view.aggregate(Tailored(harm=kind).craft(view)).vector])[0] for kind in HARMS}
     assert done["loss"] == max(done.values())
     assert torch.equal(Tailored().craft(view), Tailored(harm="distance").craft(view))
-    assert "harm" not in presets.resolve(["attack=tailored"]).identity["attack"]
+    assert "harm" not in compose.resolve(["attack=tailored"]).identity["attack"]
     with pytest.raises(ConfigError, match="harm"):
         Tailored(harm="pain")
 

@@ -1,1 +1,5 @@
 """Robust aggregation rules, one idea per file; ``conf/aggregator`` holds a YAML of the same name for each."""
+
+from robustfl_bench.base.public import facade
+
+__getattr__, __dir__ = facade(__name__)

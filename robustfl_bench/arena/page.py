@@ -12,7 +12,7 @@ from robustfl_bench.arena.scores import NEAR, WORST, Score, in_order, likeness, 
 from robustfl_bench.arena.track import HONEST, NONE, SERVER, Run, Track, by_number, track_and_runs
 from robustfl_bench.base.code_digest import PACKAGE
 from robustfl_bench.base.errors import ConfigError
-from robustfl_bench.config import options, outside, presets, stored
+from robustfl_bench.config import compose, options, outside, stored
 from robustfl_bench.runs.origins import origins
 from robustfl_bench.runs.records import one_line
 from robustfl_bench.runs.statistics import Interval, Ranks, paired
@@ -106,7 +106,7 @@ class _Checks:
         try:
             if package == PACKAGE.name:
                 name, others = self.asked_as(rule)
-                return check(presets.resolve([f"aggregator={name}", *others]).config["aggregator"])
+                return check(compose.resolve([f"aggregator={name}", *others]).config["aggregator"])
             return check(stored.read(str(row["folder"]))["aggregator"])
         except ConfigError as error:
             return f"not tried: {error}"

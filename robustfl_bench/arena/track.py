@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any
 
-from robustfl_bench.config import options, presets
+from robustfl_bench.config import compose, options
 from robustfl_bench.experiment.rates import best
 from robustfl_bench.runs import matching
 from robustfl_bench.runs.matching import Content
@@ -94,7 +94,7 @@ class Track:
 
     def __init__(self, name: str) -> None:
         self.experiment = f"{PAPER}/{name}"
-        self.swept = presets.swept([f"+experiment={self.experiment}"])
+        self.swept = compose.swept([f"+experiment={self.experiment}"])
 
     @property
     def cells(self) -> int:
@@ -114,7 +114,7 @@ class Track:
     @cached_property
     def clients(self) -> int:
         """Number of clients, attackers included."""
-        return int(presets.resolve([f"+experiment={self.experiment}", "lr=1"]).config["num_clients"])
+        return int(compose.resolve([f"+experiment={self.experiment}", "lr=1"]).config["num_clients"])
 
     def title(self, number: int) -> str:
         """The title of its results with this number of attackers."""
@@ -147,7 +147,7 @@ class Track:
         """The settings of the runs that choose rates, but for the rate, and their rates and seeds."""
         if not options.exists("experiment", rates := f"{self.experiment}_rates"):
             return None
-        swept = presets.swept([f"+experiment={rates}"])
+        swept = compose.swept([f"+experiment={rates}"])
         asked = _without(_settings(rates).others, ("lr",))
         return asked, {(float(rate), str(seed)) for rate in swept["lr"] for seed in swept["seed"]}
 
@@ -259,7 +259,7 @@ def _success(row: Mapping[Any, Any]) -> float:
 
 def _settings(experiment: str, *overrides: str) -> _Settings:
     """The settings of one run of an experiment; its rate, whose choice needs other runs, is ignored."""
-    config = matching.config(presets.resolve([f"+experiment={experiment}", "lr=1", *overrides]).identity)
+    config = matching.config(compose.resolve([f"+experiment={experiment}", "lr=1", *overrides]).identity)
     return _Settings(*matching.content(config, _FREE))
 
 

@@ -1,1 +1,5 @@
 """Augmentations of the clients' training samples, one idea per file."""
+
+from robustfl_bench.base.public import facade
+
+__getattr__, __dir__ = facade(__name__)

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 
+from robustfl_bench.base import public
 from robustfl_bench.base.source_code import closure, effective
 
 PACKAGE = Path(__file__).resolve().parent.parent
@@ -57,6 +58,7 @@ def _own_file(name: str) -> tuple[str, Path] | None:
     None for other packages, and for ``config``. The ``__init__`` of a package counts if the package is named, not if a
     module in it is.
     """
+    name = public.home(name) or name
     first, *rest = name.split(".")
     if first != PACKAGE.name or not rest or rest[0] == "config":
         return None

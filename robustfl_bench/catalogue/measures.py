@@ -18,7 +18,7 @@ from robustfl_bench.base.errors import ConfigError
 from robustfl_bench.base.parallel import workers
 from robustfl_bench.base.trees import flatten
 from robustfl_bench.catalogue.entries import Entry
-from robustfl_bench.config import options, presets, targets
+from robustfl_bench.config import compose, options, targets
 from robustfl_bench.config.options import Search
 from robustfl_bench.models.base import Model
 from robustfl_bench.numerics.inner_products import cross_products, distance_bounds, gram_matrix
@@ -55,7 +55,7 @@ def facts(entry: Entry, search: Search = options.HERE) -> Facts:
 
     def build(num_byzantine: int = BYZANTINE) -> Any:
         chosen = [f"{entry.group}={entry.name}", f"num_byzantine_declared={num_byzantine}"]
-        config = presets.resolve(chosen, search).config[entry.group]
+        config = compose.resolve(chosen, search).config[entry.group]
         return targets.build(config if "_target_" in config else config[entry.name])  # or nested under its name
 
     if not entry.target:

@@ -7,7 +7,7 @@ from argparse import Namespace
 from robustfl_bench.base.console import Parser, answer_tab, completed
 from robustfl_bench.commands import new
 from robustfl_bench.commands.entry import PROGRAMS, VERBS
-from robustfl_bench.config import completion, options, presets
+from robustfl_bench.config import completion, compose, options
 
 
 def main() -> int:
@@ -42,7 +42,7 @@ def _bench() -> Parser:
 def _words(prefix: str, parsed_args: Namespace, **rest: object) -> list[str]:
     match parsed_args.list, parsed_args.overrides or []:
         case True, []:
-            return [*options.defaults()[0], *presets.PRESETS]
+            return [*options.defaults()[0], *compose.PRESETS]
         case True, [group]:
             return options.names(group)
         case False, ["new"]:

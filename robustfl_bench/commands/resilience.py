@@ -17,7 +17,7 @@ from robustfl_bench.aggregators.base import Aggregator
 from robustfl_bench.attacks.base import Attack
 from robustfl_bench.base.console import Parser, reported
 from robustfl_bench.base.errors import ConfigError
-from robustfl_bench.config import options, presets
+from robustfl_bench.config import compose, identity, options
 from robustfl_bench.experiment.plan import made
 from robustfl_bench.pages.pictures import heat
 from robustfl_bench.pages.pictures.canvas import SUFFIXES, save
@@ -125,22 +125,22 @@ def measured(overrides: Sequence[str], asked: argparse.Namespace) -> tuple[str, 
         raise ConfigError(f"--rounds and --mean must be >= 0, got {asked.rounds} and {asked.mean:g}")
     updates: dict[str, Inputs] = {}
     rows, names = [], dict[str, None]()
-    for run in presets.sweep(overrides):
-        resolved = presets.resolve(run)
+    for run in compose.sweep(overrides):
+        resolved = compose.resolve(run)
         f, n = resolved.config["num_byzantine"], resolved.config["num_clients"]
         if not 0 <= 2 * f < n:
             raise ConfigError(f"num_byzantine must be less than half of num_clients, got f={f}, n={n}")
         key = _data_of(resolved.config) if asked.inputs == "round" else f"{n} {resolved.config['seed']}"
         if key not in updates:
             updates[key] = (
-                of_round(presets.resolve([*run, *HONEST]).config, asked.rounds)
+                of_round(compose.resolve([*run, *HONEST]).config, asked.rounds)
                 if asked.inputs == "round"
                 else gaussian(n, asked.dimensions, asked.mean, asked.spread, resolved.config["seed"])
             )
         names[f"n = {n}; {updates[key].name}"] = None
 
         def build(count: int, run: Sequence[str] = run) -> tuple[Aggregator, PreAggregation | None]:
-            config = presets.defining(presets.resolve([*run, f"num_byzantine={count}"]).config)
+            config = identity.defining(compose.resolve([*run, f"num_byzantine={count}"]).config)
             return made("aggregator", config["aggregator"]), made("pre_aggregation", config["pre_aggregation"])
 
         found = resilience(build, updates[key], f, attacks(n, f), asked.steps, resolved.config["seed"])
@@ -164,7 +164,7 @@ def attacks(n: int, f: int) -> tuple[tuple[str, Attack], ...]:
     for name in options.names("attack"):
         clients = [f"num_clients={n}", f"num_byzantine={f}", "byzantine_placement=replace"]
         try:
-            attack = made("attack", presets.resolve([f"attack={name}", *clients]).config["attack"])
+            attack = made("attack", compose.resolve([f"attack={name}", *clients]).config["attack"])
         except ConfigError:  # of other data or models
             continue
         if attack.present and attack.crafts:

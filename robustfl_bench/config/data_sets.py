@@ -5,7 +5,7 @@ from pathlib import Path
 import yaml
 
 from robustfl_bench.base.errors import ConfigError
-from robustfl_bench.config import options, presets, targets
+from robustfl_bench.config import compose, options, targets
 from robustfl_bench.datasets.base import Dataset
 
 
@@ -22,7 +22,7 @@ def build(name: str, config_dir: Path | None = None) -> Dataset:
     The options of the package come before those of ``config_dir``. Raises ConfigError when an option cannot be built.
     """
     try:
-        dataset = targets.build(presets.resolve([f"dataset={name}"], _search(config_dir)).config["dataset"])
+        dataset = targets.build(compose.resolve([f"dataset={name}"], _search(config_dir)).config["dataset"])
     except (ConfigError, yaml.YAMLError) as error:
         raise ConfigError(f"dataset={name}: {error}") from error
     if not isinstance(dataset, Dataset):

@@ -8,6 +8,7 @@ import re
 from dataclasses import MISSING, Field, fields, is_dataclass
 from typing import Any
 
+from robustfl_bench.base import public
 from robustfl_bench.base.errors import ConfigError
 from robustfl_bench.config import targets
 from robustfl_bench.engine.settings import Defining
@@ -53,8 +54,9 @@ def label(option: str) -> str:
 
 def label_of(target: str) -> str:
     """The readable name of the part that a config builds: its option in ``conf/``, else its class."""
-    module, _, name = target.rpartition(".")
-    return module.rpartition(".")[2] if target.startswith(f"{targets.PACKAGE}.") else label(f"{module}:{name}")
+    if (module := public.home(target)) is not None:
+        return module.rpartition(".")[2]
+    return label(":".join(target.rsplit(".", 1)))
 
 
 def _value(group: str, field: Field[Any]) -> Any:

@@ -12,7 +12,7 @@ from hydra.core.override_parser.types import ChoiceSweep, QuotedString
 from omegaconf import DictConfig, OmegaConf
 
 from robustfl_bench.base.errors import ConfigError
-from robustfl_bench.config import options, outside, presets, resolvers, sources, stored
+from robustfl_bench.config import compose, options, outside, resolvers, sources, stored
 from robustfl_bench.config.options import CONF
 from robustfl_bench.engine.parts import GROUPS
 from robustfl_bench.engine.settings import Schema
@@ -37,7 +37,7 @@ resolvers.register()
 sources.register()
 
 
-def compose(overrides: Sequence[str]) -> tuple[DictConfig, Call]:
+def composed(overrides: Sequence[str]) -> tuple[DictConfig, Call]:
     """The config of these overrides and its request, checked as the command checks them. Raises the errors that
     ``explain`` explains.
     """
@@ -59,7 +59,7 @@ def check_choices(arguments: Sequence[str]) -> None:
     overrides = [argument for argument in arguments if "=" in argument and not argument.startswith("-")]
     for override in OverridesParser.create().parse_overrides(overrides):
         group = override.key_or_group
-        if (group not in GROUPS and group.split("/")[0] not in presets.PRESETS) or override.is_delete():
+        if (group not in GROUPS and group.split("/")[0] not in compose.PRESETS) or override.is_delete():
             continue
         value = override.value()
         names: list[Any] = value.list if isinstance(value, ChoiceSweep) else [value]
@@ -110,6 +110,6 @@ def refuse_sweep(runtime: Any) -> None:
     task = list(runtime.overrides.task)
     given = {item.split("=")[0] for item in task}
     if set(runtime.sweeper.params or {}) - given:
-        runs = len(presets.sweep(task))
+        runs = len(compose.sweep(task))
         keys = ", ".join(str(key) for key in runtime.sweeper.params if key not in given)
         raise ConfigError(f"this preset sweeps {keys}: {runs} runs; add -m to make them all, or set these for one run")

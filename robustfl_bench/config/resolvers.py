@@ -8,7 +8,7 @@ from typing import Any
 from robustfl_bench.base.errors import ConfigError
 from robustfl_bench.config import options
 
-NO_ATTACK = "robustfl_bench.attacks.none.NoAttack"
+NO_ATTACK = "robustfl_bench.attacks.NoAttack"
 
 
 def is_attacked(config: Mapping[str, Any]) -> bool:

@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from robustfl_bench.base.errors import ConfigError
-from robustfl_bench.config import options, presets, targets
+from robustfl_bench.config import identity, options, targets, words
 from robustfl_bench.engine.parts import GROUPS
 from robustfl_bench.engine.settings import DEFINING
 
-FORMS: dict[str, Callable[[Mapping[str, Any]], dict[str, Any]]] = {"rerun": dict, "reference": presets.reference}
+FORMS: dict[str, Callable[[Mapping[str, Any]], dict[str, Any]]] = {"rerun": dict, "reference": identity.reference}
 """The config to run for each form: the stored one, or its reference, Average without Byzantine clients and all else
 equal."""
 
@@ -36,7 +36,7 @@ def expand(arguments: Sequence[str], store: Callable[[str, str, Mapping[str, Any
     ``--cfg``, which builds nothing, packages are not checked.
     """
     given = {key.lstrip("+"): value for key, _, value in (argument.partition("=") for argument in arguments)}
-    named = targets.packages(presets.read_value(given.get("allow", "null")))
+    named = targets.packages(words.read_value(given.get("allow", "null")))
     allowed = None if given.keys() & {"--cfg", "-c", "--info", "-i"} else named
     expanded = []
     for argument in arguments:

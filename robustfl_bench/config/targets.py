@@ -155,7 +155,7 @@ def _found(place: str, target: Any) -> Any:
         raise ConfigError(f"{place}: cannot import {target}: {reason}") from error
     if not hasattr(found, name):
         file = "" if module.partition(".")[0] == PACKAGE else f" ({getattr(found, '__file__', 'no file')})"
-        raise ConfigError(f"{place}: {module}{file} has no {name!r}{near(name, vars(found))}")
+        raise ConfigError(f"{place}: {module}{file} has no {name!r}{near(name, dir(found))}")
     return getattr(found, name)
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from weakref import WeakValueDictionary
 
 from robustfl_bench.base.errors import DataError
+from robustfl_bench.base.public import facade
 
 if TYPE_CHECKING:  # importing torch takes over a second, and `robustfl-data` does without it
     import torch
@@ -82,3 +83,6 @@ def _check(data: "Data", dataset: "Dataset") -> None:
                 raise DataError(f"{dataset.name}: some {part} {name} are not finite numbers; make its files again")
     if data.owners is not None and len(data.owners) != len(data.train_y):
         raise DataError(f"{dataset.name}: {len(data.owners)} owners for {len(data.train_y)} training samples")
+
+
+__getattr__, __dir__ = facade(__name__)

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from robustfl_bench.base.errors import ConfigError
-from robustfl_bench.config import options, presets, stored
+from robustfl_bench.config import compose, options, stored
 from robustfl_bench.config.request import Call
 from robustfl_bench.experiment.execute import complete
 from robustfl_bench.experiment.plan import plan
@@ -43,12 +43,12 @@ def run(*overrides: str, results_dir: str | Path | None = None, config_dir: str 
         if key in stored.FORMS or key.startswith(("~", "hydra")):
             raise ConfigError(f"{key} is for the command robustfl-bench, not for a run in Python")
     search = options.HERE if config_dir is None else (Path(config_dir).expanduser().resolve(), *options.HERE)
-    runs = presets.sweep(overrides, search)
+    runs = compose.sweep(overrides, search)
     if len(runs) > 1:
         raise ConfigError(
             f"these overrides are {len(runs)} runs, the first with {' '.join(runs[0])}; call run for each"
         )
-    resolved = presets.resolve(runs[0], search)
+    resolved = compose.resolve(runs[0], search)
     folder = {} if results_dir is None else {"results_dir": str(results_dir)}
     asked = [*overrides, *(f"{key}={value}" for key, value in folder.items())]
     program = ["robustfl-bench", *([] if config_dir is None else ["--config-dir", str(config_dir)])]

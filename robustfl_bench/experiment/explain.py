@@ -11,7 +11,7 @@ from omegaconf.errors import OmegaConfBaseException
 from robustfl_bench.base.console import exit_code, say
 from robustfl_bench.base.errors import ConfigError, DataError, Interrupted, near
 from robustfl_bench.base.trees import flatten
-from robustfl_bench.config import options, presets
+from robustfl_bench.config import compose, options
 from robustfl_bench.engine.parts import GROUPS
 from robustfl_bench.engine.settings import SCALARS
 from robustfl_bench.experiment.execute import RunFailed
@@ -35,7 +35,7 @@ def explain(error: Exception) -> str:
     """One line: what was wrong, what was expected, what to do."""
     if isinstance(error, MissingConfigException) and error.missing_cfg_file:
         group, _, name = error.missing_cfg_file.partition("/")
-        known = options.names(group) if error.options is None or group in presets.PRESETS else error.options
+        known = options.names(group) if error.options is None or group in compose.PRESETS else error.options
         if known:
             return f"unknown {group} {name!r}{near(name, known)}; there are: {', '.join(known)}"
     if isinstance(error, OverrideParseException):
@@ -53,7 +53,7 @@ def explain(error: Exception) -> str:
     text = " ".join(str(error).split())
     if isinstance(error, ConfigCompositionException):
         if match := re.search(r"Could not override '([^']+)'", text):
-            if match[1].split("/")[0] in presets.PRESETS:
+            if match[1].split("/")[0] in compose.PRESETS:
                 return f"{match[1]} is a group of presets: write +{match[1]}=..."
             if match[1] in (known := _settings()):
                 group = match[1].split(".")[0]

@@ -13,7 +13,7 @@ from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
 
 from robustfl_bench.attacks.base import Attack
 from robustfl_bench.base.errors import ConfigError, near
-from robustfl_bench.config import presets, targets
+from robustfl_bench.config import compose, identity, targets
 from robustfl_bench.datasets.base import Dataset
 from robustfl_bench.engine.parts import FOLLOWING, GROUPS, Parts
 from robustfl_bench.engine.settings import SCALARS, Settings, check
@@ -74,17 +74,17 @@ class Plan:
     @cached_property
     def identity(self) -> dict[str, Any]:
         """The part of the config that the id of the run is the hash of."""
-        return presets.identity(self.config)
+        return identity.of(self.config)
 
     @cached_property
     def run_id(self) -> str:
         """Eight hex digits: the hash of everything that defines the experiment."""
-        return presets.identify(self.identity)
+        return identity.digest(self.identity)
 
     @cached_property
     def reference_id(self) -> str:
         """The id of the run that recalls are compared with."""
-        return presets.identify(presets.identity(presets.reference(self.config)))
+        return identity.run_id(identity.reference(self.config))
 
 
 class InfeasibleError(ConfigError):
@@ -102,7 +102,7 @@ def plan(cfg: DictConfig | Mapping[str, Any]) -> Plan:
     """
     config = _plain(cfg)
     checked, kept = _scalars(config)
-    parts = _built({group: config[group] for group in FOLLOWING} | kept, presets.named_steps(config))
+    parts = _built({group: config[group] for group in FOLLOWING} | kept, identity.named_steps(config))
     _check_model(parts.model, parts.dataset)
     if checked.num_byzantine and checked.byzantine_placement == "add":
         _check_added(parts.attack, checked.knowledge)
@@ -118,19 +118,19 @@ def outline(cfg: DictConfig | Mapping[str, Any]) -> Outline:
     """The outline of a config, composed by Hydra or by ``presets``; only its scalars are checked. Raises
     ConfigError."""
     settings, kept = _scalars(_plain(cfg))
-    return Outline(settings, kept, presets.identify(presets.identity(kept)))
+    return Outline(settings, kept, identity.run_id(kept))
 
 
 def _scalars(config: Mapping[str, Any]) -> tuple[Settings, dict[str, Any]]:
     """The checked scalars of a resolved config, and the part of it that a run folder keeps. Raises ConfigError."""
-    scalars, kept = settings_of(config), presets.defining(config)
+    scalars, kept = settings_of(config), identity.defining(config)
     return replace(scalars, num_byzantine=kept["num_byzantine"]), kept
 
 
 def settings_of(config: Mapping[str, Any]) -> Settings:
     """The checked scalars of a config. Raises ConfigError."""
     if unknown := sorted(set(config) - {*SCALARS, *GROUPS}):
-        named = ", ".join(f"{name!r}{near(name, (*SCALARS, *GROUPS, *presets.PRESETS))}" for name in unknown)
+        named = ", ".join(f"{name!r}{near(name, (*SCALARS, *GROUPS, *compose.PRESETS))}" for name in unknown)
         raise ConfigError(f"no setting {named}; robustfl-bench --cfg job shows all")
     if missing := [name for name in (*SCALARS, *GROUPS) if name not in config]:
         raise ConfigError(f"a run needs {', '.join(missing)}: only what was added with + can be taken away with ~")

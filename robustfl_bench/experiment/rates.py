@@ -8,7 +8,7 @@ from statistics import fmean
 from typing import Any
 
 from robustfl_bench.base.errors import NotReady
-from robustfl_bench.config import options, outside, presets
+from robustfl_bench.config import compose, options, outside
 from robustfl_bench.config.resolvers import BY_ROOT
 from robustfl_bench.engine.parts import GROUPS
 from robustfl_bench.store import kept
@@ -21,7 +21,7 @@ def chosen_rate(experiment: str, *, _root_: Mapping[str, Any]) -> float:
     rule and partition. Kept runs come before those in ``results_dir``. A rate with a diverged run is not chosen; of
     equal rates, the smallest is. Raises NotReady, with the command to run first, if runs are missing.
     """
-    axes = [key for key in presets.swept([f"+experiment={experiment}"]) if key in GROUPS]
+    axes = [key for key in compose.swept([f"+experiment={experiment}"]) if key in GROUPS]
     parts = json.dumps({key: _plain(_root_[key]) for key in axes}, sort_keys=True)
     return _chosen(experiment, parts, str(_root_["results_dir"]))
 
@@ -29,12 +29,12 @@ def chosen_rate(experiment: str, *, _root_: Mapping[str, Any]) -> float:
 @cache
 def _chosen(experiment: str, written: str, results_dir: str) -> float:
     parts, asked = json.loads(written), f"+experiment={experiment}"
-    swept = presets.swept([asked])
+    swept = compose.swept([asked])
     validated: dict[float, list[float]] = {}
     lacking = Counter[str]()
     for rate in swept["lr"]:
         runs = [[asked, f"lr={rate}", f"seed={seed}"] for seed in swept["seed"]]
-        found = [_accuracy(presets.resolve(run, parts=parts), results_dir) for run in runs]
+        found = [_accuracy(compose.resolve(run, parts=parts), results_dir) for run in runs]
         lacking.update(why for why in found if isinstance(why, str))
         validated[float(rate)] = [number for number in found if not isinstance(number, str)]
     if lacking:
@@ -55,7 +55,7 @@ def best(validated: Mapping[float, Sequence[float]]) -> float:
 _MISSING = "missing"
 
 
-def _accuracy(asked: presets.Resolved, results_dir: str) -> float | str:
+def _accuracy(asked: compose.Resolved, results_dir: str) -> float | str:
     """The best validation accuracy of a run, 0 if its model diverged or it cannot be run; as text, the reason why none
     is known. A result in ``results_dir`` counts only for the code of parts from outside that made it.
     """

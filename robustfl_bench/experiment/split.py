@@ -7,7 +7,7 @@ from functools import cached_property
 import numpy as np
 
 from robustfl_bench.base.errors import ConfigError
-from robustfl_bench.config import presets
+from robustfl_bench.config import compose
 from robustfl_bench.config.options import Search
 from robustfl_bench.partitions import from_file
 from robustfl_bench.partitions.dealing import label_counts
@@ -95,7 +95,7 @@ class Split:
 
 def made(overrides: Sequence[str], search: Search) -> Split:
     """The split of the run that ``robustfl-bench OVERRIDES`` makes. Raises ConfigError or DataError."""
-    resolved = presets.resolve(overrides, search)
+    resolved = compose.resolve(overrides, search)
     import torch  # over a second, which a misspelt override need not take
 
     from robustfl_bench import datasets

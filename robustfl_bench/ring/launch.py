@@ -29,7 +29,7 @@ GRACE = 8.0  # seconds for the other clients to notice that one has gone
 def client(rank: int, size: int, meeting_point: str, timeout: float, interval: int, overrides: list[str]) -> NoReturn:
     """Run one client and exit; the first client writes the run folder."""
     try:
-        cfg, call = request.compose(overrides)
+        cfg, call = request.composed(overrides)
         check(plan(cfg), size)
         with joined(rank, size, meeting_point, timeout) as link:
             this = Client(link, interval)
@@ -49,7 +49,7 @@ def client(rank: int, size: int, meeting_point: str, timeout: float, interval: i
 def launch(timeout: float, interval: int, overrides: list[str]) -> int:
     """Run all clients on this machine; returns an exit code. When a client has gone, the others end by themselves."""
     try:
-        planned = plan(request.compose(overrides)[0])
+        planned = plan(request.composed(overrides)[0])
         size = planned.settings.total_clients
         check(planned, size)
     except Exception as error:

@@ -10,7 +10,7 @@ from typing import Any
 
 from robustfl_bench.base.errors import ConfigError
 from robustfl_bench.base.trees import flatten
-from robustfl_bench.config import options, presets, stored
+from robustfl_bench.config import compose, options, stored
 from robustfl_bench.engine.settings import DEFINING
 from robustfl_bench.runs.records import leaf, text
 
@@ -34,10 +34,10 @@ def again(run: Mapping[Hashable, Any]) -> str:
     told = {name: text(run.get(name, math.nan)) for name in usual}
     chosen = [f"{name}={value}" for name, value in told.items() if value not in ("absent", usual[name])]
     try:
-        known = {key: text(leaf(value)) for key, value in flatten(presets.resolve(chosen).identity)}
+        known = {key: text(leaf(value)) for key, value in flatten(compose.resolve(chosen).identity)}
         others = {str(key): text(value) for key, value in run.items() if "." in str(key)}
         chosen += [f"{key}={value}" for key, value in others.items() if value not in ("absent", known.get(key))]
-        made = presets.resolve(chosen)
+        made = compose.resolve(chosen)
     except ConfigError:
         return ""
     return _command(made.overrides, sweep=False) if made.run_id == run["run_id"] else ""

@@ -9,8 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from robustfl_bench.base import public
 from robustfl_bench.base.trees import flatten
-from robustfl_bench.config.presets import UNHASHED
+from robustfl_bench.config import identity
+from robustfl_bench.config.identity import UNHASHED
 from robustfl_bench.runs.records import leaf, mapped, settings, text
 from robustfl_bench.runs.where import canonical, group_names, is_seed
 
@@ -32,7 +34,7 @@ def config(identity: Mapping[str, Any]) -> Config:
 
 
 def configs(runs: pd.DataFrame) -> list[Config]:
-    """The settings of each of the runs; null counts as absent."""
+    """The settings of each of the runs, without defaults."""
     names, columns = _columns(runs)
     rows = zip(*columns, strict=True) if columns else iter([()] * len(runs))
     return [dict(_present(names, row)) for row in rows]
@@ -63,14 +65,29 @@ def content(config: Config, groups: Sequence[str]) -> tuple[Content, ...]:
 
 
 def _columns(runs: pd.DataFrame) -> tuple[list[str], list[list[str]]]:
-    """The names of the settings that count, and their values as text."""
+    """The names of the settings that count, and their values as text; defaults are absent, as in an identity."""
     groups = group_names(runs)
     names = [name for name in settings(runs) if name not in groups and _counts(name)]
-    return names, [mapped(runs[name], lambda value: canonical(text(value))) for name in names]
+    columns = {name: mapped(runs[name], lambda value: canonical(text(value))) for name in names}
+    return names, [_without_defaults(name, columns) for name in names]
+
+
+def _without_defaults(name: str, columns: Mapping[str, list[str]]) -> list[str]:
+    """The values of a setting, absent where its part has the default of its class; see ``identity.canonical``."""
+    part, _, option = name.rpartition(".")
+    values, targets = columns[name], columns.get(f"{part}._target_")
+    if targets is None:
+        return ["absent" if value == "null" else value for value in values]
+    usual = {target: _default(target, option) for target in set(targets)}
+    return ["absent" if value == usual[target] else value for value, target in zip(values, targets, strict=True)]
+
+
+def _default(target: str, option: str) -> str:
+    return canonical(text(leaf(identity.canonical(public.defaults(target).get(option)))))
 
 
 def _present(names: Sequence[str], row: Sequence[str]) -> Iterable[tuple[str, str]]:
-    return ((name, value) for name, value in zip(names, row, strict=True) if value not in ("absent", "null"))
+    return ((name, value) for name, value in zip(names, row, strict=True) if value != "absent")
 
 
 def _group(name: str, groups: Sequence[str]) -> str:

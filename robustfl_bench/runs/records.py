@@ -18,7 +18,7 @@ import yaml
 
 from robustfl_bench.base.errors import DataError
 from robustfl_bench.base.trees import flatten
-from robustfl_bench.config import presets
+from robustfl_bench.config import identity
 from robustfl_bench.config.outside import label_of
 from robustfl_bench.store.folders import ENDED as ENDED
 from robustfl_bench.store.folders import MEASURED as MEASURED
@@ -254,7 +254,7 @@ def leaf(value: Any) -> Any:
     if value is None:
         return "null"
     if isinstance(value, list):
-        parts = (json.dumps(presets.canonical(v)) if isinstance(v, dict) else text(leaf(v)) for v in value)
+        parts = (json.dumps(identity.canonical(v)) if isinstance(v, dict) else text(leaf(v)) for v in value)
         return f"[{','.join(parts)}]"
     return value
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from robustfl_bench.config import options, presets
+from robustfl_bench.config import compose, options
 from robustfl_bench.runs import matching
 from robustfl_bench.runs.matching import Config
 from robustfl_bench.runs.records import text
@@ -24,7 +24,7 @@ def wanted(preset: str, *overrides: str) -> Iterator[Wanted]:
     """Every run of a preset, with more overrides; ``KEY=a,b`` sweeps."""
     known: dict[tuple[str, ...], frozenset[tuple[str, str]]] = {}
     default = text(options.defaults()[1]["seed"])
-    for run in presets.sweep([f"+experiment={preset}", *overrides]):
+    for run in compose.sweep([f"+experiment={preset}", *overrides]):
         others = tuple(word for word in run if not word.startswith("seed="))
         if others not in known:
             known[others] = _settings(others)
@@ -41,5 +41,5 @@ def sweep(preset: str, *overrides: str) -> dict[frozenset[tuple[str, str]], set[
 
 
 def _settings(overrides: tuple[str, ...]) -> frozenset[tuple[str, str]]:
-    config: Config = matching.config(presets.resolve(overrides).identity)
+    config: Config = matching.config(compose.resolve(overrides).identity)
     return frozenset(config.items())

@@ -9,8 +9,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from robustfl_bench.base.errors import ConfigError
+from robustfl_bench.config.identity import UNHASHED
 from robustfl_bench.config.options import is_group
-from robustfl_bench.config.presets import UNHASHED
 from robustfl_bench.runs.records import NoRuns, settings, text
 
 if TYPE_CHECKING:

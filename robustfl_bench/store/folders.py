@@ -18,7 +18,7 @@ from typing import Any
 
 import yaml
 
-from robustfl_bench.config import options, presets
+from robustfl_bench.config import identity, options
 from robustfl_bench.store import sealed
 from robustfl_bench.store.lease import claim_on
 from robustfl_bench.store.writing import CannotWrite, Damaged, named, remove_leftovers, write_atomically
@@ -81,7 +81,7 @@ fractions of a second, and where it does not."""
 
 def id_of(path: Path) -> str | None:
     """The run id at the end of a folder's name; None if there is none."""
-    found = re.fullmatch(r"(?:.*-)?([0-9a-f]{8})", path.name)
+    found = re.fullmatch(r"(?:.*-)?([0-9a-f]{12})", path.name)
     return found[1] if found else None
 
 
@@ -112,7 +112,7 @@ def _config_id(path: Path) -> str | None:
     if not isinstance(config, dict) or not {"dataset", "aggregator", "attack"} <= set(config):
         return None
     try:
-        return presets.identify(presets.identity(config))
+        return identity.run_id(config)
     except (AttributeError, TypeError, ValueError):
         return None
 

@@ -68,7 +68,7 @@ class _Spy(Aggregator):
 def of_round(config: Mapping[str, Any], rounds: int = 0) -> Inputs:
     """The updates of a run's clients, all honest, after ``rounds`` rounds of plain averaging.
 
-    ``config`` is a whole one (``presets.resolve(overrides).config``) of a run without attack and with one model.
+    ``config`` is a whole one (``compose.resolve(overrides).config``) of a run without attack and with one model.
     Raises ConfigError and DataError.
     """
     from robustfl_bench import datasets

@@ -15,7 +15,7 @@ from robustfl_bench import datasets
 from robustfl_bench.aggregators.base import Aggregator, ServerView
 from robustfl_bench.aggregators.boba import Boba
 from robustfl_bench.base.errors import ConfigError
-from robustfl_bench.config import presets
+from robustfl_bench.config import compose
 from robustfl_bench.engine.federation import Federation
 from robustfl_bench.engine.loop import run
 from robustfl_bench.engine.rounds import initial_state
@@ -44,8 +44,8 @@ class Run:
 
 def runs(preset: str, overrides: Sequence[str]) -> Iterator[Run]:
     """Every run of a preset, one after the other. Raises ConfigError and DataError."""
-    for words in presets.sweep([f"+experiment={preset}", *overrides]):
-        planned = plan(presets.resolve(words).config)
+    for words in compose.sweep([f"+experiment={preset}", *overrides]):
+        planned = plan(compose.resolve(words).config)
         data = datasets.load(planned.parts.dataset, planned.settings.data_dir, torch.device("cpu"))
         federation = Federation(planned.settings, planned.parts, data)
         yield Run(dict(word.split("=", 1) for word in words), federation)

@@ -26,7 +26,7 @@ from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig
 
 from robustfl_bench.base.errors import ConfigError
-from robustfl_bench.config import presets, request, sources
+from robustfl_bench.config import compose, request, sources
 from robustfl_bench.config.options import CONF
 from robustfl_bench.config.request import Call
 from robustfl_bench.engine.parts import GROUPS
@@ -34,7 +34,7 @@ from robustfl_bench.engine.settings import SCALARS, Execution
 from robustfl_bench.experiment.plan import InfeasibleError, Outline, Plan, outline, plan
 from robustfl_bench.store.folders import UNCOMPOSED, RunFolder
 
-_READ_BY_PRESETS = {*GROUPS, *SCALARS, *presets.PRESETS, "hydra"}
+_READ_BY_PRESETS = {*GROUPS, *SCALARS, *compose.PRESETS, "hydra"}
 """The first words of the overrides that ``presets`` reads."""
 
 _EXECUTION = {field.name for field in fields(Execution)}
@@ -107,14 +107,14 @@ class Cell:
         return self._known
 
     @cached_property
-    def _resolved(self) -> presets.Resolved | None:
+    def _resolved(self) -> compose.Resolved | None:
         """The run from ``presets``; None if only Hydra can compose the cell, or it is invalid."""
         keys = {override.partition("=")[0].lstrip("+") for override in self.overrides}
         first = {key.partition("@")[0].partition("/")[0].partition(".")[0] for key in keys}
         if not first <= _READ_BY_PRESETS or any("hydra.searchpath" in word for word in self.sweep.hydra_overrides):
             return None
         try:
-            return presets.resolve(self.overrides, (CONF, *map(Path, self.sweep.config_dirs)))
+            return compose.resolve(self.overrides, (CONF, *map(Path, self.sweep.config_dirs)))
         except ConfigError:
             return None
 

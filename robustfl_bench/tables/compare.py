@@ -8,8 +8,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from robustfl_bench.base.errors import ConfigError
-from robustfl_bench.config import presets
-from robustfl_bench.config.presets import Resolved
+from robustfl_bench.config import compose
+from robustfl_bench.config.compose import Resolved
 from robustfl_bench.engine.settings import SCALES
 from robustfl_bench.runs import commands, matching
 from robustfl_bench.runs.matching import Config, Index
@@ -123,7 +123,7 @@ def _resolve(
     for cell in table.cells:
         if cell.overrides is not None and cell.overrides not in resolved:
             try:
-                resolved[cell.overrides] = presets.resolve((*cell.overrides, *overrides))
+                resolved[cell.overrides] = compose.resolve((*cell.overrides, *overrides))
             except ConfigError as error:
                 impossible[cell.overrides] = error
     if overrides and impossible and not resolved:

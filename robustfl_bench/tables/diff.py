@@ -11,7 +11,7 @@ from typing import Any
 from robustfl_bench.base.code_digest import code_digest
 from robustfl_bench.base.errors import ConfigError
 from robustfl_bench.base.trees import flatten
-from robustfl_bench.config import presets, stored
+from robustfl_bench.config import compose, identity, stored
 from robustfl_bench.runs import records
 from robustfl_bench.store import folders
 from robustfl_bench.tables.sheets import Printed, Sheet
@@ -47,14 +47,14 @@ def made(path: str) -> Side:
 
 def wanted(overrides: Sequence[str]) -> Side:
     """The run that ``robustfl-bench OVERRIDES`` would make with today's code. Raises ConfigError."""
-    config = presets.resolve(overrides).config
+    config = compose.resolve(overrides).config
     return Side(" ".join(overrides), config, summary={"code": {"package": code_digest(config)}})
 
 
 def compare(first: Side, second: Side) -> Sheet:
     """The differences, a line each, below a line on whether both have the same identity, so that one's result answers
     for the other."""
-    ids = [presets.identify(presets.identity(side.config)) for side in (first, second)]
+    ids = [identity.run_id(side.config) for side in (first, second)]
     told = f"one identity, {ids[0]}" if ids[0] == ids[1] else f"different runs, {ids[0]} and {ids[1]}"
     rows = [[Printed(what), Printed(left), Printed(right)] for what, left, right in _differences(first, second)]
     return Sheet(
@@ -74,7 +74,7 @@ def _differences(first: Side, second: Side) -> Iterator[tuple[str, str, str]]:
 
 
 def _settings(side: Side) -> dict[str, str]:
-    return {key: records.text(records.leaf(value)) for key, value in flatten(presets.identity(side.config))}
+    return {key: records.text(records.leaf(value)) for key, value in flatten(identity.of(side.config))}
 
 
 def _facts(side: Side) -> dict[str, str]:
