@@ -16,7 +16,7 @@ BLOCK = re.compile(r"(<!-- made by `make agreement` -->\n).*?(<!-- end -->)", re
 
 def pages() -> dict[Path, str]:
     """What each file should hold."""
-    runs = archive.read_shipped()
+    runs = archive.kept()
     scores = scorecard.scored(papers(), runs)
     made = {RESULTS / score.name / "agreement.md": sheets.markdown(scorecard.page(score)) for score in scores}
     for path in RESULTS.glob("*/*.yaml"):

@@ -176,7 +176,7 @@ def every_run(track: Track, levels: dict[str, float]) -> list[Run]:
 @cache
 def shipped_runs() -> pd.DataFrame:
     """Those of the arena that come with the package: reading them takes seconds."""
-    return archive.read_shipped(arena=True)
+    return archive.kept(arena=True)
 
 
 @pytest.fixture

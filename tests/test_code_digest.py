@@ -1,41 +1,38 @@
-"""The digest of a run's code: of the files that its numbers come from, and of no others."""
+"""The digest of a run's code: of the functions and constants that its numbers come from, and of no others."""
 
+import re
 import shutil
-import subprocess
 import sys
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
+from types import FrameType
+from typing import Any
 
 import pytest
 
-from robustfl_bench.base import code_digest, source_code
+import robustfl_bench
+from robustfl_bench.base import code_digest, public, units
 from robustfl_bench.config import compose
 
-LOADED = """
-import sys
-sys.argv[1:] = {overrides!r}
-from robustfl_bench.commands import bench as cli
-try:
-    cli.main()
-finally:
-    print(*(name for name in sys.modules if name.startswith("robustfl_bench.")), file=sys.stderr)
-"""
+P = "robustfl_bench"
 
 
 @pytest.fixture
 def copied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A copy of the package that takes the place of the package itself."""
-    folder = tmp_path / "robustfl_bench"
-    shutil.copytree(code_digest.PACKAGE, folder, ignore=shutil.ignore_patterns("__pycache__", "*.npz", "conf"))
-    monkeypatch.setattr(code_digest, "PACKAGE", folder)
+    folder = tmp_path / P
+    shutil.copytree(public.PACKAGE, folder, ignore=shutil.ignore_patterns("__pycache__", "*.npz", "conf"))
+    for module in (code_digest, public):
+        monkeypatch.setattr(module, "PACKAGE", folder)
     forget()
     yield folder
     forget()
 
 
 def forget() -> None:
-    for module in (code_digest, source_code):
+    for module in (code_digest, public):
         for cached in filter(lambda one: hasattr(one, "cache_clear"), vars(module).values()):
             cached.cache_clear()
 
@@ -44,69 +41,154 @@ def digest(*overrides: str) -> str:
     return code_digest.code_digest(compose.resolve(overrides).identity)
 
 
-def test_an_edit_changes_the_runs_that_it_can_change_and_no_others(copied: Path) -> None:
-    runs: dict[str, partial[str]] = {
-        "krum": partial(digest, "aggregator=krum"),
-        "boba": partial(digest, "aggregator=boba"),
-        "worst": partial(digest, "attack=worst"),
-        "nested": partial(digest, "aggregator=b_krum"),
-        "chain": partial(digest, "pre_aggregation=[clipping,nnm]"),
-    }
-    changes = {
-        "pages/plots.py": set(),
-        "config/presets.py": set(),
-        "commands/bench.py": set(),
-        "aggregators/krum.py": {"krum", "nested"},
-        "attacks/minmax.py": {"worst"},  # which asks about it
-        "pre_aggregations/clipping.py": {"chain"},
-        "engine/loop.py": set(runs),
-        "base/seeding.py": set(runs),
-        "numerics/products.py": set(runs),  # imported by what the loop imports
-    }
-    for file, expected in changes.items():
-        before = {name: run() for name, run in runs.items()}
-        with (copied / file).open("a") as opened:
-            opened.write("\nEDITED = True\n")
-        forget()
-        changed = {name for name, run in runs.items() if run() != before[name]}
-        assert changed == expected, file
+RUNS: dict[str, Callable[[], str]] = {
+    "krum": partial(digest, "aggregator=krum"),
+    "boba": partial(digest, "aggregator=boba"),
+    "worst": partial(digest, "attack=worst"),
+    "nested": partial(digest, "aggregator=b_krum"),
+    "chain": partial(digest, "pre_aggregation=[clipping,nnm]"),
+}
 
 
-def test_what_only_type_checkers_import_does_not_count(copied: Path) -> None:
-    loop = copied / "engine" / "loop.py"
-    loop.write_text(loop.read_text() + "\nif TYPE_CHECKING:\n    from robustfl_bench.pages import plots\n")
-    before = digest()
-    (copied / "pages" / "plots.py").write_text("")
+def changed(file: Path, pattern: str, replacement: str) -> set[str]:
+    """The RUNS whose digest an edit of a file changes."""
+    before = {name: run() for name, run in RUNS.items()}
+    text, count = re.subn(pattern, replacement, file.read_text(), count=1, flags=re.DOTALL)
+    assert count, f"{pattern} is not in {file}"
+    file.write_text(text)
     forget()
-    assert digest() == before
-    loop.write_text(loop.read_text() + "\ndef late():\n    from robustfl_bench.tables import sheets\n")
-    forget()
-    before = digest()
-    (copied / "tables" / "sheets.py").write_text("")
-    forget()
-    assert digest() != before, "an import inside a function is executed"
+    return {name for name, run in RUNS.items() if run() != before[name]}
 
 
-def test_every_module_of_numbers_that_a_run_loads_is_in_its_digest(tmp_path: Path) -> None:
-    overrides = ["aggregator=boba", "attack=worst", "rounds=1", "model.hidden=[4]", "pre_aggregation=[clipping,nnm]"]
-    code = LOADED.format(overrides=[*overrides, f"results_dir={tmp_path}"])
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    identity = str(compose.resolve(overrides).identity)
-    covered = {str(path) for path in code_digest.files_of(identity)}
-    rooms = (
-        "engine",
-        "numerics",
-        "aggregators",
-        "attacks",
-        "partitions",
-        "pre_aggregations",
-        "local_updates",
-        "models",
+@pytest.mark.parametrize(
+    ("file", "pattern", "replacement", "expected"),
+    [
+        ("aggregators/krum.py", r"argsort\(stable=True\)|lowest\(", r"\g<0>+", None),
+        ("aggregators/boba.py", r"$", "\nEDITED = True\n", set()),  # nothing reads it
+        (
+            "attacks/minmax.py",
+            r"def craft\(self, view: AttackView\)([^\n]*)\n",
+            r"\g<0>        view = view\n",
+            {"worst"},
+        ),
+        ("pre_aggregations/clipping.py", r"def prepare\(self[^\n]*\n", r"\g<0>        rng = rng\n", {"chain"}),
+        ("engine/federation.py", r"def rows\(self[^\n]*\n", r"\g<0>        n = n\n", set(RUNS)),
+        ("base/seeding.py", r"digest_size=16", "digest_size=17", set(RUNS)),
+        ("commands/bench.py", r"$", "\nEDITED = True\n", set()),
+        ("config/compose.py", r"def resolve\(", "def resolved(", set()),
+        ("tables/sheets.py", r".*", "", set()),
+    ],
+)
+def test_an_edit_changes_the_runs_that_it_can_change_and_no_others(
+    copied: Path, file: str, pattern: str, replacement: str, expected: set[str] | None
+) -> None:
+    if expected is None:  # a syntax error would be no edit: change a number of krum's file instead
+        pattern, replacement, expected = (
+            r"num_selected: int \| None = 1",
+            "num_selected: int | None = 2",
+            {"krum", "nested"},
+        )
+    assert changed(copied / file, pattern, replacement) == expected
+
+
+@pytest.mark.parametrize(
+    ("file", "pattern", "replacement"),
+    [
+        ("trackers/base.py", r"    done: int\n", "    done: int\n    host: str = ''\n"),  # a tracker
+        ("aggregators/krum.py", r'"""', '"""Not only '),  # a docstring
+        ("aggregators/krum.py", r"\n\n", "\n# a comment\n\n"),
+        ("aggregators/krum.py", r"needs n >", "wants n >"),  # the words of an error
+        ("aggregators/trmean.py", r"def aggregate\(", "def aggregate("),  # an unrelated rule, see below
+        ("base/errors.py", r"did you mean", "is it"),
+        (
+            "engine/loop.py",
+            r'row\["non_finite_updates"\]',
+            'row["one_more_column"] = 1.0\n    row["non_finite_updates"]',
+        ),
+    ],
+)
+def test_what_changes_no_number_changes_no_digest(copied: Path, file: str, pattern: str, replacement: str) -> None:
+    if file.endswith("trmean.py"):
+        pattern, replacement = r"(def aggregate\([^\n]*\n)", r"\1        updates = updates\n"
+    assert changed(copied / file, pattern, replacement) == set()
+
+
+def test_names_of_locals_and_annotations_do_not_count_and_all_else_does(tmp_path: Path) -> None:
+    def unit(text: str) -> bytes:
+        (tmp_path / "one.py").write_text(text)
+        return units.Module("one", tmp_path / "one.py").units["f"][0].digest
+
+    first = unit("def f(x):\n    total = x + 1\n    return total\n")
+    assert first == unit('def f(x: "int") -> float:\n    """Adds."""\n    other = x + 1  # here\n    return other\n')
+    assert first != unit("def f(y):\n    total = y + 1\n    return total\n"), "a parameter can be given by name"
+    assert first != unit("def f(x):\n    total = x + 2\n    return total\n")
+    assert first != unit("total = 3\ndef f(x):\n    total = x + 1\n    return total\n"), (
+        "a name of the module is no local"
     )
-    loaded = [name for name in done.stderr.split() if name.split(".")[1] in rooms and name.count(".") > 1]
-    assert len(loaded) > 20
-    for name in loaded:
-        assert str(code_digest.PACKAGE.joinpath(*name.split(".")[1:]).with_suffix(".py")) in covered, name
+
+
+def test_a_constant_a_helper_and_a_base_class_in_another_file_count(copied: Path) -> None:
+    assert changed(
+        copied / "numerics" / "ranking.py", r"def nearest_sums\(([^\n]*)\n", r"\g<0>    dists = dists\n"
+    ) >= {"krum"}
+    rule = copied / "aggregators" / "moved.py"
+    shutil.move(copied / "aggregators" / "krum.py", rule)
+    before = {name: run() for name, run in RUNS.items()}
+    forget()
+    assert {name: run() for name, run in RUNS.items()} == before, "where a rule stands does not count"
+
+
+def test_imports_for_type_checkers_bring_classes_and_no_code(copied: Path) -> None:
+    rounds = copied / "engine" / "rounds.py"
+    added = "\nif TYPE_CHECKING:\n    from robustfl_bench.tables import sheets\n"
+    assert changed(rounds, r"$", added.replace("\\", "")) == set()
+
+
+ROOMS = {
+    "engine", "numerics", "network", "aggregators", "attacks", "partitions", "pre_aggregations", "local_updates",
+    "models", "clustering", "availability", "schedules", "server_data", "server_optimizers", "corruptions",
+}  # fmt: skip
+RECORDED = re.compile(
+    r"engine/(loop|metrics/\w+|evaluation)\.py|Settings\.|Parts\.optional|kind$|blocked$|Cohorts\.arrivals|Clients\.names"
+)
+"""What records, names or refuses: it changes no number of the training."""
+
+
+@pytest.mark.parametrize(
+    "overrides",
+    [
+        ["aggregator=boba", "attack=worst", "pre_aggregation=[clipping,nnm]"],
+        ["aggregator=fltrust", "attack=label_flip", "byzantine_placement=replace", "local_update=momentum"],
+        ["aggregator=b_mkrum", "attack=backdoor", "byzantine_placement=replace", "local_update=fedavg", "batch_size=8"],
+        ["aggregator=lasa", "attack=minmax", "local_update=saga", "batch_size=4"],
+        ["aggregator=zeno", "attack=tailored", "availability=unreliable", "server_optimizer=adam"],
+    ],
+    ids=lambda overrides: overrides[0],
+)
+def test_every_function_that_a_run_enters_is_in_its_digest(overrides: list[str], tmp_path: Path) -> None:
+    entered: set[str] = set()
+
+    def note(frame: FrameType, event: str, _: Any) -> None:
+        path = Path(frame.f_code.co_filename)
+        if event == "call" and public.PACKAGE in path.parents:
+            place = path.relative_to(public.PACKAGE)
+            name = frame.f_code.co_qualname.partition(".<locals>")[0]
+            if place.parts[0] in ROOMS and "<" not in name and (name[0].islower() or "." in name or name[0] == "_"):
+                entered.add(f"{place.as_posix()} {name}")
+
+    small = ["rounds=2", "model.hidden=[4]", "num_clients=12", "num_byzantine=2", "num_threads=1"]
+    asked = [*overrides, *small]
+    sys.setprofile(note)
+    threading.setprofile(note)
+    try:
+        robustfl_bench.run(*asked, results_dir=tmp_path)
+    finally:
+        sys.setprofile(None)
+        threading.setprofile(None)  # type: ignore[arg-type]
+    covered = {unit.name for unit in code_digest.closure_of(compose.resolve(asked).identity).units}
+    relevant = {line for line in entered if not RECORDED.search(line)}
+    assert len(relevant) > 100
+    assert not {line for line in relevant if line.split(" ")[1] not in covered}
 
 
 def test_the_digest_of_the_package_is_that_of_all_its_files(copied: Path) -> None:

@@ -229,7 +229,7 @@ def test_figures_of_all_papers_have_a_name(capsys: pytest.CaptureFixture[str]) -
     assert "points kept: scale=quick" in lines["raga/fig2"] and "points kept: as published" in lines["boba/fig1"]
 
 
-@pytest.mark.parametrize("path", archive.shipped_points(), ids=lambda path: f"{path.parent.name}/{path.stem}")
+@pytest.mark.parametrize("path", archive.kept_points(), ids=lambda path: f"{path.parent.name}/{path.stem}")
 def test_kept_points_are_drawn(path: Path) -> None:
     found = figures.shown_by(path)
     assert found is not None and found[0] in papers.figures(), path

@@ -112,7 +112,7 @@ def test_the_command_keeps_points_that_are_drawn(tmp_path: Path, capsys: pytest.
 def test_honest_gradients_on_mnist_span_nine_dimensions() -> None:
     """Fig. 1 of BOBA, at the paper's scale, as it is kept in ``results/``."""
     figure = figures()["boba/fig1"]
-    kept = drawn.points(figure, records.nothing(), (), archive.shipped_points()).table
+    kept = drawn.points(figure, records.nothing(), (), archive.kept_points()).table
     variances = kept["mean"].to_numpy()
     assert list(kept["x"]) == list(range(1, 100))
     assert variances[:9].sum() > 0.99 * variances.sum() > variances[:8].sum()

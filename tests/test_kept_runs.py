@@ -36,7 +36,7 @@ def ship(bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Itera
                 writer = csv.DictWriter(opened, line, lineterminator="\n")
                 writer.writeheader()
                 writer.writerow(line)
-        monkeypatch.setattr(kept, "SHIPPED", tmp_path / "shipped")
+        monkeypatch.setattr(kept, "FOLDER", tmp_path / "shipped")
         forget()
         return made.out
 

@@ -13,7 +13,7 @@ from omegaconf import DictConfig
 from robustfl_bench.base.console import note_once, say
 from robustfl_bench.base.errors import ConfigError
 from robustfl_bench.commands.entry import INTERRUPTED
-from robustfl_bench.config import sources, stored
+from robustfl_bench.config import resolvers, sources, stored
 from robustfl_bench.config.options import CONF
 from robustfl_bench.config.request import call_of, check_choices, refuse_sweep
 from robustfl_bench.experiment.execute import execute
@@ -24,6 +24,7 @@ from robustfl_bench.sweep.ends import Incomplete
 _ASKED: dict[str, str | None] = {}  # HYDRA_FULL_ERROR as the user set it, before main sets it for hydra
 
 plugins.register()
+resolvers.register()
 
 
 @hydra.main(version_base="1.3", config_path=str(CONF), config_name="config")

@@ -266,7 +266,7 @@ def _load_any(arguments: argparse.Namespace, of_arena: bool = False) -> pd.DataF
     except NoRuns:
         runs = records.nothing()
     ended = runs["state"].isin(archive.KEPT)
-    return archive.join([runs[ended], archive.read_shipped(of_arena), runs[~ended]])
+    return archive.join([runs[ended], archive.kept(of_arena), runs[~ended]])
 
 
 def _status(arguments: argparse.Namespace) -> None:
@@ -416,7 +416,7 @@ def _figure(arguments: argparse.Namespace) -> None:
     kept = [Path(name) for name in archived if figures.shown_by(Path(name))]
     arguments.archives = [name for name in archived if Path(name) not in kept]
     runs = records.nothing() if kept and not arguments.archives else _load_any(arguments)
-    kept = kept or [*archive.shipped_points()]
+    kept = kept or [*archive.kept_points()]
     if arguments.name is None:
         _list_figures(runs, kept)
         return

@@ -33,7 +33,6 @@ class Call:
 
 
 ConfigStore.instance().store(name="settings", node=Schema)
-resolvers.register()
 sources.register()
 
 
@@ -42,6 +41,7 @@ def composed(overrides: Sequence[str]) -> tuple[DictConfig, Call]:
     ``explain`` explains.
     """
     check_choices(overrides)
+    resolvers.register()
     with hydra.initialize_config_dir(str(CONF), version_base="1.3"):
         cfg = hydra.compose("config", overrides=stored.expand(overrides, sources.know), return_hydra_config=True)
     refuse_sweep(cfg.hydra)

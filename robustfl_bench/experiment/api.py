@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 from robustfl_bench.base.errors import ConfigError
 from robustfl_bench.config import compose, options, stored
 from robustfl_bench.config.request import Call
-from robustfl_bench.experiment.execute import complete
+from robustfl_bench.experiment import answers
+from robustfl_bench.experiment.execute import complete, folder_of
 from robustfl_bench.experiment.plan import plan
 from robustfl_bench.runs import records
 
@@ -54,10 +55,13 @@ def run(*overrides: str, results_dir: str | Path | None = None, config_dir: str 
     program = ["robustfl-bench", *([] if config_dir is None else ["--config-dir", str(config_dir)])]
     call = Call(resolved.choices, asked, program)
     notes: list[str] = []
-    made = complete(plan({**resolved.config, **folder}), call, note=notes.append)
+    planned = plan({**resolved.config, **folder})
+    answer = answers.stored(planned, folder_of(planned, call), notes.append)
+    answer = answer or complete(planned, call, note=notes.append)
     for line in notes:
         warnings.warn(line, stacklevel=2)
-    return Result(_metrics(made.folder.path), made.folder.summary() or {}, made.folder.path)
+    path = Path(answer.place)
+    return Result(_metrics(path), answer.summary, path)
 
 
 def _metrics(path: Path) -> "pd.DataFrame":

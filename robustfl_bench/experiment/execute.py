@@ -4,7 +4,6 @@ import time
 import traceback
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any
 
 from omegaconf import DictConfig
@@ -13,11 +12,12 @@ from robustfl_bench.base.console import note
 from robustfl_bench.base.errors import BrokenContract, ConfigError, DataError, Diverged, Interrupted
 from robustfl_bench.config.request import Call
 from robustfl_bench.engine.settings import DEFINING
-from robustfl_bench.experiment import memory, provenance, shipped, tracking
+from robustfl_bench.experiment import answers, memory, provenance, tracking
+from robustfl_bench.experiment.answers import Answer
 from robustfl_bench.experiment.machine import choose_device, choose_threads, facts, set_precision, threads, unused_gpu
-from robustfl_bench.experiment.plan import Asked, Outline, Plan, outline, plan
+from robustfl_bench.experiment.plan import Asked, Plan, outline, plan
 from robustfl_bench.experiment.rows import written
-from robustfl_bench.experiment.summary import digest, results, tell
+from robustfl_bench.experiment.summary import digest, results
 from robustfl_bench.experiment.tracking import Trackers
 from robustfl_bench.store import folders
 from robustfl_bench.store.lease import ClaimLost
@@ -27,15 +27,6 @@ CHECKPOINT_SPACING = 50
 """The least time between two checkpoints, in multiples of the time that writing one takes: under 2% of a run."""
 
 
-@dataclass(frozen=True)
-class Outcome:
-    """A run with a result: its folder, its summary, and whether the result was already stored."""
-
-    folder: folders.RunFolder
-    summary: Mapping[str, Any]
-    was_stored: bool
-
-
 class RunFailed(RuntimeError):
     """A run ended in an unexpected error; the traceback is in its folder (exit code 1)."""
 
@@ -43,24 +34,15 @@ class RunFailed(RuntimeError):
 def execute(
     cfg: DictConfig, call: Call | None = None, train: "Train | None" = None, note: Callable[[str], None] = note
 ) -> float:
-    """Complete the run and print its result in one line; returns the number that sweeps tune by, see ``tell``.
+    """Complete the run and print its result in one line; returns the number that sweeps tune by, see ``summary``.
 
-    Without ``train``, a kept run of the package can answer, see ``shipped``. Stored results are returned without
-    building the parts, which would import torch.
+    A stored result, or, without ``train``, a kept one answers without building the parts, which would import torch.
     """
     call = call or Call()
-    asked = plan(cfg) if cfg.get("tracker") else outline(cfg)  # the rest was checked when the stored result was made
-    folder = _folder(asked, call)
-    ended = (folder.path / "summary.json").exists()
-    if train is None and not ended and (known := shipped.answer(asked, note)) is not None:
-        return shipped.tell(known)
-    notes: list[str] = []
-    if ended and isinstance(asked, Outline) and (stored := _stored(asked, folder, notes.append)) is not None:
-        for line in notes:
-            note(line)
-        return tell(folder, stored, "stored result")
-    made = complete(asked if isinstance(asked, Plan) else plan(cfg), call, train, note)
-    return tell(made.folder, made.summary, "stored result" if made.was_stored else "result")
+    asked: Asked = plan(cfg) if cfg.get("tracker") else outline(cfg)  # the rest was checked when the result was made
+    existing = answers.existing if train is None else answers.stored
+    answer = existing(asked, folder_of(asked, call), note)
+    return (answer or complete(asked if isinstance(asked, Plan) else plan(cfg), call, train, note)).tell()
 
 
 def complete(
@@ -68,26 +50,24 @@ def complete(
     call: Call | None = None,
     train: "Train | None" = None,
     note: Callable[[str], None] = note,
-) -> Outcome:
-    """Run the experiment, resume it, or find its stored result; ``train`` replaces training in this process.
+) -> Answer:
+    """Run the experiment or resume it; ``train`` replaces training in this process.
 
-    A stored result must come from the same code, data and files; else a line says what differs, and the run is
-    repeated. ``note`` is called before the first round, once for each setting that is valid but looks unintended.
+    If another process has finished it a moment ago, its result is the answer. ``note`` is called before the first
+    round, once for each setting that is valid but looks unintended.
 
     Raises ConfigError, DataError, RunLocked, OSError (results folder) with nothing written, Interrupted, or RunFailed.
     """
     tracking.check(planned.parts.tracker)
     provenance.code(planned.config)  # now, as the files may change while the run goes on
     call = call or Call()
-    folder = _folder(planned, call)
-    if (stored := _stored(planned, folder, note)) is not None:
-        return Outcome(folder, stored, was_stored=True)
+    folder = folder_of(planned, call)
     memory.check(planned)
     folder.open()
     trackers, summary = Trackers(planned, folder, note), None
     try:
-        if (stored := answer(planned, folder)) is not None:  # by another process, a moment ago
-            return Outcome(folder, stored, was_stored=True)
+        if (answer := answers.stored(planned, folder, lambda _: None)) is not None:
+            return answer
         try:
             data = _load(planned)
             federation = _federation(planned, data)
@@ -107,7 +87,7 @@ def complete(
         folder.close()
     if ended["status"] == folders.FAILED:
         raise RunFailed(f"{ended['error']} (traceback in {folder.path / 'error.txt'})")
-    return Outcome(folder, ended, was_stored=False)
+    return answers.of_summary(folder, ended)
 
 
 def _attempt(
@@ -154,37 +134,7 @@ def take_part(cfg: DictConfig, call: Call, train: "Train") -> None:
     data = _load(planned)
     set_precision(planned.settings.precision, data.train_x.device)
     with threads(choose_threads(planned, len(data.train_y))), suppress(Diverged):  # the other process records it
-        train(planned, _federation(planned, data), _folder(planned, call), None)
-
-
-def _stored(asked: Asked, folder: folders.RunFolder, note: Callable[[str], None]) -> Mapping[str, Any] | None:
-    """The ``answer``, after a line for every other folder of the same run."""
-    for copy in folder.copies:
-        note(f"{copy} and {folder.path} are both run {folder.run_id}; the latter is used, remove one of them")
-    return answer(asked, folder, note)
-
-
-def answer(
-    asked: Asked, folder: folders.RunFolder, say: Callable[[str], None] | None = None
-) -> Mapping[str, Any] | None:
-    """The summary of a stored run if its result still counts, else None.
-
-    ``say`` is called with the reason why a stored result is not returned, or with a remark if it was made with another
-    version of this package.
-    """
-    say = say or (lambda _: None)
-    try:
-        summary = folder.summary()
-        if summary is None or summary["status"] not in folders.MEASURED:
-            return None
-        if (fault := provenance.fault(asked, folder, summary)) is not None:
-            raise Damaged(fault)
-    except Damaged as error:
-        say(f"stored result not used: {error}; running again  {folder.path}")
-        return None
-    if (remark := provenance.remark(asked, summary)) is not None:
-        say(remark)
-    return summary
+        train(planned, _federation(planned, data), folder_of(planned, call), None)
 
 
 def record(outcome: Mapping[str, Any], planned: Plan, call: Call, trace: str | None = None) -> None:
@@ -193,7 +143,7 @@ def record(outcome: Mapping[str, Any], planned: Plan, call: Call, trace: str | N
 
     Raises RunLocked or CannotWrite.
     """
-    folder = _folder(planned, call)
+    folder = folder_of(planned, call)
     folder.open()
     try:
         folder.begin(planned.config)
@@ -202,7 +152,8 @@ def record(outcome: Mapping[str, Any], planned: Plan, call: Call, trace: str | N
         folder.close()
 
 
-def _folder(asked: Asked, call: Call) -> folders.RunFolder:
+def folder_of(asked: Asked, call: Call) -> folders.RunFolder:
+    """The folder of a run, whose name says what was chosen."""
     s, chosen = asked.settings, call.choices
     attack = f"{chosen.get('attack', 'attack')}{s.num_byzantine}" if s.num_byzantine else "none"
     groups = [chosen.get("partition", ""), attack, chosen.get("aggregator", "")]

@@ -16,8 +16,6 @@ from multiprocessing.context import ForkServerContext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from robustfl_bench import __version__
 from robustfl_bench.base.code_digest import PACKAGE, package_digest
 from robustfl_bench.base.errors import ConfigError
@@ -135,18 +133,23 @@ def facts(device: str | None) -> dict[str, Any]:
         "versions": {
             "robustfl-bench": __version__,
             "python": platform.python_version(),
-            "torch": torch.__version__,
-            "numpy": np.__version__,
+            **libraries(),
             "hydra-core": version("hydra-core"),
         },
         "commit": commit(),
         "host": platform.node(),
-        "processor": torch.cuda.get_device_name(device) if device and device.startswith("cuda") else _processor(),
+        "processor": torch.cuda.get_device_name(device) if device and device.startswith("cuda") else processor(),
     }
 
 
 @lru_cache(maxsize=1)
-def _processor() -> str:
+def libraries() -> dict[str, str]:
+    """The versions of the packages that can change the numbers of a run; imports none of them."""
+    return {name: version(name) for name in ("torch", "numpy")}
+
+
+@lru_cache(maxsize=1)
+def processor() -> str:
     """The model of the processor if the system reports it, else its architecture."""
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()

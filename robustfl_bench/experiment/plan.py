@@ -32,6 +32,9 @@ class Asked(Protocol):
     def config(self) -> Mapping[str, Any]: ...
 
     @property
+    def identity(self) -> Mapping[str, Any]: ...
+
+    @property
     def dataset(self) -> Dataset: ...
 
     @property
@@ -44,7 +47,16 @@ class Outline:
 
     settings: Settings
     config: Mapping[str, Any]
-    run_id: str
+
+    @cached_property
+    def identity(self) -> dict[str, Any]:
+        """The part of the config that the id of the run is the hash of."""
+        return identity.of(self.config)
+
+    @cached_property
+    def run_id(self) -> str:
+        """The hash of everything that defines the experiment."""
+        return identity.digest(self.identity)
 
     @property
     def dataset(self) -> Dataset:
@@ -78,7 +90,7 @@ class Plan:
 
     @cached_property
     def run_id(self) -> str:
-        """Eight hex digits: the hash of everything that defines the experiment."""
+        """The hash of everything that defines the experiment."""
         return identity.digest(self.identity)
 
     @cached_property
@@ -118,7 +130,7 @@ def outline(cfg: DictConfig | Mapping[str, Any]) -> Outline:
     """The outline of a config, composed by Hydra or by ``presets``; only its scalars are checked. Raises
     ConfigError."""
     settings, kept = _scalars(_plain(cfg))
-    return Outline(settings, kept, identity.run_id(kept))
+    return Outline(settings, kept)
 
 
 def _scalars(config: Mapping[str, Any]) -> tuple[Settings, dict[str, Any]]:

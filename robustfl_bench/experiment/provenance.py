@@ -15,12 +15,14 @@ from robustfl_bench.base.code_digest import PACKAGE, code_digest
 from robustfl_bench.base.errors import DataError
 from robustfl_bench.base.source_code import closure, effective
 from robustfl_bench.base.trees import flatten
+from robustfl_bench.config import identity
 from robustfl_bench.datasets.files import marks
 from robustfl_bench.engine.parts import GROUPS
 from robustfl_bench.engine.settings import Settings
 from robustfl_bench.experiment import machine
 from robustfl_bench.experiment.plan import Asked, Plan
-from robustfl_bench.experiment.summary import results, words
+from robustfl_bench.experiment.summary import results
+from robustfl_bench.runs import matching, records
 from robustfl_bench.runs.records import data_line
 from robustfl_bench.store import folders
 from robustfl_bench.store.writing import Damaged
@@ -32,14 +34,14 @@ LIBRARIES = ("site-packages", "dist-packages")  # folders in which modules of ma
 
 
 def code(config: Mapping[str, Any]) -> dict[str, Any]:
-    """Digests of the code behind a run: of this package, and for each config group with parts from outside, of their
-    sources.
+    """Digests of the code that computes a run: of this package, and for each config group with parts from outside, of
+    their sources.
 
     A process reads each file once: later edits do not change the code that it has imported.
     """
-    targets = {group: _targets(config.get(group)) for group in GROUPS}
-    parts = {group: _digest(names) for group, names in targets.items() if names}
-    return {"package": code_digest(config), "parts": parts}
+    outside = {group: names for group in GROUPS if (names := _targets(config.get(group)))}
+    files = {path for names in outside.values() for path in _files(names)}
+    return {"package": code_digest(config, files), "parts": {group: _digest(names) for group, names in outside.items()}}
 
 
 def origin(planned: Plan, data: "Data") -> dict[str, Any]:
@@ -70,43 +72,60 @@ def check_rows(rows: Sequence[Mapping[str, float]], settings: Settings) -> None:
         raise Damaged(f"metrics.csv has {len(found)} rows{last}; expected {len(expected)}, up to {expected[-1]}")
 
 
-def fault(asked: Asked, folder: folders.RunFolder, summary: Mapping[str, Any]) -> str | None:
-    """Why a stored result does not come from today's code, data and files; None if it does."""
-    if damage := folders.damage(folder.path, summary):
-        return damage
+def damage(asked: Asked, folder: folders.RunFolder, summary: Mapping[str, Any]) -> str | None:
+    """What is wrong with the files of a stored result, in one line; None if they are what the run wrote.
+
+    Its config must be the whole config that is asked for: ids are short, so two configs could share one.
+    """
+    if found := folders.damage(folder.path, summary):
+        return found
+    if folder.identity() != identity.of(asked.config):
+        return "config.yaml is that of another run with the same id; remove the folder"
     if summary["status"] == folders.FINISHED:
         rows = folder.rows()
         check_rows(rows, asked.settings)
         if any(summary.get(name) != value for name, value in folders.plain(results(rows)).items()):
             return "summary.json does not say what metrics.csv says"
-    if changed := changed_parts(asked.config, summary):
-        names = ", ".join(dict.fromkeys(name for group in changed for name in _targets(asked.config[group])))
-        return f"{words(summary)} was made with other code of {' and '.join(changed)} ({names})"
-    if other := _other_data(asked, _within(summary, "data")):
-        return f"{words(summary)} was made of {other}"
     return None
 
 
-def changed_parts(config: Mapping[str, Any], summary: Mapping[str, Any]) -> list[str]:
-    """The config groups whose parts from outside have changed since a result was made."""
-    recorded, now = _within(summary, "code", "parts"), code(config)["parts"]
-    return [group for group in GROUPS if recorded.get(group) != now.get(group)]
+def other(asked: Asked, summary: Mapping[str, Any]) -> str | None:
+    """The code or the data of a stored result, in words, if they are not today's; else None."""
+    return _other_code(asked, _within(summary, "code")) or _other_data(asked, _within(summary, "data"))
 
 
-def remark(asked: Asked, summary: Mapping[str, Any]) -> str | None:
-    """One line if a result was made with another version of this package; None if with this one."""
-    then, now = _within(summary, "code").get("package"), code_digest(asked.config)
-    if then == now:
+def other_than_line(asked: Asked, line: Mapping[str, str]) -> str | None:
+    """The same of a kept result, a line of a CSV file; also its config, if it is not that which is asked for."""
+    if matching.whole_of_line(line) != matching.whole(asked.identity):
+        return "another config of the same id"
+    recorded = records.code_of_line(line.get("code"))
+    if other := _other_code(asked, recorded, digits=records.SHORT):
+        return other
+    if _follow(asked) or (now := _loaded(asked)) is None or data_line(now) == line.get("data"):
         return None
-    names = [summary.get("commit"), machine.commit()]
-    if names[0] == names[1]:
-        names = [str(then)[:12], now[:12]]
-    return f"made with other code of robustfl_bench: {names[0] or 'unknown'}, now {names[1]}; remove it to run it again"
+    return f"other data ({line.get('data') or 'not recorded'}; now {data_line(now)})"
 
 
-def has_data(asked: Asked, told: str | None) -> bool:
-    """Whether a run would read the data that a line of ``data_line`` describes; true if they cannot be loaded."""
-    return _follow(asked) or (now := _loaded(asked)) is None or data_line(now) == told
+def _other_code(asked: Asked, recorded: Mapping[str, Any], digits: int | None = None) -> str | None:
+    """What of the computing code differs from today's, in words; digests are compared up to ``digits``."""
+    now = code(asked.config)
+    was = recorded.get("parts") or {}
+    changed = [group for group in GROUPS if (was.get(group) or "")[:digits] != now["parts"].get(group, "")[:digits]]
+    if changed:
+        names = ", ".join(dict.fromkeys(name for group in changed for name in _targets(asked.config[group])))
+        return f"other code of {' and '.join(changed)} ({names})"
+    if not recorded.get("package"):
+        return "code that is not recorded"
+    return "other code of robustfl_bench" if recorded["package"][:digits] != now["package"][:digits] else None
+
+
+def remark(versions: Mapping[str, Any] | None, processor: str | None, device: str | None) -> str | None:
+    """One line if a result comes from other libraries or another kind of processor, which can change it; else None."""
+    then, now = versions or {}, machine.libraries()
+    unlike = [f"{name} {then[name]} (now {now[name]})" for name in now if str(then.get(name, now[name])) != now[name]]
+    if processor and device == "cpu" and processor != machine.processor():
+        unlike.append(f"{processor} (now {machine.processor()})")
+    return f"made with {' and '.join(unlike)}, which can change a result" if unlike else None
 
 
 def _follow(asked: Asked) -> bool:
@@ -175,9 +194,14 @@ def _digest(names: tuple[str, ...]) -> str:
     """SHA-256 over the effective text of the classes' source files and of the modules in the same folder that they
     import."""
     total = hashlib.sha256()
-    for path in sorted({path for name in names for path in _sources(name)}):
+    for path in _files(names):
         total.update(effective(path))
     return total.hexdigest()
+
+
+def _files(names: tuple[str, ...]) -> list[Path]:
+    """The source files behind classes from outside."""
+    return sorted({path for name in names for path in _sources(name)})
 
 
 def _sources(name: str) -> set[Path]:

@@ -11,7 +11,9 @@ from robustfl_bench.base.errors import NotReady
 from robustfl_bench.config import compose, options, outside
 from robustfl_bench.config.resolvers import BY_ROOT
 from robustfl_bench.engine.parts import GROUPS
-from robustfl_bench.store import kept
+from robustfl_bench.experiment import answers
+from robustfl_bench.experiment.plan import outline
+from robustfl_bench.store import folders
 
 
 def chosen_rate(experiment: str, *, _root_: Mapping[str, Any]) -> float:
@@ -55,29 +57,18 @@ def best(validated: Mapping[float, Sequence[float]]) -> float:
 _MISSING = "missing"
 
 
-def _accuracy(asked: compose.Resolved, results_dir: str) -> float | str:
+def _accuracy(resolved: compose.Resolved, results_dir: str) -> float | str:
     """The best validation accuracy of a run, 0 if its model diverged or it cannot be run; as text, the reason why none
-    is known. A result in ``results_dir`` counts only for the code of parts from outside that made it.
+    is known. Only a result that answers for the run counts, see ``answers``.
     """
-    if (line := kept.find(asked.run_id)) is not None:
-        return float(line["validation_accuracy"] or 0)
-    from robustfl_bench.experiment import provenance  # imports this package's configuration
-    from robustfl_bench.store import folders
-    from robustfl_bench.store.writing import Damaged
-
-    why = _MISSING
-    for path in folders.folders_of(results_dir, asked.run_id):
-        try:
-            summary = folders.summary_in(path)
-        except Damaged:
-            summary = None
-        if summary is None or summary["status"] == folders.FAILED:
-            why = _MISSING if summary is None else "failed"
-        elif provenance.changed_parts(asked.config, summary):
-            why = "made with other code"
-        else:
-            return float((summary.get("tuned") or {}).get("validation_accuracy") or 0)
-    return why
+    asked = outline({**resolved.config, "results_dir": results_dir})
+    reasons: list[str] = []
+    folder = folders.RunFolder(results_dir, "run", asked.run_id)
+    if (answer := answers.existing(asked, folder, reasons.append)) is not None:
+        return answer.value if answer.status == folders.FINISHED else 0.0
+    if answers.status(asked, folder) == folders.INFEASIBLE:
+        return 0.0
+    return reasons[0] if reasons else _MISSING
 
 
 def _plain(content: Any) -> Any:

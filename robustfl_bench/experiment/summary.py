@@ -76,12 +76,6 @@ def words(summary: Mapping[str, Any]) -> str:
     return f"{shown(final)} after {final['round']} rounds ({others})"
 
 
-def tell(folder: folders.RunFolder, summary: Mapping[str, Any], what: str) -> float:
-    """Print a run's result in one line; returns the number that sweeps tune by."""
-    print(f"{what}: {words(summary)}  {folder.path}", flush=True)
-    return tuned_by(summary)
-
-
 def tuned_by(summary: Mapping[str, Any]) -> float:
     """The number that sweepers compare: the best validation accuracy, or the least validation loss.
 
@@ -94,6 +88,35 @@ def tuned_by(summary: Mapping[str, Any]) -> float:
     if tuned:
         return _number(tuned[_validated(tuned)])
     return _number(final[_score(final)])
+
+
+def _final_of_line(line: Mapping[str, str]) -> dict[str, float]:
+    """The last evaluated round of a kept run, as in a summary; empty if its line lacks the score of the run."""
+    if line.get("validation_share", "null") not in ("", "null") and not line.get("validation_accuracy"):
+        return {}
+    columns = {"test_accuracy": "final_accuracy", "distance": "last.distance", "test_loss": "test_loss"}
+    return {name: float(line[column]) for name, column in columns.items() if line.get(column)}
+
+
+def words_of_line(line: Mapping[str, str]) -> str:
+    """The result of a kept run in words."""
+    if line["state"] == folders.DIVERGED:
+        return line["error"]
+    text = f"{shown(_final_of_line(line))} after {line['rounds_done']} rounds"
+    if line["best_accuracy"]:
+        text += f" (best {shown({'test_accuracy': float(line['best_accuracy'])})})"
+    return text
+
+
+def score_of_line(line: Mapping[str, str], source: Source | None) -> float | None:
+    """The number that sweepers compare for a kept run, as ``tuned_by``; None if its line lacks it."""
+    if line["state"] == folders.DIVERGED:
+        return without_score(source) if line["error"] else None
+    if not (final := _final_of_line(line)):
+        return None
+    validated = line.get("validation_accuracy")
+    tuned = {"validation_accuracy": float(validated)} if validated else {}
+    return tuned_by({"status": line["state"], "final": final, "tuned": tuned})
 
 
 def without_score(source: Source | None) -> float:

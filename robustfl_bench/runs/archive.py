@@ -23,7 +23,7 @@ from robustfl_bench.runs.records import (
     settings,
     written,
 )
-from robustfl_bench.store.kept import ARENA, SHIPPED, files
+from robustfl_bench.store.kept import ARENA, FOLDER, files
 from robustfl_bench.store.writing import write_atomically
 
 if TYPE_CHECKING:
@@ -126,12 +126,12 @@ def _typed(table: pd.DataFrame, path: str) -> pd.DataFrame:
 
 
 @cache
-def shipped_points() -> tuple[Path, ...]:
+def kept_points() -> tuple[Path, ...]:
     """The files of points of figures that come with the package."""
-    return tuple(path for path in sorted(SHIPPED.glob("*/*.csv")) if path.read_bytes()[:2] == b"# ")
+    return tuple(path for path in sorted(FOLDER.glob("*/*.csv")) if path.read_bytes()[:2] == b"# ")
 
 
-def read_shipped(arena: bool = False) -> pd.DataFrame:
+def kept(arena: bool = False) -> pd.DataFrame:
     """The kept runs that come with the package: those of papers, or those of the arena."""
     return join([nothing(), *(read(str(path)) for path in files() if (path.parent.name == ARENA) == arena)])
 

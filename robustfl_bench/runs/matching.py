@@ -13,7 +13,8 @@ from robustfl_bench.base import public
 from robustfl_bench.base.trees import flatten
 from robustfl_bench.config import identity
 from robustfl_bench.config.identity import UNHASHED
-from robustfl_bench.runs.records import leaf, mapped, settings, text
+from robustfl_bench.engine.parts import GROUPS
+from robustfl_bench.runs.records import FACTS, leaf, mapped, settings, text
 from robustfl_bench.runs.where import canonical, group_names, is_seed
 
 if TYPE_CHECKING:
@@ -31,6 +32,24 @@ _KIND = ("dataset", "attack", "aggregator")
 def config(identity: Mapping[str, Any]) -> Config:
     """The settings of a resolved identity."""
     return {key: canonical(text(leaf(value))) for key, value in flatten(identity) if _counts(key)}
+
+
+def whole(identity: Mapping[str, Any]) -> Config:
+    """All settings of a resolved identity, seed and ``eval_every`` included."""
+    return {key: canonical(text(leaf(value))) for key, value in flatten(identity)}
+
+
+def whole_of_line(line: Mapping[str, str]) -> Config:
+    """The same of a kept run, a line of a CSV file by column."""
+    names = [name for name, value in line.items() if value and _is_setting(name)]
+    columns = {name: [canonical(line[name])] for name in names}
+    return dict(_present(names, [_without_defaults(name, columns)[0] for name in names]))
+
+
+def _is_setting(name: str) -> bool:
+    """Whether a column of a kept run is part of its identity."""
+    outside = (*FACTS, *GROUPS, *UNHASHED, "file")
+    return name not in outside and not name.startswith("last.")
 
 
 def configs(runs: pd.DataFrame) -> list[Config]:

@@ -7,13 +7,12 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from robustfl_bench.base.code_digest import code_digest
-from robustfl_bench.runs.records import DIGEST, MEASURED, mapped, settings
+from robustfl_bench.runs.records import DIGEST, MEASURED, SHORT, mapped, settings
 
 if TYPE_CHECKING:
     import pandas as pd
 
 UNKNOWN = "not recorded"
-SHORT = 12  # digits of a digest
 _LISTED = 3  # digests of one kind of data; generated data have another for every seed
 
 

@@ -39,6 +39,7 @@ FACTS = (
 )  # fmt: skip
 """The columns with facts about a run; all others are settings. ``last``: its last metrics, if not in its folder."""
 
+SHORT = 12  # digits of a digest in a table of runs
 DIGEST = ", digest "  # between what the data are and their digest, in the words of ``data_line``
 _NULLABLE = ("batch_size", "validation_share", "knowledge")  # scalars that may be null: a config leaves those out
 _TOP_LEVEL_KEY = re.compile(r"^(?=[A-Za-z_]\w*:)", re.MULTILINE)
@@ -303,8 +304,19 @@ def code_line(part: Mapping[str, Any]) -> str | None:
         return None
     others = part.get("parts") if isinstance(part.get("parts"), dict) else {}
     return " ".join(
-        [part["package"][:12], *(f"{group}={str(digest)[:12]}" for group, digest in (others or {}).items())]
+        [part["package"][:SHORT], *(f"{group}={str(digest)[:SHORT]}" for group, digest in (others or {}).items())]
     )
+
+
+def code_of_line(line: str | None) -> dict[str, Any]:
+    """The digests in the words of ``code_line``, as a summary holds them, each of SHORT digits."""
+    first, *others = (line or "").split(" ")
+    return {"package": first, "parts": dict(word.split("=", 1) for word in others)}
+
+
+def versions(line: str | None) -> dict[str, str]:
+    """The versions of libraries by name, from the words in which a table of runs has them."""
+    return dict(word.rsplit(" ", 1) for word in (line or "").split(", ") if " " in word)
 
 
 def data_line(part: Mapping[str, Any]) -> str | None:
@@ -312,7 +324,7 @@ def data_line(part: Mapping[str, Any]) -> str | None:
     if not part.get("digest"):
         return None
     samples = f"{part.get('train_samples')} + {part.get('test_samples')} samples"
-    return f"{part.get('variant')}, {samples}{DIGEST}{str(part['digest'])[:12]}"
+    return f"{part.get('variant')}, {samples}{DIGEST}{str(part['digest'])[:SHORT]}"
 
 
 def _number(part: dict[str, Any], name: str) -> float:

@@ -95,16 +95,17 @@ def oddity(path: Path) -> str | None:
     if id_of(path) is None:
         return "its name does not end in the id of a run"
     held = {entry.name for entry in path.iterdir() if not entry.name.startswith(".")}
-    config_id = _config_id(path / "config.yaml")  # after the listing: another process may write it just now
-    if config_id is not None:
+    held_identity = _identity(path / "config.yaml")  # after the listing: another process may write it just now
+    if held_identity is not None:
+        config_id = identity.digest(held_identity)
         return None if config_id == id_of(path) else f"its config.yaml is that of run {config_id}"
     if not held or held & set(MADE):
         return None
     return "it holds no config of a run"
 
 
-def _config_id(path: Path) -> str | None:
-    """The id of the run that a ``config.yaml`` defines; None if it cannot be read as one."""
+def _identity(path: Path) -> dict[str, Any] | None:
+    """What defines the run of a ``config.yaml``; None if it cannot be read as that of a run."""
     try:
         config = options.parse(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, yaml.YAMLError):
@@ -112,7 +113,7 @@ def _config_id(path: Path) -> str | None:
     if not isinstance(config, dict) or not {"dataset", "aggregator", "attack"} <= set(config):
         return None
     try:
-        return identity.run_id(config)
+        return identity.of(config)
     except (AttributeError, TypeError, ValueError):
         return None
 
@@ -202,6 +203,10 @@ class RunFolder:
     def summary(self) -> dict[str, Any] | None:
         """How the run ended, or None while it has not; raises Damaged. A number may be None: it was not finite."""
         return summary_in(self.path)
+
+    def identity(self) -> dict[str, Any] | None:
+        """What defines the run of its ``config.yaml``; None if that cannot be read as the config of a run."""
+        return _identity(self.path / "config.yaml")
 
     def open(self) -> None:
         """Create the folder and take the claim on it; raises RunLocked or CannotWrite."""

@@ -12,7 +12,7 @@ from typing import TextIO, cast
 
 from robustfl_bench.base.code_digest import PACKAGE
 
-SHIPPED = PACKAGE / "kept" if (PACKAGE / "kept").is_dir() else PACKAGE.parent / "results"  # inside a wheel
+FOLDER = PACKAGE / "kept" if (PACKAGE / "kept").is_dir() else PACKAGE.parent / "results"  # inside a wheel
 """The folder of the files of kept runs."""
 
 BEGINNING = "run,run_id,state,"
@@ -26,7 +26,7 @@ ARENA = "arena"
 @cache
 def files() -> tuple[Path, ...]:
     """The files of kept runs."""
-    found = sorted([*SHIPPED.glob("*/*.csv"), *SHIPPED.glob("*/*.csv.gz")])
+    found = sorted([*FOLDER.glob("*/*.csv"), *FOLDER.glob("*/*.csv.gz")])
     return tuple(path for path in found if _first_line(path).startswith(BEGINNING))
 
 

@@ -26,7 +26,7 @@ from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig
 
 from robustfl_bench.base.errors import ConfigError
-from robustfl_bench.config import compose, request, sources
+from robustfl_bench.config import compose, request, resolvers, sources
 from robustfl_bench.config.options import CONF
 from robustfl_bench.config.request import Call
 from robustfl_bench.engine.parts import GROUPS
@@ -71,6 +71,7 @@ class Sweep:
             sys.path.append(self.folder)
         sources.STORED.update(self.presets)
         version.setbase("1.3")
+        resolvers.register()
         search_path = create_config_search_path(str(CONF))
         for folder in self.config_dirs:  # as Hydra's own command does for --config-dir
             search_path.prepend("command-line", f"file://{folder}", SearchPathQuery(provider="schema"))

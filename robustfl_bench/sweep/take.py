@@ -6,16 +6,15 @@ import time
 import traceback
 from functools import partial
 
-from robustfl_bench.base.code_digest import code_digest
 from robustfl_bench.base.console import note_once, say
 from robustfl_bench.base.errors import NotReady
 from robustfl_bench.config.request import Call
-from robustfl_bench.experiment import shipped
-from robustfl_bench.experiment.execute import RunFailed, answer, complete, record, train_here
+from robustfl_bench.experiment import answers, provenance
+from robustfl_bench.experiment.execute import RunFailed, complete, record, train_here
 from robustfl_bench.experiment.explain import code_of, explain
 from robustfl_bench.experiment.machine import terminable
 from robustfl_bench.experiment.plan import InfeasibleError, Plan, plan
-from robustfl_bench.experiment.summary import tell, tuned_by, without_score
+from robustfl_bench.experiment.summary import without_score
 from robustfl_bench.store.folders import FAILED, INFEASIBLE, MEASURED, RunFolder, RunLocked
 from robustfl_bench.store.lease import ClaimLost
 from robustfl_bench.store.writing import CannotWrite, Damaged
@@ -108,14 +107,14 @@ class Taker:
             return self._is_kept(cell)
         end = None
         if summary["status"] in MEASURED:
-            if (found := answer(cell.asked, folder, self._note_once)) is not None:
-                value = tell(folder, found, what) if what else tuned_by(found)
-                end = End(found["status"], value, was_stored=what == STORED)
+            if (answer := answers.stored(cell.asked, folder, self._note_once)) is not None:
+                value = answer.tell(what) if what else answer.value
+                end = End(answer.status, value, was_stored=what == STORED)
                 folder.tidy()
         elif summary["status"] == FAILED:
             if self._again.get(cell.overrides) != _failed_at(folder):
                 end = End(FAILED, reason=str(summary.get("error")), code=int(summary.get("exit_code", 1)))
-        elif summary.get("code", {}).get("package") == code_digest(cell.asked.config):
+        elif summary.get("code") == provenance.code(cell.asked.config):
             end = End(INFEASIBLE, _worst(cell), str(summary.get("error")))
         if end is not None:
             self.ends[cell] = end
@@ -123,9 +122,9 @@ class Taker:
 
     def _is_kept(self, cell: Cell) -> bool:
         """Whether the result of a cell comes with the package; it is printed."""
-        if cell.known is None or (found := shipped.answer(cell.known, self._note_once)) is None:
+        if cell.known is None or (answer := answers.from_kept(cell.known, self._note_once)) is None:
             return False
-        self.ends[cell] = End(found.status, shipped.tell(found), was_stored=True)
+        self.ends[cell] = End(answer.status, answer.tell(), was_stored=True)
         return True
 
     def settle(self, cell: Cell) -> bool:
@@ -187,9 +186,9 @@ class Taker:
             return End(FAILED, reason=str(error))
         except Exception as error:
             return self._failed(cell, error, planned, call)
-        if made.was_stored:  # a moment ago, by another process, which has printed it
-            return End(made.summary["status"], tuned_by(made.summary))
-        return End(made.summary["status"], tell(made.folder, made.summary, "result"))
+        if made.what == STORED:  # a moment ago, by another process, which has printed it
+            return End(made.status, made.value)
+        return End(made.status, made.tell())
 
     def _failed(self, cell: Cell, error: Exception, planned: Plan | None = None, call: Call | None = None) -> End:
         """Record why a cell has no result, in its run folder, or in a folder named by its overrides if it has no
