@@ -84,7 +84,7 @@ MISTAKES = [
     (["+setting=boba/minst"], 2, ["unknown setting 'boba/minst' (did you mean boba/mnist"]),
     (["~aggregatr"], 2, ["no setting 'aggregatr' to delete (did you mean aggregator"]),
     (["aggregator=krum", "+aggregator.num_selectd=2"], 2, ["no option 'num_selectd' (did you mean num_selected?)"]),
-    (["aggregator._target_=robustfl_bench.aggregators.krum.Krumm"], 2, ["has no 'Krumm' (did you mean Krum?)"]),
+    (["aggregator._target_=robustfl_bench.aggregators.Krumm"], 2, ["has no 'Krumm' (did you mean Krum?)"]),
     (["aggregator=b_krum", "aggregator.rule=5"], 2, ["aggregator.rule must be a subclass of"]),
     (["dataset.scaling=${nowhere}"], 2, ["nowhere"]),
     (["attack=label_flip"], 2, ["LabelFlip trains on the Byzantine clients' own data, but added clients hold none"]),

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from robustfl_bench.config import compose, options
-from robustfl_bench.experiment import provenance, shipped
+from robustfl_bench.experiment import answers, provenance
 from robustfl_bench.experiment.plan import plan
 from robustfl_bench.runs import archive, records
 from robustfl_bench.store import kept
@@ -94,7 +94,7 @@ def test_a_run_that_is_judged_by_its_loss_is_answered(ship: Callable[..., str], 
 
 def test_a_divergence_is_infinitely_bad_by_what_the_run_is_judged_by(ship: Callable[..., str]) -> None:
     ship(*REGRESSION, edit=lambda line: line.update(state="diverged", error="diverged in round 1"))
-    known = shipped.answer(plan(compose.resolve(REGRESSION, options.HERE).config), print)
+    known = answers.from_kept(plan(compose.resolve(REGRESSION, options.HERE).config), print)
     assert known is not None and known.value == math.inf
 
 
@@ -109,17 +109,35 @@ def test_an_alias_is_the_same_run_and_another_run_is_not(ship: Callable[..., str
     assert bench("aggregator=coomed", "seed=1", *SMALL[1:]).out.startswith("result: ")
 
 
-@pytest.mark.parametrize("edit", [{"code": "0" * 12}, {"code": f"{'0' * 12} aggregator={'0' * 12}"}])
-def test_with_other_code_it_is_made_with_one_remark(
-    ship: Callable[..., str], bench: Bench, edit: dict[str, str]
+@pytest.mark.parametrize(
+    ("edit", "other"),
+    [
+        ({"code": "0" * 12}, "other code of robustfl_bench"),
+        ({"code": f"{'0' * 12} aggregator={'0' * 12}"}, "other code of aggregator"),
+        ({"code": ""}, "code that is not recorded"),
+        ({"seed": "7"}, "another config of the same id"),
+        ({"model.hidden": "[5]"}, "another config of the same id"),
+    ],
+)
+def test_with_other_code_or_config_it_is_made_with_one_remark(
+    ship: Callable[..., str], bench: Bench, edit: dict[str, str], other: str
 ) -> None:
     ship(*SMALL, edit=lambda line: line.update(edit))
     outcome = bench(*SMALL)
     assert outcome.out.startswith("result: ")
-    remark = "note: results of arena/runs.csv not used: made with other code or data than today's\n"
+    remark = f"note: results of arena/runs.csv not used: made with {other}\n"
     assert outcome.err == remark
     swept = bench("-m", *SMALL, "seed=0", "aggregator.num_selected=1", "results_dir=other")
     assert swept.err.count(remark) == 1
+
+
+def test_a_result_of_another_processor_or_library_is_answered_with_a_remark(
+    ship: Callable[..., str], bench: Bench
+) -> None:
+    ship(*SMALL, edit=lambda line: line.update(processor="Abacus", versions="torch 1.0, numpy 1.2"))
+    outcome = bench(*SMALL)
+    assert outcome.out.startswith("kept result: ")
+    assert "torch 1.0 (now " in outcome.err and "Abacus (now " in outcome.err and outcome.err.count("\n") == 1
 
 
 def test_other_data_are_not_those_of_the_kept_run(

@@ -166,7 +166,7 @@ def test_mrd_is_against_the_paired_reference(tmp_path: Path) -> None:
         recall = (1.0, 0.8 + 0.1 * seed)
         paired = make_run(tmp_path, "average", "none accuracy", seed, 0.925, table=table, recall=recall)
         make_run(tmp_path, "boba", "none accuracy", seed, 0.92, table=table, recall=(0.9, 0.75), reference=paired)
-    make_run(tmp_path, "krum", "none accuracy", 0, 0.4, table=table, reference="00000000")
+    make_run(tmp_path, "krum", "none accuracy", 0, 0.4, table=table, reference="0" * 12)
     found = made(tmp_path, table)
     drop = found.cells["", "boba", "none mrd"]  # max(0.1, 0.05) and max(0.1, 0.15)
     assert (drop.mean, drop.seeds) == (pytest.approx(12.5), 2)
@@ -377,7 +377,7 @@ def test_the_command_for_what_is_missing(
 
 
 def test_a_run_that_stopped_and_a_reference_are_made_of_the_folder(results: Path) -> None:
-    make_run(results, "boba", "none accuracy", table=ONE.name, reference="00000000")
+    make_run(results, "boba", "none accuracy", table=ONE.name, reference="0" * 12)
     todos = [todo for name in (ONE.name, TWO.name) for todo in made(results, name).todos]
     commands = {todo.kind: shlex.split(todo.command) for todo in todos}
     for kind, asked in (("failed", "rerun"), ("unfinished", "rerun"), ("reference", "reference")):

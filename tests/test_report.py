@@ -101,7 +101,7 @@ def test_kept_runs_have_a_page_without_curves(capsys: pytest.CaptureFixture[str]
 
 def test_a_run_of_other_options_than_todays_has_no_command() -> None:
     (run, *_) = archive.read(str(KEPT)).to_dict("records")
-    assert commands.again(run) and not commands.again({**run, "run_id": "00000000"})
+    assert commands.again(run) and not commands.again({**run, "run_id": "0" * 12})
     assert not commands.again({**run, "aggregator": "of_the_past"})
 
 

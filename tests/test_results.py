@@ -39,7 +39,7 @@ def settings(aggregator: str, attack: str, seed: int) -> dict[str, Any]:
     }
     attacks: dict[str, dict[str, Any]] = {
         "none": {"_target_": "robustfl_bench.attacks.NoAttack"},
-        "ipm": {"_target_": "robustfl_bench.attacks.ipm.InnerProduct", "factor": 10.0},
+        "ipm": {"_target_": "robustfl_bench.attacks.InnerProductManipulation", "factor": 10.0},
     }
     return {
         "seed": seed,
@@ -49,7 +49,7 @@ def settings(aggregator: str, attack: str, seed: int) -> dict[str, Any]:
         "num_clients": 10,
         "num_byzantine": 0 if attack == "none" else 2,
         "dataset": {"_target_": "robustfl_bench.datasets.Digits"},
-        "model": {"_target_": "robustfl_bench.models.mlp.MLP", "hidden": [20, 20], "bias": True},
+        "model": {"_target_": "robustfl_bench.models.Mlp", "hidden": [20, 20], "bias": True},
         "attack": attacks.get(attack, {"_target_": f"robustfl_bench.attacks.{attack}.Attack"}),
         "aggregator": rules.get(aggregator, {"_target_": f"robustfl_bench.aggregators.{aggregator}.Rule"}),
         "pre_aggregation": None,
@@ -57,7 +57,7 @@ def settings(aggregator: str, attack: str, seed: int) -> dict[str, Any]:
 
 
 def run_id(config: dict[str, Any]) -> str:
-    return hashlib.sha256(json.dumps(config, sort_keys=True).encode()).hexdigest()[:8]
+    return hashlib.sha256(json.dumps(config, sort_keys=True).encode()).hexdigest()[:12]
 
 
 def make_run(

@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -18,6 +19,7 @@ import torch
 from robustfl_bench import datasets
 from robustfl_bench.base.code_digest import code_digest
 from robustfl_bench.base.errors import ConfigError
+from robustfl_bench.config import identity
 from robustfl_bench.experiment import machine, provenance
 from robustfl_bench.runs import records
 from robustfl_bench.store import folders, sealed, writing
@@ -103,14 +105,36 @@ def test_a_result_of_changed_code_of_ones_own_is_named_and_made_again(tmp_path: 
     assert run()[0] == f"stored {second}", "comments and docstrings are no code"
 
 
-def test_a_result_of_other_code_of_the_package_is_answered_and_says_so(
+def test_a_result_of_other_code_of_the_package_is_named_and_made_again(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first = bench(*SMALL)
-    monkeypatch.setattr(provenance, "code_digest", lambda config: "1" * 64)
+    monkeypatch.setattr(provenance, "code_digest", lambda config, files: "1" * 64)
+    second = bench(*SMALL)
+    assert second.out == first.out
+    old = first.out.removeprefix("result: ").partition(" after")[0]
+    assert second.err.startswith(f"note: stored result not used: {old}") and second.err.count("\n") == 1
+    assert "was made with other code of robustfl_bench; running again" in second.err
+    assert bench(*SMALL).out == f"stored {first.out}"
+
+
+def test_a_stored_config_that_is_not_the_one_that_is_asked_for_does_not_answer(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two configs whose ids are equal by chance."""
+    first = bench(*SMALL)
+    monkeypatch.setattr(identity, "digest", lambda _: Path(first.out.split()[-1]).name.rpartition("-")[2])
+    second = bench(*SMALL, "seed=1")
+    assert second.out.startswith("result: ") and second.out != first.out
+    assert "config.yaml is that of another run with the same id" in second.err
+
+
+def test_a_result_of_another_processor_is_answered_with_a_remark(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = bench(*SMALL)
+    monkeypatch.setattr(machine, "processor", lambda: "Abacus")
     second = bench(*SMALL)
     assert second.out == f"stored {first.out}"
-    assert second.err.startswith("note: made with other code of robustfl_bench: ") and second.err.count("\n") == 1
+    assert "(now Abacus), which can change a result" in second.err and second.err.count("\n") == 1
 
 
 def test_code_without_a_commit_has_its_version_and_digest(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -151,7 +175,7 @@ def test_a_result_of_other_data_is_named_and_made_again(
     file.write_text(rows(60))
     second, errors = run()
     assert second.startswith("result: ")
-    assert "was made of other data (of 40 rows, 40 + 40 samples, digest" in errors and "now of 60 rows" in errors
+    assert "was made with other data (of 40 rows, 40 + 40 samples, digest" in errors and "now of 60 rows" in errors
     file.unlink()
     assert run() == (f"stored {second}", ""), "without data there is nothing to compare"
     summary = json.loads((the_folder(tmp_path / "results") / "summary.json").read_text())
@@ -339,29 +363,29 @@ def test_what_is_only_named_like_a_run_does_not_take_its_place(bench: Bench, tmp
     bench(*SMALL, "results_dir=other")
     name = the_folder(tmp_path / "other").name
     runs = tmp_path / "results" / "runs"
-    (runs / f"notes-{name[-8:]}").mkdir(parents=True)
-    (runs / f"notes-{name[-8:]}" / "notes.txt").write_text("mine")
+    (runs / f"notes-{name[-12:]}").mkdir(parents=True)
+    (runs / f"notes-{name[-12:]}" / "notes.txt").write_text("mine")
     (runs / name).write_text("a file")
     assert bench(*SMALL).out.startswith("result: ")
     again = bench(*SMALL)
     assert again.out.startswith("stored result: ")
     assert (runs / name).read_text() == "a file"
-    assert [path.name for path in (runs / f"notes-{name[-8:]}").iterdir()] == ["notes.txt"]
+    assert [path.name for path in (runs / f"notes-{name[-12:]}").iterdir()] == ["notes.txt"]
 
 
 def test_a_folder_that_another_process_has_just_made_is_that_of_its_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Else two workers of a sweep could make one run, in two folders."""
-    path, read = tmp_path / "runs" / "digits-none-average-s0-0123abcd", folders._config_id
+    path, read = tmp_path / "runs" / "digits-none-average-s0-0123456789ab", folders._identity
     path.mkdir(parents=True)
 
-    def just_before(file: Path) -> str | None:
+    def just_before(file: Path) -> dict[str, Any] | None:
         found = read(file)
         file.write_text("dataset: {}\n")
         return found
 
-    monkeypatch.setattr(folders, "_config_id", just_before)
+    monkeypatch.setattr(folders, "_identity", just_before)
     assert folders.oddity(path) is None
 
 
@@ -369,16 +393,16 @@ def test_names_are_read_again_after_every_change_and_only_then(tmp_path: Path, m
     read: list[Path] = []
     monkeypatch.setattr(folders.os, "listdir", lambda path, list=os.listdir: read.append(path) or list(path))
     for number in range(30):  # as fast as a folder can change: many in one tick of its clock
-        (tmp_path / "runs" / f"run-{number:08x}").mkdir(parents=True)
-        assert [path.name for path in folders.folders_of(tmp_path, f"{number:08x}")] == [f"run-{number:08x}"]
-    (tmp_path / "runs" / "run-00000003").rmdir()
-    assert folders.folders_of(tmp_path, "00000003") == [] == folders.folders_of(tmp_path / "absent", "00000004")
+        (tmp_path / "runs" / f"run-{number:012x}").mkdir(parents=True)
+        assert [path.name for path in folders.folders_of(tmp_path, f"{number:012x}")] == [f"run-{number:012x}"]
+    (tmp_path / "runs" / f"run-{3:012x}").rmdir()
+    assert folders.folders_of(tmp_path, f"{3:012x}") == [] == folders.folders_of(tmp_path / "absent", f"{4:012x}")
     for age, times in ((10, 1), (1, 3)):
         changed = (time.time_ns() // 10**9 - age) * 10**9  # in whole seconds, as some file systems have it
         os.utime(tmp_path / "runs", ns=(changed, changed))
         read.clear()
         for number in (4, 5, 6):
-            assert folders.folders_of(tmp_path, f"{number:08x}")
+            assert folders.folders_of(tmp_path, f"{number:012x}")
         assert len(read) == times, "names that may be too old are read again"
 
 
@@ -386,12 +410,12 @@ def test_a_copied_run_folder_is_named_and_the_others_are_read(bench: Bench, tmp_
     bench(*SMALL)
     bench(*SMALL, "seed=1")
     first, second = sorted(run_folders(tmp_path / "results").values())
-    copy, other = first.with_name(f"z-copy-{first.name[-8:]}"), first.with_name(f"copy-{second.name[-8:]}")
+    copy, other = first.with_name(f"z-copy-{first.name[-12:]}"), first.with_name(f"copy-{second.name[-12:]}")
     shutil.copytree(first, copy)
     shutil.copytree(first, other)
     shutil.copytree(first, first.with_name(f"{first.name}.bak"))
     assert folders.oddity(first) is None
-    assert folders.oddity(other) == f"its config.yaml is that of run {first.name[-8:]}"
+    assert folders.oddity(other) == f"its config.yaml is that of run {first.name[-12:]}"
     assert folders.oddity(first.with_name(f"{first.name}.bak")) == "its name does not end in the id of a run"
     outcome = bench(*SMALL, "seed=0" if first.name.split("-s")[1].startswith("0") else "seed=1")
     assert outcome.out.startswith("stored result: ") and outcome.err.count("\n") == 1

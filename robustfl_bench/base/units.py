@@ -9,7 +9,7 @@ import hashlib
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
@@ -50,14 +50,14 @@ class Klass:
 class Module:
     """The units of one source file, and the symbols that its imports bind."""
 
-    def __init__(self, name: str, path: Path) -> None:
-        self.name, self.is_package = name, path.stem == "__init__"
+    def __init__(self, name: str, source: bytes, is_package: bool = False) -> None:
+        self.name, self.is_package = name, is_package
         self.imports: dict[str, tuple[str, str | None]] = {}
         self.for_types: dict[str, tuple[str, str | None]] = {}
         self.units: dict[str, list[Unit]] = defaultdict(list)
         self.classes: dict[str, Klass] = {}
         self.defined: set[str] = set()
-        tree = ast.parse(path.read_bytes())
+        tree = ast.parse(source)
         statements = list(_executed(tree))
         for node in statements:
             if isinstance(node, ast.Import | ast.ImportFrom):
@@ -255,6 +255,10 @@ def _local_names(unit: ast.AST) -> set[str]:
     return bound - fixed
 
 
+_read = lru_cache(maxsize=None)(Module)
+"""A module by its name and source."""
+
+
 class Tree:
     """The modules of a package below ``root``, each read when something in it is used.
 
@@ -272,7 +276,7 @@ class Tree:
             paths = (place.with_suffix(".py"), place / "__init__.py")
             inside = name.split(".")[0] == self._root.name and name not in self._neutral
             path = next((path for path in paths if inside and path.is_file()), None)
-            self._modules[name] = None if path is None else Module(name, path)
+            self._modules[name] = None if path is None else _read(name, path.read_bytes(), path.stem == "__init__")
         return self._modules[name]
 
     def names(self, module: str) -> list[str]:
@@ -293,7 +297,7 @@ class Tree:
             total.join(self._closures[root])
         for path in files:
             if path not in self._closures:
-                self._closures[path] = self._used_by(Module(path.stem, path))
+                self._closures[path] = self._used_by(_read(path.stem, path.read_bytes(), False))
             total.join(self._closures[path])
         total.settle()
         return total

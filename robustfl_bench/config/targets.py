@@ -174,7 +174,7 @@ def _check_class(place: str, found: Any, wanted: type[Part]) -> None:
     got = f"{getattr(found, '__module__', None)}.{getattr(found, '__qualname__', repr(found))}"
     fitting = [group for group in GROUPS if isinstance(found, type) and issubclass(found, kind(group)[0])]
     meant = f"; did you mean {fitting[0]}={got.rpartition('.')[0]}:{got.rpartition('.')[2]}?" if fitting else ""
-    raise ConfigError(f"{place} must be a subclass of {wanted.__module__}.{wanted.__name__}, got {got}{meant}")
+    raise ConfigError(f"{place} must be {_in_words(wanted)}, got {got}{meant}")
 
 
 def _check_names(place: str, names: Iterable[Any]) -> None:
@@ -225,4 +225,4 @@ def _in_words(wanted: Any) -> str:
     if get_origin(wanted) is tuple:
         return f"a list, each {_in_words(get_args(wanted)[0])}"
     words = {int: "a whole number", float: "a number", bool: "true or false", str: "a word", NoneType: "null"}
-    return words.get(wanted) or f"a subclass of {wanted.__module__}.{wanted.__name__}"
+    return words.get(wanted) or f"a subclass of robustfl_bench.interfaces.{wanted.__name__}"

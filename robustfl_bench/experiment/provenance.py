@@ -113,7 +113,7 @@ def _other_code(asked: Asked, recorded: Mapping[str, Any], digits: int | None = 
     changed = [group for group in GROUPS if (was.get(group) or "")[:digits] != now["parts"].get(group, "")[:digits]]
     if changed:
         names = ", ".join(dict.fromkeys(name for group in changed for name in _targets(asked.config[group])))
-        return f"other code of {' and '.join(changed)} ({names})"
+        return f"other code of {' and '.join(changed)}" + (f" ({names})" if names else "")
     if not recorded.get("package"):
         return "code that is not recorded"
     return "other code of robustfl_bench" if recorded["package"][:digits] != now["package"][:digits] else None
