@@ -148,7 +148,7 @@ ROOMS = {
     "models", "clustering", "availability", "schedules", "server_data", "server_optimizers", "corruptions",
 }  # fmt: skip
 RECORDED = re.compile(
-    r"engine/(loop|metrics/\w+|evaluation)\.py|Settings\.|Parts\.optional|kind$|blocked$|Cohorts\.arrivals|Clients\.names"
+    r"engine/(loop|metrics/\w+|evaluation)\.py|Settings\.|Parts\.optional|kind$|blocked$|Cohorts\.arrivals|Clients\.names|State\.stored|_shallow"
 )
 """What records, names or refuses: it changes no number of the training."""
 

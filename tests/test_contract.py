@@ -12,6 +12,7 @@ from robustfl_bench.engine.loop import run
 from robustfl_bench.engine.rounds import initial_state
 from robustfl_bench.pages import plots
 from robustfl_bench.runs import archive, records
+from robustfl_bench.store import folders
 from robustfl_bench.tables.pivot import pivot
 from tests.conftest import Bench, contents, run_folders
 from tests.processes import start
@@ -376,7 +377,7 @@ def test_tables_figures_and_archives_show_what_diverged(
     summary = json.loads((folder / "summary.json").read_text())
     kept = {name: value for name, value in summary.items() if name not in ("final", "best", "last_10")}
     kept |= {"status": "diverged", "error": "diverged in round 2: the test loss is not finite", "judged_by": "accuracy"}
-    (folder / "summary.json").write_text(json.dumps(kept))
+    (folder / "summary.json").write_text(json.dumps(folders.seal(kept)))
     runs = records.load(tmp_path / "results")
     file = tmp_path / "kept.csv"
     archive.write(runs, str(file))
@@ -398,7 +399,7 @@ def test_a_cell_with_a_diverged_seed_has_no_mean(bench: Bench, tmp_path: Path) -
         assert bench(*common, "attack=ipm", f"seed={seed}").code == 0
     ((_, folder), *_) = run_folders(tmp_path / "results").items()
     summary = json.loads((folder / "summary.json").read_text()) | {"status": "diverged", "error": "diverged in round 1"}
-    (folder / "summary.json").write_text(json.dumps(summary))
+    (folder / "summary.json").write_text(json.dumps(folders.seal(summary)))
     table = pivot(records.load(tmp_path / "results"))
     assert table.cell("average", "ipm").text(1) == "diverged 1/3"
     assert table.cell("average", "worst").text(1) == "diverged"

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from robustfl_bench.store import folders
 from tests.conftest import Bench, run_cli, run_folders
 
 RUN = ("rounds=2", "num_clients=12", "num_byzantine_declared=2", "model.hidden=[4]", "partition=iid")
@@ -50,7 +51,7 @@ def test_a_run_beside_a_command_says_why_it_is_not_its_stored_result(
     assert "different runs" in other and "\nlr " in other
     summary = json.loads((folder / "summary.json").read_text())
     summary["code"]["package"] = "0" * 64
-    (folder / "summary.json").write_text(json.dumps(summary))
+    (folder / "summary.json").write_text(json.dumps(folders.seal(summary)))
     _, older, _ = run_cli(capfd, "diff", str(folder), *RUN)
     assert "\ncode " in older and "000000000000" in older
 

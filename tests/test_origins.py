@@ -8,6 +8,7 @@ import pytest
 
 from robustfl_bench.runs import archive, records
 from robustfl_bench.runs.origins import origins, other_code
+from robustfl_bench.store import folders
 from tests.conftest import run_cli, run_folders
 from tests.processes import start
 
@@ -24,7 +25,7 @@ def results(tmp_path: Path) -> Path:
 
 def change(folder: Path, **values: object) -> None:
     path = folder / "summary.json"
-    path.write_text(json.dumps(json.loads(path.read_text()) | values))
+    path.write_text(json.dumps(folders.seal(json.loads(path.read_text()) | values)))
 
 
 def test_data_stand_above_a_table_and_code_of_today_needs_no_word(
@@ -68,7 +69,7 @@ def test_what_older_runs_do_not_record_is_said(results: Path) -> None:
     for folder in run_folders(results).values():
         summary = json.loads((folder / "summary.json").read_text())
         (folder / "summary.json").write_text(
-            json.dumps({k: v for k, v in summary.items() if k not in ("code", "data")})
+            json.dumps(folders.seal({k: v for k, v in summary.items() if k not in ("code", "data")}))
         )
     runs = records.load(results)
     assert origins(runs)[0] == "data: not recorded"

@@ -18,6 +18,7 @@ from robustfl_bench.base.errors import ConfigError
 from robustfl_bench.config import compose, identity
 from robustfl_bench.runs import archive, records
 from robustfl_bench.runs.records import NoRuns
+from robustfl_bench.store import folders
 from robustfl_bench.tables import agreement, layout
 from robustfl_bench.tables import described as papers
 from robustfl_bench.tables.compare import compare
@@ -84,7 +85,7 @@ def make_run(
         summary |= {"final": {"round": 3, "test_accuracy": accuracy, "test_loss": 0.5, "recall": list(recall)},
                     "best": {"round": 2, "test_accuracy": accuracy if best is None else best},
                     "last_10": {"test_accuracy": accuracy if last_10 is None else last_10}}  # fmt: skip
-    (folder / "summary.json").write_text(json.dumps(summary))
+    (folder / "summary.json").write_text(json.dumps(folders.seal(summary)))
     return run_id
 
 

@@ -15,6 +15,7 @@ import pytest
 from robustfl_bench.config import compose
 from robustfl_bench.pages.report import report
 from robustfl_bench.runs import archive, commands
+from robustfl_bench.store import folders
 from tests import test_results
 from tests.conftest import run_cli
 
@@ -240,7 +241,7 @@ def test_what_others_wrote_is_shown_and_not_run(
     summary = json.loads((folder / "summary.json").read_text())
     summary["choices"] |= {"aggregator": EVIL, "attack": "</script><script>document.title='owned'</script>"}
     summary |= {"command": EVIL, "processor": f"--><script>{EVIL}</script>", "versions": {EVIL: EVIL}}
-    (folder / "summary.json").write_text(json.dumps(summary))
+    (folder / "summary.json").write_text(json.dumps(folders.seal(summary)))
     test_results.make_run(tmp_path, "boba", status="failed", error=EVIL, note=EVIL)
     page = page_of(capsys, tmp_path, "--value", "final_accuracy", "--value", EVIL.replace(" ", "_"))
     assert "<img" not in page and page.count("<script") == 2

@@ -1,6 +1,5 @@
 """The commands that read run folders, on folders made by hand."""
 
-import hashlib
 import itertools
 import json
 import os
@@ -19,11 +18,13 @@ import yaml
 from filelock import SoftFileLease
 
 from robustfl_bench.commands import results as results_cli
+from robustfl_bench.config import identity
+from robustfl_bench.engine.settings import DEFINING
 from robustfl_bench.pages import plots
 from robustfl_bench.pages.pictures.canvas import save
 from robustfl_bench.runs import archive, export, records
 from robustfl_bench.runs.where import ConfigError, where
-from robustfl_bench.store import lease
+from robustfl_bench.store import folders, lease
 from robustfl_bench.tables.layout import render
 from robustfl_bench.tables.pivot import pivot
 from robustfl_bench.tables.table import Table
@@ -57,7 +58,8 @@ def settings(aggregator: str, attack: str, seed: int) -> dict[str, Any]:
 
 
 def run_id(config: dict[str, Any]) -> str:
-    return hashlib.sha256(json.dumps(config, sort_keys=True).encode()).hexdigest()[:12]
+    """The id of the run, which counts made-up settings too."""
+    return identity.digest({**identity.of(config), **{key: config[key] for key in config if key not in DEFINING}})
 
 
 def make_run(
@@ -103,7 +105,7 @@ def make_run(
         summary["final"] = {"round": rounds, "test_accuracy": accuracy, "test_loss": 0.5, "recall": recall}
         summary["best"] = {"round": rounds, "test_accuracy": accuracy + 0.01}
         summary["last_10"] = {"test_accuracy": accuracy - 0.01}
-    (folder / "summary.json").write_text(json.dumps(summary))
+    (folder / "summary.json").write_text(json.dumps(folders.seal(summary | {"files": folders.recorded(folder)})))
     return folder
 
 
@@ -193,8 +195,9 @@ def test_an_unfinished_run_takes_the_name_of_a_run_with_the_same_rule(tmp_path: 
         ("summary.json", '{"status": "finis', "summary.json is damaged"),
         ("summary.json", "[1, 2]", "its status must be one of"),
         ("summary.json", '{"status": "great"}', "its status must be one of"),
-        ("summary.json", '{"status": "finished", "final": [1]}', "final must be a mapping"),
-        ("summary.json", '{"status": "finished", "final": {"test_accuracy": "high"}}', "must be a number"),
+        ("summary.json", '{"status": "finished", "final": {}}', "summary.json is not what was written"),
+        ("summary.json", json.dumps(folders.seal({"status": "failed", "final": [1]})), "final must be a mapping"),
+        ("summary.json", json.dumps(folders.seal({"status": "failed", "final": {"round": "a"}})), "must be a number"),
         ("summary.json", "", "summary.json is damaged"),
         ("config.yaml", "seed: 0\nlr: [0.1\n", "config.yaml is damaged"),
         ("config.yaml", "just words", "must hold `key: value`"),
@@ -222,14 +225,48 @@ def test_damaged_files_are_reported_and_the_others_still_shown(
 
 def test_a_finished_run_whose_metrics_were_cut_short_is_damaged(tmp_path: Path) -> None:
     folder = make_run(tmp_path)
-    sizes = {name: {"bytes": (folder / name).stat().st_size} for name in ("config.yaml", "metrics.csv")}
-    summary = json.loads((folder / "summary.json").read_text())
-    (folder / "summary.json").write_text(json.dumps(summary | {"files": sizes}))
     assert records.load(tmp_path).iloc[0]["state"] == "finished"
     lines = (folder / "metrics.csv").read_text().splitlines(keepends=True)
     (folder / "metrics.csv").write_text("".join(lines[:-1]))
     run = records.load(tmp_path).iloc[0]
     assert run["state"] == "damaged" and run["error"].startswith("metrics.csv has ")
+
+
+@pytest.mark.parametrize(
+    ("name", "old", "new"),
+    [
+        ("summary.json", '"test_accuracy": 0.9,', '"test_accuracy": 0.1,'),
+        ("config.yaml", "seed: 0", "seed: 1"),
+        ("config.yaml", "lr: 0.1", "lr: 0.9"),
+        ("metrics.csv", "0.9\n", "0.1\n"),
+    ],
+)
+def test_an_edit_of_the_same_length_is_found(tmp_path: Path, name: str, old: str, new: str) -> None:
+    file = make_run(tmp_path) / name
+    text = file.read_text()
+    assert old in text
+    file.write_text(text.replace(old, new, 1))
+    run = records.load(tmp_path).iloc[0]
+    assert run["state"] == "damaged" and name in run["error"] and "SHA-256" in run["error"]
+
+
+def test_an_unfinished_run_whose_config_was_edited_is_damaged(tmp_path: Path) -> None:
+    config = make_run(tmp_path, status=None) / "config.yaml"
+    config.write_text(config.read_text().replace("seed: 0", "seed: 1"))
+    run = records.load(tmp_path).iloc[0]
+    assert run["state"] == "damaged" and "its config.yaml is that of run" in run["error"]
+
+
+@pytest.mark.parametrize("name", ["summary.json", "config.yaml", "metrics.csv"])
+def test_a_link_or_a_pipe_in_a_folder_is_not_read(tmp_path: Path, name: str) -> None:
+    target = tmp_path / "elsewhere"
+    for number, make in enumerate((lambda path: path.symlink_to(target), os.mkfifo)):
+        file = make_run(tmp_path / str(number)) / name
+        target.write_bytes(file.read_bytes())
+        file.unlink()
+        make(file)
+        run = records.load(tmp_path / str(number)).iloc[0]
+        assert run["state"] == "damaged" and name in run["error"], run["error"]
 
 
 def test_long_seeds_stay_apart_beside_a_damaged_folder_and_other_runs(tmp_path: Path) -> None:
@@ -675,6 +712,9 @@ def test_plot_files(results: Path, tmp_path: Path, capsys: pytest.CaptureFixture
 def test_damaged_metrics_do_not_stop_a_plot(results: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = next((results / "runs").glob("*average-ipm-s0*"))
     (folder / "metrics.csv").write_text("round,test_accuracy\n1,0.1\n2,oops\n")
+    summary = json.loads((folder / "summary.json").read_text())
+    sealed = folders.seal(summary | {"files": folders.recorded(folder)})
+    (folder / "summary.json").write_text(json.dumps(sealed))
     output = tmp_path / "a.png"
     code, _, err = run_cli(capsys, "plot", "accuracy", "--results-dir", results, "--output", output)
     assert code == 0 and output.exists()

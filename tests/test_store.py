@@ -186,7 +186,8 @@ def _changed(key: str, value: object = None) -> Callable[[bytes], bytes]:
     def change(content: bytes) -> bytes:
         summary = json.loads(content)
         summary[key] = value
-        return json.dumps(summary if value is not None else {k: v for k, v in summary.items() if k != key}).encode()
+        changed = summary if value is not None else {k: v for k, v in summary.items() if k != key}
+        return json.dumps(folders.seal(changed)).encode()
 
     return change
 
@@ -224,17 +225,23 @@ def test_a_damaged_result_is_named_and_made_again(
     assert bench(*SMALL).out.startswith("stored result: ")
 
 
-def test_sizes_alone_show_what_was_cut_without_reading_it(bench: Bench, tmp_path: Path) -> None:
+def test_a_link_in_a_run_folder_is_not_written_through(bench: Bench, tmp_path: Path) -> None:
+    """A stranger's folder could otherwise overwrite any file of the user."""
+    mine = tmp_path / "mine.txt"
+    mine.write_text("precious")
     bench(*SMALL)
     folder = the_folder(tmp_path / "results")
-    summary = json.loads((folder / "summary.json").read_text())
-    assert folders.damage(folder, summary, sizes_only=True) is None
-    content = (folder / "metrics.csv").read_bytes()
-    (folder / "metrics.csv").write_bytes(content.replace(b"0", b"1"))
-    assert folders.damage(folder, summary, sizes_only=True) is None
-    assert "SHA-256" in str(folders.damage(folder, summary))
-    (folder / "metrics.csv").write_bytes(content[:-1])
-    assert "bytes" in str(folders.damage(folder, summary, sizes_only=True))
+    (folder / "summary.json").unlink()
+    for name in ("metrics.csv", "config.yaml", "checkpoint.pt", ".claim"):
+        (folder / name).unlink(missing_ok=True)
+        (folder / name).symlink_to(mine)
+        outcome = bench(*SMALL)
+        assert outcome.code == 1 and f"{name} is a link" in outcome.err and outcome.err.count("\n") == 1, outcome.err
+        assert mine.read_text() == "precious"
+        (folder / name).unlink()
+    moved = folder.rename(tmp_path / "elsewhere")
+    folder.symlink_to(moved)
+    assert "is a link, into which no run is written" in bench(*SMALL).err
 
 
 def test_a_summary_is_json_and_null_is_read_as_not_a_number(bench: Bench, tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from robustfl_bench.engine.federation import Federation
 from robustfl_bench.experiment.execute import execute
 from robustfl_bench.interfaces import ConfigError
 from robustfl_bench.runs import archive, records
+from robustfl_bench.store import folders
 from robustfl_bench.tables.pivot import pivot
 from robustfl_bench.tables.sheets import FORMATS
 from robustfl_bench.tables.tune import tuned
@@ -142,7 +143,7 @@ def tuned_run(results: Path, lr: float, seed: int, validation: float, test: floa
     summary |= {"tuned": {"round": 3, "test_accuracy": test, "validation_accuracy": validation}}
     if diverged:
         summary |= {"status": "diverged", "error": "diverged in round 2: too far", "tuned": {}, "final": {}}
-    (folder / "summary.json").write_text(json.dumps(summary))
+    (folder / "summary.json").write_text(json.dumps(folders.seal(summary)))
 
 
 def test_the_value_is_chosen_by_validation_where_the_test_set_would_choose_another(

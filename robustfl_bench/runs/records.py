@@ -22,9 +22,10 @@ from robustfl_bench.config import identity
 from robustfl_bench.config.outside import label_of
 from robustfl_bench.store.folders import ENDED as ENDED
 from robustfl_bench.store.folders import MEASURED as MEASURED
-from robustfl_bench.store.folders import UNCOMPOSED, damage, id_of, summary_in
+from robustfl_bench.store.folders import UNCOMPOSED, damage, id_of, oddity, summary_in
 from robustfl_bench.store.lease import claim_on
 from robustfl_bench.store.writing import Damaged as Damaged
+from robustfl_bench.store.writing import read_text
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -154,11 +155,7 @@ def rounds(folder: str | Path) -> tuple[list[str], list[list[str]]]:
 
 def columns(folder: str | Path) -> list[str]:
     """The header of ``metrics.csv``. Raises Damaged."""
-    try:
-        with open(Path(folder) / "metrics.csv", encoding="utf-8") as file:
-            return file.readline().rstrip("\r\n").split(",")
-    except (OSError, UnicodeDecodeError) as error:
-        raise Damaged(f"metrics.csv cannot be read: {one_line(error)}") from error
+    return read_text(Path(folder) / "metrics.csv").partition("\n")[0].rstrip("\r").split(",")
 
 
 def last_metrics(folder: str | Path) -> dict[str, float]:
@@ -227,7 +224,7 @@ def _read_config(folder: Path) -> tuple[dict[str, str], dict[str, Any]]:
 
     The runs of a sweep share most of their groups, so each different text is parsed once: 5,000 configs cost a few.
     """
-    whole = _read_text(folder / "config.yaml")
+    whole = read_text(folder / "config.yaml")
     blocks = [block for block in _TOP_LEVEL_KEY.split(whole) if block.strip()]
     try:
         parsed = [_parse(block) for block in blocks]
@@ -263,9 +260,10 @@ def leaf(value: Any) -> Any:
 def _read_summary(folder: Path) -> dict[str, Any]:
     """Facts of a run that ended, or how far one without a summary came."""
     if (summary := summary_in(folder)) is None:
+        if not folder.name.startswith(f"{UNCOMPOSED}-") and (fault := oddity(folder)):
+            raise Damaged(fault)
         return {"state": "unfinished", "rounds_done": _rounds_done(folder)}
-    recorded = summary["status"] in MEASURED and isinstance(summary.get("files"), dict)  # old versions did not
-    if recorded and (found := damage(folder, summary, sizes_only=True)):
+    if summary["status"] in MEASURED and (found := damage(folder, summary)):
         raise Damaged(found)
     final, best, last, tuned = (_part(summary, name) for name in ("final", "best", "last_10", "tuned"))
     facts: dict[str, Any] = {name: summary.get(name) for name in FACTS if name in summary}
@@ -377,16 +375,7 @@ def _rounds_done(folder: Path) -> int:
 
 def _whole_lines(path: Path) -> list[str]:
     """Header and whole lines; a line that does not end yet is being written."""
-    lines = _read_text(path).replace("\r\n", "\n").split("\n")[:-1]
+    lines = read_text(path).replace("\r\n", "\n").split("\n")[:-1]
     if not lines:
         raise Damaged(f"{path.name} is empty")
     return lines
-
-
-def _read_text(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8")
-    except FileNotFoundError as error:
-        raise Damaged(f"{path.name} is missing") from error
-    except (OSError, UnicodeDecodeError) as error:
-        raise Damaged(f"{path.name} cannot be read: {one_line(error)}") from error

@@ -21,7 +21,16 @@ import yaml
 from robustfl_bench.config import identity, options
 from robustfl_bench.store import sealed
 from robustfl_bench.store.lease import claim_on
-from robustfl_bench.store.writing import CannotWrite, Damaged, named, remove_leftovers, write_atomically
+from robustfl_bench.store.writing import (
+    CannotWrite,
+    Damaged,
+    check_plain,
+    named,
+    read_regular,
+    read_text,
+    remove_leftovers,
+    write_atomically,
+)
 
 TABLES = ("metrics.csv", "timings.csv", "weights.csv")
 RECORDED = ("config.yaml", *TABLES)  # the files whose sizes and SHA-256 the summary has
@@ -107,8 +116,8 @@ def oddity(path: Path) -> str | None:
 def _identity(path: Path) -> dict[str, Any] | None:
     """What defines the run of a ``config.yaml``; None if it cannot be read as that of a run."""
     try:
-        config = options.parse(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, yaml.YAMLError):
+        config = options.parse(read_text(path))
+    except (Damaged, yaml.YAMLError):
         return None
     if not isinstance(config, dict) or not {"dataset", "aggregator", "attack"} <= set(config):
         return None
@@ -118,31 +127,28 @@ def _identity(path: Path) -> dict[str, Any] | None:
         return None
 
 
-def damage(path: Path, summary: Mapping[str, Any], sizes_only: bool = False) -> str | None:
-    """The first file of a run folder that differs from the record in its summary, in one line; None if all agree.
-
-    Compares sizes and SHA-256; ``sizes_only`` is faster and does not find changes that keep the size.
-    """
-    recorded = summary.get("files")
+def damage(path: Path, summary: Mapping[str, Any]) -> str | None:
+    """The first file of a run folder that differs in size or SHA-256 from the record in its summary, in one line; None
+    if all agree."""
+    known = summary.get("files")
     least = {"config.yaml", "metrics.csv"} if summary.get("status") == FINISHED else {"config.yaml"}
-    if not isinstance(recorded, Mapping) or not least <= set(recorded) <= set(RECORDED):
+    if not isinstance(known, Mapping) or not least <= set(known) <= set(RECORDED):
         return "summary.json does not record the files"
     for name in RECORDED:
         try:
-            content = None if sizes_only else (path / name).read_bytes()
-            size = (path / name).stat().st_size if content is None else len(content)
+            content = read_regular(path / name)
         except FileNotFoundError:
-            if name in recorded:
+            if name in known:
                 return f"{name} is missing"
             continue
-        except OSError as error:
-            return f"{name} cannot be read: {error.strerror}"
-        expected = recorded.get(name)
+        except Damaged as error:
+            return str(error)
+        expected = known.get(name)
         if not isinstance(expected, Mapping):
             return f"{name} was not there when the run ended"
-        if size != expected.get("bytes"):
-            return f"{name} has {size} bytes, {expected.get('bytes')} were written"
-        if content is not None and _sha256(content) != expected.get("sha256"):
+        if len(content) != expected.get("bytes"):
+            return f"{name} has {len(content)} bytes, {expected.get('bytes')} were written"
+        if _sha256(content) != expected.get("sha256"):
             return f"{name} is not what was written: its SHA-256 differs"
     return None
 
@@ -164,16 +170,30 @@ def summary_in(folder: Path) -> dict[str, Any] | None:
     """How the run of a folder ended, or None while it has not; raises Damaged. A number may be None: it was not
     finite."""
     try:
-        summary = json.loads((folder / "summary.json").read_text(encoding="utf-8"))
+        summary = json.loads(read_regular(folder / "summary.json"))
     except FileNotFoundError:
         return None
-    except OSError as error:
-        raise Damaged(f"summary.json cannot be read: {error.strerror}") from None
+    except Damaged:
+        raise
     except ValueError as error:
         raise Damaged(f"summary.json is damaged: {error}") from None
     if not isinstance(summary, dict) or summary.get("status") not in ENDED:
         raise Damaged(f"summary.json is damaged: its status must be one of {', '.join(ENDED)}")
+    if seal(summary)["seal"] != summary.get("seal"):
+        raise Damaged("summary.json is not what was written: it does not have its SHA-256")
     return summary
+
+
+def recorded(folder: Path) -> dict[str, dict[str, Any]]:
+    """The sizes and SHA-256 of the files of a run folder, as its summary records them."""
+    contents = {name: read_regular(folder / name) for name in RECORDED if (folder / name).exists()}
+    return {name: {"bytes": len(content), "sha256": _sha256(content)} for name, content in contents.items()}
+
+
+def seal(summary: Mapping[str, Any]) -> dict[str, Any]:
+    """A summary with the SHA-256 of all its other entries."""
+    entries = {name: value for name, value in summary.items() if name != "seal"}
+    return entries | {"seal": _sha256(json.dumps(entries, sort_keys=True).encode())}
 
 
 class RunFolder:
@@ -209,9 +229,10 @@ class RunFolder:
         return _identity(self.path / "config.yaml")
 
     def open(self) -> None:
-        """Create the folder and take the claim on it; raises RunLocked or CannotWrite."""
+        """Create the folder and take the claim on it; raises RunLocked, CannotWrite, or Damaged if it holds links."""
         with named(self.path):
             self.path.mkdir(parents=True, exist_ok=True)
+            check_plain(self.path, RING)
             if not self.claim.take(patience=1):  # `robustfl-results status` holds it for an instant
                 raise RunLocked(f"{self.path} is being written by another process ({self.claim.owner})")
             for name in OWN:
@@ -261,7 +282,7 @@ class RunFolder:
         for name, entry in files.items():
             size, expected = entry if isinstance(entry, tuple) and len(entry) == 2 else (None, None)
             path = self.path / name
-            content = path.read_bytes() if path.exists() else b""
+            content = read_regular(path) if path.exists() else b""
             if not isinstance(size, int) or not 0 <= size <= len(content):
                 raise Damaged(f"{name} does not hold what was written before the checkpoint")
             hashes[name] = hashlib.sha256(content[:size])
@@ -315,7 +336,7 @@ class RunFolder:
         """The hash of what one of TABLES holds, kept from row to row."""
         if name not in self._hashes:
             path = self.path / name
-            self._hashes[name] = hashlib.sha256(path.read_bytes() if path.exists() else b"")
+            self._hashes[name] = hashlib.sha256(read_regular(path) if path.exists() else b"")
         return self._hashes[name]
 
     def cut(self, round: int) -> None:
@@ -332,10 +353,10 @@ class RunFolder:
     def rows(self) -> list[dict[str, float]]:
         """The rows of ``metrics.csv``; raises Damaged."""
         try:
-            with open(self.path / "metrics.csv", newline="", encoding="utf-8") as file:
-                return [{key: float(value) for key, value in row.items()} for row in csv.DictReader(file)]
-        except (OSError, TypeError, ValueError, csv.Error) as error:
-            raise Damaged(f"metrics.csv cannot be read: {error}") from None
+            lines = io.StringIO(read_text(self.path / "metrics.csv"), newline="")
+            return [{key: float(value) for key, value in row.items()} for row in csv.DictReader(lines)]
+        except (TypeError, ValueError, csv.Error) as error:
+            raise error if isinstance(error, Damaged) else Damaged(f"metrics.csv cannot be read: {error}") from None
 
     def finish(self, summary: Mapping[str, Any], traceback: str | None = None) -> None:
         """Record how the run ended, with the sizes and SHA-256 of its files; raises CannotWrite.
@@ -345,9 +366,7 @@ class RunFolder:
         self._check_claim()
         if traceback is not None:
             write_atomically(self.path / "error.txt", traceback)
-        found = {name: (self.path / name).read_bytes() for name in RECORDED if (self.path / name).exists()}
-        files = {name: {"bytes": len(content), "sha256": _sha256(content)} for name, content in found.items()}
-        text = json.dumps(plain({**summary, "files": files}), indent=1, allow_nan=False)
+        text = json.dumps(seal(plain({**summary, "files": recorded(self.path)})), indent=1, allow_nan=False)
         write_atomically(self.path / "summary.json", text + "\n")
         self._remove([DEATHS])
         if summary["status"] in MEASURED:

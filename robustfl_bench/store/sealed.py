@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from robustfl_bench.store.writing import Damaged, write_atomically
+from robustfl_bench.store.writing import Damaged, read_regular, write_atomically
 
 FORMAT = b"robustfl-bench checkpoint 1"  # raise the number when what is stored changes
 
@@ -33,11 +33,9 @@ def load(path: Path, stamp: Stamp) -> dict[str, Any] | None:
     import torch
 
     try:
-        head, _, payload = path.read_bytes().partition(b"\n")
+        head, _, payload = read_regular(path, largest=None).partition(b"\n")
     except FileNotFoundError:
         return None
-    except OSError as error:
-        raise Damaged(f"{path.name} cannot be read: {error.strerror}") from None
     known, _, digest = head.rpartition(b" ")
     if known != FORMAT:
         raise Damaged(f"{path.name} is damaged, or of another version")

@@ -1,7 +1,9 @@
 """Files that other processes see whole or not at all, and the errors of files that cannot be written or read."""
 
+import errno
 import os
 import re
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,6 +15,58 @@ class CannotWrite(OSError):
 
 class Damaged(ValueError):
     """A file of a run folder is not what was written; one line says which and why."""
+
+
+LARGEST = 1 << 28
+"""The most bytes that a file of a run is read up to, checkpoints apart: 256 MiB."""
+
+
+def read_regular(path: Path, largest: int | None = LARGEST) -> bytes:
+    """The content of a regular file, which may come from a stranger: no link is followed, no pipe waited for.
+
+    Raises FileNotFoundError, and Damaged for a link, a folder, a pipe or a device, for more than ``largest`` bytes, and
+    for a file that cannot be read.
+    """
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+        with os.fdopen(descriptor, "rb") as file:
+            state = os.fstat(descriptor)
+            if not stat.S_ISREG(state.st_mode):
+                raise Damaged(f"{path.name} is no regular file; remove it")
+            if largest is not None and state.st_size > largest:
+                raise Damaged(f"{path.name} has {state.st_size} bytes; at most {largest} are read")
+            return file.read()
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        if error.errno == errno.ELOOP:
+            raise Damaged(f"{path.name} is a link, which is not followed; remove it") from None
+        raise Damaged(f"{path.name} cannot be read: {error.strerror}") from None
+
+
+def read_text(path: Path) -> str:
+    """The text of a regular file, see ``read_regular``; raises Damaged also where there is none."""
+    try:
+        return read_regular(path).decode("utf-8")
+    except FileNotFoundError:
+        raise Damaged(f"{path.name} is missing") from None
+    except UnicodeDecodeError as error:
+        raise Damaged(f"{path.name} cannot be read: {error}") from None
+
+
+def check_plain(folder: Path, apart: str) -> None:
+    """Raise Damaged if a folder, or anything in it but the folder ``apart``, is a link or no regular file.
+
+    Writing to a link would change the file that it points to.
+    """
+    if folder.is_symlink():
+        raise Damaged(f"{folder} is a link, into which no run is written; remove it")
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            if not entry.is_file(follow_symlinks=False) and not (
+                entry.name == apart and entry.is_dir(follow_symlinks=False)
+            ):
+                raise Damaged(f"{folder / entry.name} is a link or no regular file; remove it")
 
 
 @contextmanager
