@@ -602,11 +602,14 @@ def test_the_commands_of_a_table_make_what_it_lacks(
 def test_a_missing_cell_keeps_what_its_row_and_its_column_share(tmp_path: Path) -> None:
     make_run(tmp_path, "krum", "none")
     make_run(tmp_path, "boba", "none")
-    config = make_run(tmp_path, "boba", "ipm") / "config.yaml"
+    folder = make_run(tmp_path, "boba", "ipm")
+    config = folder / "config.yaml"
     config.write_text(config.read_text().replace("factor: 10.0", "factor: 3.0"))
+    summary = json.loads((folder / "summary.json").read_text()) | {"files": folders.recorded(folder)}
+    (folder / "summary.json").write_text(json.dumps(folders.seal(summary)))
     (todo,) = pivot(records.load(tmp_path)).todos
-    folder, *rest = shlex.split(todo.command)[1:]
-    assert "digits-krum-none-s0" in folder and rest == [
+    first, *rest = shlex.split(todo.command)[1:]
+    assert "digits-krum-none-s0" in first and rest == [
         "attack=ipm", "attack.factor=3", "num_byzantine=2", f"results_dir={tmp_path}", "seed=0",
     ]  # fmt: skip
     archive.write(records.load(tmp_path), str(tmp_path / "runs.csv"))
