@@ -105,6 +105,66 @@ def test_a_result_of_changed_code_of_ones_own_is_named_and_made_again(tmp_path: 
     assert run()[0] == f"stored {second}", "comments and docstrings are no code"
 
 
+FURTHER_RULE = """
+import importlib, os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar
+
+from robustfl_bench import Aggregate, Aggregator
+from helping_elsewhere import SHARE
+
+HERE = Path(__file__).parent
+exec((HERE / "more.txt").read_text())
+
+
+@dataclass(frozen=True)
+class Vote(Aggregator):
+    exempt: ClassVar = {"robust": "a test"}
+    depends_on = ("$VOTE_SHARE", "declared.txt")
+
+    def aggregate(self, updates, server):
+        late = importlib.import_module("late" + "_helper").SHARE
+        data = float((HERE / "data.txt").read_text())
+        named = float(os.environ.get("VOTE_SHARE", 1))
+        return Aggregate(updates.mean * SHARE * MORE * late * data * named)
+"""
+
+
+def see_elsewhere() -> None:
+    """As PYTHONPATH=elsewhere does."""
+    sys.path.append(os.path.abspath("elsewhere"))
+
+
+@pytest.mark.parametrize(
+    "kind", ["elsewhere/helping_elsewhere.py", "late_helper.py", "data.txt", "more.txt", "declared.txt", "$"]
+)
+def test_whatever_a_rule_of_ones_own_depends_on_is_seen(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    """A helper in another folder, a module that is imported by name, a data file, code that is executed, what is
+    declared, an environment variable."""
+    (tmp_path / "elsewhere").mkdir()
+    files = {"elsewhere/helping_elsewhere.py": "SHARE = 1.0", "late_helper.py": "SHARE = 1.0", "data.txt": "1.0",
+             "more.txt": "MORE = 1.0", "declared.txt": "1.0", "further_rule.py": FURTHER_RULE}  # fmt: skip
+    for name, text in files.items():
+        (tmp_path / name).write_text(text)
+
+    def run() -> tuple[str, str]:
+        return start(tmp_path, *SMALL, "aggregator=further_rule:Vote", first=see_elsewhere).communicate()
+
+    first, errors = run()
+    assert first.startswith("result: accuracy"), errors
+    assert "aggregator reads " in errors and "data.txt" in errors and "late_helper.py" in errors
+    assert run()[0] == f"stored {first}"
+    if kind == "$":
+        monkeypatch.setenv("VOTE_SHARE", "0.5")
+    else:
+        (tmp_path / kind).write_text(files[kind].replace("1.0", "0.5"))
+    second, errors = run()
+    assert second.startswith("result: ") and "stored result not used: " in errors
+
+
 def test_a_result_of_other_code_of_the_package_is_named_and_made_again(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:

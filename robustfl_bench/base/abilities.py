@@ -2,7 +2,7 @@
 
 import difflib
 from abc import ABC
-from typing import Any, get_origin
+from typing import Any, ClassVar, get_origin
 
 CLOSE = 0.8  # similarity of names (0 to 1) above which a method is reported as a misspelt ability
 
@@ -16,6 +16,10 @@ class Part(ABC):  # noqa: B024 (its subclasses have the abstract methods)
     which calls the method that a part defines. An intermediate class may declare an attribute for its subclasses:
     ``mean: ClassVar[float]``, without a value.
     """
+
+    depends_on: ClassVar[tuple[str, ...]] = ()
+    """What the numbers of a part depend on besides its code: files beside its module, by name, and environment
+    variables, ``$NAME``. Files that it opens are found without."""
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)

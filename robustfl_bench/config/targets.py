@@ -13,6 +13,7 @@ from typing import Any, Union, get_args, get_origin
 
 from robustfl_bench.base.abilities import Part
 from robustfl_bench.base.errors import ConfigError, near, type_of_field
+from robustfl_bench.base.opened import watch
 from robustfl_bench.engine.parts import GROUPS, kind
 
 PACKAGE = __package__.partition(".")[0]
@@ -163,6 +164,7 @@ def _see_current_folder() -> None:
     """Add the current folder to the end of Python's path, on which an installed command does not have it. At the end, a
     ``random.py`` there hides no other module.
     """
+    watch()
     here = os.getcwd()
     if not {"", here} & set(sys.path):
         sys.path.append(here)

@@ -80,6 +80,8 @@ def complete(
             note(line)
         outcome, trace = _attempt(planned, data, federation, folder, train or train_here, trackers)
         ended = _facts(planned, folder, call, outcome["device"]) | outcome
+        for group, paths in ended["code"].get("read", {}).items():
+            note(f"{group} reads {' and '.join(paths)}: a change there counts as one of its code")
         folder.finish(ended, trace)
         summary = ended
     finally:
@@ -176,7 +178,7 @@ def _facts(planned: Plan, folder: folders.RunFolder, call: Call, device: str | N
         "command": call.command,
         "reference_id": planned.reference_id,
         "seconds": round(sum(float(row.split(",")[1]) for row in rows), 3),
-        "code": provenance.code(planned.config),
+        "code": provenance.code(planned.config) | ({"read": read} if (read := provenance.read(planned.config)) else {}),
     } | facts(device)
 
 

@@ -1,25 +1,20 @@
 """The origin of a result (code of its parts, data, rows), and whether a stored result still has the same origin."""
 
 import hashlib
-import importlib
 import json
-import sys
 from collections.abc import Mapping, Sequence
-from functools import cache
 from pathlib import Path
-from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from robustfl_bench import datasets
-from robustfl_bench.base.code_digest import PACKAGE, code_digest
+from robustfl_bench.base.code_digest import code_digest
 from robustfl_bench.base.errors import DataError
-from robustfl_bench.base.source_code import closure, effective
 from robustfl_bench.base.trees import flatten
 from robustfl_bench.config import identity
 from robustfl_bench.datasets.files import marks
 from robustfl_bench.engine.parts import GROUPS
 from robustfl_bench.engine.settings import Settings
-from robustfl_bench.experiment import machine
+from robustfl_bench.experiment import machine, outside_code
 from robustfl_bench.experiment.plan import Asked, Plan
 from robustfl_bench.experiment.summary import results
 from robustfl_bench.runs import matching, records
@@ -30,8 +25,6 @@ from robustfl_bench.store.writing import Damaged
 if TYPE_CHECKING:  # importing torch takes over a second
     from robustfl_bench.datasets.base import Data
 
-LIBRARIES = ("site-packages", "dist-packages")  # folders in which modules of many authors lie side by side
-
 
 def code(config: Mapping[str, Any]) -> dict[str, Any]:
     """Digests of the code that computes a run: of this package, and for each config group with parts from outside, of
@@ -39,9 +32,21 @@ def code(config: Mapping[str, Any]) -> dict[str, Any]:
 
     A process reads each file once: later edits do not change the code that it has imported.
     """
-    outside = {group: names for group in GROUPS if (names := _targets(config.get(group)))}
-    files = {path for names in outside.values() for path in _files(names)}
-    return {"package": code_digest(config, files), "parts": {group: _digest(names) for group, names in outside.items()}}
+    outside = _outside(config)
+    files = {path for names in outside.values() for path in outside_code.files(names)}
+    parts = {group: outside_code.digest(names) for group, names in outside.items()}
+    return {"package": code_digest(config, files), "parts": parts}
+
+
+def read(config: Mapping[str, Any]) -> dict[str, dict[str, str]]:
+    """The files that parts from outside have read in this process, with their SHA-256, by config group."""
+    read_by = {group: outside_code.read_by(names) for group, names in _outside(config).items()}
+    return {group: paths for group, paths in read_by.items() if paths}
+
+
+def _outside(config: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
+    """The classes from outside this package, by config group."""
+    return {group: names for group in GROUPS if (names := outside_code.targets(config.get(group)))}
 
 
 def origin(planned: Plan, data: "Data") -> dict[str, Any]:
@@ -112,8 +117,14 @@ def _other_code(asked: Asked, recorded: Mapping[str, Any], digits: int | None = 
     was = recorded.get("parts") or {}
     changed = [group for group in GROUPS if (was.get(group) or "")[:digits] != now["parts"].get(group, "")[:digits]]
     if changed:
-        names = ", ".join(dict.fromkeys(name for group in changed for name in _targets(asked.config[group])))
+        names = ", ".join(
+            dict.fromkeys(name for group in changed for name in outside_code.targets(asked.config[group]))
+        )
         return f"other code of {' and '.join(changed)}" + (f" ({names})" if names else "")
+    for group, paths in (recorded.get("read") or {}).items():
+        for path, content in paths.items():
+            if outside_code.content_of(Path(path)) != content:
+                return f"another {path}, which {group} reads"
     if not recorded.get("package"):
         return "code that is not recorded"
     return "other code of robustfl_bench" if recorded["package"][:digits] != now["package"][:digits] else None
@@ -176,59 +187,3 @@ def _within(summary: Mapping[str, Any], *names: str) -> Mapping[str, Any]:
     for name in names:
         value = value.get(name) if isinstance(value, Mapping) else None
     return value if isinstance(value, Mapping) else {}
-
-
-def _targets(value: Any) -> tuple[str, ...]:
-    """The classes from outside this package that a part's config names, at any depth."""
-    if isinstance(value, list):
-        return tuple(name for item in value for name in _targets(item))
-    if not isinstance(value, Mapping):
-        return ()
-    own = str(value.get("_target_", ""))
-    ours = not own or own.split(".")[0] in ("robustfl_bench", *sys.stdlib_module_names)
-    return (*(() if ours else (own,)), *(name for item in value.values() for name in _targets(item)))
-
-
-@cache
-def _digest(names: tuple[str, ...]) -> str:
-    """SHA-256 over the effective text of the classes' source files and of the modules in the same folder that they
-    import."""
-    total = hashlib.sha256()
-    for path in _files(names):
-        total.update(effective(path))
-    return total.hexdigest()
-
-
-def _files(names: tuple[str, ...]) -> list[Path]:
-    """The source files behind classes from outside."""
-    return sorted({path for name in names for path in _sources(name)})
-
-
-def _sources(name: str) -> set[Path]:
-    """The source file of a class, and those of the modules in its folder, or below it, that it imports."""
-    root = _module(name)
-    home = Path(root.__file__ or "").parent
-
-    def find(name: str) -> tuple[str, Path] | None:
-        path = Path(getattr(sys.modules.get(name), "__file__", None) or "")
-        own = path.suffix == ".py" and (name == root.__name__ or _belongs(path, home))
-        return (name, path) if own else None
-
-    return closure([root.__name__], find)
-
-
-def _belongs(path: Path, home: Path) -> bool:
-    """Whether a file belongs to the same code base as the folder ``home``."""
-    if home not in path.parents or PACKAGE in path.parents or home.name in LIBRARIES:
-        return False
-    return not any(part in LIBRARIES for part in path.relative_to(home).parts)
-
-
-def _module(name: str) -> ModuleType:
-    """The module of a class, or of one of its methods."""
-    while name := name.rpartition(".")[0]:
-        try:
-            return importlib.import_module(name)
-        except ModuleNotFoundError:
-            continue
-    raise ImportError("not a name of a class")
