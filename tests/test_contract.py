@@ -54,9 +54,29 @@ class Elsewhere(Mean):
         return Aggregate(updates.matrix.mean(dim=0).to("meta"))
 
 
+class Listed(Mean):
+    def aggregate(self, updates, server):
+        return updates.matrix.mean(dim=0).tolist()
+
+
 class Bare(Mean):
     def aggregate(self, updates, server):
         return updates.matrix.mean(dim=0)
+
+
+class BareArray(Mean):
+    def aggregate(self, updates, server):
+        return updates.matrix.numpy().astype(np.float64).mean(axis=0)
+
+
+class SingleWeights(Mean):
+    def aggregate(self, updates, server):
+        return updates.combine(torch.ones(updates.n) / updates.n)
+
+
+class ListedWeights(Mean):
+    def aggregate(self, updates, server):
+        return updates.combine([1 / updates.n] * updates.n)
 
 
 class FewWeights(Mean):
@@ -227,7 +247,7 @@ def _only_summary(results: Path) -> dict[str, object]:
         ("aggregator._target_=Short", "aggregator Short returned a vector of shape (309,) float32; (310,) float32"),
         ("aggregator._target_=Double", "aggregator Double returned a vector of shape (310,) float64; (310,) float32"),
         ("aggregator._target_=Elsewhere", "aggregator Elsewhere returned a vector on meta; the updates are on cpu"),
-        ("aggregator._target_=Bare", "aggregator Bare returned a Tensor, no Aggregate"),
+        ("aggregator._target_=Listed", "aggregator Listed returned a list, no Aggregate"),
         ("aggregator._target_=FewWeights", "aggregator FewWeights returned weights of shape (2,) float64; (6,)"),
         ("aggregator._target_=FloatMask", "aggregator FloatMask returned accepted of shape (6,) float32; (6,) bool"),
         ("aggregator._target_=Remembers", "aggregator Remembers returned a memory that is no dict of tensors"),
@@ -255,7 +275,7 @@ def test_a_part_that_returns_something_else_than_promised_is_named_in_the_first_
     assert not list(tmp_path.glob("results/runs/*/metrics.csv")), "found before a round ended"
 
 
-@pytest.mark.parametrize("rule", ["Mean", "Computes"])
+@pytest.mark.parametrize("rule", ["Mean", "Computes", "Bare", "BareArray", "SingleWeights", "ListedWeights"])
 def test_a_rule_that_keeps_to_its_contract_is_not_stopped(bench: Bench, rule: str) -> None:
     assert bench(*RUN, f"aggregator._target_=misbehaving.{rule}", "attack._target_=misbehaving.Large").code == 0
 

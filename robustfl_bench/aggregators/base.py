@@ -125,7 +125,10 @@ class Aggregator(Part):
 
     @abstractmethod
     def aggregate(self, updates: Updates, server: ServerView) -> Aggregate:
-        """The aggregate of one round; every rule implements this method."""
+        """The aggregate of one round; every rule implements this method.
+
+        A rule may also return the vector (d,) alone, as a tensor or a NumPy array.
+        """
 
     @overload
     def __call__(self, updates: Updates, server: ServerView) -> Aggregate: ...
@@ -155,8 +158,20 @@ class Aggregator(Part):
         from robustfl_bench.numerics.updates import Updates
 
         if isinstance(updates, Updates):
-            return self.aggregate(updates, server)
+            return self._aggregate_of(updates, server)
         return self._of_matrix(updates, **given)
+
+    def _aggregate_of(self, updates: Updates, server: ServerView) -> Any:
+        """What the rule returns, with a bare vector as an ``Aggregate``."""
+        import numpy as np
+        import torch
+
+        from robustfl_bench.numerics.updates import Aggregate
+
+        result: Any = self.aggregate(updates, server)
+        if isinstance(result, torch.Tensor | np.ndarray):
+            return Aggregate(torch.as_tensor(result).to(updates.matrix))
+        return result
 
     def _of_matrix(
         self,
@@ -193,4 +208,4 @@ class Aggregator(Part):
             known["params"] = arrays.vector("params", params, d, rows)
         if losses is not None:
             known["losses_of"] = lambda params, clients: losses[clients]
-        return written(self.aggregate(Updates(rows, counts, losses), ServerAlone(self, _argument, **known)).vector)
+        return written(self._aggregate_of(Updates(rows, counts, losses), ServerAlone(self, _argument, **known)).vector)

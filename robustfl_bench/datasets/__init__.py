@@ -1,9 +1,10 @@
 """Data sets: tensors from checked files."""
 
 import os
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary
 
 from robustfl_bench.base.errors import DataError
@@ -44,7 +45,7 @@ def is_loaded(dataset: "Dataset", data_dir: str | None, device: "torch.device") 
 @lru_cache(maxsize=4)  # CIFAR-10 takes 0.7 GB: enough for a sweep over data sets, not a leak
 def _load(dataset: "Dataset", folder: Path, device: "torch.device") -> "Data":
     try:
-        data = dataset.load(folder)
+        data = _as_tensors(dataset.load(folder))
     except OSError as error:
         if error.filename is None:  # raised by a reader, which names the file itself
             raise DataError(f"{dataset.name} cannot be read: {error}") from error
@@ -54,6 +55,27 @@ def _load(dataset: "Dataset", folder: Path, device: "torch.device") -> "Data":
     _check(data, dataset)
     _LOADED[dataset, folder, device] = moved = data.to(device)
     return moved
+
+
+def _as_tensors(data: "Data") -> "Data":
+    """The data with samples in float32 (whole numbers of at least 32 bits stay, as they may be token ids) and labels in
+    int64 or float32, from NumPy arrays or tensors of other types."""
+    import numpy as np
+    import torch
+
+    def of(values: Any, are_labels: bool) -> Any:
+        tensor = torch.from_numpy(values) if isinstance(values, np.ndarray) else values
+        if not isinstance(tensor, torch.Tensor) or tensor.is_complex():
+            return tensor
+        if tensor.is_floating_point():
+            return tensor.float()
+        ids = tensor.dtype in (torch.int32, torch.int64)
+        return tensor.long() if are_labels else tensor if ids else tensor.float()
+
+    kept = {name: getattr(data, name) for name in ("train_x", "train_y", "test_x", "test_y")}
+    cast = {name: of(values, name.endswith("y")) for name, values in kept.items()}
+    unlike = {name: values for name, values in cast.items() if values is not kept[name]}
+    return replace(data, **unlike) if unlike else data
 
 
 _KINDS = {"samples": ("torch.float32", "torch.int32", "torch.int64"), "labels": ("torch.float32", "torch.int64")}

@@ -236,7 +236,11 @@ class Updates:
         return torch.cat([torch.cat([self.gram, cross], dim=1), torch.cat([cross.T, own], dim=1)])
 
     def combine(self, weights: Tensor, accepted: Tensor | None = None) -> Aggregate:
-        """The aggregate ``weights @ matrix`` for (n,) weights; a zero weight leaves a client out entirely."""
+        """The aggregate ``weights @ matrix`` for (n,) weights; a zero weight leaves a client out entirely.
+
+        The weights may be a tensor, an array or a list of numbers.
+        """
+        weights = torch.as_tensor(weights, dtype=torch.float64, device=self.device)
         if self._source is not None:
             source, mixing = self._source
             weights_there, accepted = weights @ mixing, None if accepted is None else mixing[accepted].any(dim=0)
