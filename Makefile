@@ -30,20 +30,20 @@ lint: $(VENV)/.installed
 	$(BIN)/mypy
 
 catalogue: $(VENV)/.installed
-	$(BIN)/python scripts/catalogue.py
+	$(BIN)/python scripts/generators/catalogue.py
 
 agreement: $(VENV)/.installed
-	$(BIN)/python scripts/agreement.py
+	$(BIN)/python scripts/generators/agreement.py
 
 docs: $(VENV)/.installed
-	$(BIN)/python scripts/docs.py build/docs
+	$(BIN)/python scripts/generators/docs.py build/docs
 
 bench: $(VENV)/.installed
-	$(BIN)/python scripts/bench_aggregators.py
-	$(BIN)/python scripts/bench_rounds.py
-	$(BIN)/python scripts/bench_local_sgd.py
-	$(BIN)/python scripts/bench_models.py
-	$(BIN)/python scripts/bench_scaling.py
+	$(BIN)/python scripts/benches/bench_aggregators.py
+	$(BIN)/python scripts/benches/bench_rounds.py
+	$(BIN)/python scripts/benches/bench_local_sgd.py
+	$(BIN)/python scripts/benches/bench_models.py
+	$(BIN)/python scripts/benches/bench_scaling.py
 
 clean:
 	rm -rf $(VENV) $(DEMO) build dist

@@ -33,7 +33,7 @@ PICTURES = {
 def test_it_runs(name: str, tmp_path: Path) -> None:
     command = [
         sys.executable,
-        str(CONF.parent / "scripts" / f"{name}.py"),
+        str(CONF.parent / "scripts" / "benches" / f"{name}.py"),
         *SMALL[name],
         "--repeats",
         "1",
@@ -56,7 +56,7 @@ def test_it_runs(name: str, tmp_path: Path) -> None:
 
 
 def test_results_are_read_again_by_every_command(tmp_path: Path) -> None:
-    script = str(CONF.parent / "scripts" / "bench_results.py")
+    script = str(CONF.parent / "scripts" / "benches" / "bench_results.py")
     command = [sys.executable, script, "--runs", "200", "--keep", "many", "--commands", "report", "export"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
@@ -66,7 +66,7 @@ def test_results_are_read_again_by_every_command(tmp_path: Path) -> None:
 
 
 def test_a_table_is_projected(tmp_path: Path) -> None:
-    script = str(CONF.parent / "scripts" / "bench_tables.py")
+    script = str(CONF.parent / "scripts" / "benches" / "bench_tables.py")
     command = [sys.executable, script, "--presets", "demo", "--rounds", "1", "--csv", "x.csv"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

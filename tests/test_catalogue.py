@@ -14,7 +14,7 @@ from robustfl_bench.commands.listing import WIDTH, listing
 from robustfl_bench.config import options
 from tests.conftest import Bench
 
-SCRIPT = Path(__file__).parents[1] / "scripts" / "catalogue.py"
+SCRIPT = Path(__file__).parents[1] / "scripts" / "generators" / "catalogue.py"
 spec = importlib.util.spec_from_file_location("catalogue_script", SCRIPT)
 assert spec is not None and spec.loader is not None
 script: Any = importlib.util.module_from_spec(spec)

@@ -246,7 +246,7 @@ def test_a_claim_needs_its_keys_and_a_table(tmp_path: Path) -> None:
     assert [one.table for one in papers.read(mine).claims] == ["mine/one"]
 
 
-SCRIPT = Path(__file__).parents[1] / "scripts" / "agreement.py"
+SCRIPT = Path(__file__).parents[1] / "scripts" / "generators" / "agreement.py"
 spec = importlib.util.spec_from_file_location("agreement_script", SCRIPT)
 assert spec is not None and spec.loader is not None
 script: Any = importlib.util.module_from_spec(spec)

@@ -1,4 +1,4 @@
-"""``scripts/cuda_check.py`` on a CPU, where every answer is right, and nothing is asked twice."""
+"""``scripts/checks/cuda_check.py`` on a CPU, where every answer is right, and nothing is asked twice."""
 
 import csv
 import subprocess
@@ -7,7 +7,7 @@ from pathlib import Path
 
 from robustfl_bench.config.options import CONF
 
-SCRIPT = CONF.parent / "scripts" / "cuda_check.py"
+SCRIPT = CONF.parent / "scripts" / "checks" / "cuda_check.py"
 QUICK = ("exactness", "rules", "rounds", "bounds")
 
 

@@ -11,7 +11,7 @@ import pytest
 import robustfl_bench
 from robustfl_bench.aggregators.krum import Krum
 
-SCRIPT = Path(__file__).parents[1] / "scripts" / "docs.py"
+SCRIPT = Path(__file__).parents[1] / "scripts" / "generators" / "docs.py"
 
 
 def test_the_pages_are_built_without_a_warning(tmp_path: Path) -> None:

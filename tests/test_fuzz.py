@@ -1,4 +1,4 @@
-"""Random commands: some of those that ``scripts/fuzz_config.py`` tries."""
+"""Random commands: some of those that ``scripts/checks/fuzz_config.py`` tries."""
 
 import os
 import subprocess
@@ -9,11 +9,11 @@ import pytest
 
 pytestmark = pytest.mark.slow
 
-SCRIPT = Path(__file__).resolve().parent.parent / "scripts" / "fuzz_config.py"
+SCRIPT = Path(__file__).resolve().parent.parent / "scripts" / "checks" / "fuzz_config.py"
 
 
 def fuzz(*arguments: str, start: tuple[str, ...] = ()) -> subprocess.CompletedProcess[str]:
-    path = os.pathsep.join([str(SCRIPT.parent.parent), os.environ.get("PYTHONPATH", "")])
+    path = os.pathsep.join([str(SCRIPT.parents[2]), os.environ.get("PYTHONPATH", "")])
     command = [sys.executable, *start, str(SCRIPT), *arguments]
     return subprocess.run(command, capture_output=True, text=True, env=os.environ | {"PYTHONPATH": path}, timeout=600)
 

@@ -20,7 +20,7 @@ from robustfl_bench.network.side_by_side import SideBySide
 from tests import presets
 from tests.pretend import DEVICE, PretendedGpu
 
-sys.path.append(str(Path(__file__).parents[1] / "scripts"))
+sys.path.append(str(Path(__file__).parents[1] / "scripts" / "checks"))
 import cuda_check
 
 

@@ -26,7 +26,7 @@ def slurm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     pytest.importorskip("submitit", reason="submitit is not installed")
     if os.geteuid() or not shutil.which("slurmctld") or not shutil.which("munged"):
         pytest.skip("a Slurm of one node needs root, slurm-wlm and munge")
-    script = ROOT / "scripts" / "slurm_single_node.sh"
+    script = ROOT / "scripts" / "checks" / "slurm_single_node.sh"
     folder = tmp_path_factory.mktemp("slurm") / "node"
     printed = subprocess.run([script, "up", folder], check=True, stdout=subprocess.PIPE, text=True).stdout
     with pytest.MonkeyPatch.context() as patch:

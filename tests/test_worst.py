@@ -240,7 +240,7 @@ def test_worst_harms_a_rule_more_than_the_attack_that_moves_it_farthest() -> Non
 
 
 def test_the_script_prints_what_was_measured(tmp_path: Path, capsys: Any) -> None:
-    from scripts import worst_adversary
+    from scripts.generators import worst_adversary
 
     path = tmp_path / "few.csv"
     with path.open("w", newline="") as file:
@@ -255,7 +255,7 @@ def test_the_script_prints_what_was_measured(tmp_path: Path, capsys: Any) -> Non
 
 
 def test_a_fixed_attack_of_the_script_sends_its_entry() -> None:
-    from scripts import worst_adversary
+    from scripts.generators import worst_adversary
 
     view = example_view()
     crafted = worst_adversary.Fixed(0, 2).craft(view)

@@ -1,9 +1,9 @@
 """Is attack=worst at least as harmful as every attack of its list, sent all through the run at one strength?
 
-    python scripts/worst_adversary.py run --csv results/worst/digits.csv            # go on with what is missing
-    python scripts/worst_adversary.py run --csv results/worst/mnist.csv --rules median,krum --seeds 0 dataset=mnist ...
-    python scripts/worst_adversary.py table --csv results/worst/digits.csv          # the verdict per rule
-    python scripts/worst_adversary.py won results/runs/FOLDER                       # what worst sent in a run, by name
+    python scripts/generators/worst_adversary.py run --csv results/worst/digits.csv      # go on with what is missing
+    python scripts/generators/worst_adversary.py run --csv results/worst/mnist.csv --rules median,krum dataset=mnist ...
+    python scripts/generators/worst_adversary.py table --csv results/worst/digits.csv    # the verdict per rule
+    python scripts/generators/worst_adversary.py won results/runs/FOLDER                 # what worst sent in a run
 
 A rule may come with a pre-aggregation, as in median+nnm. Every line of the CSV is one run: no attack, worst, or one
 entry of the list at one strength. ``attack_seconds`` is the processor time of the attack in a round, ``round_seconds``

@@ -1,7 +1,8 @@
 """Time of a few rules against n and against d, and the memory of a round against the size of its matrix.
 
-    python scripts/bench_scaling.py [--rules RULE ...] [--n 25 50 100 200 400] [--d 10000 30000 100000 300000 1000000]
-        [--at 100 199210] [--memory 100,100000 ...] [--threads 2] [--repeats 3] [--csv FILE] [--png FOLDER]
+    python scripts/benches/bench_scaling.py [--rules RULE ...] [--n 25 50 100 200 400]
+        [--d 10000 30000 100000 300000 1000000] [--at 100 199210] [--memory 100,100000 ...] [--threads 2]
+        [--repeats 3] [--csv FILE] [--png FOLDER]
 
 Times are those of ``bench_aggregators.py``, every rule beside its bound: each n of ``--n`` at the d of ``--at``, then
 each d of ``--d`` at its n. All are medians of turns in one run; compare ratios, not seconds.

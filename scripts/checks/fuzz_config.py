@@ -1,6 +1,6 @@
 """Random commands: each must make a run, or be refused in one line with nothing written.
 
-    python scripts/fuzz_config.py --count 1200 --seed 0
+    python scripts/checks/fuzz_config.py --count 1200 --seed 0
 
 Every command is `robustfl-bench` in this process with tiny runs, in an empty folder, with a limit of memory and time.
 Where a command makes a run, the identity that `compose.resolve` gives its overrides must be that of the run.

@@ -1,7 +1,7 @@
 """Time of a round's client gradients with every model, beside plain autograd, client by client.
 
-    python scripts/bench_models.py [--models NAME ...] [--clients 16] [--samples 16] [--threads 1 2] [--repeats 3]
-        [--csv FILE] [--png FOLDER]
+    python scripts/benches/bench_models.py [--models NAME ...] [--clients 16] [--samples 16] [--threads 1 2]
+        [--repeats 3] [--csv FILE] [--png FOLDER]
 
 A model gets random inputs with the shapes of the data set that the command in its file of ``conf/model`` names (MNIST
 where it names none). The loop is that of ``bench_rounds.py``: one module, one client after the other, on as many

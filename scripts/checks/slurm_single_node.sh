@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # A real Slurm of one node on this machine, for tests: needs root and Debian's packages slurm-wlm and munge.
-#   eval "$(scripts/slurm_single_node.sh up [FOLDER])"   starts it in FOLDER, by default a new one, and sets SLURM_CONF
-#   scripts/slurm_single_node.sh down                    ends the one of SLURM_CONF with its jobs and removes its folder
+#   eval "$(scripts/checks/slurm_single_node.sh up [FOLDER])"   starts it in FOLDER (by default a new one), sets SLURM_CONF
+#   scripts/checks/slurm_single_node.sh down                    ends that of SLURM_CONF with its jobs, removes its folder
 # The node says it has 4 processors, 64 GB and 2 GPUs, whatever the machine has: it tests where jobs go, not speed.
 set -euo pipefail
 

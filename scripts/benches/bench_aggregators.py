@@ -1,6 +1,6 @@
 """Time of every aggregation rule beside what it cannot do without, and beside other libraries' rules.
 
-    python scripts/bench_aggregators.py [--n 25 115 500] [--d 10000 199210 1200000] [--rules RULE ...]
+    python scripts/benches/bench_aggregators.py [--n 25 115 500] [--d 10000 199210 1200000] [--rules RULE ...]
         [--peers VENV ...] [--threads 2] [--repeats 7] [--csv FILE] [--png FOLDER]
 
 The bounds are measured in the same run: reading the matrix once (its sum), one Gram matrix in float64 and one in
@@ -43,7 +43,7 @@ from robustfl_bench.pages.pictures import bars
 from robustfl_bench.pages.pictures.canvas import save
 from robustfl_bench.pages.pictures.styles import GREY, RED, SKY
 
-CONF = Path(__file__).resolve().parents[1] / "conf"
+CONF = Path(__file__).resolve().parents[2] / "conf"
 ALIASES = {"rar", "median", "trimmed_mean", "fedavg"}
 BY_LOSS = {"selfrej", "avgrej", "zeno", "bygars"}
 BOUNDS = ("reading", "Gram", "Gram float32", "sort")

@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
 # A rule of one's own from nothing to a table and a picture, with the built wheel, outside the repository; timed.
 #
-#     scripts/outside_exercise.sh FOLDER [SITE_PACKAGES]
+#     scripts/checks/outside_exercise.sh FOLDER [SITE_PACKAGES]
 #
 # FOLDER is made anew. With SITE_PACKAGES, such as .venv/lib/python3.11/site-packages, the dependencies are taken from
 # there; without it they are installed. PYTHON (python3) needs hatchling, to build the wheel.
 set -euo pipefail
 
-root="$(cd "$(dirname "$0")/.." && pwd)"
+root="$(cd "$(dirname "$0")/../.." && pwd)"
 python="${PYTHON:-python3}"
 work="$1"
 packages="${2:+$(cd "$2" && pwd)}"

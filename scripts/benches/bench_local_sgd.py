@@ -1,6 +1,6 @@
 """Rounds of RAGA's local training against the same work as a plain PyTorch loop with one optimiser per client.
 
-    python scripts/bench_local_sgd.py [--clients 50] [--batch 32] [--steps 3] [--repeats 7] [--threads 1 2]
+    python scripts/benches/bench_local_sgd.py [--clients 50] [--batch 32] [--steps 3] [--repeats 7] [--threads 1 2]
         [--device cpu] [--csv FILE]
 
 MNIST's shapes under the MLP and the LeNet of RAGA, the loop's LeNet with feature maps in PyTorch's own layout. A

@@ -1,6 +1,6 @@
 """CPU time and memory of robustfl-results on many run folders.
 
-    python scripts/bench_results.py [--runs 5000] [--commands status table ...] [--keep FOLDER] [--csv PATH]
+    python scripts/benches/bench_results.py [--runs 5000] [--commands status table ...] [--keep FOLDER] [--csv PATH]
 
 Generates run folders with 20 to 100 evaluated rounds: ten rules x ten attacks x five seeds in settings that differ in
 the partition, the rounds and the rate, 500 runs to a setting. The numbers in them are invented and mean nothing. Each

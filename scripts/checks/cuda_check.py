@@ -1,7 +1,8 @@
 """Everything to ask of a machine with a GPU, in one command, and then a table of a paper on it.
 
-    python scripts/cuda_check.py check [--device cuda] [--output results/cuda] [--sections NAME ...] [--seconds 600]
-    python scripts/cuda_check.py table boba/table2_ag_news [OVERRIDE ...] [--device cuda] [--seconds 600]
+    python scripts/checks/cuda_check.py check [--device cuda] [--output results/cuda]
+        [--sections NAME ...] [--seconds 600]
+    python scripts/checks/cuda_check.py table boba/table2_ag_news [OVERRIDE ...] [--device cuda] [--seconds 600]
 
 ``check`` asks, section by section: does every part compute on the device what it does on a CPU (``LIMITS``: as a share
 of how far the model moves, or of the largest number), are products as exact as ``precision`` says and two runs equal
@@ -24,6 +25,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+sys.path.append(str(Path(__file__).resolve().parents[1] / "benches"))
 from benches import conditions, medians  # first: sets how idle threads wait
 
 # isort: split

@@ -1,8 +1,10 @@
 """Kill the workers of a sweep while they train, and compare its bytes with an undisturbed one.
 
-python scripts/chaos_sweep.py [--kills 20] [--seeds 15]: 2 x seeds runs by 2 workers, with SIGKILLs at random moments
-at which the process that is killed has trained for some rounds. Exit code 0: all bytes equal, less than 5% of the
-rounds made twice, nothing left behind, and no run begun again after its first checkpoint.
+    python scripts/checks/chaos_sweep.py [--kills 20] [--seeds 15]
+
+Two workers make 2 x seeds runs, with SIGKILLs at random moments at which the process that is killed has trained for
+some rounds. Exit code 0: all bytes equal, less than 5% of the rounds made twice, nothing left behind, and no run begun
+again after its first checkpoint.
 """
 
 import argparse

@@ -1,4 +1,4 @@
-"""What a sweep costs beside training: python scripts/bench_sweep.py [--stored 500] [--tiny 1000].
+"""What a sweep costs beside training: python scripts/benches/bench_sweep.py [--stored 500] [--tiny 1000].
 
 Each figure is measured by the command itself in a folder of its own. The CPU seconds are those of the command and of
 all processes that it started.

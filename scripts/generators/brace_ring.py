@@ -1,6 +1,6 @@
 """The real ring of BRACE (Fang et al., WWW Companion 2025) beside its simulation: Fashion-MNIST, 2, 3 and 8 clients.
 
-    python scripts/brace_ring.py --runs DIR --output results/brace/ring.md
+    python scripts/generators/brace_ring.py --runs DIR --output results/brace/ring.md
 
 Every pair is run twice, by N processes of `robustfl-ring` into DIR/ring and by `robustfl-bench` into DIR/simulation;
 what is finished is not repeated. The report says whether both end with the same bits, and what was really sent.
@@ -33,12 +33,12 @@ def main() -> None:
     lines = [_line(arguments.runs, rule, n) for rule in RULES for n in CLIENTS]
     text = f"""# The real ring beside its simulation
 
-Made by `python scripts/brace_ring.py`: the CNN of BRACE on Fashion-MNIST, IID, batches of 32, {ROUNDS} rounds; N
-processes of `robustfl-ring` over gloo against `robustfl-bench communication=ring`. "Same" is the SHA-256 of the final
-parameters, and `metrics.csv` byte by byte. The formulas are those of Table 1: 2 m d (N - 1) / N bits for RAR and
-d (N - 1) (m + 1) / N for BRACE, m = 32. Above them there is only padding: each of the N - 1 chunks of one-bit outcomes
-that a client passes on fills up its last byte. Chunks differ by one coordinate where N does not divide d; clients then
-send unequally much, and the formula is their mean.
+Made by `python scripts/generators/brace_ring.py`: the CNN of BRACE on Fashion-MNIST, IID, batches of 32, {ROUNDS}
+rounds; N processes of `robustfl-ring` over gloo against `robustfl-bench communication=ring`. "Same" is the SHA-256 of
+the final parameters, and `metrics.csv` byte by byte. The formulas are those of Table 1: 2 m d (N - 1) / N bits for RAR
+and d (N - 1) (m + 1) / N for BRACE, m = 32. Above them there is only padding: each of the N - 1 chunks of one-bit
+outcomes that a client passes on fills up its last byte. Chunks differ by one coordinate where N does not divide d;
+clients then send unequally much, and the formula is their mean.
 
 {HEADING}
 | --- | ---: | --- | ---: | --- | ---: | ---: |

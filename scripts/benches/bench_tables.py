@@ -1,6 +1,6 @@
 """How long the tables of a paper take on this machine, projected from the first rounds of each of their runs.
 
-    python scripts/bench_tables.py [--presets boba/table1_mnist boba/table2_mnist] [--rounds 3] [--processes 2]
+    python scripts/benches/bench_tables.py [--presets boba/table1_mnist boba/table2_mnist] [--rounds 3] [--processes 2]
         [--csv FILE]
 
 Every run of one seed makes twice as many rounds, with as many other runs beside it as the whole sweep would have. The

@@ -1,7 +1,7 @@
 """Time of a round's client gradients as a multiple of the bare matrix products of the same size, and of whole rounds.
 
-    python scripts/bench_rounds.py [--clients 100] [--samples 600 64] [--threads 1 2] [--neighbours 0 2] [--repeats 7]
-        [--csv FILE]
+    python scripts/benches/bench_rounds.py [--clients 100] [--samples 600 64] [--threads 1 2]
+        [--neighbours 0 2] [--repeats 7] [--csv FILE]
 
 The shape is BOBA's MNIST setting: a 784-200-200-10 MLP and 100 clients, all their 600 samples or batches of 64. The
 measure is the matrix products that any implementation must do (forward, backward to the hidden layers, one weight

@@ -1,6 +1,6 @@
 """Times another library's rules in a process of its own, for bench_aggregators.py.
 
-    python scripts/bench_peer.py byzfl|byzpy
+    python scripts/benches/bench_peer.py byzfl|byzpy
 
 It needs nothing of this package, so that the library can live in a virtual environment of its own. The first line it
 prints names its rules by our names. Then ``load FILE F`` reads a matrix (n, d) saved by NumPy, for F attackers, and the

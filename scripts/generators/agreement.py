@@ -9,7 +9,7 @@ from robustfl_bench.runs import archive
 from robustfl_bench.tables import scorecard, sheets
 from robustfl_bench.tables.described import papers
 
-RESULTS = Path(__file__).parents[1] / "results"
+RESULTS = Path(__file__).parents[2] / "results"
 README = RESULTS / "README.md"
 BLOCK = re.compile(r"(<!-- made by `make agreement` -->\n).*?(<!-- end -->)", re.DOTALL)
 
