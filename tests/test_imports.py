@@ -116,7 +116,7 @@ def test_the_engine_names_no_rule_and_results_know_no_engine() -> None:
     for name, targets in graph(with_types=True).items():
         if name.startswith("robustfl_bench.pages.pictures"):
             inside = {target for target in targets if target.startswith("robustfl_bench.")}
-            assert {target.split(".")[2] for target in inside} <= {"pictures", "errors"}, (name, inside)
+            assert {target.split(".")[2] for target in inside} <= {"pictures", "errors", "options"}, (name, inside)
 
 
 def test_looking_at_results_and_data_needs_no_torch() -> None:

@@ -113,6 +113,15 @@ def option(group: str, name: str, nested: tuple[tuple[str, str], ...] = (), sear
 
 
 @cache
+def original(group: str, name: str) -> str:
+    """The option that an alias of this package stands for, ``coomed`` for ``median``; the name itself if it is none."""
+    content = load(f"{group}/{name}") if name in names(group) else {}
+    below = content.get("defaults", [])
+    is_alias = content.keys() == {"defaults"} and len(below) == 1 and isinstance(below[0], str)
+    return original(group, below[0]) if is_alias else name
+
+
+@cache
 def chosen(group: str, written: str, nested: tuple[tuple[str, str], ...] = (), search: Search = HERE) -> dict[str, Any]:
     """The content of a group for a choice such as ``krum``, or a list such as ``[clipping,nnm]``.
 

@@ -1,7 +1,10 @@
 """One colour, marker and line per method, the same in every figure."""
 
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from itertools import cycle
+
+from robustfl_bench.config import options
 
 # Okabe and Ito's palette, told apart with every common colour blindness and, by lightness, in grey; yellow is left out
 # because it vanishes on white paper.
@@ -13,52 +16,40 @@ _MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*", "<", ">", "p", "h", "d")
 
 Dash = str | tuple[float, tuple[float, ...]]
 _DASHES: tuple[Dash, ...] = ("-", "--", "-.", ":")
-_OWN_DASHES: tuple[Dash, ...] = ((0, (6, 1, 1, 1, 1, 1)), (0, (3, 1, 3, 1, 1, 1)))  # of no method that is known here
 
 Style = tuple[str, str, Dash]
 """Colour, marker, line."""
 
-# Methods that the papers compare in one figure differ in colour and in marker. Names of one rule are joined by a bar.
-# The place in its row gives a method its line, and its marker, counted from the first one of the row.
-_METHODS = {
-    BLACK: ("average|rar", "fedavg"),
-    RED: ("boba", "ifca", "caf", "bulyan", "mda", "smea", "boba_es", "boba_wo_stage1", "boba_wo_stage2"),
-    BLUE: ("raga", "mkrum", "signsgd", "bygars", "three_stage", "dnc", "huber", "clipped_trmean", "winsorized_mean"),
-    GREEN: ("geomed", "brace", "rfa", "rage", "avgrej", "autogm", "median_of_means", "sequential_clipping"),
-    ORANGE: ("coomed|median", "cfl", "b_mkrum", "selfrej", "meamed|mean_of_medians", "history_trmean", "lasa",
-             "clipped_clustering"),
-    PURPLE: ("trmean|trimmed_mean", "arfl", "byrd_saga", "zeno", "flame", "norm_bound", "chebyshev_mean", "rsa"),
-    SKY: ("krum", "mca", "fltrust", "centered_clipping", "monna", "signguard", "foolsgold",
-          "double_sequential_clipping"),
-    GREY: ("server", "rlr", "b_krum", "server_mix", "cge", "magnitude_trmean", "beta_trmean"),
+COMPARED: dict[str, Style] = {
+    "average": (BLACK, "o", "-"), "fedavg": (BLACK, "s", "--"),
+    "boba": (RED, "P", "-"), "ifca": (RED, "X", "--"),
+    "raga": (BLUE, "p", "-"), "mkrum": (BLUE, "h", "--"), "signsgd": (BLUE, "d", "-."), "bygars": (BLUE, "o", ":"),
+    "three_stage": (BLUE, "s", "-"),
+    "geomed": (GREEN, "*", "-"), "brace": (GREEN, "<", "--"), "rfa": (GREEN, ">", "-."), "avgrej": (GREEN, "h", "-"),
+    "coomed": (ORANGE, "v", "-"), "cfl": (ORANGE, "P", "--"), "selfrej": (ORANGE, "*", ":"),
+    "trmean": (PURPLE, ">", "-"), "arfl": (PURPLE, "p", "--"), "byrd_saga": (PURPLE, "h", "-."),
+    "zeno": (PURPLE, "d", ":"),
+    "krum": (SKY, "^", "-"), "mca": (SKY, "D", "--"), "fltrust": (SKY, "v", "-."),
+    "server": (GREY, "^", "-"), "rlr": (GREY, "D", "--"),
 }  # fmt: skip
-_FIRST = dict(zip(_METHODS, "oPp*v>^^", strict=True))
-
-
-def _known() -> Iterator[tuple[str, Style]]:
-    for colour, methods in _METHODS.items():
-        for place, names in enumerate(methods):
-            marker = _MARKERS[(place + _MARKERS.index(_FIRST[colour])) % len(_MARKERS)]
-            for name in names.split("|"):
-                yield name, (colour, marker, _DASHES[place % len(_DASHES)])
-
-
-KNOWN: dict[str, Style] = dict(_known())
-"""The methods that come with the package, by name."""
+"""The styles of the methods that the papers compare: those of one figure differ in colour and in marker."""
 
 
 def styles(names: Sequence[str]) -> dict[str, Style]:
-    """A style for each name of a method.
+    """A style for each method of a figure; aliases of one rule share it.
 
-    It is fixed for the known ones. That of another has a line that no known one has and follows from its name alone,
-    unless two of one figure would be alike.
+    The methods of COMPARED have theirs. That of any other method follows from a hash of its name, so that it is the
+    same in every figure; only where another method of the figure has its colour and marker, it gets the next free pair.
     """
-    chosen = {name: KNOWN[name] for name in names if name in KNOWN}
-    for name in sorted(set(names) - set(chosen)):
-        start, count = zlib.crc32(name.encode()), len(_COLOURS) * len(_MARKERS)
-        looks = (_numbered(start + step, _OWN_DASHES[step // count]) for step in range(count * len(_OWN_DASHES)))
-        chosen[name] = next((style for style in looks if style not in chosen.values()), _numbered(start, ":"))
-    return chosen
+    rules = {name: options.original("aggregator", name) for name in names}
+    chosen = {rule: COMPARED[rule] for rule in rules.values() if rule in COMPARED}
+    for rule in sorted(set(rules.values()) - set(chosen)):
+        start, taken = zlib.crc32(rule.encode()), {style[:2] for style in chosen.values()}
+        looks = [_numbered(start + step) for step in range(len(_COLOURS) * len(_MARKERS) * len(_DASHES))]
+        free = [style for style in looks if style[:2] not in taken]
+        unused = [style for style in looks if style not in chosen.values()]
+        chosen[rule] = (free or unused or looks)[0]
+    return {name: chosen[rule] for name, rule in rules.items()}
 
 
 def series(names: Sequence[str]) -> dict[str, Style]:
@@ -66,7 +57,8 @@ def series(names: Sequence[str]) -> dict[str, Style]:
     if len(names) > 1 and all(map(is_number, names)):
         return {name: (colour, _MARKERS[place % len(_MARKERS)], "-")
                 for place, (name, colour) in enumerate(zip(names, ramp(len(names)), strict=True))}  # fmt: skip
-    return {name: _numbered(place, _DASHES[place % len(_DASHES)], step=1) for place, name in enumerate(names)}
+    looks = zip(cycle(_COLOURS), cycle(_MARKERS), cycle(_DASHES), strict=False)
+    return dict(zip(names, looks, strict=False))
 
 
 def ramp(count: int) -> list[str]:
@@ -77,9 +69,10 @@ def ramp(count: int) -> list[str]:
     return [to_hex(colormaps["viridis"](0.85 * place / max(1, count - 1))) for place in range(count)]
 
 
-def _numbered(index: int, dash: Dash, step: int = len(_COLOURS)) -> Style:
-    """A style by its number; the marker changes after ``step`` of them."""
-    return _COLOURS[index % len(_COLOURS)], _MARKERS[index // step % len(_MARKERS)], dash
+def _numbered(index: int) -> Style:
+    """A style by its number: the colour changes first, then the marker, then the line."""
+    markers, lines = index // len(_COLOURS), index // (len(_COLOURS) * len(_MARKERS))
+    return _COLOURS[index % len(_COLOURS)], _MARKERS[markers % len(_MARKERS)], _DASHES[lines % len(_DASHES)]
 
 
 def is_number(name: str) -> bool:
