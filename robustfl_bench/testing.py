@@ -302,7 +302,7 @@ def check_attack(attack: Attack, shard: Callable[[], Shard] = example_shard) -> 
     unknown = sorted(set(attack.exempt) - set(ATTACK_PROMISES))
     _require(not unknown, name, "exempt", f"{', '.join(unknown)} is no promise; there are {', '.join(ATTACK_PROMISES)}")
     for scale in (1e-12, 1.0, 1e12):
-        for honest, num_byzantine in ((7, 3), (2, 5), (1, 1)):
+        for honest, num_byzantine in ((7, 3), (2, 5), (1, 2), (1, 1)):
             case = f"{honest} honest clients, {num_byzantine} attackers, updates of {scale:g}"
             views = [example_view(honest, num_byzantine, scale=scale) for _ in range(2)]
             first = [_check_crafted(attack, view, case) for view in views]
