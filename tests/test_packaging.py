@@ -15,6 +15,7 @@ import robustfl_bench
 from robustfl_bench.config.options import CONF
 
 ROOT = Path(__file__).resolve().parent.parent
+PACKAGE = Path(robustfl_bench.__file__).parent
 TINY = ("rounds=1", "num_clients=10", "model.hidden=[4]")
 
 
@@ -31,13 +32,22 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_a_wheel_carries_options_and_published_numbers_and_nothing_of_the_tests(wheel: Path) -> None:
     names = zipfile.ZipFile(wheel).namelist()
     wanted = {f"robustfl_bench/conf/{path.relative_to(CONF)}" for path in CONF.rglob("*.yaml")}
-    papers = ("boba.csv", "raga.csv", "brace.csv", "arfl.csv", "karimireddy.csv", "byzfl.csv", "README.md")
+    papers = [path.name for path in (PACKAGE / "papers").iterdir() if path.suffix in (".csv", ".yaml", ".md")]
+    assert len(papers) > 10
     wanted |= {f"robustfl_bench/papers/{name}" for name in papers}
     wanted |= {"robustfl_bench/datasets/digits.csv.gz", "robustfl_bench/datasets/digits.md"}
     wanted |= {f"robustfl_bench/tables/html/{name}" for name in ("report.html", "tables.html", "page.css", "page.js")}
     wanted |= {"robustfl_bench/py.typed", "robustfl_bench/commands/templates/aggregator.py"}
     assert wanted <= set(names)
     assert not [name for name in names if name.startswith(("tests/", "scripts/", "results/"))]
+    licences = {name.partition(".dist-info/licenses/")[2] for name in names}
+    assert {"LICENSE", "NOTICE", "robustfl_bench/datasets/digits.md"} <= licences
+
+
+def test_the_notice_names_the_source_of_all_published_numbers() -> None:
+    notice = (ROOT / "NOTICE").read_text(encoding="utf-8")
+    numbers = [path.name for path in (PACKAGE / "papers").glob("*.csv")]
+    assert len(numbers) > 3 and [name for name in numbers if not re.search(rf"^ +{name} +\w", notice, re.M)] == []
 
 
 def test_the_page_of_a_package_index_has_no_dead_link(wheel: Path) -> None:
