@@ -13,7 +13,7 @@ $(VENV)/.installed: pyproject.toml constraints.txt
 	touch $@
 
 run: $(VENV)/.installed
-	$(BIN)/robustfl-bench -m +experiment=demo hydra/launcher=joblib results_dir=$(DEMO)
+	$(BIN)/robustfl-bench -m +experiment=demo hydra/launcher=processes results_dir=$(DEMO)
 	$(BIN)/robustfl-results table --results-dir $(DEMO) --value final_accuracy --format csv > $(DEMO)/accuracy.csv
 	$(BIN)/robustfl-results table --results-dir $(DEMO) --value mrd --format csv > $(DEMO)/mrd.csv
 	$(BIN)/robustfl-results plot accuracy --results-dir $(DEMO) --output $(DEMO)/accuracy.png

@@ -68,7 +68,7 @@ def made(asked: Sequence[Sequence[str]], root: str, jobs: int, folder: str) -> p
     for words in asked:
         command = [sys.executable, "-m", "robustfl_bench", "-m", *words, f"results_dir={folder}", "use_kept=false"]
         print(*(word[:60] for word in words), flush=True)
-        command += ["num_threads=1", "hydra/launcher=joblib", f"hydra.launcher.n_jobs={jobs}"]
+        command += ["num_threads=1", "hydra/launcher=processes", f"hydra.launcher.n_jobs={jobs}"]
         subprocess.run(command, check=True, stdout=subprocess.DEVNULL, env={**os.environ, "PYTHONPATH": root})
     runs = records.load(folder)
     return runs[runs["state"].isin(records.MEASURED)]

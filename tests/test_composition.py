@@ -76,7 +76,7 @@ def test_single_runs_are_those_of_hydra(overrides: list[str]) -> None:
 
 def test_settings_of_hydra_itself_are_no_part_of_a_run() -> None:
     plain_run = compose.resolve(["aggregator=krum"])
-    for setting in ("hydra/launcher=joblib", "hydra.launcher.n_jobs=2", "+hydra.sweeper.max_batch_size=20"):
+    for setting in ("hydra/launcher=processes", "hydra.launcher.n_jobs=2", "+hydra.sweeper.max_batch_size=20"):
         assert compose.resolve(["aggregator=krum", setting]).run_id == plain_run.run_id
 
 

@@ -41,7 +41,7 @@ LONG = (
     "num_clients=6", "num_byzantine=1", "partition=iid", "model.hidden=[8]", "batch_size=8", "attack=ipm",
     "aggregator=geomed,coomed", "checkpoint_seconds=0",
 )  # fmt: skip
-TWO_WORKERS = ("hydra/launcher=joblib", "hydra.launcher.n_jobs=2")
+TWO_WORKERS = ("hydra/launcher=processes", "hydra.launcher.n_jobs=2")
 
 
 def owners(folder: Path) -> dict[int, Path]:

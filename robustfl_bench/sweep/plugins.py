@@ -1,7 +1,7 @@
 """The sweeper and launchers of this package as Hydra plugins.
 
 The sweeper composes no cell: that is left to the processes that take them. A launcher starts such processes, here
-(``in_process``), beside this process (``joblib``), or elsewhere, see ``robustfl_bench.sweep``.
+(``in_process``), beside this process (``processes``), or elsewhere, see ``robustfl_bench.sweep``.
 """
 
 import sys
@@ -18,6 +18,8 @@ from hydra.core.utils import JobReturn
 from hydra.plugins.launcher import Launcher
 from hydra.types import HydraContext, TaskFunction
 from omegaconf import DictConfig
+
+from robustfl_bench.base.console import note
 
 if TYPE_CHECKING:
     from robustfl_bench.sweep.cells import Sweep
@@ -93,6 +95,17 @@ class Workers(TakersLauncher):
         return take_with_workers(sweep, self.n_jobs, self.runs_at_once)
 
 
+class Joblib(Workers):
+    """``joblib``, the old name of ``processes``."""
+
+    __module__ = PACKAGE
+
+    def setup(self, *, hydra_context: HydraContext, task_function: TaskFunction, config: DictConfig) -> None:
+        """Say the new name."""
+        note("hydra/launcher=joblib is now hydra/launcher=processes; the next version knows only the new name")
+        super().setup(hydra_context=hydra_context, task_function=task_function, config=config)
+
+
 class Slurm(TakersLauncher):
     """Jobs of a Slurm cluster take the cells; the options are those of ``sweep.slurm.Jobs``."""
 
@@ -126,7 +139,7 @@ class Ray(TakersLauncher):
 def register() -> None:
     """Register the plugins with Hydra, for the names in ``conf/hydra``. Only the commands of this package call this."""
     _bear_name()
-    for plugin in (Cells, InThisProcess, Workers, Slurm, Ray):
+    for plugin in (Cells, InThisProcess, Workers, Joblib, Slurm, Ray):
         Plugins.instance().register(plugin)
 
 

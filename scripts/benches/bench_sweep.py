@@ -15,7 +15,7 @@ from pathlib import Path
 
 TINY = ("rounds=2", "num_clients=4", "partition=iid", "model.hidden=[4]", "num_byzantine=0", "batch_size=8")
 REAL = ("rounds=40", "num_clients=20", "partition=iid", "seed=0,1,2,3")
-WORKERS = ("hydra/launcher=joblib",)
+WORKERS = ("hydra/launcher=processes",)
 
 
 def measured(folder: Path, *overrides: str) -> tuple[float, float]:

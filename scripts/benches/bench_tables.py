@@ -44,7 +44,7 @@ def projected(preset: str, rounds: int, processes: int) -> Iterator[dict[str, ob
     goal = int(compose.resolve([experiment]).config["rounds"])
     with tempfile.TemporaryDirectory() as folder:
         command = [sys.executable, "-m", "robustfl_bench", "-m", experiment, "seed=0", f"rounds={2 * rounds}",
-                   f"eval_every={rounds}", f"results_dir={folder}", "num_threads=1", "hydra/launcher=joblib",
+                   f"eval_every={rounds}", f"results_dir={folder}", "num_threads=1", "hydra/launcher=processes",
                    f"hydra.launcher.n_jobs={processes}"]  # fmt: skip
         subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         runs = pd.DataFrame([_run(path.parent, rounds, goal) for path in Path(folder).glob("runs/*/summary.json")])

@@ -60,7 +60,7 @@ def main() -> int:
 
 def disturbed(command: list[str], results: Path, wanted: int) -> tuple[int, int, str]:
     """A sweep whose workers are killed: the number of kills, the rounds that were lost, and what it said."""
-    workers = ("hydra/launcher=joblib", "hydra.launcher.n_jobs=2")
+    workers = ("hydra/launcher=processes", "hydra.launcher.n_jobs=2")
     errors = results.with_suffix(".txt")
     rng, killed, lost, since = random.Random(0), set[int](), 0, dict[int, int]()
     with errors.open("w") as said:
