@@ -3,6 +3,7 @@
 ``cells``     a sweep is a list of cells; what is known of a cell without Hydra; composing one
 ``take``      the loop of one process over all cells: answers what is stored, runs what is free, waits for the rest
 ``workers``   processes on this machine that take cells, replaced when they are killed
+``outside``   processes that a class of the user starts
 ``progress``  how far a sweep has come, told by its run folders alone
 ``launch``    from Hydra's launchers (``plugins``) to a sweep and back
 

@@ -1,7 +1,8 @@
 """The sweeper and launchers of this package as Hydra plugins.
 
 The sweeper composes no cell: that is left to the processes that take them. A launcher starts such processes, here
-(``in_process``), beside this process (``processes``), or elsewhere, see ``robustfl_bench.sweep``.
+(``in_process``), beside this process (``processes``), or elsewhere, see ``robustfl_bench.sweep``. Hydra takes launchers
+only from its own package of plugins; ``Outside`` is the one that leaves the start to a class of the user.
 """
 
 import sys
@@ -17,7 +18,7 @@ from hydra.core.plugins import Plugins
 from hydra.core.utils import JobReturn
 from hydra.plugins.launcher import Launcher
 from hydra.types import HydraContext, TaskFunction
-from omegaconf import DictConfig
+from omegaconf import DictConfig, OmegaConf
 
 from robustfl_bench.base.console import note
 
@@ -136,10 +137,26 @@ class Ray(TakersLauncher):
         return take_with_tasks(sweep, Tasks(**self.options))
 
 
+class Outside(TakersLauncher):
+    """A class of the user starts processes that take the cells; ``class`` is its dotted name, the other options are its
+    fields. Its method ``place(sweep)`` returns when these processes have ended."""
+
+    __module__ = PACKAGE
+
+    def __init__(self, **options: Any) -> None:
+        self.options = OmegaConf.to_container(OmegaConf.create(options))
+
+    def place(self, sweep: "Sweep") -> "Outcome":
+        """Answer what is stored, and let the class complete the rest."""
+        from robustfl_bench.sweep.outside import take_with_class
+
+        return take_with_class(sweep, self.options)
+
+
 def register() -> None:
     """Register the plugins with Hydra, for the names in ``conf/hydra``. Only the commands of this package call this."""
     _bear_name()
-    for plugin in (Cells, InThisProcess, Workers, Joblib, Slurm, Ray):
+    for plugin in (Cells, InThisProcess, Workers, Joblib, Slurm, Ray, Outside):
         Plugins.instance().register(plugin)
 
 

@@ -4,6 +4,7 @@ import gc
 import math
 import time
 import traceback
+from collections.abc import Callable
 from functools import partial
 
 from robustfl_bench.base.console import note_once, say
@@ -53,6 +54,16 @@ def take(sweep: Sweep) -> Outcome:
                 return taker.outcome(OTHERS)
             time.sleep(POLL)
     return taker.outcome()
+
+
+def take_with(sweep: Sweep, place: Callable[[Sweep], object]) -> Outcome:
+    """Answer what is stored, and let ``place`` complete the other cells by processes that it starts and waits for."""
+    taker = Taker(sweep)
+    taker.survey()
+    left = taker.remaining()
+    if left.cells:
+        place(left)
+    return taker.outcome_of_others()
 
 
 class Taker:

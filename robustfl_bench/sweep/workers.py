@@ -20,7 +20,7 @@ from robustfl_bench.store.writing import CannotWrite
 from robustfl_bench.sweep.cells import Sweep
 from robustfl_bench.sweep.ends import Incomplete, Outcome
 from robustfl_bench.sweep.gpus import gpus_for, seen_by
-from robustfl_bench.sweep.take import Taker, take
+from robustfl_bench.sweep.take import take, take_with
 from robustfl_bench.sweep.watch import check_at_least_one
 
 CANNOT_WRITE = 74
@@ -35,13 +35,12 @@ def take_with_workers(sweep: Sweep, n_jobs: int, runs_at_once: int) -> Outcome:
     if n_jobs == 0 or n_jobs < -1:
         raise ConfigError(f"hydra.launcher.n_jobs must be >= 1, or -1: one for each core; got {n_jobs}")
     check_at_least_one(runs_at_once=runs_at_once)
-    taker = Taker(sweep)
-    taker.survey()
-    left = taker.remaining()
-    if left.cells:
+
+    def place(left: Sweep) -> None:
         usual = runs_at_once * len(gpus_for(left)) or cores()
         work(left, min(n_jobs if n_jobs > 0 else usual, len(left.cells)))
-    return taker.outcome_of_others()
+
+    return take_with(sweep, place)
 
 
 def work(sweep: Sweep, number: int) -> None:
