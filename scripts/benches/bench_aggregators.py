@@ -35,6 +35,7 @@ from torch.nn.functional import pad
 from robustfl_bench.catalogue.entries import one
 from robustfl_bench.catalogue.measures import facts
 from robustfl_bench.config import compose, targets
+from robustfl_bench.config.options import names, original
 from robustfl_bench.interfaces import ConfigError, ServerView
 from robustfl_bench.models.mlp import Mlp
 from robustfl_bench.network.network import Network
@@ -43,8 +44,6 @@ from robustfl_bench.pages.pictures import bars
 from robustfl_bench.pages.pictures.canvas import save
 from robustfl_bench.pages.pictures.styles import GREY, RED, SKY
 
-CONF = Path(__file__).resolve().parents[2] / "conf"
-ALIASES = {"rar", "median", "trimmed_mean", "fedavg"}
 BY_LOSS = {"selfrej", "avgrej", "zeno", "bygars"}
 BOUNDS = ("reading", "Gram", "Gram float32", "sort")
 AIMS = {"sort": 2.0, "Gram float32": 1.3, "reading": 3.0}
@@ -196,7 +195,7 @@ def _aim(name: str, value: float, seconds: dict[str, float]) -> str:
 
 def main() -> None:
     """Print the tables."""
-    every = sorted({path.stem for path in (CONF / "aggregator").glob("*.yaml")} - ALIASES)
+    every = sorted({original("aggregator", name) for name in names("aggregator")})
     arguments = parser(__doc__)
     arguments.add_argument("--n", type=int, nargs="+", default=[115], help="clients, Byzantine included (115)")
     arguments.add_argument("--d", type=int, nargs="+", default=[199_210], help="parameters of the model (199210)")
