@@ -1,10 +1,14 @@
-# make run: the demo sweep, its table and its picture.   make test: all tests.   Both set up .venv first.
+# make run: the demo sweep, its table and its picture.   make test: all tests.   make quick: those that an edit of one
+# rule or attack needs.   All set up .venv first.
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 DEMO := results/demo
+QUICK := $(addprefix tests/,test_aggregators.py test_attacks.py test_field_rules.py test_field_attacks.py \
+           test_configs.py::test_the_keys_of_an_option_are_the_fields_of_what_it_makes \
+           test_imports.py::test_rules_know_their_base_and_numerics_and_never_each_other)
 
-.PHONY: run test lint catalogue agreement docs bench clean
+.PHONY: run test quick lint catalogue agreement docs bench clean
 
 $(VENV)/.installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
@@ -23,6 +27,10 @@ run: $(VENV)/.installed
 
 test: $(VENV)/.installed
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist worksteal
+
+quick: $(VENV)/.installed
+	$(BIN)/ruff check .
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -m "not slow" $(QUICK)
 
 lint: $(VENV)/.installed
 	$(BIN)/ruff check .

@@ -267,6 +267,7 @@ def test_signguard(similarity):
             agree(found, field.signguard(rows, drawn, similarity=likeness))
 
 
+@pytest.mark.slow
 def test_the_largest_cluster_of_mean_shift_is_scikit_learns():
     rng, sizes = np.random.default_rng(0), set()
     for _ in range(100):

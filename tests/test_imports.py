@@ -4,6 +4,7 @@ import ast
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import cache
 from graphlib import TopologicalSorter
 from pathlib import Path
 
@@ -53,6 +54,7 @@ def imported(path: Path, known: set[str], with_types: bool) -> set[str]:
     return {name if name in known else name.split(".")[0] for name in found}
 
 
+@cache
 def graph(with_types: bool = False) -> dict[str, set[str]]:
     names = modules()
     return {name: imported(path, set(names), with_types) - {name} for name, path in names.items()}
