@@ -14,30 +14,24 @@ from robustfl_bench.experiment.plan import plan
 from tests import presets
 
 OPTIONS = sorted(f"{path.parent.name}={path.stem}" for group in GROUPS for path in (CONF / group).glob("*.yaml"))
-NEEDS = {
-    "model=linear_regression": ["dataset=linear_mixture"],
-    "model=mean": ["dataset=mean_mixture"],
-    "model=cnn": ["dataset=cifar10"],
-    "model=lenet": ["dataset=mnist"],
-    "model=brace_cnn": ["dataset=mnist"],
-    "model=byzfl_cnn": ["dataset=mnist"],
-    "model=resnet20": ["dataset=cifar10"],
-    "model=vgg16": ["dataset=cifar100"],
-    "model=gru": ["dataset=ag_news"],
-    "dataset=ag_news": ["model=gru"],
-    "model=cnn_glorot": ["dataset=cifar10"],
-    "model=femnist_cnn": ["dataset=mnist"],
-    "model=lstm": ["dataset=shakespeare"],
-    "dataset=shakespeare": ["model=lstm"],
-    "dataset=shakespeare_leaf": ["model=lstm"],
-}
 ROOM = ["num_clients=40", "num_byzantine=2", "attack=ipm", "byzantine_placement=replace"]
 
 
+def command(option: str) -> list[str]:
+    """The command with which the file of an option begins."""
+    lines = (CONF / f"{option.replace('=', '/')}.yaml").read_text(encoding="utf-8").splitlines()
+    first = next(line for line in lines if not line.startswith("# @package "))
+    program, *words = first.removeprefix("# ").partition("  ")[0].split()
+    assert program == "robustfl-bench", "an option begins with a command that uses it"
+    return words
+
+
 def beside(option: str) -> list[str]:
-    """The overrides of a run with this option that can be planned."""
-    room = [override for override in ROOM if override.split("=")[0] != option.split("=")[0]]
-    return [*room, *NEEDS.get(option, []), option]
+    """The overrides of a run with this option that can be planned: a model and its data need each other."""
+    group = option.partition("=")[0]
+    room = [override for override in ROOM if override.partition("=")[0] != group]
+    needs = [word for word in command(option) if word.partition("=")[0] in {"dataset", "model"} - {group}]
+    return [*room, *needs, option]
 
 
 def test_all_files_are_seen() -> None:
@@ -57,9 +51,6 @@ def test_the_keys_of_an_option_are_the_fields_of_what_it_makes(option: str) -> N
     node = resolve(beside(option)).config[group] or {}
     assert isinstance(node, dict)
     _check_keys(node.get(name, {}) if has_places(group) else node)  # several options, each by its name
-    lines = (CONF / group / f"{name}.yaml").read_text().splitlines()
-    first = next(line for line in lines if not line.startswith("# @package "))
-    assert first.startswith("# robustfl-bench "), "an option begins with a command that uses it"
 
 
 def _check_keys(node: dict[Any, Any]) -> None:
