@@ -27,8 +27,8 @@ NEED_SERVER = (
     "avgrej", "boba", "boba_es", "boba_wo_stage1", "boba_wo_stage2", "bygars", "fltrust", "monna", "selfrej", "server",
     "server_mix", "zeno",
 )  # fmt: skip
-NEED_OTHERS = {"arfl": {"params": np.zeros(30), "losses": np.ones(12)}, "flame": {"params": np.zeros(30)}}
-ALONE = [name for name in options.names("aggregator") if name not in NEED_SERVER]
+SAMPLES = "the server's samples: run it through robustfl_bench.run"
+OTHERS = {"params": np.zeros(30), "losses": np.ones(12)}
 
 
 def matrix(n: int = 12, d: int = 30, seed: int = 0) -> np.ndarray:
@@ -41,9 +41,25 @@ def made(name: str) -> Any:
     return instantiate(config, _convert_="all")
 
 
-@pytest.mark.parametrize("name", ALONE)
+def others(name: str) -> dict[str, Any]:
+    """What a rule needs besides the matrix and cannot do without, as it says itself."""
+    needed: dict[str, Any] = {}
+    while True:
+        try:
+            made(name)(matrix(), **needed)
+        except ConfigError as error:
+            if SAMPLES in str(error):
+                pytest.skip("it needs the server's samples")
+            (key,) = re.findall(r"pass (\w+)=", str(error))
+            assert key not in needed
+            needed[key] = OTHERS[key]
+        else:
+            return needed
+
+
+@pytest.mark.parametrize("name", [name for name in options.names("aggregator") if name not in NEED_SERVER])
 def test_a_rule_is_a_function_of_a_matrix(name: str) -> None:
-    given = NEED_OTHERS.get(name, {})
+    given = others(name)
     found, same = made(name)(matrix(), **given), made(name)(torch.from_numpy(matrix()), **given)
     assert isinstance(found, np.ndarray) and found.shape == (30,) and found.dtype == np.float64
     assert isinstance(same, torch.Tensor) and same.dtype == torch.float64
@@ -53,9 +69,14 @@ def test_a_rule_is_a_function_of_a_matrix(name: str) -> None:
             made(name)(matrix(), **{other: value for other, value in given.items() if other != needed})
 
 
+def test_a_rule_names_all_that_it_needs_besides_the_matrix() -> None:
+    assert others("arfl").keys() == {"params", "losses"} and others("flame").keys() == {"params"}
+    assert not others("krum")
+
+
 @pytest.mark.parametrize("name", NEED_SERVER)
 def test_a_rule_that_needs_the_servers_samples_says_so(name: str) -> None:
-    with pytest.raises(ConfigError, match=re.escape("the server's samples: run it through robustfl_bench.run")):
+    with pytest.raises(ConfigError, match=re.escape(SAMPLES)):
         made(name)(matrix(), params=np.zeros(30), losses=np.ones(12))
 
 

@@ -495,20 +495,23 @@ def test_bad_settings_are_one_clear_line(make: Any, message: str) -> None:
 # --- every attack in the engine --------------------------------------------------------------------------------------
 
 NEEDS = {"dba": "attack.length=2"}  # digits have 8 x 8 pixels
-REGRESSION = {"brifca_outlier"}
 
 
 @pytest.mark.parametrize("local_update", ["fedsgd", "rsa"], ids=["updates", "models"])
-@pytest.mark.parametrize("name", [name for name in names("attack") if name not in {"none", *REGRESSION}])
+@pytest.mark.parametrize("name", [name for name in names("attack") if name != "none"])
 def test_every_attack_runs_on_its_own_knowledge_on_updates_and_on_models(name: str, local_update: str) -> None:
     overrides = [*ATTACKED, "model.hidden=[8]", f"attack={name}", "knowledge=own", f"local_update={local_update}"]
     planned = plan(compose.resolve([*overrides, *([NEEDS[name]] if name in NEEDS else [])]).config)
     _, _, data = composed(*ATTACKED)
     f = Federation(planned.settings, planned.parts, data)
     state, happened = initial_state(f), []
-    for _ in range(2):
-        state, one = step(f, state)
-        happened.append(one.models[0])
+    try:
+        for _ in range(2):
+            state, one = step(f, state)
+            happened.append(one.models[0])
+    except ConfigError as error:
+        pytest.skip(f"not on digits: {error}")  # test_matrix.py counts these
     assert state.params.isfinite().all() and state.params.shape == (1, f.network.dim)
-    expected = 4 if name in {"infinity", "not_a_number"} else 0
-    assert [model.non_finite for model in happened] == [expected] * 2 or name == "bit_flip"
+    non_finite = [model.non_finite for model in happened]
+    assert non_finite == [0, 0] or "finite" in planned.parts.attack.exempt
+    assert non_finite == [4, 4] or name not in {"infinity", "not_a_number"}
