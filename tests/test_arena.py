@@ -1,9 +1,7 @@
 """The arena: its protocol, the rates that validation chooses, and a rule from outside that enters it."""
 
-import importlib.util
 import math
 import os
-import random
 import re
 import subprocess
 import sys
@@ -264,21 +262,6 @@ def test_pictures_show_rules_by_their_worst_case_and_attacks_by_their_harm(kept:
     assert heat.get_xticklabels()[0].get_text() == "none" and heat.images[0].get_array().shape == (len(names), 27)
     with pytest.raises(ConfigError, match="7"):
         picture.attacks(kept, "digits", 7)
-
-
-def test_kept_runs_are_confirmed_by_one_place_for_each_rule_and_attack() -> None:
-    spec = importlib.util.spec_from_file_location("confirm_kept", PACKAGE.parent / "scripts" / "confirm_kept.py")
-    assert spec is not None and spec.loader is not None
-    spec.loader.exec_module(script := importlib.util.module_from_spec(spec))
-    kept = shipped_runs()
-    under = kept[(kept["attack"] == "ipm") & (kept["dataset"] == "digits") & (kept["rounds"] == 60)]
-    *place, rules = script._drawn(random.Random(0), under)
-    assert [word.partition("=")[0] for word in place] == ["partition", "seed", "num_byzantine"]
-    assert rules == f"aggregator={','.join(sorted(Track('digits').swept['aggregator']))}"
-    made = under[under["state"] == "finished"].head(20)
-    assert script.differing(under, made) == []
-    other = made.assign(final_accuracy=made["final_accuracy"] + [1e-6, *[0] * 19])
-    assert script.differing(under, other) == [made["run_id"].iloc[0]]
 
 
 def test_a_rule_from_outside_enters_in_minutes(tmp_path: Path) -> None:
