@@ -6,9 +6,16 @@ import sys
 from pathlib import Path
 
 import pytest
+import yaml
+from hydra.errors import OverrideParseException
+from omegaconf.errors import ConfigKeyError
 
 import robustfl_bench
+from robustfl_bench.base.errors import BUSY, BrokenContract, ConfigError, DataError, NotReady, exit_code
 from robustfl_bench.commands import entry
+from robustfl_bench.runs.records import NoRuns
+from robustfl_bench.store.writing import CannotWrite
+from robustfl_bench.sweep.ends import Incomplete
 from tests.conftest import Bench
 
 PROGRAMS = {
@@ -66,3 +73,25 @@ def test_output_that_cannot_be_written_is_one_line(words: list[str], tmp_path: P
     assert done.returncode == (2 if refused else 1)
     assert done.stderr.startswith("error: rounds must be" if refused else "robustfl-bench: output: No space left")
     assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (ConfigError("lr"), 2),
+        (NotReady("rates"), 2),
+        (OverrideParseException("seed =", "blank"), 2),
+        (ConfigKeyError("sed"), 2),
+        (yaml.YAMLError("[1"), 2),
+        (DataError("mnist"), 3),
+        (NoRuns("runs"), 3),
+        (Incomplete("sweep", BUSY), 75),
+        (Incomplete("sweep"), 1),
+        (CannotWrite("full"), 1),
+        (BrokenContract("krum"), 1),
+        (ZeroDivisionError(), 1),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_every_error_has_one_exit_code(error: Exception, code: int) -> None:
+    assert exit_code(error) == code

@@ -1,4 +1,4 @@
-"""Shared by the four commands: lines for the user, arguments, exit codes. Imports nothing heavy."""
+"""Shared by the four commands: lines for the user and arguments. Imports nothing heavy."""
 
 import argparse
 import os
@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable, Iterable
 from typing import Any, NoReturn
 
-from robustfl_bench.base.errors import ConfigError, DataError
+from robustfl_bench.base.errors import CONFIGURATION, ConfigError, DataError, exit_code
 
 
 def say(line: str) -> None:
@@ -29,11 +29,6 @@ def note_once() -> Callable[[str], None]:
             note(line)
 
     return tell
-
-
-def exit_code(error: Exception) -> int:
-    """2 for bad configuration, 3 for missing or damaged data, 1 for anything else."""
-    return 2 if isinstance(error, ConfigError) else 3 if isinstance(error, DataError) else 1
 
 
 def reported(command: Callable[..., int | None], *arguments: object, prefix: str = "error") -> int:
@@ -74,5 +69,5 @@ class Parser(argparse.ArgumentParser):
             self._in_passes = False
 
     def error(self, message: str) -> NoReturn:
-        """Exit with code 2."""
-        self.exit(2, f"{self.prog}: {message} (see {self.prog} --help)\n")
+        """Print the error as one line and exit."""
+        self.exit(CONFIGURATION, f"{self.prog}: {message} (see {self.prog} --help)\n")

@@ -1,4 +1,4 @@
-"""The errors of a run and the checks of fields that raise them; imports nothing heavy."""
+"""The errors of a run, the exit code of each, and the checks of fields that raise them; imports nothing heavy."""
 
 import difflib
 import sys
@@ -7,9 +7,23 @@ from importlib.util import find_spec
 from types import SimpleNamespace
 from typing import Any, get_type_hints
 
+GENERAL, CONFIGURATION, DATA = 1, 2, 3
+"""Exit codes of the commands: of a failure without a code of its own, an invalid configuration, missing or damaged
+data."""
+
+UNWRITABLE, BUSY = 74, 75
+"""Exit codes of ``sysexits.h``: a worker of a sweep cannot write; other processes run all that is left of a sweep."""
+
+INTERRUPTED, TERMINATED = 130, 143
+"""Exit codes after Ctrl-C and after SIGTERM."""
+
+_OF_CONFIGURATION = ("hydra", "omegaconf", "yaml")  # packages whose errors are about the configuration
+
 
 class ConfigError(ValueError):
-    """The configuration is invalid. The message, one line, says what is wrong and what to do (exit code 2)."""
+    """The configuration is invalid. The message, one line, says what is wrong and what to do."""
+
+    exit_code = CONFIGURATION
 
 
 class NotReady(ConfigError):
@@ -17,16 +31,17 @@ class NotReady(ConfigError):
 
 
 class DataError(RuntimeError):
-    """Data are missing or damaged. The message, one line, says which and what to do (exit code 3)."""
+    """Data are missing or damaged. The message, one line, says which and what to do."""
+
+    exit_code = DATA
 
 
 class BrokenContract(TypeError):
-    """A part returned something that its base class does not allow. The message, one line, names the part (exit code
-    1)."""
+    """A part returned something that its base class does not allow. The message, one line, names the part."""
 
 
 class Diverged(Exception):
-    """A model diverged in round ``round`` (from 1). This is a result and is recorded as one (exit code 0)."""
+    """A model diverged in round ``round`` (from 1). This is a result and is recorded as one."""
 
     def __init__(self, round: int, reason: str) -> None:
         super().__init__(f"diverged in round {round}: {reason}")
@@ -34,7 +49,16 @@ class Diverged(Exception):
 
 
 class Interrupted(RuntimeError):
-    """A run was interrupted from outside. Its checkpoints are intact and the same command resumes it (exit code 1)."""
+    """A run was interrupted from outside. Its checkpoints are intact and the same command resumes it."""
+
+
+def exit_code(error: Exception) -> int:
+    """The exit code of a command that ends with this error: the one that the error carries, CONFIGURATION for an error
+    of Hydra, OmegaConf or YAML, else GENERAL."""
+    if any(cls.__module__.partition(".")[0] in _OF_CONFIGURATION for cls in type(error).__mro__):
+        return CONFIGURATION
+    code: int = getattr(error, "exit_code", GENERAL)
+    return code
 
 
 def near(word: str, known: Iterable[str]) -> str:

@@ -11,8 +11,7 @@ from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig
 
 from robustfl_bench.base.console import note_once, say
-from robustfl_bench.base.errors import ConfigError
-from robustfl_bench.commands.entry import INTERRUPTED
+from robustfl_bench.base.errors import INTERRUPTED, ConfigError, exit_code
 from robustfl_bench.config import resolvers, sources, stored
 from robustfl_bench.config.options import CONF
 from robustfl_bench.config.request import call_of, check_choices, refuse_sweep
@@ -57,7 +56,7 @@ def _refuse(message: str) -> NoReturn:
 
 
 def main() -> None:
-    """Console entry point: exit code 0, 2 for bad configuration, 3 for missing or corrupt data, 1 for anything else.
+    """Console entry point; exit codes are those of ``base.errors``.
 
     With HYDRA_FULL_ERROR=1 in the environment errors show their tracebacks.
     """
@@ -75,7 +74,7 @@ def main() -> None:
         say("interrupted; the same command goes on from the last checkpoint")
         sys.exit(INTERRUPTED)
     except Incomplete as error:
-        sys.exit(error.code)
+        sys.exit(exit_code(error))
     except Exception as error:
         if asked == "1":
             raise

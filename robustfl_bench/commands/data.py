@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from robustfl_bench.base.console import Parser, answer_tab, completed, reported, say
-from robustfl_bench.base.errors import ConfigError, DataError
+from robustfl_bench.base.errors import INTERRUPTED, ConfigError, DataError
 from robustfl_bench.config import data_sets
 from robustfl_bench.config.completion import overrides
 from robustfl_bench.config.options import HERE
@@ -27,7 +27,7 @@ _reported = partial(reported, prefix=PROGRAM)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command; returns its exit code: 0, 2 for bad arguments, 3 for missing or damaged data."""
+    """Console entry point; returns its exit code."""
     parser = _parser()
     answer_tab(parser)
     arguments = parser.parse_args(argv)
@@ -35,7 +35,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _reported(_run, arguments)
     except KeyboardInterrupt:
         say(f"{PROGRAM}: interrupted; run the same command again to continue")
-        return 130
+        return INTERRUPTED
 
 
 def _run(arguments: argparse.Namespace) -> int:

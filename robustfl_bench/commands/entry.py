@@ -7,9 +7,7 @@ from importlib import import_module
 from typing import NoReturn
 
 from robustfl_bench import __version__
-
-INTERRUPTED = 130  # exit code after Ctrl-C
-
+from robustfl_bench.base.errors import GENERAL, INTERRUPTED
 
 PROGRAMS = {
     "robustfl-bench": "robustfl_bench.commands.bench",
@@ -81,7 +79,7 @@ def _start(program: str, module: str | None = None) -> NoReturn:
         gone = isinstance(error, BrokenPipeError)  # the reader of our output, as in `robustfl-bench --help | head`
         if not (gone or code):
             print(f"{program}: {error.filename or 'output'}: {error.strerror or error}", file=sys.stderr)
-        code = code or 1
+        code = code or GENERAL
     sys.exit(code)
 
 

@@ -14,7 +14,7 @@ from robustfl_bench.tables.described import figures as described
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Console entry point; exit code 0, 2 for bad configuration, 3 for missing or corrupt data."""
+    """Console entry point; returns its exit code."""
     known = {name: figure for name, figure in described().items() if figure.draw in figures.PROBED}
     parser = Parser(prog="robustfl-bench probe", description=__doc__)
     parser.add_argument("figure", metavar="PAPER/FIGURE", help=", ".join(known))

@@ -57,7 +57,7 @@ class Row:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Console entry point; exit code 0, 2 for bad configuration, 3 for missing or corrupt data."""
+    """Console entry point; returns its exit code."""
     return reported(_write, _parser().parse_args(arguments))
 
 

@@ -10,7 +10,7 @@ from robustfl_bench.config import completion
 
 
 def main(argv: Sequence[str] | None = None) -> NoReturn:
-    """Console entry point; exit codes as for ``robustfl-bench``, and 1 if the ring breaks."""
+    """Console entry point; exits as ``robustfl-bench`` does."""
     parser = Parser(
         prog="robustfl-ring",
         description="An experiment of robustfl-bench as a ring of real processes, each one client: the same options, "

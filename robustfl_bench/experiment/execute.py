@@ -28,7 +28,7 @@ CHECKPOINT_SPACING = 50
 
 
 class RunFailed(RuntimeError):
-    """A run ended in an unexpected error; the traceback is in its folder (exit code 1)."""
+    """A run ended in an unexpected error; the traceback is in its folder."""
 
 
 def execute(

@@ -1,4 +1,4 @@
-"""Errors in words: the one line that a command prints, and its exit code."""
+"""Errors in words: the one line that a command prints."""
 
 import errno
 import re
@@ -8,8 +8,8 @@ from hydra.errors import ConfigCompositionException, HydraException, MissingConf
 from omegaconf import DictConfig
 from omegaconf.errors import OmegaConfBaseException
 
-from robustfl_bench.base.console import exit_code, say
-from robustfl_bench.base.errors import ConfigError, DataError, Interrupted, near
+from robustfl_bench.base.console import say
+from robustfl_bench.base.errors import ConfigError, DataError, Interrupted, exit_code, near
 from robustfl_bench.base.trees import flatten
 from robustfl_bench.config import compose, options
 from robustfl_bench.engine.parts import GROUPS
@@ -23,12 +23,7 @@ _EXPECTED = (HydraException, OmegaConfBaseException, ConfigError, DataError, Int
 def report(error: Exception) -> int:
     """Print the error as one line; returns its exit code."""
     say(f"error: {explain(error)}")
-    return code_of(error)
-
-
-def code_of(error: Exception) -> int:
-    """The exit code of an error, also of one that Hydra wrapped."""
-    return 2 if isinstance(error, HydraException | OmegaConfBaseException | yaml.YAMLError) else exit_code(error)
+    return exit_code(error)
 
 
 def explain(error: Exception) -> str:

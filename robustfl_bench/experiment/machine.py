@@ -18,13 +18,12 @@ from typing import TYPE_CHECKING, Any
 
 from robustfl_bench import __version__
 from robustfl_bench.base.code_digest import PACKAGE, package_digest
-from robustfl_bench.base.errors import ConfigError
+from robustfl_bench.base.errors import TERMINATED, ConfigError
 from robustfl_bench.experiment.plan import Plan, num_params
 
 if TYPE_CHECKING:
     import torch
 
-TERMINATED = 143  # exit code after SIGTERM
 SMALL = 5e7  # samples x parameters of a round up to which a second thread saves no time
 
 

@@ -13,7 +13,7 @@ from multiprocessing.process import BaseProcess
 from typing import NoReturn
 
 from robustfl_bench.base.console import say
-from robustfl_bench.base.errors import ConfigError
+from robustfl_bench.base.errors import GENERAL, INTERRUPTED, TERMINATED, ConfigError, exit_code
 from robustfl_bench.config import request
 from robustfl_bench.experiment import explain
 from robustfl_bench.experiment.execute import execute, take_part
@@ -39,10 +39,11 @@ def client(rank: int, size: int, meeting_point: str, timeout: float, interval: i
                 take_part(cfg, call, this.train)
             this.end()
     except KeyboardInterrupt:
-        sys.exit(130)
+        sys.exit(INTERRUPTED)
     except Exception as error:
-        code = explain.report(error) if rank == 0 or not isinstance(error, ConfigError) else 2  # the first reports it
-        sys.exit(code)
+        if rank == 0 or not isinstance(error, ConfigError):  # which the first client reports for all
+            explain.report(error)
+        sys.exit(exit_code(error))
     sys.exit(0)
 
 
@@ -63,7 +64,7 @@ def launch(timeout: float, interval: int, overrides: list[str]) -> int:
         for rank, process in enumerate(processes):
             process.start()
             say(f"client {rank}: process {process.pid}")
-        before = signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+        before = signal.signal(signal.SIGTERM, lambda *_: sys.exit(TERMINATED))
         try:
             return _wait(processes)
         except (KeyboardInterrupt, SystemExit) as stop:
@@ -73,7 +74,7 @@ def launch(timeout: float, interval: int, overrides: list[str]) -> int:
                 process.join(GRACE)
                 process.kill()
             say(f"interrupted; {GO_ON}")
-            return 130 if isinstance(stop, KeyboardInterrupt) else 143
+            return INTERRUPTED if isinstance(stop, KeyboardInterrupt) else TERMINATED
         finally:
             signal.signal(signal.SIGTERM, before)
 
@@ -104,4 +105,4 @@ def _wait(processes: Sequence[BaseProcess]) -> int:
         elif (code := process.exitcode or 0) < 0:
             say(f"error: client {rank} was ended by signal {-code}; {GO_ON}")
     codes = [process.exitcode or 0 for process in processes]
-    return next((code for code in codes if code > 0), 1 if any(codes) else 0)
+    return next((code for code in codes if code > 0), GENERAL if any(codes) else 0)

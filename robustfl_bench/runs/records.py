@@ -48,7 +48,7 @@ _YAML_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # libyaml is ten t
 
 
 class NoRuns(DataError):
-    """There are no runs to show. One line says where they were searched, and what to do (exit code 3)."""
+    """There are no runs to show. One line says where they were searched, and what to do."""
 
 
 def load(results_dir: str | Path) -> pd.DataFrame:

@@ -4,11 +4,10 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from robustfl_bench.base.errors import GENERAL
+
 OTHERS, MISSING = "others", "missing"
 """Ends of a cell in an outcome, besides those of a run folder: another process runs it, or none does."""
-
-BUSY = 75
-"""Exit code with ``wait=false`` if other processes run all remaining cells (EX_TEMPFAIL of sysexits.h)."""
 
 
 @dataclass(frozen=True)
@@ -22,15 +21,15 @@ class End:
     value: float = float("nan")
     reason: str = ""
     was_stored: bool = False
-    code: int = 1
+    code: int = GENERAL
 
 
 class Incomplete(RuntimeError):
-    """A sweep that ended without all its results; what is missing has been printed. ``code`` is its exit code."""
+    """A sweep that ended without all its results; what is missing has been printed."""
 
-    def __init__(self, message: str, code: int = 1) -> None:
+    def __init__(self, message: str, exit_code: int = GENERAL) -> None:
         super().__init__(message)
-        self.code = code
+        self.exit_code = exit_code
 
 
 @dataclass(frozen=True)

@@ -16,11 +16,12 @@ import yaml
 from tqdm import tqdm
 
 from robustfl_bench.base.console import say
+from robustfl_bench.base.errors import BUSY, GENERAL
 from robustfl_bench.config import options
 from robustfl_bench.store.folders import ENDED, FAILED, INFEASIBLE, MEASURED, runs_folder
 from robustfl_bench.store.writing import Damaged
 from robustfl_bench.sweep.cells import Cell, Sweep
-from robustfl_bench.sweep.ends import BUSY, MISSING, OTHERS, Incomplete, Outcome
+from robustfl_bench.sweep.ends import MISSING, OTHERS, Incomplete, Outcome
 
 RUNNING, WAITING = "running", "waiting"
 STATES = (*ENDED, RUNNING, WAITING)
@@ -196,4 +197,4 @@ def conclude(outcome: Outcome) -> Incomplete | None:
     if not left:
         return None
     codes = {BUSY if end.status == OTHERS else end.code for end in left}
-    return Incomplete(line, codes.pop() if len(codes) == 1 else 1)
+    return Incomplete(line, codes.pop() if len(codes) == 1 else GENERAL)

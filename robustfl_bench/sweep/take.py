@@ -8,11 +8,11 @@ from collections.abc import Callable
 from functools import partial
 
 from robustfl_bench.base.console import note_once, say
-from robustfl_bench.base.errors import NotReady
+from robustfl_bench.base.errors import GENERAL, NotReady, exit_code
 from robustfl_bench.config.request import Call
 from robustfl_bench.experiment import answers, provenance
 from robustfl_bench.experiment.execute import RunFailed, complete, record, train_here
-from robustfl_bench.experiment.explain import code_of, explain
+from robustfl_bench.experiment.explain import explain
 from robustfl_bench.experiment.machine import terminable
 from robustfl_bench.experiment.plan import InfeasibleError, Plan, plan
 from robustfl_bench.experiment.summary import without_score
@@ -124,7 +124,7 @@ class Taker:
                 folder.tidy()
         elif summary["status"] == FAILED:
             if self._again.get(cell.overrides) != _failed_at(folder):
-                end = End(FAILED, reason=str(summary.get("error")), code=int(summary.get("exit_code", 1)))
+                end = End(FAILED, reason=str(summary.get("error")), code=int(summary.get("exit_code", GENERAL)))
         elif summary.get("code") == provenance.code(cell.asked.config):
             end = End(INFEASIBLE, _worst(cell), str(summary.get("error")))
         if end is not None:
@@ -204,7 +204,7 @@ class Taker:
     def _failed(self, cell: Cell, error: Exception, planned: Plan | None = None, call: Call | None = None) -> End:
         """Record why a cell has no result, in its run folder, or in a folder named by its overrides if it has no
         run."""
-        reason, code, trace = explain(error), code_of(error), "".join(traceback.format_exception(error))
+        reason, code, trace = explain(error), exit_code(error), "".join(traceback.format_exception(error))
         outcome = {"status": FAILED, "error": reason, "exit_code": code}
         if planned is not None and call is not None:
             record(outcome, planned, call, trace)

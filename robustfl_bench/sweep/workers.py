@@ -13,7 +13,7 @@ from multiprocessing.connection import wait
 from multiprocessing.process import BaseProcess
 
 from robustfl_bench.base.console import say
-from robustfl_bench.base.errors import ConfigError
+from robustfl_bench.base.errors import UNWRITABLE, ConfigError
 from robustfl_bench.experiment.explain import report
 from robustfl_bench.experiment.machine import cores, forkserver, terminable
 from robustfl_bench.store.writing import CannotWrite
@@ -22,9 +22,6 @@ from robustfl_bench.sweep.ends import Incomplete, Outcome
 from robustfl_bench.sweep.gpus import gpus_for, seen_by
 from robustfl_bench.sweep.take import take, take_with
 from robustfl_bench.sweep.watch import check_at_least_one
-
-CANNOT_WRITE = 74
-"""Exit code of a worker without disk space or permission to write (EX_IOERR of sysexits.h)."""
 
 
 def take_with_workers(sweep: Sweep, n_jobs: int, runs_at_once: int) -> Outcome:
@@ -67,7 +64,7 @@ def work(sweep: Sweep, number: int) -> None:
                 wait([process.sentinel for process in running])
                 for process in [process for process in running if process.exitcode is not None]:
                     worker = running.pop(process)
-                    if process.exitcode == CANNOT_WRITE:
+                    if process.exitcode == UNWRITABLE:
                         raise Incomplete("a worker could not write")
                     if process.exitcode and process.exitcode < 0:
                         deaths += 1
@@ -92,7 +89,7 @@ def _worker(sweep: Sweep, environment: dict[str, str]) -> None:
         take(sweep)
     except CannotWrite as error:
         report(error)
-        sys.exit(CANNOT_WRITE)
+        sys.exit(UNWRITABLE)
 
 
 def _follow_parent() -> None:
