@@ -16,9 +16,10 @@ import numpy as np
 import pytest
 
 from robustfl_bench.base.errors import DataError
-from robustfl_bench.commands.data import main, sources
+from robustfl_bench.commands.data import main
+from robustfl_bench.commands.data.shared import sources
+from robustfl_bench.config import data_sets as registry
 from robustfl_bench.config.options import CONF
-from robustfl_bench.datasets import registry
 from robustfl_bench.datasets.cifar10 import Cifar10
 from robustfl_bench.datasets.download import CHUNK, Download, fetch
 from robustfl_bench.datasets.files import File, Layout
@@ -275,7 +276,7 @@ def test_failed_download_exits_with_3(
         (["prepare", "imagenet"], "no data set 'imagenet', there are ag_news, cifar10, cifar100, digits, "),
         (["prepare"], "required: NAME"),
         (["destroy", "mnist"], "invalid choice: 'destroy'"),
-        ([], "required: command"),
+        ([], "required: list|prepare|verify|partition"),
     ],
 )
 def test_bad_arguments(arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:

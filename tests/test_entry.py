@@ -7,16 +7,18 @@ from pathlib import Path
 
 import pytest
 import yaml
+from hydra._internal.hydra import Hydra
 from hydra.errors import OverrideParseException
 from omegaconf.errors import ConfigKeyError
 
 import robustfl_bench
 from robustfl_bench.base.errors import BUSY, BrokenContract, ConfigError, DataError, NotReady, exit_code
-from robustfl_bench.commands import entry
+from robustfl_bench.commands import data, entry, results
 from robustfl_bench.runs.records import NoRuns
 from robustfl_bench.store.writing import CannotWrite
 from robustfl_bench.sweep.ends import Incomplete
 from tests.conftest import Bench
+from tests.processes import without_mode
 
 PROGRAMS = {
     "robustfl-bench": entry.bench,
@@ -35,6 +37,35 @@ def test_every_command_prints_its_version(
         PROGRAMS[program]()
     assert not stop.value.code
     assert capsys.readouterr().out == f"{program} {robustfl_bench.__version__}\n"
+
+
+HELPS = [
+    *(("robustfl-bench", verb) for verb in entry.VERBS),
+    *(("robustfl-results", verb.name) for verb in results.VERBS),
+    *(("robustfl-data", verb.name) for verb in data.VERBS),
+    *((program, "") for program in PROGRAMS),
+]
+
+
+@pytest.mark.parametrize(("program", "verb"), HELPS, ids=" ".join)
+@pytest.mark.parametrize("option", ["--help", "-h"])
+def test_every_verb_of_every_command_has_help(
+    program: str, verb: str, option: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", [program, *filter(None, [verb]), option])
+    monkeypatch.setattr(Hydra, "get_mode", without_mode)
+    with pytest.raises(SystemExit) as stop:
+        PROGRAMS[program]()
+    printed = capsys.readouterr()
+    assert (stop.value.code or 0, printed.err) == (0, "")
+    assert "--help" in printed.out and "SUPPRESS" not in printed.out
+    assert verb == "" or f"usage: {program} {verb}" in printed.out
+
+
+def test_help_shows_the_default_of_a_word(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        results.main(["arena", "image", "--help"])
+    assert "the track of the arena (digits)" in capsys.readouterr().out
 
 
 def test_a_version_waits_for_no_import() -> None:

@@ -46,8 +46,8 @@ def test_the_first_command_and_the_sweep_that_it_prints_run(bench: Bench) -> Non
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ([], "write robustfl-bench new GROUP NAME, with GROUP one of aggregator,"),
-        (["aggregator"], "write robustfl-bench new GROUP NAME"),
+        ([], "robustfl-bench new: the following arguments are required: GROUP, NAME (see robustfl-bench new --help)"),
+        (["aggregator"], "the following arguments are required: NAME"),
         (["aggregatr", "mine"], "no template of 'aggregatr' (did you mean aggregator"),
         (["aggregator", "MyRule"], "NAME must be lower-case letters, digits and _, such as cosine_vote; got 'MyRule'"),
         (["aggregator", "../mine"], "got '../mine'"),

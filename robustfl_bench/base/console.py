@@ -53,6 +53,10 @@ def answer_tab(parser: argparse.ArgumentParser) -> None:
         argcomplete.autocomplete(parser, always_complete_options=False)
 
 
+class _HelpAsked(Exception):
+    """A pass of ``Parser`` met ``--help``."""
+
+
 class Parser(argparse.ArgumentParser):
     """An argument parser with errors of one line that accepts positional words on both sides of options."""
 
@@ -65,8 +69,17 @@ class Parser(argparse.ArgumentParser):
         self._in_passes = True
         try:
             return self.parse_intermixed_args(args, namespace), []
+        except _HelpAsked:
+            super().print_help()
+            self.exit()
         finally:
             self._in_passes = False
+
+    def print_help(self, file: Any = None) -> None:
+        """Print the help after the passes: within the first one, argparse hides the defaults of positional words."""
+        if self._in_passes:
+            raise _HelpAsked
+        super().print_help(file)
 
     def error(self, message: str) -> NoReturn:
         """Print the error as one line and exit."""

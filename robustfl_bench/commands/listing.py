@@ -25,9 +25,9 @@ def listing(arguments: Sequence[str]) -> str:
 
     torch, whose import takes a second, is imported only for groups whose options are measured.
     """
-    parser = Parser(prog="robustfl-bench --list", usage=USAGE)
-    parser.add_argument("--config-dir", "-cd", type=Path)
-    parser.add_argument("words", nargs="*")
+    parser = Parser(prog="robustfl-bench --list", usage=USAGE, description="List the options of a run.")
+    parser.add_argument("--config-dir", "-cd", type=Path, metavar="FOLDER", help="a folder with options of your own")
+    parser.add_argument("words", nargs="*", metavar="GROUP NAME", help="a config group and one of its options (all)")
     asked = parser.parse_args(list(arguments))
     if asked.config_dir is not None and not asked.config_dir.is_dir():
         raise ConfigError(

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 
-from robustfl_bench.base.console import reported
+from robustfl_bench.base.console import Parser, reported
 from robustfl_bench.base.errors import ConfigError, near
 from robustfl_bench.config import options
 
@@ -55,14 +55,18 @@ def test_{name}_runs(tmp_path: Path) -> None:
 
 def main() -> int:
     """Console entry point of ``robustfl-bench new``; returns its exit code."""
-    return reported(start, sys.argv[1:])
+    parser = Parser(
+        prog="robustfl-bench new",
+        description="Write a template of your own part, NAME.py, and its test, test_NAME.py, into this folder.",
+    )
+    parser.add_argument("group", metavar="GROUP", help=", ".join(KINDS))
+    parser.add_argument("name", metavar="NAME", help="the name of the part, such as cosine_vote")
+    arguments = parser.parse_args(sys.argv[1:])
+    return reported(start, arguments.group, arguments.name)
 
 
-def start(arguments: Sequence[str]) -> None:
+def start(group: str, name: str) -> None:
     """Write NAME.py and test_NAME.py into the current folder, and print what to do next. Raises ConfigError."""
-    if len(arguments) != 2:
-        raise ConfigError(f"write robustfl-bench new GROUP NAME, with GROUP one of {', '.join(KINDS)}")
-    group, name = arguments
     if group not in KINDS:
         raise ConfigError(f"no template of {group!r}{near(group, KINDS)}; there are: {', '.join(KINDS)}")
     part, test = Path(f"{name}.py"), Path(f"test_{name}.py")

@@ -16,7 +16,9 @@ from robustfl_bench.tables.described import figures as described
 def main(arguments: Sequence[str] | None = None) -> int:
     """Console entry point; returns its exit code."""
     known = {name: figure for name, figure in described().items() if figure.draw in figures.PROBED}
-    parser = Parser(prog="robustfl-bench probe", description=__doc__)
+    parser = Parser(
+        prog="robustfl-bench probe", description="Measure the points of a figure that looks inside a round."
+    )
     parser.add_argument("figure", metavar="PAPER/FIGURE", help=", ".join(known))
     given = parser.add_argument(
         "overrides", nargs="*", metavar="OVERRIDE", help="override of all runs of the figure, such as scale=quick"

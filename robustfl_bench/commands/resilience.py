@@ -76,7 +76,7 @@ def _write(asked: argparse.Namespace) -> None:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = Parser(prog="robustfl-bench resilience", description=__doc__)
+    parser = Parser(prog="robustfl-bench resilience", description="Measure rules on given updates, without training.")
     parser.add_argument(
         "overrides", nargs="*", metavar="OVERRIDE",
         help="overrides of a run, with lists: aggregator=krum,coomed pre_aggregation=none,nnm num_byzantine=1,2,3; "

@@ -1,0 +1,44 @@
+"""``robustfl-data partition``: which client holds what in a run, as text, a CSV file and a picture."""
+
+from argparse import Namespace
+from pathlib import Path
+
+from robustfl_bench.base.console import Parser, completed
+from robustfl_bench.base.errors import ConfigError
+from robustfl_bench.commands.verb import Verb
+from robustfl_bench.config.completion import overrides
+from robustfl_bench.config.options import HERE
+
+
+def _add(parser: Parser) -> None:
+    words = parser.add_argument(
+        "overrides", nargs="*", metavar="KEY=VALUE", help="override, as for robustfl-bench: partition=fang seed=1"
+    )
+    completed(words, overrides)
+    parser.add_argument(
+        "--output", metavar="FILE.csv", help="write the partition, for partition=from_file partition.path=FILE.csv"
+    )
+    parser.add_argument("--picture", metavar="FILE", help="draw the partition, as a .png, .pdf or .svg file")
+    parser.add_argument("--config-dir", type=Path, help="a folder with your own options, such as partition/NAME.yaml")
+
+
+def _run(arguments: Namespace) -> None:
+    from robustfl_bench.experiment.split import made
+    from robustfl_bench.pages.pictures.canvas import save
+    from robustfl_bench.pages.split import draw
+    from robustfl_bench.store.writing import write_atomically
+
+    output, picture, config_dir = arguments.output, arguments.picture, arguments.config_dir
+    split = made(arguments.overrides, HERE if config_dir is None else (config_dir, *HERE))
+    print(split.report())
+    if output is not None:
+        try:
+            write_atomically(Path(output), split.csv())
+        except OSError as error:
+            raise ConfigError(f"cannot write {output}: {error.strerror or error}") from error
+        print(f"{output}: partition=from_file partition.path={output} num_clients={len(split.shards)}")
+    if picture is not None:
+        print(save(draw(split), picture, "--picture"))
+
+
+VERB = Verb("partition", "which client holds what in a run of robustfl-bench, and how skewed that is", _add, _run)

@@ -1,0 +1,40 @@
+"""The command ``robustfl-results``: state of the runs, tables, plots and exports, all read from the run folders.
+
+A module for each verb has its parser and its action; ``shared`` has the arguments that several verbs take.
+"""
+
+import warnings
+from collections.abc import Sequence
+
+from robustfl_bench.base.console import answer_tab, reported, say
+from robustfl_bench.commands.results import (
+    agreement,
+    arena,
+    diff,
+    export,
+    figure,
+    listing,
+    plot,
+    report,
+    status,
+    table,
+    tune,
+)
+from robustfl_bench.commands.verb import parser_of
+
+PROGRAM = "robustfl-results"
+MODULES = (status, listing, table, agreement, arena, tune, plot, figure, report, diff, export)
+VERBS = tuple(module.VERB for module in MODULES)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Console entry point; returns its exit code. Warnings are printed at the end, if the verb succeeds."""
+    parser = parser_of(PROGRAM, "Tables and figures from the run folders of robustfl-bench.", VERBS)
+    answer_tab(parser)
+    arguments = parser.parse_args(argv)
+    with warnings.catch_warnings(record=True) as caught:
+        code = reported(arguments.run, arguments, prefix=PROGRAM)
+    if not code:
+        for warning in caught:
+            say(f"{PROGRAM}: {warning.message}")
+    return code

@@ -1,0 +1,25 @@
+"""``robustfl-results agreement``: how well papers are reproduced, and verdicts on their claims."""
+
+from argparse import Namespace
+
+from robustfl_bench.base.console import Parser, completed
+from robustfl_bench.commands.results import shared
+from robustfl_bench.commands.verb import Verb
+from robustfl_bench.tables import described, scorecard, sheets
+
+
+def _add(parser: Parser) -> None:
+    paper = parser.add_argument(
+        "paper", nargs="?", metavar="PAPER", help="a paper, such as boba, or a file FILE.yaml (all papers)"
+    )
+    completed(paper, lambda **_: described.papers())
+    parser.add_argument("--format", choices=sheets.FORMATS, default="text")
+    shared.add_runs(parser)
+
+
+def _run(arguments: Namespace) -> None:
+    pages = scorecard.made(shared.load_any(arguments), arguments.paper)
+    print(sheets.FORMATS[arguments.format](pages), end="")
+
+
+VERB = Verb("agreement", "how well papers are reproduced, and verdicts on their claims", _add, _run)

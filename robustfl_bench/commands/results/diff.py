@@ -1,0 +1,26 @@
+"""``robustfl-results diff``: what differs between two runs, or between a run and a command."""
+
+from argparse import Namespace
+
+from robustfl_bench.base.console import Parser, completed
+from robustfl_bench.commands.verb import Verb
+from robustfl_bench.config.completion import overrides
+from robustfl_bench.tables import diff, sheets
+
+
+def _add(parser: Parser) -> None:
+    parser.add_argument("first", metavar="RUN", help="a run folder")
+    second = parser.add_argument(
+        "second", metavar="RUN|OVERRIDE", nargs="+", help="another run folder, or overrides of robustfl-bench"
+    )
+    completed(second, overrides)
+    parser.add_argument("--format", choices=sheets.FORMATS, default="text")
+
+
+def _run(arguments: Namespace) -> None:
+    words = arguments.second
+    second = diff.made(words[0]) if len(words) == 1 and "=" not in words[0] else diff.wanted(words)
+    print(sheets.FORMATS[arguments.format]([diff.compare(diff.made(arguments.first), second)]), end="")
+
+
+VERB = Verb("diff", "what differs between two runs, or between a run and a command", _add, _run)

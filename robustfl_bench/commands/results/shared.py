@@ -1,0 +1,106 @@
+"""Arguments that several verbs of ``robustfl-results`` take: which runs are read, and the format of a picture."""
+
+from __future__ import annotations
+
+import math
+from argparse import Namespace
+from typing import TYPE_CHECKING
+
+from robustfl_bench.base.console import Parser, completed
+from robustfl_bench.base.errors import ConfigError
+from robustfl_bench.config.completion import overrides
+from robustfl_bench.pages.pictures.canvas import WIDTHS, Frame
+from robustfl_bench.runs import archive, records
+from robustfl_bench.runs.records import NoRuns
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+RESULTS = "results"
+"""The usual results folder."""
+
+
+def add_folder(parser: Parser) -> None:
+    """The argument ``--results-dir``."""
+    parser.add_argument("--results-dir", metavar="DIR", help=f"the results folder, which contains runs/ ({RESULTS})")
+
+
+def add_runs(parser: Parser) -> None:
+    """The arguments ``--from`` and ``--results-dir``."""
+    parser.add_argument(
+        "--from", action="append", default=[], metavar="FILE.csv", dest="archives",
+        help="read runs from a file of export --summary, repeatable; --results-dir adds the runs of a folder",
+    )  # fmt: skip
+    add_folder(parser)
+
+
+def add_conditions(parser: Parser) -> None:
+    """The argument ``--where``."""
+    condition = parser.add_argument(
+        "--where", action="append", default=[], metavar="KEY=VALUE",
+        help="use only these runs, repeatable: dataset=mnist, aggregator.num_selected=3, attack=none,ipm",
+    )  # fmt: skip
+    completed(condition, overrides)
+
+
+def add_frame(parser: Parser) -> None:
+    """The arguments of ``frame``."""
+    parser.add_argument(
+        "--width", choices=WIDTHS, default="", help="width in a paper: 3.3 or 6.9 inches (depends on the panels)"
+    )
+    parser.add_argument("--title", metavar="WORDS", help='title of the picture; "" for none')
+    parser.add_argument(
+        "--labels", action="append", default=[], metavar="NAME=WORDS",
+        help='other words for a name, repeatable: boba=Ours, "x=Share of attackers", "y=Accuracy [%%]"',
+    )  # fmt: skip
+    parser.add_argument("--ylim", metavar="LOW,HIGH", help="limits of the vertical axis")
+
+
+def frame(arguments: Namespace) -> Frame:
+    """The format of a picture. Raises ConfigError."""
+    labels = {}
+    for label in arguments.labels:
+        name, equals, words = label.partition("=")
+        if not equals:
+            raise ConfigError(f"--labels takes NAME=WORDS, got {label!r}")
+        labels[name] = words
+    limits = None
+    if arguments.ylim is not None:
+        try:
+            low, high = map(float, arguments.ylim.split(","))
+        except ValueError:
+            low, high = math.nan, math.nan
+        if not -math.inf < low < high < math.inf:
+            raise ConfigError(f"--ylim takes two numbers, LOW,HIGH, got {arguments.ylim!r}")
+        limits = low, high
+    return Frame(arguments.width, arguments.title, labels, limits)
+
+
+def load(arguments: Namespace) -> pd.DataFrame:
+    """The runs of the named folder and files, by default those of the usual folder."""
+    kept = [archive.read(path) for path in getattr(arguments, "archives", [])]
+    if kept and arguments.results_dir is None:
+        return archive.join(kept)
+    folder = records.load(folder_of(arguments))
+    return archive.join([folder, *kept]) if kept else folder
+
+
+def load_any(arguments: Namespace, of_arena: bool = False) -> pd.DataFrame:
+    """As ``load``; by default the runs of the usual folder, if there is one, and the runs that come with the package:
+    those of papers, or those of the arena.
+
+    Of a run, a finished folder comes before a kept result, which comes before an unfinished folder.
+    """
+    if arguments.results_dir is not None or arguments.archives:
+        return load(arguments)
+    try:
+        runs = records.load(RESULTS)
+    except NoRuns:
+        runs = records.nothing()
+    ended = runs["state"].isin(archive.KEPT)
+    return archive.join([runs[ended], archive.kept(of_arena), runs[~ended]])
+
+
+def folder_of(arguments: Namespace) -> str:
+    """The results folder."""
+    return arguments.results_dir or RESULTS
