@@ -15,7 +15,7 @@ import pytest
 from robustfl_bench.arena import claims, page, picture
 from robustfl_bench.arena.checks import check
 from robustfl_bench.arena.scores import Score, in_order, likeness, rank, scores, stability, strongest
-from robustfl_bench.arena.track import HONEST, Run, Track, settle, tracks
+from robustfl_bench.arena.track import HONEST, ArenaRun, Track, settle, tracks
 from robustfl_bench.base.code_digest import PACKAGE
 from robustfl_bench.base.errors import ConfigError, NotReady
 from robustfl_bench.config import compose, options
@@ -40,12 +40,12 @@ class Halves(Aggregator):
 '''
 
 
-def run(rule: str, attack: str, accuracy: float, partition: str = "iid", seed: str = "0", **others: object) -> Run:
+def run(rule: str, attack: str, accuracy: float, partition: str = "iid", seed: str = "0", **others: object) -> ArenaRun:
     values: dict[str, object] = {
         "num_byzantine": 0 if attack == "none" else 5, "declared": None, "lr": 0.1, "state": "finished",
         "recall": [accuracy] * 10, "success": math.nan, "row": 0,
     }  # fmt: skip
-    return Run(rule, partition, attack, seed=seed, accuracy=accuracy, **values | others)  # type: ignore[arg-type]
+    return ArenaRun(rule, partition, attack, seed=seed, accuracy=accuracy, **values | others)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("name", tracks())
@@ -163,7 +163,7 @@ def test_what_a_rule_depends_on_is_found_by_trying() -> None:
     assert "f" in check(compose.resolve(["aggregator=krum"]).config["aggregator"]).facts.needs
 
 
-def every_run(track: Track, levels: dict[str, float]) -> list[Run]:
+def every_run(track: Track, levels: dict[str, float]) -> list[ArenaRun]:
     """Runs of these rules in all cells: the accuracy is a rule's level, and a tenth less under attack."""
     return [run(rule, attack, level - 0.1 * (attack != "none") + 0.001 * place, partition, seed, num_byzantine=number)
             for rule, level in levels.items() for attack in track.swept["attack"]

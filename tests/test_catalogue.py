@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from robustfl_bench.base.parallel import workers
-from robustfl_bench.catalogue.entries import Entry, entries, groups, one
+from robustfl_bench.catalogue.entries import CatalogueEntry, entries, groups, one
 from robustfl_bench.catalogue.measures import facts
 from robustfl_bench.commands.listing import WIDTH, listing
 from robustfl_bench.config import options
@@ -67,7 +67,7 @@ def test_the_page_is_what_the_files_and_docstrings_make() -> None:
 
 
 @pytest.mark.parametrize("entry", CITED, ids=lambda entry: f"{entry.group}={entry.name}")
-def test_an_option_is_one_sentence_from_a_source(entry: Entry) -> None:
+def test_an_option_is_one_sentence_from_a_source(entry: CatalogueEntry) -> None:
     if not entry.target:
         return
     place = f"{entry.target.rpartition('.')[0]} ({entry.group}={entry.name})"

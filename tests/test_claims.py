@@ -207,7 +207,7 @@ def test_the_papers_own_numbers_are_judged_too() -> None:
 def test_a_number_may_stand_on_the_left() -> None:
     made = table(krum=(20,))
     found = judge(claim("50 < krum / none", keys=[*made.cells]), made)
-    (note,) = scorecard.claims(scorecard.Score("p", "P", {"p/t": made}, [found])).footnotes
+    (note,) = scorecard.claims(scorecard.MeasuredPaper("p", "P", {"p/t": made}, [found])).footnotes
     assert note.endswith("Against it in t: krum / none 20.0")
 
 

@@ -249,7 +249,7 @@ def test_a_run_that_another_process_writes_is_left_alone(bench: Bench, tmp_path:
     bench(*SMALL)
     ((_, folder),) = run_folders(tmp_path / "results").items()
     (folder / "summary.json").unlink()
-    with SoftFileLease(folder / lease.NAME, lease_duration=lease.LEASE):
+    with SoftFileLease(folder / lease.NAME, lease_duration=lease.EXPIRY):
         outcome = bench(*SMALL)
     assert outcome.code == 1
     assert "is being written by another process" in outcome.err

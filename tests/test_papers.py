@@ -14,7 +14,7 @@ from robustfl_bench.runs import matching
 from robustfl_bench.runs.matching import Config
 from robustfl_bench.runs.wanted import sweep
 from robustfl_bench.tables import described as papers
-from robustfl_bench.tables.described import Column, PaperTable, Published, published
+from robustfl_bench.tables.described import PaperColumn, PaperTable, Published, published
 
 TABLES, FIGURES = papers.tables(), papers.figures()
 PAPERS = PACKAGE / "papers"
@@ -216,7 +216,7 @@ def test_labels_fill_the_pattern_of_their_overrides(tmp_path: Path) -> None:
         ("+setting=boba/mnist", "aggregator=average", "attack=none"),
         None,
     ]
-    assert table.columns[0] == Column("ipm 5", ("attack=ipm", "num_byzantine=5"), {"attack": "ipm"})
+    assert table.columns[0] == PaperColumn("ipm 5", ("attack=ipm", "num_byzantine=5"), {"attack": "ipm"})
     assert {cell.published for cell in table.cells} == {None} and table.preset == "" and table.title == "Mine, one"
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from robustfl_bench.store.lease import Claim
+from robustfl_bench.store.lease import Lease
 from tests.conftest import Bench, contents
 from tests.processes import start
 from tests.sweeps import TWELVE, is_training, undisturbed, wait_for
@@ -22,10 +22,10 @@ def test_a_killed_worker_leaves_the_same_bytes(bench: Bench, tmp_path: Path, mon
     monkeypatch.setenv("RAY_worker_niceness", "0")  # it would be 15: other tests run as well
     command = start(tmp_path, *TWELVE, *RAY)
     wait_for(is_training(tmp_path), command)
-    owners = [Claim(path).owner for path in tmp_path.glob("results/runs/*")]
+    owners = [Lease(path).owner for path in tmp_path.glob("results/runs/*")]
     os.kill(next(int(re.findall(r"\d+", owner)[0]) for owner in owners if owner), signal.SIGKILL)
     out, err = command.communicate(60)
     assert command.poll() == 0, err
     assert out.count("result: ") == 12 and "sweep: 12 runs: 12 finished" in err
     assert contents(tmp_path / "results") == undisturbed(bench, *TWELVE)
-    assert not list(tmp_path.glob("results/runs/*/.*"))  # no claims, no temporary files
+    assert not list(tmp_path.glob("results/runs/*/.*"))  # no leases, no temporary files

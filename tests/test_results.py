@@ -176,7 +176,7 @@ def test_state_of_a_run_without_summary_is_told_by_its_claim(tmp_path: Path) -> 
     run = records.load(tmp_path).iloc[0]
     assert (run["state"], run["rounds_done"], run["aggregator"], run["attack"]) == ("unfinished", 3, "krum", "ipm")
     assert sorted(path.name for path in folder.iterdir()) == before, "reading must not make files"
-    with SoftFileLease(folder / lease.NAME, lease_duration=lease.LEASE):
+    with SoftFileLease(folder / lease.NAME, lease_duration=lease.EXPIRY):
         assert records.load(tmp_path).iloc[0]["state"] == "running"
         (folder / "config.yaml").unlink()  # the first moment of a run
         assert records.load(tmp_path).iloc[0]["state"] == "running"

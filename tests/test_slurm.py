@@ -64,7 +64,7 @@ def test_a_killed_and_a_requeued_job_and_a_killed_command_leave_the_same_bytes(b
     assert contents(tmp_path / "results") == undisturbed(bench, *TWELVE)
     logs = [path.read_text() for path in tmp_path.glob("results/slurm/*/*.out")]
     assert sum(log.count("Requeued job") for log in logs) == 1
-    assert not list(tmp_path.glob("results/runs/*/.*"))  # no claims, no temporary files
+    assert not list(tmp_path.glob("results/runs/*/.*"))  # no leases, no temporary files
 
 
 def test_jobs_that_are_gone_are_missed_and_submitted_again_but_not_for_what_is_stored(

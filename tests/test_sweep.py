@@ -156,7 +156,7 @@ def test_a_sweep_takes_over_the_runs_of_a_process_that_died(bench: Bench, tmp_pa
 
 def other_host(name: str) -> None:
     """This process is on a host of that name, with short leases."""
-    lease.LEASE = 2.0
+    lease.EXPIRY = 2.0
     assert ctypes.CDLL(None, use_errno=True).unshare(0x04000000) == 0  # CLONE_NEWUTS
     socket.sethostname(name)
 
@@ -174,7 +174,7 @@ def mounted(*command: str, at: Path) -> Iterator[None]:
 
 @pytest.mark.skipif(os.geteuid() != 0 or shutil.which("bindfs") is None, reason="needs root and bindfs")
 def test_hosts_whose_locks_do_not_reach_each_other_make_every_round_once(bench: Bench, tmp_path: Path) -> None:
-    """Host a dies; host b, which cannot see its processes, takes over when the claim has not changed for a lease."""
+    """Host a dies; host b, which cannot see its processes, takes over when the lease expires."""
     sweep = ("-m", *LONG, "rounds=80", "seed=0,1", "aggregator=coomed")
     assert bench(*sweep, "results_dir=whole").code == 0
     shared = tmp_path / "shared"
@@ -214,10 +214,10 @@ def test_a_writer_that_lost_its_claim_writes_nothing_more(tmp_path: Path) -> Non
         lambda: folder.cut(0),
         folder.forget_rows,
     ):
-        with pytest.raises(lease.ClaimLost, match="was taken over by process"):
+        with pytest.raises(lease.LeaseLost, match="was taken over by process"):
             write()
     folder.close()
-    assert {path.name for path in folder.path.iterdir()} == {"metrics.csv", lease.NAME}, "the claim of the other stays"
+    assert {path.name for path in folder.path.iterdir()} == {"metrics.csv", lease.NAME}, "the lease of the other stays"
     assert (folder.path / "metrics.csv").read_bytes() == before
 
 
@@ -363,7 +363,7 @@ def test_the_progress_of_a_sweep_is_told_by_its_folders(bench: Bench, tmp_path: 
     (folders[2] / "summary.json").unlink()
     (folders[2] / "timings.csv").unlink()
     sweep = Sweep(tuple((*TINY[1:], f"seed={seed}", "rounds=4") for seed in range(3)))
-    with SoftFileLease(folders[1] / lease.NAME, lease_duration=lease.LEASE):
+    with SoftFileLease(folders[1] / lease.NAME, lease_duration=lease.EXPIRY):
         assert progress.line(progress.Progress(sweep).look()) == (
             "sweep: 3 runs: 1 finished, 1 running, 1 waiting; 70 s left"
         )

@@ -21,7 +21,7 @@ FACTOR = 1024.0
 
 
 @dataclass(frozen=True)
-class Checked:
+class RuleCheck:
     """The needs and cost of a rule, and the change of its aggregate in one round, relative to the aggregate's length,
     when computed ``again``; with the clients in another ``order``; with all updates, the server's too, multiplied by
     FACTOR and the result divided by it (``scale``); and with ASSUMED declared attackers instead of BYZANTINE
@@ -45,7 +45,7 @@ class Checked:
         return [f"{words} ({100 * change:.3g}%)" for words, change in told.items() if change > TOLERANCE]
 
 
-def check(content: Mapping[str, Any]) -> Checked:
+def check(content: Mapping[str, Any]) -> RuleCheck:
     """Try the rule of this content of the config group ``aggregator``. Raises ConfigError if it cannot be built or
     refuses the round."""
 
@@ -70,7 +70,7 @@ def check(content: Mapping[str, Any]) -> Checked:
         return float((other - first).norm() / (first.norm() + torch.finfo(torch.float32).tiny))
 
     told = _declared(content, 0) != _declared(content, 1)
-    return Checked(
+    return RuleCheck(
         facts=facts_of_rule(build(FEW), told),
         again=change(ask(rule)),
         order=change(ask(rule, torch.arange(CLIENTS).flip(0))),

@@ -10,13 +10,13 @@ from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 from robustfl_bench.arena.scores import Place
-from robustfl_bench.arena.track import NONE, Run, Track, settle, track_and_runs
+from robustfl_bench.arena.track import NONE, ArenaRun, Track, settle, track_and_runs
 from robustfl_bench.config import options
 from robustfl_bench.runs.origins import origins
 from robustfl_bench.runs.values import Value, describe
 from robustfl_bench.tables import scorecard
 from robustfl_bench.tables.claims import about
-from robustfl_bench.tables.scorecard import Score
+from robustfl_bench.tables.scorecard import MeasuredPaper
 from robustfl_bench.tables.sheets import Printed, Sheet
 from robustfl_bench.tables.table import Cell, Column, Table
 from robustfl_bench.tables.verdicts import VERDICTS, Verdict, judge
@@ -45,14 +45,14 @@ def sheets(table: pd.DataFrame, name: str) -> list[Sheet]:
     for paper in papers:
         tables = {f"{name}/{number} attackers": _table(track, number, list(settle(runs, number)), paper, value)
                   for number in track.numbers}  # fmt: skip
-        scores.append(Score(name, paper["title"], tables, _verdicts(paper, tables)))
+        scores.append(MeasuredPaper(name, paper["title"], tables, _verdicts(paper, tables)))
         made += [_claims(paper, scores[-1]), _numbers(paper, tables)]
     made[-1] = replace(made[-1], footnotes=(*_MEANING, *scorecard.MEANING[:2]))
     told = [*_untuned(track, runs, papers), *origins(table.iloc[[run.row for run in runs]])]
     return [_overview(name, scores, told), *made]
 
 
-def _overview(name: str, scores: Sequence[Score], told: Sequence[str]) -> Sheet:
+def _overview(name: str, scores: Sequence[MeasuredPaper], told: Sequence[str]) -> Sheet:
     """The number of claims of each paper by verdict."""
     counts = {found.title: Counter(verdict.word for verdict in found.verdicts) for found in scores}
     return Sheet(
@@ -62,7 +62,7 @@ def _overview(name: str, scores: Sequence[Score], told: Sequence[str]) -> Sheet:
     )
 
 
-def _table(track: Track, number: int, runs: Sequence[Run], paper: Mapping[str, Any], value: Value) -> Table:
+def _table(track: Track, number: int, runs: Sequence[ArenaRun], paper: Mapping[str, Any], value: Value) -> Table:
     """The accuracies of the rules of a paper, in each partition and seed."""
     attacks = [attack for attack in track.swept["attack"] if attack != NONE]
     columns = {NONE: [NONE], **{attack: [attack] for attack in attacks}, _OWN: paper["attacks"], _ANY: attacks}
@@ -102,7 +102,7 @@ def _verdicts(paper: Mapping[str, Any], tables: Mapping[str, Table]) -> list[Ver
     ]
 
 
-def _claims(paper: Mapping[str, Any], found: Score) -> Sheet:
+def _claims(paper: Mapping[str, Any], found: MeasuredPaper) -> Sheet:
     sheet = scorecard.claims(found, "pairs")
     return replace(sheet, above=[*sheet.above, f"the paper: {paper['paper']}", f"here: {paper['here']}"])
 
@@ -128,7 +128,7 @@ def _numbers(paper: Mapping[str, Any], tables: Mapping[str, Table]) -> Sheet:
     )
 
 
-def _untuned(track: Track, runs: Sequence[Run], papers: Iterable[Mapping[str, Any]]) -> list[str]:
+def _untuned(track: Track, runs: Sequence[ArenaRun], papers: Iterable[Mapping[str, Any]]) -> list[str]:
     """Which of the rules have runs at rates that validation did not choose."""
     asked = {rule for paper in papers for rule in paper["rules"]}
     rules = sorted({run.rule for run in runs if run.rule in asked and not run.validated})

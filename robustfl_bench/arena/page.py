@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from robustfl_bench.arena.scores import NEAR, WORST, Score, in_order, likeness, rank, scores, stability, strongest
-from robustfl_bench.arena.track import HONEST, NONE, SERVER, Run, Track, by_number, track_and_runs
+from robustfl_bench.arena.track import HONEST, NONE, SERVER, ArenaRun, Track, by_number, track_and_runs
 from robustfl_bench.base.code_digest import PACKAGE
 from robustfl_bench.base.errors import ConfigError
 from robustfl_bench.config import compose, options, outside, stored
@@ -21,7 +21,7 @@ from robustfl_bench.tables.sheets import Printed, Sheet, Todo
 if TYPE_CHECKING:
     import pandas as pd
 
-    from robustfl_bench.arena.checks import Checked
+    from robustfl_bench.arena.checks import RuleCheck
 
 _HEADING = (
     "rule", "no attack", "worst case", "over server", "by", "rank", "max recall drop", "backdoor",
@@ -61,7 +61,7 @@ def sheets(table: pd.DataFrame, name: str, allowed: Sequence[str] = ()) -> list[
                      for number in sorted(wrong))]  # fmt: skip
 
 
-def _doubled(track: Track, table: pd.DataFrame, chosen: Mapping[int, Sequence[Run]]) -> list[str]:
+def _doubled(track: Track, table: pd.DataFrame, chosen: Mapping[int, Sequence[ArenaRun]]) -> list[str]:
     """The agreement of the rules' order with that at twice the size, if such runs exist."""
     if not options.exists("experiment", double := f"{track.experiment}_double"):
         return []
@@ -76,12 +76,12 @@ def _doubled(track: Track, table: pd.DataFrame, chosen: Mapping[int, Sequence[Ru
 class _Checks:
     """The needs and dependences of rules, each measured once; a reason in words if that is impossible."""
 
-    def __init__(self, table: pd.DataFrame, runs: Sequence[Run], allowed: Sequence[str]) -> None:
+    def __init__(self, table: pd.DataFrame, runs: Sequence[ArenaRun], allowed: Sequence[str]) -> None:
         self._runs = {run.rule: run for run in runs}
         self._table, self._allowed = table, allowed
-        self._found: dict[str, Checked | str] = {}
+        self._found: dict[str, RuleCheck | str] = {}
 
-    def of(self, rule: str) -> Checked | str:
+    def of(self, rule: str) -> RuleCheck | str:
         if rule not in self._found:
             self._found[rule] = self._try(rule)
         return self._found[rule]
@@ -96,7 +96,7 @@ class _Checks:
     def _row(self, rule: str) -> pd.Series[Any]:
         return self._table.iloc[self._runs[rule].row]
 
-    def _try(self, rule: str) -> Checked | str:
+    def _try(self, rule: str) -> RuleCheck | str:
         from robustfl_bench.arena.checks import check
 
         row = self._row(rule)
@@ -116,7 +116,9 @@ class _Checks:
             return f"not tried: {type(error).__name__}: {one_line(error)}"  # a user's rule can raise anything
 
 
-def _standing(track: Track, number: int, runs: Sequence[Run], found: Mapping[str, Score], checked: _Checks) -> Sheet:
+def _standing(
+    track: Track, number: int, runs: Sequence[ArenaRun], found: Mapping[str, Score], checked: _Checks
+) -> Sheet:
     ranked = rank(runs)
     rules, expected = in_order(found, track.attacked), track.cells
     best = max((score.worst for score in rules if score.cells == expected), default=math.nan)
@@ -230,7 +232,7 @@ def _flags(found: Mapping[int, Mapping[str, Score]], checked: _Checks) -> Sheet:
     )
 
 
-def _declared(runs: Sequence[Run], number: int) -> Sheet:
+def _declared(runs: Sequence[ArenaRun], number: int) -> Sheet:
     """The least accuracy under the attacks that were run with a wrong f, beside that with the right one, of the
     ``runs`` with this number of attackers."""
     wrong = [run for run in runs if run.declared not in (None, number)]

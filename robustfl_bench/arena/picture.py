@@ -34,7 +34,7 @@ def standing(table: pd.DataFrame, name: str) -> Figure:
         partial |= {score.rule for score in rules if score.cells < track.cells}
         lines = {words: found[rule].worst for rule, words in ((HONEST, HONEST), (SERVER, "server's own samples alone"))
                  if rule in found}  # fmt: skip
-        shown.append(dots.Panel(f"{number} of {track.clients} clients are attackers", list(map(_dot, rules)), lines))
+        shown.append(dots.DotPanel(f"{number} of {track.clients} clients are attackers", list(map(_dot, rules)), lines))
     heading = f"Arena {name}: the rules by their worst case"
     heading += f"; {len(partial)} of them have not been run in all cells" * bool(partial)
     return dots.draw(
@@ -73,5 +73,5 @@ def attacks(table: pd.DataFrame, name: str, number: int | None = None) -> Figure
                       if (held := [(mean[rule, attack], column) for column, attack in enumerate(across)
                                    if attack != NONE and (rule, attack) in mean]))  # fmt: skip
     heading = f"{track.title(number)}; mean over partitions and seeds, framed: the worst attack on a rule"
-    panel = heat.Panel("", rules, across, numbers, worst)
+    panel = heat.HeatPanel("", rules, across, numbers, worst)
     return heat.draw([panel], heat.Scale("Test accuracy [%]", 0, 100), "attack", "rule", heading, _PAGE)

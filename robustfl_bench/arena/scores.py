@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from statistics import fmean
 from typing import TypeVar
 
-from robustfl_bench.arena.track import BACKDOOR, HONEST, NONE, Run
+from robustfl_bench.arena.track import BACKDOOR, HONEST, NONE, ArenaRun
 from robustfl_bench.runs.statistics import Interval, Ranks, interval, paired, ranks
 
 WORST = "worst"
@@ -19,7 +19,7 @@ REFERENCE = "average"  # the rule without attack that recalls are compared with
 DIGITS = 6
 """Decimals by which accuracies are ranked: files keep eight digits, whose rounding would split ties."""
 
-Key = TypeVar("Key", str, tuple[str, str, str])
+Condition = TypeVar("Condition", str, tuple[str, str, str])
 
 Place = tuple[str, str]
 """A partition and a seed."""
@@ -58,9 +58,9 @@ class Score:
     by_seed: Mapping[str, float] = field(default_factory=dict)
 
 
-def scores(runs: Sequence[Run]) -> dict[str, Score]:
+def scores(runs: Sequence[ArenaRun]) -> dict[str, Score]:
     """The score of each rule, by its name; ``runs`` are those with one number of attackers."""
-    by_rule: dict[str, list[Run]] = defaultdict(list)
+    by_rule: dict[str, list[ArenaRun]] = defaultdict(list)
     for run in runs:
         by_rule[run.rule].append(run)
     reference = {(run.partition, run.seed): run.recall for run in by_rule[REFERENCE] if run.attack == NONE}
@@ -77,10 +77,10 @@ def _or_least(number: float) -> float:
     return -math.inf if math.isnan(number) else number
 
 
-def _score(rule: str, runs: Sequence[Run], reference: Mapping[Place, Sequence[float] | None]) -> Score:
+def _score(rule: str, runs: Sequence[ArenaRun], reference: Mapping[Place, Sequence[float] | None]) -> Score:
     infeasible = any(run.state == "infeasible" for run in runs)
     measured = [run for run in runs if run.state != "infeasible"]
-    cells: dict[str, dict[Place, Run]] = defaultdict(dict)
+    cells: dict[str, dict[Place, ArenaRun]] = defaultdict(dict)
     for run in measured:
         cells[run.attack][run.partition, run.seed] = run
     clean = {place: 100 * run.accuracy for place, run in cells.pop(NONE, {}).items()}
@@ -159,7 +159,7 @@ def _mean(numbers: Iterable[float]) -> float:
     return fmean(values) if values else math.nan
 
 
-def rank(runs: Sequence[Run]) -> Ranks | None:
+def rank(runs: Sequence[ArenaRun]) -> Ranks | None:
     """Mean ranks of the rules over partitions and attacks, by the mean over seeds; of the rules and conditions of
     ``_shared``. None for fewer than two of them."""
     numbers: dict[str, dict[tuple[str, str, str], float]] = defaultdict(dict)
@@ -176,10 +176,10 @@ def rank(runs: Sequence[Run]) -> Ranks | None:
     return ranks(means, better=1)
 
 
-def _shared(numbers: Mapping[str, Mapping[Key, float]]) -> tuple[list[str], list[Key]]:
+def _shared(numbers: Mapping[str, Mapping[Condition, float]]) -> tuple[list[str], list[Condition]]:
     """Rules, and the conditions that all of them were run in. Conditions are those of one rule; the choice has the most
     pairs."""
-    best: tuple[list[str], list[Key]] = ([], [])
+    best: tuple[list[str], list[Condition]] = ([], [])
     for held in {frozenset(of) for of in numbers.values()}:
         rules = [rule for rule, of in numbers.items() if held <= of.keys()]
         if (len(rules) * len(held), len(rules)) > (len(best[0]) * len(best[1]), len(best[0])):
@@ -187,7 +187,7 @@ def _shared(numbers: Mapping[str, Mapping[Key, float]]) -> tuple[list[str], list
     return best
 
 
-def strongest(runs: Sequence[Run]) -> tuple[int, int, int] | None:
+def strongest(runs: Sequence[ArenaRun]) -> tuple[int, int, int] | None:
     """The number of conditions (rule, partition, seed) in which no single attack does more harm than ``worst``, of
     those in which none does so by more than NEAR points, and of all. None without any."""
     adaptive: dict[tuple[str, str, str], float] = {}
@@ -215,7 +215,7 @@ def stability(found: Mapping[str, Score]) -> tuple[float, int, int] | None:
     return fmean(correlations), len(rules), len(seeds)
 
 
-def likeness(runs: Sequence[Run], others: Sequence[Run]) -> tuple[float, int] | None:
+def likeness(runs: Sequence[ArenaRun], others: Sequence[ArenaRun]) -> tuple[float, int] | None:
     """Spearman's rank correlation of the rules' worst cases in ``others`` with those in ``runs`` of the same
     partitions, attacks and seeds, and the number of rules, both of ``_shared``; None for fewer than three."""
     pairs: dict[str, dict[tuple[str, str, str], float]] = defaultdict(dict)
@@ -231,7 +231,7 @@ def likeness(runs: Sequence[Run], others: Sequence[Run]) -> tuple[float, int] | 
     return _correlation(first, second), len(rules)
 
 
-def _condition(run: Run) -> tuple[str, str, str, str]:
+def _condition(run: ArenaRun) -> tuple[str, str, str, str]:
     return run.rule, run.partition, run.attack, run.seed
 
 

@@ -34,7 +34,7 @@ _READ = ("aggregator", "code", "state", "seed", "final_accuracy", "validation_ac
 
 
 @dataclass(frozen=True)
-class Run:
+class ArenaRun:
     """One run of a track.
 
     ``declared`` is the number of attackers that the rule assumes, None for a rule that assumes none. ``accuracy`` (a
@@ -65,7 +65,7 @@ def tracks() -> list[str]:
     return [name for name in names if not name.endswith(_SUFFIXES)]
 
 
-def track_and_runs(table: pd.DataFrame, name: str) -> tuple[Track, list[Run]]:
+def track_and_runs(table: pd.DataFrame, name: str) -> tuple[Track, list[ArenaRun]]:
     """The track of this name and its runs. Raises ConfigError for an unknown track, NoRuns if it has none."""
     check_name(name, tracks(), "track")
     track = Track(name)
@@ -151,7 +151,7 @@ class Track:
         asked = _without(_settings(rates).others, ("lr",))
         return asked, {(float(rate), str(seed)) for rate in swept["lr"] for seed in swept["seed"]}
 
-    def runs(self, table: pd.DataFrame) -> list[Run]:
+    def runs(self, table: pd.DataFrame) -> list[ArenaRun]:
         """The runs of ``records.load`` that belong to this protocol, at the rate that validation chose.
 
         A rule is named by its option and its changed settings. If a rule from outside was run with several values of
@@ -162,7 +162,7 @@ class Track:
         parts = [_Settings(*of) for of in matching.contents(table, _FREE)]
         ours = {others for others in {of.others for of in parts} if _without(others, _COUNTS) == self._fixed}
         held = [(place, of) for place, of in enumerate(parts) if of.others in ours]
-        names = _Names(self.experiment, [(rows[place], of) for place, of in held])
+        names = _RuleNames(self.experiment, [(rows[place], of) for place, of in held])
         found, tried = [], defaultdict[tuple[str, str], dict[tuple[float, str], float]](dict)
         for place, of in held:
             partition, attack = self._partitions.get(of.partition), self._attack(of)
@@ -184,7 +184,7 @@ class Track:
             return HONEST
         return self._attacks.get(settings.attack)
 
-    def _tries(self, settings: _Settings, run: Run) -> bool:
+    def _tries(self, settings: _Settings, run: ArenaRun) -> bool:
         """Whether this is one of the runs that choose rates."""
         if self._tried is None:
             return False
@@ -192,7 +192,7 @@ class Track:
         return _without(settings.others, ("lr",)) == asked and run.attack == NONE and (run.lr, run.seed) in pairs
 
 
-class _Names:
+class _RuleNames:
     """What the rules of some runs are called."""
 
     def __init__(self, experiment: str, held: Sequence[tuple[Mapping[Any, Any], _Settings]]) -> None:
@@ -231,11 +231,11 @@ def _by_rate(numbers: Mapping[tuple[float, str], float]) -> Mapping[float, Seque
 
 
 def _run(
-    row: Mapping[Any, Any], place: int, settings: _Settings, partition: str, attack: str, names: _Names
-) -> Run:  # fmt: skip
+    row: Mapping[Any, Any], place: int, settings: _Settings, partition: str, attack: str, names: _RuleNames
+) -> ArenaRun:  # fmt: skip
     rule, other = names.of(row, settings)
     state = str(row["state"])
-    return Run(
+    return ArenaRun(
         rule=HONEST if attack == HONEST else rule,
         partition=partition,
         attack=attack,
@@ -292,14 +292,14 @@ def _without(others: Content, keys: Sequence[str]) -> Content:
     return frozenset((key, value) for key, value in others if key not in keys)
 
 
-def settle(runs: Sequence[Run], num_byzantine: int) -> Iterator[Run]:
+def settle(runs: Sequence[ArenaRun], num_byzantine: int) -> Iterator[ArenaRun]:
     """The runs with this number of attackers, correctly assumed by the server, and those without attack."""
     for run in runs:
         if run.declared in (None, num_byzantine) and run.num_byzantine in (0, num_byzantine):
             yield run
 
 
-def by_number(track: Track, runs: Sequence[Run]) -> dict[int, list[Run]]:
+def by_number(track: Track, runs: Sequence[ArenaRun]) -> dict[int, list[ArenaRun]]:
     """The runs by number of attackers, for each number with attacked runs; for all numbers if no run was attacked."""
     found = {number: list(settle(runs, number)) for number in track.numbers}
     attacked = {number for number, of in found.items() if any(run.attack not in (NONE, HONEST) for run in of)}

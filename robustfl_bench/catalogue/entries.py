@@ -15,7 +15,7 @@ from robustfl_bench.config import options
 from robustfl_bench.config.options import CONF, HERE, Search
 from robustfl_bench.engine.parts import GROUPS
 
-MEASURED = ("aggregator", "attack", "pre_aggregation", "partition", "model")
+MEASURED_GROUPS = ("aggregator", "attack", "pre_aggregation", "partition", "model")
 """Groups whose options have measured needs and cost (see ``measures.py``), which requires torch."""
 
 _ROW = re.compile(r"^\| `(?P<name>[\w/]+)` \| (?P<question>[^|]+) \| (?P<count>\d+) \| (?P<default>[^|]+) \|$", re.M)
@@ -36,7 +36,7 @@ class Group:
 
 
 @dataclass(frozen=True)
-class Entry:
+class CatalogueEntry:
     """An option of a config group.
 
     ``target`` is the class that the option builds, empty if it builds nothing. ``doc`` is the docstring of that class,
@@ -78,7 +78,7 @@ class Entry:
         return f"{self.same_as} with {changed}{f' ({self.remark})' if self.remark else ''}."
 
 
-def files(entry: Entry, search: Search = HERE) -> list[Path]:
+def files(entry: CatalogueEntry, search: Search = HERE) -> list[Path]:
     """The file of an option, then the files of the options that it builds on."""
     listed = options.load(f"{entry.group}/{entry.name}", search).get("defaults", [])
     found = (options.find(f"{entry.group}/{part}", search) for part in listed if isinstance(part, str))
@@ -92,16 +92,16 @@ def groups(search: Search = HERE) -> list[Group]:
     return [Group(name, question, len(options.names(name, search)), default) for name, question, default in rows]
 
 
-def entries(group: str, search: Search = HERE) -> list[Entry]:
+def entries(group: str, search: Search = HERE) -> list[CatalogueEntry]:
     """The options of a group, in alphabetical order."""
     found = [_entry(group, name, search) for name in options.names(group, search)]
-    originals: dict[str, Entry] = {}
+    originals: dict[str, CatalogueEntry] = {}
     for one in sorted(found, key=lambda one: one.name != one.target.split(".")[-2:][0]):  # named like modules first
         originals.setdefault(one.target, one)
     return [_beside(one, originals[one.target]) for one in found]
 
 
-def one(group: str, name: str, search: Search = HERE) -> Entry:
+def one(group: str, name: str, search: Search = HERE) -> CatalogueEntry:
     """The option of a group with this name; raises ConfigError if there is none."""
     known = options.names(group, search)
     if name not in known:
@@ -109,16 +109,16 @@ def one(group: str, name: str, search: Search = HERE) -> Entry:
     return next(entry for entry in entries(group, search) if entry.name == name)
 
 
-def _beside(entry: Entry, original: Entry) -> Entry:
+def _beside(entry: CatalogueEntry, original: CatalogueEntry) -> CatalogueEntry:
     """The entry, with ``same_as`` and ``differs`` if it is another form of the original."""
     if entry is original or not entry.target or entry.parts != original.parts:
         return entry
     ours, theirs = dict(flatten(entry.content)), dict(flatten(original.content))
     differs = {key: value for key, value in ours.items() if key not in theirs or theirs[key] != value}
-    return Entry(**vars(entry) | {"same_as": original.name, "differs": differs})
+    return CatalogueEntry(**vars(entry) | {"same_as": original.name, "differs": differs})
 
 
-def _entry(group: str, name: str, search: Search) -> Entry:
+def _entry(group: str, name: str, search: Search) -> CatalogueEntry:
     file = options.find(f"{group}/{name}", search)
     assert file is not None
     lines = [line for line in file.read_text(encoding="utf-8").splitlines() if not line.startswith("# @package ")]
@@ -130,14 +130,14 @@ def _entry(group: str, name: str, search: Search) -> Entry:
         comment.append(line.removeprefix("# "))
     said = " ".join(comment) or (remark[1] if remark else "")
     if group not in GROUPS:
-        return Entry(group, name, file, "", said, "", "", "", {}, {})
+        return CatalogueEntry(group, name, file, "", said, "", "", "", {}, {})
     content = options.option(group, name, (), search)
     listed = [part for part in options.load(f"{group}/{name}", search).get("defaults", []) if isinstance(part, dict)]
     parts = {place.partition("@")[2]: str(chosen) for part in listed for place, chosen in part.items()}
     target = str(content.get("_target_", ""))
     doc, module_doc = _docstrings(target) if target else (f"{said[:1].upper()}{said[1:]}.", "")
     source, url = _cited(module_doc)
-    return Entry(group, name, file, target, doc, remark[1] if remark else "", source, url, content, parts)
+    return CatalogueEntry(group, name, file, target, doc, remark[1] if remark else "", source, url, content, parts)
 
 
 @cache

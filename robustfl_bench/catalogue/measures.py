@@ -17,7 +17,7 @@ from robustfl_bench.attacks.base import Attack, AttackView, ChoiceView
 from robustfl_bench.base.errors import ConfigError
 from robustfl_bench.base.parallel import workers
 from robustfl_bench.base.trees import flatten
-from robustfl_bench.catalogue.entries import Entry
+from robustfl_bench.catalogue.entries import CatalogueEntry
 from robustfl_bench.config import compose, options, targets
 from robustfl_bench.config.options import Search
 from robustfl_bench.models.base import Model
@@ -50,8 +50,8 @@ class Facts:
         return [*([f"needs {', '.join(self.needs)}"] if self.needs else []), *self.does, *filter(None, [self.cost])]
 
 
-def facts(entry: Entry, search: Search = options.HERE) -> Facts:
-    """The facts about an option of a group in ``MEASURED``. Raises ConfigError when it cannot be built."""
+def facts(entry: CatalogueEntry, search: Search = options.HERE) -> Facts:
+    """The facts about an option of a group in ``MEASURED_GROUPS``. Raises ConfigError when it cannot be built."""
 
     def build(num_byzantine: int = BYZANTINE) -> Any:
         chosen = [f"{entry.group}={entry.name}", f"num_byzantine_declared={num_byzantine}"]

@@ -8,7 +8,7 @@ from pathlib import Path
 from robustfl_bench.base.console import Parser, reported
 from robustfl_bench.base.errors import ConfigError, near
 from robustfl_bench.catalogue import entries as catalogue
-from robustfl_bench.catalogue.entries import MEASURED, Entry
+from robustfl_bench.catalogue.entries import MEASURED_GROUPS, CatalogueEntry
 from robustfl_bench.config.options import CONF, HERE, Search
 
 WIDTH = 100
@@ -72,7 +72,7 @@ def _options(group: str, search: Search) -> str:
     return "\n".join(lines)
 
 
-def _option(entry: Entry, search: Search) -> str:
+def _option(entry: CatalogueEntry, search: Search) -> str:
     facts = "; ".join(_facts(entry, search))
     source = ", ".join(filter(None, [entry.source, entry.url]))
     paragraphs = [" ".join(paragraph.split()) for paragraph in entry.doc.split("\n\n")]
@@ -92,9 +92,9 @@ def _option(entry: Entry, search: Search) -> str:
     return "\n".join(lines)
 
 
-def _facts(entry: Entry, search: Search) -> list[str]:
+def _facts(entry: CatalogueEntry, search: Search) -> list[str]:
     """The needs and the cost of an option, in one phrase each."""
-    if entry.group not in MEASURED:
+    if entry.group not in MEASURED_GROUPS:
         return []
     from robustfl_bench.catalogue.measures import facts
 

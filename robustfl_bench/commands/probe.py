@@ -9,7 +9,7 @@ from robustfl_bench.base.errors import ConfigError
 from robustfl_bench.config.completion import overrides
 from robustfl_bench.pages import figures
 from robustfl_bench.runs.where import check_name
-from robustfl_bench.tables.described import Figure
+from robustfl_bench.tables.described import PaperFigure
 from robustfl_bench.tables.described import figures as described
 
 
@@ -29,7 +29,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return reported(_probe, parser.parse_args(arguments), known)
 
 
-def _probe(asked: argparse.Namespace, known: Mapping[str, Figure]) -> None:
+def _probe(asked: argparse.Namespace, known: Mapping[str, PaperFigure]) -> None:
     check_name(asked.figure, known, "figure")
     path = Path(asked.output or f"{asked.figure.replace('/', '_')}.csv")
     if path.suffix != ".csv":
@@ -38,7 +38,7 @@ def _probe(asked: argparse.Namespace, known: Mapping[str, Figure]) -> None:
     print(f"{path}; to draw it: robustfl-results figure {asked.figure} --from {path} --output FILE")
 
 
-def measure(figure: Figure, given: Sequence[str], path: Path) -> None:
+def measure(figure: PaperFigure, given: Sequence[str], path: Path) -> None:
     """Write the points of a figure with overrides of its own. Raises ConfigError and DataError."""
     import pandas as pd
 

@@ -221,6 +221,6 @@ def heat_map(name: str, rows: Sequence[Row]) -> Figure:
         for row in rows:
             found = getattr(row.found, value)
             grid[labels.index(row.label), counts.index(row.found.f)] = np.nan if found is None else found
-        panels.append(heat.Panel(title, labels, counts, grid))
+        panels.append(heat.HeatPanel(title, labels, counts, grid))
     scale = heat.Scale("kappa (red: unbounded)", 0.01, 1000, _rounded, log=True, unbounded=True)
     return heat.draw(panels, scale, "attackers f", "", name)

@@ -94,7 +94,7 @@ class Source:
         """Whether the data are drawn at random, so that there are no files."""
         return not self.layouts and not self.leaf
 
-    def samples(self, files: "Sequence[Checked]") -> tuple[int, int] | None:
+    def samples(self, files: "Sequence[CheckedFile]") -> tuple[int, int] | None:
         """The numbers of training and test samples in checked files, by their variants; None if not known."""
         first, last = (self.sizes.get(file.variant) for file in (files[0], files[-1]))
         return (first[0], last[1]) if first and last else None
@@ -109,7 +109,7 @@ class Source:
 
 
 @dataclass(frozen=True)
-class Checked:
+class CheckedFile:
     """A file after its check: its place, content and variant, or the ``problem`` with it."""
 
     path: str
@@ -164,7 +164,7 @@ def bytes_read(source: Source | None, root: Path) -> int:
     return sum(path.stat().st_size for file in layout.files if (path := _path(root / layout.path, file)))
 
 
-def check(source: Source, root: Path) -> list[Checked]:
+def check(source: Source, root: Path) -> list[CheckedFile]:
     """Read and check every file of the data set, in the order of its layout; raises DataError when none exists."""
     layout = find(source, root)
     if layout is None:
@@ -178,7 +178,7 @@ def check(source: Source, root: Path) -> list[Checked]:
         return list(pool.map(lambda file: _check_file(root / layout.path, file), layout.files))
 
 
-def read(source: Source, root: Path) -> tuple[list[Checked], str]:
+def read(source: Source, root: Path) -> tuple[list[CheckedFile], str]:
     """The checked files and their variant ("official", ...); raises DataError for the first bad file."""
     checked = check(source, root)
     for file in checked:
@@ -199,18 +199,18 @@ def _path(folder: Path, file: File) -> Path | None:
     return next((path for path in candidates if os.path.isfile(path)), None)  # False where we may not look
 
 
-def _check_file(folder: Path, file: File) -> Checked:
+def _check_file(folder: Path, file: File) -> CheckedFile:
     path = _path(folder, file)
     if path is None:
-        return Checked(str(folder / file.name), file.name, problem="is missing, also as .gz and .xz")
+        return CheckedFile(str(folder / file.name), file.name, problem="is missing, also as .gz and .xz")
     try:
         with OPEN[path.name.removeprefix(PurePosixPath(file.name).name)](path, "rb") as stream:
             content = _content(stream, file.limit(path.stat().st_size))
-        return Checked(str(path), file.name, content, file.variant(content))
+        return CheckedFile(str(path), file.name, content, file.variant(content))
     except UNPACK_ERRORS as error:
-        return Checked(str(path), file.name, problem=f"cannot be read: truncated or damaged? ({error})")
+        return CheckedFile(str(path), file.name, problem=f"cannot be read: truncated or damaged? ({error})")
     except DataError as error:
-        return Checked(str(path), file.name, problem=str(error))
+        return CheckedFile(str(path), file.name, problem=str(error))
 
 
 class Readable(Protocol):
@@ -246,7 +246,7 @@ class Capped:
         return chunk
 
 
-def _check_archive(path: Path, files: tuple[File, ...]) -> list[Checked]:
+def _check_archive(path: Path, files: tuple[File, ...]) -> list[CheckedFile]:
     """Members are found by the last part of their names and read into memory in one pass: none is written to disk."""
     wanted, contents = {file.name: file for file in files}, {}
     problem = "is not in the archive"
@@ -265,13 +265,13 @@ def _check_archive(path: Path, files: tuple[File, ...]) -> list[Checked]:
     except DataError as error:
         problem = f"cannot be read from the archive, which {error}"
 
-    def checked(file: File) -> Checked:
+    def checked(file: File) -> CheckedFile:
         place = f"{path}, {file.name}"
         if file.name not in contents:
-            return Checked(place, file.name, problem=problem)
+            return CheckedFile(place, file.name, problem=problem)
         try:
-            return Checked(place, file.name, contents[file.name], file.variant(contents[file.name]))
+            return CheckedFile(place, file.name, contents[file.name], file.variant(contents[file.name]))
         except DataError as error:
-            return Checked(place, file.name, problem=str(error))
+            return CheckedFile(place, file.name, problem=str(error))
 
     return [checked(file) for file in files]

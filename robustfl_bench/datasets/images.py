@@ -10,7 +10,7 @@ if TYPE_CHECKING:  # importing torch takes over a second, and `robustfl-data` do
 
     from robustfl_bench.datasets.base import Data
 
-Part = tuple[np.ndarray, np.ndarray]  # pixels and labels
+Labelled = tuple[np.ndarray, np.ndarray]  # pixels and labels
 SCALINGS = ("standardize", "unit", "symmetric")
 
 
@@ -31,7 +31,13 @@ def scale(pixels: np.ndarray, scaling: str, mean: Sequence[float], sd: Sequence[
 
 
 def to_data(
-    train: Part, test: Part, variant: str, scaling: str, mean: Sequence[float], sd: Sequence[float], top: int = 255
+    train: Labelled,
+    test: Labelled,
+    variant: str,
+    scaling: str,
+    mean: Sequence[float],
+    sd: Sequence[float],
+    top: int = 255,
 ) -> "Data":
     """Pixels (N, C, H, W) and class numbers (N,), of any integer type, as scaled tensors (see ``scale``)."""
     import torch

@@ -8,12 +8,12 @@ import numpy as np
 
 from robustfl_bench.base import seeding
 from robustfl_bench.base.errors import ConfigError, DataError
-from robustfl_bench.datasets.files import Checked
+from robustfl_bench.datasets.files import CheckedFile
 
 Users = dict[str, dict[str, Any]]
 
 
-def users(files: Iterable[Checked]) -> Users:
+def users(files: Iterable[CheckedFile]) -> Users:
     """The data of every user: ``{"x": [...], "y": [...]}``, or ``{"raw": text}`` before samples are made.
 
     Raises DataError for a file of another format, and for a user in two files.

@@ -20,7 +20,7 @@ from robustfl_bench.experiment.rows import written
 from robustfl_bench.experiment.summary import digest, results
 from robustfl_bench.experiment.tracking import Trackers
 from robustfl_bench.store import folders
-from robustfl_bench.store.lease import ClaimLost
+from robustfl_bench.store.lease import LeaseLost
 from robustfl_bench.store.writing import CannotWrite, Damaged
 
 CHECKPOINT_SPACING = 50
@@ -217,7 +217,7 @@ def train_here(
                 due = began + cost + max(s.checkpoint_seconds, spacing * cost)
     except (KeyboardInterrupt, SystemExit):
         if not state.changes_in_place:  # within a round, the clients' memory is ahead of the state
-            with suppress(ClaimLost):
+            with suppress(LeaseLost):
                 folder.cut(state.round)
                 folder.save_checkpoint({"state": state.stored()}, stamp)
         raise

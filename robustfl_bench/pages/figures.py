@@ -26,7 +26,7 @@ from robustfl_bench.runs.records import NoRuns, nothing, text
 from robustfl_bench.runs.values import Value, describe
 from robustfl_bench.runs.wanted import Wanted, wanted
 from robustfl_bench.store.writing import write_atomically
-from robustfl_bench.tables.described import Figure
+from robustfl_bench.tables.described import PaperFigure
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -48,7 +48,11 @@ class Points:
 
 
 def points(
-    figure: Figure, runs: pd.DataFrame, overrides: Sequence[str], kept: Sequence[Path], results_dir: str = "results"
+    figure: PaperFigure,
+    runs: pd.DataFrame,
+    overrides: Sequence[str],
+    kept: Sequence[Path],
+    results_dir: str = "results",
 ) -> Points:
     """The points of a figure with these overrides: from its runs if all exist, else from a ``kept`` file.
 
@@ -73,14 +77,14 @@ def points(
     return Points(_gathered(figure, finished, runs), heading, [lacking] * (len(there) < len(asked)))
 
 
-def making(figure: Figure, overrides: Sequence[str], results_dir: str = "results") -> str:
+def making(figure: PaperFigure, overrides: Sequence[str], results_dir: str = "results") -> str:
     """The command that makes the runs or points of a figure."""
     if figure.draw in PROBED:
         return shlex.join(["robustfl-bench", "probe", figure.name, *overrides])
     return commands.preset(figure.preset, (*figure.changes, *overrides), results_dir)
 
 
-def draw(figure: Figure, shown: Points, frame: Frame = PLAIN) -> Picture:
+def draw(figure: PaperFigure, shown: Points, frame: Frame = PLAIN) -> Picture:
     """The picture of points."""
     heading = f"{figure.title}; {shown.heading}".rstrip("; ")
     x = figure.x if figure.draw in PROBED else _word(figure.x)
@@ -109,7 +113,7 @@ def draw(figure: Figure, shown: Points, frame: Frame = PLAIN) -> Picture:
     return curves.draw(whole, frame)
 
 
-def write(figure: Figure, overrides: Sequence[str], shown: Points, path: Path) -> None:
+def write(figure: PaperFigure, overrides: Sequence[str], shown: Points, path: Path) -> None:
     """Write a file of points. Raises ConfigError when that cannot be done."""
     table = shown.table[list(COLUMNS)].to_csv(index=False, float_format="%.6g", lineterminator="\n")
     try:
@@ -130,7 +134,7 @@ def shown_by(path: Path) -> tuple[str, frozenset[str]] | None:
     return (words[0], frozenset(words[1:])) if words and "/" in words[0] else None
 
 
-def _kept(figure: Figure, overrides: Sequence[str], files: Sequence[Path]) -> Points | None:
+def _kept(figure: PaperFigure, overrides: Sequence[str], files: Sequence[Path]) -> Points | None:
     """The points of the first file that shows the figure with these overrides."""
     import pandas as pd
 
@@ -146,7 +150,7 @@ def _kept(figure: Figure, overrides: Sequence[str], files: Sequence[Path]) -> Po
     return None
 
 
-def _there(figure: Figure, runs: pd.DataFrame, asked: Sequence[Wanted]) -> pd.DataFrame:
+def _there(figure: PaperFigure, runs: pd.DataFrame, asked: Sequence[Wanted]) -> pd.DataFrame:
     """The finished runs of the figure, with their labels. A run that answers several requests, as one without attackers
     does for all attacks, appears several times.
     """
@@ -162,7 +166,7 @@ def _there(figure: Figure, runs: pd.DataFrame, asked: Sequence[Wanted]) -> pd.Da
     return runs.iloc[places].assign(**{name: [label[name] for label in labels] for name in ("panel", "line", "x")})
 
 
-def _labels(figure: Figure, words: Mapping[str, str], run: pd.Series[Any]) -> dict[str, str]:
+def _labels(figure: PaperFigure, words: Mapping[str, str], run: pd.Series[Any]) -> dict[str, str]:
     """Where a run is drawn, by the overrides that made it."""
 
     def values(keys: str) -> Iterator[tuple[str, str]]:
@@ -176,7 +180,7 @@ def _labels(figure: Figure, words: Mapping[str, str], run: pd.Series[Any]) -> di
     return {"panel": ", ".join(named).replace("_", " "), "line": line, "x": x}
 
 
-def _gathered(figure: Figure, chosen: pd.DataFrame, runs: pd.DataFrame) -> pd.DataFrame:
+def _gathered(figure: PaperFigure, chosen: pd.DataFrame, runs: pd.DataFrame) -> pd.DataFrame:
     """The points of the finished runs, for each of the figure's values."""
     import pandas as pd
 

@@ -14,14 +14,14 @@ from robustfl_bench.runs.records import text
 from robustfl_bench.runs.wanted import sweep
 from robustfl_bench.tables import described as papers
 from robustfl_bench.tables.compare import compare
-from robustfl_bench.tables.described import Figure, PaperTable
+from robustfl_bench.tables.described import PaperFigure, PaperTable
 
 if TYPE_CHECKING:
     import pandas as pd
 
 
 @dataclass(frozen=True)
-class Entry:
+class InventoryEntry:
     """A table or a figure: ``done`` of its ``runs`` are finished or known to be infeasible.
 
     Of a table, ``inside`` of the ``compared`` cells of all ``cells`` agree with the published number. ``commands`` make
@@ -40,14 +40,14 @@ class Entry:
 
 
 def inventory(
-    runs: pd.DataFrame, begins: str = "", known: Mapping[str, PaperTable | Figure] | None = None
-) -> Iterator[Entry]:
+    runs: pd.DataFrame, begins: str = "", known: Mapping[str, PaperTable | PaperFigure] | None = None
+) -> Iterator[InventoryEntry]:
     """Every table and figure, or those ``known``, whose name begins with ``begins``, with what of it is in ``runs``
     (``records.load``)."""
     index = Index(runs)
     ended = [state in KEPT for state in runs["state"]]
     seeds = list(runs["seed"].map(text))
-    everything: dict[str, PaperTable | Figure] = {**papers.tables(), **papers.figures()}
+    everything: dict[str, PaperTable | PaperFigure] = {**papers.tables(), **papers.figures()}
     for name, entry in (everything if known is None else known).items():
         if not name.startswith(begins):
             continue
@@ -55,18 +55,18 @@ def inventory(
         done = sum(len({seeds[place] for place in index.at(dict(config)) if ended[place]} & asked)
                    for config, asked in runs_of.items())  # fmt: skip
         total = sum(map(len, runs_of.values()))
-        if isinstance(entry, Figure):
+        if isinstance(entry, PaperFigure):
             both = (figures.making(entry, ()), f"robustfl-results figure {name} --output {name.replace('/', '_')}.png")
-            yield Entry(name, entry.title, total, done, both, probed=entry.draw in figures.PROBED)
+            yield InventoryEntry(name, entry.title, total, done, both, probed=entry.draw in figures.PROBED)
         else:
             yield _table(entry, runs, index, total, done)
 
 
-def _table(table: PaperTable, runs: pd.DataFrame, index: Index, total: int, done: int) -> Entry:
+def _table(table: PaperTable, runs: pd.DataFrame, index: Index, total: int, done: int) -> InventoryEntry:
     both = (commands.preset(table.preset, table.changes), f"robustfl-results table {table.name}")
     cells = len(table.cells)
     if not done:
-        return Entry(table.name, table.title, total, done, both, cells)
+        return InventoryEntry(table.name, table.title, total, done, both, cells)
     judged = compare(table, runs, index=index, cells_only=True).judged.values()
     inside = sum(bool(cell.inside) for cell in judged)
-    return Entry(table.name, table.title, total, done, both, cells, len(judged), inside)
+    return InventoryEntry(table.name, table.title, total, done, both, cells, len(judged), inside)

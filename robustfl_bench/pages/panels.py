@@ -41,7 +41,7 @@ class Line:
 
 
 @dataclass(frozen=True)
-class Panel:
+class CurvePanel:
     """A small figure with its ticks; all panels of a plot have the same axes."""
 
     title: str
@@ -50,7 +50,7 @@ class Panel:
     up: Sequence[Tick]
 
 
-def panels(runs: pd.DataFrame, value: Value, lines: str, across: str) -> list[Panel]:
+def panels(runs: pd.DataFrame, value: Value, lines: str, across: str) -> list[CurvePanel]:
     """The value of finished runs against the round, mean over seeds: a panel for each value of the setting ``across``.
 
     Empty if no run has a folder, as kept ones, or if the value is not that of a round.
@@ -68,7 +68,7 @@ def panels(runs: pd.DataFrame, value: Value, lines: str, across: str) -> list[Pa
     drawn = styles(names) if plots.are_methods(lines) else series(names)
     scale = _Scale(points, percents=shown.unit == "%")
     return [
-        Panel(str(panel), [_line(str(name), drawn[str(name)], curve, scale, len(names) <= _BANDS)
+        CurvePanel(str(panel), [_line(str(name), drawn[str(name)], curve, scale, len(names) <= _BANDS)
                            for name, curve in here.groupby("line", sort=False)], scale.across, scale.up)
         for panel, here in points.groupby("panel", sort=False)
     ]  # fmt: skip

@@ -16,7 +16,7 @@ from robustfl_bench.base.errors import ConfigError
 from robustfl_bench.pages.pictures import curves, heat
 from robustfl_bench.pages.pictures.canvas import PLAIN, Frame
 from robustfl_bench.pages.pictures.curves import COLUMNS, WEIGHT, Curves
-from robustfl_bench.pages.pictures.heat import Panel, Scale
+from robustfl_bench.pages.pictures.heat import HeatPanel, Scale
 from robustfl_bench.runs import records
 from robustfl_bench.runs.records import Damaged, NoRuns, text
 from robustfl_bench.runs.values import Value, describe, measure
@@ -120,7 +120,7 @@ def recall(
         shares = np.full((len(names), classes), np.nan)
         for name, here in chosen[chosen["panel"] == panel].groupby("line"):
             shares[names.index(str(name))] = 100 * np.mean(np.asarray(list(here["recall"]), dtype=float), axis=0)
-        grids.append(Panel(panel, names, range(classes), shares))
+        grids.append(HeatPanel(panel, names, range(classes), shares))
     told = over_seeds(chosen) + _diverged(runs, lines, panels, conditions)
     return heat.draw(grids, Scale("Recall [%]", 0, 100), "Class", lines, told, frame)
 
@@ -151,7 +151,7 @@ def trajectory(
                 mean = pd.concat(tables).groupby(level=0).mean()
                 names = [str(name).removeprefix("recall_") for name in mean]
                 shares = 100 * np.asarray(mean, dtype=float).T
-                grids.append(Panel(f"{line}, {panel}", names, list(mean.index), shares))
+                grids.append(HeatPanel(f"{line}, {panel}", names, list(mean.index), shares))
     if not grids:
         raise NoRuns("none of these runs records a recall per class")
     told = over_seeds(chosen) + _diverged(runs, lines, panels, conditions)
@@ -194,7 +194,7 @@ def draw_matrix(
         for line, x, mean in zip(here["line"], here["x"], here["mean"], strict=True):
             numbers[names.index(line), across.index(text(x))] = mean
         marked = _worst(numbers, across, described.better) if attacks else frozenset()
-        grids.append(Panel(str(panel), names, across, numbers, marked))
+        grids.append(HeatPanel(str(panel), names, across, numbers, marked))
     low, high = (0.0, 100.0) if described.unit == "%" else (points["mean"].min(), points["mean"].max())
     scale = Scale(_titled(described), low, high if high > low else low + 1, f"{{:.{described.digits}f}}".format)
     heading += "; framed: the worst attack on a row" * attacks

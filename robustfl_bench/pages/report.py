@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from robustfl_bench.pages.panels import BOTTOM, HEIGHT, LEFT, WIDTH, Line, Panel, panels
+from robustfl_bench.pages.panels import BOTTOM, HEIGHT, LEFT, WIDTH, CurvePanel, Line, panels
 from robustfl_bench.runs import commands
 from robustfl_bench.runs.records import STATES, NoRuns, settings, text, written
 from robustfl_bench.runs.statistics import LEVEL, interval
@@ -62,7 +62,7 @@ class Section:
     command: str
     remarks: Sequence[str]
     tables: Sequence[Heat]
-    panels: Sequence[Panel]
+    panels: Sequence[CurvePanel]
     curves_of: str
 
     @property

@@ -23,14 +23,14 @@ from robustfl_bench.config.outside import label_of
 from robustfl_bench.store.folders import ENDED as ENDED
 from robustfl_bench.store.folders import MEASURED as MEASURED
 from robustfl_bench.store.folders import UNCOMPOSED, damage, id_of, oddity, summary_in
-from robustfl_bench.store.lease import claim_on
+from robustfl_bench.store.lease import lease_on
 from robustfl_bench.store.writing import Damaged as Damaged
 from robustfl_bench.store.writing import read_text
 
 if TYPE_CHECKING:
     import pandas as pd
 
-Value = TypeVar("Value")
+Result = TypeVar("Result")
 
 STATES = (*ENDED, "running", "unfinished", "damaged")
 FACTS = (
@@ -178,7 +178,7 @@ def text(value: object) -> str:
     return written.lower() if written in ("True", "False") else written
 
 
-def mapped(column: pd.Series[Any], of: Callable[[Any], Value]) -> list[Value]:
+def mapped(column: pd.Series[Any], of: Callable[[Any], Result]) -> list[Result]:
     """``of`` applied to every value of a column of words and numbers, once for each distinct value, as runs share
     most."""
     values = [value if value == value else math.nan for value in column.to_numpy(dtype=object)]  # one nan for all
@@ -214,7 +214,7 @@ def _read(folder: Path) -> tuple[dict[str, Any], dict[str, str]]:
         row |= _read_summary(folder)
     except (OSError, ValueError, yaml.YAMLError) as error:
         row |= {"state": "damaged", "error": one_line(error)}
-    if not (folder / "summary.json").exists() and claim_on(folder.absolute()).is_others():
+    if not (folder / "summary.json").exists() and lease_on(folder.absolute()).is_others():
         row |= {"state": "running", "error": ""}  # whatever is missing is being written
     return row, blocks
 

@@ -1,1 +1,1 @@
-"""What is stored: run folders, checkpoints, claims, and the kept runs of this package."""
+"""What is stored: run folders, checkpoints, leases, and the kept runs of this package."""

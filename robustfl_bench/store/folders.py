@@ -20,7 +20,7 @@ import yaml
 
 from robustfl_bench.config import identity, options
 from robustfl_bench.store import sealed
-from robustfl_bench.store.lease import claim_on
+from robustfl_bench.store.lease import lease_on
 from robustfl_bench.store.writing import (
     CannotWrite,
     Damaged,
@@ -204,7 +204,7 @@ class RunFolder:
     weights; ``timings.csv`` wall times; ``checkpoint.pt`` while unfinished; ``summary.json``, written last, how it
     ended; ``error.txt`` the traceback of a failure; ``.claim`` while a process writes it.
 
-    Between ``open`` and ``close`` every method that writes raises ClaimLost when another process has taken it over.
+    Between ``open`` and ``close`` every method that writes raises LeaseLost when another process has taken it over.
     """
 
     def __init__(self, results_dir: str | Path, slug: str, run_id: str) -> None:
@@ -217,7 +217,7 @@ class RunFolder:
         self.path = made[0] if made else next(free) if usual in found else usual
         self.copies = made[1:]
         self.run_id = run_id
-        self.claim = claim_on(self.path.absolute())
+        self.lease = lease_on(self.path.absolute())
         self._hashes: dict[str, hashlib._Hash] = {}  # of what TABLES hold so far
 
     def summary(self) -> dict[str, Any] | None:
@@ -229,18 +229,18 @@ class RunFolder:
         return _identity(self.path / "config.yaml")
 
     def open(self) -> None:
-        """Create the folder and take the claim on it; raises RunLocked, CannotWrite, or Damaged if it holds links."""
+        """Create the folder and take the lease on it; raises RunLocked, CannotWrite, or Damaged if it holds links."""
         with named(self.path):
             self.path.mkdir(parents=True, exist_ok=True)
             check_plain(self.path, RING)
-            if not self.claim.take(patience=1):  # `robustfl-results status` holds it for an instant
-                raise RunLocked(f"{self.path} is being written by another process ({self.claim.owner})")
+            if not self.lease.take(patience=1):  # `robustfl-results status` holds it for an instant
+                raise RunLocked(f"{self.path} is being written by another process ({self.lease.owner})")
             for name in OWN:
-                remove_leftovers(self.path / name, claimed=True)
+                remove_leftovers(self.path / name, leased=True)
 
     def close(self) -> None:
-        """Release the claim."""
-        self.claim.release()
+        """Release the lease."""
+        self.lease.release()
 
     def count_death(self) -> int:
         """Record that a process died while writing this run; returns how many did in a row without a new checkpoint."""
@@ -252,10 +252,10 @@ class RunFolder:
         write_atomically(self.path / DEATHS, f"{number} {reached}")
         return number
 
-    def _check_claim(self) -> None:
-        """Raise ClaimLost if another process has taken the run over since ``open``."""
-        if self.claim.is_held:
-            self.claim.check()
+    def _check_lease(self) -> None:
+        """Raise LeaseLost if another process has taken the run over since ``open``."""
+        if self.lease.is_held:
+            self.lease.check()
 
     def checkpoint(self, stamp: sealed.Stamp) -> dict[str, Any] | None:
         """The last checkpoint with this stamp, after cutting the CSV files back to what it has seen.
@@ -296,13 +296,13 @@ class RunFolder:
 
     def forget_rows(self) -> None:
         """Remove the checkpoint and all rows."""
-        self._check_claim()
+        self._check_lease()
         self._remove(["checkpoint.pt", *TABLES])
         self._hashes = {}
 
     def save_checkpoint(self, state: Mapping[str, Any], stamp: sealed.Stamp) -> None:
         """Store ``state`` (tensors and numbers) together with what the CSV files hold; raises CannotWrite."""
-        self._check_claim()
+        self._check_lease()
         files = {}
         for name in TABLES:
             path = self.path / name
@@ -314,7 +314,7 @@ class RunFolder:
 
     def append(self, name: str, row: Mapping[str, float]) -> None:
         """Add a row to one of TABLES; the first one brings the header. Raises CannotWrite, with no part of it added."""
-        self._check_claim()
+        self._check_lease()
         path, seen = self.path / name, self._hash(name)
         size = path.stat().st_size if path.exists() else 0
         text = io.StringIO()
@@ -341,7 +341,7 @@ class RunFolder:
 
     def cut(self, round: int) -> None:
         """Drop the rows of later rounds."""
-        self._check_claim()
+        self._check_lease()
         self._hashes = {}
         for name in TABLES:
             path = self.path / name
@@ -363,7 +363,7 @@ class RunFolder:
 
         A run with a result drops its checkpoint; a failed one keeps it.
         """
-        self._check_claim()
+        self._check_lease()
         if traceback is not None:
             write_atomically(self.path / "error.txt", traceback)
         text = json.dumps(seal(plain({**summary, "files": recorded(self.path)})), indent=1, allow_nan=False)
@@ -373,8 +373,8 @@ class RunFolder:
             self._remove(["checkpoint.pt", "error.txt"])
 
     def tidy(self) -> None:
-        """Remove the remains of a process that was killed after recording the result, unless the folder is claimed."""
-        if self.claim.owner is not None or any((self.path / name).exists() for name in ("checkpoint.pt", DEATHS)):
+        """Remove the remains of a process that was killed after it recorded the result, unless one holds the lease."""
+        if self.lease.owner is not None or any((self.path / name).exists() for name in ("checkpoint.pt", DEATHS)):
             with suppress(OSError, RunLocked):
                 self.open()
                 self._remove(["checkpoint.pt", "error.txt", DEATHS])
@@ -399,7 +399,7 @@ class RunFolder:
     def begin(self, config: Mapping[str, Any]) -> None:
         """Remove the end of an earlier attempt, and write the config. Raises CannotWrite, and then leaves no empty
         folder."""
-        self._check_claim()
+        self._check_lease()
         self._remove(["summary.json", "error.txt"])
         try:
             write_atomically(self.path / "config.yaml", yaml.safe_dump(dict(config), sort_keys=True))

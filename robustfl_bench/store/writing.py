@@ -98,13 +98,13 @@ def write_atomically(path: Path, *content: str | bytes | memoryview) -> None:
             raise
 
 
-def remove_leftovers(path: Path, claimed: bool = False) -> None:
-    """Remove temporary files of killed writers of this file; their names end in the process id. ``claimed``: only this
+def remove_leftovers(path: Path, leased: bool = False) -> None:
+    """Remove temporary files of killed writers of this file; their names end in the process id. ``leased``: only this
     process may write the file, so leftovers of processes on any host are removed.
     """
     for other in list(path.parent.iterdir()):
         found = re.fullmatch(rf"\.{re.escape(path.name)}\.(\d+)", other.name)
-        if found and (claimed or int(found[1]) == os.getpid() or not _is_alive(int(found[1]))):
+        if found and (leased or int(found[1]) == os.getpid() or not _is_alive(int(found[1]))):
             other.unlink(missing_ok=True)
 
 

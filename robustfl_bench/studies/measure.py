@@ -21,8 +21,8 @@ from robustfl_bench.studies import bounds
 from robustfl_bench.studies.inputs import Inputs, MakeServer, alone
 from robustfl_bench.studies.search import (
     LAYOUTS,
-    Found,
     Rule,
+    WorstAttack,
     directions,
     kappa,
     laid_out,
@@ -166,7 +166,7 @@ def breakdown(build: Build, inputs: Inputs) -> int:
     return (n + 1) // 2 - 1
 
 
-def _worst_of_any(aggregate: Rule, n: int, f: int, rng: np.random.Generator, steps: int) -> Found | None:
+def _worst_of_any(aggregate: Rule, n: int, f: int, rng: np.random.Generator, steps: int) -> WorstAttack | None:
     """What ``worst_inputs`` finds; None for a rule that needs the samples of a server, which drawn updates lack."""
     try:
         return worst_inputs(aggregate, n, f, rng, steps)

@@ -28,7 +28,7 @@ Point = dict[str, Any]
 
 
 @dataclass(frozen=True)
-class Run:
+class ProbedRun:
     """A run of a figure that is not made: its overrides by key, and its federation."""
 
     words: Mapping[str, str]
@@ -42,16 +42,16 @@ class Run:
         return federation.train(federation.honest, clients, ids, "batches", state, rows)
 
 
-def runs(preset: str, overrides: Sequence[str]) -> Iterator[Run]:
+def runs(preset: str, overrides: Sequence[str]) -> Iterator[ProbedRun]:
     """Every run of a preset, one after the other. Raises ConfigError and DataError."""
     for words in compose.sweep([f"+experiment={preset}", *overrides]):
         planned = plan(compose.resolve(words).config)
         data = datasets.load(planned.parts.dataset, planned.settings.data_dir, torch.device("cpu"))
         federation = Federation(planned.settings, planned.parts, data)
-        yield Run(dict(word.split("=", 1) for word in words), federation)
+        yield ProbedRun(dict(word.split("=", 1) for word in words), federation)
 
 
-def spectrum(found: Iterable[Run]) -> Iterator[Point]:
+def spectrum(found: Iterable[ProbedRun]) -> Iterator[Point]:
     """Figs. 1 and 13: variances of the honest updates along their principal components.
 
     The name of a line ends in the share of the variance in the first c - 1 components, for c classes.
@@ -65,7 +65,7 @@ def spectrum(found: Iterable[Run]) -> Iterator[Point]:
             yield {"value": "variance", "panel": "", "line": line, "x": component, "mean": variance}
 
 
-def plane(found: Iterable[Run]) -> Iterator[Point]:
+def plane(found: Iterable[ProbedRun]) -> Iterator[Point]:
     """Fig. 2: the first aggregates in the plane of the honest updates' first two components, a plane for each seed."""
     known: dict[str, tuple[Updates, torch.Tensor]] = {}
     for one in found:
@@ -98,7 +98,7 @@ class Compared(Aggregator):
         return self.rule(updates, server)
 
 
-def fit(found: Iterable[Run]) -> Iterator[Point]:
+def fit(found: Iterable[ProbedRun]) -> Iterator[Point]:
     """Fig. 5: trimmed reconstruction loss of BOBA as a multiple of BOBA-ES's, round by round of BOBA's own run."""
     for one in found:
         rule = one.federation.parts.aggregator
@@ -112,5 +112,5 @@ def fit(found: Iterable[Run]) -> Iterator[Point]:
             yield {"value": "ratio", "panel": "", "line": one.words["attack"], "x": number, "mean": ratio}
 
 
-KINDS: dict[str, Callable[[Iterable[Run]], Iterator[Point]]] = {"spectrum": spectrum, "plane": plane, "fit": fit}
+KINDS: dict[str, Callable[[Iterable[ProbedRun]], Iterator[Point]]] = {"spectrum": spectrum, "plane": plane, "fit": fit}
 """By what ``draw`` of the figure says."""

@@ -26,7 +26,7 @@ def spread_of(honest: np.ndarray) -> float:
 
 
 @dataclass
-class Found:
+class WorstAttack:
     """The worst attack of a search: ``kappa``, the rows behind it, its name, and the calls of the rule it took."""
 
     kappa: float = 0.0
@@ -67,9 +67,9 @@ def search(
     rng: np.random.Generator,
     crafted: Sequence[tuple[str, np.ndarray]] = (),
     steps: int = 200,
-) -> Found:
+) -> WorstAttack:
     """The worst attack found on honest updates (h, d); ``crafted`` are named rows (b, d), ``steps`` random steps."""
-    found, mean, spread = Found(), honest.mean(axis=0), spread_of(honest)
+    found, mean, spread = WorstAttack(), honest.mean(axis=0), spread_of(honest)
     if not num_byzantine:
         found.offer(rule, honest, np.zeros((0, honest.shape[1])), "none")
         return found
@@ -122,13 +122,13 @@ def laid_out(layout: str, count: int) -> np.ndarray:
     return np.arange(1, count + 1) / count
 
 
-def worst_inputs(rule: Rule, n: int, num_byzantine: int, rng: np.random.Generator, steps: int = 400) -> Found:
+def worst_inputs(rule: Rule, n: int, num_byzantine: int, rng: np.random.Generator, steps: int = 400) -> WorstAttack:
     """The worst attack found on any honest updates: a bound of kappa from below, whatever the updates.
 
     Honest clients begin at two points of a line, with each number of them at the second; attackers stand at either,
     between them, or far away. The best is then changed at random, honest clients too, in up to three dimensions.
     """
-    found, honest_count = Found(), n - num_byzantine
+    found, honest_count = WorstAttack(), n - num_byzantine
     if not num_byzantine:
         found.offer(rule, np.arange(float(n))[:, None], np.zeros((0, 1)), "none")
         return found
@@ -147,7 +147,7 @@ def worst_inputs(rule: Rule, n: int, num_byzantine: int, rng: np.random.Generato
     return found
 
 
-def _refine(rule: Rule, found: Found, rng: np.random.Generator, steps: int, honest_too: bool = False) -> None:
+def _refine(rule: Rule, found: WorstAttack, rng: np.random.Generator, steps: int, honest_too: bool = False) -> None:
     """Improve the worst attack along its ray from the honest mean, and by random steps whose size adapts."""
     if np.isinf(found.kappa) or not found.rows.size:
         return

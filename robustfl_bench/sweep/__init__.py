@@ -8,6 +8,6 @@
 ``launch``    from Hydra's launchers (``plugins``) to a sweep and back
 
 A launcher places processes and starts them again. Each calls ``take.take(sweep)`` with a ``cells.Sweep``, which can be
-pickled; in a new process ``sweep.enter()`` comes first. The claim on a run folder (``results.claim``) decides who runs
+pickled; in a new process ``sweep.enter()`` comes first. The lease of a run folder (``store.lease``) decides who runs
 it, and nothing else.
 """

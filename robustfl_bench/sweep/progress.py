@@ -60,7 +60,7 @@ def see(cell: Cell) -> Seen:
     done, seconds = _timed(folder.path)
     if summary is not None:
         return Seen(summary["status"], rounds, rounds if summary["status"] in MEASURED else done, seconds)
-    return Seen(RUNNING if folder.claim.owner else WAITING, rounds, done, seconds)
+    return Seen(RUNNING if folder.lease.owner else WAITING, rounds, done, seconds)
 
 
 def _timed(folder: Path) -> tuple[int, float | None]:

@@ -17,7 +17,7 @@ from robustfl_bench.experiment.machine import terminable
 from robustfl_bench.experiment.plan import InfeasibleError, Plan, plan
 from robustfl_bench.experiment.summary import without_score
 from robustfl_bench.store.folders import FAILED, INFEASIBLE, MEASURED, RunFolder, RunLocked
-from robustfl_bench.store.lease import ClaimLost
+from robustfl_bench.store.lease import LeaseLost
 from robustfl_bench.store.writing import CannotWrite, Damaged
 from robustfl_bench.sweep.cells import Cell, Sweep
 from robustfl_bench.sweep.ends import MISSING, OTHERS, End, Outcome
@@ -144,20 +144,20 @@ class Taker:
         if self.look(cell):
             return True
         exists = folder.path.exists()
-        if exists and not folder.claim.take():
+        if exists and not folder.lease.take():
             return False
         try:
             if exists and self.look(cell):  # it ended a moment ago
                 return True
-            deaths = folder.count_death() if exists and folder.claim.was_taken_over else 0
+            deaths = folder.count_death() if exists and folder.lease.was_taken_over else 0
             self.ends[cell] = self._run(cell, deaths)
             self._release()
-        except (RunLocked, ClaimLost) as error:
-            if isinstance(error, ClaimLost):
+        except (RunLocked, LeaseLost) as error:
+            if isinstance(error, LeaseLost):
                 say(f"stopped: {error}")
             return False
         finally:
-            folder.claim.release()
+            folder.lease.release()
         return True
 
     def _release(self) -> None:
@@ -170,7 +170,7 @@ class Taker:
             self._released = time.monotonic()
 
     def _run(self, cell: Cell, deaths: int) -> End:
-        """Make the run of a cell. Raises RunLocked, ClaimLost, CannotWrite or NotReady."""
+        """Make the run of a cell. Raises RunLocked, LeaseLost, CannotWrite or NotReady."""
         try:
             config, call = cell.compose()
             planned = plan(config)
@@ -190,7 +190,7 @@ class Taker:
             return self._failed(cell, RunFailed(reason), planned, call)
         try:
             made = complete(planned, call, partial(train_here, silent=True), self._note_once)
-        except (RunLocked, ClaimLost, CannotWrite):
+        except (RunLocked, LeaseLost, CannotWrite):
             raise
         except RunFailed as error:  # recorded, with its traceback
             say(f"failed: {error}  [{cell}]")

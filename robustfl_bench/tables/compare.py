@@ -26,7 +26,7 @@ from robustfl_bench.tables.table import (
     Against,
     Cell,
     Column,
-    Run,
+    RunFacts,
     Table,
     add_note,
     facts,
@@ -213,7 +213,7 @@ def _require_one_frequency(table: PaperTable, runs: pd.DataFrame, places: Mappin
 
 
 def _measured(
-    made: Table, cell: PaperCell, here: Sequence[Run], seeds: Sequence[str], measured: dict[str, Measured],
+    made: Table, cell: PaperCell, here: Sequence[RunFacts], seeds: Sequence[str], measured: dict[str, Measured],
     impossible: Mapping[_Overrides, ConfigError],
 ) -> Cell:  # fmt: skip
     """The cell of these runs, or why there is none."""
@@ -288,7 +288,7 @@ def _runs(count: int) -> str:
 
 
 def _todos(
-    table: PaperTable, made: Table, rows: Mapping[int, Run], places: Mapping[_Overrides, list[int]],
+    table: PaperTable, made: Table, rows: Mapping[int, RunFacts], places: Mapping[_Overrides, list[int]],
     seeds: Sequence[str], overrides: Sequence[str], results_dir: str,
 ) -> list[Todo]:  # fmt: skip
     """Failed and unfinished runs, and the command for all that is missing: the preset's, else one for each cell."""

@@ -22,8 +22,8 @@ from robustfl_bench.tables.claims import Claim, Key, about
 _HERE = PACKAGE / "papers"
 _TABLE_KEYS = ("title", "published", "preset", "changes", "base", "row", "rows", "column", "columns", "blocks",
                "metric", "values", "repeats", "formulas", "stand_in")  # fmt: skip
-_PART_KEYS = ("label", "run", "published")
-_COLUMN_KEYS = (*_PART_KEYS, "metric", "worst")
+_HEADING_KEYS = ("label", "run", "published")
+_COLUMN_KEYS = (*_HEADING_KEYS, "metric", "worst")
 _FIGURE_KEYS = ("title", "preset", "changes", "draw", "x", "y", "value", "lines", "panels", "band", "log", "mark",
                 "alone")  # fmt: skip
 _CLAIM_KEYS = ("claim", "place", "table", "holds")
@@ -62,8 +62,8 @@ class Published:
 
 
 @dataclass(frozen=True)
-class Part:
-    """A row, a block of rows, or what every column has.
+class Heading:
+    """The heading of a row or of a block of rows, and what the headings of columns share.
 
     ``overrides`` are those that its runs have; ``published`` are the key columns of the CSV that name its numbers.
     """
@@ -74,8 +74,8 @@ class Part:
 
 
 @dataclass(frozen=True)
-class Column(Part):
-    """A column. ``metric`` is what the paper prints there, by the name in its CSV.
+class PaperColumn(Heading):
+    """The heading of a column. ``metric`` is what the paper prints there, by the name in its CSV.
 
     A ``worst`` column has no runs of its own: it shows the worst of the columns under attack.
     """
@@ -90,7 +90,7 @@ class PaperCell:
 
     block: str
     row: str
-    column: Column
+    column: PaperColumn
     published: Published | None
     overrides: tuple[str, ...] | None
 
@@ -110,9 +110,9 @@ class PaperTable:
     name: str
     title: str
     base: tuple[str, ...]
-    rows: tuple[Part, ...]
-    columns: tuple[Column, ...]
-    blocks: tuple[Part, ...] = (Part(),)
+    rows: tuple[Heading, ...]
+    columns: tuple[PaperColumn, ...]
+    blocks: tuple[Heading, ...] = (Heading(),)
     preset: str = ""
     changes: tuple[str, ...] = ()
     numbers: tuple[Published, ...] | None = None
@@ -162,7 +162,7 @@ class PaperTable:
 
 
 @dataclass(frozen=True)
-class Figure:
+class PaperFigure:
     """A figure of a paper: the ``preset`` that makes its runs, with the overrides ``changes``, and how it is drawn.
 
     ``draw`` is a kind of picture (``results.figures.KINDS``) of the ``values``. ``x``, ``lines`` and ``panels`` are
@@ -192,7 +192,7 @@ class Paper:
 
     title: str
     tables: Mapping[str, PaperTable]
-    figures: Mapping[str, Figure]
+    figures: Mapping[str, PaperFigure]
     claims: tuple[Claim, ...] = ()
 
 
@@ -207,7 +207,7 @@ def tables() -> dict[str, PaperTable]:
     return {name: table for paper in papers().values() for name, table in paper.tables.items()}
 
 
-def figures() -> dict[str, Figure]:
+def figures() -> dict[str, PaperFigure]:
     """The figures of all papers, by name (``boba/fig1``)."""
     return {name: figure for paper in papers().values() for name, figure in paper.figures.items()}
 
@@ -247,7 +247,7 @@ def read(path: Path) -> Paper:
         title = ", ".join(filter(None, (content.get("title"), entry.get("title", name))))
         rest = {key: item for key, item in entry.items() if key not in ("title", "preset", "changes", "value")}
         changes, values = (_words(entry.get(key, ())) for key in ("changes", "value"))
-        drawn[full] = Figure(full, title, preset=entry.get("preset", full), changes=changes, values=values, **rest)
+        drawn[full] = PaperFigure(full, title, preset=entry.get("preset", full), changes=changes, values=values, **rest)
     claims = tuple(claim for name, entry in _section(content, "claims", path).items()
                    for claim in _claims(name, entry, path.stem, made, f"{path}: claim {name}"))  # fmt: skip
     return Paper(content.get("title", path.stem), made, drawn, claims)
@@ -291,9 +291,9 @@ def _table(
         name=name,
         title=title,
         base=_words(entry.get("base", ())),
-        rows=tuple(Part(**_part(item, row, _PART_KEYS, where)) for item in entry["rows"]),
-        columns=tuple(Column(**_part(item, column, _COLUMN_KEYS, where)) for item in entry["columns"]),
-        blocks=tuple(Part(**_part(item, {}, _PART_KEYS, where)) for item in entry.get("blocks", [{}])),
+        rows=tuple(Heading(**_heading(item, row, _HEADING_KEYS, where)) for item in entry["rows"]),
+        columns=tuple(PaperColumn(**_heading(item, column, _COLUMN_KEYS, where)) for item in entry["columns"]),
+        blocks=tuple(Heading(**_heading(item, {}, _HEADING_KEYS, where)) for item in entry.get("blocks", [{}])),
         preset=entry.get("preset", ""),
         changes=_words(entry.get("changes", ())),
         numbers=printed,
@@ -309,7 +309,7 @@ def _pattern(given: Any, key: str) -> dict[str, Any]:
     return {"published": {key: "{}"}} | (dict(given) if isinstance(given, Mapping) else {"run": given})
 
 
-def _part(item: Any, pattern: Mapping[str, Any], known: Sequence[str], where: str) -> dict[str, Any]:
+def _heading(item: Any, pattern: Mapping[str, Any], known: Sequence[str], where: str) -> dict[str, Any]:
     """A row, a column or a block in full. What its entry does not say comes from the pattern, in which ``{}`` is the
     label, ``{0}`` its first word and ``{1}`` the second."""
     entry = item if isinstance(item, Mapping) else {"label": item}

@@ -21,8 +21,8 @@ _ABSENT = "-"
 
 
 @dataclass(frozen=True)
-class Side:
-    """A finished run, or with ``folder`` None the run of a command, and the known facts about it."""
+class ComparedRun:
+    """One of two runs that are compared: a finished run or, with ``folder`` None, the run of a command."""
 
     name: str
     config: Mapping[str, Any]
@@ -30,7 +30,7 @@ class Side:
     summary: Mapping[str, Any] = field(default_factory=dict)
 
 
-def made(path: str) -> Side:
+def made(path: str) -> ComparedRun:
     """The run of a folder. Raises ConfigError when there is none, or when its files cannot be read."""
     folder = Path(path).expanduser()
     config = stored.read(folder)
@@ -42,16 +42,16 @@ def made(path: str) -> Side:
         raise ConfigError(f"cannot read {folder / 'summary.json'}: {records.one_line(error)}") from None
     if not isinstance(summary, dict):
         raise ConfigError(f"{folder / 'summary.json'} must hold an object, got {type(summary).__name__}")
-    return Side(folder.name, config, folder, summary)
+    return ComparedRun(folder.name, config, folder, summary)
 
 
-def wanted(overrides: Sequence[str]) -> Side:
+def wanted(overrides: Sequence[str]) -> ComparedRun:
     """The run that ``robustfl-bench OVERRIDES`` would make with today's code. Raises ConfigError."""
     config = compose.resolve(overrides).config
-    return Side(" ".join(overrides), config, summary={"code": {"package": code_digest(config)}})
+    return ComparedRun(" ".join(overrides), config, summary={"code": {"package": code_digest(config)}})
 
 
-def compare(first: Side, second: Side) -> Sheet:
+def compare(first: ComparedRun, second: ComparedRun) -> Sheet:
     """The differences, a line each, below a line on whether both have the same identity, so that one's result answers
     for the other."""
     ids = [identity.run_id(side.config) for side in (first, second)]
@@ -66,18 +66,18 @@ def compare(first: Side, second: Side) -> Sheet:
     )
 
 
-def _differences(first: Side, second: Side) -> Iterator[tuple[str, str, str]]:
+def _differences(first: ComparedRun, second: ComparedRun) -> Iterator[tuple[str, str, str]]:
     yield from _unlike(_settings(first), _settings(second))
     yield from _unlike(_facts(first), _facts(second), only_shared=first.folder is None or second.folder is None)
     if first.folder is not None and second.folder is not None:
         yield from _rounds(first.folder, second.folder)
 
 
-def _settings(side: Side) -> dict[str, str]:
+def _settings(side: ComparedRun) -> dict[str, str]:
     return {key: records.text(records.leaf(value)) for key, value in flatten(identity.of(side.config))}
 
 
-def _facts(side: Side) -> dict[str, str]:
+def _facts(side: ComparedRun) -> dict[str, str]:
     """All facts of a summary that can differ between two runs of the same identity."""
     summary = side.summary
     found = {name: summary.get(name) for name in ("status", "error", "device", "processor", "num_threads", "commit")}
@@ -126,7 +126,7 @@ def _part(summary: Mapping[str, Any], name: str) -> Mapping[str, Any]:
     return part if isinstance(part, Mapping) else {}
 
 
-def _footnotes(first: Side, second: Side) -> list[str]:
+def _footnotes(first: ComparedRun, second: ComparedRun) -> list[str]:
     """Reasons in a run's folder why its stored result would not be returned."""
     notes = []
     for side in (first, second):

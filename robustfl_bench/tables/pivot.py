@@ -25,7 +25,7 @@ from robustfl_bench.runs.where import (
     where,
 )
 from robustfl_bench.tables.sheets import Todo
-from robustfl_bench.tables.table import WORST, Column, Run, Table, facts, make_cell, references, stopped
+from robustfl_bench.tables.table import WORST, Column, RunFacts, Table, facts, make_cell, references, stopped
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -106,7 +106,7 @@ def _fill(table: Table, axes: tuple[str, str], runs: pd.DataFrame, everything: p
     """Make every cell, with its footnote and the list of what it lacks."""
     value = table.columns[0].value
     measured = measure(value, runs[runs["state"] == "finished"], everything)
-    by_cell: dict[tuple[str, str], list[Run]] = {}
+    by_cell: dict[tuple[str, str], list[RunFacts]] = {}
     for row, column, run in zip(runs["row"], runs["column"], facts(runs), strict=True):
         by_cell.setdefault((row, column), []).append(run)
     seeds = sorted(set(runs["seed"].map(text)), key=natural)

@@ -37,8 +37,8 @@ MEANING = (
 
 
 @dataclass(frozen=True)
-class Score:
-    """A paper: its measured tables by name, and the verdicts on its claims."""
+class MeasuredPaper:
+    """A paper's measured tables by name, and the verdicts on its claims."""
 
     name: str
     title: str
@@ -62,18 +62,18 @@ def made(runs: pd.DataFrame, paper: str | None = None) -> list[Sheet]:
     return page(scored(known, runs)[0])
 
 
-def scored(known: Mapping[str, Paper], runs: pd.DataFrame) -> list[Score]:
+def scored(known: Mapping[str, Paper], runs: pd.DataFrame) -> list[MeasuredPaper]:
     """Papers measured by ``runs``."""
     index = Index(runs)
     scores = []
     for name, paper in known.items():
         tables = {full: compare(table, runs, index=index, cells_only=True) for full, table in paper.tables.items()}
         judged = [verdicts.judge(claim, tables[claim.table]) for claim in paper.claims]
-        scores.append(Score(name, paper.title, tables, judged))
+        scores.append(MeasuredPaper(name, paper.title, tables, judged))
     return scores
 
 
-def page(found: Score) -> list[Sheet]:
+def page(found: MeasuredPaper) -> list[Sheet]:
     """The page of a paper: its tables, the measured columns, the largest gaps and its claims. Tables without published
     numbers are shown in full."""
     sheets = [
@@ -101,7 +101,7 @@ def page(found: Score) -> list[Sheet]:
     return sheets
 
 
-def overview(scores: Sequence[Score]) -> Sheet:
+def overview(scores: Sequence[MeasuredPaper]) -> Sheet:
     """A line for each paper."""
     rows = []
     for found in scores:
@@ -135,7 +135,7 @@ def _counts(table: Table) -> list[str]:
     return [str(len(table.cells)), str(len(judged)), inside if judged else "-", seeds]
 
 
-def _columns(found: Score) -> Iterator[list[Printed]]:
+def _columns(found: MeasuredPaper) -> Iterator[list[Printed]]:
     """The measured columns of all tables."""
     for name, table in found.tables.items():
         rho = {(one.block, one.column): one.text for one in agreement.correlations(table)}
@@ -149,7 +149,7 @@ def _columns(found: Score) -> Iterator[list[Printed]]:
                     yield _words(_short(name), told, str(len(here)), inside, rho.get((block, label), "-"))
 
 
-def _gaps(found: Score) -> Iterator[list[Printed]]:
+def _gaps(found: MeasuredPaper) -> Iterator[list[Printed]]:
     for name, table in found.tables.items():
         for key, cell in [] if table.stand_in else agreement.gaps(table)[:_LARGEST]:
             digits = table.column(key[2]).value.digits
@@ -158,7 +158,7 @@ def _gaps(found: Score) -> Iterator[list[Printed]]:
             yield _words(_short(name), " / ".join(filter(None, key)), cell.text(digits), cell.against.printed, told)
 
 
-def claims(found: Score, repeats: str = "seeds") -> Sheet:
+def claims(found: MeasuredPaper, repeats: str = "seeds") -> Sheet:
     """The verdict on each claim about each table or block; below, each claim once. The last column says of how many
     ``repeats`` the numbers are."""
     rows, notes = [], []

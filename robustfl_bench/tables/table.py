@@ -237,11 +237,11 @@ class Table:
         )
 
 
-Run = Mapping[Hashable, Any]
+RunFacts = Mapping[Hashable, Any]
 """The facts of a run that a cell needs, from ``facts``."""
 
 
-def facts(runs: pd.DataFrame) -> list[Run]:
+def facts(runs: pd.DataFrame) -> list[RunFacts]:
     """The runs of ``records.load`` as plain rows, with the seed and ``eval_every`` as text."""
     names = ["run", "folder", "state", "error", "rounds", "rounds_done"]
     every = runs["eval_every"].map(text) if "eval_every" in runs else ""
@@ -249,7 +249,7 @@ def facts(runs: pd.DataFrame) -> list[Run]:
 
 
 def make_cell(
-    name: str, notes: list[str], here: Sequence[Run], wanted: Sequence[str], measured: Mapping[str, Measured]
+    name: str, notes: list[str], here: Sequence[RunFacts], wanted: Sequence[str], measured: Mapping[str, Measured]
 ) -> Cell:
     """The cell of the runs ``here``; ``wanted`` are the seeds of a full cell. A reason is added to the ``notes``. A
     cell with a diverged seed has no number: the mean of the others would hide the failure. Raises ConfigError when a
@@ -259,7 +259,7 @@ def make_cell(
 
 
 def _cell(
-    name: str, notes: list[str], here: Sequence[Run], wanted: Sequence[str], measured: Mapping[str, Measured]
+    name: str, notes: list[str], here: Sequence[RunFacts], wanted: Sequence[str], measured: Mapping[str, Measured]
 ) -> Cell:
     finished = [run for run in here if run["state"] == "finished"]
     diverged = [run for run in here if run["state"] == DIVERGED]
@@ -291,9 +291,9 @@ def _mean_and_sd(numbers: Sequence[float]) -> tuple[float, float]:
     return statistics.fmean(numbers), statistics.stdev(numbers) if len(numbers) > 1 else math.nan
 
 
-def _refuse_twins(name: str, finished: Sequence[Run]) -> None:
+def _refuse_twins(name: str, finished: Sequence[RunFacts]) -> None:
     """Runs of one cell that share a seed differ in how often they were evaluated, or are one run in two folders."""
-    seen: dict[str, Run] = {}
+    seen: dict[str, RunFacts] = {}
     for run in finished:
         other = seen.setdefault(run["seed"], run)
         if other is run:
@@ -306,7 +306,7 @@ def _refuse_twins(name: str, finished: Sequence[Run]) -> None:
         )
 
 
-def _progress(run: Run) -> str:
+def _progress(run: RunFacts) -> str:
     """Rounds done and planned."""
     return f"{text(run['rounds_done'])}/{text(run['rounds'])}"
 
@@ -318,7 +318,7 @@ def add_note(notes: list[str], reason: str) -> int:
     return notes.index(reason) + 1
 
 
-def stopped(name: str, here: Sequence[Run]) -> list[Todo]:
+def stopped(name: str, here: Sequence[RunFacts]) -> list[Todo]:
     """The failed and the unfinished runs of a cell."""
     todos = []
     for state in ("failed", "running", "unfinished"):

@@ -2,7 +2,7 @@
 
 import re
 
-from robustfl_bench.catalogue.entries import MEASURED, Entry, Group, entries, groups
+from robustfl_bench.catalogue.entries import MEASURED_GROUPS, CatalogueEntry, Group, entries, groups
 from robustfl_bench.catalogue.measures import facts
 from robustfl_bench.config.options import CONF
 from robustfl_bench.engine.parts import GROUPS
@@ -36,7 +36,7 @@ def counted() -> str:
 
 
 def _table(group: Group) -> str:
-    measured = group.name in MEASURED
+    measured = group.name in MEASURED_GROUPS
     columns = ["option", "in one line", *(["needs and cost"] if measured else []), "source"]
     lines = [f"## `{group.name}` ({group.count}): {group.question}", "", f"Default: {group.default}.", ""]
     lines += [f"| {' | '.join(columns)} |", f"|{' --- |' * len(columns)}"]
@@ -48,7 +48,7 @@ def _table(group: Group) -> str:
     return "\n".join([*lines, ""])
 
 
-def _linked(entry: Entry) -> str:
+def _linked(entry: CatalogueEntry) -> str:
     return f"[`{entry.name}`]({entry.file.relative_to(CONF).as_posix()})"
 
 

@@ -10,7 +10,7 @@ from robustfl_bench.commands.verb import Verb
 from robustfl_bench.config import data_sets
 from robustfl_bench.datasets import find_folder, leaf
 from robustfl_bench.datasets.base import Dataset
-from robustfl_bench.datasets.files import UNKNOWN, Checked, Source, find, read
+from robustfl_bench.datasets.files import UNKNOWN, CheckedFile, Source, find, read
 
 HEADINGS = ("name", "shape", "classes", "train", "test", "state", "licence", "variant", "files")
 
@@ -47,7 +47,7 @@ def _of_files(described: Sequence[Source], root: Path) -> tuple[str, ...]:
     return str(train), str(test), "ready", own.licence, variant, str(root / layouts[-1].path)
 
 
-def _counted(files: Sequence[Checked]) -> tuple[int, int] | None:
+def _counted(files: Sequence[CheckedFile]) -> tuple[int, int] | None:
     """The samples in LEAF's files; None for texts, which are cut into samples when they are loaded."""
     if any(file.variant != UNKNOWN or "/" not in file.name for file in files):
         return None

@@ -28,7 +28,7 @@ class Dot:
 
 
 @dataclass(frozen=True)
-class Panel:
+class DotPanel:
     """Dots from top to bottom, and the positions of the lines of reference, by name."""
 
     title: str
@@ -37,7 +37,7 @@ class Panel:
 
 
 @for_print
-def draw(shown: Sequence[Panel], first: str, second: str, x: str, heading: str, frame: Frame = PLAIN) -> Figure:
+def draw(shown: Sequence[DotPanel], first: str, second: str, x: str, heading: str, frame: Frame = PLAIN) -> Figure:
     """The panels beside each other. ``first`` and ``second`` describe the two numbers, ``x`` their unit. A name has the
     row of the first panel that shows it.
     """

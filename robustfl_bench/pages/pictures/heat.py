@@ -21,7 +21,7 @@ _NAMED = 0.1  # inches of a cell that has its name
 
 
 @dataclass(frozen=True)
-class Panel:
+class HeatPanel:
     """``numbers`` (rows, columns), nan where there is none; ``marked`` cells have a frame."""
 
     title: str
@@ -44,7 +44,7 @@ class Scale:
 
 
 @for_print
-def draw(panels: Sequence[Panel], scale: Scale, x: str, y: str, heading: str, frame: Frame = PLAIN) -> Figure:
+def draw(panels: Sequence[HeatPanel], scale: Scale, x: str, y: str, heading: str, frame: Frame = PLAIN) -> Figure:
     """The panels beside each other, with one scale; in cividis lightness grows with the value, in colour as in grey."""
     import numpy as np
     from matplotlib import colormaps
@@ -110,7 +110,7 @@ def _ticks(axis: Axes, columns: Sequence[Any], cell: float, frame: Frame) -> Non
         axis.xaxis.set_major_formatter(FuncFormatter(lambda at, _: names[int(at)] if 0 <= at < len(names) else ""))
 
 
-def _write(axis: Axes, panel: Panel, scale: Scale, image: Any, cell: float) -> None:
+def _write(axis: Axes, panel: HeatPanel, scale: Scale, image: Any, cell: float) -> None:
     """The numbers in their cells, while they are legible, and frames around those that are marked."""
     import numpy as np
     from matplotlib.patches import Rectangle
