@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from robustfl_bench.base.parallel import workers
-from robustfl_bench.catalogue.entries import CatalogueEntry, entries, groups, one
+from robustfl_bench.catalogue.entries import CatalogueEntry, entries, groups, option
 from robustfl_bench.catalogue.measures import facts
 from robustfl_bench.commands.listing import WIDTH, listing
 from robustfl_bench.config import options
@@ -55,7 +55,7 @@ class Own(Aggregator):
 
 def test_what_a_rule_costs_does_not_depend_on_the_threads() -> None:
     with workers(2):
-        assert facts(one("aggregator", "trmean")).words[-1] == "1 sort"
+        assert facts(option("aggregator", "trmean")).words[-1] == "1 sort"
 
 
 def test_the_page_is_what_the_files_and_docstrings_make() -> None:
@@ -133,19 +133,23 @@ def test_aliases_and_variants_name_what_they_stand_for() -> None:
 
 
 def test_needs_and_cost_are_what_happens() -> None:
-    found = {name: "; ".join(facts(one("aggregator", name)).words) for name in ("krum", "fltrust", "average", "arfl")}
+    found = {
+        name: "; ".join(facts(option("aggregator", name)).words) for name in ("krum", "fltrust", "average", "arfl")
+    }
     assert found == {
         "krum": "needs f, n > 2f + 2; 1 Gram",
         "fltrust": "needs server data; linear",
         "average": "linear",
         "arfl": "needs training losses, sample counts; remembers; linear",
     }
-    attacks = {name: facts(one("attack", name)).does for name in ("label_flip", "ipm", "fake_loss", "cluster_target")}
+    attacks = {
+        name: facts(option("attack", name)).does for name in ("label_flip", "ipm", "fake_loss", "cluster_target")
+    }
     assert attacks["label_flip"] == ("poisons data",) and "claims losses" in attacks["fake_loss"]
     assert attacks["ipm"] == ("crafts updates", "reads honest updates")
     assert attacks["cluster_target"][0] == "chooses a model"
-    assert facts(one("attack", "tailored")).does[-1] == "evaluates the rule 13 times"
-    assert facts(one("attack", "none")).words == [] and facts(one("pre_aggregation", "nnm")).cost == "1 Gram"
+    assert facts(option("attack", "tailored")).does[-1] == "evaluates the rule 13 times"
+    assert facts(option("attack", "none")).words == [] and facts(option("pre_aggregation", "nnm")).cost == "1 Gram"
 
 
 def test_options_from_outside_are_listed_and_measured(

@@ -272,7 +272,7 @@ def test_the_overview_in_the_readme_is_the_commands(
 
 def test_a_page_says_what_is_measured_and_what_is_claimed() -> None:
     runs = archive.kept()
-    tables, claims, columns, gaps = scorecard.made(runs, "brace")
+    tables, claims, columns, gaps = scorecard.pages_of(runs, "brace")
     lines = {
         sheet.above[0]: [[cell.text for cell in row] for row in sheet.rows] for sheet in (tables, claims, columns, gaps)
     }
@@ -284,12 +284,12 @@ def test_a_page_says_what_is_measured_and_what_is_claimed() -> None:
     assert not [row for row in gaps.rows if row[0].text == "table1"]  # which agrees in every decimal
     for form in sheets.FORMATS.values():
         assert "least_worst_error" in form([claims]).replace("\\", "")
-    alone = scorecard.made(records.nothing(), "brifca")
+    alone = scorecard.pages_of(records.nothing(), "brifca")
     assert {row[2].text for row in alone[1].rows} == {UNTESTED} and len(alone) == 2
 
 
 def test_tables_without_printed_numbers_stand_on_the_page() -> None:
-    _, judged, *tables = scorecard.made(archive.kept(), "brifca")
+    _, judged, *tables = scorecard.pages_of(archive.kept(), "brifca")
     assert {row[1].text for row in judged.rows} == {name.partition("/")[2] for name in papers.papers()["brifca"].tables}
     assert len(tables) == 6 and not any(sheet.todos for sheet in tables)
     fair, published = ({row[0].text: row[-1].text for row in sheet.rows} for sheet in tables[:2])

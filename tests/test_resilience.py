@@ -23,7 +23,7 @@ from robustfl_bench.config import compose
 from robustfl_bench.interfaces import Aggregator
 from robustfl_bench.pre_aggregations.nnm import Nnm
 from robustfl_bench.studies import bounds
-from robustfl_bench.studies.inputs import alone, gaussian, of_round
+from robustfl_bench.studies.inputs import gaussian, of_round, without_data
 from robustfl_bench.studies.measure import breakdown, on, resilience
 from robustfl_bench.studies.search import kappa, search, spread_of, worst_inputs
 
@@ -46,7 +46,7 @@ def rule(name: str, f: int) -> Aggregator:
 def test_kappa_is_the_definition_for_one_set_and_the_largest_of_all_sets_stays_below_the_bound() -> None:
     rng, n, f = np.random.default_rng(0), 7, 2
     for name in ("coomed", "trmean", "krum", "geomed"):
-        aggregate, proven = on(rule(name, f), None, alone, n), bounds.proven(rule(name, f), None, n, f)
+        aggregate, proven = on(rule(name, f), None, without_data, n), bounds.proven(rule(name, f), None, n, f)
         for _ in range(5):
             rows = rng.normal(size=(n, 3)) * rng.uniform(0.1, 10, size=(n, 1))
             made, largest = aggregate(rows), 0.0
@@ -67,7 +67,7 @@ def test_what_is_found_lies_between_the_least_and_the_proven(name: str, mixing: 
     made, front = rule(name, f), mixing and mixing(f)
     proven = bounds.proven(made, front, n, f)
     assert proven is not None
-    aggregate = on(made, front, alone, n)
+    aggregate = on(made, front, without_data, n)
     given = search(aggregate, np.random.default_rng(0).normal(size=(n - f, 4)), f, np.random.default_rng(1), steps=10)
     worst = worst_inputs(aggregate, n, f, np.random.default_rng(1), steps=60)
     assert 0 < given.kappa <= proven
@@ -78,7 +78,7 @@ def test_what_is_found_lies_between_the_least_and_the_proven(name: str, mixing: 
 @pytest.mark.parametrize("name", ["coomed", "trmean"])
 def test_the_search_reaches_kappa_where_it_is_known_exactly(name: str, n: int, f: int) -> None:
     expected = bounds.exact(rule(name, f), n, f)
-    worst = worst_inputs(on(rule(name, f), None, alone, n), n, f, np.random.default_rng(0), steps=30)
+    worst = worst_inputs(on(rule(name, f), None, without_data, n), n, f, np.random.default_rng(0), steps=30)
     assert worst.kappa == pytest.approx(expected, rel=1e-4)
 
 
@@ -86,7 +86,7 @@ def test_the_search_reaches_kappa_where_it_is_known_exactly(name: str, n: int, f
 def test_the_search_finds_the_worst_attack_on_given_updates_of_rules_that_act_by_coordinate(name: str) -> None:
     n, f, d = 9, 3, 5
     honest = np.random.default_rng(2).normal(size=(n - f, d)) + 3
-    aggregate = on(rule(name, f), None, alone, n)
+    aggregate = on(rule(name, f), None, without_data, n)
     found = search(aggregate, honest, f, np.random.default_rng(0), steps=1)
     sides = itertools.product((-1e4, 1e4), repeat=d)
     worst = max(kappa(aggregate, honest, np.tile(np.array(side), (f, 1))) for side in sides)

@@ -36,13 +36,13 @@ class RuleCheck:
     @property
     def flags(self) -> list[str]:
         """Dependences above TOLERANCE, in words with the change."""
-        told = {
+        changes = {
             "not deterministic": self.again,
             "depends on the order of clients": self.order if self.again <= TOLERANCE else 0.0,
             "depends on the scale of updates": self.scale,
             "depends on the declared f": self.declared or 0.0,
         }
-        return [f"{words} ({100 * change:.3g}%)" for words, change in told.items() if change > TOLERANCE]
+        return [f"{words} ({100 * change:.3g}%)" for words, change in changes.items() if change > TOLERANCE]
 
 
 def check(content: Mapping[str, Any]) -> RuleCheck:
@@ -69,13 +69,13 @@ def check(content: Mapping[str, Any]) -> RuleCheck:
     def change(other: Tensor) -> float:
         return float((other - first).norm() / (first.norm() + torch.finfo(torch.float32).tiny))
 
-    told = _declared(content, 0) != _declared(content, 1)
+    is_declared = _declared(content, 0) != _declared(content, 1)
     return RuleCheck(
-        facts=facts_of_rule(build(FEW), told),
+        facts=facts_of_rule(build(FEW), is_declared),
         again=change(ask(rule)),
         order=change(ask(rule, torch.arange(CLIENTS).flip(0))),
         scale=change(ask(rule, factor=FACTOR)),
-        declared=change(ask(build(ASSUMED))) if told else None,
+        declared=change(ask(build(ASSUMED))) if is_declared else None,
     )
 
 

@@ -41,22 +41,25 @@ def sheets(table: pd.DataFrame, name: str) -> list[Sheet]:
     track, runs = track_and_runs(table, name)
     value = describe("final_accuracy", table)
     papers = options.read(FILE, absent=f"no file {FILE}").values()
-    scores, made = [], []
+    scores, pages = [], []
     for paper in papers:
         tables = {f"{name}/{number} attackers": _table(track, number, list(settle(runs, number)), paper, value)
                   for number in track.numbers}  # fmt: skip
         scores.append(MeasuredPaper(name, paper["title"], tables, _verdicts(paper, tables)))
-        made += [_claims(paper, scores[-1]), _numbers(paper, tables)]
-    made[-1] = replace(made[-1], footnotes=(*_MEANING, *scorecard.MEANING[:2]))
-    told = [*_untuned(track, runs, papers), *origins(table.iloc[[run.row for run in runs]])]
-    return [_overview(name, scores, told), *made]
+        pages += [_claims(paper, scores[-1]), _numbers(paper, tables)]
+    pages[-1] = replace(pages[-1], footnotes=(*_MEANING, *scorecard.MEANING[:2]))
+    remarks = [*_untuned(track, runs, papers), *origins(table.iloc[[run.row for run in runs]])]
+    return [_overview(name, scores, remarks), *pages]
 
 
-def _overview(name: str, scores: Sequence[MeasuredPaper], told: Sequence[str]) -> Sheet:
+def _overview(name: str, scores: Sequence[MeasuredPaper], remarks: Sequence[str]) -> Sheet:
     """The number of claims of each paper by verdict."""
-    counts = {found.title: Counter(verdict.word for verdict in found.verdicts) for found in scores}
+    counts = {paper.title: Counter(verdict.word for verdict in paper.verdicts) for paper in scores}
     return Sheet(
-        above=[f"Arena {name}: what five papers say of their rules, each claim with each number of attackers", *told],
+        above=[
+            f"Arena {name}: what five papers say of their rules, each claim with each number of attackers",
+            *remarks,
+        ],
         heading=["paper", *VERDICTS],
         rows=[[Printed(title), *(Printed(str(words[word])) for word in VERDICTS)] for title, words in counts.items()],
     )
@@ -96,14 +99,14 @@ def _cell(under: Sequence[Mapping[Place, float]], partitions: Iterable[str]) -> 
 def _verdicts(paper: Mapping[str, Any], tables: Mapping[str, Table]) -> list[Verdict]:
     return [
         judge(claim, table)
-        for label, said in paper["claims"].items()
+        for label, entry in paper["claims"].items()
         for full, table in tables.items()
-        for claim in about(label, said["claim"], said["place"], (said["holds"],), full, list(table.cells), str(FILE))
+        for claim in about(label, entry["claim"], entry["place"], (entry["holds"],), full, list(table.cells), str(FILE))
     ]
 
 
-def _claims(paper: Mapping[str, Any], found: MeasuredPaper) -> Sheet:
-    sheet = scorecard.claims(found, "pairs")
+def _claims(paper: Mapping[str, Any], measured: MeasuredPaper) -> Sheet:
+    sheet = scorecard.claims(measured, "pairs")
     return replace(sheet, above=[*sheet.above, f"the paper: {paper['paper']}", f"here: {paper['here']}"])
 
 
@@ -130,6 +133,6 @@ def _numbers(paper: Mapping[str, Any], tables: Mapping[str, Table]) -> Sheet:
 
 def _untuned(track: Track, runs: Sequence[ArenaRun], papers: Iterable[Mapping[str, Any]]) -> list[str]:
     """Which of the rules have runs at rates that validation did not choose."""
-    asked = {rule for paper in papers for rule in paper["rules"]}
-    rules = sorted({run.rule for run in runs if run.rule in asked and not run.validated})
+    claimed = {rule for paper in papers for rule in paper["rules"]}
+    rules = sorted({run.rule for run in runs if run.rule in claimed and not run.validated})
     return [f"without {track.experiment}_rates, at all rates that were run: {', '.join(rules)}"] if rules else []

@@ -50,14 +50,14 @@ def sheets(table: pd.DataFrame, name: str, allowed: Sequence[str] = ()) -> list[
     track, runs = track_and_runs(table, name)
     checked = _Checks(table, runs, allowed)
     chosen = by_number(track, runs)
-    found = {number: scores(of) for number, of in chosen.items()}
-    made = [_standing(track, number, chosen[number], found[number], checked) for number in chosen]
+    scores_by_number = {number: scores(of) for number, of in chosen.items()}
+    pages = [_standing(track, number, chosen[number], scores_by_number[number], checked) for number in chosen]
     used = table.iloc[[run.row for run in runs]]
-    made[0] = replace(made[0], above=[*made[0].above, *_doubled(track, table, chosen), *origins(used)])
-    made[-1] = replace(made[-1], footnotes=_FOOTNOTES)
-    made.append(_flags(found, checked))
+    pages[0] = replace(pages[0], above=[*pages[0].above, *_doubled(track, table, chosen), *origins(used)])
+    pages[-1] = replace(pages[-1], footnotes=_FOOTNOTES)
+    pages.append(_flags(scores_by_number, checked))
     wrong = {run.num_byzantine for run in runs if run.num_byzantine and run.declared not in (None, run.num_byzantine)}
-    return [*made, *(_declared([run for run in runs if run.num_byzantine == number], number)
+    return [*pages, *(_declared([run for run in runs if run.num_byzantine == number], number)
                      for number in sorted(wrong))]  # fmt: skip
 
 
@@ -117,12 +117,12 @@ class _Checks:
 
 
 def _standing(
-    track: Track, number: int, runs: Sequence[ArenaRun], found: Mapping[str, Score], checked: _Checks
+    track: Track, number: int, runs: Sequence[ArenaRun], score_of: Mapping[str, Score], checked: _Checks
 ) -> Sheet:
     ranked = rank(runs)
-    rules, expected = in_order(found, track.attacked), track.cells
+    rules, expected = in_order(score_of, track.attacked), track.cells
     best = max((score.worst for score in rules if score.cells == expected), default=math.nan)
-    reference = [found[HONEST]] if HONEST in found else []
+    reference = [score_of[HONEST]] if HONEST in score_of else []
     server = next((score.by_seed for score in rules if score.rule == SERVER and score.cells == expected), {})
     lines = [_line(score, ranked, checked, expected, best, server) for score in [*reference, *rules]]
     above = [track.title(number)]
@@ -131,15 +131,15 @@ def _standing(
             f"ranks: {len(ranked.mean)} rules over {ranked.conditions} partitions and attacks; two mean ranks that "
             f"differ by less than {ranked.critical:.2f} cannot be told apart (Nemenyi, 95%)"
         )
-    if (stable := stability(found)) is not None:
+    if (stable := stability(score_of)) is not None:
         above.append(
             f"stability: Spearman's rank correlation of the worst case between one seed and the others is "
             f"{stable[0]:.2f} ({stable[1]} rules, {stable[2]} seeds)"
         )
-    if (told := strongest(runs)) is not None:
+    if (harm := strongest(runs)) is not None:
         above.append(
-            f"{WORST}: no single attack does more harm in {told[0]} of {told[2]} cases (rule, partition and seed), "
-            f"and none by more than {NEAR} points in {told[1]}"
+            f"{WORST}: no single attack does more harm in {harm[0]} of {harm[2]} cases (rule, partition and seed), "
+            f"and none by more than {NEAR} points in {harm[1]}"
         )
     missing = [score.rule for score in rules if score.cells < expected and not score.infeasible]
     by_options: dict[tuple[str, ...], dict[str, str]] = defaultdict(dict)
@@ -189,20 +189,20 @@ def _line(
     ]
 
 
-def _spread(found: Interval | None) -> str:
-    return f" ({found.low:.1f} to {found.high:.1f})" if found is not None else ""
+def _spread(bounds: Interval | None) -> str:
+    return f" ({bounds.low:.1f} to {bounds.high:.1f})" if bounds is not None else ""
 
 
 def _number(number: float) -> str:
     return "" if math.isnan(number) else f"{number:.1f}"
 
 
-def _flags(found: Mapping[int, Mapping[str, Score]], checked: _Checks) -> Sheet:
+def _flags(scores_by_number: Mapping[int, Mapping[str, Score]], checked: _Checks) -> Sheet:
     rows = []
-    for rule in sorted({rule for of in found.values() for rule in of if rule != HONEST}):
+    for rule in sorted({rule for of in scores_by_number.values() for rule in of if rule != HONEST}):
         known = checked.of(rule)
-        told = [known] if isinstance(known, str) else known.flags
-        for number, of in found.items():
+        flags = [known] if isinstance(known, str) else known.flags
+        for number, of in scores_by_number.items():
             score = of.get(rule)
             if score is None:
                 continue
@@ -212,13 +212,13 @@ def _flags(found: Mapping[int, Mapping[str, Score]], checked: _Checks) -> Sheet:
             ):
                 if differences:
                     names = ", ".join(
-                        f"{name} (+{one.mean:.1f})" if "helped" in words else f"{name} ({-one.mean:.1f})"
-                        for name, one in sorted(differences.items(), key=lambda item: -item[1].mean)
+                        f"{name} (+{difference.mean:.1f})" if "helped" in words else f"{name} ({-difference.mean:.1f})"
+                        for name, difference in sorted(differences.items(), key=lambda item: -item[1].mean)
                     )
-                    told.append(words.format(names))
+                    flags.append(words.format(names))
             if score.diverged:
-                told.append(f"diverged in {score.diverged} runs, {number} attackers")
-        rows.append([Printed(rule), Printed("; ".join(told))])
+                flags.append(f"diverged in {score.diverged} runs, {number} attackers")
+        rows.append([Printed(rule), Printed("; ".join(flags))])
     return Sheet(
         above=[
             "Flags: what to look at before a rule's worst case is believed",
@@ -242,8 +242,8 @@ def _declared(runs: Sequence[ArenaRun], number: int) -> Sheet:
     rows = []
     for rule in sorted({run.rule for run in wrong}):
         of = {f: scores([run for run in alike if run.rule == rule and run.declared == f]) for f in assumed}
-        told = [_number(of[f][rule].worst) if rule in of[f] else "" for f in assumed]
-        rows.append([Printed(rule), *map(Printed, told)])
+        worst_cases = [_number(of[f][rule].worst) if rule in of[f] else "" for f in assumed]
+        rows.append([Printed(rule), *map(Printed, worst_cases)])
     attacks = ", ".join(sorted({run.attack for run in wrong} - {NONE}))
     return Sheet(
         above=[f"Wrong assumptions: worst case [%] with {number} attackers, {attacks}, if the rule assumes f of them"],

@@ -29,11 +29,11 @@ def standing(table: pd.DataFrame, name: str) -> Figure:
     track, runs = track_and_runs(table, name)
     shown, partial = [], set[str]()
     for number, of in by_number(track, runs).items():
-        found = scores(of)
-        rules = [score for score in in_order(found, track.attacked) if score.cells]
+        score_of = scores(of)
+        rules = [score for score in in_order(score_of, track.attacked) if score.cells]
         partial |= {score.rule for score in rules if score.cells < track.cells}
-        lines = {words: found[rule].worst for rule, words in ((HONEST, HONEST), (SERVER, "server's own samples alone"))
-                 if rule in found}  # fmt: skip
+        references = {HONEST: HONEST, "server's own samples alone": SERVER}
+        lines = {words: score_of[rule].worst for words, rule in references.items() if rule in score_of}
         shown.append(dots.DotPanel(f"{number} of {track.clients} clients are attackers", list(map(_dot, rules)), lines))
     heading = f"Arena {name}: the rules by their worst case"
     heading += f"; {len(partial)} of them have not been run in all cells" * bool(partial)

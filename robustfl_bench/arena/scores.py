@@ -67,10 +67,12 @@ def scores(runs: Sequence[ArenaRun]) -> dict[str, Score]:
     return {rule: _score(rule, of, reference) for rule, of in by_rule.items() if of}
 
 
-def in_order(found: Mapping[str, Score], attacked: int) -> list[Score]:
+def in_order(score_of: Mapping[str, Score], attacked: int) -> list[Score]:
     """The rules by their worst case, the best first: those with all ``attacked`` cells, then those with fewer."""
-    rules = [score for score in found.values() if score.rule != HONEST]
-    return sorted(rules, key=lambda one: (-min(one.attacked, attacked), -_or_least(one.worst), -_or_least(one.clean)))
+    rules = [score for score in score_of.values() if score.rule != HONEST]
+    return sorted(
+        rules, key=lambda score: (-min(score.attacked, attacked), -_or_least(score.worst), -_or_least(score.clean))
+    )
 
 
 def _or_least(number: float) -> float:
@@ -102,8 +104,8 @@ def _score(rule: str, runs: Sequence[ArenaRun], reference: Mapping[Place, Sequen
     harmed = attacked.get(WORST, {})
     guessing = 100 / max((len(run.recall) for run in measured if run.recall), default=1)
     open_to_more = {place: number for place, number in harmed.items() if number > guessing}
-    single = {attack: _told(open_to_more, of) for attack, of in attacked.items() if attack != WORST}
-    helps = {attack: _told(of, clean) for attack, of in attacked.items() if rule != HONEST}
+    single = {attack: _positive(open_to_more, of) for attack, of in attacked.items() if attack != WORST}
+    helps = {attack: _positive(of, clean) for attack, of in attacked.items() if rule != HONEST}
     return Score(
         rule=rule,
         clean=_mean(shown.values()),
@@ -114,8 +116,8 @@ def _score(rule: str, runs: Sequence[ArenaRun], reference: Mapping[Place, Sequen
         recall_drop=_mean(drops.values()),
         backdoor=100 * _mean(successes),
         skew=_mean(by_partition["iid"]) - _mean(by_partition["pathological"]),
-        helping={attack: found for attack, found in helps.items() if found is not None},
-        stronger={attack: found for attack, found in single.items() if found is not None},
+        helping={attack: difference for attack, difference in helps.items() if difference is not None},
+        stronger={attack: difference for attack, difference in single.items() if difference is not None},
         diverged=sum(run.state == "diverged" for run in measured),
         infeasible=infeasible,
         cells=len(measured),
@@ -124,18 +126,18 @@ def _score(rule: str, runs: Sequence[ArenaRun], reference: Mapping[Place, Sequen
     )
 
 
-def _percent(found: Interval | None) -> Interval | None:
+def _percent(bounds: Interval | None) -> Interval | None:
     """The part of an interval from 0 to 100: few seeds make Student's wider than accuracies are."""
-    return found and replace(found, low=max(found.low, 0.0), high=min(found.high, 100.0))
+    return bounds and replace(bounds, low=max(bounds.low, 0.0), high=min(bounds.high, 100.0))
 
 
 def _by_seed(numbers: Mapping[Place, float]) -> dict[str, float]:
     """The mean over partitions, for each seed that has as many of them as the seed that has most."""
-    found: dict[str, list[float]] = defaultdict(list)
+    of_seed: dict[str, list[float]] = defaultdict(list)
     for (_, seed), number in numbers.items():
-        found[seed].append(number)
-    most = max(map(len, found.values()), default=0)
-    return {seed: fmean(of) for seed, of in found.items() if len(of) == most}
+        of_seed[seed].append(number)
+    most = max(map(len, of_seed.values()), default=0)
+    return {seed: fmean(of) for seed, of in of_seed.items() if len(of) == most}
 
 
 def _drop(reference: Sequence[float] | None, recall: Sequence[float] | None) -> float:
@@ -146,12 +148,12 @@ def _drop(reference: Sequence[float] | None, recall: Sequence[float] | None) -> 
     return 100 * max_recall_drop(reference, recall if recall is not None else [0.0] * len(reference))
 
 
-def _told(first: Mapping[Place, float], second: Mapping[Place, float]) -> Interval | None:
+def _positive(first: Mapping[Place, float], second: Mapping[Place, float]) -> Interval | None:
     """The interval of ``first - second`` if it is above 0."""
     names = {place: f"{place[0]} {place[1]}" for place in {*first, *second}}
-    found = paired({names[place]: number for place, number in first.items()},
+    difference = paired({names[place]: number for place, number in first.items()},
                    {names[place]: number for place, number in second.items()})  # fmt: skip
-    return found if found is not None and found.low > 0 else None
+    return difference if difference is not None and difference.low > 0 else None
 
 
 def _mean(numbers: Iterable[float]) -> float:
@@ -172,7 +174,10 @@ def rank(runs: Sequence[ArenaRun]) -> Ranks | None:
         seeds[condition[:2]].append(condition)
     if len(rules) < 2 or len(seeds) < 2:
         return None
-    means = {rule: [round(fmean(numbers[rule][one] for one in of), DIGITS) for of in seeds.values()] for rule in rules}
+    means = {
+        rule: [round(fmean(numbers[rule][condition] for condition in of), DIGITS) for of in seeds.values()]
+        for rule in rules
+    }
     return ranks(means, better=1)
 
 
@@ -200,11 +205,11 @@ def strongest(runs: Sequence[ArenaRun]) -> tuple[int, int, int] | None:
     return (sum(by <= 0 for by in behind), sum(by <= NEAR for by in behind), len(behind)) if behind else None
 
 
-def stability(found: Mapping[str, Score]) -> tuple[float, int, int] | None:
+def stability(score_of: Mapping[str, Score]) -> tuple[float, int, int] | None:
     """Agreement of the rules' order by ``worst`` between each seed and the others: the mean of Spearman's rank
     correlations, the number of rules and that of seeds, both of ``_shared``. None with fewer than two seeds, or three
     rules."""
-    by_seed = {rule: score.by_seed for rule, score in found.items() if rule != HONEST}
+    by_seed = {rule: score.by_seed for rule, score in score_of.items() if rule != HONEST}
     rules, seeds = _shared(by_seed)
     if len(seeds) < 2 or len(rules) < 3:
         return None
@@ -219,15 +224,15 @@ def likeness(runs: Sequence[ArenaRun], others: Sequence[ArenaRun]) -> tuple[floa
     """Spearman's rank correlation of the rules' worst cases in ``others`` with those in ``runs`` of the same
     partitions, attacks and seeds, and the number of rules, both of ``_shared``; None for fewer than three."""
     pairs: dict[str, dict[tuple[str, str, str], float]] = defaultdict(dict)
-    here = {_condition(run) for run in runs}
+    own_conditions = {_condition(run) for run in runs}
     for run in others:
-        if _condition(run) in here:
+        if _condition(run) in own_conditions:
             pairs[run.rule][_condition(run)[1:]] = run.accuracy
     rules, conditions = _shared(pairs)
     if len(rules) < 3:
         return None
     both = [scores([run for run in of if _condition(run)[1:] in conditions]) for of in (runs, others)]
-    first, second = ([found[rule].worst for rule in rules] for found in both)
+    first, second = ([score_of[rule].worst for rule in rules] for score_of in both)
     return _correlation(first, second), len(rules)
 
 

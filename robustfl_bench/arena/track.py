@@ -163,20 +163,20 @@ class Track:
         ours = {others for others in {of.others for of in parts} if _without(others, _COUNTS) == self._fixed}
         held = [(place, of) for place, of in enumerate(parts) if of.others in ours]
         names = _RuleNames(self.experiment, [(rows[place], of) for place, of in held])
-        found, tried = [], defaultdict[tuple[str, str], dict[tuple[float, str], float]](dict)
+        measured, tried = [], defaultdict[tuple[str, str], dict[tuple[float, str], float]](dict)
         for place, of in held:
             partition, attack = self._partitions.get(of.partition), self._attack(of)
             if partition is None or attack is None:
                 continue
             run = _run(rows[place], place, of, partition, attack, names)
             if "validation_share" not in _values(of.others):
-                found += [run] if run.state in (*MEASURED, "infeasible") else []
+                measured += [run] if run.state in (*MEASURED, "infeasible") else []
             elif self._tries(of, run):
                 number = rows[place]["validation_accuracy"]
                 tried[run.rule, partition][run.lr, run.seed] = 0 if math.isnan(number) else number
         chosen = {place: best(_by_rate(numbers)) for place, numbers in tried.items()
                   if self._tried is not None and len(numbers) == len(self._tried[1])}  # fmt: skip
-        return [replace(run, validated=True) if (run.rule, run.partition) in chosen else run for run in found
+        return [replace(run, validated=True) if (run.rule, run.partition) in chosen else run for run in measured
                 if chosen.get((run.rule, run.partition), run.lr) == run.lr]  # fmt: skip
 
     def _attack(self, settings: _Settings) -> str | None:
@@ -202,11 +202,11 @@ class _RuleNames:
         for row, settings in held:
             contents[str(row["aggregator"])].add(settings.rule)
             self._versions[str(row["aggregator"])].add(_version(row))
-        for name, found in contents.items():
+        for name, versions in contents.items():
             if options.exists("aggregator", name):
                 self._usual[name] = _settings(experiment, f"aggregator={name}").rule
             else:
-                self._usual[name] = frozenset.intersection(*found)
+                self._usual[name] = frozenset.intersection(*versions)
 
     def of(self, row: Mapping[Any, Any], settings: _Settings) -> tuple[str, tuple[str, ...]]:
         """The name of a run's rule, and its changed options."""
@@ -224,10 +224,10 @@ def _version(row: Mapping[Any, Any]) -> str:
 
 
 def _by_rate(numbers: Mapping[tuple[float, str], float]) -> Mapping[float, Sequence[float]]:
-    found = defaultdict[float, list[float]](list)
+    by_rate = defaultdict[float, list[float]](list)
     for (rate, _), number in numbers.items():
-        found[rate].append(number)
-    return found
+        by_rate[rate].append(number)
+    return by_rate
 
 
 def _run(
@@ -301,6 +301,6 @@ def settle(runs: Sequence[ArenaRun], num_byzantine: int) -> Iterator[ArenaRun]:
 
 def by_number(track: Track, runs: Sequence[ArenaRun]) -> dict[int, list[ArenaRun]]:
     """The runs by number of attackers, for each number with attacked runs; for all numbers if no run was attacked."""
-    found = {number: list(settle(runs, number)) for number in track.numbers}
-    attacked = {number for number, of in found.items() if any(run.attack not in (NONE, HONEST) for run in of)}
-    return {number: of for number, of in found.items() if number in attacked or not attacked}
+    settled = {number: list(settle(runs, number)) for number in track.numbers}
+    attacked = {number for number, of in settled.items() if any(run.attack not in (NONE, HONEST) for run in of)}
+    return {number: of for number, of in settled.items() if number in attacked or not attacked}

@@ -81,8 +81,8 @@ class CatalogueEntry:
 def files(entry: CatalogueEntry, search: Search = HERE) -> list[Path]:
     """The file of an option, then the files of the options that it builds on."""
     listed = options.load(f"{entry.group}/{entry.name}", search).get("defaults", [])
-    found = (options.find(f"{entry.group}/{part}", search) for part in listed if isinstance(part, str))
-    return [entry.file, *filter(None, found)]
+    included = (options.find(f"{entry.group}/{part}", search) for part in listed if isinstance(part, str))
+    return [entry.file, *filter(None, included)]
 
 
 def groups(search: Search = HERE) -> list[Group]:
@@ -94,14 +94,16 @@ def groups(search: Search = HERE) -> list[Group]:
 
 def entries(group: str, search: Search = HERE) -> list[CatalogueEntry]:
     """The options of a group, in alphabetical order."""
-    found = [_entry(group, name, search) for name in options.names(group, search)]
+    of_group = [_entry(group, name, search) for name in options.names(group, search)]
     originals: dict[str, CatalogueEntry] = {}
-    for one in sorted(found, key=lambda one: one.name != one.target.split(".")[-2:][0]):  # named like modules first
-        originals.setdefault(one.target, one)
-    return [_beside(one, originals[one.target]) for one in found]
+    for entry in sorted(
+        of_group, key=lambda entry: entry.name != entry.target.split(".")[-2:][0]
+    ):  # named like modules first
+        originals.setdefault(entry.target, entry)
+    return [_beside(entry, originals[entry.target]) for entry in of_group]
 
 
-def one(group: str, name: str, search: Search = HERE) -> CatalogueEntry:
+def option(group: str, name: str, search: Search = HERE) -> CatalogueEntry:
     """The option of a group with this name; raises ConfigError if there is none."""
     known = options.names(group, search)
     if name not in known:
@@ -128,14 +130,14 @@ def _entry(group: str, name: str, search: Search) -> CatalogueEntry:
         if not line.startswith("# "):
             break
         comment.append(line.removeprefix("# "))
-    said = " ".join(comment) or (remark[1] if remark else "")
+    comment_text = " ".join(comment) or (remark[1] if remark else "")
     if group not in GROUPS:
-        return CatalogueEntry(group, name, file, "", said, "", "", "", {}, {})
+        return CatalogueEntry(group, name, file, "", comment_text, "", "", "", {}, {})
     content = options.option(group, name, (), search)
     listed = [part for part in options.load(f"{group}/{name}", search).get("defaults", []) if isinstance(part, dict)]
     parts = {place.partition("@")[2]: str(chosen) for part in listed for place, chosen in part.items()}
     target = str(content.get("_target_", ""))
-    doc, module_doc = _docstrings(target) if target else (f"{said[:1].upper()}{said[1:]}.", "")
+    doc, module_doc = _docstrings(target) if target else (f"{comment_text[:1].upper()}{comment_text[1:]}.", "")
     source, url = _cited(module_doc)
     return CatalogueEntry(group, name, file, target, doc, remark[1] if remark else "", source, url, content, parts)
 
@@ -160,8 +162,8 @@ def _cited(doc: str) -> tuple[str, str]:
     address. An address without a publication is returned as the publication.
     """
     first, second, *_ = [*(" ".join(paragraph.split()) for paragraph in doc.split("\n\n")), "", ""]
-    dated = [found for found in _BRACKETS.findall(first) if _DATED.search(found)]
+    dated = [citation for citation in _BRACKETS.findall(first) if _DATED.search(citation)]
     text = "; ".join(dated) or (second if _DATED.search(second) else "")
-    found = _URL.search(text) or _URL.search(second)
-    text, address = _URL.sub("", text).strip(" ."), found[1] if found else ""
+    citation = _URL.search(text) or _URL.search(second)
+    text, address = _URL.sub("", text).strip(" ."), citation[1] if citation else ""
     return (text, address) if text else (address, "")

@@ -64,22 +64,22 @@ def facts(entry: CatalogueEntry, search: Search = options.HERE) -> Facts:
     try:
         match build():
             case Aggregator() as rule:
-                found = _of_rule(rule)
+                part_facts = _of_rule(rule)
                 bounds = [_clients(lambda f: build(f).check, bool(declared))]
             case PreAggregation() as step:
-                found = _of_step(step)
+                part_facts = _of_step(step)
                 bounds = [_clients(lambda f: build(f).check, bool(declared))]
             case Attack() as attack:
-                found, bounds = _of_attack(attack), []
+                part_facts, bounds = _of_attack(attack), []
             case Partition() as partition:
-                found, bounds = Facts(("a data set with clients",) if partition.by_owner else ()), []
+                part_facts, bounds = Facts(("a data set with clients",) if partition.by_owner else ()), []
             case Model() as model:
-                found, bounds = Facts((f"a data set of {model.reads}",) if model.reads != "numbers" else ()), []
+                part_facts, bounds = Facts((f"a data set of {model.reads}",) if model.reads != "numbers" else ()), []
             case part:
                 raise ConfigError(f"{type(part).__name__} is no part of this group")
     except ConfigError as error:
         raise ConfigError(f"{entry.group}={entry.name}: {error}") from error
-    return replace(found, needs=(*declared, *filter(None, bounds), *found.needs))
+    return replace(part_facts, needs=(*declared, *filter(None, bounds), *part_facts.needs))
 
 
 def _clients(check: Callable[[int], Callable[[int], None]], declared: bool) -> str:
@@ -116,8 +116,8 @@ def _passes(check: Callable[[int], None], n: int) -> bool:
 
 def facts_of_rule(rule: Aggregator, declared: bool = False) -> Facts:
     """The needs and the cost of a rule; ``declared`` says whether the rule is given f."""
-    found = _of_rule(rule)
-    return replace(found, needs=(*(["f"] if declared else []), *found.needs))
+    rule_facts = _of_rule(rule)
+    return replace(rule_facts, needs=(*(["f"] if declared else []), *rule_facts.needs))
 
 
 def _of_rule(rule: Aggregator) -> Facts:
@@ -218,8 +218,8 @@ def _of_attack(attack: Attack) -> Facts:
         "train_own": "trains on own data",
         "aggregate": f"evaluates the rule {seen['aggregate']} times",
     }
-    found = [words for name, words in reads.items() if seen[name]]
-    return Facts((), (*does, "crafts updates", *found), _in_words(cost, CLIENTS))
+    read_parts = [words for name, words in reads.items() if seen[name]]
+    return Facts((), (*does, "crafts updates", *read_parts), _in_words(cost, CLIENTS))
 
 
 def _poisons(attack: Attack) -> bool:

@@ -41,7 +41,7 @@ def listing(arguments: Sequence[str]) -> str:
         case [group]:
             return _options(_known(group, search), search)
         case [group, name]:
-            return _option(catalogue.one(_known(group, search), name, search), search)
+            return _option(catalogue.option(_known(group, search), name, search), search)
     raise ConfigError(f"--list takes a group and a name at most, got {' '.join(asked.words)}; write {USAGE}")
 
 
@@ -61,10 +61,10 @@ def _groups(search: Search) -> str:
 
 def _options(group: str, search: Search) -> str:
     (row,) = (row for row in catalogue.groups(search) if row.name == group)
-    found = catalogue.entries(group, search)
-    width = max(len(entry.name) for entry in found) + 2
+    entries = catalogue.entries(group, search)
+    width = max(len(entry.name) for entry in entries) + 2
     lines = _wrapped(f"{row.question} Options: {row.count}. Default: {row.default.replace('`', '')}.", 0)
-    for entry in found:
+    for entry in entries:
         first, *more = _wrapped(entry.summary, width)
         lines += ["", f"{entry.name:{width}}{first.lstrip()}", *more]
         about = [*_facts(entry, search), entry.source, str(entry.file) if entry.outside else ""]

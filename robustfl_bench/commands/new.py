@@ -86,8 +86,8 @@ def _check_name(group: str, name: str, files: Sequence[Path]) -> None:
         raise ConfigError(f"{name} is a word of Python; take another name")
     if options.exists(group, name):
         raise ConfigError(f"{group}={name} exists already; take another name")
-    if there := [str(path) for path in files if path.exists()]:
-        raise ConfigError(f"there is {' and '.join(there)} already; take another name, or remove it")
+    if existing := [str(path) for path in files if path.exists()]:
+        raise ConfigError(f"there is {' and '.join(existing)} already; take another name, or remove it")
     if name in sys.stdlib_module_names or find_spec(name) is not None:
         raise ConfigError(f"{name} is the name of a module that is installed; take another name")
 

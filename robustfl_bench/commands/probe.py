@@ -44,6 +44,6 @@ def measure(figure: PaperFigure, given: Sequence[str], path: Path) -> None:
 
     from robustfl_bench.studies.probe import KINDS, runs  # here, as it imports torch
 
-    found = list(KINDS[figure.draw](runs(figure.preset, (*figure.changes, *given))))
-    table = pd.DataFrame(found).assign(low=lambda points: points["mean"], high=lambda points: points["mean"])
+    points = list(KINDS[figure.draw](runs(figure.preset, (*figure.changes, *given))))
+    table = pd.DataFrame(points).assign(low=lambda points: points["mean"], high=lambda points: points["mean"])
     figures.write(figure, given, figures.Points(table, " ".join(given)), path)

@@ -48,7 +48,7 @@ class Row:
 
     aggregator: str
     pre_aggregation: str
-    found: Resilience
+    result: Resilience
 
     @property
     def label(self) -> str:
@@ -143,8 +143,8 @@ def measured(overrides: Sequence[str], asked: argparse.Namespace) -> tuple[str, 
             config = identity.defining(compose.resolve([*run, f"num_byzantine={count}"]).config)
             return made("aggregator", config["aggregator"]), made("pre_aggregation", config["pre_aggregation"])
 
-        found = resilience(build, updates[key], f, attacks(n, f), asked.steps, resolved.config["seed"])
-        rows.append(Row(resolved.choices["aggregator"], resolved.choices["pre_aggregation"], found))
+        result = resilience(build, updates[key], f, attacks(n, f), asked.steps, resolved.config["seed"])
+        rows.append(Row(resolved.choices["aggregator"], resolved.choices["pre_aggregation"], result))
     return "; ".join(names), rows
 
 
@@ -160,7 +160,7 @@ def _data_of(config: Mapping[str, Any]) -> str:
 @cache
 def attacks(n: int, f: int) -> tuple[tuple[str, Attack], ...]:
     """The options of conf/attack that craft updates, by name."""
-    found = []
+    crafting = []
     for name in options.names("attack"):
         clients = [f"num_clients={n}", f"num_byzantine={f}", "byzantine_placement=replace"]
         try:
@@ -168,8 +168,8 @@ def attacks(n: int, f: int) -> tuple[tuple[str, Attack], ...]:
         except ConfigError:  # of other data or models
             continue
         if attack.present and attack.crafts:
-            found.append((name, attack))
-    return tuple(found)
+            crafting.append((name, attack))
+    return tuple(crafting)
 
 
 def written(name: str, rows: Sequence[Row], form: str) -> str:
@@ -178,12 +178,14 @@ def written(name: str, rows: Sequence[Row], form: str) -> str:
         return _csv(name, rows)
     printed = []
     for row in rows:
-        found = row.found
-        values = (found.kappa, found.kappa_any, found.least, found.proven, found.bias)
-        numbers = [_number(value) for value in values] if not found.reason else ["infeasible", *["-"] * 4]
-        rest = ["-" if value is None else f"{value:.3g}" for value in (found.breakdown, found.milliseconds)]
-        printed.append([Printed(text) for text in (row.aggregator, row.pre_aggregation, str(found.f), *numbers, *rest)])
-    reasons = dict.fromkeys(f"infeasible: {row.label}: {row.found.reason}" for row in rows if row.found.reason)
+        result = row.result
+        values = (result.kappa, result.kappa_any, result.least, result.proven, result.bias)
+        numbers = [_number(value) for value in values] if not result.reason else ["infeasible", *["-"] * 4]
+        rest = ["-" if value is None else f"{value:.3g}" for value in (result.breakdown, result.milliseconds)]
+        printed.append(
+            [Printed(text) for text in (row.aggregator, row.pre_aggregation, str(result.f), *numbers, *rest)]
+        )
+    reasons = dict.fromkeys(f"infeasible: {row.label}: {row.result.reason}" for row in rows if row.result.reason)
     return sheets.FORMATS[form]([Sheet([f"Resilience: {name}"], HEADING, printed, 2, (*FOOTNOTES, *reasons))])
 
 
@@ -198,7 +200,7 @@ def _csv(name: str, rows: Sequence[Row]) -> str:
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(["inputs", "aggregator", "pre_aggregation", *(field.name for field in fields(Resilience))])
     for row in rows:
-        values = asdict(row.found).values()
+        values = asdict(row.result).values()
         numbers = ["" if value is None else f"{value:.6g}" if isinstance(value, float) else value for value in values]
         writer.writerow([name, row.aggregator, row.pre_aggregation, *numbers])
     return text.getvalue()
@@ -214,13 +216,13 @@ def heat_map(name: str, rows: Sequence[Row]) -> Figure:
     import numpy as np
 
     labels = list(dict.fromkeys(row.label for row in rows))
-    counts = sorted({row.found.f for row in rows})
+    counts = sorted({row.result.f for row in rows})
     panels = []
     for title, value in (("these updates", "kappa"), ("any updates", "kappa_any")):
         grid = np.full((len(labels), len(counts)), np.nan)
         for row in rows:
-            found = getattr(row.found, value)
-            grid[labels.index(row.label), counts.index(row.found.f)] = np.nan if found is None else found
+            number = getattr(row.result, value)
+            grid[labels.index(row.label), counts.index(row.result.f)] = np.nan if number is None else number
         panels.append(heat.HeatPanel(title, labels, counts, grid))
     scale = heat.Scale("kappa (red: unbounded)", 0.01, 1000, _rounded, log=True, unbounded=True)
     return heat.draw(panels, scale, "attackers f", "", name)

@@ -60,21 +60,21 @@ def points(
     """
     command = making(figure, overrides, results_dir)
     if figure.draw in PROBED:
-        if (found := _kept(figure, overrides, kept)) is None:
+        if (kept_points := _kept(figure, overrides, kept)) is None:
             raise NoRuns(f"{figure.name} looks inside a round, of which runs keep nothing; this measures it: {command}")
-        return found
-    asked = list(wanted(figure.preset, *figure.changes, *overrides))
-    there = _there(figure, runs, asked)
-    if len(there) < len(asked) and (found := _kept(figure, overrides, kept)) is not None:
-        return found
-    lacking = f"missing: {len(asked) - len(there)} of {len(asked)} runs; this makes them: {command}"
-    finished = there[there["state"] == "finished"]
+        return kept_points
+    wanted_runs = list(wanted(figure.preset, *figure.changes, *overrides))
+    figure_runs = _runs_of(figure, runs, wanted_runs)
+    if len(figure_runs) < len(wanted_runs) and (kept_points := _kept(figure, overrides, kept)) is not None:
+        return kept_points
+    lacking = f"missing: {len(wanted_runs) - len(figure_runs)} of {len(wanted_runs)} runs; this makes them: {command}"
+    finished = figure_runs[figure_runs["state"] == "finished"]
     if not len(finished):
         raise NoRuns(f"{figure.name} has no finished run; {lacking}")
     heading = plots.over_seeds(finished, plots.spread(figure.band, figure.draw == "rounds"))
-    if lost := len(there) - len(finished):
+    if lost := len(figure_runs) - len(finished):
         heading += f"; not drawn: {lost} diverged or infeasible"
-    return Points(_gathered(figure, finished, runs), heading, [lacking] * (len(there) < len(asked)))
+    return Points(_gathered(figure, finished, runs), heading, [lacking] * (len(figure_runs) < len(wanted_runs)))
 
 
 def making(figure: PaperFigure, overrides: Sequence[str], results_dir: str = "results") -> str:
@@ -89,8 +89,8 @@ def draw(figure: PaperFigure, shown: Points, frame: Frame = PLAIN) -> Picture:
     heading = f"{figure.title}; {shown.heading}".rstrip("; ")
     x = figure.x if figure.draw in PROBED else _word(figure.x)
     values = [_described(name, None) for name in dict.fromkeys(shown.table["value"])]
-    told = figure.y if isinstance(figure.y, Mapping) else {value.name: figure.y for value in values if figure.y}
-    y = {**plots.labels_of(values, figure.draw == "rounds"), **told}
+    labels = figure.y if isinstance(figure.y, Mapping) else {value.name: figure.y for value in values if figure.y}
+    y = {**plots.labels_of(values, figure.draw == "rounds"), **labels}
     if figure.draw == "plane":
         return plane.draw(shown.table, x, y[values[0].name], heading, frame)
     if figure.draw == "heat":
@@ -150,19 +150,19 @@ def _kept(figure: PaperFigure, overrides: Sequence[str], files: Sequence[Path]) 
     return None
 
 
-def _there(figure: PaperFigure, runs: pd.DataFrame, asked: Sequence[Wanted]) -> pd.DataFrame:
+def _runs_of(figure: PaperFigure, runs: pd.DataFrame, wanted_runs: Sequence[Wanted]) -> pd.DataFrame:
     """The finished runs of the figure, with their labels. A run that answers several requests, as one without attackers
     does for all attacks, appears several times.
     """
     rounds = figure.draw in ("rounds", "weights") or _WEIGHT.name in figure.values
     index, places, labels = Index(runs), [], []
     seeds, states, folders = (list(runs[name].map(text)) for name in ("seed", "state", "folder"))
-    for run in asked:
-        found = [place for place in index.at(dict(run.settings)) if seeds[place] == run.seed and states[place] in KEPT
-                 and (not rounds or Path(folders[place]).is_dir())]  # fmt: skip
-        if found:
-            places.append(found[0])
-            labels.append(_labels(figure, run.words, runs.iloc[found[0]]))
+    for run in wanted_runs:
+        answers = (place for place in index.at(dict(run.settings)) if seeds[place] == run.seed and states[place] in KEPT
+                   and (not rounds or Path(folders[place]).is_dir()))  # fmt: skip
+        if (place := next(answers, None)) is not None:
+            places.append(place)
+            labels.append(_labels(figure, run.words, runs.iloc[place]))
     return runs.iloc[places].assign(**{name: [label[name] for label in labels] for name in ("panel", "line", "x")})
 
 
@@ -190,7 +190,7 @@ def _gathered(figure: PaperFigure, chosen: pd.DataFrame, runs: pd.DataFrame) -> 
         described = _described(name, runs)
         if name == _WEIGHT.name:
             clients = plots.curves_of_clients(chosen, last=figure.draw == "bars" or bool(figure.x))
-            tables.append(by_client(clients, figure.alone) if figure.draw == "bars" else clients)
+            tables.append(by_client(clients, figure.honest_shares_of) if figure.draw == "bars" else clients)
         elif figure.draw == "rounds":
             tables.append(plots.curves_of_rounds(chosen, described, figure.band))
         else:
@@ -198,14 +198,14 @@ def _gathered(figure: PaperFigure, chosen: pd.DataFrame, runs: pd.DataFrame) -> 
     return pd.concat(tables, ignore_index=True)[list(COLUMNS)]
 
 
-def by_client(clients: pd.DataFrame, alone: str) -> pd.DataFrame:
-    """Clients along the axis and a line for each method; one more for the honest clients of the method ``alone``."""
+def by_client(clients: pd.DataFrame, method: str) -> pd.DataFrame:
+    """Clients along the axis and a line for each method; one more for the honest clients of one ``method``."""
     import pandas as pd
 
     points = clients.assign(x=clients["line"], line=clients["method"])
-    honest = points[(points["line"] == alone) & ~points["x"].str.startswith(BYZANTINE)]
+    honest = points[(points["line"] == method) & ~points["x"].str.startswith(BYZANTINE)]
     share = honest[["mean", "low", "high"]] / honest["mean"].sum()
-    return pd.concat([points, honest.assign(line=f"{alone}, honest clients alone", **share)], ignore_index=True)
+    return pd.concat([points, honest.assign(line=f"{method}, honest clients alone", **share)], ignore_index=True)
 
 
 def _described(name: str, runs: pd.DataFrame | None) -> Value:

@@ -69,8 +69,8 @@ def panels(runs: pd.DataFrame, value: Value, lines: str, across: str) -> list[Cu
     scale = _Scale(points, percents=shown.unit == "%")
     return [
         CurvePanel(str(panel), [_line(str(name), drawn[str(name)], curve, scale, len(names) <= _BANDS)
-                           for name, curve in here.groupby("line", sort=False)], scale.across, scale.up)
-        for panel, here in points.groupby("panel", sort=False)
+                           for name, curve in of_panel.groupby("line", sort=False)], scale.across, scale.up)
+        for panel, of_panel in points.groupby("panel", sort=False)
     ]  # fmt: skip
 
 

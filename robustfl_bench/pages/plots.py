@@ -87,9 +87,9 @@ def weights(
     """
     chosen = _finished(runs, conditions, panels)
     chosen = chosen.assign(panel=_labels(chosen, panels), line="", x="")
-    for panel, here in chosen.groupby("panel"):
-        if len(here) > 1:
-            raise ConfigError(f"{panel} has {len(here)} runs; choose one, as by --where seed=0")
+    for panel, panel_runs in chosen.groupby("panel"):
+        if len(panel_runs) > 1:
+            raise ConfigError(f"{panel} has {len(panel_runs)} runs; choose one, as by --where seed=0")
     points = curves_of_clients(chosen)
     return curves.draw(
         Curves(points, "Round", {WEIGHT: "Weight of a client"}, over_seeds(chosen), clients=True, dense=True), frame
@@ -118,11 +118,11 @@ def recall(
     grids = []
     for panel in _ordered(chosen["panel"]):
         shares = np.full((len(names), classes), np.nan)
-        for name, here in chosen[chosen["panel"] == panel].groupby("line"):
-            shares[names.index(str(name))] = 100 * np.mean(np.asarray(list(here["recall"]), dtype=float), axis=0)
+        for name, of_line in chosen[chosen["panel"] == panel].groupby("line"):
+            shares[names.index(str(name))] = 100 * np.mean(np.asarray(list(of_line["recall"]), dtype=float), axis=0)
         grids.append(HeatPanel(panel, names, range(classes), shares))
-    told = over_seeds(chosen) + _diverged(runs, lines, panels, conditions)
-    return heat.draw(grids, Scale("Recall [%]", 0, 100), "Class", lines, told, frame)
+    heading = over_seeds(chosen) + _diverged(runs, lines, panels, conditions)
+    return heat.draw(grids, Scale("Recall [%]", 0, 100), "Class", lines, heading, frame)
 
 
 def trajectory(
@@ -143,9 +143,9 @@ def trajectory(
     grids = []
     for panel in _ordered(chosen["panel"]):
         for line in _ordered(chosen["line"]):
-            here = chosen[(chosen["panel"] == panel) & (chosen["line"] == line)]
+            of_line = chosen[(chosen["panel"] == panel) & (chosen["line"] == line)]
             tables = [table.set_index("round").filter(regex=r"^recall_\d+$")
-                      for table in records.all_metrics(here).values()]  # fmt: skip
+                      for table in records.all_metrics(of_line).values()]  # fmt: skip
             tables = [table for table in tables if len(table.columns)]
             if tables:
                 mean = pd.concat(tables).groupby(level=0).mean()
@@ -154,8 +154,8 @@ def trajectory(
                 grids.append(HeatPanel(f"{line}, {panel}", names, list(mean.index), shares))
     if not grids:
         raise NoRuns("none of these runs records a recall per class")
-    told = over_seeds(chosen) + _diverged(runs, lines, panels, conditions)
-    return heat.draw(grids, Scale("Recall [%]", 0, 100), "Round", "Class", told, frame)
+    heading = over_seeds(chosen) + _diverged(runs, lines, panels, conditions)
+    return heat.draw(grids, Scale("Recall [%]", 0, 100), "Round", "Class", heading, frame)
 
 
 def matrix(
@@ -175,8 +175,8 @@ def matrix(
     chosen = _select(runs, rows, panels, conditions, columns)
     chosen = chosen.assign(x=chosen[columns].map(text))
     points = curves_of_values(chosen, described, runs, "minmax")
-    told = over_seeds(chosen) + _diverged(runs, rows, columns, conditions)
-    return draw_matrix(points, described, rows, columns, told, frame)
+    heading = over_seeds(chosen) + _diverged(runs, rows, columns, conditions)
+    return draw_matrix(points, described, rows, columns, heading, frame)
 
 
 def draw_matrix(
@@ -189,9 +189,9 @@ def draw_matrix(
     across = sorted({text(x) for x in points["x"]}, key=order)
     attacks = columns == "attack" and bool(described.better)
     grids = []
-    for panel, here in points.groupby("panel", sort=False):
+    for panel, of_panel in points.groupby("panel", sort=False):
         numbers = np.full((len(names), len(across)), np.nan)
-        for line, x, mean in zip(here["line"], here["x"], here["mean"], strict=True):
+        for line, x, mean in zip(of_panel["line"], of_panel["x"], of_panel["mean"], strict=True):
             numbers[names.index(line), across.index(text(x))] = mean
         marked = _worst(numbers, across, described.better) if attacks else frozenset()
         grids.append(HeatPanel(str(panel), names, across, numbers, marked))
@@ -212,18 +212,18 @@ def _worst(numbers: Any, attacks: Sequence[str], better: int) -> frozenset[tuple
 def curves_of_rounds(chosen: pd.DataFrame, described: Value, band: str) -> pd.DataFrame:
     """Points of a column of ``metrics.csv`` against the round. Only that column is read."""
 
-    def of_runs(here: pd.DataFrame) -> pd.Series[float] | None:
+    def of_runs(group: pd.DataFrame) -> pd.Series[float] | None:
         import pandas as pd
 
-        found = []
-        for folder, run in zip(here["folder"], here["run"], strict=True):
+        columns = []
+        for folder, run in zip(group["folder"], group["run"], strict=True):
             try:
                 series = records.column(folder, described.name)
             except Damaged as error:
                 warnings.warn(f"left out {run}: {error}", stacklevel=2)
                 continue
-            found += [series] if series is not None else []
-        return described.factor * pd.concat(found) if found else None
+            columns += [series] if series is not None else []
+        return described.factor * pd.concat(columns) if columns else None
 
     points = _points(chosen, described.name, band, of_runs)
     if not len(points):
@@ -236,10 +236,10 @@ def curves_of_values(chosen: pd.DataFrame, described: Value, runs: pd.DataFrame,
     measured = measure(described, chosen, runs)
     chosen = chosen.assign(number=[measured[folder].number for folder in chosen["folder"]])
     if not chosen["number"].notna().any():
-        reasons = {one.reason for one in measured.values() if one.reason}
+        reasons = {measurement.reason for measurement in measured.values() if measurement.reason}
         raise NoRuns(f"none of these runs has a {described.name}: {'; '.join(sorted(reasons)) or 'all diverged'}")
     chosen = chosen[chosen["number"].notna()]
-    points = _points(chosen, described.name, band, lambda here: here.set_index("x")["number"])
+    points = _points(chosen, described.name, band, lambda group: group.set_index("x")["number"])
     return _to_scale(points)
 
 
@@ -277,12 +277,12 @@ def _points(
     """Mean and spread over runs, for each panel, line and index of the series that ``of_runs`` gives."""
     import pandas as pd
 
-    groups = {key: of_runs(here) for key, here in chosen.groupby(["panel", "line"])}
-    groups = {key: found for key, found in groups.items() if found is not None}
+    groups = {key: of_runs(group) for key, group in chosen.groupby(["panel", "line"])}
+    groups = {key: numbers for key, numbers in groups.items() if numbers is not None}
     if not groups:
         return pd.DataFrame(columns=list(COLUMNS))
-    found = pd.concat(groups, names=["panel", "line", "x"])
-    spread = found.groupby(level=["panel", "line", "x"]).agg(["mean", "min", "max", "std", "count"])
+    numbers = pd.concat(groups, names=["panel", "line", "x"])
+    spread = numbers.groupby(level=["panel", "line", "x"]).agg(["mean", "min", "max", "std", "count"])
     panels, lines = ({name: place for place, name in enumerate(_ordered(chosen[key]))} for key in ("panel", "line"))
     spread = spread.loc[sorted(spread.index, key=lambda at: (panels[at[0]], lines[at[1]], natural(text(at[2]))))]
     low, high = spread["min"], spread["max"]

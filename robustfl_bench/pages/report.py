@@ -92,11 +92,11 @@ def report(
         raise NoRuns("no run can be read; robustfl-results status says why")
     data, sections, todos = _Data(), [], []
     for split in parts(readable, (rows, columns)):
-        here = where(readable, split)
-        names = values or ["final_accuracy" if here["final_accuracy"].notna().any() else "test_loss"]
+        section_runs = where(readable, split)
+        names = values or ["final_accuracy" if section_runs["final_accuracy"].notna().any() else "test_loss"]
         tables = [pivot(runs, rows, columns, name, [*conditions, *split]) for name in names]
         todos += [todo for table in tables for todo in table.todos]
-        sections.append(_section(tables, here, (rows, columns), split, [*conditions, *split], data))
+        sections.append(_section(tables, section_runs, (rows, columns), split, [*conditions, *split], data))
     counts = Counter(chosen["state"])
     return html.render(
         "report.html",
@@ -160,8 +160,8 @@ def _shown(table: Table, cell: Cell, column: Column, best: bool, least: bool, pl
     if not cell.seeds:
         return Shown(cell.state, "", None, None, False, False, cell.note, place)
     digits = column.value.digits
-    found = interval([*cell.numbers.values()])
-    half = f"±{found.high - found.mean:.{digits}f}" if found and math.isfinite(found.high) else ""
+    bounds = interval([*cell.numbers.values()])
+    half = f"±{bounds.high - bounds.mean:.{digits}f}" if bounds and math.isfinite(bounds.high) else ""
     return Shown(
         words=f"{cell.mean:.{digits}f}".replace("-", "\u2212") + "*" * table.incomplete(cell),
         spread=f"{half} n={cell.seeds}".strip(),
@@ -208,7 +208,7 @@ class _Data:
         """Add the runs of a section; returns what adds its cells."""
         facts, common_facts = self._split(runs[[*_MADE_OF]].rename(columns=_MADE_OF))
         own, common = self._split(runs[settings(runs)])
-        told = [
+        entries = [
             {
                 "name": run["run"],
                 "seed": text(run["seed"]),
@@ -220,14 +220,14 @@ class _Data:
             for run, its_facts, its_own in zip(runs.to_dict("records"), facts, own, strict=True)
         ]
         cells: list[dict[str, Any]] = []
-        self._sections.append({"facts": common_facts, "settings": common, "runs": told, "cells": cells})
+        self._sections.append({"facts": common_facts, "settings": common, "runs": entries, "cells": cells})
         places = {folder: place for place, folder in enumerate(runs["folder"])}
 
         def add(row: str, cell: Cell, column: Column) -> int:
-            here = [places[folder] for folder in cell.runs]
-            numbers = [cell.numbers.get(told[place]["seed"]) for place in here]
+            cell_places = [places[folder] for folder in cell.runs]
+            numbers = [cell.numbers.get(entries[place]["seed"]) for place in cell_places]
             written_numbers = ["" if number is None else f"{number:.{column.value.digits}f}" for number in numbers]
-            cells.append({"title": f"{row} / {column.label}", "runs": here, "numbers": written_numbers})
+            cells.append({"title": f"{row} / {column.label}", "runs": cell_places, "numbers": written_numbers})
             return len(cells) - 1
 
         return add

@@ -31,16 +31,20 @@ def again(run: Mapping[Hashable, Any]) -> str:
     options."""
     groups, scalars = options.defaults()
     usual = {name: text(leaf(value)) for name, value in {**groups, **scalars}.items() if name in DEFINING}
-    told = {name: text(run.get(name, math.nan)) for name in usual}
-    chosen = [f"{name}={value}" for name, value in told.items() if value not in ("absent", usual[name])]
+    run_values = {name: text(run.get(name, math.nan)) for name in usual}
+    words = [f"{name}={value}" for name, value in run_values.items() if value not in ("absent", usual[name])]
     try:
-        known = {key: text(leaf(value)) for key, value in flatten(compose.resolve(chosen).identity)}
-        others = {str(key): text(value) for key, value in run.items() if "." in str(key)}
-        chosen += [f"{key}={value}" for key, value in others.items() if value not in ("absent", known.get(key))]
-        made = compose.resolve(chosen)
+        resolved_values = {key: text(leaf(value)) for key, value in flatten(compose.resolve(words).identity)}
+        option_values = {str(key): text(value) for key, value in run.items() if "." in str(key)}
+        words += [
+            f"{key}={value}"
+            for key, value in option_values.items()
+            if value not in ("absent", resolved_values.get(key))
+        ]
+        resolved = compose.resolve(words)
     except ConfigError:
         return ""
-    return _command(made.overrides, sweep=False) if made.run_id == run["run_id"] else ""
+    return _command(resolved.overrides, sweep=False) if resolved.run_id == run["run_id"] else ""
 
 
 def reference(folders: Sequence[str]) -> str:

@@ -67,14 +67,14 @@ def contents(runs: pd.DataFrame, groups: Sequence[str]) -> list[tuple[Content, .
         of = parts[_group(name, groups)]
         of[0].append(name)
         of[1].append(column)
-    found = []
+    by_group = []
     for names, columns in parts.values():
-        known: dict[tuple[str, ...], Content] = {}
+        by_row: dict[tuple[str, ...], Content] = {}
         rows = list(zip(*columns, strict=True)) if columns else [()] * len(runs)
         for row in set(rows):
-            known[row] = frozenset(_present(names, row))
-        found.append([known[row] for row in rows])
-    return list(zip(*found, strict=True))
+            by_row[row] = frozenset(_present(names, row))
+        by_group.append([by_row[row] for row in rows])
+    return list(zip(*by_group, strict=True))
 
 
 def content(config: Config, groups: Sequence[str]) -> tuple[Content, ...]:
@@ -131,8 +131,8 @@ class Index:
         """The runs that have the data set, attack and rule of a cell but belong to none, each with its differences from
         the nearest cell."""
         by_kind: dict[tuple[str | None, ...], list[tuple[Content, Config]]] = {}
-        for one in wanted:
-            by_kind.setdefault(_kind(one), []).append((frozenset(one.items()), one))
+        for cell_config in wanted:
+            by_kind.setdefault(_kind(cell_config), []).append((frozenset(cell_config.items()), cell_config))
         for held, places in self._places.items():
             config = self.configs[places[0]]
             if others := by_kind.get(_kind(config)):

@@ -23,8 +23,8 @@ def origins(runs: pd.DataFrame) -> list[str]:
     if not len(runs):
         return []
     lines = [f"data: {_counted(_few_digests(runs['data']))}"]
-    if told := other_code(runs):
-        lines.append(told)
+    if code_line := other_code(runs):
+        lines.append(code_line)
     machines = list(_words(runs["processor"]))
     if len(set(machines) - {None}) > 1:
         lines.append(f"made on different kinds of machine: {_counted(machines)}")
@@ -39,9 +39,9 @@ def other_code(runs: pd.DataFrame) -> str:
     digests = {values: code_digest(values)[:SHORT] for values in set(parts)}
     today = (digests[values] for values in parts)
     other = sum(then is not None and then.split(" ")[0] != now for then, now in zip(code, today, strict=True))
-    told = [f"{other} with other code than today's"] if other else []
-    told += [f"{unknown} with code that is not recorded"] if unknown else []
-    return f"of {len(code)} runs, {' and '.join(told)}" if told else ""
+    counts = [f"{other} with other code than today's"] if other else []
+    counts += [f"{unknown} with code that is not recorded"] if unknown else []
+    return f"of {len(code)} runs, {' and '.join(counts)}" if counts else ""
 
 
 def _names(column: pd.Series[Any]) -> bool:

@@ -285,8 +285,8 @@ def _read_summary(folder: Path) -> dict[str, Any]:
     }
     if summary.get("run_id", id_of(folder)) != id_of(folder):
         raise Damaged(f"summary.json is that of run {summary['run_id']}: a copy of its folder?")
-    choices = _part(summary, "choices")
-    return facts | {name: leaf(value) for name, value in choices.items() if not name.startswith("hydra/")}
+    options = _part(summary, "choices")
+    return facts | {name: leaf(value) for name, value in options.items() if not name.startswith("hydra/")}
 
 
 def _part(summary: dict[str, Any], name: str) -> dict[str, Any]:

@@ -81,14 +81,14 @@ def indistinguishable(numbers: Mapping[str, Mapping[str, float]], better: int) -
     is the one of the best mean. With fewer than two shared seeds only an equal mean counts as alike. Intervals are not
     widened for the number of methods.
     """
-    means = {name: statistics.fmean(found.values()) for name, found in numbers.items() if found}
+    means = {name: statistics.fmean(by_seed.values()) for name, by_seed in numbers.items() if by_seed}
     if not means:
         return set()
     top = max(means, key=lambda name: better * means[name])
     alike = set()
     for name in means:
-        found = paired(numbers[top], numbers[name])
-        if means[name] == means[top] or (found is not None and found.has_zero):
+        difference = paired(numbers[top], numbers[name])
+        if means[name] == means[top] or (difference is not None and difference.has_zero):
             alike.add(name)
     return alike
 

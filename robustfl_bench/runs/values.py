@@ -122,7 +122,7 @@ def of_other_rounds(shown: Mapping[str, str], name: str) -> dict[str, str]:
     family = next((names for names in _FAMILIES if name in names), ())
     changed = {metric: name for metric, value in shown.items() if value in family}
     if not changed:
-        takes = [one for names in _FAMILIES if set(names) & set(shown.values()) for one in names]
+        takes = [alternative for names in _FAMILIES if set(names) & set(shown.values()) for alternative in names]
         raise ConfigError(f"the table shows {', '.join(dict.fromkeys(shown.values()))}; "
                           f"--value takes {', '.join(takes) or 'nothing'} instead, got {name!r}")  # fmt: skip
     return {**shown, **changed}
@@ -143,15 +143,17 @@ def measure(value: Value, runs: pd.DataFrame, everything: pd.DataFrame) -> dict[
         numbers = {folder: Measured(float(number) * value.factor) for folder, number in stored}
         if value.name in _BY_VALIDATION:
             lacking = Measured(reason="nothing was held out for validation: set validation_share")
-            numbers = {folder: lacking if math.isnan(one.number) else one for folder, one in numbers.items()}
+            numbers = {
+                folder: lacking if math.isnan(measured.number) else measured for folder, measured in numbers.items()
+            }
         return numbers
     if value.name in _ERRORS:
         accuracies = zip(runs["folder"], runs[_ERRORS[value.name][1]], strict=True)
         return {folder: Measured(1 - float(accuracy)) for folder, accuracy in accuracies}
     if value.name == _MRD.name:
         return _max_recall_drops(runs, everything)
-    found = zip(runs["folder"], runs["last"], strict=True)
-    return {folder: _from_metrics(value, folder, last) for folder, last in found}
+    last_rounds = zip(runs["folder"], runs["last"], strict=True)
+    return {folder: _from_metrics(value, folder, last) for folder, last in last_rounds}
 
 
 def _max_recall_drops(runs: pd.DataFrame, everything: pd.DataFrame) -> dict[str, Measured]:
@@ -164,16 +166,16 @@ def _max_recall_drops(runs: pd.DataFrame, everything: pd.DataFrame) -> dict[str,
     for run in runs.to_dict("records"):
         reference = references.get(run["reference_id"])
         if not isinstance(run["recall"], list):
-            found = Measured(reason="the run records no recall per class")
+            drop = Measured(reason="the run records no recall per class")
         elif isinstance(reference, list) and len(reference) == len(run["recall"]):
-            found = Measured(_MRD.factor * max_recall_drop(reference, run["recall"]))
+            drop = Measured(_MRD.factor * max_recall_drop(reference, run["recall"]))
         elif run["reference_id"] in diverged:
-            found = Measured(reason="the reference run diverged")
+            drop = Measured(reason="the reference run diverged")
         elif isinstance(run["reference_id"], str):
-            found = Measured(reason="no reference run yet", reference=run["reference_id"])
+            drop = Measured(reason="no reference run yet", reference=run["reference_id"])
         else:
-            found = Measured(reason="no reference run is defined")
-        measured[run["folder"]] = found
+            drop = Measured(reason="no reference run is defined")
+        measured[run["folder"]] = drop
     return measured
 
 

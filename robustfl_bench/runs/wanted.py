@@ -22,22 +22,22 @@ class Wanted:
 
 def wanted(preset: str, *overrides: str) -> Iterator[Wanted]:
     """Every run of a preset, with more overrides; ``KEY=a,b`` sweeps."""
-    known: dict[tuple[str, ...], frozenset[tuple[str, str]]] = {}
+    resolved: dict[tuple[str, ...], frozenset[tuple[str, str]]] = {}
     default = text(options.defaults()[1]["seed"])
     for run in compose.sweep([f"+experiment={preset}", *overrides]):
         others = tuple(word for word in run if not word.startswith("seed="))
-        if others not in known:
-            known[others] = _settings(others)
+        if others not in resolved:
+            resolved[others] = _settings(others)
         words = dict(word.split("=", 1) for word in run)
-        yield Wanted(words, known[others], words.get("seed", default))
+        yield Wanted(words, resolved[others], words.get("seed", default))
 
 
 def sweep(preset: str, *overrides: str) -> dict[frozenset[tuple[str, str]], set[str]]:
     """The runs of a preset: the settings of each, and its seeds."""
-    found: dict[frozenset[tuple[str, str]], set[str]] = {}
+    seeds_by_settings: dict[frozenset[tuple[str, str]], set[str]] = {}
     for run in wanted(preset, *overrides):
-        found.setdefault(run.settings, set()).add(run.seed)
-    return found
+        seeds_by_settings.setdefault(run.settings, set()).add(run.seed)
+    return seeds_by_settings
 
 
 def _settings(overrides: tuple[str, ...]) -> frozenset[tuple[str, str]]:

@@ -67,11 +67,11 @@ def require_comparable(runs: pd.DataFrame, axes: Sequence[str]) -> None:
     A setting may vary along one axis (``attack.factor``, or ``num_byzantine`` = 0 without attack); it may not take two
     values within a cell, nor depend on both axes at once. The message holds the conditions that leave one table.
     """
-    found = mixed(runs, axes)
-    if not found:
+    unlike = mixed(runs, axes)
+    if not unlike:
         return
-    values = [f"{key} ({_listing(runs[key].map(text))})" for key in found[:4]]
-    more = f" and {len(found) - 4} more" if len(found) > 4 else ""
+    values = [f"{key} ({_listing(runs[key].map(text))})" for key in unlike[:4]]
+    more = f" and {len(unlike) - 4} more" if len(unlike) > 4 else ""
     advice = " ".join(f"--where {shlex.quote(condition)}" for condition in _separating(runs, axes))
     raise ConfigError(
         f"these runs also differ in {', '.join(values)}{more}, which would be averaged; add for example {advice}"
@@ -90,9 +90,9 @@ def mixed(runs: pd.DataFrame, axes: Sequence[str]) -> list[str]:
     within = written.groupby(axes)[names].nunique().max() > 1
     present = written[[*axes, *names]].where(written != "absent")
     along = [present.groupby(written[axis])[names].nunique().max() <= 1 for axis in axes]
-    found = [name for name in names if within[name] or not any(single[name] for single in along)]
-    groups = [name for name in found if any(other.startswith(f"{name}.") for other in names)]
-    others = [name for name in found if name not in groups and name.split(".")[0] not in groups]
+    unlike = [name for name in names if within[name] or not any(single[name] for single in along)]
+    groups = [name for name in unlike if any(other.startswith(f"{name}.") for other in names)]
+    others = [name for name in unlike if name not in groups and name.split(".")[0] not in groups]
     return groups + sorted(others, key=lambda name: name.endswith("._target_"))  # last: a value says more to a user
 
 
@@ -118,23 +118,23 @@ def brought_along(runs: pd.DataFrame, axes: Sequence[str]) -> list[str]:
 def _separating(runs: pd.DataFrame, axes: Sequence[str]) -> list[str]:
     """Conditions, as few as they come, under which the remaining runs are comparable: the commonest value of each."""
     conditions = []
-    while found := mixed(runs, axes):
-        held = runs[found[0]].map(text)
+    while unlike := mixed(runs, axes):
+        held = runs[unlike[0]].map(text)
         value = held.value_counts().idxmax()
-        conditions.append(f"{found[0]}={value}")
+        conditions.append(f"{unlike[0]}={value}")
         runs = runs[held == value]
     return conditions
 
 
 def parts(runs: pd.DataFrame, axes: Sequence[str], conditions: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
     """Conditions that split the runs into tables with these axes: under each of them the runs are comparable."""
-    found = mixed(runs, axes)
-    if not found:
+    unlike = mixed(runs, axes)
+    if not unlike:
         yield conditions
         return
-    held = runs[found[0]].map(text)
+    held = runs[unlike[0]].map(text)
     for value in sorted(set(held), key=natural):
-        yield from parts(runs[held == value], axes, (*conditions, f"{found[0]}={value}"))
+        yield from parts(runs[held == value], axes, (*conditions, f"{unlike[0]}={value}"))
 
 
 def group_names(runs: pd.DataFrame) -> set[str]:

@@ -29,16 +29,16 @@ def proven(rule: Aggregator, pre_aggregation: PreAggregation | None, n: int, f: 
     if not 0 <= 2 * f < n:
         return None
     share = (n - f) / (n - 2 * f)  # 1 + f / (n - 2f)
-    found: float | None = None
+    bound: float | None = None
     if isinstance(rule, CooMed | GeoMed):
-        found = 4 * share**2
+        bound = 4 * share**2
     elif isinstance(rule, TrMean) and rule.num_byzantine == f:
-        found = 6 * f / (n - 2 * f) * share
+        bound = 6 * f / (n - 2 * f) * share
     elif isinstance(rule, Krum) and rule == Krum(f) and n > 2 * f + 1:
-        found = 6 * (n - f) / (n - 2 * f - 1)
-    if found is None or pre_aggregation is None:
-        return found
-    return 8 * f / (n - f) * (found + 1) if pre_aggregation == Nnm(f) else None
+        bound = 6 * (n - f) / (n - 2 * f - 1)
+    if bound is None or pre_aggregation is None:
+        return bound
+    return 8 * f / (n - f) * (bound + 1) if pre_aggregation == Nnm(f) else None
 
 
 def exact(rule: Aggregator, n: int, f: int) -> float | None:

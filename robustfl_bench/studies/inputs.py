@@ -32,10 +32,10 @@ def gaussian(n: int, d: int = 20, mean: float = 1.0, spread: float = 1.0, seed: 
     centre = rng.normal(size=d)
     rows = mean * centre / np.linalg.norm(centre) + spread / np.sqrt(d) * rng.normal(size=(n, d))
     name = f"normal, d = {d}, mean of length {mean:g}, spread {spread:g}, seed {seed}"
-    return Inputs(name, torch.from_numpy(rows).float(), alone)
+    return Inputs(name, torch.from_numpy(rows).float(), without_data)
 
 
-def alone(rule: Aggregator, n: int, d: int) -> ServerView:
+def without_data(rule: Aggregator, n: int, d: int) -> ServerView:
     """A server that knows n clients and nothing else."""
     needed = "samples of the server, or losses that clients report: take the updates of a round (--inputs round)"
     return ServerAlone(

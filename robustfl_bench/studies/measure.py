@@ -18,7 +18,7 @@ from robustfl_bench.engine.parts import check_clients
 from robustfl_bench.numerics.updates import Aggregate, Updates
 from robustfl_bench.pre_aggregations.base import PreAggregation
 from robustfl_bench.studies import bounds
-from robustfl_bench.studies.inputs import Inputs, MakeServer, alone
+from robustfl_bench.studies.inputs import Inputs, MakeServer, without_data
 from robustfl_bench.studies.search import (
     LAYOUTS,
     Rule,
@@ -35,7 +35,7 @@ from robustfl_bench.testing import example_view
 Build = Callable[[int], tuple[Aggregator, PreAggregation | None]]
 """Builds a rule and its pre-aggregation for a number of attackers. Raises ConfigError."""
 
-APART = (1e3, 1e6)  # distances of attackers, in units of the spread, for the breakdown point
+DISTANCES = (1e3, 1e6)  # distances of attackers, in units of the spread, for the breakdown point
 TIMED = 5
 
 
@@ -82,9 +82,9 @@ def resilience(
         whole = aggregate(matrix)
         rng = seeding.generator(seed, "resilience", f)
         honest = matrix[f:]
-        made = list(crafted(attacks, inputs.matrix, f, aggregate)) if f else []
-        given = search(aggregate, honest, f, rng, made, steps)
-        worst = _worst_of_any(on(rule, preparation, alone, n), n, f, rng, 2 * steps)
+        rows = list(crafted(attacks, inputs.matrix, f, aggregate)) if f else []
+        given = search(aggregate, honest, f, rng, rows, steps)
+        worst = _worst_of_any(on(rule, preparation, without_data, n), n, f, rng, 2 * steps)
         times = [_seconds(aggregate, matrix) for _ in range(TIMED)]
         beyond = math.inf if f and not _bounded(aggregate, honest, f) else 0.0
         return Resilience(
@@ -150,7 +150,7 @@ def crafted(
 def breakdown(build: Build, inputs: Inputs) -> int:
     """The largest f below n / 2 up to which the output stays bounded, for the rule made for that f.
 
-    Attackers stand ``APART`` times the spread away, in every direction and layout of the search. An output that moves
+    Attackers are ``DISTANCES`` times the spread away, in every direction and layout of the search. An output that moves
     ten times as far with attackers a thousand times as far is not bounded. A rule that cannot be made for an f, or
     refuses so few clients, ends there.
     """
@@ -178,7 +178,7 @@ def _bounded(aggregate: Rule, honest: np.ndarray, f: int) -> bool:
     mean, spread = honest.mean(axis=0), spread_of(honest)
     for _, direction in directions(aggregate, honest, f, np.random.default_rng(0)):
         for layout in LAYOUTS:
-            far = [mean + scale * spread * laid_out(layout, f)[:, None] * direction for scale in APART]
+            far = [mean + scale * spread * laid_out(layout, f)[:, None] * direction for scale in DISTANCES]
             near, away = (np.sqrt(kappa(aggregate, honest, rows)) for rows in far)
             if not away <= 10 * near + 100:
                 return False

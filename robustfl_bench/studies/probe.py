@@ -51,36 +51,36 @@ def runs(preset: str, overrides: Sequence[str]) -> Iterator[ProbedRun]:
         yield ProbedRun(dict(word.split("=", 1) for word in words), federation)
 
 
-def spectrum(found: Iterable[ProbedRun]) -> Iterator[Point]:
+def spectrum(probed_runs: Iterable[ProbedRun]) -> Iterator[Point]:
     """Figs. 1 and 13: variances of the honest updates along their principal components.
 
     The name of a line ends in the share of the variance in the first c - 1 components, for c classes.
     """
-    for one in found:
-        variances = principal_variances(one.first_updates())
-        inside = variances[: one.federation.num_classes - 1].sum() / variances.sum()
-        kind = [one.words[key] for key in ("local_update", "partition") if key in one.words]
+    for probed in probed_runs:
+        variances = principal_variances(probed.first_updates())
+        inside = variances[: probed.federation.num_classes - 1].sum() / variances.sum()
+        kind = [probed.words[key] for key in ("local_update", "partition") if key in probed.words]
         line = f"{', '.join([*kind, ''])}{inside:.1%}"
         for component, variance in enumerate(variances.tolist(), start=1):
             yield {"value": "variance", "panel": "", "line": line, "x": component, "mean": variance}
 
 
-def plane(found: Iterable[ProbedRun]) -> Iterator[Point]:
+def plane(probed_runs: Iterable[ProbedRun]) -> Iterator[Point]:
     """Fig. 2: the first aggregates in the plane of the honest updates' first two components, a plane for each seed."""
     known: dict[str, tuple[Updates, torch.Tensor]] = {}
-    for one in found:
-        seed = one.words["seed"]
+    for probed in probed_runs:
+        seed = probed.words["seed"]
         if seed not in known:
-            honest = one.first_updates()
+            honest = probed.first_updates()
             known[seed] = honest, principal_axes(honest, 2)
             for x, y in ((honest.matrix - honest.matrix.mean(dim=0)) @ known[seed][1].T).tolist():
                 yield {"value": "place", "panel": "", "line": CLIENTS, "x": x, "mean": y}
         honest, axes = known[seed]
-        state, _ = next(run(one.federation, initial_state(one.federation)))
+        state, _ = next(run(probed.federation, initial_state(probed.federation)))
         assert state.previous is not None
         x, y = (axes @ (state.previous[0] - honest.matrix.mean(dim=0))).tolist()
-        panel = "no attack" if one.words["attack"] == "none" else "under attack"
-        yield {"value": "place", "panel": panel, "line": one.words["aggregator"], "x": x, "mean": y}
+        panel = "no attack" if probed.words["attack"] == "none" else "under attack"
+        yield {"value": "place", "panel": panel, "line": probed.words["aggregator"], "x": x, "mean": y}
 
 
 class Compared(Aggregator):
@@ -98,18 +98,18 @@ class Compared(Aggregator):
         return self.rule(updates, server)
 
 
-def fit(found: Iterable[ProbedRun]) -> Iterator[Point]:
+def fit(probed_runs: Iterable[ProbedRun]) -> Iterator[Point]:
     """Fig. 5: trimmed reconstruction loss of BOBA as a multiple of BOBA-ES's, round by round of BOBA's own run."""
-    for one in found:
-        rule = one.federation.parts.aggregator
+    for probed in probed_runs:
+        rule = probed.federation.parts.aggregator
         if not isinstance(rule, Boba):
             raise ConfigError(f"this figure is of aggregator=boba, got {type(rule).__name__}")
         compared = Compared(rule)
-        one.federation.parts = replace(one.federation.parts, aggregator=compared)
-        for _ in run(one.federation, initial_state(one.federation)):
+        probed.federation.parts = replace(probed.federation.parts, aggregator=compared)
+        for _ in run(probed.federation, initial_state(probed.federation)):
             pass
         for number, ratio in enumerate(compared.ratios, start=1):
-            yield {"value": "ratio", "panel": "", "line": one.words["attack"], "x": number, "mean": ratio}
+            yield {"value": "ratio", "panel": "", "line": probed.words["attack"], "x": number, "mean": ratio}
 
 
 KINDS: dict[str, Callable[[Iterable[ProbedRun]], Iterator[Point]]] = {"spectrum": spectrum, "plane": plane, "fit": fit}

@@ -69,24 +69,24 @@ def search(
     steps: int = 200,
 ) -> WorstAttack:
     """The worst attack found on honest updates (h, d); ``crafted`` are named rows (b, d), ``steps`` random steps."""
-    found, mean, spread = WorstAttack(), honest.mean(axis=0), spread_of(honest)
+    worst, mean, spread = WorstAttack(), honest.mean(axis=0), spread_of(honest)
     if not num_byzantine:
-        found.offer(rule, honest, np.zeros((0, honest.shape[1])), "none")
-        return found
+        worst.offer(rule, honest, np.zeros((0, honest.shape[1])), "none")
+        return worst
     for name, direction in directions(rule, honest, num_byzantine, rng):
         for layout in LAYOUTS:
             for strength in STRENGTHS:
                 rows = mean + strength * spread * laid_out(layout, num_byzantine)[:, None] * direction
-                found.offer(rule, honest, rows, f"{name}, {layout}")
+                worst.offer(rule, honest, rows, f"{name}, {layout}")
     for i, client in enumerate(honest):
         for factor in FACTORS:
             rows = np.tile(mean + factor * (client - mean), (num_byzantine, 1))
-            found.offer(rule, honest, rows, f"mimics client {i}")
-    for name, made in crafted:
+            worst.offer(rule, honest, rows, f"mimics client {i}")
+    for name, crafted_rows in crafted:
         for factor in FACTORS:
-            found.offer(rule, honest, mean + factor * (made - mean), name)
-    _refine(rule, found, rng, steps)
-    return found
+            worst.offer(rule, honest, mean + factor * (crafted_rows - mean), name)
+    _refine(rule, worst, rng, steps)
+    return worst
 
 
 def directions(
@@ -128,37 +128,37 @@ def worst_inputs(rule: Rule, n: int, num_byzantine: int, rng: np.random.Generato
     Honest clients begin at two points of a line, with each number of them at the second; attackers stand at either,
     between them, or far away. The best is then changed at random, honest clients too, in up to three dimensions.
     """
-    found, honest_count = WorstAttack(), n - num_byzantine
+    worst, honest_count = WorstAttack(), n - num_byzantine
     if not num_byzantine:
-        found.offer(rule, np.arange(float(n))[:, None], np.zeros((0, 1)), "none")
-        return found
+        worst.offer(rule, np.arange(float(n))[:, None], np.zeros((0, 1)), "none")
+        return worst
     for away in range(1, honest_count):
         honest = (np.arange(honest_count) < away).astype(float)[:, None]
         for place in (0.0, 0.5, 0.9, 1.0, 1.1, 1.5, 2.0, 10.0, 1e4):
             rows = np.full((num_byzantine, 1), place)
-            found.offer(rule, honest, rows, f"{away} of {honest_count} at 1, attackers at {place:g}")
+            worst.offer(rule, honest, rows, f"{away} of {honest_count} at 1, attackers at {place:g}")
     for dimensions in (1, 2, 3):
-        if np.isinf(found.kappa):
+        if np.isinf(worst.kappa):
             break
-        wider = np.zeros((honest_count, dimensions - found.honest.shape[1]))
-        more = np.zeros((num_byzantine, dimensions - found.honest.shape[1]))
-        found.honest, found.rows = np.hstack([found.honest, wider]), np.hstack([found.rows, more])
-        _refine(rule, found, rng, steps // 3, honest_too=True)
-    return found
+        wider = np.zeros((honest_count, dimensions - worst.honest.shape[1]))
+        more = np.zeros((num_byzantine, dimensions - worst.honest.shape[1]))
+        worst.honest, worst.rows = np.hstack([worst.honest, wider]), np.hstack([worst.rows, more])
+        _refine(rule, worst, rng, steps // 3, honest_too=True)
+    return worst
 
 
-def _refine(rule: Rule, found: WorstAttack, rng: np.random.Generator, steps: int, honest_too: bool = False) -> None:
+def _refine(rule: Rule, worst: WorstAttack, rng: np.random.Generator, steps: int, honest_too: bool = False) -> None:
     """Improve the worst attack along its ray from the honest mean, and by random steps whose size adapts."""
-    if np.isinf(found.kappa) or not found.rows.size:
+    if np.isinf(worst.kappa) or not worst.rows.size:
         return
     size = 0.3
     for step in range(steps):
-        honest, rows = found.honest, found.rows
+        honest, rows = worst.honest, worst.rows
         mean, spread = honest.mean(axis=0), spread_of(honest)
         if step % 10 == 0:
             for factor in RAY:
-                found.offer(rule, honest, mean + factor * (rows - mean), found.attack)
-            honest, rows = found.honest, found.rows
+                worst.offer(rule, honest, mean + factor * (rows - mean), worst.attack)
+            honest, rows = worst.honest, worst.rows
         moved = rng.random(len(rows)) < 0.5 if step % 2 else np.ones(len(rows), dtype=bool)
         together = step % 4 < 2  # all by the same vector, or each by its own
         coefficients = rng.normal(size=(1 if together else len(rows), len(honest)))
@@ -169,5 +169,5 @@ def _refine(rule: Rule, found: WorstAttack, rng: np.random.Generator, steps: int
         else:
             noise = coefficients @ (honest - mean) / (spread * np.sqrt(len(honest)))
         rows = rows + size * spread * noise * moved[:, None]
-        name = found.attack if found.attack.endswith("changed at random") else f"{found.attack}, changed at random"
-        size = min(1.0, size * 1.5) if found.offer(rule, honest, rows, name) else max(1e-3, size * 0.93)
+        name = worst.attack if worst.attack.endswith("changed at random") else f"{worst.attack}, changed at random"
+        size = min(1.0, size * 1.5) if worst.offer(rule, honest, rows, name) else max(1e-3, size * 0.93)

@@ -29,6 +29,11 @@ class Correlation:
         """The coefficient with two decimals, or a dash."""
         return "-" if math.isnan(self.rho) else f"{self.rho:.2f}"
 
+    @property
+    def line(self) -> str:
+        """Block, column, coefficient and number of rows."""
+        return " ".join(filter(None, (self.block, self.column, self.text, f"({self.rows})")))
+
 
 def points(value: Value) -> float:
     """One percentage point in the unit of the value; for a value that follows from a formula, half of the last
@@ -38,14 +43,14 @@ def points(value: Value) -> float:
 
 def correlations(table: Table) -> list[Correlation]:
     """The rank correlation of each column of each block with enough measured rows; nan if all rows are equal."""
-    found = []
+    coefficients = []
     for block in table.blocks:
         for column in (column.label for column in table.columns):
-            here = [cell for (other, _, label), cell in table.judged.items() if (other, label) == (block, column)]
-            if len(here) >= _FEWEST:
-                rho = _spearman([cell.mean for cell in here], [_reference(cell) for cell in here])
-                found.append(Correlation(block, column, len(here), rho))
-    return found
+            judged = [cell for (other, _, label), cell in table.judged.items() if (other, label) == (block, column)]
+            if len(judged) >= _FEWEST:
+                rho = _spearman([cell.mean for cell in judged], [_reference(cell) for cell in judged])
+                coefficients.append(Correlation(block, column, len(judged), rho))
+    return coefficients
 
 
 def gaps(table: Table) -> list[tuple[Key, Cell]]:
@@ -92,10 +97,9 @@ def report(table: Table) -> list[str]:
     compared = f"{len(judged)} of {total} cells are compared{f' ({lacking})' if lacking else ''}"
     within = f"{inside} of {len(judged)} compared cells are within {tolerance(table)}"
     lines = [f"agreement: {compared if table.stand_in else f'{within}; {compared}'}"]
-    lines += [told] if (told := seeds(table)) else []
-    ranks = [f"{' '.join(filter(None, (found.block, found.column)))} {found.text} ({found.rows})"
-             for found in correlations(table)]  # fmt: skip
-    lines += [f"rank correlation of the methods (Spearman; number of methods): {', '.join(ranks)}"] if ranks else []
+    lines += filter(None, [seeds(table)])
+    ranks = ", ".join(correlation.line for correlation in correlations(table))
+    lines += [f"rank correlation of the methods (Spearman; number of methods): {ranks}"] if ranks else []
     largest = []
     for key, cell in [] if table.stand_in else gaps(table)[:_LARGEST]:
         digits = table.column(key[2]).value.digits
@@ -115,12 +119,12 @@ def mean_ranks(table: Table) -> list[str]:
                        if (cells := _full(table, block, row, columns))}  # fmt: skip
             if len(columns) < _CONDITIONS or len(numbers) < _FEWEST:
                 continue
-            found = ranks(numbers, columns[0].value.better)
-            order = sorted(found.mean.items(), key=lambda item: item[1])
+            ranked = ranks(numbers, columns[0].value.better)
+            order = sorted(ranked.mean.items(), key=lambda item: item[1])
             what = " ".join(filter(None, (f"mean rank by {value}", block and f"in {block}")))
             lines.append(
-                f"{what} over {found.conditions} columns: {', '.join(f'{row} {mean:.1f}' for row, mean in order)}; "
-                f"methods within {found.critical:.1f} cannot be told apart (Nemenyi, 95%; Friedman p = {found.p:.2g})"
+                f"{what} over {ranked.conditions} columns: {', '.join(f'{row} {mean:.1f}' for row, mean in order)}; "
+                f"methods within {ranked.critical:.1f} cannot be told apart (Nemenyi, 95%; Friedman p = {ranked.p:.2g})"
             )
     return lines
 
@@ -128,8 +132,8 @@ def mean_ranks(table: Table) -> list[str]:
 def _full(table: Table, block: str, row: str, columns: Sequence[Column]) -> list[Cell]:
     """The cells of a row; empty if one has no number."""
     cells = [table.cells.get((block, row, column.label)) for column in columns]
-    found = [cell for cell in cells if cell and cell.seeds and math.isfinite(cell.mean)]
-    return found if len(found) == len(cells) else []
+    measured = [cell for cell in cells if cell and cell.seeds and math.isfinite(cell.mean)]
+    return measured if len(measured) == len(cells) else []
 
 
 def signed(difference: float, digits: int) -> str:

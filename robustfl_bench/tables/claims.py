@@ -72,7 +72,7 @@ def about(
     """The claim about a table of these ``keys``, and about each block of it. Raises ConfigError as ``expand`` does."""
     for block in blocks(formulas, keys):
         part = [key for key in keys if block in ("", key[0])]
-        comparisons = tuple(one for formula in formulas for one in expand(formula, part, where))
+        comparisons = tuple(comparison for formula in formulas for comparison in expand(formula, part, where))
         yield Claim(name, table, block, words, place, formulas, comparisons)
 
 
@@ -81,15 +81,15 @@ def expand(formula: str, keys: Sequence[Key], where: str) -> Iterator[Comparison
 
     Raises ConfigError for a formula that cannot be read, that names an unknown label, or that compares nothing.
     """
-    found = _FORMULA.fullmatch(formula.strip())
-    if found is None:
+    match = _FORMULA.fullmatch(formula.strip())
+    if match is None:
         raise ConfigError(f"{where}: a formula is such as 'boba / worst > others / worst + 2', got {formula!r}")
-    shift = float(f"{found['sign'] or '+'}{found['shift'] or 0}")
+    shift = float(f"{match['sign'] or '+'}{match['shift'] or 0}")
     count = 0
-    for left in _sides(found["left"], keys, where):
-        for right in _sides(found["right"], keys, where, left):
+    for left in _sides(match["left"], keys, where):
+        for right in _sides(match["right"], keys, where, left):
             count += 1
-            yield Comparison(left, found["relation"], right, shift)
+            yield Comparison(left, match["relation"], right, shift)
     if not count:
         raise ConfigError(f"{where}: {formula!r} compares no two cells")
 
@@ -99,7 +99,7 @@ def _sides(written: str, keys: Sequence[Key], where: str, left: Side | None = No
     if _NUMBER.fullmatch(written):
         yield Side(number=float(written))
         return
-    extreme, inner = found.groups() if (found := _EXTREME.fullmatch(written)) else ("", written)
+    extreme, inner = match.groups() if (match := _EXTREME.fullmatch(written)) else ("", written)
     parts = [part.strip() for part in inner.split(_BETWEEN)]
     if len(parts) not in (2, 3):
         raise ConfigError(f"{where}: cells are written row / column or block / row / column, got {written!r}")
@@ -108,12 +108,12 @@ def _sides(written: str, keys: Sequence[Key], where: str, left: Side | None = No
     axes = [list(dict.fromkeys(key[place] for key in keys)) for place in range(3)]
     chosen = [_labels(part, axis, [key[place] for key in left.keys] if left else [], where)
               for place, (part, axis) in enumerate(zip(parts, axes, strict=True))]  # fmt: skip
-    there = [key for key in keys if all(label in labels for label, labels in zip(key, chosen, strict=True))]
+    inside = [key for key in keys if all(label in labels for label, labels in zip(key, chosen, strict=True))]
     if not extreme:
-        yield from (Side((key,)) for key in there)
+        yield from (Side((key,)) for key in inside)
         return
-    for row in dict.fromkeys(row for _, row, _ in there):
-        yield Side(tuple(key for key in there if key[1] == row), extreme)
+    for row in dict.fromkeys(row for _, row, _ in inside):
+        yield Side(tuple(key for key in inside if key[1] == row), extreme)
 
 
 def _labels(part: str, axis: Sequence[str], left: Sequence[str], where: str) -> list[str]:
@@ -131,10 +131,10 @@ def _labels(part: str, axis: Sequence[str], left: Sequence[str], where: str) -> 
 
 def _named(part: str, axis: Sequence[str], where: str) -> list[str]:
     """The labels that a list of patterns names, in the order of the axis."""
-    found: set[str] = set()
+    named_labels: set[str] = set()
     for pattern in part.split("|"):
         named = matching(axis, pattern.strip())
         if not named:
             raise ConfigError(f"{where}: no {pattern.strip()!r}; there are {', '.join(filter(None, axis))}")
-        found.update(named)
-    return [label for label in axis if label in found]
+        named_labels.update(named)
+    return [label for label in axis if label in named_labels]

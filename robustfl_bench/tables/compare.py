@@ -68,40 +68,42 @@ def compare(
     if conditions:
         table = _part(table, resolved, conditions)
         resolved = {cell.overrides: resolved[cell.overrides] for cell in table.cells if cell.overrides in resolved}
-    wanted = {key: matching.config(one.identity) for key, one in resolved.items()}
-    places = {key: index.at(one) for key, one in wanted.items()}
-    matched = sorted({place for found in places.values() for place in found})
+    wanted = {key: matching.config(run.identity) for key, run in resolved.items()}
+    places = {key: index.at(run) for key, run in wanted.items()}
+    matched = sorted({place for run_places in places.values() for place in run_places})
     everyone = chosen.iloc[matched]
     rows = dict(zip(matched, facts(everyone), strict=True))
     _require_one_frequency(table, chosen, places)
-    made = _empty(table, chosen)
+    result = _empty(table, chosen)
     finished = everyone[everyone["state"] == "finished"]
-    measured = {name: measure(value, finished, runs) for name, value in _values(made).items()}
+    measured = {name: measure(value, finished, runs) for name, value in _values(result).items()}
     seeds = sorted(set(everyone["seed"].map(text)), key=natural)
     for cell in table.cells:
         if cell.overrides is not None:
-            value = made.column(cell.column.label).value
-            here = [rows[place] for place in places.get(cell.overrides, [])]
-            found = _measured(made, cell, here, seeds, measured[value.name], impossible)
-            made.cells[_key(cell)] = replace(found, against=_against(cell, value, table.seeds), key=_printed_key(cell))
-    for column in made.columns:
+            value = result.column(cell.column.label).value
+            cell_runs = [rows[place] for place in places.get(cell.overrides, [])]
+            measured_cell = _measured(result, cell, cell_runs, seeds, measured[value.name], impossible)
+            result.cells[_key(cell)] = replace(
+                measured_cell, against=_against(cell, value, table.seeds), key=_printed_key(cell)
+            )
+    for column in result.columns:
         if column.worst:
-            made.add_worst(column)
+            result.add_worst(column)
             for cell in table.cells:
                 if cell.column.label == column.label:
-                    made.cells[_key(cell)] = _worst(made, cell, table.seeds)
-    made.cells = {_key(cell): made.cells[_key(cell)] for cell in table.cells}
+                    result.cells[_key(cell)] = _worst(result, cell, table.seeds)
+    result.cells = {_key(cell): result.cells[_key(cell)] for cell in table.cells}
     if cells_only:
-        return made
-    made.remarks = _remarks(table, list(resolved.values()), conditions, overrides)
-    scale = next((str(one.config["scale"]) for one in resolved.values()), "")
-    made.remarks += evaluated(_values(made), everyone)
-    made.remarks += origins(everyone)
-    made.remarks += _left_out(chosen, index, list(wanted.values()), scale)
-    made.todos += _todos(table, made, rows, places, seeds, overrides, results_dir)
-    for name, value in _values(made).items():
-        made.todos += references(value, measured[name])
-    return made
+        return result
+    result.remarks = _remarks(table, list(resolved.values()), conditions, overrides)
+    scale = next((str(run.config["scale"]) for run in resolved.values()), "")
+    result.remarks += evaluated(_values(result), everyone)
+    result.remarks += origins(everyone)
+    result.remarks += _left_out(chosen, index, list(wanted.values()), scale)
+    result.todos += _todos(table, result, rows, places, seeds, overrides, results_dir)
+    for name, value in _values(result).items():
+        result.todos += references(value, measured[name])
+    return result
 
 
 def showing(table: PaperTable, name: str) -> PaperTable:
@@ -138,7 +140,7 @@ def _part(table: PaperTable, resolved: Mapping[_Overrides, Resolved], conditions
     """
     import pandas as pd
 
-    held = pd.DataFrame([{**matching.config(one.identity), **one.choices} for one in resolved.values()])
+    held = pd.DataFrame([{**matching.config(run.identity), **run.choices} for run in resolved.values()])
     about = [condition for condition in conditions if condition.partition("=")[0] in held]
     left = where(held, about).index
     kept = {overrides for place, overrides in enumerate(resolved) if place in left}
@@ -181,7 +183,7 @@ def _empty(table: PaperTable, runs: pd.DataFrame) -> Table:
         columns.append(Column(column.label, value, column.worst, attacked))
     units = {column.value.heading for column in columns}
     compared = table.numbers is not None
-    told = ["measured, mean (sample sd) [n=seeds]", *(["and published", table.repeats] if compared else [])]
+    notation = ["measured, mean (sample sd) [n=seeds]", *(["and published", table.repeats] if compared else [])]
     return Table(
         title=table.title,
         corner=f"aggregator {units.pop()}".strip() if len(units) == 1 else "aggregator",
@@ -190,8 +192,8 @@ def _empty(table: PaperTable, runs: pd.DataFrame) -> Table:
         columns=tuple(columns),
         compared=compared,
         stand_in=table.stand_in,
-        seeds_told=True,
-        told=", ".join(filter(None, told)),
+        shows_seeds=True,
+        notation=", ".join(filter(None, notation)),
     )
 
 
@@ -213,15 +215,15 @@ def _require_one_frequency(table: PaperTable, runs: pd.DataFrame, places: Mappin
 
 
 def _measured(
-    made: Table, cell: PaperCell, here: Sequence[RunFacts], seeds: Sequence[str], measured: dict[str, Measured],
+    result: Table, cell: PaperCell, cell_runs: Sequence[RunFacts], seeds: Sequence[str], measured: dict[str, Measured],
     impossible: Mapping[_Overrides, ConfigError],
 ) -> Cell:  # fmt: skip
     """The cell of these runs, or why there is none."""
     if error := impossible.get(cell.overrides or ()):
-        return Cell(state=NOT_YET, note=add_note(made.notes, f"not in this version: {error}"))
-    if not here:
+        return Cell(state=NOT_YET, note=add_note(result.notes, f"not in this version: {error}"))
+    if not cell_runs:
         return Cell(state="missing")
-    return make_cell(_name(cell), made.notes, here, seeds, measured)
+    return make_cell(_name(cell), result.notes, cell_runs, seeds, measured)
 
 
 def _against(cell: PaperCell, value: Value, seeds: int) -> Against | None:
@@ -231,19 +233,19 @@ def _against(cell: PaperCell, value: Value, seeds: int) -> Against | None:
     return Against(cell.published.text, number, number, POINTS * points(value), cell.published.spread, seeds)
 
 
-def _worst(made: Table, cell: PaperCell, seeds: int) -> Cell:
+def _worst(result: Table, cell: PaperCell, seeds: int) -> Cell:
     """A worst case with what it is compared with: the worst of the published numbers under attack, printed or not."""
-    value = made.column(cell.column.label).value
-    worst, against = made.cells[_key(cell)], _against(cell, value, seeds)
+    value = result.column(cell.column.label).value
+    worst, against = result.cells[_key(cell)], _against(cell, value, seeds)
     if cell.published is None or against is None:
         return replace(worst, key=_printed_key(cell))
-    attacks = [column.label for column in made.columns if column.attacked and column.value.name == value.name]
+    attacks = [column.label for column in result.columns if column.attacked and column.value.name == value.name]
     rivals = {label: other.against for label in attacks
-              if (other := made.cells.get((cell.block, cell.row, label))) and other.against}  # fmt: skip
+              if (other := result.cells.get((cell.block, cell.row, label))) and other.against}  # fmt: skip
     label, least = min(rivals.items(), key=lambda item: value.better * item[1].reference)
     if least.reference != against.reference:
         note = add_note(
-            made.notes,
+            result.notes,
             f"{_name(cell)} is printed as {cell.published.mean}; compared is the worst of its printed numbers under "
             f"attack, {least.reference:.{value.digits}f} ({label})",
         )
@@ -258,8 +260,8 @@ def _remarks(
     """What the runs are."""
     shared = []
     for name in _CONTEXT:
-        there = {text(leaf(one.choices.get(name, one.config.get(name)))) for one in resolved}
-        shared += [f"{name}={there.pop()}"] if len(there) == 1 else []
+        run_values = {text(leaf(run.choices.get(name, run.config.get(name)))) for run in resolved}
+        shared += [f"{name}={run_values.pop()}"] if len(run_values) == 1 else []
     setting = f"setting: {' '.join((*table.base, *table.changes)) or 'that of each block'} ({', '.join(shared)})"
     remarks = []
     if overrides:
@@ -288,7 +290,7 @@ def _runs(count: int) -> str:
 
 
 def _todos(
-    table: PaperTable, made: Table, rows: Mapping[int, RunFacts], places: Mapping[_Overrides, list[int]],
+    table: PaperTable, result: Table, rows: Mapping[int, RunFacts], places: Mapping[_Overrides, list[int]],
     seeds: Sequence[str], overrides: Sequence[str], results_dir: str,
 ) -> list[Todo]:  # fmt: skip
     """Failed and unfinished runs, and the command for all that is missing: the preset's, else one for each cell."""
@@ -299,7 +301,7 @@ def _todos(
     held = {key: [rows[place] for place in places.get(key, [])] for key in names}
     todos = [todo for key, name in names.items() for todo in stopped(name, held[key])]
     own = {_key(cell): cell.overrides for cell in table.cells if cell.overrides is not None}
-    lacking = {key: made.cells[key] for key in own if made.cells[key].state not in (INFEASIBLE, NOT_YET)}
+    lacking = {key: result.cells[key] for key in own if result.cells[key].state not in (INFEASIBLE, NOT_YET)}
     empty = [key for key, cell in lacking.items() if not cell.seeds]
     fewer = [key for key, cell in lacking.items() if cell.seeds and cell.partial]
     if not empty and not fewer:
@@ -312,7 +314,7 @@ def _todos(
         return [*todos, Todo("missing", f"{what}; this runs all that the results folder lacks", command)]
     todos.append(Todo("missing", what))
     for key in dict.fromkeys(own[key] for key in (*empty, *fewer)):
-        there = {run["seed"] for run in held[key]}
-        absent = [seed for seed in seeds if seed not in there]
+        present = {run["seed"] for run in held[key]}
+        absent = [seed for seed in seeds if seed not in present]
         todos.append(Todo("missing", names[key], commands.run((*key, *overrides), absent, results_dir)))
     return todos

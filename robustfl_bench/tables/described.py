@@ -25,7 +25,7 @@ _TABLE_KEYS = ("title", "published", "preset", "changes", "base", "row", "rows",
 _HEADING_KEYS = ("label", "run", "published")
 _COLUMN_KEYS = (*_HEADING_KEYS, "metric", "worst")
 _FIGURE_KEYS = ("title", "preset", "changes", "draw", "x", "y", "value", "lines", "panels", "band", "log", "mark",
-                "alone")  # fmt: skip
+                "honest_shares_of")  # fmt: skip
 _CLAIM_KEYS = ("claim", "place", "table", "holds")
 _OPERATORS: dict[type, Callable[[float, float], float]] = {
     ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.truediv,
@@ -150,15 +150,15 @@ class PaperTable:
                         yield PaperCell(block.label, row.label, column, number, None if column.worst else overrides)
 
     def _printed(self, key: Mapping[str, str]) -> list[Published]:
-        here = self._by_metric.get(key["metric"], [])
-        return [number for number in here if all(number.key[name] == value for name, value in key.items())]
+        of_metric = self._by_metric.get(key["metric"], [])
+        return [number for number in of_metric if all(number.key[name] == value for name, value in key.items())]
 
     @cached_property
     def _by_metric(self) -> dict[str, list[Published]]:
-        found: dict[str, list[Published]] = {}
+        by_metric: dict[str, list[Published]] = {}
         for number in self.numbers or ():
-            found.setdefault(number.key["metric"], []).append(number)
-        return found
+            by_metric.setdefault(number.key["metric"], []).append(number)
+        return by_metric
 
 
 @dataclass(frozen=True)
@@ -183,7 +183,7 @@ class PaperFigure:
     band: str = "minmax"
     log: str = ""
     mark: float | None = None
-    alone: str = ""
+    honest_shares_of: str = ""
 
 
 @dataclass(frozen=True)
@@ -231,14 +231,14 @@ def read(path: Path) -> Paper:
     _check(content, ("title", "every_table", "tables", "figures", "claims"), f"{path}")
     shared, numbers = content.get("every_table") or {}, path.with_suffix(".csv")
     printed = published(numbers) if numbers.is_file() else None
-    made, drawn = {}, {}
+    paper_tables, paper_figures = {}, {}
     for name, entry in _section(content, "tables", path).items():
         where = f"{path}: table {name}"
         _check(entry, _TABLE_KEYS, where)
         preset = {"preset": f"{path.stem}/{name}"} if path.parent == _HERE else {}
         whole = {"title": name, **preset, **shared, **entry}
         title = ", ".join(filter(None, (content.get("title"), whole["title"])))
-        made[f"{path.stem}/{name}"] = _table(f"{path.stem}/{name}", title, whole, printed, where)
+        paper_tables[f"{path.stem}/{name}"] = _table(f"{path.stem}/{name}", title, whole, printed, where)
     for name, entry in _section(content, "figures", path).items():
         _check(entry, _FIGURE_KEYS, f"{path}: figure {name}")
         if "draw" not in entry:
@@ -247,10 +247,12 @@ def read(path: Path) -> Paper:
         title = ", ".join(filter(None, (content.get("title"), entry.get("title", name))))
         rest = {key: item for key, item in entry.items() if key not in ("title", "preset", "changes", "value")}
         changes, values = (_words(entry.get(key, ())) for key in ("changes", "value"))
-        drawn[full] = PaperFigure(full, title, preset=entry.get("preset", full), changes=changes, values=values, **rest)
+        paper_figures[full] = PaperFigure(
+            full, title, preset=entry.get("preset", full), changes=changes, values=values, **rest
+        )
     claims = tuple(claim for name, entry in _section(content, "claims", path).items()
-                   for claim in _claims(name, entry, path.stem, made, f"{path}: claim {name}"))  # fmt: skip
-    return Paper(content.get("title", path.stem), made, drawn, claims)
+                   for claim in _claims(name, entry, path.stem, paper_tables, f"{path}: claim {name}"))  # fmt: skip
+    return Paper(content.get("title", path.stem), paper_tables, paper_figures, claims)
 
 
 def _section(content: Mapping[str, Any], name: str, path: Path) -> Mapping[str, Any]:
@@ -260,7 +262,7 @@ def _section(content: Mapping[str, Any], name: str, path: Path) -> Mapping[str, 
     return section
 
 
-def _claims(name: str, entry: Any, paper: str, made: Mapping[str, PaperTable], where: str) -> Iterator[Claim]:
+def _claims(name: str, entry: Any, paper: str, tables: Mapping[str, PaperTable], where: str) -> Iterator[Claim]:
     """The claim about each of its tables, and each block of them."""
     _check(entry, _CLAIM_KEYS, where)
     if absent := [key for key in _CLAIM_KEYS if key not in entry]:
@@ -270,9 +272,9 @@ def _claims(name: str, entry: Any, paper: str, made: Mapping[str, PaperTable], w
     formulas = _words(entry["holds"])
     for short in _words(entry["table"]):
         full = f"{paper}/{short}"
-        if full not in made:
-            raise ConfigError(f"{where}: no table {short!r}; there are {', '.join(made) or 'none'}")
-        yield from about(name, entry["claim"], entry["place"], formulas, full, made[full].keys, where)
+        if full not in tables:
+            raise ConfigError(f"{where}: no table {short!r}; there are {', '.join(tables) or 'none'}")
+        yield from about(name, entry["claim"], entry["place"], formulas, full, tables[full].keys, where)
 
 
 def _table(
@@ -319,9 +321,9 @@ def _heading(item: Any, pattern: Mapping[str, Any], known: Sequence[str], where:
 
     def fill(value: Any) -> Any:
         if isinstance(value, Mapping):
-            return {name: fill(one) for name, one in value.items()}
+            return {name: fill(item) for name, item in value.items()}
         if isinstance(value, list):
-            return [fill(one) for one in value]
+            return [fill(item) for item in value]
         return re.sub(r"\{\d*\}", lambda found: words[found[0]], value) if isinstance(value, str) else value
 
     try:

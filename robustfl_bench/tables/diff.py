@@ -30,7 +30,7 @@ class ComparedRun:
     summary: Mapping[str, Any] = field(default_factory=dict)
 
 
-def made(path: str) -> ComparedRun:
+def of_folder(path: str) -> ComparedRun:
     """The run of a folder. Raises ConfigError when there is none, or when its files cannot be read."""
     folder = Path(path).expanduser()
     config = stored.read(folder)
@@ -45,7 +45,7 @@ def made(path: str) -> ComparedRun:
     return ComparedRun(folder.name, config, folder, summary)
 
 
-def wanted(overrides: Sequence[str]) -> ComparedRun:
+def of_command(overrides: Sequence[str]) -> ComparedRun:
     """The run that ``robustfl-bench OVERRIDES`` would make with today's code. Raises ConfigError."""
     config = compose.resolve(overrides).config
     return ComparedRun(" ".join(overrides), config, summary={"code": {"package": code_digest(config)}})
@@ -55,10 +55,10 @@ def compare(first: ComparedRun, second: ComparedRun) -> Sheet:
     """The differences, a line each, below a line on whether both have the same identity, so that one's result answers
     for the other."""
     ids = [identity.run_id(side.config) for side in (first, second)]
-    told = f"one identity, {ids[0]}" if ids[0] == ids[1] else f"different runs, {ids[0]} and {ids[1]}"
+    verdict = f"one identity, {ids[0]}" if ids[0] == ids[1] else f"different runs, {ids[0]} and {ids[1]}"
     rows = [[Printed(what), Printed(left), Printed(right)] for what, left, right in _differences(first, second)]
     return Sheet(
-        above=[f"{first.name} and {second.name}: {told}"],
+        above=[f"{first.name} and {second.name}: {verdict}"],
         heading=["differs in", "first", "second"],
         rows=rows or [[Printed("nothing"), Printed(_ABSENT), Printed(_ABSENT)]],
         labels=3,
@@ -80,16 +80,16 @@ def _settings(side: ComparedRun) -> dict[str, str]:
 def _facts(side: ComparedRun) -> dict[str, str]:
     """All facts of a summary that can differ between two runs of the same identity."""
     summary = side.summary
-    found = {name: summary.get(name) for name in ("status", "error", "device", "processor", "num_threads", "commit")}
-    found |= {f"versions.{name}": version for name, version in _part(summary, "versions").items()}
+    facts = {name: summary.get(name) for name in ("status", "error", "device", "processor", "num_threads", "commit")}
+    facts |= {f"versions.{name}": version for name, version in _part(summary, "versions").items()}
     code = _part(summary, "code")
-    found |= {"code": code.get("package")}
-    found |= {f"code of {group}": digest for group, digest in _part(code, "parts").items()}
-    found |= {"data": records.data_line(_part(summary, "data"))}
+    facts |= {"code": code.get("package")}
+    facts |= {f"code of {group}": digest for group, digest in _part(code, "parts").items()}
+    facts |= {"data": records.data_line(_part(summary, "data"))}
     for name in _NUMBERS:
-        found |= {f"{name}.{key}": value for key, value in _part(summary, name).items() if not isinstance(value, list)}
-    found |= {"parameters": summary.get("model_sha256")}
-    return {name: _short(value) for name, value in found.items() if value is not None}
+        facts |= {f"{name}.{key}": value for key, value in _part(summary, name).items() if not isinstance(value, list)}
+    facts |= {"parameters": summary.get("model_sha256")}
+    return {name: _short(value) for name, value in facts.items() if value is not None}
 
 
 def _short(value: Any) -> str:

@@ -41,25 +41,25 @@ def render(tables: Sequence[Table], form: str, look: Look = Look()) -> str:
     if form == "csv" and not look.versus:
         return _csv(tables)
     make = partial(versus, rival=look.versus) if look.versus else partial(sheet, compact=look.compact)
-    made = [replace(make(table), caption=look.caption, label=look.label, width=look.width) for table in tables]
-    return sheets.FORMATS[form](made)
+    printed = [replace(make(table), caption=look.caption, label=look.label, width=look.width) for table in tables]
+    return sheets.FORMATS[form](printed)
 
 
 def sheet(table: Table, compact: bool = False) -> Sheet:
     """The table; ``compact`` as in ``Look``."""
     labels = [table.corner, *([""] if table.compared and not compact else [])]
     units = {column.value.heading for column in table.columns}
-    told = [f"{column.label} {column.value.heading}".strip() if len(units) > 1 else column.label
+    headings = [f"{column.label} {column.value.heading}".strip() if len(units) > 1 else column.label
             for column in table.columns]  # fmt: skip
     rows = []
     for block in table.blocks:
-        rows += [[Printed(block), *[Printed("")] * (len(labels) + len(told) - 1)]] if block else []
+        rows += [[Printed(block), *[Printed("")] * (len(labels) + len(headings) - 1)]] if block else []
         best = {column.label: table.best(column, block) for column in table.columns}
         for row in table.rows:
             rows += [_compact(table, block, row, best)] if compact else _lines(table, block, row, best)
     return Sheet(
         above=[_title(table, compact), *_measures(table), *table.remarks],
-        heading=[*labels, *told],
+        heading=[*labels, *headings],
         rows=rows,
         labels=len(labels),
         footnotes=footnotes(table),
@@ -70,8 +70,8 @@ def sheet(table: Table, compact: bool = False) -> Sheet:
 
 
 def _title(table: Table, compact: bool) -> str:
-    told = table.told if not compact else "measured mean (published)" if table.compared else ""
-    return ": ".join(filter(None, (table.title, told)))
+    notation = table.notation if not compact else "measured mean (published)" if table.compared else ""
+    return ": ".join(filter(None, (table.title, notation)))
 
 
 def bold(table: Table) -> str:
@@ -86,7 +86,7 @@ def bold(table: Table) -> str:
 
 def _measures(table: Table) -> list[str]:
     """What the numbers mean, if the title does not say it."""
-    if not table.seeds_told:
+    if not table.shows_seeds:
         return []
     titles = dict.fromkeys(column.value.title for column in table.columns)
     worst = [f"{column.label}: the worst of the attacks" for column in table.columns if column.worst]
@@ -166,16 +166,18 @@ def _versus(table: Table, block: str, row: str, rival: str, column: Column) -> P
         return Printed("-")
     digits = column.value.digits
     star = "*" * (table.incomplete(cell) or table.incomplete(other))
-    found = paired(cell.numbers, other.numbers)
-    if found is None:
+    difference = paired(cell.numbers, other.numbers)
+    if difference is None:
         shared = [cell.numbers[seed] - other.numbers[seed] for seed in cell.numbers if seed in other.numbers]
         return Printed(f"{agreement.signed(shared[0], digits)} (1 seed){star}" if shared else "no shared seed")
-    bounds = ", ".join(f"{bound:.{digits}f}" for bound in (found.low, found.high))
-    return Printed(f"{agreement.signed(found.mean, digits)} [{bounds}]{star}", not found.has_zero and not star)
+    bounds = ", ".join(f"{bound:.{digits}f}" for bound in (difference.low, difference.high))
+    return Printed(
+        f"{agreement.signed(difference.mean, digits)} [{bounds}]{star}", not difference.has_zero and not star
+    )
 
 
 def _number(table: Table, cell: Cell, digits: int) -> str:
-    seeds = f" [n={cell.seeds}]" if table.seeds_told and cell.seeds and not cell.worst else ""
+    seeds = f" [n={cell.seeds}]" if table.shows_seeds and cell.seeds and not cell.worst else ""
     return cell.text(digits) + "*" * table.incomplete(cell) + seeds
 
 
@@ -187,7 +189,7 @@ def _difference(cell: Cell, digits: int) -> str:
 
 def _star(table: Table) -> str:
     """What a star means."""
-    return _WITHOUT_ATTACKS if table.seeds_told else _INCOMPLETE
+    return _WITHOUT_ATTACKS if table.shows_seeds else _INCOMPLETE
 
 
 def footnotes(table: Table) -> list[str]:

@@ -112,14 +112,14 @@ def _fill(table: Table, axes: tuple[str, str], runs: pd.DataFrame, everything: p
     seeds = sorted(set(runs["seed"].map(text)), key=natural)
     for row in table.rows:
         for column in (column.label for column in table.columns):
-            here = by_cell.get((row, column), [])
-            there = {run["seed"] for run in here}
-            wanted = sorted(there) if "seed" in ",".join(axes).split(",") else seeds
+            cell_runs = by_cell.get((row, column), [])
+            present = {run["seed"] for run in cell_runs}
+            wanted = sorted(present) if "seed" in ",".join(axes).split(",") else seeds
             name = f"{row} / {column}"
-            table.cells["", row, column] = make_cell(name, table.notes, here, wanted, measured)
-            table.todos += stopped(name, here)
-            missing = [seed for seed in wanted if seed not in there]
-            if missing or not here:
+            table.cells["", row, column] = make_cell(name, table.notes, cell_runs, wanted, measured)
+            table.todos += stopped(name, cell_runs)
+            missing = [seed for seed in wanted if seed not in present]
+            if missing or not cell_runs:
                 plural = "s" if len(missing) > 1 else ""
                 what = f"{name}, seed{plural} {', '.join(missing)}" if missing else name
                 table.todos.append(Todo("missing", what, _command(runs, axes, (row, column), missing)))
@@ -148,8 +148,8 @@ def _command(runs: pd.DataFrame, axes: tuple[str, str], place: tuple[str, str], 
             now = shipped.get(name, "") if part else text(neighbour[name])
             written = f"{key}.{nested}{name.removeprefix(key)}" if part and nested else name
             changes += [f"{written}={values.pop()}"] if values != {now} else []
-    here = [label for axis, label in zip(axes, place, strict=True) if axis == "seed"]
-    return commands.rerun(neighbour["folder"], changes, here or seeds)
+    own_seeds = [label for axis, label in zip(axes, place, strict=True) if axis == "seed"]
+    return commands.rerun(neighbour["folder"], changes, own_seeds or seeds)
 
 
 def _as_chosen(runs: pd.DataFrame, key: str, label: str) -> str:

@@ -46,7 +46,7 @@ class MeasuredPaper:
     verdicts: Sequence[Verdict]
 
 
-def made(runs: pd.DataFrame, paper: str | None = None) -> list[Sheet]:
+def pages_of(runs: pd.DataFrame, paper: str | None = None) -> list[Sheet]:
     """The page of a paper, by its name or that of a YAML file, measured by ``runs`` (``records.load``); with None the
     overview.
 
@@ -73,29 +73,29 @@ def scored(known: Mapping[str, Paper], runs: pd.DataFrame) -> list[MeasuredPaper
     return scores
 
 
-def page(found: MeasuredPaper) -> list[Sheet]:
+def page(paper: MeasuredPaper) -> list[Sheet]:
     """The page of a paper: its tables, the measured columns, the largest gaps and its claims. Tables without published
     numbers are shown in full."""
     sheets = [
         Sheet(
-            above=[f"{found.title}: tables, measured and published"],
+            above=[f"{paper.title}: tables, measured and published"],
             heading=["table", "cells", "measured", "inside", "seeds"],
-            rows=[_words(_short(name), *_counts(table)) for name, table in found.tables.items()],
+            rows=[_words(_short(name), *_counts(table)) for name, table in paper.tables.items()],
             footnotes=_TABLES,
         )
     ]
-    if found.verdicts:
-        judged = claims(found)
+    if paper.verdicts:
+        judged = claims(paper)
         sheets.append(replace(judged, footnotes=[*judged.footnotes, *MEANING]))
-    if columns := list(_columns(found)):
+    if columns := list(_columns(paper)):
         heading = ["table", "column", "measured", "inside", "rank correlation"]
         note = "rank correlation: Spearman's, of measured and published numbers of the methods; -: fewer than three"
-        sheets.append(Sheet([f"{found.title}: column by column"], heading, columns, labels=2, footnotes=[note]))
-    if largest := list(_gaps(found)):
+        sheets.append(Sheet([f"{paper.title}: column by column"], heading, columns, labels=2, footnotes=[note]))
+    if largest := list(_gaps(paper)):
         heading = ["table", "cell", "measured", "published", "difference"]
-        above = f"{found.title}: the {_LARGEST} largest differences of each table"
+        above = f"{paper.title}: the {_LARGEST} largest differences of each table"
         sheets.append(Sheet([above], heading, largest, labels=2))
-    own = (table for table in found.tables.values() if not table.compared)
+    own = (table for table in paper.tables.values() if not table.compared)
     sheets += [layout.sheet(table, compact=True) for table in own
                if any(cell.seeds for cell in table.cells.values())]  # fmt: skip
     return sheets
@@ -104,15 +104,15 @@ def page(found: MeasuredPaper) -> list[Sheet]:
 def overview(scores: Sequence[MeasuredPaper]) -> Sheet:
     """A line for each paper."""
     rows = []
-    for found in scores:
-        printed = [table for table in found.tables.values() if table.compared and not table.stand_in]
+    for paper in scores:
+        printed = [table for table in paper.tables.values() if table.compared and not table.stand_in]
         judged = [cell for table in printed for cell in table.judged.values()]
-        words = Counter(verdict.word for verdict in found.verdicts)
-        leaning = sum(verdict.word == FEW and verdict.as_claimed for verdict in found.verdicts)
+        words = Counter(verdict.word for verdict in paper.verdicts)
+        leaning = sum(verdict.word == FEW and verdict.as_claimed for verdict in paper.verdicts)
         cells = sum(len(table.cells) for table in printed)
         inside = sum(bool(cell.inside) for cell in judged)
         counts = (words[HOLDS], words[FAILS], words[FEW], leaning, words[UNTESTED])
-        rows.append(_words(found.name, *map(str, (cells, len(judged), inside, len(found.verdicts), *counts))))
+        rows.append(_words(paper.name, *map(str, (cells, len(judged), inside, len(paper.verdicts), *counts))))
     return Sheet(
         above=["Papers: published numbers and claims, measured"],
         heading=["paper", "cells", "measured", "inside", "claims", HOLDS, FAILS, FEW, "of these true of the means",
@@ -135,45 +135,53 @@ def _counts(table: Table) -> list[str]:
     return [str(len(table.cells)), str(len(judged)), inside if judged else "-", seeds]
 
 
-def _columns(found: MeasuredPaper) -> Iterator[list[Printed]]:
+def _columns(paper: MeasuredPaper) -> Iterator[list[Printed]]:
     """The measured columns of all tables."""
-    for name, table in found.tables.items():
-        rho = {(one.block, one.column): one.text for one in agreement.correlations(table)}
+    for name, table in paper.tables.items():
+        rho = {
+            (correlation.block, correlation.column): correlation.text for correlation in agreement.correlations(table)
+        }
         for block in table.blocks:
             for column in table.columns:
                 label = column.label
-                here = [cell for (other, _, there), cell in table.judged.items() if (other, there) == (block, label)]
-                if here:
-                    inside = "stand-in" if table.stand_in else str(sum(bool(cell.inside) for cell in here))
-                    told = " / ".join(filter(None, (block, label)))
-                    yield _words(_short(name), told, str(len(here)), inside, rho.get((block, label), "-"))
+                judged = [
+                    cell
+                    for (other, _, column_label), cell in table.judged.items()
+                    if (other, column_label) == (block, label)
+                ]
+                if judged:
+                    inside = "stand-in" if table.stand_in else str(sum(bool(cell.inside) for cell in judged))
+                    place = " / ".join(filter(None, (block, label)))
+                    yield _words(_short(name), place, str(len(judged)), inside, rho.get((block, label), "-"))
 
 
-def _gaps(found: MeasuredPaper) -> Iterator[list[Printed]]:
-    for name, table in found.tables.items():
+def _gaps(paper: MeasuredPaper) -> Iterator[list[Printed]]:
+    for name, table in paper.tables.items():
         for key, cell in [] if table.stand_in else agreement.gaps(table)[:_LARGEST]:
             digits = table.column(key[2]).value.digits
             assert cell.against is not None and cell.difference is not None
-            told = f"{agreement.signed(cell.difference, digits)} {'in' if cell.inside else 'OUT'}"
-            yield _words(_short(name), " / ".join(filter(None, key)), cell.text(digits), cell.against.printed, told)
+            difference = f"{agreement.signed(cell.difference, digits)} {'in' if cell.inside else 'OUT'}"
+            yield _words(
+                _short(name), " / ".join(filter(None, key)), cell.text(digits), cell.against.printed, difference
+            )
 
 
-def claims(found: MeasuredPaper, repeats: str = "seeds") -> Sheet:
+def claims(paper: MeasuredPaper, repeats: str = "seeds") -> Sheet:
     """The verdict on each claim about each table or block; below, each claim once. The last column says of how many
     ``repeats`` the numbers are."""
     rows, notes = [], []
-    printed = any(verdict.published for verdict in found.verdicts)
+    printed = any(verdict.published for verdict in paper.verdicts)
     by_name: dict[str, list[Verdict]] = {}
-    for verdict in found.verdicts:
+    for verdict in paper.verdicts:
         by_name.setdefault(verdict.claim.name, []).append(verdict)
     for note, (name, judged) in enumerate(by_name.items(), 1):
         rows += [[Printed(name, note=note), *_words(*_verdict(verdict, printed))] for verdict in judged]
         claim = judged[0].claim
-        against = filter(None, (_against(verdict, found.tables[verdict.claim.table]) for verdict in judged))
-        told = [f"{claim.words} ({claim.place}): {'; '.join(claim.formulas)}", *against]
-        notes.append(f"[{note}] {'. '.join(told)}")
+        against = filter(None, (_against(verdict, paper.tables[verdict.claim.table]) for verdict in judged))
+        sentences = [f"{claim.words} ({claim.place}): {'; '.join(claim.formulas)}", *against]
+        notes.append(f"[{note}] {'. '.join(sentences)}")
     heading = ["claim", "table", "verdict", "measured", *["published"] * printed, repeats]
-    return Sheet([f"{found.title}: claims"], heading, rows, labels=3, footnotes=notes)
+    return Sheet([f"{paper.title}: claims"], heading, rows, labels=3, footnotes=notes)
 
 
 def _verdict(verdict: Verdict, printed: bool) -> list[str]:
@@ -185,9 +193,9 @@ def _verdict(verdict: Verdict, printed: bool) -> list[str]:
     return [_about(verdict), verdict.word, measured, *[_share(verdict.published)] * printed, seeds]
 
 
-def _share(found: Sequence[Finding]) -> str:
+def _share(findings: Sequence[Finding]) -> str:
     """How many comparisons are true of the means."""
-    return f"{sum(one.true for one in found)} of {len(found)}" if found else "-"
+    return f"{sum(finding.true for finding in findings)} of {len(findings)}" if findings else "-"
 
 
 def _about(verdict: Verdict) -> str:
@@ -196,16 +204,16 @@ def _about(verdict: Verdict) -> str:
 
 def _against(verdict: Verdict, table: Table) -> str:
     """The comparisons that speak most against a claim."""
-    false = sorted((one for one in verdict.findings if not one.true), key=lambda one: one.margin)
-    told = [_numbers(one, table) for one in false[:_AGAINST]]
-    told += [f"{len(false) - _AGAINST} more"] * (len(false) > _AGAINST)
-    return f"Against it in {_about(verdict)}: {'; '.join(told)}" if told else ""
+    false = sorted((finding for finding in verdict.findings if not finding.true), key=lambda finding: finding.margin)
+    comparisons = [_numbers(finding, table) for finding in false[:_AGAINST]]
+    comparisons += [f"{len(false) - _AGAINST} more"] * (len(false) > _AGAINST)
+    return f"Against it in {_about(verdict)}: {'; '.join(comparisons)}" if comparisons else ""
 
 
-def _numbers(found: Finding, table: Table) -> str:
+def _numbers(finding: Finding, table: Table) -> str:
     """A comparison with what was measured: ``boba / ipm 91.9, krum / ipm 92.0``."""
-    sides = ((found.comparison.left, found.left.mean), (found.comparison.right, found.right.mean))
-    (_, _, label), *_ = found.comparison.left.keys or found.comparison.right.keys
+    sides = ((finding.comparison.left, finding.left.mean), (finding.comparison.right, finding.right.mean))
+    (_, _, label), *_ = finding.comparison.left.keys or finding.comparison.right.keys
     digits = table.column(label).value.digits
     return ", ".join(f"{_named(side)} {mean:.{digits}f}" for side, mean in sides if side.keys)
 

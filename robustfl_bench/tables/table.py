@@ -94,8 +94,8 @@ class Cell:
         if self.against is None:
             return None
         ours, theirs = (self.mean, self.sd, self.seeds), (self.against.reference, self.against.sd, self.against.seeds)
-        if self.against.sd and (found := two_samples(ours, theirs)) is not None:
-            return max(self.against.margin, (found.high - found.low) / 2)
+        if self.against.sd and (interval := two_samples(ours, theirs)) is not None:
+            return max(self.against.margin, (interval.high - interval.low) / 2)
         return max(self.against.margin, SPREADS * self.against.sd)
 
     @property
@@ -129,8 +129,8 @@ class Table:
     """Cells by block, row and column, with remarks for the reader.
 
     ``compared`` says whether published numbers stand below the measured ones; a ``stand_in`` is measured on other data
-    than those. With ``seeds_told`` every cell has its number of seeds, and a line above says what the numbers are;
-    else the title says both. ``told`` says how the numbers of a cell are written.
+    than those. With ``shows_seeds`` every cell has its number of seeds, and a line above says what the numbers are;
+    else the title says both. ``notation`` says how the numbers of a cell are written.
     """
 
     title: str
@@ -144,8 +144,8 @@ class Table:
     todos: list[Todo] = field(default_factory=list)
     compared: bool = False
     stand_in: bool = False
-    seeds_told: bool = False
-    told: str = ""
+    shows_seeds: bool = False
+    notation: str = ""
 
     def cell(self, row: str, column: str, block: str = "") -> Cell:
         """One cell by its labels."""
@@ -175,7 +175,7 @@ class Table:
 
     def incomplete(self, cell: Cell) -> bool:
         """Whether a cell lacks runs. A cell that shows its number of seeds may have fewer seeds."""
-        return cell.partial and (cell.worst or not self.seeds_told)
+        return cell.partial and (cell.worst or not self.shows_seeds)
 
     def best(self, column: Column, block: str) -> set[str]:
         """The rows that are statistically indistinguishable from the best number of a column in a block, or print the
@@ -211,7 +211,7 @@ class Table:
 
     def forget_published(self) -> None:
         """Show the measured numbers alone."""
-        self.compared, self.told = False, self.told.partition(", and published")[0]
+        self.compared, self.notation = False, self.notation.partition(", and published")[0]
         self.cells = {key: replace(cell, against=None) for key, cell in self.cells.items()}
 
     def add_worst(self, column: Column) -> None:
@@ -249,37 +249,37 @@ def facts(runs: pd.DataFrame) -> list[RunFacts]:
 
 
 def make_cell(
-    name: str, notes: list[str], here: Sequence[RunFacts], wanted: Sequence[str], measured: Mapping[str, Measured]
+    name: str, notes: list[str], cell_runs: Sequence[RunFacts], wanted: Sequence[str], measured: Mapping[str, Measured]
 ) -> Cell:
     """The cell of the runs ``here``; ``wanted`` are the seeds of a full cell. A reason is added to the ``notes``. A
     cell with a diverged seed has no number: the mean of the others would hide the failure. Raises ConfigError when a
     seed has two runs with a result: counting both would be wrong.
     """
-    return replace(_cell(name, notes, here, wanted, measured), runs=tuple(run["folder"] for run in here))
+    return replace(_cell(name, notes, cell_runs, wanted, measured), runs=tuple(run["folder"] for run in cell_runs))
 
 
 def _cell(
-    name: str, notes: list[str], here: Sequence[RunFacts], wanted: Sequence[str], measured: Mapping[str, Measured]
+    name: str, notes: list[str], cell_runs: Sequence[RunFacts], wanted: Sequence[str], measured: Mapping[str, Measured]
 ) -> Cell:
-    finished = [run for run in here if run["state"] == "finished"]
-    diverged = [run for run in here if run["state"] == DIVERGED]
+    finished = [run for run in cell_runs if run["state"] == "finished"]
+    diverged = [run for run in cell_runs if run["state"] == DIVERGED]
     _refuse_twins(name, [*finished, *diverged])
     if diverged:
         share = f" {len(diverged)}/{len(diverged) + len(finished)}" if finished else ""
         return Cell(state=DIVERGED + share, note=add_note(notes, diverged[0]["error"]))
-    found = {run["seed"]: measured[run["folder"]] for run in finished}
-    numbers = {seed: one.number for seed, one in found.items() if not one.reason}
-    reasons = [one.reason for one in found.values() if one.reason]
-    reasons += [run["error"] or "infeasible" for run in here if run["state"] == "infeasible"]
+    values = {run["seed"]: measured[run["folder"]] for run in finished}
+    numbers = {seed: value.number for seed, value in values.items() if not value.reason}
+    reasons = [value.reason for value in values.values() if value.reason]
+    reasons += [run["error"] or "infeasible" for run in cell_runs if run["state"] == "infeasible"]
     note = add_note(notes, reasons[0]) if reasons else None
     if numbers:
         mean, spread = _mean_and_sd([*numbers.values()])
         return Cell(mean, spread, len(numbers), partial=len(numbers) < len(wanted), note=note, numbers=numbers)
     if reasons:
-        return Cell(state="-" if found else INFEASIBLE, note=note)
+        return Cell(state="-" if values else INFEASIBLE, note=note)
     for state in ("failed", "running", "unfinished"):
-        if there := [run for run in here if run["state"] == state]:
-            furthest = max(there, key=lambda run: run["rounds_done"])
+        if reached := [run for run in cell_runs if run["state"] == state]:
+            furthest = max(reached, key=lambda run: run["rounds_done"])
             return Cell(state=state if state == "failed" else f"{state} {_progress(furthest)}")
     return Cell(state="missing")
 
@@ -318,15 +318,15 @@ def add_note(notes: list[str], reason: str) -> int:
     return notes.index(reason) + 1
 
 
-def stopped(name: str, here: Sequence[RunFacts]) -> list[Todo]:
+def stopped(name: str, cell_runs: Sequence[RunFacts]) -> list[Todo]:
     """The failed and the unfinished runs of a cell."""
     todos = []
     for state in ("failed", "running", "unfinished"):
-        for run in here:
+        for run in cell_runs:
             if run["state"] == state:
-                told = run["error"] if state == "failed" else f"{_progress(run)} rounds"
+                reason = run["error"] if state == "failed" else f"{_progress(run)} rounds"
                 command = commands.rerun(run["folder"]) if state != "running" else ""
-                todos.append(Todo(state, f"{name}, seed {run['seed']}: {told}", command))
+                todos.append(Todo(state, f"{name}, seed {run['seed']}: {reason}", command))
     return todos
 
 
@@ -334,9 +334,9 @@ def references(value: Value, measured: Mapping[str, Measured]) -> list[Todo]:
     """The reference runs that measured numbers lack, as one command for all of them."""
     wanting: dict[str, str] = {}
     users = 0
-    for folder, one in measured.items():
-        if one.reference:
-            wanting.setdefault(one.reference, folder)
+    for folder, number in measured.items():
+        if number.reference:
+            wanting.setdefault(number.reference, folder)
             users += 1
     plural = "s" if users > 1 else ""
     command = commands.reference(list(wanting.values()))

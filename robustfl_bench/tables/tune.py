@@ -73,10 +73,10 @@ def _cell(runs: pd.DataFrame, over: str, notes: list[str]) -> Printed:
             left_out.append(f"{canonical(value)} ({why})")
     note = None
     if left_out:
-        told = f"not chosen among: {', '.join(left_out)}"
-        if told not in notes:
-            notes.append(told)
-        note = notes.index(told) + 1
+        line = f"not chosen among: {', '.join(left_out)}"
+        if line not in notes:
+            notes.append(line)
+        note = notes.index(line) + 1
     if not validated:
         return Printed("none", note=note)
     best = max(validated, key=lambda value: validated[value])
@@ -86,8 +86,8 @@ def _cell(runs: pd.DataFrame, over: str, notes: list[str]) -> Printed:
 def _numbers(name: str, runs: pd.DataFrame) -> list[float]:
     """A value of the runs that have it, in its unit."""
     finished = runs[runs["state"].isin(MEASURED)]
-    found: Mapping[str, Measured] = measure(describe(name, runs), finished, runs)
-    return [one.number for one in found.values() if not one.reason]
+    measured: Mapping[str, Measured] = measure(describe(name, runs), finished, runs)
+    return [value.number for value in measured.values() if not value.reason]
 
 
 def _spread(numbers: Sequence[float]) -> str:

@@ -81,16 +81,16 @@ class Verdict:
         together. It does not hold when an interval says the opposite; these are widened for the number of comparisons
         (Bonferroni), as among many one would say so by chance. Without enough seeds for either there is no verdict.
         """
-        if any(found.refuted for found in self._widened):
+        if any(finding.refuted for finding in self._widened):
             return FAILS
         if len(self.findings) < len(self.claim.comparisons):
             return UNTESTED
-        return HOLDS if all(found.proven for found in self.findings) else FEW
+        return HOLDS if all(finding.proven for finding in self.findings) else FEW
 
     @property
     def true(self) -> int:
         """How many comparisons are true of the means."""
-        return sum(found.true for found in self.findings)
+        return sum(finding.true for finding in self.findings)
 
     @property
     def as_claimed(self) -> bool:
@@ -100,13 +100,13 @@ class Verdict:
     @property
     def seeds(self) -> tuple[int, int]:
         """The least and the largest number of seeds of a number that is compared; zeros without any."""
-        counts = [len(side.seeds) for found in self.findings for side in (found.left, found.right) if side.seeds]
+        counts = [len(side.seeds) for finding in self.findings for side in (finding.left, finding.right) if side.seeds]
         return min(counts, default=0), max(counts, default=0)
 
     @property
     def _widened(self) -> list[Finding]:
         level = 1 - (1 - LEVEL) / len(self.claim.comparisons)
-        return [_finding(found.comparison, found.left, found.right, level) for found in self.findings]
+        return [_finding(finding.comparison, finding.left, finding.right, level) for finding in self.findings]
 
 
 def judge(claim: Claim, table: Table) -> Verdict:
@@ -127,21 +127,21 @@ def _measured(table: Table, key: Key, cell: Cell) -> Number | None:
 
 
 def _findings(claim: Claim, numbers: Mapping[Key, Number]) -> tuple[Finding, ...]:
-    found = []
+    findings = []
     for comparison in claim.comparisons:
         left, right = _number(comparison.left, numbers), _number(comparison.right, numbers)
         if left and right:
-            found.append(_finding(comparison, left, right))
-    return tuple(found)
+            findings.append(_finding(comparison, left, right))
+    return tuple(findings)
 
 
 def _number(side: Side, numbers: Mapping[Key, Number]) -> Number | None:
     if not side.keys:
         return Number(side.number, exact=True)
-    there = [numbers[key] for key in side.keys if key in numbers]
-    if len(there) < len(side.keys):
+    compared = [numbers[key] for key in side.keys if key in numbers]
+    if len(compared) < len(side.keys):
         return None
-    return (min if side.extreme == "min" else max)(there, key=lambda number: number.mean)
+    return (min if side.extreme == "min" else max)(compared, key=lambda number: number.mean)
 
 
 def _finding(comparison: Comparison, left: Number, right: Number, level: float = LEVEL) -> Finding:

@@ -32,7 +32,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from robustfl_bench.catalogue.entries import one
+from robustfl_bench.catalogue.entries import option
 from robustfl_bench.catalogue.measures import facts
 from robustfl_bench.config import compose, targets
 from robustfl_bench.config.options import names, original
@@ -187,7 +187,7 @@ def _aim(name: str, value: float, seconds: dict[str, float]) -> str:
         return ""
     if name in BY_LOSS:
         return "evaluates models"
-    costs = " ".join(facts(one("aggregator", name)).words)
+    costs = " ".join(facts(option("aggregator", name)).words)
     bound = "Gram float32" if "Gram" in costs else "sort" if "sort" in costs else "reading"
     limit, ratio = AIMS[bound], value / (seconds[bound] + (seconds["sort"] if "Gram + 1 sort" in costs else 0))
     return f"{'met' if ratio <= limit else 'MISSED'}: <= {limit:g} {bound}"

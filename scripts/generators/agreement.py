@@ -20,7 +20,7 @@ def pages() -> dict[Path, str]:
     scores = scorecard.scored(papers(), runs)
     made = {RESULTS / score.name / "agreement.md": sheets.markdown(scorecard.page(score)) for score in scores}
     for path in RESULTS.glob("*/*.yaml"):
-        made[path.with_suffix(".md")] = sheets.markdown(scorecard.made(runs, str(path)))
+        made[path.with_suffix(".md")] = sheets.markdown(scorecard.pages_of(runs, str(path)))
     block = sheets.markdown([scorecard.overview(scores)])
     readme = BLOCK.sub(lambda found: f"{found[1]}\n{block}\n{found[2]}", README.read_text(encoding="utf-8"))
     return made | {README: readme}

@@ -18,7 +18,7 @@ def _add(parser: Parser) -> None:
 
 
 def _run(arguments: Namespace) -> None:
-    pages = scorecard.made(shared.load_any(arguments), arguments.paper)
+    pages = scorecard.pages_of(shared.load_any(arguments), arguments.paper)
     print(sheets.FORMATS[arguments.format](pages), end="")
 
 

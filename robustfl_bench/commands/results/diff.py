@@ -19,8 +19,8 @@ def _add(parser: Parser) -> None:
 
 def _run(arguments: Namespace) -> None:
     words = arguments.second
-    second = diff.made(words[0]) if len(words) == 1 and "=" not in words[0] else diff.wanted(words)
-    print(sheets.FORMATS[arguments.format]([diff.compare(diff.made(arguments.first), second)]), end="")
+    second = diff.of_folder(words[0]) if len(words) == 1 and "=" not in words[0] else diff.of_command(words)
+    print(sheets.FORMATS[arguments.format]([diff.compare(diff.of_folder(arguments.first), second)]), end="")
 
 
 VERB = Verb("diff", "what differs between two runs, or between a run and a command", _add, _run)

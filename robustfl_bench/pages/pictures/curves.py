@@ -61,12 +61,12 @@ def draw(curves: Curves, frame: Frame = PLAIN) -> Figure:
     drawn = styles(lines) if curves.methods else series(lines)
     places = places_on_axis(list(dict.fromkeys(points["x"])))
     for axis, (value, panel) in zip(axes, ((v, p) for v in values for p in names), strict=True):
-        here = points[(points["value"] == value) & (points["panel"] == panel)]
+        of_panel = points[(points["value"] == value) & (points["panel"] == panel)]
         clients = curves.clients and value == WEIGHT
         if clients:
-            _draw_clients(axis, here, places)
+            _draw_clients(axis, of_panel, places)
         else:
-            for number, (line, rows) in enumerate(here.groupby("line", sort=False)):
+            for number, (line, rows) in enumerate(of_panel.groupby("line", sort=False)):
                 _draw_line(axis, str(line), rows, places, curves, drawn[str(line)], number, len(lines))
         if curves.mark is not None:
             axis.axvline(curves.mark, color="#999999", linewidth=0.7, linestyle=":")
@@ -76,8 +76,8 @@ def draw(curves: Curves, frame: Frame = PLAIN) -> Figure:
             axis.set_ylabel(curves.y[value])
     handles: dict[str, Any] = {}
     for axis in axes:
-        found, labels = axis.get_legend_handles_labels()
-        handles |= dict(zip(labels, found, strict=True))
+        drawn_lines, labels = axis.get_legend_handles_labels()
+        handles |= dict(zip(labels, drawn_lines, strict=True))
     ordered = {line: handles[line] for line in (*lines, *handles) if line and line in handles}
     y = curves.y[values[0]] if len(values) == 1 else ""
     return finish(figure, axes, frame, curves.heading, curves.x, y, ordered, curves.key)

@@ -50,15 +50,18 @@ def draw(panels: Sequence[HeatPanel], scale: Scale, x: str, y: str, heading: str
     from matplotlib import colormaps
     from matplotlib.colors import LogNorm, Normalize
 
-    columns, letters = max(len(one.columns) for one in panels), max(len(row) for one in panels for row in one.rows)
+    columns, letters = (
+        max(len(panel.columns) for panel in panels),
+        max(len(row) for panel in panels for row in panel.rows),
+    )
     names = 0.25 + 0.05 * letters  # inches
     wanted = names + 0.6 + len(panels) * columns * 0.25
     width = WIDTHS[frame.width or ("column" if wanted <= WIDTHS["column"] else "page")]
     room = width - names - 0.6
     across = max(1, min(len(panels), int(room / min(room, max(0.6, 0.2 * min(columns, 12))))))
     down = math.ceil(len(panels) / across)
-    below = max(_upright(one.columns, room / across / len(one.columns), frame) for one in panels)
-    rows = max(len(one.rows) for one in panels)
+    below = max(_upright(panel.columns, room / across / len(panel.columns), frame) for panel in panels)
+    rows = max(len(panel.rows) for panel in panels)
     height = 0.35 + max(_ROW * rows, _LOW_ROW * rows + below)
     figure = sheet(width, height * down)
     axes = figure.subplots(down, across, sharex=True, sharey=True, squeeze=False).ravel()

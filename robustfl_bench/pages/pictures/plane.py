@@ -29,8 +29,8 @@ def draw(points: pd.DataFrame, x: str, y: str, heading: str, frame: Frame = PLAI
     handles: dict[str, Any] = {}
     for axis, name in zip(axes, names, strict=True):
         handles[CLIENTS] = axis.scatter(clients["x"], clients["mean"], s=3, color="#bbbbbb", linewidths=0)
-        here = points[(points["panel"] == name) & (points["line"] != CLIENTS)]
-        for line, rows in here.groupby("line", sort=False):
+        aggregates = points[(points["panel"] == name) & (points["line"] != CLIENTS)]
+        for line, rows in aggregates.groupby("line", sort=False):
             colour, marker, _ = drawn[str(line)]
             handles[str(line)] = axis.scatter(rows["x"], rows["mean"], s=16, marker=marker, facecolors="none",
                                               edgecolors=colour, linewidths=1)  # fmt: skip
