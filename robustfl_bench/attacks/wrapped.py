@@ -10,7 +10,7 @@ from robustfl_bench.attacks.base import Attack, AttackView, ChoiceView, Crafted,
 
 @dataclass(frozen=True)
 class Wrapped(Attack):
-    """The attackers apply ``attack``, with the changes of a subclass."""
+    """An attack that calls another one, ``attack``, in every step. A subclass overrides the steps that it changes."""
 
     attack: Attack
 

@@ -31,9 +31,10 @@ def client_losses(params: Tensor, batch: Batch) -> Tensor:
 
 
 def slopes(batch: Batch) -> Tensor:
-    """The largest change of each client's root mean squared error when a model moves by 1, (n,) float64.
+    """For each client, an upper bound of how much its root mean squared error changes if the parameters of a model move
+    by a vector of length 1, (n,) float64.
 
-    An upper bound (some 10% too large for random inputs) of the spectral norm of the client's inputs over the square
+    It bounds (some 10% too large for random inputs) the spectral norm of the client's inputs over the square
     root of their number: the fourth root of the Frobenius norm of the fourth power of the Gram matrix is at least its
     largest eigenvalue.
     """

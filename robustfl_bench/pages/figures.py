@@ -56,7 +56,7 @@ def points(
 ) -> Points:
     """The points of a figure with these overrides: from its runs if all exist, else from a ``kept`` file.
 
-    Raises ConfigError for overrides that no run can have, NoRuns where nothing is there.
+    Raises ConfigError for overrides that no run can have, NoRuns if neither exists.
     """
     command = making(figure, overrides, results_dir)
     if figure.draw in PROBED:

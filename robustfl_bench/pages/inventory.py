@@ -42,8 +42,8 @@ class InventoryEntry:
 def inventory(
     runs: pd.DataFrame, begins: str = "", known: Mapping[str, PaperTable | PaperFigure] | None = None
 ) -> Iterator[InventoryEntry]:
-    """Every table and figure, or those ``known``, whose name begins with ``begins``, with what of it is in ``runs``
-    (``records.load``)."""
+    """An entry for every table and figure whose name begins with ``begins``, measured by ``runs`` (``records.load``);
+    ``known`` are those to choose from, by default all."""
     index = Index(runs)
     ended = [state in KEPT for state in runs["state"]]
     seeds = list(runs["seed"].map(text))

@@ -1,4 +1,4 @@
-"""One HTML page on many runs: tables with intervals, shaded as heat maps, curves, and what every number was made of."""
+"""One HTML page on many runs: tables with intervals, shaded as heat maps, curves, and the runs behind every number."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _MADE_OF = {
 
 @dataclass(frozen=True)
 class Shown:
-    """A cell of the page. ``share``, from 0 to 1, is how dark it is; ``number`` is what it is sorted by."""
+    """A cell of the page. ``share`` is the darkness of its shade, from 0 to 1; rows are sorted by ``number``."""
 
     words: str
     spread: str

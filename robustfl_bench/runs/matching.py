@@ -1,6 +1,6 @@
-"""Which runs belong to a cell of a table: those whose whole config is that of the cell, whatever the seed.
+"""Which runs belong to a cell of a table: those with the whole config of the cell, but for the seed.
 
-An option counts by its content, not by its name, so that aliases make the same run. The frequency of evaluation is
+An option is compared by its content, not by its name, so that an alias is the same run. The frequency of evaluation is
 ignored, as it changes no model.
 """
 

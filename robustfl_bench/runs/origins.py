@@ -1,4 +1,4 @@
-"""What runs were made of: their data, their code and the machines, in lines above a table."""
+"""The data, the code and the machines of runs, as lines above a table."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ _LISTED = 3  # digests of one kind of data; generated data have another for ever
 
 
 def origins(runs: pd.DataFrame) -> list[str]:
-    """Lines on the ``runs`` of ``records.load`` that have a result: on their data, on those of other code than today's,
-    and on machines if there are several kinds."""
+    """Lines on the ``runs`` of ``records.load`` that have a result: their data, how many have other code than today's,
+    and their machines if these are of several kinds."""
     runs = runs[runs["state"].isin(MEASURED)]
     if not len(runs):
         return []

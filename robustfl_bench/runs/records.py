@@ -109,8 +109,8 @@ def metrics(folder: str | Path) -> pd.DataFrame:
 
 
 def weights(folder: str | Path) -> pd.DataFrame:
-    """``weights.csv`` of a run: the round, and for every client its weight, nan where it did not take part. Raises
-    Damaged; also where there is none, as the rule gave no weights."""
+    """``weights.csv`` of a run: the round, and for every client its weight, nan if it did not take part. Raises
+    Damaged, also if the file is missing because the rule gave no weights."""
     import pandas as pd
 
     lines = _whole_lines(Path(folder) / "weights.csv")
@@ -121,7 +121,7 @@ def weights(folder: str | Path) -> pd.DataFrame:
 
 
 def column(folder: str | Path, name: str) -> pd.Series[float] | None:
-    """One column of ``metrics.csv`` by round, None where there is none; faster than ``metrics``. Raises Damaged."""
+    """One column of ``metrics.csv`` by round, None if it is absent; faster than ``metrics``. Raises Damaged."""
     import pandas as pd
 
     header, rows = rounds(folder)
@@ -171,7 +171,7 @@ def last_metrics(folder: str | Path) -> dict[str, float]:
 
 
 def text(value: object) -> str:
-    """A setting as it is written on a command line: ``true``, ``0.1``, ``null``; ``absent`` where there is none."""
+    """A setting as it is written on a command line: ``true``, ``0.1``, ``null``; ``absent`` for nan."""
     if isinstance(value, float):
         return "absent" if value != value else f"{value:.12g}"
     written = str(value)
@@ -189,7 +189,7 @@ def mapped(column: pd.Series[Any], of: Callable[[Any], Result]) -> list[Result]:
 
 
 def written(value: object) -> str:
-    """A fact or a setting in a CSV: ``text``, and nothing where there is none."""
+    """A fact or a setting in a CSV: ``text``, or nothing if it is absent."""
     return "" if value is None or (word := text(value)) == "absent" else word
 
 

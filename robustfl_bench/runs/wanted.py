@@ -1,4 +1,4 @@
-"""The runs that a preset makes."""
+"""The runs of a preset, by their settings."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from robustfl_bench.runs.records import text
 
 @dataclass(frozen=True)
 class Wanted:
-    """A run of a preset: its overrides by key, its settings (``matching.config``) and its seed."""
+    """A run of a preset: its overrides by key (``words``), its ``settings`` (``matching.config``) and its ``seed``."""
 
     words: Mapping[str, str]
     settings: frozenset[tuple[str, str]]
@@ -21,7 +21,7 @@ class Wanted:
 
 
 def wanted(preset: str, *overrides: str) -> Iterator[Wanted]:
-    """Every run of a preset, with more overrides; ``KEY=a,b`` sweeps."""
+    """Every run of a preset with these overrides, one after the other; ``KEY=a,b`` makes a run for each value."""
     resolved: dict[tuple[str, ...], frozenset[tuple[str, str]]] = {}
     default = text(options.defaults()[1]["seed"])
     for run in compose.sweep([f"+experiment={preset}", *overrides]):
@@ -33,7 +33,7 @@ def wanted(preset: str, *overrides: str) -> Iterator[Wanted]:
 
 
 def sweep(preset: str, *overrides: str) -> dict[frozenset[tuple[str, str]], set[str]]:
-    """The runs of a preset: the settings of each, and its seeds."""
+    """The seeds of the runs of a preset, by their other settings."""
     seeds_by_settings: dict[frozenset[tuple[str, str]], set[str]] = {}
     for run in wanted(preset, *overrides):
         seeds_by_settings.setdefault(run.settings, set()).add(run.seed)

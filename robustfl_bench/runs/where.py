@@ -1,4 +1,4 @@
-"""Choosing runs: the conditions of ``--where``, and the refusal to mix runs that differ in other settings."""
+"""Select runs by the conditions of ``--where``, and refuse to average runs that differ in other settings."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def where(runs: pd.DataFrame, conditions: Sequence[str]) -> pd.DataFrame:
 
 
 def listed(words: str) -> list[str]:
-    """The parts between commas; those within brackets separate nothing."""
+    """The parts between commas. Commas within brackets do not separate."""
     return re.split(r",(?![^\[]*\])", words)
 
 
@@ -116,7 +116,7 @@ def brought_along(runs: pd.DataFrame, axes: Sequence[str]) -> list[str]:
 
 
 def _separating(runs: pd.DataFrame, axes: Sequence[str]) -> list[str]:
-    """Conditions, as few as they come, under which the remaining runs are comparable: the commonest value of each."""
+    """Conditions after which the remaining runs are comparable: the commonest value of each setting that differs."""
     conditions = []
     while unlike := mixed(runs, axes):
         held = runs[unlike[0]].map(text)
@@ -127,7 +127,8 @@ def _separating(runs: pd.DataFrame, axes: Sequence[str]) -> list[str]:
 
 
 def parts(runs: pd.DataFrame, axes: Sequence[str], conditions: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
-    """Conditions that split the runs into tables with these axes: under each of them the runs are comparable."""
+    """Yield lists of conditions. Each list selects runs that one table with these axes can show, and every run is
+    selected by one list."""
     unlike = mixed(runs, axes)
     if not unlike:
         yield conditions

@@ -123,7 +123,8 @@ def on(rule: Aggregator, preparation: PreAggregation | None, server: MakeServer,
 def crafted(
     attacks: Iterable[tuple[str, Attack]], matrix: Tensor, f: int, aggregate: Rule
 ) -> Iterable[tuple[str, np.ndarray]]:
-    """What attacks send for the first f of the rows (n, d), who know the others; some cannot, and are left out."""
+    """The updates that attacks craft for the first f of the rows (n, d), knowing the other rows. An attack that cannot
+    craft them is left out."""
     honest, own = matrix[f:], matrix[:f]
 
     def answer(rows: Tensor) -> Aggregate:

@@ -1,6 +1,6 @@
 """Principal components of honest updates, aggregates in their plane, and how well BOBA fits its subspace.
 
-Figures of BOBA (Bao et al., AISTATS 2024) look there. Each function takes the runs of a figure and returns its points
+Figures of BOBA (Bao et al., AISTATS 2024) show these. Each function takes the runs of a figure and returns its points
 (``pictures.curves.COLUMNS`` but for low and high).
 """
 
@@ -29,7 +29,8 @@ Point = dict[str, Any]
 
 @dataclass(frozen=True)
 class ProbedRun:
-    """A run of a figure that is not made: its overrides by key, and its federation."""
+    """A run of a figure whose rounds are looked into: its overrides by key, and its federation before the first
+    round."""
 
     words: Mapping[str, str]
     federation: Federation

@@ -123,7 +123,7 @@ def laid_out(layout: str, count: int) -> np.ndarray:
 
 
 def worst_inputs(rule: Rule, n: int, num_byzantine: int, rng: np.random.Generator, steps: int = 400) -> WorstAttack:
-    """The worst attack found on any honest updates: a bound of kappa from below, whatever the updates.
+    """The worst attack found on any honest updates: a lower bound of the largest kappa over all updates.
 
     Honest clients begin at two points of a line, with each number of them at the second; attackers stand at either,
     between them, or far away. The best is then changed at random, honest clients too, in up to three dimensions.

@@ -1,4 +1,5 @@
-"""Sweeps that survive: any number of processes, on one host or on many that share a folder, make the runs of a sweep.
+"""Sweeps that survive failures: any number of processes, on one host or on many that share a folder, make the runs of a
+sweep.
 
 ``cells``     a sweep is a list of cells; what is known of a cell without Hydra; composing one
 ``take``      the loop of one process over all cells: answers what is stored, runs what is free, waits for the rest

@@ -89,7 +89,7 @@ def span(counts: Sequence[int]) -> str:
 
 
 def report(table: Table) -> list[str]:
-    """How well the two agree, in a few lines; for a stand-in, only in the order of rows."""
+    """A few lines on how well measured and published numbers agree; for a stand-in, only on the order of rows."""
     judged, total = table.judged, len(table.cells)
     inside = sum(bool(cell.inside) for cell in judged.values())
     states = sorted(table.lacking.items(), key=lambda item: (-item[1], item[0]))

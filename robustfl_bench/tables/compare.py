@@ -1,4 +1,4 @@
-"""A table of a paper, made of the runs at hand: each measured number beside the published one."""
+"""A table of a paper, filled with measured runs: each measured number beside the published one."""
 
 from __future__ import annotations
 
@@ -55,9 +55,9 @@ def compare(
     index: Index | None = None,
     cells_only: bool = False,
 ) -> Table:
-    """The paper's table, made of those of ``runs`` (``records.load``) that have its settings and meet the conditions.
+    """The paper's table, filled with the ``runs`` (``records.load``) that have its settings and meet the conditions.
 
-    ``overrides`` change every cell: ``["scale=quick"]``. ``results_dir`` is where missing runs are to go. ``index`` is
+    ``overrides`` change every cell: ``["scale=quick"]``. ``results_dir`` is the folder for missing runs. ``index`` is
     that of ``runs``, for a caller that makes several tables; ``cells_only`` leaves out remarks and what is to do.
     Raises ConfigError for runs that would be mixed although they differ and for overrides that no cell can have, NoRuns
     for conditions that no run meets.
@@ -170,7 +170,7 @@ def _printed_key(cell: PaperCell) -> Mapping[str, str]:
 
 
 def _empty(table: PaperTable, runs: pd.DataFrame) -> Table:
-    """The table without cells; a column shows as many decimals as the paper prints there."""
+    """The table without cells. A column has as many decimals as the paper prints in it."""
     digits: Counter[str] = Counter()
     for cell in table.cells:
         if cell.published is not None:
@@ -218,7 +218,7 @@ def _measured(
     result: Table, cell: PaperCell, cell_runs: Sequence[RunFacts], seeds: Sequence[str], measured: dict[str, Measured],
     impossible: Mapping[_Overrides, ConfigError],
 ) -> Cell:  # fmt: skip
-    """The cell of these runs, or why there is none."""
+    """The cell of these runs, or a cell with the reason why no run can exist."""
     if error := impossible.get(cell.overrides or ()):
         return Cell(state=NOT_YET, note=add_note(result.notes, f"not in this version: {error}"))
     if not cell_runs:
@@ -257,7 +257,7 @@ def _worst(result: Table, cell: PaperCell, seeds: int) -> Cell:
 def _remarks(
     table: PaperTable, resolved: Sequence[Resolved], conditions: Sequence[str], overrides: Sequence[str]
 ) -> list[str]:
-    """What the runs are."""
+    """The settings that the runs share."""
     shared = []
     for name in _CONTEXT:
         run_values = {text(leaf(run.choices.get(name, run.config.get(name)))) for run in resolved}
@@ -271,7 +271,7 @@ def _remarks(
 
 
 def _left_out(runs: pd.DataFrame, index: Index, wanted: Sequence[Config], scale: str) -> list[str]:
-    """The runs that are not of the table although they are much like its own: of another scale, or near misses."""
+    """Near misses: runs that the table does not show although they differ from its own runs in few settings."""
     scales = list(runs["scale"])
     others: Counter[str] = Counter()
     near: Counter[str] = Counter()

@@ -165,7 +165,7 @@ class PaperTable:
 class PaperFigure:
     """A figure of a paper: the ``preset`` that makes its runs, with the overrides ``changes``, and how it is drawn.
 
-    ``draw`` is a kind of picture (``results.figures.KINDS``) of the ``values``. ``x``, ``lines`` and ``panels`` are
+    ``draw`` is a kind of picture (``pages.figures.KINDS``) of the ``values``. ``x``, ``lines`` and ``panels`` are
     keys that the preset sweeps, or several with commas; of figures that look inside a round they are the labels of the
     axis and of the lines. The README here explains the others.
     """
@@ -347,7 +347,7 @@ def _words(overrides: str | Sequence[str]) -> tuple[str, ...]:
 
 
 def _formulas(paper: str, key: Mapping[str, str], entry: Mapping[str, Any], where: str) -> Iterator[Published]:
-    """The numbers that follow from formulas: by metric and row, ``where`` holds what their letters stand for."""
+    """The numbers that follow from formulas, by metric and row; the entry ``where`` has the values of their letters."""
     letters = entry.get("where", {})
     for metric, formulas in entry.items():
         for row, formula in formulas.items() if metric != "where" else ():

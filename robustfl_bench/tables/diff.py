@@ -31,7 +31,7 @@ class ComparedRun:
 
 
 def of_folder(path: str) -> ComparedRun:
-    """The run of a folder. Raises ConfigError when there is none, or when its files cannot be read."""
+    """The run of a folder. Raises ConfigError if the folder holds no run or its files cannot be read."""
     folder = Path(path).expanduser()
     config = stored.read(folder)
     try:

@@ -103,7 +103,7 @@ def _is_own(runs: pd.DataFrame, axis: str) -> pd.Series[bool]:
 
 
 def _fill(table: Table, axes: tuple[str, str], runs: pd.DataFrame, everything: pd.DataFrame) -> None:
-    """Make every cell, with its footnote and the list of what it lacks."""
+    """Fill every cell, and list its footnote and its missing runs."""
     value = table.columns[0].value
     measured = measure(value, runs[runs["state"] == "finished"], everything)
     by_cell: dict[tuple[str, str], list[RunFacts]] = {}

@@ -1,4 +1,4 @@
-"""Printed tables as text, Markdown, LaTeX (booktabs) and HTML. Each only lays out what a sheet already says."""
+"""Sheets, tables ready to print, as text, Markdown, LaTeX (booktabs), CSV and HTML."""
 
 import csv
 import io
@@ -21,7 +21,7 @@ class Printed:
 
 @dataclass(frozen=True)
 class Todo:
-    """Something that a table lacks, and the command that makes it, empty where none is known."""
+    """Runs that a table lacks, and the command that makes them; the command is empty if none is known."""
 
     kind: str
     what: str
@@ -30,10 +30,12 @@ class Todo:
 
 @dataclass(frozen=True)
 class Sheet:
-    """A table to print: lines ``above`` it, the first being its title; rows, which begin with ``labels`` label cells;
-    ``footnotes`` that belong to it wherever it goes; what ``bold`` means; a ``report`` on it and what it lacks, for
-    readers of the output alone. In LaTeX it has a ``caption``, by default the title, a ``label``, and fits a ``width``:
-    that of a ``column``, that of a ``page``, or with none its own.
+    """A table to print.
+
+    The first of the lines ``above`` it is its title. Each row begins with ``labels`` label cells. ``footnotes`` and the
+    meaning of ``bold`` type are part of the table in every format. The ``report`` on the table, and the ``todos``,
+    which it lacks, are printed below it, in LaTeX as comments. In LaTeX the table has a ``caption``, by default the
+    title, a ``label``, and a ``width`` that it fits: ``column``, ``page``, or none.
     """
 
     above: Sequence[str]
@@ -88,7 +90,7 @@ def markdown(sheets: Sequence[Sheet]) -> str:
 
 
 def latex(sheets: Sequence[Sheet]) -> str:
-    """To paste into a paper; what is not part of the table stands in comments."""
+    """To paste into a paper; lines that are not part of the table are comments."""
     fitted = any(sheet.width for sheet in sheets)
     parts = [r"% needs \usepackage{booktabs" + (",graphicx" if fitted else "") + "}"]
     for sheet in sheets:

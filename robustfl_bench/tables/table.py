@@ -116,7 +116,8 @@ class Cell:
 
 @dataclass(frozen=True)
 class Column:
-    """A column: the meaning of its numbers. In a ``worst`` column each number is the worst over the row's attacks."""
+    """A column, whose numbers are of one ``value``. In a ``worst`` column each number is the worst of the row's
+    attacks."""
 
     label: str
     value: Value
@@ -126,11 +127,11 @@ class Column:
 
 @dataclass
 class Table:
-    """Cells by block, row and column, with remarks for the reader.
+    """Cells by block, row and column, with remarks above them, and notes and missing runs below.
 
-    ``compared`` says whether published numbers stand below the measured ones; a ``stand_in`` is measured on other data
-    than those. With ``shows_seeds`` every cell has its number of seeds, and a line above says what the numbers are;
-    else the title says both. ``notation`` says how the numbers of a cell are written.
+    ``compared`` says whether published numbers are shown below the measured ones; a ``stand_in`` is measured on other
+    data than the published numbers. With ``shows_seeds`` every cell has its number of seeds, and a line above says what
+    the numbers are; else the title says both. ``notation`` says how the numbers of a cell are written.
     """
 
     title: str
@@ -251,9 +252,9 @@ def facts(runs: pd.DataFrame) -> list[RunFacts]:
 def make_cell(
     name: str, notes: list[str], cell_runs: Sequence[RunFacts], wanted: Sequence[str], measured: Mapping[str, Measured]
 ) -> Cell:
-    """The cell of the runs ``here``; ``wanted`` are the seeds of a full cell. A reason is added to the ``notes``. A
-    cell with a diverged seed has no number: the mean of the others would hide the failure. Raises ConfigError when a
-    seed has two runs with a result: counting both would be wrong.
+    """The cell of ``cell_runs``; ``wanted`` are the seeds of a full cell. The reason for an empty cell is added to the
+    ``notes``. A cell with a diverged seed has no number: the mean of the others would hide the failure. Raises
+    ConfigError if a seed has two runs with a result, as counting both would be wrong.
     """
     return replace(_cell(name, notes, cell_runs, wanted, measured), runs=tuple(run["folder"] for run in cell_runs))
 

@@ -59,7 +59,7 @@ def _by(runs: pd.DataFrame, *names: str) -> list[tuple[tuple[str, ...], pd.DataF
 
 
 def _cell(runs: pd.DataFrame, over: str, notes: list[str]) -> Printed:
-    """The chosen value and the test accuracy there; or why there is none."""
+    """The chosen value and the test accuracy at that value, or why no value is chosen."""
     seeds = set(runs["seed"].map(text))
     validated: dict[str, float] = {}
     left_out = []

@@ -18,8 +18,8 @@ _SLACK = 1e-9  # of a comparison: 0.19 + 0.02 is not more than 0.21
 
 @dataclass(frozen=True)
 class Number:
-    """A mean, and the numbers by seed that it is of, where they are known. An ``exact`` one is the same for every
-    seed."""
+    """A mean and, if they are known, the numbers of the ``seeds`` that it is the mean of. An ``exact`` number is the
+    same for every seed."""
 
     mean: float
     seeds: Mapping[str, float] = field(default_factory=dict)
@@ -28,9 +28,9 @@ class Number:
 
 @dataclass(frozen=True)
 class Finding:
-    """A comparison with its numbers: ``margin`` is by how much it is true, negative where it is false.
+    """A comparison with its numbers. ``margin`` is by how much the comparison is true, negative if it is false.
 
-    ``interval`` is that of the margin: paired over shared seeds, None with fewer than two of them.
+    ``interval`` is the confidence interval of the margin, paired over shared seeds; None for fewer than two seeds.
     """
 
     comparison: Comparison
@@ -41,17 +41,17 @@ class Finding:
 
     @property
     def true(self) -> bool:
-        """Whether it is true of the means."""
+        """Whether the comparison is true of the means."""
         return self._reached(self.margin)
 
     @property
     def proven(self) -> bool:
-        """Whether the whole interval says so."""
+        """Whether the comparison is true at every margin in the interval."""
         return self._reached(self.interval.low) if self.interval else self._exact and self.true
 
     @property
     def refuted(self) -> bool:
-        """Whether the whole interval says the opposite."""
+        """Whether the comparison is false at every margin in the interval."""
         return not self._reached(self.interval.high) if self.interval else self._exact and not self.true
 
     @property
@@ -77,10 +77,9 @@ class Verdict:
     def word(self) -> str:
         """One of VERDICTS.
 
-        A claim holds when the 95% interval of each of its comparisons says so, which keeps the level for all of them
-        together. It does not hold when an interval says the opposite; these are widened for the number of comparisons
-        (Bonferroni), as among many one would say so by chance. Without enough seeds for either there is no verdict.
-        """
+        A claim holds if each of its comparisons is ``proven`` by its 95% interval, which keeps the level for all of
+        them together. It does not hold if one comparison is ``refuted`` by an interval that is widened for the number
+        of comparisons (Bonferroni), as among many one would be refuted by chance. Otherwise the seeds are too few."""
         if any(finding.refuted for finding in self._widened):
             return FAILS
         if len(self.findings) < len(self.claim.comparisons):

@@ -124,14 +124,14 @@ def finish(
 
 
 def grid(axis: Axes, title: str) -> None:
-    """The title of a panel and thin lines behind what it shows."""
+    """Add the title of a panel and thin grid lines behind its content."""
     axis.set_title(wrapped(title, 34 * _LETTER))
     axis.grid(True)
     axis.set_axisbelow(True)
 
 
 def wrapped(words: str, inches: float) -> str:
-    """Words in lines that fit."""
+    """The words with line breaks, so that each line in the small print is at most ``inches`` wide."""
     return "\n".join(textwrap.wrap(words, int(inches / _LETTER), break_on_hyphens=False))
 
 

@@ -18,7 +18,7 @@ _REFERENCES = ((GREEN, "--"), (RED, ":"))
 
 @dataclass(frozen=True)
 class Dot:
-    """Two numbers of a name, nan where there is none, and the interval ``low`` to ``high`` of the second."""
+    """Two numbers of a name, nan if unknown, and the interval of the second, ``low`` to ``high``."""
 
     name: str
     first: float

@@ -22,7 +22,7 @@ _NAMED = 0.1  # inches of a cell that has its name
 
 @dataclass(frozen=True)
 class HeatPanel:
-    """``numbers`` (rows, columns), nan where there is none; ``marked`` cells have a frame."""
+    """A heat map of ``numbers`` (rows, columns), nan if unknown; ``marked`` cells have a frame."""
 
     title: str
     rows: Sequence[str]
