@@ -65,6 +65,8 @@ def compare(
     chosen = where(runs, conditions) if conditions else runs
     index = Index(chosen) if index is None or conditions else index
     resolved, impossible = _resolve(table, overrides)
+    if overrides and impossible and not resolved:
+        raise next(iter(impossible.values()))
     if conditions:
         table = _part(table, resolved, conditions)
         resolved = {cell.overrides: resolved[cell.overrides] for cell in table.cells if cell.overrides in resolved}
@@ -96,10 +98,9 @@ def compare(
     if cells_only:
         return result
     result.remarks = _remarks(table, list(resolved.values()), conditions, overrides)
-    scale = next((str(run.config["scale"]) for run in resolved.values()), "")
     result.remarks += evaluated(_values(result), everyone)
     result.remarks += origins(everyone)
-    result.remarks += _left_out(chosen, index, list(wanted.values()), scale)
+    result.remarks += _left_out(table, chosen, index, wanted, overrides)
     result.todos += _todos(table, result, rows, places, seeds, overrides, results_dir)
     for name, value in _values(result).items():
         result.todos += references(value, measured[name])
@@ -128,8 +129,6 @@ def _resolve(
                 resolved[cell.overrides] = compose.resolve((*cell.overrides, *overrides))
             except ConfigError as error:
                 impossible[cell.overrides] = error
-    if overrides and impossible and not resolved:
-        raise next(iter(impossible.values()))
     return resolved, impossible
 
 
@@ -270,18 +269,21 @@ def _remarks(
     return [*remarks, setting, *([f"where {', '.join(conditions)}"] if conditions else [])]
 
 
-def _left_out(runs: pd.DataFrame, index: Index, wanted: Sequence[Config], scale: str) -> list[str]:
-    """Near misses: runs that the table does not show although they differ from its own runs in few settings."""
-    scales = list(runs["scale"])
-    others: Counter[str] = Counter()
-    near: Counter[str] = Counter()
-    for place, unlike in index.alike(wanted):
-        if scales[place] in SCALES and scales[place] != scale:
-            others[scales[place]] += 1
-        elif len(unlike) <= _NEAR:
-            near[", ".join(unlike)] += 1
-    lines = [f"not shown: {_runs(count)} made at scale={other}; with scale={other} the table shows them"
-             for other, count in others.items()]  # fmt: skip
+def _left_out(
+    table: PaperTable, runs: pd.DataFrame, index: Index, wanted: Mapping[_Overrides, Config], overrides: Sequence[str]
+) -> list[str]:
+    """Runs of another scale that the table at that scale shows, and near misses: runs that differ from those of a cell
+    in few settings."""
+    shown = {place for config in wanted.values() for place in index.at(config)}
+    scales, lines, at_scales = list(runs["scale"]), [], set[int]()
+    for scale in SCALES:
+        resolved, _ = _resolve(table, (*overrides, f"scale={scale}"))
+        places = {place for run in resolved.values() for place in index.at(matching.config(run.identity))} - shown
+        at_scales |= places
+        if count := sum(scales[place] == scale for place in places):
+            lines.append(f"not shown: {_runs(count)} made at scale={scale}; with scale={scale} the table shows them")
+    near = Counter(", ".join(unlike) for place, unlike in index.alike(list(wanted.values()))
+                   if place not in at_scales and len(unlike) <= _NEAR)  # fmt: skip
     return lines + [f"not shown: {_runs(count)} with {unlike}" for unlike, count in near.most_common(_UNLIKE)]
 
 
