@@ -1,5 +1,6 @@
 """Pictures: styles, widths, fonts, heat maps, weights; and the figures of papers by name."""
 
+import shlex
 import shutil
 import subprocess
 import zlib
@@ -195,6 +196,17 @@ def test_weights_are_bands_of_honest_and_lines_of_byzantine_clients(tmp_path: Pa
     assert lines["honest: median"] == pytest.approx([0.05, 0.1]) and lines["Byzantine client"] == [0.1, 0.2]
     assert len(axis.get_lines()) == 4  # two Byzantine clients, the honest median, equal weights
     assert lines["equal weights"] == pytest.approx([1 / 9] * 2)
+
+
+def test_the_advice_to_choose_one_run_leaves_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for attack, seed, lr in (("ipm", 0, 0.1), ("ipm", 1, 0.1), ("lie", 0, 0.1), ("ipm", 0, 0.2)):
+        folder = make_run(tmp_path, "krum", attack, seed, lr=lr)
+        (folder / "weights.csv").write_text("round,client_0,client_1\n1,0.5,0.5\n")
+    asked = ("plot", "weights", "--results-dir", tmp_path, "--output", tmp_path / "a.png", "--where", "seed=0")
+    code, _, err = run_cli(capsys, *asked)
+    assert code == 2 and "krum has 3 runs; choose one, for example by --where attack=ipm --where lr=0.1" in err
+    _, _, advice = err.partition("for example by ")
+    assert run_cli(capsys, *asked, *shlex.split(advice))[0] == 0
 
 
 def test_a_figure_takes_a_compressed_file_of_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -542,6 +542,7 @@ def test_a_table_shows_the_mean_of_the_last_evaluated_rounds(
         (["table", "boba/table2_mnist", "scale"], 2, "an override is KEY=VALUE, got 'scale'"),
         (["table", "boba/table2_mnist", "aggregator.p_minn=1"], 2, "no setting 'aggregator.p_minn'"),
         (["table", "nowhere.yaml"], 2, "no file nowhere.yaml"),
+        (["table", "boba/table2"], 2, "did you mean boba/table2_ag_news or boba/table2_cifar10 or boba/table2_mnist?"),
         (["list", "boba/tabel1"], 2, "unknown table or figure 'boba/tabel1'; did you mean boba/table"),
         (["table", "boba/table2_mnist", "--where", "atack=ipm"], 2, "did you mean attack"),
         (["table", "boba/table2_mnist", "--from", "nowhere.csv"], 3, "no file nowhere.csv"),

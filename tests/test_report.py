@@ -18,6 +18,7 @@ from robustfl_bench.runs import archive, commands
 from robustfl_bench.store import folders
 from tests import test_results
 from tests.conftest import run_cli
+from tests.test_paper_tables import make_run
 
 KEPT = Path(__file__).parent.parent / "results" / "boba" / "runs.csv"
 EVIL = "<img src=x onerror=\"document.title='owned'\">"
@@ -77,6 +78,27 @@ def test_runs_that_cannot_be_averaged_have_sections_of_their_own(
         assert (code, err) == (0, ""), "the command of a section makes its table"
     assert len(made) == 2
     assert page_of(capsys, tmp_path, "--where", "lr=0.1").count("<section") == 1
+
+
+def test_a_baseline_stays_beside_a_rule_that_was_run_with_several_options(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Krum selects two updates or three; the average has no such option, and multi-Krum was run with one value of
+    it."""
+    for attack in ("ipm", "lie"):
+        for selected in (2, 3):
+            make_run(tmp_path, "krum", attack, aggregator__num_selected=selected)
+        make_run(tmp_path, "mkrum", attack, aggregator__num_selected=4)
+        make_run(tmp_path, "average", attack)
+    page = page_of(capsys, tmp_path)
+    assert re.findall(r"<h2>(.*)</h2>", page) == ["aggregator.num_selected=2", "aggregator.num_selected=3"]
+    for section in data_of(page)["sections"]:
+        rows = {cell["title"].split(" / ")[0] for cell in section["cells"] if cell["runs"]}
+        assert rows == {"average", "krum", "mkrum"}
+    _, _, err = run_cli(capsys, "table", "--results-dir", tmp_path)
+    _, _, advice = err.partition("add for example ")
+    code, out, _ = run_cli(capsys, "table", "--results-dir", tmp_path, *shlex.split(advice))
+    assert code == 0 and {line.split()[0] for line in out.splitlines() if line} >= {"average", "krum", "mkrum"}
 
 
 def test_what_is_not_finished_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -802,6 +802,8 @@ def test_export_holds_one_run_at_a_time(tmp_path: Path, monkeypatch: pytest.Monk
     [
         (["table", "--rows", "agregator"], 2, "unknown key 'agregator'; did you mean aggregator"),
         (["table", "--value", "final_acuracy"], 2, "did you mean final_accuracy"),
+        (["table", "--value", "accuracy"], 2, "did you mean test_accuracy or last_accuracy or best_accuracy?"),
+        (["table", "--value", "FINAL_ACCURACY"], 2, "did you mean final_accuracy?"),
         (["table", "--where", "atack=ipm"], 2, "did you mean attack"),
         (["table", "--where", "attack"], 2, "--where takes key=value"),
         (["table", "--where", "attack=imp"], 3, "no run has attack=imp; attack is ipm, lie, none"),

@@ -61,9 +61,16 @@ def exit_code(error: Exception) -> int:
     return code
 
 
+def similar(word: str, known: Iterable[str], most: int = 3) -> list[str]:
+    """The known words that begin with ``word`` or, if there are none, those that are spelt like it; case is ignored."""
+    by_case = {name.casefold(): name for name in sorted(known)}
+    longer = [folded for folded in by_case if word and folded.startswith(word.casefold())]
+    return [by_case[folded] for folded in longer[:most] or difflib.get_close_matches(word.casefold(), by_case, n=most)]
+
+
 def near(word: str, known: Iterable[str]) -> str:
-    """`` (did you mean a or b?)`` with the known words similar to ``word``; empty if there are none."""
-    close = difflib.get_close_matches(word, sorted(known), n=3)
+    """`` (did you mean a or b?)`` with the known words ``similar`` to ``word``; empty if there are none."""
+    close = similar(word, known)
     return f" (did you mean {' or '.join(close)}?)" if close else ""
 
 

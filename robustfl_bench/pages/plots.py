@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import math
+import shlex
 import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -20,7 +21,7 @@ from robustfl_bench.pages.pictures.heat import HeatPanel, Scale
 from robustfl_bench.runs import records
 from robustfl_bench.runs.records import Damaged, NoRuns, text
 from robustfl_bench.runs.values import Value, describe, measure
-from robustfl_bench.runs.where import check_name, keys, natural, order, require_comparable, where
+from robustfl_bench.runs.where import check_name, keys, narrowing, natural, order, require_comparable, where
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -89,7 +90,8 @@ def weights(
     chosen = chosen.assign(panel=_labels(chosen, panels), line="", x="")
     for panel, panel_runs in chosen.groupby("panel"):
         if len(panel_runs) > 1:
-            raise ConfigError(f"{panel} has {len(panel_runs)} runs; choose one, as by --where seed=0")
+            advice = " ".join(f"--where {shlex.quote(condition)}" for condition in narrowing(panel_runs))
+            raise ConfigError(f"{panel} has {len(panel_runs)} runs; choose one, for example by {advice}")
     points = curves_of_clients(chosen)
     return curves.draw(
         Curves(points, "Round", {WEIGHT: "Weight of a client"}, over_seeds(chosen), clients=True, dense=True), frame

@@ -14,7 +14,7 @@ from robustfl_bench.runs import commands
 from robustfl_bench.runs.records import STATES, NoRuns, settings, text, written
 from robustfl_bench.runs.statistics import LEVEL, interval
 from robustfl_bench.runs.values import Value
-from robustfl_bench.runs.where import check_name, keys, parts, where
+from robustfl_bench.runs.where import check_name, keys, listed, parts, where
 from robustfl_bench.tables import agreement, html, layout
 from robustfl_bench.tables.pivot import pivot
 from robustfl_bench.tables.table import Cell, Column, Table
@@ -119,7 +119,7 @@ def _section(
     words = ["table", "--rows", axes[0], "--columns", axes[1], "--value", value.name]
     words += [word for condition in conditions for word in ("--where", condition)]
     return Section(
-        title=", ".join(split),
+        title=", ".join(listed(condition)[0] for condition in split),
         command=shlex.join(["robustfl-results", *words]),
         remarks=tables[0].remarks[1 if conditions else 0 :],  # the first repeats the conditions
         tables=[_heat(table, add) for table in tables],

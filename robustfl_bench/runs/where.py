@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 import shlex
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from robustfl_bench.base.errors import ConfigError
+from robustfl_bench.base.errors import ConfigError, similar
 from robustfl_bench.config.identity import UNHASHED
 from robustfl_bench.config.options import is_group
 from robustfl_bench.runs.records import NoRuns, settings, text
@@ -28,10 +27,10 @@ def keys(runs: pd.DataFrame) -> list[str]:
 
 def check_name(name: str, known: Iterable[str], what: str) -> None:
     """Raise ConfigError, with near matches, unless ``name`` is known."""
-    names = sorted(known)
+    names = sorted(set(known))
     if name not in names:
-        near = difflib.get_close_matches(name, names, n=3, cutoff=0.5)
-        hint = f"did you mean {' or '.join(near)}?" if near else f"known: {', '.join(names)}"
+        close = similar(name, names)
+        hint = f"did you mean {' or '.join(close)}?" if close else f"known: {', '.join(names)}"
         raise ConfigError(f"unknown {what} {name!r}; {hint}")
 
 
@@ -119,23 +118,49 @@ def _separating(runs: pd.DataFrame, axes: Sequence[str]) -> list[str]:
     """Conditions after which the remaining runs are comparable: the commonest value of each setting that differs."""
     conditions = []
     while unlike := mixed(runs, axes):
-        held = runs[unlike[0]].map(text)
-        value = held.value_counts().idxmax()
-        conditions.append(f"{unlike[0]}={value}")
-        runs = runs[held == value]
+        conditions.append(max(_splitting(runs, axes, unlike[0]), key=lambda condition: len(where(runs, [condition]))))
+        runs = where(runs, conditions[-1:])
+    return conditions
+
+
+def _splitting(runs: pd.DataFrame, axes: Sequence[str], name: str) -> list[str]:
+    """A condition for each value of a setting that splits the runs.
+
+    Rules (or other values of an axis) for which their own setting has one value, or that lack it, are in every part: a
+    baseline stays beside a rule that was run with several options.
+    """
+    present = runs[name].map(text)
+    values = present.replace("null", "absent") if "." in name else present  # as in ``mixed``
+    split, (axis, dot, _) = set(values), name.partition(".")
+    if dot and axis in axes and all(listed(value) == [value] for value in split):
+        split = {value for _, own in values.groupby(runs[axis].map(text)) if own.nunique() > 1 for value in own}
+    common = sorted(set(values) - split, key=natural)
+    words = {value: [value] if value != "absent" else sorted({"absent", "null"} & set(present)) for value in values}
+    return [f"{name}={','.join([*words[value], *(word for other in common for word in words[other])])}"
+            for value in sorted(split, key=natural)]  # fmt: skip
+
+
+def narrowing(runs: pd.DataFrame) -> list[str]:
+    """Conditions that leave one of the runs: the first value of each setting in which they differ."""
+    conditions = []
+    for name in sorted(keys(runs), key=lambda name: (name in _SELECTABLE_FACTS, "." in name)):
+        values = runs[name].map(text)
+        if values.nunique() > 1:
+            value = min(values, key=natural)
+            conditions.append(f"{name}={value}")
+            runs = runs[values == value]
     return conditions
 
 
 def parts(runs: pd.DataFrame, axes: Sequence[str], conditions: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
     """Yield lists of conditions. Each list selects runs that one table with these axes can show, and every run is
-    selected by one list."""
+    selected by a list."""
     unlike = mixed(runs, axes)
     if not unlike:
         yield conditions
         return
-    held = runs[unlike[0]].map(text)
-    for value in sorted(set(held), key=natural):
-        yield from parts(runs[held == value], axes, (*conditions, f"{unlike[0]}={value}"))
+    for condition in _splitting(runs, axes, unlike[0]):
+        yield from parts(where(runs, [condition]), axes, (*conditions, condition))
 
 
 def group_names(runs: pd.DataFrame) -> set[str]:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
 from argparse import Namespace
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from robustfl_bench.base.console import Parser, completed, reported
-from robustfl_bench.base.errors import ConfigError
+from robustfl_bench.base.errors import ConfigError, near
 from robustfl_bench.config import data_sets
 from robustfl_bench.datasets import find_folder, load
 
@@ -44,9 +43,7 @@ def for_each(command: Callable[[str, Dataset, Path], None], arguments: Namespace
 def _checked(name: str, config_dir: Path | None) -> str:
     names = data_sets.names(config_dir)
     if name not in names:
-        near = difflib.get_close_matches(name, names)
-        hint = f"did you mean {' or '.join(near)}?" if near else f"there are {', '.join(names)}"
-        raise ConfigError(f"no data set {name!r}, {hint}")
+        raise ConfigError(f"no data set {name!r}{near(name, names) or '; there are ' + ', '.join(names)}")
     return name
 
 
