@@ -16,7 +16,7 @@ from robustfl_bench.base.errors import ConfigError
 from robustfl_bench.config import identity, options
 from robustfl_bench.pages import figures, plots
 from robustfl_bench.pages.pictures import curves
-from robustfl_bench.pages.pictures.canvas import WIDTHS, Frame, save
+from robustfl_bench.pages.pictures.canvas import WIDTHS, Frame, readable, save
 from robustfl_bench.pages.pictures.curves import COLUMNS, Curves
 from robustfl_bench.pages.pictures.styles import BLACK, BLUE, COMPARED, ramp, series, styles
 from robustfl_bench.runs import archive, records
@@ -207,6 +207,17 @@ def test_the_advice_to_choose_one_run_leaves_one(tmp_path: Path, capsys: pytest.
     assert code == 2 and "krum has 3 runs; choose one, for example by --where attack=ipm --where lr=0.1" in err
     _, _, advice = err.partition("for example by ")
     assert run_cli(capsys, *asked, *shlex.split(advice))[0] == 0
+
+
+def test_a_dollar_sign_is_a_formula_or_a_dollar_sign(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    make_run(tmp_path, "krum", "cost$x_$")
+    make_run(tmp_path, "boba", "ipm")
+    labels = [f"--labels={words}" for words in ("krum=$\\undefined{$", "boba=$\\alpha$", "x=5 $ a round", "y=$")]
+    for kind in ("accuracy", "heat", "recall"):
+        output = tmp_path / f"{kind}.svg"
+        asked = ("plot", kind, "--results-dir", tmp_path, "--output", output, "--title", "$a$ for $5 and $b", *labels)
+        assert run_cli(capsys, *asked) == (0, f"{output}\n", "")
+    assert readable("$x_1$") == "$x_1$" and readable("$x_1") == readable("\\$x_1") == "\\$x_1"
 
 
 def test_a_figure_takes_a_compressed_file_of_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -3,6 +3,7 @@
 import argparse
 import os
 import sys
+import unicodedata
 from collections.abc import Callable, Iterable
 from typing import Any, NoReturn
 
@@ -11,7 +12,17 @@ from robustfl_bench.base.errors import CONFIGURATION, ConfigError, DataError, ex
 
 def say(line: str) -> None:
     """Print a line for the user on stderr, at once."""
-    print(line, file=sys.stderr, flush=True)
+    print(printable(line), file=sys.stderr, flush=True)
+
+
+def printable(line: str) -> str:
+    """The line with each control character and line break as Python writes it, such as ``\\x1b``. A name in somebody
+    else's run folder must not steer the terminal, nor end a line or a comment."""
+    return line if line.isprintable() else "".join(map(_printable, line))
+
+
+def _printable(char: str) -> str:
+    return char if char.isprintable() or unicodedata.category(char) == "Zs" else repr(char)[1:-1]
 
 
 def note(line: str) -> None:

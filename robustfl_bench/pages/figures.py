@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from robustfl_bench.base.console import printable
 from robustfl_bench.base.errors import ConfigError
 from robustfl_bench.config.options import is_group
 from robustfl_bench.pages import plots
@@ -118,7 +119,7 @@ def write(figure: PaperFigure, overrides: Sequence[str], shown: Points, path: Pa
     table = shown.table[list(COLUMNS)].to_csv(index=False, float_format="%.6g", lineterminator="\n")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        write_atomically(path, f"# {shlex.join([figure.name, *overrides])}\n# {shown.heading}\n{table}")
+        write_atomically(path, f"# {shlex.join([figure.name, *overrides])}\n# {printable(shown.heading)}\n{table}")
     except OSError as error:
         raise ConfigError(f"cannot write {path}: {error.strerror or error}") from error
 

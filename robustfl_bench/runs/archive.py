@@ -23,6 +23,7 @@ from robustfl_bench.runs.records import (
     settings,
     written,
 )
+from robustfl_bench.runs.spreadsheets import guarded, unguarded
 from robustfl_bench.store.kept import ARENA, FOLDER, files
 from robustfl_bench.store.writing import write_atomically
 
@@ -69,7 +70,7 @@ def write(runs: pd.DataFrame, path: str) -> int:
     others = {
         f"{_LAST}{name}": [_fact(last[name]) or "nan" if name in last else "" for last in lasts] for name in columns
     }
-    table = facts | others | {name: kept[name].map(written) for name in names}
+    table = facts | others | {guarded(name): kept[name].map(lambda value: guarded(written(value))) for name in names}
     content = pd.DataFrame(table).to_csv(index=False, lineterminator="\n").encode()
     try:
         write_atomically(Path(path), gzip.compress(content, mtime=0) if path.endswith(".gz") else content)
@@ -111,8 +112,8 @@ def _typed(table: pd.DataFrame, path: str) -> pd.DataFrame:
     tuned = [name for name in _TUNED if name in table]
     facts: dict[str, Any] = {name: mapped(table[name], _number) for name in (*_NUMBERS, *tuned)}
     made_of = [name for name in _MADE_OF if name in table]
-    facts |= {name: [value or None for value in table[name]] for name in (*_WORDS, *made_of)}
-    facts["error"] = list(table["error"])
+    facts |= {name: [unguarded(value) or None for value in table[name]] for name in (*_WORDS, *made_of)}
+    facts["error"] = list(map(unguarded, table["error"]))
     facts["recall"] = [[float(part) for part in value.split()] or None for value in table["recall"]]
     facts["folder"] = [f"{path}/{run_id}" for run_id in table["run_id"]]
     names = [str(name) for name in table]
@@ -121,7 +122,7 @@ def _typed(table: pd.DataFrame, path: str) -> pd.DataFrame:
     facts["last"] = [{name.removeprefix(_LAST): float(value) for name, value in zip(lasts, row, strict=True) if value}
                      for row in rows]  # fmt: skip
     others = (name for name in names if name not in (*_FACTS, *made_of, *tuned, *lasts))
-    values = {name: mapped(table[name], _parsed) for name in others}
+    values = {unguarded(name): mapped(table[name], _parsed) for name in others}
     return arrange(pd.DataFrame(facts | values))
 
 
@@ -183,7 +184,7 @@ def _fact(value: Any) -> str:
         return ""
     if isinstance(value, float):
         return str(int(value)) if value.is_integer() else repr(value)
-    return str(value)
+    return guarded(str(value))
 
 
 def _number(value: str) -> float:
@@ -201,4 +202,4 @@ def _parsed(value: str) -> Any:
             continue
         if written(number) == value:
             return number
-    return value
+    return unguarded(value)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from robustfl_bench.base.errors import ConfigError
 from robustfl_bench.runs import records
+from robustfl_bench.runs.spreadsheets import guarded
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -23,9 +24,9 @@ def write(runs: pd.DataFrame, path: str) -> int:
     try:
         with open(path, "w", newline="", encoding="utf-8") as file:
             writer = csv.writer(file, lineterminator="\n")
-            writer.writerow(header)
+            writer.writerow(map(guarded, header))
             for line in lines:
-                writer.writerow(line)
+                writer.writerow(map(guarded, line))
                 count += 1
     except OSError as error:
         raise ConfigError(f"cannot write {path}: {error.strerror or error}") from error

@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
+from robustfl_bench.base.console import printable
+from robustfl_bench.runs.spreadsheets import guarded
 from robustfl_bench.runs.statistics import paired
 from robustfl_bench.runs.where import check_name
 from robustfl_bench.tables import agreement, sheets
@@ -217,7 +219,7 @@ def _csv(tables: Sequence[Table]) -> str:
     for table in tables:
         for (_, _, label), cell in table.in_order():
             value = table.column(label).value
-            row = {
+            row: dict[str, object] = {
                 "value": value.name,
                 "unit": value.unit,
                 **cell.key,
@@ -227,7 +229,9 @@ def _csv(tables: Sequence[Table]) -> str:
                 "state": cell.state or ("incomplete" if cell.partial else "complete"),
                 "reason": "; ".join(table.notes[note - 1] for note in _notes(cell)),
             }
-            writer.writerow(row | _compared(cell))
+            row |= _compared(cell)
+            words = {name: guarded(printable(value)) for name, value in row.items() if isinstance(value, str)}
+            writer.writerow(row | words)
     return out.getvalue()
 
 

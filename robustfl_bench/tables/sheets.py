@@ -6,6 +6,9 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
+from robustfl_bench.base.console import printable
+from robustfl_bench.runs.spreadsheets import guarded
+
 _LATEX = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "<": r"\textless{}",
           ">": r"\textgreater{}", **{character: f"\\{character}" for character in "&%$#_{}"}}  # fmt: skip
 
@@ -171,13 +174,32 @@ def plain_csv(sheets: Sequence[Sheet]) -> str:
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     for sheet in sheets:
-        writer.writerow(sheet.heading)
-        writer.writerows([cell.text for cell in row] for row in sheet.rows)
+        writer.writerow(map(guarded, sheet.heading))
+        writer.writerows([guarded(cell.text) for cell in row] for row in sheet.rows)
     return out.getvalue()
 
 
+def _of_printable(write: Callable[[Sequence[Sheet]], str]) -> Callable[[Sequence[Sheet]], str]:
+    """The format, for sheets whose words are all ``printable``: names in somebody else's runs can be anything."""
+
+    def cleaned(sheet: Sheet) -> Sheet:
+        return replace(
+            sheet,
+            above=list(map(printable, sheet.above)),
+            heading=list(map(printable, sheet.heading)),
+            rows=[[replace(cell, text=printable(cell.text)) for cell in row] for row in sheet.rows],
+            footnotes=list(map(printable, sheet.footnotes)),
+            report=list(map(printable, sheet.report)),
+            todos=[Todo(*map(printable, (todo.kind, todo.what, todo.command))) for todo in sheet.todos],
+        )
+
+    return lambda sheets: write(list(map(cleaned, sheets)))
+
+
 FORMATS: dict[str, Callable[[Sequence[Sheet]], str]] = {
-    "text": text, "markdown": markdown, "latex": latex, "csv": plain_csv, "html": page,
+    name: _of_printable(write) for name, write in (
+        ("text", text), ("markdown", markdown), ("latex", latex), ("csv", plain_csv), ("html", page),
+    )
 }  # fmt: skip
 
 

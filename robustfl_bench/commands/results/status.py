@@ -8,7 +8,7 @@ from argparse import Namespace
 from collections.abc import Hashable, Mapping
 from typing import Any
 
-from robustfl_bench.base.console import Parser
+from robustfl_bench.base.console import Parser, printable
 from robustfl_bench.commands.results import shared
 from robustfl_bench.commands.verb import Verb
 from robustfl_bench.runs import records
@@ -30,7 +30,7 @@ def _run(arguments: Namespace) -> None:
         if state == "finished" and not arguments.all:
             continue
         for run in runs[runs["state"] == state].to_dict("records"):
-            print(f"{state:<10}  {run['run']:<{width}}  {_result(run)}".rstrip())
+            print(printable(f"{state:<10}  {run['run']:<{width}}  {_result(run)}".rstrip()))
 
 
 def _result(run: Mapping[Hashable, Any]) -> str:

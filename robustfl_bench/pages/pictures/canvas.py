@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -47,8 +48,8 @@ class Frame:
     ylim: tuple[float, float] | None = None
 
     def name(self, label: str) -> str:
-        """The words that replace a name."""
-        return self.labels.get(label, label)
+        """The words that replace a name, ``readable``."""
+        return readable(self.labels.get(label, label))
 
 
 PLAIN = Frame()
@@ -132,7 +133,20 @@ def grid(axis: Axes, title: str) -> None:
 
 def wrapped(words: str, inches: float) -> str:
     """The words with line breaks, so that each line in the small print is at most ``inches`` wide."""
-    return "\n".join(textwrap.wrap(words, int(inches / _LETTER), break_on_hyphens=False))
+    return "\n".join(map(readable, textwrap.wrap(words, int(inches / _LETTER), break_on_hyphens=False)))
+
+
+def readable(words: str) -> str:
+    """The words as matplotlib draws them: formulas between dollar signs, or plain dollar signs if it cannot read them
+    as formulas."""
+    from matplotlib.mathtext import MathTextParser
+
+    if "$" in words:
+        try:
+            MathTextParser("path").parse(words)
+        except ValueError:
+            return re.sub(r"(?<!\\)\$", r"\\$", words)
+    return words
 
 
 def whole_ticks(axis: Any, ticks: Sequence[float] = (), limit: int = 7) -> None:
