@@ -1,5 +1,6 @@
 """Pictures: styles, widths, fonts, heat maps, weights; and the figures of papers by name."""
 
+import re
 import shlex
 import shutil
 import subprocess
@@ -218,6 +219,31 @@ def test_a_dollar_sign_is_a_formula_or_a_dollar_sign(tmp_path: Path, capsys: pyt
         asked = ("plot", kind, "--results-dir", tmp_path, "--output", output, "--title", "$a$ for $5 and $b", *labels)
         assert run_cli(capsys, *asked) == (0, f"{output}\n", "")
     assert readable("$x_1$") == "$x_1$" and readable("$x_1") == readable("\\$x_1") == "\\$x_1"
+
+
+def test_what_has_not_learned_without_attack_is_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tenth = [0.1] * 10
+    for seed in (0, 1):
+        make_run(tmp_path, "fedavg", "none", seed, 0.11, recall=tenth)
+        make_run(tmp_path, "fedavg", "ipm", seed, 0.2, recall=tenth)
+        make_run(tmp_path, "krum", "none", seed, 0.2, recall=tenth)
+    caution = "not learned (at chance without attack)"
+    for kind in (plots.rounds, plots.recall):
+        heading = " ".join(kind(records.load(tmp_path)).get_suptitle().split())
+        assert heading.endswith(f"; {caution}: fedavg / none (2)")
+    _, out, _ = run_cli(capsys, "table", "--results-dir", tmp_path)
+    assert f"[1] {caution}" in out and re.search(r"^fedavg +11\.0 \(0\.0\) \[1\] +20\.0", out, re.M)
+    assert out.count("[1]") == 2 and "20.0 (0.0) [1]" not in out
+    figure = papers.figures()["raga/fig4"]
+    points = figures.points(figure, records.nothing(), ["scale=quick"], archive.kept_points())
+    lenet = {"fedavg", "median", "byrd_saga", "rfa", "mca"}
+    assert {panel: set(lines) for panel, lines in points.unlearned.items()} == {
+        "mnist lenet, gaussian": lenet, "mnist lenet, lie": lenet,
+    }  # fmt: skip
+    title = " ".join(figures.draw(figure, points).get_suptitle().split())
+    assert f"{caution}: " in title and title.endswith("(mnist lenet, gaussian and mnist lenet, lie)")
 
 
 def test_a_figure_takes_a_compressed_file_of_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

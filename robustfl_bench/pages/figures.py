@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from robustfl_bench.base.console import printable
 from robustfl_bench.base.errors import ConfigError
+from robustfl_bench.config import targets
 from robustfl_bench.config.options import is_group
 from robustfl_bench.pages import plots
 from robustfl_bench.pages.pictures import bars, curves, plane
@@ -22,9 +24,10 @@ from robustfl_bench.pages.pictures.canvas import PLAIN, Frame
 from robustfl_bench.pages.pictures.curves import BYZANTINE, COLUMNS, WEIGHT, Curves
 from robustfl_bench.runs import commands
 from robustfl_bench.runs.archive import KEPT
+from robustfl_bench.runs.learning import UNLEARNED, at_chance
 from robustfl_bench.runs.matching import Index
 from robustfl_bench.runs.records import NoRuns, nothing, text
-from robustfl_bench.runs.values import Value, describe
+from robustfl_bench.runs.values import ACCURACIES, Value, describe
 from robustfl_bench.runs.wanted import Wanted, wanted
 from robustfl_bench.store.writing import write_atomically
 from robustfl_bench.tables.described import PaperFigure
@@ -41,11 +44,13 @@ _WEIGHT = Value(WEIGHT, "Weight of a client")
 
 @dataclass(frozen=True)
 class Points:
-    """The content of a figure: ``table`` (``curves.COLUMNS``), its heading, and lines on what is missing."""
+    """The content of a figure: ``table`` (``curves.COLUMNS``), its heading, lines on what is missing, and the lines
+    whose models have not learned, by panel."""
 
     table: pd.DataFrame
     heading: str
     missing: Sequence[str] = ()
+    unlearned: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
 
 def points(
@@ -66,8 +71,16 @@ def points(
         return kept_points
     wanted_runs = list(wanted(figure.preset, *figure.changes, *overrides))
     figure_runs = _runs_of(figure, runs, wanted_runs)
-    if len(figure_runs) < len(wanted_runs) and (kept_points := _kept(figure, overrides, kept)) is not None:
-        return kept_points
+    figure_points = _kept(figure, overrides, kept) if len(figure_runs) < len(wanted_runs) else None
+    if figure_points is None:
+        figure_points = _measured(figure, figure_runs, wanted_runs, runs, command)
+    return replace(figure_points, unlearned=_unlearned(figure, wanted_runs, figure_points.table))
+
+
+def _measured(
+    figure: PaperFigure, figure_runs: pd.DataFrame, wanted_runs: Sequence[Wanted], runs: pd.DataFrame, command: str
+) -> Points:
+    """The points of the runs of a figure. Raises NoRuns if none is finished."""
     lacking = f"missing: {len(wanted_runs) - len(figure_runs)} of {len(wanted_runs)} runs; this makes them: {command}"
     finished = figure_runs[figure_runs["state"] == "finished"]
     if not len(finished):
@@ -87,7 +100,7 @@ def making(figure: PaperFigure, overrides: Sequence[str], results_dir: str = "re
 
 def draw(figure: PaperFigure, shown: Points, frame: Frame = PLAIN) -> Picture:
     """The picture of points."""
-    heading = f"{figure.title}; {shown.heading}".rstrip("; ")
+    heading = "; ".join(filter(None, (figure.title, shown.heading, _cautions(shown))))
     x = figure.x if figure.draw in PROBED else _word(figure.x)
     values = [_described(name, None) for name in dict.fromkeys(shown.table["value"])]
     labels = figure.y if isinstance(figure.y, Mapping) else {value.name: figure.y for value in values if figure.y}
@@ -167,7 +180,7 @@ def _runs_of(figure: PaperFigure, runs: pd.DataFrame, wanted_runs: Sequence[Want
     return runs.iloc[places].assign(**{name: [label[name] for label in labels] for name in ("panel", "line", "x")})
 
 
-def _labels(figure: PaperFigure, words: Mapping[str, str], run: pd.Series[Any]) -> dict[str, str]:
+def _labels(figure: PaperFigure, words: Mapping[str, str], run: Any) -> dict[str, str]:
     """Where a run is drawn, by the overrides that made it."""
 
     def values(keys: str) -> Iterator[tuple[str, str]]:
@@ -197,6 +210,42 @@ def _gathered(figure: PaperFigure, chosen: pd.DataFrame, runs: pd.DataFrame) -> 
         else:
             tables.append(plots.curves_of_values(chosen, described, runs, figure.band))
     return pd.concat(tables, ignore_index=True)[list(COLUMNS)]
+
+
+def _unlearned(figure: PaperFigure, wanted_runs: Sequence[Wanted], table: pd.DataFrame) -> dict[str, list[str]]:
+    """The lines whose models have not learned without attackers, by panel; the points themselves tell, as kept points
+    have no runs."""
+    accuracies = table[table["value"].isin(ACCURACIES)].assign(x=lambda points: points["x"].map(text))
+    lines: dict[str, dict[str, None]] = {}
+    for run in wanted_runs:
+        settings = dict(run.settings)
+        if settings["num_byzantine"] == "0" and (classes := _classes(settings["dataset._target_"])):
+            labels = _labels(figure, run.words, settings)
+            keys = ("panel", "line") if figure.draw == "rounds" else ("panel", "line", "x")
+            own = accuracies[(accuracies[list(keys)] == [labels[key] for key in keys]).all(axis=1)]
+            if len(own) and at_chance(own["mean"].max() / 100, classes):
+                lines.setdefault(labels["panel"], {})[labels["line"]] = None
+    return {panel: list(names) for panel, names in lines.items()}
+
+
+def _cautions(shown: Points) -> str:
+    """The lines whose models have not learned, and their panels unless these are all."""
+    panels: dict[str, list[str]] = {}
+    for panel, lines in shown.unlearned.items():
+        panels.setdefault(", ".join(lines), []).append(panel)
+    every = shown.table["panel"].nunique()
+    words = [lines + f" ({' and '.join(names)})" * (len(names) < every) for lines, names in panels.items()]
+    return f"{UNLEARNED}: {'; '.join(words)}" if words else ""
+
+
+@cache
+def _classes(dataset: str) -> int | None:
+    """The number of classes of a data set, by its class; None if its options decide."""
+    try:
+        classes = targets.build({"_target_": dataset}).num_classes
+    except (ConfigError, AttributeError):
+        return None
+    return classes if isinstance(classes, int) and classes > 1 else None
 
 
 def by_client(clients: pd.DataFrame, method: str) -> pd.DataFrame:

@@ -19,6 +19,7 @@ from robustfl_bench.pages.pictures.canvas import PLAIN, Frame
 from robustfl_bench.pages.pictures.curves import COLUMNS, WEIGHT, Curves
 from robustfl_bench.pages.pictures.heat import HeatPanel, Scale
 from robustfl_bench.runs import records
+from robustfl_bench.runs.learning import UNLEARNED, unlearned
 from robustfl_bench.runs.records import Damaged, NoRuns, text
 from robustfl_bench.runs.values import Value, describe, measure
 from robustfl_bench.runs.where import check_name, keys, narrowing, natural, order, require_comparable, where
@@ -52,7 +53,7 @@ def rounds(
     """
     chosen = _select(runs, lines, panels, conditions)
     points = curves_of_rounds(chosen, describe(value, chosen), band)
-    gone = _diverged(runs, lines, panels, conditions)
+    gone = _cautions(runs, lines, panels, conditions)
     return _drawn(points, chosen, [describe(value, chosen)], "Round", lines, band, gone, frame, dense=True)
 
 
@@ -75,7 +76,7 @@ def sweep(
     chosen = _select(runs[runs[x].notna()] if x in runs else runs, lines, panels, conditions, x)
     chosen = chosen.assign(x=chosen[x].map(text))
     points = curves_of_values(chosen, described, runs, band)
-    gone = _diverged(runs, lines, panels, conditions)
+    gone = _cautions(runs, lines, panels, conditions)
     return _drawn(points, chosen, [described], x, lines, band, gone, frame)
 
 
@@ -123,7 +124,7 @@ def recall(
         for name, of_line in chosen[chosen["panel"] == panel].groupby("line"):
             shares[names.index(str(name))] = 100 * np.mean(np.asarray(list(of_line["recall"]), dtype=float), axis=0)
         grids.append(HeatPanel(panel, names, range(classes), shares))
-    heading = over_seeds(chosen) + _diverged(runs, lines, panels, conditions)
+    heading = over_seeds(chosen) + _cautions(runs, lines, panels, conditions)
     return heat.draw(grids, Scale("Recall [%]", 0, 100), "Class", lines, heading, frame)
 
 
@@ -156,7 +157,7 @@ def trajectory(
                 grids.append(HeatPanel(f"{line}, {panel}", names, list(mean.index), shares))
     if not grids:
         raise NoRuns("none of these runs records a recall per class")
-    heading = over_seeds(chosen) + _diverged(runs, lines, panels, conditions)
+    heading = over_seeds(chosen) + _cautions(runs, lines, panels, conditions)
     return heat.draw(grids, Scale("Recall [%]", 0, 100), "Round", "Class", heading, frame)
 
 
@@ -177,7 +178,7 @@ def matrix(
     chosen = _select(runs, rows, panels, conditions, columns)
     chosen = chosen.assign(x=chosen[columns].map(text))
     points = curves_of_values(chosen, described, runs, "minmax")
-    heading = over_seeds(chosen) + _diverged(runs, rows, columns, conditions)
+    heading = over_seeds(chosen) + _cautions(runs, rows, columns, conditions)
     return draw_matrix(points, described, rows, columns, heading, frame)
 
 
@@ -356,15 +357,17 @@ def _finished(runs: pd.DataFrame, conditions: Sequence[str], *settings: str) -> 
     return chosen
 
 
-def _diverged(runs: pd.DataFrame, lines: str, panels: str, conditions: Sequence[str]) -> str:
-    """Which of the runs are not drawn as their models diverged, for the heading."""
+def _cautions(runs: pd.DataFrame, lines: str, panels: str, conditions: Sequence[str]) -> str:
+    """Which of the runs are not drawn as their models diverged, and which models have not learned, for the heading."""
     chosen = where(runs, conditions)
-    gone = chosen[chosen["state"] == "diverged"]
-    if not len(gone):
-        return ""
-    names = gone[[key for key in (lines, panels) if key]].map(text)
-    counts = names.agg(" / ".join, axis=1).value_counts().sort_index()
-    return f"; diverged: {', '.join(f'{name} ({count})' for name, count in counts.items())}"
+    kinds = {"diverged": [state == "diverged" for state in chosen["state"]], UNLEARNED: unlearned(chosen)}
+    words = []
+    for kind, are_of_kind in kinds.items():
+        names = chosen[are_of_kind][[key for key in (lines, panels) if key]].map(text)
+        if len(names):
+            counts = names.agg(" / ".join, axis=1).value_counts().sort_index()
+            words.append(f"; {kind}: {', '.join(f'{name} ({count})' for name, count in counts.items())}")
+    return "".join(words)
 
 
 def _ordered(labels: pd.Series[str]) -> list[str]:

@@ -82,6 +82,9 @@ _FROM_METRICS = {
         Value("attack_success_rate", f"Attack success rate, {_LAST}", "fraction", better=-1),
     )
 }
+ACCURACIES = ("test_accuracy", "final_accuracy", "best_accuracy", "last_accuracy", "tuned_accuracy")
+"""The values that are accuracies on the test set, in percent."""
+
 KNOWN = (*_FROM_SUMMARY, *_ERRORS, _MRD.name, *_FROM_METRICS)
 _MEANS = {"last_accuracy", "last_error"}
 OF_ROUNDS = {"best_accuracy", *_MEANS}

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from robustfl_bench.base.errors import ConfigError
 from robustfl_bench.runs import commands
+from robustfl_bench.runs.learning import UNLEARNED, unlearned
 from robustfl_bench.runs.records import text
 from robustfl_bench.runs.statistics import indistinguishable, two_samples
 from robustfl_bench.runs.values import Measured, Value
@@ -243,10 +244,12 @@ RunFacts = Mapping[Hashable, Any]
 
 
 def facts(runs: pd.DataFrame) -> list[RunFacts]:
-    """The runs of ``records.load`` as plain rows, with the seed and ``eval_every`` as text."""
+    """The runs of ``records.load`` as plain rows, with the seed and ``eval_every`` as text, and with whether the model
+    is ``unlearned``."""
     names = ["run", "folder", "state", "error", "rounds", "rounds_done"]
     every = runs["eval_every"].map(text) if "eval_every" in runs else ""
-    return [*runs[names].assign(seed=runs["seed"].map(text), eval_every=every).to_dict("records")]
+    more = {"seed": runs["seed"].map(text), "eval_every": every, "unlearned": unlearned(runs)}
+    return [*runs[names].assign(**more).to_dict("records")]
 
 
 def make_cell(
@@ -274,6 +277,8 @@ def _cell(
     reasons += [run["error"] or "infeasible" for run in cell_runs if run["state"] == "infeasible"]
     note = add_note(notes, reasons[0]) if reasons else None
     if numbers:
+        if note is None and any(run["unlearned"] for run in finished):
+            note = add_note(notes, UNLEARNED)
         mean, spread = _mean_and_sd([*numbers.values()])
         return Cell(mean, spread, len(numbers), partial=len(numbers) < len(wanted), note=note, numbers=numbers)
     if reasons:
