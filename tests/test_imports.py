@@ -13,6 +13,7 @@ import pytest
 import robustfl_bench
 
 PACKAGE = Path(robustfl_bench.__file__).parent
+GROUPS_OF_PARTS = {path.parent.name for path in PACKAGE.glob("*/base.py")} | {"trackers"}
 RULES = (
     "aggregators", "attacks", "partitions", "pre_aggregations", "corruptions", "augmentations", "models",
     "communication", "server_optimizers", "availability",
@@ -119,6 +120,18 @@ def test_the_engine_names_no_rule_and_results_know_no_engine() -> None:
         if name.startswith("robustfl_bench.pages.pictures"):
             inside = {target for target in targets if target.startswith("robustfl_bench.")}
             assert {target.split(".")[2] for target in inside} <= {"pictures", "errors", "options"}, (name, inside)
+
+
+def test_a_class_name_has_one_meaning() -> None:
+    """Options of different groups and templates may share a name; the name of their module says of which they are."""
+    homes: dict[str, list[str]] = {}
+    for name, path in modules().items():
+        if room(name) not in GROUPS_OF_PARTS and "templates" not in name:
+            for node in ast.parse(path.read_text()).body:
+                if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                    homes.setdefault(node.name, []).append(name)
+    assert len(homes) > 100
+    assert {name: places for name, places in homes.items() if len(places) > 1} == {}
 
 
 def test_looking_at_results_and_data_needs_no_torch() -> None:

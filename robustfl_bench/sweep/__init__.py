@@ -5,7 +5,7 @@ sweep.
 ``take``      the loop of one process over all cells: answers what is stored, runs what is free, waits for the rest
 ``workers``   processes on this machine that take cells, replaced when they are killed
 ``outside``   processes that a class of the user starts
-``progress``  how far a sweep has come, told by its run folders alone
+``progress``  how far a sweep has come, read from its run folders alone
 ``launch``    from Hydra's launchers (``plugins``) to a sweep and back
 
 A launcher places processes and starts them again. Each calls ``take.take(sweep)`` with a ``cells.Sweep``, which can be

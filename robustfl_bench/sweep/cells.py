@@ -56,9 +56,9 @@ class Sweep:
     """The failures that this sweep repeats: the time of each record, by cell. None: those found when it begins."""
 
     @cached_property
-    def listed(self) -> "list[Cell]":
+    def listed(self) -> "list[SweepCell]":
         """The cells as objects that cache what is known about them."""
-        return [Cell(self, overrides) for overrides in self.cells]
+        return [SweepCell(self, overrides) for overrides in self.cells]
 
     def only(self, cells: Sequence[tuple[str, ...]], failed: Mapping[tuple[str, ...], int]) -> "Sweep":
         """The sweep of some of the cells."""
@@ -78,7 +78,7 @@ class Sweep:
         Hydra.create_main_hydra2(task_name="robustfl-bench", config_search_path=search_path)
 
 
-class Cell:
+class SweepCell:
     """One run of a sweep."""
 
     def __init__(self, sweep: Sweep, overrides: tuple[str, ...]) -> None:

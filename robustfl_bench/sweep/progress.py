@@ -20,13 +20,13 @@ from robustfl_bench.base.errors import BUSY, GENERAL
 from robustfl_bench.config import options
 from robustfl_bench.store.folders import ENDED, FAILED, INFEASIBLE, MEASURED, runs_folder
 from robustfl_bench.store.writing import Damaged
-from robustfl_bench.sweep.cells import Cell, Sweep
+from robustfl_bench.sweep.cells import Sweep, SweepCell
 from robustfl_bench.sweep.ends import MISSING, OTHERS, Incomplete, Outcome
 
 RUNNING, WAITING = "running", "waiting"
 STATES = (*ENDED, RUNNING, WAITING)
 
-Measured = tuple[Mapping[str, Any], float]
+TimedRun = tuple[Mapping[str, Any], float]
 """The config of a run, and the seconds that one of its rounds takes."""
 
 LIKENESS: tuple[tuple[str, ...], ...] = (
@@ -48,7 +48,7 @@ class Seen:
     seconds: float | None = None
 
 
-def see(cell: Cell) -> Seen:
+def see(cell: SweepCell) -> Seen:
     """Look at the folder of a cell. Composes nothing: Hydra does that in one thread only."""
     if (known := cell.known) is None:
         return Seen(WAITING, 0)
@@ -78,26 +78,26 @@ class Progress:
 
     def __init__(self, sweep: Sweep) -> None:
         self.sweep = sweep
-        self._ended: dict[Cell, Seen] = {}
+        self._ended: dict[SweepCell, Seen] = {}
 
-    def look(self) -> dict[Cell, Seen]:
+    def look(self) -> dict[SweepCell, Seen]:
         """The present state of all folders."""
-        found = {cell: self._ended.get(cell) or see(cell) for cell in self.sweep.listed}
-        self._ended |= {cell: seen for cell, seen in found.items() if seen.state in ENDED and seen.state != FAILED}
-        return found
+        seen_of = {cell: self._ended.get(cell) or see(cell) for cell in self.sweep.listed}
+        self._ended |= {cell: seen for cell, seen in seen_of.items() if seen.state in ENDED and seen.state != FAILED}
+        return seen_of
 
 
-def seconds_left(found: dict[Cell, Seen], others: Iterable[Measured] = ()) -> dict[Cell, float | None]:
+def seconds_left(seen_of: dict[SweepCell, Seen], others: Iterable[TimedRun] = ()) -> dict[SweepCell, float | None]:
     """The remaining seconds of each unfinished cell, None if unknown: estimated from its own rounds, else from similar
     runs of the sweep or of the ``others``.
     """
-    own = ((_config(cell), seen.seconds) for cell, seen in found.items() if seen.seconds is not None)
+    own = ((_config(cell), seen.seconds) for cell, seen in seen_of.items() if seen.seconds is not None)
     known: dict[tuple[Any, ...], list[float]] = {}
     for config, seconds in (*own, *others):
         for key in _likenesses(config):
             known.setdefault(key, []).append(seconds)
-    left: dict[Cell, float | None] = {}
-    for cell, seen in found.items():
+    left: dict[SweepCell, float | None] = {}
+    for cell, seen in seen_of.items():
         if seen.state not in (*MEASURED, INFEASIBLE):
             done = [seen.seconds] if seen.seconds is not None else []
             like = next((each for each in (done, *map(known.get, _likenesses(_config(cell)))) if each), None)
@@ -105,7 +105,7 @@ def seconds_left(found: dict[Cell, Seen], others: Iterable[Measured] = ()) -> di
     return left
 
 
-def measured(results_dir: str) -> Iterator[Measured]:
+def timed_runs(results_dir: str) -> Iterator[TimedRun]:
     """The config of each run in a folder that has timings, and the seconds that one of its rounds took."""
     runs = runs_folder(results_dir)
     for path in sorted(runs.iterdir()) if runs.is_dir() else []:
@@ -115,7 +115,7 @@ def measured(results_dir: str) -> Iterator[Measured]:
                 yield options.parse((path / "config.yaml").read_text(encoding="utf-8")), seconds
 
 
-def _config(cell: Cell) -> Mapping[str, Any]:
+def _config(cell: SweepCell) -> Mapping[str, Any]:
     return {} if cell.known is None else cell.known.config
 
 
@@ -123,17 +123,17 @@ def _likenesses(config: Mapping[str, Any]) -> list[tuple[Any, ...]]:
     return [(names, *(str(config.get(name)) for name in names)) for names in LIKENESS]
 
 
-def line(found: dict[Cell, Seen]) -> str:
+def line(seen_of: dict[SweepCell, Seen]) -> str:
     """The state of a sweep in one line."""
-    counts = Counter(seen.state for seen in found.values())
-    told = ", ".join(f"{counts[state]} {state}" for state in STATES if counts[state])
-    left = list(seconds_left(found).values())
+    counts = Counter(seen.state for seen in seen_of.values())
+    counted = ", ".join(f"{counts[state]} {state}" for state in STATES if counts[state])
+    left = list(seconds_left(seen_of).values())
     known = [seconds for seconds in left if seconds is not None]
     eta = ""
     if left and known:
         at_once = max(counts[RUNNING], 1)
         eta = f"; {duration(fmean(known) * len(left) / at_once)} left"
-    return f"sweep: {len(found)} runs: {told}{eta}"
+    return f"sweep: {len(seen_of)} runs: {counted}{eta}"
 
 
 def duration(seconds: float) -> str:
@@ -154,8 +154,8 @@ def shown(sweep: Sweep, every: float | None = None) -> Iterator[None]:
     def show() -> None:
         while not over.wait(pause):
             began = time.monotonic()
-            told = line(progress.look())
-            bar.set_description_str(told) if bar is not None else say(told)
+            line_now = line(progress.look())
+            bar.set_description_str(line_now) if bar is not None else say(line_now)
             over.wait(20 * (time.monotonic() - began))  # under 5% of the time, however many runs there are
 
     thread = threading.Thread(target=show, daemon=True)
@@ -171,15 +171,15 @@ def shown(sweep: Sweep, every: float | None = None) -> Iterator[None]:
 
 def preview(sweep: Sweep) -> None:
     """Print every cell of a sweep with its state and remaining time, and the sum."""
-    found = Progress(sweep).look()
-    left = seconds_left(found, measured(sweep.results_dir))
-    for cell, seen in found.items():
+    seen_of = Progress(sweep).look()
+    left = seconds_left(seen_of, timed_runs(sweep.results_dir))
+    for cell, seen in seen_of.items():
         seconds = left.get(cell)
-        told = "" if cell not in left else "  time unknown" if seconds is None else f"  about {duration(seconds)}"
-        print(f"{seen.state}: {cell}{told}")
+        remaining = "" if cell not in left else "  time unknown" if seconds is None else f"  about {duration(seconds)}"
+        print(f"{seen.state}: {cell}{remaining}")
     known = [seconds for seconds in left.values() if seconds is not None]
     unknown = f", and {len(left) - len(known)} of unknown time" if len(known) < len(left) else ""
-    print(f"{len(found)} runs, {len(left)} to make: about {sum(known) / 3600:.2f} hours in one process{unknown}")
+    print(f"{len(seen_of)} runs, {len(left)} to make: about {sum(known) / 3600:.2f} hours in one process{unknown}")
 
 
 def conclude(outcome: Outcome) -> Incomplete | None:
@@ -187,9 +187,9 @@ def conclude(outcome: Outcome) -> Incomplete | None:
     is that of the failures if they share one, else 1.
     """
     counts = outcome.counts
-    told = ", ".join(f"{counts[status]} {status}" for status in (*ENDED, OTHERS, MISSING) if counts[status])
+    counted = ", ".join(f"{counts[status]} {status}" for status in (*ENDED, OTHERS, MISSING) if counts[status])
     stored = sum(end.was_stored for end in outcome.ends)
-    line = f"sweep: {len(outcome.ends)} runs: {told}" + (f"; {stored} were stored" if stored else "")
+    line = f"sweep: {len(outcome.ends)} runs: {counted}" + (f"; {stored} were stored" if stored else "")
     say(line)
     for reason, number in Counter(end.reason for end in outcome.ends if end.status == FAILED).most_common():
         say(f"  {number} failed: {reason}")

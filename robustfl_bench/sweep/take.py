@@ -19,7 +19,7 @@ from robustfl_bench.experiment.summary import without_score
 from robustfl_bench.store.folders import FAILED, INFEASIBLE, MEASURED, RunFolder, RunLocked
 from robustfl_bench.store.lease import LeaseLost
 from robustfl_bench.store.writing import CannotWrite, Damaged
-from robustfl_bench.sweep.cells import Cell, Sweep
+from robustfl_bench.sweep.cells import Sweep, SweepCell
 from robustfl_bench.sweep.ends import MISSING, OTHERS, End, Outcome
 
 POLL = 1.0
@@ -72,13 +72,13 @@ class Taker:
     def __init__(self, sweep: Sweep) -> None:
         self.sweep = sweep
         self.cells = sweep.listed
-        self.ends: dict[Cell, End] = {}
+        self.ends: dict[SweepCell, End] = {}
         self._released = -math.inf
         self._again = {} if sweep.failed is None else dict(sweep.failed)  # failures to repeat
         self._note_once = note_once()
 
     @property
-    def missing(self) -> list[Cell]:
+    def missing(self) -> list[SweepCell]:
         """The cells without an end, in order."""
         return [cell for cell in self.cells if cell not in self.ends]
 
@@ -100,12 +100,12 @@ class Taker:
     def survey(self) -> None:
         """Find the stored ends, and the present failures, which are to be repeated."""
         if self.sweep.failed is None and self.sweep.retry_failed:
-            found = {cell.overrides: _failed_at(cell.folder()) for cell in self.cells}
-            self._again = {overrides: when for overrides, when in found.items() if when is not None}
+            failures = {cell.overrides: _failed_at(cell.folder()) for cell in self.cells}
+            self._again = {overrides: when for overrides, when in failures.items() if when is not None}
         for cell in self.missing:
             self.look(cell, STORED if self.sweep.failed is None else None)
 
-    def look(self, cell: Cell, what: str | None = None) -> bool:
+    def look(self, cell: SweepCell, what: str | None = None) -> bool:
         """Whether a cell has an end by what its run folder holds; a result is printed as ``what`` it is."""
         if cell in self.ends:
             return True
@@ -131,14 +131,14 @@ class Taker:
             self.ends[cell] = end
         return end is not None
 
-    def _is_kept(self, cell: Cell) -> bool:
+    def _is_kept(self, cell: SweepCell) -> bool:
         """Whether the result of a cell comes with the package; it is printed."""
         if cell.known is None or (answer := answers.from_kept(cell.known, self._note_once)) is None:
             return False
         self.ends[cell] = End(answer.status, answer.tell(), was_stored=True)
         return True
 
-    def settle(self, cell: Cell) -> bool:
+    def settle(self, cell: SweepCell) -> bool:
         """Complete a cell; False if another process holds it."""
         folder = cell.folder()
         if self.look(cell):
@@ -169,7 +169,7 @@ class Taker:
                 gc.freeze()
             self._released = time.monotonic()
 
-    def _run(self, cell: Cell, deaths: int) -> End:
+    def _run(self, cell: SweepCell, deaths: int) -> End:
         """Make the run of a cell. Raises RunLocked, LeaseLost, CannotWrite or NotReady."""
         try:
             config, call = cell.compose()
@@ -189,7 +189,7 @@ class Taker:
             reason = f"{deaths} processes in a row were killed in this run at the same point: out of memory?"
             return self._failed(cell, RunFailed(reason), planned, call)
         try:
-            made = complete(planned, call, partial(train_here, silent=True), self._note_once)
+            answer = complete(planned, call, partial(train_here, silent=True), self._note_once)
         except (RunLocked, LeaseLost, CannotWrite):
             raise
         except RunFailed as error:  # recorded, with its traceback
@@ -197,11 +197,11 @@ class Taker:
             return End(FAILED, reason=str(error))
         except Exception as error:
             return self._failed(cell, error, planned, call)
-        if made.what == STORED:  # a moment ago, by another process, which has printed it
-            return End(made.status, made.value)
-        return End(made.status, made.tell())
+        if answer.what == STORED:  # a moment ago, by another process, which has printed it
+            return End(answer.status, answer.value)
+        return End(answer.status, answer.tell())
 
-    def _failed(self, cell: Cell, error: Exception, planned: Plan | None = None, call: Call | None = None) -> End:
+    def _failed(self, cell: SweepCell, error: Exception, planned: Plan | None = None, call: Call | None = None) -> End:
         """Record why a cell has no result, in its run folder, or in a folder named by its overrides if it has no
         run."""
         reason, code, trace = explain(error), exit_code(error), "".join(traceback.format_exception(error))
@@ -228,7 +228,7 @@ def _failed_at(folder: RunFolder) -> int | None:
         return None
 
 
-def _worst(cell: Cell) -> float:
+def _worst(cell: SweepCell) -> float:
     """The number that sweeps tune by for a run that cannot be made: that of a diverged one, as sweepers accept no
     nan."""
     try:
