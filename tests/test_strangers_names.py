@@ -10,6 +10,7 @@ import pytest
 from robustfl_bench.base.console import printable
 from robustfl_bench.runs import archive, records
 from robustfl_bench.runs.spreadsheets import guarded, unguarded
+from robustfl_bench.store import folders
 from tests.conftest import run_cli
 from tests.test_results import make_run
 
@@ -31,7 +32,7 @@ def of_a_stranger(results: Path) -> Path:
         folder = make_run(results, "krum", "ipm", number, variant=name)
         summary = json.loads((folder / "summary.json").read_text())
         summary["choices"] |= {"aggregator": name, "model": name}
-        (folder / "summary.json").write_text(json.dumps(summary))
+        (folder / "summary.json").write_text(json.dumps(folders.seal(summary)))
         make_run(results, "boba", "ipm", 100 + number, status="failed", error=name)
     return results
 
