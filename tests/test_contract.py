@@ -404,7 +404,7 @@ def test_tables_figures_and_archives_show_what_diverged(
     for source in (runs, archive.read(str(file))):
         table = pivot(source)
         assert table.cell("average", "ipm").text(1) == table.cell("average", "worst").text(1) == "diverged"
-        assert table.notes == ["diverged in round 2: the test loss is not finite"]
+        assert "diverged in round 2: the test loss is not finite" in table.notes  # beside one on runs at chance
         assert table.cell("coomed", "worst").seeds
     figure = plots.rounds(runs)
     assert "diverged: average / ipm (1)" in " ".join(figure.get_suptitle().split())

@@ -61,9 +61,9 @@ def make_run(
     assert overrides is not None
     run = compose.resolve([*overrides, f"scale={scale}", f"seed={seed}", *changes])
     extra = {key: value for key, value in changed.items() if key not in run.config and "__" not in key}
-    config = run.identity | extra
-    run_id = identity.digest(config)
-    folder = results / "runs" / f"{method}-{config['attack']['_target_'].split('.')[-2]}-s{seed}-{run_id}"
+    config = identity.defining(run.config) | extra
+    run_id = identity.digest({**run.identity, **extra})
+    folder = results / "runs" / f"{method}-{run.choices['attack']}-s{seed}-{run_id}"
     folder.mkdir(parents=True)
     (folder / "config.yaml").write_text(yaml.safe_dump(config))
     metrics = {"round": 3, "test_accuracy": accuracy} | (last or {})
@@ -85,7 +85,7 @@ def make_run(
         summary |= {"final": {"round": 3, "test_accuracy": accuracy, "test_loss": 0.5, "recall": list(recall)},
                     "best": {"round": 2, "test_accuracy": accuracy if best is None else best},
                     "last_10": {"test_accuracy": accuracy if last_10 is None else last_10}}  # fmt: skip
-    (folder / "summary.json").write_text(json.dumps(folders.seal(summary)))
+    (folder / "summary.json").write_text(json.dumps(folders.seal(summary | {"files": folders.recorded(folder)})))
     return run_id
 
 
