@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import io
 import math
 import warnings
 import zlib
@@ -24,11 +25,14 @@ from robustfl_bench.runs.records import (
     written,
 )
 from robustfl_bench.runs.spreadsheets import guarded, unguarded
-from robustfl_bench.store.kept import ARENA, FOLDER, files
+from robustfl_bench.store.kept import ARENA, FOLDER, SEAL, files, seal_of
 from robustfl_bench.store.writing import write_atomically
 
 if TYPE_CHECKING:
     import pandas as pd
+
+LARGEST = 1 << 30
+"""The most bytes that a file of runs is read up to, unpacked: a small compressed file can hold any number."""
 
 KEPT = (*MEASURED, "infeasible")  # what is a result
 _NUMBERS = ("rounds_done", "final_accuracy", "best_accuracy", "last_accuracy", "test_loss", "seconds", "num_threads")
@@ -71,7 +75,9 @@ def write(runs: pd.DataFrame, path: str) -> int:
         f"{_LAST}{name}": [_fact(last[name]) or "nan" if name in last else "" for last in lasts] for name in columns
     }
     table = facts | others | {guarded(name): kept[name].map(lambda value: guarded(written(value))) for name in names}
-    content = pd.DataFrame(table).to_csv(index=False, lineterminator="\n").encode()
+    lines = pd.DataFrame(table)
+    lines[SEAL] = [seal_of(values) for values in lines.itertuples(index=False, name=None)]
+    content = lines.to_csv(index=False, lineterminator="\n").encode()
     try:
         write_atomically(Path(path), gzip.compress(content, mtime=0) if path.endswith(".gz") else content)
     except OSError as error:
@@ -88,13 +94,18 @@ def read(path: str) -> pd.DataFrame:
     import pandas as pd
 
     try:
-        table = pd.read_csv(path, dtype=object, keep_default_na=False)
+        table = pd.read_csv(io.BytesIO(_content(path)), dtype=object, keep_default_na=False)
     except FileNotFoundError as error:
         raise NoRuns(f"no file {path}; robustfl-results export --summary {path} makes it from run folders") from error
     except (OSError, ValueError, EOFError, zlib.error) as error:
         raise ConfigError(f"cannot read {path}: {' '.join(str(error).split())}") from error
     if absent := [name for name in _FACTS if name not in table]:
         raise ConfigError(f"{path} has no column {absent[0]}: it was not made by robustfl-results export --summary")
+    if SEAL in table:
+        seals = table.pop(SEAL)
+        sealed = [seal_of(values) for values in table.itertuples(index=False, name=None)]
+        if len(edited := table.loc[seals != sealed, "run"]):
+            raise ConfigError(f"{path}: the line of {edited.iloc[0]} is not what was written: it does not fit its seal")
     if table["run_id"].duplicated().any():
         table = table.drop_duplicates(ignore_index=True)
     if len(twice := table.loc[table["run_id"].duplicated(), "run"]):
@@ -103,6 +114,15 @@ def read(path: str) -> pd.DataFrame:
         return _typed(table, path)
     except ValueError as error:
         raise ConfigError(f"{path} is damaged: {error}") from error
+
+
+def _content(path: str) -> bytes:
+    """The bytes of a file, unpacked; raises ConfigError for more than LARGEST."""
+    with (gzip.open if path.endswith(".gz") else open)(path, "rb") as file:
+        content: bytes = file.read(LARGEST + 1)
+    if len(content) > LARGEST:
+        raise ConfigError(f"{path} holds more than {LARGEST >> 20} MiB, more than any file of runs")
+    return content
 
 
 def _typed(table: pd.DataFrame, path: str) -> pd.DataFrame:

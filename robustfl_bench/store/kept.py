@@ -5,7 +5,8 @@ Large files are compressed and named ``.csv.gz``.
 
 import csv
 import gzip
-from collections.abc import Mapping
+import hashlib
+from collections.abc import Iterable, Mapping
 from functools import cache
 from pathlib import Path
 from typing import TextIO, cast
@@ -18,6 +19,9 @@ FOLDER = PACKAGE / "kept" if (PACKAGE / "kept").is_dir() else PACKAGE.parent / "
 BEGINNING = "run,run_id,state,"
 """The start of the first line of every such file; see ``results.archive``, which writes them."""
 
+
+SEAL = "seal"
+"""The last column of every such file: the beginning of the SHA-256 of the other values of the line."""
 
 ARENA = "arena"
 """The folder of the arena's runs, which tables of papers do not read: there are many and they need none."""
@@ -33,13 +37,21 @@ def files() -> tuple[Path, ...]:
 def find(run_id: str) -> Mapping[str, str] | None:
     """The facts and settings of the kept run of this id as text, and its file under ``file``; None if there is none.
 
-    The files are indexed once per process; only the line of the run is parsed.
+    The files are indexed once per process; only the line of the run is parsed. A line that does not fit its seal counts
+    as none.
     """
     if (place := _places().get(run_id)) is None:
         return None
     path, line = place
     names, values = csv.reader([_first_line(path), line])
+    if names[-1] != SEAL or seal_of(values[:-1]) != values[-1]:
+        return None  # edited, or damaged: it is not what was written
     return {**dict(zip(names, values, strict=True)), "file": f"{path.parent.name}/{path.name}"}
+
+
+def seal_of(values: Iterable[str]) -> str:
+    """The seal of a line with these values: eight hex digits."""
+    return hashlib.sha256("\x1f".join(values).encode()).hexdigest()[:8]
 
 
 @cache
