@@ -21,17 +21,20 @@ if TYPE_CHECKING:
     from robustfl_bench.numerics.updates import Aggregate, Updates
     from robustfl_bench.partitions.base import Partition
     from robustfl_bench.pre_aggregations.base import PreAggregation
+    from robustfl_bench.protocols.base import Engine, Protocol, Setup
+    from robustfl_bench.protocols.state import Round, State
     from robustfl_bench.schedules.base import Schedule
     from robustfl_bench.server_optimizers.base import ServerOptimizer
 
 __all__ = [
-    "Aggregate", "Aggregator", "Attack", "AttackView", "ConfigError", "Data", "DataError", "Dataset", "Model",
-    "Partition", "PreAggregation", "Result", "Schedule", "ServerOptimizer", "ServerView", "Updates", "check_fields",
-    "results", "run",
+    "Aggregate", "Aggregator", "Attack", "AttackView", "ConfigError", "Data", "DataError", "Dataset", "Engine", "Model",
+    "Partition", "PreAggregation", "Protocol", "Result", "Round", "Schedule", "ServerOptimizer", "ServerView", "Setup",
+    "State", "Updates", "check_fields", "results", "run",
 ]  # fmt: skip
 
 _HOMES = {
     "Aggregate": "numerics.updates", "Updates": "numerics.updates",
+    "Round": "protocols.state", "State": "protocols.state",
     "Result": "experiment.api", "results": "experiment.api", "run": "experiment.api",
 }  # fmt: skip
 """The modules of these names; all others are in ``interfaces``."""

@@ -17,7 +17,6 @@ from robustfl_bench.base.errors import check_fields as check_fields
 from robustfl_bench.base.errors import check_flags as check_flags
 from robustfl_bench.clustering.base import Clustering as Clustering
 from robustfl_bench.clustering.base import StartView as StartView
-from robustfl_bench.communication.base import Communication as Communication
 from robustfl_bench.corruptions.base import Corruption as Corruption
 from robustfl_bench.datasets.base import Data as Data
 from robustfl_bench.datasets.base import Dataset as Dataset
@@ -26,6 +25,10 @@ from robustfl_bench.local_updates.base import LocalUpdate as LocalUpdate
 from robustfl_bench.models.base import Model as Model
 from robustfl_bench.partitions.base import Partition as Partition
 from robustfl_bench.pre_aggregations.base import PreAggregation as PreAggregation
+from robustfl_bench.protocols.base import Engine as Engine
+from robustfl_bench.protocols.base import Protocol as Protocol
+from robustfl_bench.protocols.base import RoundContext as RoundContext
+from robustfl_bench.protocols.base import Setup as Setup
 from robustfl_bench.schedules.base import Schedule as Schedule
 from robustfl_bench.server_data.base import ServerData as ServerData
 from robustfl_bench.server_optimizers.base import ServerOptimizer as ServerOptimizer

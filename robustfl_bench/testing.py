@@ -3,10 +3,12 @@
 A check returns None or raises an AssertionError. Its message, one line, names the part, the promise and the input.
 """
 
+import copy
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
+from typing import Any
 
 import numpy as np
 import torch
@@ -15,11 +17,18 @@ from torch import Tensor
 from robustfl_bench.aggregators.base import Aggregator, ServerView
 from robustfl_bench.attacks.base import Attack, AttackView, Crafted, Shard
 from robustfl_bench.base.errors import BrokenContract, ConfigError, DataError
+from robustfl_bench.config import compose, identity, targets
 from robustfl_bench.datasets import load
 from robustfl_bench.datasets.base import Dataset, Scaling
-from robustfl_bench.engine.contract import aggregate_fault, crafted_fault, dealt
+from robustfl_bench.engine.contract import aggregate_fault, alike, crafted_fault, dealt, protocol_fault, state_fault
+from robustfl_bench.engine.federation import Federation
+from robustfl_bench.engine.parts import FOLLOWING, GROUPS, Parts
+from robustfl_bench.engine.rounds import initial_state, step
+from robustfl_bench.engine.settings import SCALARS, Settings
 from robustfl_bench.numerics.updates import Aggregate, Updates, mean_row
 from robustfl_bench.partitions.base import Partition
+from robustfl_bench.protocols.base import Protocol, Setup
+from robustfl_bench.protocols.state import State
 
 PROMISES = {
     "order": "the aggregate does not depend on the order of the clients",
@@ -32,6 +41,10 @@ PROMISES = {
 ATTACK_PROMISES = {
     "finite": "all numbers that attackers send are finite",
     "memory": "what lasts from round to round is returned as memory, none is kept on the attack",
+}
+PROTOCOL_PROMISES = {
+    "memory": "what lasts from round to round is in the state, so that a stored state goes on to the same bits",
+    "paired": "the honest clients of a round depend on neither attack nor rule",
 }
 LAYOUTS = ("first", "last", "mixed")
 ATTACKERS = ("identical", "opposite", "ladder", "scattered")
@@ -372,6 +385,64 @@ def check_dataset(dataset: Dataset, folder: Path) -> None:
         _require(torch.equal(x, getattr(again, f"{part}_x")), name, part, "inputs differ when loaded again")
         _require(torch.equal(y, getattr(again, f"{part}_y")), name, part, "labels differ when loaded again")
     _require(data.owners is None or data.owners.ndim == 1, name, "owners", "must be one per training sample")
+
+
+# --- protocols -------------------------------------------------------------------------------------------------------
+
+
+def check_protocol(protocol: Protocol, *overrides: str, rounds: int = 5) -> None:
+    """Check the promises of a protocol on rounds of a small run on the digits, changed by ``overrides``.
+
+    Every step must return the next state and its round, with finite models and the numbers that ``reports`` names, and
+    must change neither the state that it was given nor the protocol. The promises of PROTOCOL_PROMISES that the
+    protocol's ``exempt`` names with a reason are not checked.
+    """
+    name, exempt = _name(protocol), protocol.exempt
+    unknown = sorted(set(exempt) - set(PROTOCOL_PROMISES))
+    known = ", ".join(PROTOCOL_PROMISES)
+    _require(not unknown, name, "exempt", f"{', '.join(unknown)} is no promise; there are {known}")
+    honest = []
+    for attack, rule in (("ipm", "average"), ("gauss", "coomed")):
+        federation = _example_federation(protocol, f"attack={attack}", f"aggregator={rule}", *overrides)
+        state, cohorts, held = initial_state(federation), [], copy.deepcopy(vars(protocol))
+        for number in range(1, rounds + 1):
+            case = f"round {number} with attack={attack} aggregator={rule}"
+            before = copy.deepcopy(state.stored())
+            after, happened = step(federation, state)
+            fault = protocol_fault((after, happened), state)
+            _require(not fault, name, "type", f"{fault}: {case}")
+            untouched = alike(_own(before), _own(state.stored()))
+            _require(untouched, name, "untouched", f"it changes the given state: {case}")
+            _require(bool(after.params.isfinite().all()), name, "finite", f"a model is not finite: {case}")
+            reports = set(happened.notes) == set(protocol.reports)
+            _require(reports, name, "reports", f"it reports {sorted(happened.notes)}: {case}")
+            if "memory" not in exempt:
+                again, _ = step(federation, State.restored(before, state.params.device))
+                same = alike(again.stored(), after.stored()) and not state_fault(held, vars(protocol))
+                _require(same, name, "memory", f"a stored state goes on differently: {case}")
+            cohorts.append([cohort.honest for cohort in happened.cohorts])
+            state = after
+        honest.append(cohorts)
+    paired = "paired" in exempt or honest[0] == honest[1]
+    _require(paired, name, "paired", "the honest clients of a round depend on the attack or the rule")
+
+
+def _own(stored: Mapping[str, Any]) -> dict[str, Any]:
+    """A stored state without the memory of the models' parts, part of which changes in place."""
+    return {name: value for name, value in stored.items() if name != "memory"}
+
+
+def _example_federation(protocol: Protocol, *overrides: str) -> Federation:
+    """A small federation on the digits with this protocol."""
+    small = ("num_clients=12", "num_byzantine=2", "byzantine_placement=replace", "model.hidden=[4]", "batch_size=8")
+    config = compose.resolve([*small, *overrides]).config
+    kept = identity.defining(config)
+    parts = {group: targets.build(kept[group]) for group in GROUPS if group not in FOLLOWING}
+    settings = Settings(**{name: config[name] for name in SCALARS})
+    every = Parts(**parts | dict.fromkeys(FOLLOWING, ()) | {"protocol": protocol})
+    others, clients = every.optional, settings.clients_per_round
+    protocol.check(Setup(every.aggregator, every.local_update, others, clients, settings.num_byzantine))
+    return Federation(settings, every, load(every.dataset, None, torch.device("cpu")))
 
 
 def _name(part: object) -> str:

@@ -18,12 +18,12 @@ from robustfl_bench.config import compose
 from robustfl_bench.engine.federation import Federation
 from robustfl_bench.engine.loop import run
 from robustfl_bench.engine.rounds import initial_state
-from robustfl_bench.engine.state import State
 from robustfl_bench.experiment.plan import InfeasibleError, plan
 from robustfl_bench.interfaces import Availability
 from robustfl_bench.local_updates.fedavg import FedAvg
 from robustfl_bench.local_updates.local_sgd import LocalSgd
 from robustfl_bench.network.samples import Population, Samples
+from robustfl_bench.protocols.state import State
 from tests.conftest import Bench, contents, run_folders
 
 FEW = ("rounds=5", "num_clients=10", "num_byzantine=3", "batch_size=32")
@@ -90,7 +90,7 @@ def test_who_drops_out_depends_on_no_attack_no_rule_and_no_straggler(placement: 
 
 
 def test_without_dropout_and_stragglers_nothing_changes() -> None:
-    shared = ("attack=ipm", "aggregator=coomed", "local_update=local_sgd", "communication=star")
+    shared = ("attack=ipm", "aggregator=coomed", "local_update=local_sgd", "protocol=star")
     plain, _ = records(federation(*shared))
     same, _ = records(federation(*shared, "availability=unreliable", "availability.dropout=0"))
     for before, after in zip(plain, same, strict=True):
@@ -155,7 +155,7 @@ def test_attackers_who_train_do_all_of_their_work() -> None:
 
 
 def test_what_is_counted_is_what_arrives() -> None:
-    f = federation(*DROPPING, "attack=ipm", "aggregator=coomed", "communication=star", "rounds=30", "eval_every=4")
+    f = federation(*DROPPING, "attack=ipm", "aggregator=coomed", "protocol=star", "rounds=30", "eval_every=4")
     states, rows = zip(*run(f, initial_state(f)), strict=True)
     arrived = [len(f.cohorts.present(number)) for number in range(30)]
     assert len(set(arrived)) > 3
@@ -211,7 +211,7 @@ def test_clusters_are_trained_by_those_who_are_there() -> None:
 
 def test_a_run_goes_on_from_any_round_as_if_nothing_had_happened() -> None:
     asked = (*DROPPING, "availability.stragglers=0.5", "local_update=fedavg", "attack=ipm", "aggregator=foolsgold",
-             "communication=star")  # fmt: skip
+             "protocol=star")  # fmt: skip
     whole, states = records(federation(*asked))
     rest, _ = records(federation(*asked), State.restored(states[2].stored(), torch.device("cpu")))
     assert rest == whole[3:]
@@ -244,7 +244,7 @@ def test_weights_of_absent_clients_are_nan_and_the_bytes_are_the_same_again(benc
         (["availability.byzantine=3"], "availability.byzantine must be true or false, got 3"),
         (["availability.stragglers=0.5"], "stragglers make fewer local steps, but local_update FedSgd has one"),
         (["availability.stragglers=1", "local_update=broadcast"], "but local_update Compressed has one in a round"),
-        (["communication=ring", "aggregator=rar"], "on a ring a client that drops out stops the round"),
+        (["protocol=ring", "aggregator=rar"], "on a ring a client that drops out stops the round"),
     ],
 )
 def test_what_makes_no_sense_is_refused_in_one_line(bench: Bench, overrides: list[str], message: str) -> None:

@@ -26,11 +26,11 @@ from robustfl_bench.engine.evaluation import Record
 from robustfl_bench.engine.federation import Federation
 from robustfl_bench.engine.loop import run
 from robustfl_bench.engine.rounds import initial_state
-from robustfl_bench.engine.state import State
 from robustfl_bench.interfaces import Attack, ChoiceView, ConfigError, Shard, StartView
 from robustfl_bench.models.mean import Constant
 from robustfl_bench.numerics.metrics import cluster_recovery, matched_distance, nearest_distance
 from robustfl_bench.numerics.updates import Updates
+from robustfl_bench.protocols.state import State
 from tests import presets
 from tests import reference_brifca as reference
 from tests.rounds import make_server, names

@@ -102,8 +102,8 @@ def test_an_edit_changes_the_runs_that_it_can_change_and_no_others(
         ("base/errors.py", r"did you mean", "is it"),
         (
             "engine/loop.py",
-            r'row\["non_finite_updates"\]',
-            'row["one_more_column"] = 1.0\n    row["non_finite_updates"]',
+            r"    for metric in metrics:",
+            '    row["one_more_column"] = 1.0\n    for metric in metrics:',
         ),
     ],
 )

@@ -372,7 +372,7 @@ def test_rows_up_to_the_last_finite_round_stay() -> None:
 
 def test_a_ring_whose_model_diverges_ends_as_its_simulation(bench: Bench, tmp_path: Path) -> None:
     asked = ("num_clients=3", "partition=iid", "model.hidden=[4]", "attack=none", "aggregator=rar", "lr=1e30",
-             "rounds=6", "communication=ring", "device=cpu")  # fmt: skip
+             "rounds=6", "protocol=ring", "device=cpu")  # fmt: skip
     for every in (1, 4):
         process = start(
             tmp_path, *asked, f"eval_every={every}", "results_dir=ring", module="robustfl_bench.commands.ring"

@@ -3,6 +3,7 @@
 import math
 from dataclasses import replace
 from fractions import Fraction
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -16,12 +17,12 @@ from robustfl_bench.aggregators.rage import Rage
 from robustfl_bench.aggregators.selfrej import SelfRej
 from robustfl_bench.aggregators.zeno import Zeno
 from robustfl_bench.attacks.perturbation import largest_gamma
-from robustfl_bench.engine.evaluation import effective_clients, weight_metrics
-from robustfl_bench.engine.rounds import Trained
+from robustfl_bench.engine.metrics import weights as weight_metrics
 from robustfl_bench.numerics.gram_space import medoid, pair_distances
 from robustfl_bench.numerics.mean_distances import exact_sum
 from robustfl_bench.numerics.updates import Aggregate, Updates, mean_row
 from robustfl_bench.pre_aggregations.bucketing import Bucketing
+from robustfl_bench.protocols.state import Memory, Trained
 from tests import reference_arfl
 from tests.rounds import build, make_server, skewed_round
 from tests.test_attacks import honest_updates, make_view
@@ -257,8 +258,10 @@ def test_clients_with_next_to_no_weight_are_not_let_in() -> None:
     kept = torch.tensor([0.25, 0.25, 0.25, 0.25, 1e-9], dtype=torch.float64)
     for last in (1e-9, 0.0, -1e-9):
         weights = torch.cat([kept[:4], torch.tensor([last], dtype=torch.float64)])
-        model = Trained(torch.zeros(2), None, Aggregate(torch.zeros(2), weights), num_honest=4, non_finite=0, memory={})
-        record = weight_metrics([model])
+        aggregate = Aggregate(torch.zeros(2), weights)
+        model = Trained(torch.zeros(2), None, aggregate, num_honest=4, non_finite=0, memory=Memory())
+        evaluation: Any = SimpleNamespace(round=SimpleNamespace(models=[model]), clients_drop_out=False)
+        record = {metric.name: metric.compute(evaluation) for metric in weight_metrics.METRICS}
         assert (record["byzantine_accepted"], record["honest_dropped"]) == (0, 0)
         assert record["effective_clients"] == pytest.approx(4)
 
@@ -268,5 +271,5 @@ def test_clients_with_next_to_no_weight_are_not_let_in() -> None:
     [([1, 0, 0], 1), ([1, 1, 1, 1], 4), ([0.5, 0.25, 0.25], 1 / 0.375), ([2, -2], 2), ([0, 0], 0)],
 )
 def test_effective_number_of_clients(weights: list[float], expected: float) -> None:
-    assert effective_clients(torch.tensor(weights, dtype=torch.float64)) == pytest.approx(expected)
+    assert weight_metrics.effective_clients(torch.tensor(weights, dtype=torch.float64)) == pytest.approx(expected)
     assert math.isfinite(expected)

@@ -11,7 +11,6 @@ from torch import Tensor
 from robustfl_bench.engine.federation import Federation
 from robustfl_bench.engine.loop import run
 from robustfl_bench.engine.rounds import initial_state
-from robustfl_bench.engine.state import Memory, State
 from robustfl_bench.interfaces import (
     Aggregator,
     Attack,
@@ -24,6 +23,7 @@ from robustfl_bench.interfaces import (
 from robustfl_bench.network.network import Network
 from robustfl_bench.network.samples import Samples
 from robustfl_bench.numerics.updates import Aggregate, Updates
+from robustfl_bench.protocols.state import Memory, State
 from tests.test_engine import experiment
 
 SMALL = ("rounds=4", "batch_size=8", "attack=none")

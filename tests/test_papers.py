@@ -137,7 +137,7 @@ def extras_of(table: PaperTable, *overrides: str) -> set[frozenset[tuple[str, st
     """The runs of BRACE's Table 1 that the product of its rules with star and ring has too much."""
     if table.name not in FORMULAS:
         return set()
-    places = {SERVER: "communication=star", RING: "communication=ring"}
+    places = {SERVER: "protocol=star", RING: "protocol=ring"}
     return {settings(*table.base, f"+method=brace/{rule}", places[place], *overrides) for rule, place in NO_FORMULA}
 
 

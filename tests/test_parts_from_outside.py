@@ -40,12 +40,12 @@ class Recorded(Sgd):
 made = loop.record
 
 
-def record(federation, state, happened):
-    (model,) = happened.models
-    return made(federation, state, happened) | {
+def record(evaluation, metrics):
+    (model,) = evaluation.round.models
+    return made(evaluation, metrics) | {
         "aggregate_norm": float(model.aggregate.vector.norm()),
         "loss_spread": float(model.losses.std()),
-        "clients": len(happened.cohorts[0]),
+        "clients": len(evaluation.round.cohorts[0]),
     }
 
 
@@ -58,7 +58,7 @@ RUN = (
 )  # fmt: skip
 RING = (
     "num_clients=3", "partition=iid", "batch_size=8", "model.hidden=[8]", "attack=none", "aggregator=rar", "rounds=4",
-    "eval_every=2", "communication=ring", "device=cpu", "server_optimizer._target_=own_parts.Recorded",
+    "eval_every=2", "protocol=ring", "device=cpu", "server_optimizer._target_=own_parts.Recorded",
 )  # fmt: skip
 
 

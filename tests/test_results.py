@@ -645,6 +645,25 @@ def test_any_column_against_the_round(results: Path, capsys: pytest.CaptureFixtu
     assert code == 2 and "unknown value 'test_los'" in err
 
 
+def test_a_column_against_another_that_grows(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Seeds reach their rounds at different times: at each time a run has the value of its last round."""
+    for seed, times in ((0, (1.0, 4.0, 5.0, 9.0)), (1, (2.0, 3.0, 6.0, 8.0))):
+        path = make_run(tmp_path, "krum", "ipm", seed, 0.8, metrics={"simulated_time": 0.0}) / "metrics.csv"
+        header, *rows = path.read_text().splitlines()
+        rows = [f"{row.rpartition(',')[0]},{time}" for row, time in zip(rows, times, strict=True)]
+        path.write_text("\n".join([header, *rows]) + "\n")
+    figure = plots.rounds(records.load(tmp_path), panels="attack,aggregator", x="simulated_time")
+    (axis,) = figure.axes
+    (line,) = axis.get_lines()
+    assert axis.get_title() == "ipm, krum" and axis.get_xscale() == "log"
+    assert axis.get_xlabel().startswith("Simulated time since the start")
+    assert list(line.get_xdata()) == [2, 3, 4, 5, 6, 8]
+    assert list(line.get_ydata()) == pytest.approx([20, 30, 40, 50, 60, 70])
+    shown = ("plot", "accuracy", "--x", "test_loss", "--results-dir", tmp_path, "--output", tmp_path / "x.png")
+    code, _, err = run_cli(capsys, *shown)
+    assert code == 2 and "a column that grows from round to round, such as simulated_time; test_loss does not" in err
+
+
 def test_band_of_one_sd(results: Path) -> None:
     figure = plots.rounds(records.load(results), conditions=["attack=ipm"], band="sd")
     band = figure.axes[0].collections[1].get_paths()[0].vertices

@@ -14,9 +14,9 @@ import torch
 from robustfl_bench import datasets
 from robustfl_bench.base.errors import DataError
 from robustfl_bench.config import request
-from robustfl_bench.engine.state import State
 from robustfl_bench.experiment import provenance
 from robustfl_bench.experiment.plan import plan
+from robustfl_bench.protocols.state import State
 from robustfl_bench.store.folders import RunFolder
 from tests.conftest import Bench, contents, run_folders, state_of
 from tests.processes import die_after_checkpoint, start
@@ -53,10 +53,11 @@ CLUSTERED = (
     [
         (RUN, 10),
         ((*RUN, "rounds=200", "local_update=momentum", "server_optimizer=adam", "lr=0.01"), 1),
+        ((*RUN, "rounds=200", "protocol=buffered", "protocol.buffer=7"), 2),
         ((*CLUSTERED, "clustering=ifca", "clustering.empty=random", "aggregator=coomed"), 3),
         ((*CLUSTERED, "clustering=three_stage", "aggregator=beta_trmean"), 2),
     ],
-    ids=["one model", "momentum", "ifca", "three_stage"],
+    ids=["one model", "momentum", "buffered", "ifca", "three_stage"],
 )
 def test_kills_at_random_rounds_change_no_byte(bench: Bench, tmp_path: Path, run: tuple[str, ...], wanted: int) -> None:
     assert bench(*run, "results_dir=whole").code == 0
@@ -87,7 +88,7 @@ def test_a_damaged_checkpoint_starts_the_run_again(bench: Bench, tmp_path: Path,
     assert bench(*small, "results_dir=cut").code == 0
     ((_, folder),) = run_folders(tmp_path / "cut").items()
     (folder / "summary.json").unlink()
-    store = RunFolder(tmp_path / "cut", "any", folder.name[-8:])
+    store = RunFolder(tmp_path / "cut", "any", folder.name.rpartition("-")[2])
     planned = plan(request.composed(small)[0])
     stamp = provenance.stamp(planned, datasets.load(planned.parts.dataset, None, torch.device("cpu")))
     state = State.start(torch.zeros(1, 5) if damage == "another shape" else torch.zeros(1, 64 * 16 + 16 + 170))

@@ -18,13 +18,13 @@ from robustfl_bench.aggregators.brace import Brace
 from robustfl_bench.aggregators.krum import Krum
 from robustfl_bench.aggregators.rlr import Rlr
 from robustfl_bench.aggregators.signsgd import SignSgd
-from robustfl_bench.communication.chunks import chunks, ring_sum
-from robustfl_bench.communication.ring import Ring
-from robustfl_bench.communication.star import Star
 from robustfl_bench.config import compose, request
 from robustfl_bench.experiment.plan import plan
 from robustfl_bench.interfaces import Aggregator, ConfigError
 from robustfl_bench.numerics.updates import Updates
+from robustfl_bench.protocols.chunks import chunks, ring_sum
+from robustfl_bench.protocols.ring import Ring
+from robustfl_bench.protocols.star import Star
 from robustfl_bench.ring import launch as ring
 from robustfl_bench.ring.client import check
 from robustfl_bench.ring.link import joined
@@ -97,8 +97,8 @@ def test_numbers_come_out_of_the_bytes_as_they_went_in(low: int, step: int, coun
 
 def test_table_1_is_printed_with_its_formulas(tmp_path: Path) -> None:
     base = ("+experiment=brace/table1", "+threat=brace/none")
-    on_ring = compose.resolve([*base, "+method=brace/signsgd", "communication=ring"])
-    at_server = compose.resolve([*base, "+method=brace/krum", "communication=star"])
+    on_ring = compose.resolve([*base, "+method=brace/signsgd", "protocol=ring"])
+    at_server = compose.resolve([*base, "+method=brace/krum", "protocol=star"])
     for run, bits in ((on_ring, {"bits_per_client": 4572493.2}), (at_server, {"bits_total": 447872000})):
         folder = RunFolder(tmp_path, "any", run.run_id)
         folder.open()
@@ -113,7 +113,7 @@ def test_table_1_is_printed_with_its_formulas(tmp_path: Path) -> None:
 
 
 def test_a_rule_that_needs_a_server_is_an_infeasible_cell_of_a_sweep(bench: Bench, tmp_path: Path) -> None:
-    run = ("-m", "rounds=1", "attack=none", "model.hidden=[8]", "communication=star,ring", "aggregator=krum")
+    run = ("-m", "rounds=1", "attack=none", "model.hidden=[8]", "protocol=star,ring", "aggregator=krum")
     assert bench(*run).code == 0
     summaries = [json.loads(path.read_text()) for path in tmp_path.glob("results/runs/*/summary.json")]
     assert sorted(summary["status"] for summary in summaries) == ["finished", "infeasible"]
@@ -158,13 +158,13 @@ def test_the_papers_examples_on_three_processes(tmp_path: Path) -> None:
     assert brace[3] == 2 * 4 + 2 * 1  # two sums of 32 bits; two outcomes of one bit, each in a byte of its own
 
 
-SMALL = ("partition=iid", "model.hidden=[16]", "batch_size=16", "attack=none", "communication=ring", "device=cpu")
+SMALL = ("partition=iid", "model.hidden=[16]", "batch_size=16", "attack=none", "protocol=ring", "device=cpu")
 RUNS = {
     "rar": ("num_clients=2", "aggregator=rar", "local_update=fedavg", "eval_every=2"),
     "brace": ("num_clients=3", "aggregator=brace", "aggregator.threshold=1", "lr=0.01", "attack=scheduled",
               "attack@attack.attack=label_flip", "attack.first=2", "attack.pause=1", "num_byzantine=1",
               "byzantine_placement=replace"),
-    "signsgd": ("num_clients=3", "aggregator=signsgd", "lr=0.01", "communication.counting=needed"),
+    "signsgd": ("num_clients=3", "aggregator=signsgd", "lr=0.01", "protocol.counting=needed"),
 }  # fmt: skip
 
 
@@ -239,9 +239,9 @@ def test_a_lost_client_ends_the_others_and_the_run_goes_on_later(bench: Bench, t
         (["aggregator=fedavg"], "a ring cannot compute Average"),
         (["aggregator=rlr", "aggregator.direction=mean"], "a ring cannot compute Rlr"),
         (["pre_aggregation=bucketing"], "set pre_aggregation=none"),
-        (["communication=star"], "needs communication=ring"),
-        (["communication.bits=16"], "32 bits"),
-        (["communication.counting=guessed"], "must be one of printed, needed"),
+        (["protocol=star"], "needs protocol=ring"),
+        (["protocol.bits=16"], "32 bits"),
+        (["protocol.counting=guessed"], "must be one of printed, needed"),
         (["participation=0.5"], "participation=0.5"),
         (["device=cuda"], "device=cuda"),
         (["attack=ipm", "byzantine_placement=replace"], "no client sees the updates of others"),

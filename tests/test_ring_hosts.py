@@ -16,7 +16,7 @@ from robustfl_bench.ring.link import INTERFACE
 from tests.conftest import Bench, contents
 from tests.processes import Command, start
 
-RUN = ("partition=iid", "model.hidden=[16]", "batch_size=16", "attack=none", "communication=ring", "device=cpu",
+RUN = ("partition=iid", "model.hidden=[16]", "batch_size=16", "attack=none", "protocol=ring", "device=cpu",
        "num_clients=2", "aggregator=brace", "aggregator.threshold=1", "lr=0.01")  # fmt: skip
 ADDRESSES = ("10.77.0.1", "10.77.0.2")
 

@@ -9,18 +9,18 @@ import pytest
 import torch
 from torch import Tensor
 
-from robustfl_bench.communication.star import Star
 from robustfl_bench.config import compose
 from robustfl_bench.engine.federation import Federation
 from robustfl_bench.engine.loop import run
 from robustfl_bench.engine.rounds import initial_state
 from robustfl_bench.interfaces import Aggregator, ConfigError, ServerView
 from robustfl_bench.numerics.updates import Aggregate, Updates
+from robustfl_bench.protocols.star import Star
 from tests.conftest import Bench
 from tests.test_engine import experiment
 
-BASE = ("rounds=3", "batch_size=8", "attack=lie", "num_byzantine=4", "communication=star")
-BFLOAT16 = ("communication.bits=16", "communication.update_dtype=bfloat16")
+BASE = ("rounds=3", "batch_size=8", "attack=lie", "num_byzantine=4", "protocol=star")
+BFLOAT16 = ("protocol.bits=16", "protocol.update_dtype=bfloat16")
 
 
 @dataclass(frozen=True)
@@ -67,9 +67,9 @@ def test_an_upload_that_overflows_bfloat16_counts_as_not_finite() -> None:
 
 
 def test_it_is_a_run_of_its_own_and_the_default_none() -> None:
-    plain, sixteen = compose.resolve(["communication=star"]), compose.resolve(["communication=star", BFLOAT16[0]])
-    assert plain.run_id == "dc253541" and "update_dtype" not in plain.identity["communication"]
-    assert compose.resolve(["communication=star", *BFLOAT16]).run_id not in (plain.run_id, sixteen.run_id)
+    plain, sixteen = compose.resolve(["protocol=star"]), compose.resolve(["protocol=star", BFLOAT16[0]])
+    assert plain.run_id == "8b9faec817d8" and "update_dtype" not in plain.identity["protocol"]
+    assert compose.resolve(["protocol=star", *BFLOAT16]).run_id not in (plain.run_id, sixteen.run_id)
 
 
 def test_other_types_and_other_bits_are_refused(bench: Bench) -> None:
@@ -77,7 +77,7 @@ def test_other_types_and_other_bits_are_refused(bench: Bench) -> None:
         Star(16, "float16")
     with pytest.raises(ConfigError, match="set bits=16, got 32"):
         Star(update_dtype="bfloat16")
-    refused = bench("communication=star", BFLOAT16[1])
-    assert refused.code == 2 and refused.err.startswith("error: communication: update_dtype=bfloat16 sends 16 bits")
+    refused = bench("protocol=star", BFLOAT16[1])
+    assert refused.code == 2 and refused.err.startswith("error: protocol: update_dtype=bfloat16 sends 16 bits")
     assert len(refused.err.splitlines()) == 1
-    assert bench("communication=ring", "aggregator=rar", BFLOAT16[1]).code == 2
+    assert bench("protocol=ring", "aggregator=rar", BFLOAT16[1]).code == 2

@@ -14,7 +14,9 @@ ROOTS = (
     ("robustfl_bench.engine.federation", "Federation"),
     ("robustfl_bench.engine.rounds", "initial_state"),
     ("robustfl_bench.engine.rounds", "step"),
-    ("robustfl_bench.engine.evaluation", "model_metrics"),
+    ("robustfl_bench.engine.evaluation", "on_test_set"),
+    ("robustfl_bench.engine.evaluation", "on_validation_set"),
+    ("robustfl_bench.engine.evaluation", "on_goal"),
     ("robustfl_bench.experiment.machine", "set_precision"),
 )
 """What every run executes: reading data, dealing them out, the rounds, and the tests of the models."""

@@ -30,6 +30,7 @@ KINDS = {
     "model": _Kind(),
     "partition": _Kind("check_partition({cls}())"),
     "pre_aggregation": _Kind(),
+    "protocol": _Kind("check_protocol({cls}())"),
     "schedule": _Kind(),
     "server_optimizer": _Kind(),
 }

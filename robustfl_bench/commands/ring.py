@@ -36,7 +36,7 @@ def main(argv: Sequence[str] | None = None) -> NoReturn:
     if not 0 < arguments.timeout < float("inf") or arguments.checkpoint_every < 1:
         parser.error("--timeout and --checkpoint-every must be above 0")
     given = {override.split("=")[0] for override in arguments.overrides}
-    usual = [f"{key}={value}" for key, value in (("communication", "ring"), ("device", "cpu")) if key not in given]
+    usual = [f"{key}={value}" for key, value in (("protocol", "ring"), ("device", "cpu")) if key not in given]
     overrides = [*usual, *arguments.overrides]
 
     from robustfl_bench.ring.launch import client, launch  # imports torch

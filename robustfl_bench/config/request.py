@@ -12,7 +12,7 @@ from hydra.core.override_parser.types import ChoiceSweep, QuotedString
 from omegaconf import DictConfig, OmegaConf
 
 from robustfl_bench.base.errors import ConfigError
-from robustfl_bench.config import compose, options, outside, resolvers, sources, stored
+from robustfl_bench.config import compose, options, outside, resolvers, sources, stored, words
 from robustfl_bench.config.options import CONF
 from robustfl_bench.engine.parts import GROUPS
 from robustfl_bench.engine.settings import Schema
@@ -55,7 +55,8 @@ def parted(cfg: DictConfig) -> tuple[DictConfig, Call]:
 
 
 def check_choices(arguments: Sequence[str]) -> None:
-    """Raise ConfigError when a config group gets a value that is no option's name."""
+    """Raise ConfigError when a config group has a former name, or gets a value that is no option's name."""
+    words.check_names(arguments)
     overrides = [argument for argument in arguments if "=" in argument and not argument.startswith("-")]
     for override in OverridesParser.create().parse_overrides(overrides):
         group = override.key_or_group

@@ -23,6 +23,8 @@ def read(path: str | Path) -> dict[str, Any]:
     file = Path(path).expanduser()
     file = file / "config.yaml" if file.is_dir() else file
     config = options.read(file, absent=f"no run folder {path}: there is no {file}")
+    if isinstance(config, dict):
+        config = {words.RENAMED.get(key, key): value for key, value in config.items()}
     if not isinstance(config, dict) or set(config) - set(DEFINING) or not {"dataset", "aggregator"} <= set(config):
         raise ConfigError(f"{file} is not the config of a run")
     return config

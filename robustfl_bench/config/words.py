@@ -15,8 +15,23 @@ _POINT = rf"(?:{_DIGITS}?\.\d(?:_?\d)*|{_DIGITS}\.)"
 _NUMBER = re.compile(rf"[+-]?(?:{_POINT}|(?:{_DIGITS}|{_POINT})[eE][+-]?\d(?:_?\d)*|[iI][nN][fF]|[nN][aA][nN])")
 
 
+RENAMED = {"communication": "protocol"}
+"""Config groups that had another name, with their present one."""
+
+
+def check_names(overrides: Sequence[str]) -> None:
+    """Raise ConfigError, with the override to write, for one that uses the former name of a config group."""
+    for override in overrides:
+        key, equals, value = override.partition("=")
+        old, dot, option = key.partition(".")
+        if equals and (new := RENAMED.get(old)) is not None:
+            now = f"{new}{dot}{option}={value if value != 'none' else 'synchronous'}"
+            raise ConfigError(f"{old} is now called {new}: write {now}")
+
+
 def parsed(overrides: Sequence[str]) -> dict[str, str]:
     """The overrides by key, including a ``+``; the last one for a key counts."""
+    check_names(overrides)
     given = {}
     for override in overrides:
         key, equals, value = override.partition("=")

@@ -53,6 +53,11 @@ class Clients:
         if parts.corruption is not None:
             self._require_scaling()
 
+    @property
+    def updates_per_round(self) -> int:
+        """The number of updates that the rule receives in a round in which all participating clients deliver."""
+        return self.parts.course.updates_per_round(self.settings.clients_per_round)
+
     def _num_byzantine(self, order: np.ndarray) -> int:
         """The number of Byzantine clients in this order, by count or by their share of the data."""
         s = self.settings

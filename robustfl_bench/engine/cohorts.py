@@ -1,7 +1,6 @@
 """The clients that take part in a round, and the model that each of them trains."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -13,18 +12,7 @@ from robustfl_bench.base import seeding
 from robustfl_bench.base.errors import BrokenContract
 from robustfl_bench.engine.clients import Clients
 from robustfl_bench.engine.model_choice import ModelChoice
-from robustfl_bench.engine.state import State
-
-
-@dataclass(frozen=True)
-class Cohort:
-    """The clients that train a model in a round, as positions among the honest and among the Byzantine clients."""
-
-    honest: list[int]
-    byzantine: list[int]
-
-    def __len__(self) -> int:
-        return len(self.honest) + len(self.byzantine)
+from robustfl_bench.protocols.state import Cohort, State
 
 
 class Cohorts:
@@ -50,31 +38,41 @@ class Cohorts:
     def work(self, round: int) -> np.ndarray | None:
         """The share of its local work that every client does in a round, (N,); None if all do all of it.
 
-        Clients added by the attack have another random stream, so that the honest clients' shares do not depend on the
-        attack or the rule.
+        ``draw`` says on what the shares depend.
         """
-        clients, s = self._clients, self._clients.settings
+        clients = self._clients
         availability = clients.parts.availability
         if availability is None:
             return None
-        streams = {"availability": s.num_clients, "availability of added clients": s.total_clients - s.num_clients}
-        shares = [availability(n, seeding.generator(s.seed, name, round)) for name, n in streams.items()]
-        fine = [
-            isinstance(one, np.ndarray) and one.shape == (n,) and bool(((one >= 0) & (one <= 1)).all())
-            for one, n in zip(shares, streams.values(), strict=True)
-        ]
-        if not all(fine):
-            name, n = type(availability).__name__, s.num_clients
-            raise BrokenContract(f"availability {name} must return an array ({n},) of shares in [0, 1]")
-        work = np.concatenate(shares)
+
+        def shares(n: int, rng: np.random.Generator) -> np.ndarray:
+            drawn = availability(n, rng)
+            fine = isinstance(drawn, np.ndarray) and drawn.shape == (n,) and bool(((drawn >= 0) & (drawn <= 1)).all())
+            if not fine:
+                name = type(availability).__name__
+                raise BrokenContract(f"availability {name} must return an array ({n},) of shares in [0, 1]")
+            return drawn
+
+        work = self.draw("availability", round, shares)
         if not availability.byzantine:
             work[clients.byzantine_ids] = 1
         return work
 
+    def draw(self, name: str, round: int, numbers: Callable[[int, np.random.Generator], np.ndarray]) -> np.ndarray:
+        """One number per client, (N,), from ``numbers`` (how many, generator), for a round.
+
+        Clients added by the attack have another random stream, so that the honest clients' numbers do not depend on
+        the attack or the rule.
+        """
+        s = self._clients.settings
+        streams = {name: s.num_clients, f"{name} of added clients": s.total_clients - s.num_clients}
+        drawn = [numbers(n, seeding.generator(s.seed, stream, round)) for stream, n in streams.items()]
+        return np.concatenate(drawn)
+
     def arrivals(self, rounds: int) -> list[int]:
         """The number of updates that arrive in each of the first ``rounds`` rounds."""
         if self._clients.parts.availability is None:
-            return [self._clients.settings.clients_per_round] * rounds
+            return [self._clients.updates_per_round] * rounds
         while len(self._arrived) < rounds:
             self._arrived.append(len(self.present(len(self._arrived))))
         return self._arrived[:rounds]
@@ -88,14 +86,8 @@ class Cohorts:
         clients, s = self._clients, self._clients.settings
         if s.clients_per_round >= s.total_clients:
             return Cohort(list(range(len(clients.honest_ids))), list(range(len(clients.byzantine_ids))))
-        draws = seeding.generator(s.seed, "participation", round).random(s.num_clients)
-        added = s.total_clients - s.num_clients
-        extra = seeding.generator(s.seed, "participation of added clients", round).random(added)
-        chosen = np.argsort(np.concatenate([draws, extra]), kind="stable")[: s.clients_per_round]
-        honest, byzantine = (
-            np.flatnonzero(np.isin(ids, chosen)).tolist() for ids in (clients.honest_ids, clients.byzantine_ids)
-        )
-        return Cohort(honest, byzantine)
+        draws = self.draw("participation", round, lambda n, rng: rng.random(n))
+        return self.made_of(np.argsort(draws, kind="stable")[: s.clients_per_round])
 
     def of(self, state: State) -> tuple[Cohort, ...]:
         """The cohort of each model in the round after ``state``."""
@@ -118,6 +110,13 @@ class Cohorts:
         """The numbers of a cohort's clients, (n,), honest clients first."""
         clients = self._clients
         return np.concatenate([clients.honest_ids[cohort.honest], clients.byzantine_ids[cohort.byzantine]])
+
+    def made_of(self, ids: np.ndarray) -> Cohort:
+        """The cohort of the clients with these numbers."""
+        clients = self._clients
+        honest, byzantine = (np.flatnonzero(np.isin(all_ids, ids)).tolist()
+                             for all_ids in (clients.honest_ids, clients.byzantine_ids))  # fmt: skip
+        return Cohort(honest, byzantine)
 
     def users(self, cohorts: Sequence[Cohort]) -> np.ndarray:
         """The number of honest clients of each true cluster that train each model, (K, k); without clusters, K = 1."""

@@ -14,6 +14,7 @@ from robustfl_bench.attacks.base import Crafted
 from robustfl_bench.base.errors import BrokenContract
 from robustfl_bench.numerics.updates import Aggregate, Updates
 from robustfl_bench.partitions.base import Partition
+from robustfl_bench.protocols.state import Round, State
 
 Returned = TypeVar("Returned")
 
@@ -66,25 +67,26 @@ def state_fault(before: Mapping[str, Any], after: Mapping[str, Any]) -> str:
     """The attributes of itself that a part changed, as a message; empty if none. A resumed run would lose these
     changes."""
     names = [name for name in {**before, **after}
-             if name not in before or name not in after or not _alike(before[name], after[name])]  # fmt: skip
+             if name not in before or name not in after or not alike(before[name], after[name])]  # fmt: skip
     told = ", ".join(names)
     return f"keeps {told} on itself, which is lost when a run resumes; return it as memory" if names else ""
 
 
-def _alike(first: Any, second: Any) -> bool:
-    """Whether two copies of a value are equal; objects without an ``__eq__`` are compared by their attributes."""
+def alike(first: Any, second: Any) -> bool:
+    """Whether two copies of a value are equal, nan to nan; objects without an ``__eq__`` are compared by their
+    attributes."""
     if type(first) is not type(second):
         return False
     if isinstance(first, Tensor | np.ndarray):
-        return first.shape == second.shape and bool((first == second).all())
+        return first.shape == second.shape and bool(((first == second) | (first != first) & (second != second)).all())
     if isinstance(first, np.random.Generator):
         return bool(first.bit_generator.state == second.bit_generator.state)
     if isinstance(first, Mapping):
-        return first.keys() == second.keys() and all(_alike(first[name], second[name]) for name in first)
+        return first.keys() == second.keys() and all(alike(first[name], second[name]) for name in first)
     if isinstance(first, list | tuple):
-        return len(first) == len(second) and all(map(_alike, first, second))
+        return len(first) == len(second) and all(map(alike, first, second))
     if type(first).__eq__ is object.__eq__:  # type: ignore[comparison-overlap]
-        return _alike(getattr(first, "__dict__", {}), getattr(second, "__dict__", {}))
+        return alike(getattr(first, "__dict__", {}), getattr(second, "__dict__", {}))
     return bool(first == second)
 
 
@@ -105,6 +107,19 @@ def dealt(partition: Partition, found: Sequence[np.ndarray], clients: int, sampl
     if fault:
         raise BrokenContract(f"partition {type(partition).__name__} {fault}")
     return parts
+
+
+def protocol_fault(returned: object, before: State) -> str:
+    """The fault of what a protocol's ``step`` returned for the state ``before``; empty if there is none."""
+    if not (isinstance(returned, tuple) and [type(item) for item in returned] == [State, Round]):
+        return "must return the next State and a Round: engine.after(state, cohorts, models) makes both"
+    after, happened = returned
+    if (after.round, happened.number) != (before.round + 1, before.round + 1):
+        return f"made round {happened.number} and a state after {after.round} rounds, expected {before.round + 1}"
+    if not all(isinstance(value, Tensor) for value in after.protocol.values()):
+        return "must remember tensors only: State.protocol is stored in checkpoints"
+    like = before.params
+    return _tensor_fault("models", after.params, [tuple(like.shape)], like.dtype, like.device)
 
 
 def aggregate_fault(aggregate: object, updates: Updates) -> str:

@@ -14,9 +14,9 @@ from robustfl_bench.base import seeding
 from robustfl_bench.engine.clients import Clients
 from robustfl_bench.engine.cohorts import Cohorts
 from robustfl_bench.engine.contract import Contract
-from robustfl_bench.engine.state import ModelState, Remembered
 from robustfl_bench.network.samples import Population, Samples
 from robustfl_bench.numerics.updates import Updates
+from robustfl_bench.protocols.state import ModelState, Remembered
 
 
 class Federation(Clients):
@@ -59,8 +59,7 @@ class Federation(Clients):
 
     def _local_update(self, samples: Samples, params: Tensor, lr: float, out: Tensor) -> Tensor:
         """Fill ``out`` (n, d) with the updates of the clients of ``samples``; returns their losses (n,)."""
-        update, network, communication = self.parts.local_update, self.network, self.parts.communication
-        one_by_one = communication is not None and communication.clients_compute_alone
+        update, network, one_by_one = self.parts.local_update, self.network, self.parts.course.clients_compute_alone
         noisy = network.stochastic and network.side_by_side is None
         if not noisy and not one_by_one:
             return update(network, params, samples, lr, out)
@@ -77,8 +76,8 @@ class Federation(Clients):
 
     @cached_property
     def buffer(self) -> Tensor:
-        """A buffer for the updates of a round, reused in every round, (clients per round, d)."""
-        return self.rows(self.settings.clients_per_round)
+        """A buffer for the updates of a round, reused in every round, (updates per round, d)."""
+        return self.rows(self.updates_per_round)
 
     def rows(self, n: int) -> Tensor:
         """An uninitialised buffer for n updates, (n, d)."""

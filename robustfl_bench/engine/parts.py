@@ -9,17 +9,19 @@ from robustfl_bench.augmentations.base import Augmentation
 from robustfl_bench.availability.base import Availability
 from robustfl_bench.base.abilities import Part
 from robustfl_bench.clustering.base import Clustering
-from robustfl_bench.communication.base import Communication
 from robustfl_bench.corruptions.base import Corruption
 from robustfl_bench.datasets.base import Dataset
 from robustfl_bench.local_updates.base import LocalUpdate
 from robustfl_bench.models.base import Model
 from robustfl_bench.partitions.base import Partition
 from robustfl_bench.pre_aggregations.base import PreAggregation
+from robustfl_bench.protocols.base import Protocol
 from robustfl_bench.schedules.base import Schedule
 from robustfl_bench.server_data.base import ServerData
 from robustfl_bench.server_optimizers.base import ServerOptimizer
 from robustfl_bench.trackers.base import Tracker
+
+_SYNCHRONOUS = Protocol()
 
 
 @dataclass(frozen=True)
@@ -39,9 +41,14 @@ class Parts:
     clustering: Clustering | None
     corruption: Corruption | None
     augmentation: Augmentation | None
-    communication: Communication | None
+    protocol: Protocol | None
     availability: Availability | None
     tracker: tuple[Tracker, ...]
+
+    @property
+    def course(self) -> Protocol:
+        """The protocol of the rounds, synchronous unless one is chosen."""
+        return self.protocol or _SYNCHRONOUS
 
     @property
     def optional(self) -> list[str]:

@@ -32,7 +32,7 @@ def check(planned: Plan) -> None:
     """
     settings, parts = planned.settings, planned.parts
     device = choose_device(settings.device)
-    n, d = settings.clients_per_round, num_params(parts.model, parts.dataset)
+    n, d = parts.course.updates_per_round(settings.clients_per_round), num_params(parts.model, parts.dataset)
     models = 1 if parts.clustering is None else parts.clustering.num_clusters
     honest, vectors = _least_honest(settings), parts.local_update.remembered
     drawn, declared, on_disk = _data(planned, device)

@@ -19,6 +19,7 @@ from robustfl_bench.engine.parts import FOLLOWING, GROUPS, Parts
 from robustfl_bench.engine.settings import SCALARS, Settings, check
 from robustfl_bench.models.base import Model
 from robustfl_bench.pre_aggregations.base import PreAggregation
+from robustfl_bench.protocols.base import Setup
 
 
 class Asked(Protocol):
@@ -219,13 +220,13 @@ def _several(content: Any) -> Mapping[str, Any]:
 
 
 def _check_feasible(planned: Plan) -> None:
-    """Raise ConfigError when the rule cannot work with these clients, or on this topology."""
+    """Raise ConfigError when the rule cannot work with these clients, or in this protocol."""
     parts = planned.parts
-    if parts.communication is not None:
-        parts.communication.check(parts.aggregator, parts.optional)
+    s, clients = planned.settings, planned.settings.clients_per_round
+    parts.course.check(Setup(parts.aggregator, parts.local_update, parts.optional, clients, s.num_byzantine))
     if parts.availability is not None:
         parts.availability.check(parts.local_update)
-    parts.check_clients(planned.settings.clients_per_round)
+    parts.check_clients(parts.course.updates_per_round(clients))
 
 
 def _reason(error: InstantiationException) -> str:

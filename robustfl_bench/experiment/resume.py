@@ -9,7 +9,7 @@ from torch import Tensor
 from robustfl_bench.base.console import say
 from robustfl_bench.engine.federation import Federation
 from robustfl_bench.engine.rounds import initial_state
-from robustfl_bench.engine.state import Memory, State
+from robustfl_bench.protocols.state import Memory, State
 from robustfl_bench.store.folders import RunFolder
 from robustfl_bench.store.sealed import Stamp
 from robustfl_bench.store.writing import Damaged
@@ -50,6 +50,7 @@ def _fits(stored: Any, start: State, federation: Federation) -> bool:
         and (stored["weights"] is None or _alike(stored["weights"], clients, any_type=True))
         and (stored["choice"] is None) == (start.choice is None)
         and (start.choice is None or _alike(stored["choice"], start.choice))
+        and isinstance(stored["protocol"], dict)
         and isinstance(memory, list)
         and len(memory) == len(start.memory)
         and all(isinstance(each, dict) and set(each) == {field.name for field in fields(Memory)} for each in memory)

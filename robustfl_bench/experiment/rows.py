@@ -12,7 +12,7 @@ from robustfl_bench.store.folders import RunFolder
 if TYPE_CHECKING:  # importing torch takes over a second
     from robustfl_bench.engine.evaluation import Record
     from robustfl_bench.engine.federation import Federation
-    from robustfl_bench.engine.state import State
+    from robustfl_bench.protocols.state import State
 
 
 def written(

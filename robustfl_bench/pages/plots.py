@@ -45,16 +45,20 @@ def rounds(
     conditions: Sequence[str] = (),
     band: str = "minmax",
     frame: Frame = PLAIN,
+    x: str = "round",
 ) -> Figure:
     """A column of ``metrics.csv`` against the round: one line per value of ``lines``, its mean over seeds with a band.
 
-    Draws the finished runs of ``records.load`` that meet the conditions and have the column. Raises ConfigError when
-    they differ in anything else, NoRuns when there are none.
+    ``x`` is another column that grows from round to round, such as ``simulated_time``; its axis is logarithmic.
+    ``lines`` and ``panels`` can be several settings with commas. Draws the finished runs of ``records.load`` that meet
+    the conditions and have the columns. Raises ConfigError when they differ in anything else, NoRuns when there are
+    none.
     """
     chosen = _select(runs, lines, panels, conditions)
-    points = curves_of_rounds(chosen, describe(value, chosen), band)
+    points = curves_of_rounds(chosen, describe(value, chosen), band, x)
     gone = _cautions(runs, lines, panels, conditions)
-    return _drawn(points, chosen, [describe(value, chosen)], "Round", lines, band, gone, frame, dense=True)
+    title, log = ("Round", "") if x == "round" else (describe(x, chosen).of_a_round, "x")
+    return _drawn(points, chosen, [describe(value, chosen)], title, lines, band, gone, frame, dense=True, log=log)
 
 
 def sweep(
@@ -87,7 +91,7 @@ def weights(
 
     One run in each panel. Raises as ``rounds`` does, and ConfigError for several runs in a panel.
     """
-    chosen = _finished(runs, conditions, panels)
+    chosen = _finished(runs, conditions, *_keys(panels))
     chosen = chosen.assign(panel=_labels(chosen, panels), line="", x="")
     for panel, panel_runs in chosen.groupby("panel"):
         if len(panel_runs) > 1:
@@ -212,8 +216,12 @@ def _worst(numbers: Any, attacks: Sequence[str], better: int) -> frozenset[tuple
     return frozenset((row, int(np.nanargmax(line))) for row, line in enumerate(harm) if not np.isnan(line).all())
 
 
-def curves_of_rounds(chosen: pd.DataFrame, described: Value, band: str) -> pd.DataFrame:
-    """Points of a column of ``metrics.csv`` against the round. Only that column is read."""
+def curves_of_rounds(chosen: pd.DataFrame, described: Value, band: str, x: str = "round") -> pd.DataFrame:
+    """Points of a column of ``metrics.csv`` against the round, or against a column ``x`` that grows. Only these columns
+    are read.
+
+    At each point of another column than the round, a run has the value of its last evaluated round up to there.
+    """
 
     def of_runs(group: pd.DataFrame) -> pd.Series[float] | None:
         import pandas as pd
@@ -221,17 +229,34 @@ def curves_of_rounds(chosen: pd.DataFrame, described: Value, band: str) -> pd.Da
         columns = []
         for folder, run in zip(group["folder"], group["run"], strict=True):
             try:
-                series = records.column(folder, described.name)
+                series, places = (records.column(folder, name) for name in (described.name, x))
             except Damaged as error:
                 warnings.warn(f"left out {run}: {error}", stacklevel=2)
                 continue
-            columns += [series] if series is not None else []
+            if series is not None and places is not None:
+                columns.append(series.set_axis(places) if x != "round" else series)
+        columns = columns if x == "round" else _stepped(columns, x)
         return described.factor * pd.concat(columns) if columns else None
 
     points = _points(chosen, described.name, band, of_runs)
     if not len(points):
-        raise NoRuns(f"none of these runs has a readable metrics.csv with {described.name}")
+        columns = described.name if x == "round" else f"{described.name} and {x}"
+        raise NoRuns(f"none of these runs has a readable metrics.csv with {columns}")
     return points
+
+
+def _stepped(found: Sequence[pd.Series[float]], x: str) -> list[pd.Series[float]]:
+    """The series at the same points, those of all of them where all have values, each with its last value up to there.
+
+    Raises ConfigError for a column that does not grow.
+    """
+    if not found:
+        return []
+    if not all(series.index.is_monotonic_increasing and series.index.is_unique for series in found):
+        raise ConfigError(f"--x takes a column that grows from round to round, such as simulated_time; {x} does not")
+    first, last = max(series.index[0] for series in found), min(series.index[-1] for series in found)
+    points = sorted({point for series in found for point in series.index if first <= point <= last})
+    return [series.reindex(points, method="ffill") for series in found]
 
 
 def curves_of_values(chosen: pd.DataFrame, described: Value, runs: pd.DataFrame, band: str) -> pd.DataFrame:
@@ -298,12 +323,12 @@ def _points(
 
 def _drawn(
     points: pd.DataFrame, chosen: pd.DataFrame, values: Sequence[Value], x: str, lines: str, band: str, gone: str,
-    frame: Frame, dense: bool = False,
+    frame: Frame, dense: bool = False, log: str = "",
 ) -> Figure:  # fmt: skip
     return curves.draw(
         Curves(
             points, x, labels_of(values, dense), over_seeds(chosen, spread(band, dense)) + gone, lines, dense=dense,
-            methods=are_methods(lines), percent=percents(values),
+            methods=are_methods(lines), percent=percents(values), log=log,
         ),
         frame,
     )  # fmt: skip
@@ -335,15 +360,27 @@ def _titled(value: Value) -> str:
 
 def _select(runs: pd.DataFrame, lines: str, panels: str, conditions: Sequence[str], *x: str) -> pd.DataFrame:
     """The finished runs, comparable but for the setting ``x``, with their ``line`` and ``panel`` labels."""
-    axes = [name for name in (lines, panels, *x) if name]
+    axes = _keys(lines, panels, *x)
     chosen = _finished(runs, conditions, *axes)
     require_comparable(chosen, axes)
-    return chosen.assign(line=chosen[lines].map(text), panel=_labels(chosen, panels))
+    return chosen.assign(line=_joined(chosen, lines), panel=_labels(chosen, panels))
+
+
+def _keys(*axes: str) -> list[str]:
+    """The settings of axes, each of which can be several with commas, or none."""
+    return [key for axis in axes for key in axis.split(",") if key]
+
+
+def _joined(chosen: pd.DataFrame, axis: str) -> pd.Series[str]:
+    """The values of the settings of an axis, in words."""
+    return chosen[_keys(axis)].map(text).agg(", ".join, axis=1)
 
 
 def _labels(chosen: pd.DataFrame, panels: str) -> pd.Series[str] | str:
     """The title of each run's panel."""
-    return f"{panels}: " + chosen[panels].map(text) if panels else ""
+    if not panels:
+        return ""
+    return _joined(chosen, panels) if "," in panels else f"{panels}: " + _joined(chosen, panels)
 
 
 def _finished(runs: pd.DataFrame, conditions: Sequence[str], *settings: str) -> pd.DataFrame:
@@ -363,7 +400,7 @@ def _cautions(runs: pd.DataFrame, lines: str, panels: str, conditions: Sequence[
     kinds = {"diverged": [state == "diverged" for state in chosen["state"]], UNLEARNED: unlearned(chosen)}
     words = []
     for kind, are_of_kind in kinds.items():
-        names = chosen[are_of_kind][[key for key in (lines, panels) if key]].map(text)
+        names = chosen[are_of_kind][_keys(lines, panels)].map(text)
         if len(names):
             counts = names.agg(" / ".join, axis=1).value_counts().sort_index()
             words.append(f"; {kind}: {', '.join(f'{name} ({count})' for name, count in counts.items())}")
@@ -371,8 +408,8 @@ def _cautions(runs: pd.DataFrame, lines: str, panels: str, conditions: Sequence[
 
 
 def _ordered(labels: pd.Series[str]) -> list[str]:
-    """The labels in order; a panel's begins with the name of its setting."""
-    return sorted(set(labels), key=lambda label: order(label.rpartition(": ")[2]))
+    """The labels in order; that of a panel of one setting begins with its name."""
+    return sorted(set(labels), key=lambda label: [order(value) for value in label.rpartition(": ")[2].split(", ")])
 
 
 def over_seeds(chosen: pd.DataFrame, spread: str = "") -> str:

@@ -4,12 +4,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from robustfl_bench.base.errors import ConfigError, Diverged
-from robustfl_bench.communication.ring import Ring
-from robustfl_bench.engine.evaluation import traffic
 from robustfl_bench.engine.federation import Federation
 from robustfl_bench.engine.loop import run
 from robustfl_bench.engine.rounds import initial_state
-from robustfl_bench.engine.state import State
 from robustfl_bench.experiment import tracking
 from robustfl_bench.experiment.plan import Plan
 from robustfl_bench.experiment.provenance import stamp
@@ -17,6 +14,8 @@ from robustfl_bench.experiment.resume import restored
 from robustfl_bench.experiment.rows import written
 from robustfl_bench.experiment.summary import digest
 from robustfl_bench.experiment.tracking import Trackers
+from robustfl_bench.protocols.ring import Ring
+from robustfl_bench.protocols.state import State
 from robustfl_bench.ring.checkpoints import Checkpoints
 from robustfl_bench.ring.link import Link
 from robustfl_bench.ring.step import RingStep, told
@@ -28,11 +27,11 @@ NOTHING_TO_DO = -2.0  # sent by the first client if the result already exists
 
 def check(planned: Plan, size: int) -> None:
     """Raise ConfigError unless ``size`` processes can carry out the plan as a ring."""
-    s, communication = planned.settings, planned.parts.communication
-    if not isinstance(communication, Ring):
-        raise ConfigError("robustfl-ring needs communication=ring")
-    if communication.bits != 32:
-        raise ConfigError(f"numbers travel in 32 bits, got communication.bits={communication.bits}")
+    s, protocol = planned.settings, planned.parts.protocol
+    if not isinstance(protocol, Ring):
+        raise ConfigError("robustfl-ring needs protocol=ring")
+    if protocol.bits != 32:
+        raise ConfigError(f"numbers travel in 32 bits, got protocol.bits={protocol.bits}")
     if size != s.total_clients:
         raise ConfigError(f"every client is one process: {s.total_clients} clients, but {size} processes")
     if s.participation != 1:
@@ -75,7 +74,7 @@ class Client:
             with told(self.link, end.round):
                 self.link.gather([1])
             raise
-        bits = traffic(federation, 1)["bits_total"]
+        bits = step.protocol.total_bits(planned.parts.aggregator, self.link.size, federation.network.dim)
         sent = {"payload_bytes": step.payload, "formula_bits": bits, "bits_above": 8 * sum(step.payload) - bits}
         return {"model_sha256": digest(state.params), "ring": {"processes": self.link.size, **sent}}
 

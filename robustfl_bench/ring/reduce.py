@@ -4,7 +4,7 @@ import torch
 from torch import Tensor
 
 from robustfl_bench.aggregators.base import RingForm
-from robustfl_bench.communication.chunks import chunks
+from robustfl_bench.protocols.chunks import chunks
 from robustfl_bench.ring.link import Link
 from robustfl_bench.ring.packing import Code, Floats, Packed
 

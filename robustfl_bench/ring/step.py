@@ -6,19 +6,13 @@ from dataclasses import replace
 
 import numpy as np
 
-from robustfl_bench.communication.ring import Ring, form_of
+from robustfl_bench.engine.context import require_finite, require_some_finite
 from robustfl_bench.engine.federation import Federation
-from robustfl_bench.engine.rounds import (
-    Round,
-    Trained,
-    require_finite,
-    require_some_finite,
-    server_step,
-    zero_non_finite,
-)
-from robustfl_bench.engine.state import State
+from robustfl_bench.engine.rounds import Rounds
 from robustfl_bench.experiment.summary import digest
 from robustfl_bench.numerics.updates import Aggregate
+from robustfl_bench.protocols.ring import Ring, form_of
+from robustfl_bench.protocols.state import Round, State, Trained
 from robustfl_bench.ring.link import Link, RingBroken
 from robustfl_bench.ring.reduce import reduced
 
@@ -44,8 +38,9 @@ class RingStep:
 
     def __init__(self, link: Link, federation: Federation) -> None:
         ids = np.concatenate([federation.honest_ids, federation.byzantine_ids])[[link.rank]]
-        honest = link.rank < len(federation.honest_ids)
-        self.payload: list[int] = []
+        honest, protocol = link.rank < len(federation.honest_ids), federation.parts.protocol
+        assert isinstance(protocol, Ring)
+        self.protocol, self.payload = protocol, list[int]()
         self._link, self._ids = link, ids.tolist()
         self._samples = federation.unpoisoned(ids) if honest else federation.poisoned(ids)
         self._paused = None if honest else federation.unpoisoned(ids)
@@ -57,20 +52,21 @@ class RingStep:
             return self._round(federation, state)
 
     def _round(self, federation: Federation, state: State) -> tuple[State, Round | None]:
-        parts, model, before = federation.parts, state.model(0), self._link.payload
-        communication, lr = parts.communication, parts.schedule(federation.settings.lr, state.round)
-        assert isinstance(communication, Ring)
+        attack, rounds, before = federation.parts.attack, Rounds(federation), self._link.payload
+        cohorts = rounds.cohorts(state)
+        context = rounds.context(state, cohorts)
         name, samples = "own", self._samples
-        if self._paused is not None and not parts.attack.active(state.round + 1):
+        if self._paused is not None and not attack.active(state.round + 1):
             name, samples = "own, no attack", self._paused
-        kept = model.memory.local.setdefault(name, {})
-        updates = federation.train(samples, [0], self._ids, "batches", model, self._row, kept)
-        non_finite = zero_non_finite(updates.matrix)
-        vector = reduced(self._link, updates.matrix[0], form_of(parts.aggregator), communication.counting)
-        params, server = server_step(parts, model.params, vector, lr, model.memory.server)
-        require_finite(params, model.round, "the model has parameters that are not finite")
-        memory = replace(model.memory, server=server)
-        after = replace(state, round=state.round + 1, params=params[None], memory=(memory,))
+        updates = context.train_clients(samples, [0], self._ids, name, self._row)
+        non_finite = context.receive(updates.matrix)
+        form = form_of(federation.parts.aggregator)
+        vector = reduced(self._link, updates.matrix[0], form, self.protocol.counting)
+        params, server = context.server_step(vector)
+        require_finite(params, state.round, "the model has parameters that are not finite")
+        num_honest, memory = len(federation.honest_ids), replace(context.model.memory, server=server)
+        trained = Trained(params, None, Aggregate(vector), num_honest, non_finite, memory)
+        after, happened = rounds.after(state, cohorts, [trained])
         if not federation.settings.is_evaluated(after.round):
             return after, None
         assert updates.losses is not None
@@ -80,10 +76,8 @@ class RingStep:
         if len(set(heard[:, 3].tolist())) > 1:
             raise RuntimeError(f"the clients' models differ after round {after.round}")
         self.payload = heard[:, 2].int().tolist()
-        num_honest = len(federation.honest_ids)
         require_some_finite(num_honest, int(heard[:num_honest, 1].sum()), state.round)
         if self._link.rank:
             return after, None
-        losses, count = heard[:num_honest, 0].clone(), int(heard[:, 1].sum())
-        trained = Trained(params, losses, Aggregate(vector), num_honest, count, memory)
-        return after, Round(after.round, lr, federation.cohorts.of(state), (trained,))
+        of_all = replace(trained, losses=heard[:num_honest, 0].clone(), non_finite=int(heard[:, 1].sum()))
+        return after, replace(happened, models=(of_all,))

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from robustfl_bench.base.errors import ConfigError
+from robustfl_bench.engine.metrics import METRICS
+from robustfl_bench.engine.metrics.base import Metric
 from robustfl_bench.runs.records import Damaged, last_metrics, text
 from robustfl_bench.runs.where import check_name
 from robustfl_bench.store.folders import LAST
@@ -64,28 +66,21 @@ _ERRORS = {  # and the accuracy that each is one minus
     "last_error": (Value("last_error", f"Test error, {_LAST_K}", "fraction", better=-1), "last_accuracy"),
 }
 _MRD = Value("mrd", "Max recall drop against Average without attack, last round", "points", 100, 1, better=-1)
-_FROM_METRICS = {
-    value.name: value
-    for value in (
-        Value("test_accuracy", f"Test accuracy, {_LAST}", "%", 100, 1, better=1),
-        Value("train_loss", f"Training loss, {_LAST}", better=-1),
-        Value("byzantine_weight", f"Weight given to Byzantine clients, {_LAST}", "fraction", better=-1),
-        Value("effective_clients", f"Effective number of clients, {_LAST}", "clients", digits=1, better=1),
-        Value("byzantine_accepted", f"Byzantine clients accepted, {_LAST}", "clients", digits=1, better=-1),
-        Value("honest_dropped", f"Honest clients dropped, {_LAST}", "clients", digits=1, better=-1),
-        Value("non_finite_updates", f"Non-finite updates, {_LAST}", "clients", digits=1),
-        Value("distance", f"Distance to the true parameters, best matching of clusters, {_LAST}", better=-1),
-        Value("distance_nearest", f"Distance of each estimate to the nearest true parameter, {_LAST}", better=-1),
-        Value("cluster_recovery", f"Honest clients in the right cluster, {_LAST}", "%", 100, 1, better=1),
-        Value("bits_per_client", "Bits that a client sends in a round", "Mbit", 1e-6, better=-1, exact=True),
-        Value("bits_total", "Bits that all clients have sent in all rounds", "Mbit", 1e-6, better=-1, exact=True),
-        Value("attack_success_rate", f"Attack success rate, {_LAST}", "fraction", better=-1),
-    )
-}
+
+
+def _of_metric(metric: Metric, member: str = "") -> Value:
+    """The value of a metric's column, or of a member of its family, in the last evaluated round."""
+    heading = metric.heading.format(member)
+    title = heading if metric.exact else f"{heading}, {_LAST}"
+    name = metric.name.format(member)
+    return Value(name, title, metric.unit, metric.factor, metric.digits, metric.better, metric.exact)
+
+
+_FROM_METRICS = {metric.name: _of_metric(metric) for metric in METRICS if metric.family is None}
 ACCURACIES = ("test_accuracy", "final_accuracy", "best_accuracy", "last_accuracy", "tuned_accuracy")
 """The values that are accuracies on the test set, in percent."""
 
-KNOWN = (*_FROM_SUMMARY, *_ERRORS, _MRD.name, *_FROM_METRICS)
+KNOWN = tuple(dict.fromkeys((*_FROM_SUMMARY, *_ERRORS, _MRD.name, *_FROM_METRICS)))
 _MEANS = {"last_accuracy", "last_error"}
 OF_ROUNDS = {"best_accuracy", *_MEANS}
 """The values that depend on the frequency of evaluation."""
@@ -112,9 +107,9 @@ def describe(name: str, runs: pd.DataFrame) -> Value:
             return known[name]
     columns = _metrics_columns(runs)
     check_name(name, [*KNOWN, *columns], "value")
-    if name.startswith("recall_"):
-        return Value(name, f"Recall of class {name.removeprefix('recall_')}, {_LAST}", "%", 100, 1, better=1)
-    return Value(name, f"{name}, {_LAST}")
+    families = (_of_metric(metric, member.group(1)) for metric in METRICS
+                if metric.family is not None and (member := metric.family.fullmatch(name)))  # fmt: skip
+    return next(families, Value(name, f"{name}, {_LAST}"))
 
 
 def of_other_rounds(shown: Mapping[str, str], name: str) -> dict[str, str]:

@@ -79,7 +79,7 @@ def of_round(config: Mapping[str, Any], rounds: int = 0) -> Inputs:
 
     planned, seen = plan({**config, "device": "cpu"}), dict[str, Any]()
     s = planned.settings
-    parts = replace(planned.parts, aggregator=_Spy(seen), pre_aggregation=None, communication=None)
+    parts = replace(planned.parts, aggregator=_Spy(seen), pre_aggregation=None, protocol=None)
     federation = Federation(s, parts, datasets.load(parts.dataset, s.data_dir, choose_device(s.device)))
     state = initial_state(federation)
     for _ in range(rounds + 1):

@@ -17,7 +17,7 @@ CLIENTS, ROUNDS = (2, 3, 8), 20
 RULES = {"rar": ("lr=0.2",), "brace": ("lr=0.001", "aggregator.threshold=1")}
 SHARED = (
     "dataset=fashion_mnist", "dataset.scaling=unit", "model=brace_cnn", "partition=iid", "attack=none",
-    "batch_size=32", f"rounds={ROUNDS}", "eval_every=5", "communication=ring", "device=cpu",
+    "batch_size=32", f"rounds={ROUNDS}", "eval_every=5", "protocol=ring", "device=cpu",
 )  # fmt: skip
 HEADING = (
     "| rule | N | same model, same rows | accuracy | bytes a client sends in a round | formula | bits above, of all |"
@@ -34,7 +34,7 @@ def main() -> None:
     text = f"""# The real ring beside its simulation
 
 Made by `python scripts/generators/brace_ring.py`: the CNN of BRACE on Fashion-MNIST, IID, batches of 32, {ROUNDS}
-rounds; N processes of `robustfl-ring` over gloo against `robustfl-bench communication=ring`. "Same" is the SHA-256 of
+rounds; N processes of `robustfl-ring` over gloo against `robustfl-bench protocol=ring`. "Same" is the SHA-256 of
 the final parameters, and `metrics.csv` byte by byte. The formulas are those of Table 1: 2 m d (N - 1) / N bits for RAR
 and d (N - 1) (m + 1) / N for BRACE, m = 32. Above them there is only padding: each of the N - 1 chunks of one-bit
 outcomes that a client passes on fills up its last byte. Chunks differ by one coordinate where N does not divide d;

@@ -8,7 +8,7 @@ import pdoc
 
 ROOMS = (
     "aggregators", "attacks", "partitions", "pre_aggregations", "local_updates", "server_optimizers", "schedules",
-    "models",
+    "models", "protocols",
 )  # fmt: skip
 PUBLIC = ("robustfl_bench", "robustfl_bench.testing", *(f"robustfl_bench.{room}" for room in ROOMS))
 

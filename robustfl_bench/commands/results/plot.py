@@ -24,7 +24,8 @@ def _add(parser: Parser) -> None:
     parser.add_argument(
         "--x",
         metavar="KEY",
-        help="for sweep: the setting on the horizontal axis, such as partition.alpha; for heat: the columns (attack)",
+        help="for sweep: the setting on the horizontal axis, such as partition.alpha; for heat: the columns (attack); "
+        "for accuracy and rounds: another column of metrics.csv, such as simulated_time",
     )
     parser.add_argument(
         "--value", metavar="NAME",
@@ -34,7 +35,7 @@ def _add(parser: Parser) -> None:
         "--lines",
         default="aggregator",
         metavar="KEY",
-        help="the setting with one line, or row, per value (%(default)s)",
+        help="the setting with one line, or row, per value; several with commas (%(default)s)",
     )
     parser.add_argument(
         "--panels",
@@ -61,12 +62,13 @@ def _drawn(runs: pd.DataFrame, arguments: Namespace) -> Figure:
     """The picture of the chosen kind. Raises ConfigError and NoRuns."""
     frame, value = shared.frame(arguments), arguments.value
     panels = "attack" if arguments.panels is None else arguments.panels
+    x = arguments.x or "round"
     common = {"lines": arguments.lines, "panels": panels, "conditions": arguments.where, "frame": frame}
     match arguments.kind:
         case "accuracy":
-            return plots.rounds(runs, "test_accuracy", **common, band=arguments.band)
+            return plots.rounds(runs, "test_accuracy", **common, band=arguments.band, x=x)
         case "rounds":
-            return plots.rounds(runs, value or "test_accuracy", **common, band=arguments.band)
+            return plots.rounds(runs, value or "test_accuracy", **common, band=arguments.band, x=x)
         case "sweep":
             if arguments.x is None:
                 raise ConfigError("a sweep needs --x, the setting along the axis, such as --x partition.alpha")

@@ -4,14 +4,13 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from robustfl_bench.aggregators.base import Aggregator, ServerView
+from robustfl_bench.aggregators.base import Aggregator
 from robustfl_bench.base.errors import ConfigError, check_choice, check_fields
-from robustfl_bench.communication.base import Communication
-from robustfl_bench.numerics.updates import Aggregate, Updates
+from robustfl_bench.protocols.base import Protocol
 
 
 @dataclass(frozen=True)
-class Star(Communication):
+class Star(Protocol):
     """A client sends d coordinates of ``bits`` bits, or of one bit if the rule uses only signs.
 
     With m = ``bits``, the server receives m n d bits a round, the entry of Table 1, and n d bits for signSGD, RLR and
@@ -43,7 +42,3 @@ class Star(Communication):
         """Bits that the n clients send in a round, in total."""
         signs = rule.ring is not None and rule.ring.outcomes is not None
         return n * d * (1 if signs else self.bits)
-
-    def aggregate(self, rule: Aggregator, updates: Updates, server: ServerView) -> Aggregate:
-        """The aggregate of the rule, which sees all updates."""
-        return rule(updates, server)

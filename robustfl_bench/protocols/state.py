@@ -1,4 +1,4 @@
-"""The state of a run between rounds; a checkpoint stores it."""
+"""The state of a run between rounds, which a checkpoint stores, and the results of a round."""
 
 from __future__ import annotations
 
@@ -9,7 +9,20 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from robustfl_bench.numerics.updates import Aggregate
+
 Remembered = dict[str, Tensor]
+
+
+@dataclass(frozen=True)
+class Cohort:
+    """The clients that train a model in a round, as positions among the honest and among the Byzantine clients."""
+
+    honest: list[int]
+    byzantine: list[int]
+
+    def __len__(self) -> int:
+        return len(self.honest) + len(self.byzantine)
 
 
 @dataclass(frozen=True)
@@ -43,7 +56,7 @@ class State:
     ``params`` (k, d) are the models, one unless there is a clustering, and ``previous`` (k, d) their last aggregates.
     ``memory`` has one entry for each model. ``choice`` (clients,) is each client's fixed model; None without a
     clustering, or if clients choose in every round. ``weights`` (N,) are the clients' weights in the last aggregate,
-    for a single model and a rule that gives weights.
+    for a single model and a rule that gives weights. ``protocol`` is the memory of the protocol, empty at first.
     """
 
     round: int
@@ -52,6 +65,7 @@ class State:
     previous: Tensor | None = None
     choice: Tensor | None = None
     weights: Tensor | None = None
+    protocol: Remembered = field(default_factory=dict)
 
     @staticmethod
     def start(params: Tensor, choice: Tensor | None = None) -> State:
@@ -77,6 +91,37 @@ class State:
         """The state from the output of ``stored``, with its tensors on ``device``."""
         values = _on(dict(stored), device)
         return State(**values | {"memory": tuple(Memory(**memory) for memory in values["memory"])})
+
+
+@dataclass(frozen=True)
+class Trained:
+    """A model (d,) after a round, with the honest clients' losses and the rule's aggregate of the cohort's updates.
+
+    ``aggregate`` is None for a model that did not change because its cohort was empty or too small for the rule.
+    ``notes`` are the numbers that the attack reports.
+    """
+
+    params: Tensor
+    losses: Tensor | None
+    aggregate: Aggregate | None
+    num_honest: int
+    non_finite: int
+    memory: Memory
+    notes: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Round:
+    """All results of round ``number`` (from 1) that a record may need, with an entry for each model.
+
+    ``notes`` are the numbers that the protocol reports.
+    """
+
+    number: int
+    lr: float
+    cohorts: tuple[Cohort, ...]
+    models: tuple[Trained, ...]
+    notes: Mapping[str, float] = field(default_factory=dict)
 
 
 def _shallow(instance: Any) -> dict[str, Any]:

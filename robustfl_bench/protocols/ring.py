@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from dataclasses import dataclass
 
 from robustfl_bench.aggregators.base import Aggregator, RingForm, ServerView
 from robustfl_bench.base.errors import ConfigError, check_choice, check_fields
-from robustfl_bench.communication.base import Communication
-from robustfl_bench.communication.chunks import ring_sum
 from robustfl_bench.numerics.updates import Aggregate, Updates
+from robustfl_bench.protocols.base import Protocol, Setup
+from robustfl_bench.protocols.chunks import ring_sum
 
 
 @dataclass(frozen=True)
-class Ring(Communication):
+class Ring(Protocol):
     """Share-reduce, then share-only: every client sends n - 1 chunks of about d / n coordinates in each phase.
 
     A coordinate costs ``bits`` bits (m), or one bit in the second phase if the outcome is a sign. A client sends
@@ -33,15 +32,15 @@ class Ring(Communication):
         check_fields(self, bits=(1, 64))
         check_choice("counting", self.counting, ("printed", "needed"))
 
-    def check(self, rule: Aggregator, others: Collection[str]) -> None:
-        """Raise ConfigError if the rule, or one of the ``others``, needs a server."""
-        if rule.ring is None:
-            name = type(rule).__name__
+    def check(self, setup: Setup) -> None:
+        """Raise ConfigError if the rule, or another part, needs a server."""
+        if setup.rule.ring is None:
+            name = type(setup.rule).__name__
             raise ConfigError(f"a ring cannot compute {name}; take aggregator=rar, brace, signsgd or rlr")
         for group in ("pre_aggregation", "clustering"):
-            if group in others:
-                raise ConfigError(f"on a ring nobody sees all updates: set {group}=none, or communication=star")
-        if "availability" in others:
+            if group in setup.others:
+                raise ConfigError(f"on a ring nobody sees all updates: set {group}=none, or protocol=star")
+        if "availability" in setup.others:
             raise ConfigError("on a ring a client that drops out stops the round: set availability=none")
 
     def bits_per_phase(self, form: RingForm, n: int) -> tuple[int, int]:

@@ -1,0 +1,105 @@
+"""Metrics: the columns of metrics.csv in their order, and that a new one is a file of its own."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from robustfl_bench.base import code_digest, public
+from robustfl_bench.engine.loop import run
+from robustfl_bench.engine.metrics import METRICS
+from robustfl_bench.engine.rounds import initial_state
+from robustfl_bench.runs import records
+from robustfl_bench.runs.values import KNOWN, describe
+from tests.test_engine import federation
+
+RECALL = [f"recall_{i}" for i in range(10)]
+WEIGHTS = ["byzantine_weight", "effective_clients", "byzantine_accepted", "honest_dropped"]
+TESTED = ["round", "lr", "train_loss", "test_loss", "test_accuracy"]
+COLUMNS = {
+    ("aggregator=krum",): [*TESTED, *RECALL, *WEIGHTS, "non_finite_updates"],
+    ("aggregator=coomed", "protocol=star", "validation_share=0.1"): [
+        *TESTED, "validation_loss", "validation_accuracy", *RECALL, "non_finite_updates", "bits_per_client",
+        "bits_total",
+    ],
+    ("availability=unreliable", "attack=worst", "aggregator=coomed"): [
+        *TESTED, *RECALL, "clients", "skipped", *WEIGHTS, "attack_choice", "attack_strength", "attack_harm",
+        "non_finite_updates",
+    ],
+    ("dataset=rotated_digits", "partition=natural", "clustering=ifca", "aggregator=trmean"): [
+        *TESTED, *RECALL, *[f"accuracy_cluster_{i}" for i in range(4)], "cluster_recovery", "non_finite_updates",
+        "empty_clusters", "untrained_clusters",
+    ],
+    ("attack=backdoor", "byzantine_placement=replace", "protocol=buffered"): [
+        *TESTED, *RECALL, "attack_success_rate", *WEIGHTS, "non_finite_updates", "simulated_time", "mean_staleness",
+    ],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("overrides", COLUMNS, ids=lambda overrides: overrides[0])
+def test_the_columns_of_a_run_and_their_order(overrides: tuple[str, ...]) -> None:
+    f = federation("rounds=2", "num_byzantine=2", *overrides)
+    for _, row in run(f, initial_state(f)):
+        assert row is not None and list(row) == COLUMNS[overrides]
+
+
+def test_the_loop_records_the_metrics_that_it_is_given() -> None:
+    f = federation("rounds=1")
+    chosen = [metric for metric in METRICS if metric.name in ("test_accuracy", "non_finite_updates")]
+    ((_, row),) = run(f, initial_state(f), metrics=chosen)
+    assert row is not None and list(row) == ["round", "lr", "test_accuracy", "non_finite_updates"]
+
+
+def test_every_metric_is_described_and_known_to_tables() -> None:
+    names = [metric.name for metric in METRICS]
+    assert len(names) == len(set(names)) and all(metric.heading for metric in METRICS)
+    assert {metric.name for metric in METRICS if metric.family is None} <= set(KNOWN)
+    value = describe("simulated_time", records.nothing())
+    assert (value.title, value.unit, value.better) == (
+        "Simulated time since the start, last evaluated round",
+        "mean trainings",
+        -1,
+    )
+
+
+NEW = '''"""The length of the longest update."""
+
+from robustfl_bench.engine.metrics.base import Metric
+
+METRICS = (
+    Metric("longest", "Length of the model", lambda evaluation: float(evaluation.state.params.norm()), "units", -1),
+)
+'''
+
+
+def test_a_new_metric_is_one_file_and_orphans_no_stored_run(tmp_path: Path) -> None:
+    shutil.copytree(public.PACKAGE, tmp_path / "robustfl_bench", ignore=shutil.ignore_patterns("__pycache__"))
+    if not (public.PACKAGE / "conf").is_dir():
+        (tmp_path / "conf").symlink_to(public.PACKAGE.parent / "conf")
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path), "PYTHONDONTWRITEBYTECODE": "1"}
+
+    def call(module: str, *words: str) -> str:
+        command = [sys.executable, "-c", f"from robustfl_bench.commands import entry; entry.{module}()", *words]
+        done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    small = ("rounds=1", "model.hidden=[4]", "attack=none", "num_clients=5")
+    first = call("bench", *small)
+    (tmp_path / "robustfl_bench" / "engine" / "metrics" / "longest.py").write_text(NEW)
+    assert call("bench", *small) == first.replace("result:", "stored result:")
+    call("bench", *small, "seed=1")
+    (rows,) = [path.read_text() for path in tmp_path.glob("results/runs/*-s1-*/metrics.csv")]
+    heading, *_, row = rows.splitlines()
+    assert heading.split(",")[-1] == "longest" and float(row.split(",")[-1]) > 0
+    table = call("results", "table", "--value", "longest", "--where", "seed=1")
+    assert "Length of the model, last evaluated round" in table and "[units]" in table
+
+
+def test_no_metric_is_in_the_digest_of_the_code() -> None:
+    names = {unit.name for unit in code_digest.closure_of("robustfl_bench.aggregators.Krum").units}
+    assert {"on_test_set", "on_goal", "recall_per_class"} <= names, "how a model is tested counts"
+    assert not {"effective_clients", "bits_of_rounds", "METRICS"} & names
