@@ -9,12 +9,10 @@ from typing import Any
 
 import pytest
 import yaml
-from hydra._internal.hydra import Hydra
 
 from robustfl_bench.commands import entry
 from robustfl_bench.commands import results as results_cli
 from robustfl_bench.store import sealed
-from tests.processes import without_mode
 
 
 def pytest_xdist_auto_num_workers() -> int:
@@ -44,7 +42,6 @@ def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.Capture
     """Call ``robustfl-bench`` with overrides in an empty working directory, ``tmp_path``."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("ROBUSTFL_DATA", raising=False)
-    monkeypatch.setattr(Hydra, "get_mode", without_mode)
 
     def call(*overrides: str) -> Outcome:
         monkeypatch.setattr(sys, "argv", ["robustfl-bench", *overrides])

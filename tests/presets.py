@@ -1,23 +1,18 @@
-"""The runs that overrides and the presets of conf/experiment make: in a millisecond, and as Hydra makes them.
-
-``test_composition.py`` and ``test_configs.py`` compare the two, so that other tests can do without Hydra.
-"""
+"""The runs that overrides and the presets of conf/experiment make, and the config that Hydra would compose."""
 
 from collections.abc import Callable
 from functools import cache
 from typing import Any
 
-from hydra import compose as by_hydra
+import hydra
 from hydra import initialize_config_dir
-from hydra._internal.core_plugins.basic_sweeper import BasicSweeper
-from hydra.core.override_parser.overrides_parser import OverridesParser
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import OmegaConf
 
-from robustfl_bench.config import compose, request
+from robustfl_bench.config import compose
 from robustfl_bench.config.options import CONF
+from robustfl_bench.engine.parts import GROUPS
 from robustfl_bench.experiment.plan import Plan, plan
-
-assert request  # registers the typed settings with hydra
+from robustfl_bench.sweep import plugins, sources
 
 Job = dict[str, str]
 
@@ -45,30 +40,11 @@ def _job(run: tuple[str, ...] | list[str], fixed: list[str]) -> Job:
     return dict(item.split("=", 1) for item in run if item not in fixed)
 
 
-# --- by Hydra --------------------------------------------------------------------------------------------------------
-
-
-def composed(*overrides: str) -> DictConfig:
-    """The config of these overrides, as Hydra composes it."""
+def by_hydra(*overrides: str) -> dict[str, Any]:
+    """The config of these overrides as Hydra composes it, without interpolations."""
+    plugins.register()
+    sources.register()
     with initialize_config_dir(str(CONF), version_base="1.3"):
-        return by_hydra("config", list(overrides))
-
-
-@cache
-def swept(*overrides: str) -> list[list[str]]:
-    """The overrides of every run of ``robustfl-bench -m OVERRIDES``: those that are fixed, then the swept ones."""
-    given = list(zip(overrides, OverridesParser.create().parse_overrides([*overrides]), strict=True))
-    fixed = [text for text, parsed in given if not parsed.is_sweep_override()]
-    varied = [f"{key}={value}" for key, value in axes(*fixed).items()]
-    varied += [text for text, parsed in given if parsed.is_sweep_override()]
-    (batch,) = BasicSweeper.split_arguments(OverridesParser.create().parse_overrides(varied), max_batch_size=None)
-    return [[*fixed, *job] for job in batch]
-
-
-def axes(*overrides: str) -> dict[str, Any]:
-    """The settings that the presets among the overrides sweep, with their values."""
-    with initialize_config_dir(str(CONF), version_base="1.3"):
-        cfg = by_hydra("config", list(overrides), return_hydra_config=True)
-    params = OmegaConf.to_container(cfg.hydra.sweeper.params or OmegaConf.create(), resolve=True)
-    assert isinstance(params, dict)
-    return {str(key): value for key, value in params.items()}
+        config = hydra.compose("config", list(overrides))
+    whole: dict[str, Any] = OmegaConf.to_container(config, resolve=True)  # type: ignore[assignment]
+    return {key: value or None if key in GROUPS else value for key, value in whole.items()}

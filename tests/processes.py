@@ -9,8 +9,6 @@ from importlib import import_module
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 
-from hydra._internal.hydra import Hydra
-
 from robustfl_bench.ring.launch import context
 from robustfl_bench.store.folders import RunFolder
 
@@ -58,10 +56,6 @@ def start(
     return Command(process, printed)
 
 
-def without_mode(*_: object, **__: object) -> None:
-    """In place of Hydra's method, which composes every config a second time to look up ``hydra.mode``."""
-
-
 def _command(
     module: str, folder: Path, overrides: tuple[str, ...], printed: Path, environment: dict[str, str], first: Prepare
 ) -> None:
@@ -71,7 +65,6 @@ def _command(
     sys.path.insert(0, str(folder))
     for stream, name in ((1, "out"), (2, "err")):
         os.dup2(os.open(f"{printed}.{name}", os.O_WRONLY | os.O_CREAT), stream)
-    Hydra.get_mode = without_mode  # type: ignore[method-assign]
     if first is not None:
         first()
     sys.argv = ["command", *overrides]

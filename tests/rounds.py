@@ -2,9 +2,7 @@
 
 from typing import Any
 
-from hydra.utils import instantiate
-
-from robustfl_bench.config import compose, options
+from robustfl_bench.config import compose, options, targets
 from robustfl_bench.testing import example_round as skewed_round
 from robustfl_bench.testing import example_server as make_server
 
@@ -16,4 +14,4 @@ names = options.names
 def build(group: str, name: str, *overrides: str, num_byzantine: int = 3) -> Any:
     """The object that ``<group>=<name>`` makes when the server declares ``num_byzantine``."""
     run = compose.resolve([f"{group}={name}", f"num_byzantine_declared={num_byzantine}", *overrides])
-    return instantiate(run.config[group])
+    return targets.build(run.config[group])

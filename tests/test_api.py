@@ -6,8 +6,6 @@ import sys
 from pathlib import Path
 
 import pytest
-from hydra.core.config_store import ConfigStore
-from hydra.core.global_hydra import GlobalHydra
 
 import robustfl_bench
 from robustfl_bench.experiment.plan import InfeasibleError
@@ -19,12 +17,9 @@ SMALL = ("rounds=2", "model.hidden=[8]", "num_clients=8", "num_byzantine=2")
 def test_a_run_is_that_of_the_command_and_a_stored_one_is_read(
     bench: Bench, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    before = {name: set(group) for name, group in ConfigStore.instance().repo.items() if isinstance(group, dict)}
     result = robustfl_bench.run("aggregator=krum", "attack=ipm", *SMALL, results_dir="python")
     printed = capfd.readouterr()
     assert (printed.out, printed.err) == ("", "")
-    assert not GlobalHydra.instance().is_initialized()
-    assert {name: set(g) for name, g in ConfigStore.instance().repo.items() if isinstance(g, dict)} == before
     assert list(result.metrics["round"]) == [1, 2]
     assert result.metrics["test_accuracy"].iloc[-1] == result.summary["final"]["test_accuracy"]
     assert result.path.is_dir() and result.path.parent == Path("python/runs")
@@ -37,6 +32,15 @@ def test_a_run_is_that_of_the_command_and_a_stored_one_is_read(
     assert again_here.summary == result.summary and again_here.metrics.equals(result.metrics)
     runs = robustfl_bench.results("python", where="aggregator=krum")
     assert list(runs["final_accuracy"]) == [result.summary["final"]["test_accuracy"]]
+
+
+def test_the_config_of_a_run_folder_is_run_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    first = robustfl_bench.run("aggregator=krum", "attack=ipm", *SMALL, results_dir="a (b)")
+    assert robustfl_bench.run(f"rerun='{first.path}'", results_dir="a (b)").path == first.path
+    other = robustfl_bench.run(f"rerun='{first.path}'", "seed=3", results_dir="a (b)")
+    assert other.path != first.path and other.summary["final"] != first.summary["final"]
+    assert shlex.split(other.summary["command"])[1:] == [f"rerun='{first.path}'", "seed=3", "results_dir='a (b)'"]
 
 
 def test_an_option_of_a_folder_of_the_users_own_is_run(bench: Bench, tmp_path: Path) -> None:
@@ -66,11 +70,11 @@ def test_a_model_that_diverges_is_a_result_and_what_may_not_be_meant_a_warning(
         (
             ["aggregator=krum,boba", "seed=0,1"],
             robustfl_bench.ConfigError,
-            "are 4 runs, the first with aggregator=krum",
+            "this sweeps aggregator, seed: 4 runs; add -m",
         ),
-        (["+experiment=demo"], robustfl_bench.ConfigError, "these overrides are 36 runs"),
-        (["rerun=results/runs/x"], robustfl_bench.ConfigError, "rerun is for the command robustfl-bench"),
-        (["hydra.run.dir=x"], robustfl_bench.ConfigError, "hydra.run.dir is for the command"),
+        (["+experiment=demo"], robustfl_bench.ConfigError, "this sweeps aggregator, attack, seed: 36 runs"),
+        (["rerun=results/runs/x"], robustfl_bench.ConfigError, "no run folder results/runs/x"),
+        (["hydra.run.dir=x"], robustfl_bench.ConfigError, "hydra.run.dir=x is for sweeps"),
         (["aggregator=krum", "num_byzantine=9"], InfeasibleError, "Krum needs n > 2f + 2"),
         (["dataset=mnist", "data_dir=nowhere"], robustfl_bench.DataError, "mnist"),
     ],

@@ -6,7 +6,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from hydra.utils import instantiate
 
 from robustfl_bench import testing
 from robustfl_bench.aggregators.average import Average
@@ -16,7 +15,7 @@ from robustfl_bench.aggregators.centered_clipping import CenteredClipping
 from robustfl_bench.aggregators.coomed import CooMed
 from robustfl_bench.aggregators.flame import Flame
 from robustfl_bench.aggregators.krum import Krum
-from robustfl_bench.config import compose, options
+from robustfl_bench.config import compose, options, targets
 from robustfl_bench.interfaces import Aggregator, ConfigError, PreAggregation
 from robustfl_bench.numerics.updates import Aggregate, Updates
 from robustfl_bench.pre_aggregations.bucketing import Bucketing
@@ -38,7 +37,7 @@ def matrix(n: int = 12, d: int = 30, seed: int = 0) -> np.ndarray:
 
 def made(name: str) -> Any:
     config = compose.resolve([f"aggregator={name}", "num_byzantine=2", "num_clients=10"]).config["aggregator"]
-    return instantiate(config, _convert_="all")
+    return targets.build(config)
 
 
 def others(name: str) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Parts from outside chosen by their class, ``aggregator=my_module:MyRule``, by Hydra and without it."""
+"""Parts from outside chosen by their class, ``aggregator=my_module:MyRule``."""
 
 import json
 import os
@@ -11,11 +11,10 @@ from pathlib import Path
 import pytest
 
 from robustfl_bench.base.errors import ConfigError
-from robustfl_bench.config import compose, options, outside
-from robustfl_bench.experiment.plan import plan
+from robustfl_bench.config import compose, identity, options, outside
 from robustfl_bench.runs import commands
-from tests import presets as hydra
 from tests.conftest import Bench, config_of, run_cli, run_folders
+from tests.presets import by_hydra
 
 SMALL = ("rounds=2", "model.hidden=[8]", "num_clients=8", "num_byzantine=2")
 PARTS = """
@@ -74,10 +73,6 @@ def parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     return name
 
 
-def plain(tree: object) -> object:
-    return json.loads(json.dumps(tree))
-
-
 def test_a_class_of_the_current_folder_is_an_option_with_its_fields_as_settings(bench: Bench, parts: str) -> None:
     outcome = bench(f"aggregator={parts}:CosineVote", "aggregator.stretch=2", f"attack={parts}:HalfBack", *SMALL)
     assert outcome.code == 0, outcome.err
@@ -114,10 +109,10 @@ def test_a_sweep_takes_classes_beside_options(bench: Bench, parts: str) -> None:
         ["aggregator=b_krum", "aggregator@aggregator.rule=PARTS:CosineVote", "aggregator.rule.stretch=3"],
     ],
 )
-def test_a_class_means_the_same_to_hydra_and_without_it(parts: str, overrides: list[str]) -> None:
+def test_hydra_composes_the_same_of_a_class_for_its_sweeper(parts: str, overrides: list[str]) -> None:
     given = [override.replace("PARTS", parts) for override in overrides]
-    resolved, planned = compose.resolve(given), plan(hydra.composed(*given))
-    assert plain(resolved.identity) == plain(planned.identity)
+    resolved = compose.resolve(given)
+    assert identity.of(by_hydra(*given)) == resolved.identity
     assert parts in json.dumps(resolved.identity)
 
 

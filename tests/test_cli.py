@@ -15,6 +15,7 @@ from filelock import SoftFileLease
 
 from robustfl_bench.base.errors import ConfigError
 from robustfl_bench.config import compose, identity, request
+from robustfl_bench.experiment.plan import plan
 from robustfl_bench.store import lease
 from tests.conftest import Bench, config_of, contents, run_folders
 from tests.processes import die_in_run, start
@@ -29,7 +30,7 @@ MISTAKES = [
     (["aggregator=average", "aggregator.p_min=0"], 2, ["the chosen option of aggregator has no setting"]),
     (["+bogus=1"], 2, ["no setting 'bogus'"]),
     (["+aggregator.bogus=1"], 2, ["aggregator: no option 'bogus'"]),
-    (["rounds=ten"], 2, ["rounds=ten", "could not be converted to Integer"]),
+    (["rounds=ten"], 2, ["rounds must be of type int, got 'ten'"]),
     (["aggregator=mkrum", "aggregator.num_selected=ten"], 2, ["must be a whole number or null, got 'ten'"]),
     (["aggregator=krum", "num_byzantine_declared=11"], 2, ["Krum needs n > 2f + 2, got n=10, f=11"]),
     (["num_clients=1000", "partition=pathological"], 2, ["samples for 200 shards; lower num_clients"]),
@@ -120,7 +121,7 @@ def test_a_file_of_the_user_that_is_no_yaml_is_named_with_its_line(
     (tmp_path / "own" / "aggregator" / "mine.yaml").write_text("a: 1\nb: [1\nc: 2\n")
     outcome = bench(*sweep, "--config-dir", "own", "aggregator=mine", *SMALL)
     assert outcome.code == 2
-    assert "own/aggregator/mine.yaml line 3: not YAML: expected ',' or ']'" in outcome.err.splitlines()[0]
+    assert "own/aggregator/mine.yaml line 3: not YAML: did not find expected ',' or ']'" in outcome.err.splitlines()[0]
 
 
 def test_a_read_only_results_folder_is_one_line(bench: Bench, tmp_path: Path) -> None:
@@ -278,7 +279,7 @@ def test_what_may_not_be_meant_is_said_once_and_run(bench: Bench, overrides: lis
     assert line.startswith(f"note: {phrase}") and end == "sweep: 2 runs: 2 finished"
 
 
-def test_compose_checks_what_the_command_checks() -> None:
+def test_what_the_command_refuses_is_refused_from_python() -> None:
     for overrides, phrase in (
         (["lr=-1"], "lr must be > 0"),
         (["aggregator=5"], "aggregator takes the name of an option, got 5"),
@@ -286,9 +287,9 @@ def test_compose_checks_what_the_command_checks() -> None:
         (["+experiment=demo"], "add -m to make them all"),
     ):
         with pytest.raises(ConfigError, match=re.escape(phrase)):
-            request.composed(overrides)
+            plan(request.composed(overrides)[0])
     cfg, call = request.composed(["aggregator=krum", "seed=3"])
-    assert cfg.seed == 3 and call.command == "robustfl-bench aggregator=krum seed=3"
+    assert cfg["seed"] == 3 and call.command == "robustfl-bench aggregator=krum seed=3"
 
 
 def test_the_option_for_sweeps_may_stand_anywhere(bench: Bench) -> None:
@@ -296,7 +297,6 @@ def test_the_option_for_sweeps_may_stand_anywhere(bench: Bench) -> None:
     assert outcome.code == 0 and outcome.out.count("result: ") == 2, outcome.err
     shown = bench("rounds=1", "--cfg", "job", "seed=7")
     assert shown.code == 0 and "seed: 7" in shown.out, shown.err
-    assert bench("rounds=1", "--info").code == 0
 
 
 def test_printed_overrides_are_quoted_for_a_shell(bench: Bench) -> None:

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from robustfl_bench.config import compose
 from robustfl_bench.experiment.execute import execute
 from tests import presets
 from tests.conftest import Bench, config_of, contents, run_folders
@@ -50,7 +51,7 @@ def test_a_sweeper_is_given_the_distance(bench: Bench, tmp_path: Path) -> None:
     bench(*SMALL, "+method=brifca/median")
     ((_, folder),) = run_folders(tmp_path / "results").items()
     final = json.loads((folder / "summary.json").read_text())["final"]
-    assert execute(presets.composed(*SMALL, "+method=brifca/median")) == final["distance"]
+    assert execute(compose.resolve([*SMALL, "+method=brifca/median"]).config) == final["distance"]
 
 
 def test_without_clustering_nothing_about_it_is_recorded(bench: Bench, tmp_path: Path) -> None:
@@ -102,16 +103,18 @@ def test_the_variants_differ_in_the_artefacts_and_in_nothing_else(panel: str, me
 
 
 def test_the_panels_are_the_papers() -> None:
-    def axes(panel: str, scale: str) -> dict[str, str]:
-        return presets.axes(f"+experiment=brifca/{panel}", f"scale={scale}")
+    def axes(panel: str, scale: str) -> dict[str, list[str]]:
+        return compose.swept([f"+experiment=brifca/{panel}", f"scale={scale}"])
 
-    methods = ",".join(f"brifca/{method}" for method in METHODS)
+    methods, fifty = [f"brifca/{method}" for method in METHODS], list(map(str, range(50)))
     for panel in ("fig1a", "fig1b"):
         paper = axes(panel, "paper")
-        assert paper == {"dataset.dim": "20,50,100,200,500", "seed": "range(50)", "+method": methods}
+        assert paper == {"dataset.dim": ["20", "50", "100", "200", "500"], "seed": fifty, "+method": methods}
         assert list(paper) == ["dataset.dim", "seed", "+method"]  # the methods share the data of a seed
-        assert axes(panel, "quick")["seed"] == "range(3)"
-    assert axes("fig1c", "paper") == {"seed": "range(50)", "+method": methods, "dataset.num_clusters": "2,5,10,15"}
+        assert axes(panel, "quick")["seed"] == ["0", "1", "2"]
+    assert axes("fig1c", "paper") == {
+        "seed": fifty, "+method": methods, "dataset.num_clusters": ["2", "5", "10", "15"],
+    }  # fmt: skip
 
 
 MISTAKES = [

@@ -1,4 +1,4 @@
-"""Configs made without Hydra are those that Hydra makes, and a config that was run can be run again."""
+"""The composer: what overrides mean, that Hydra reads conf/ alike, and that a config that was run can be run again."""
 
 import json
 import re
@@ -6,78 +6,159 @@ from pathlib import Path
 
 import pytest
 import yaml
-from hydra.core.config_store import ConfigStore
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.errors import HydraException
 
 from robustfl_bench.base.errors import ConfigError
-from robustfl_bench.config import compose, identity, options, request
+from robustfl_bench.base.trees import flatten
+from robustfl_bench.config import compose, identity, options, request, words
 from robustfl_bench.experiment.plan import InfeasibleError, plan
 from robustfl_bench.runs import records
-from tests import presets as hydra
 from tests.conftest import Bench, config_of, run_folders
+from tests.presets import by_hydra
 
-EXPERIMENTS = sorted(
-    str(path.relative_to(options.CONF / "experiment").with_suffix(""))
-    for path in (options.CONF / "experiment").rglob("*.yaml")
-    if "params" in path.read_text()
-)
 SMALL = ("rounds=2", "model.hidden=[8]", "num_clients=8", "num_byzantine=2")
 
 
-def needs_rate(name: str) -> bool:
-    """Whether the learning rate of an experiment is chosen by runs that may not come with the package."""
-    return "${chosen_rate:" in str(options.load(f"experiment/{name}").get("lr"))
-
-
-def plain(tree: object) -> object:
-    return json.loads(json.dumps(tree))
-
-
-def test_all_presets_are_seen() -> None:
-    assert len(EXPERIMENTS) > 40
-
-
-@pytest.mark.parametrize("scale", ["paper", "quick"])
-@pytest.mark.parametrize("name", EXPERIMENTS)
-def test_a_sweep_and_its_runs_are_those_of_hydra(name: str, scale: str) -> None:
-    base = [f"+experiment={name}", f"scale={scale}", *(["lr=0.1"] if needs_rate(name) else [])]
-    jobs, runs = hydra.swept(*base), compose.sweep(base)
-    assert [{*job} for job in jobs] == [{*run} for run in runs]
-    for index in {0, len(jobs) - 1} if scale == "paper" else {len(jobs) // 2}:
-        try:
-            expected = plan(hydra.composed(*jobs[index]))
-        except InfeasibleError as error:
-            expected = error.plan
-        resolved = compose.resolve(runs[index])
-        assert plain(resolved.identity) == plain(expected.identity), runs[index]
-        assert resolved.run_id == expected.run_id
+# --- as Hydra does it ------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
     "overrides",
     [
-        ["lr=5e-4", "partition=dirichlet", "partition.alpha=1e-2"],
+        ["lr=5e-4", "partition=dirichlet", "partition.alpha=1e-2", "batch_size=8"],
         ["aggregator=b_krum", "aggregator@aggregator.rule=trmean", "aggregator.rule.num_byzantine=1", "attack=ipm"],
-        ["partition=step", "partition.alpha=inf", "batch_size=8", "lr=1"],
-        ["partition=from_file", f"partition.path={Path(__file__)}"],
         ["partition=long_tail", "partition@partition.inner=dirichlet", "partition.inner.alpha=0.5"],
-        ["+setting=arfl/ten_clients", "+method=arfl/mkrum", "attack=none"],
-        ["server_data.samples_per_class=[4,4,4,4,4,4,4,4,4,4]", "dataset=digits", "num_byzantine_declared=1"],
-        ["clustering=ifca", "dataset=rotated_digits", "partition=natural"],
-        ["pre_aggregation=bucketing", "pre_aggregation.bucketing.bucket_size=4"],
         ["pre_aggregation=[clipping,nnm]", "pre_aggregation.clipping.radius=0.5", "num_byzantine_declared=2"],
-        ["aggregator=b_krum", "pre_aggregation@aggregator.pre_aggregation=nnm", "num_byzantine=1"],
-        ["batch_size=010", "lr='1'", "seed=1_000", "aggregator='krum'", 'rounds="7"'],
-        ["server_data.samples_per_class=[ 4, 4,4,4,4,4,4,4,4,4 ]", "participation=.5", "lr=1.", "precision= high"],
+        ["++aggregator.weighted=true", "~server_data.samples_per_class=20", "+server_data.samples_per_class=[4,4]"],
+        ["aggregator=krum", "+aggregator@aggregator.inner=trmean", "+aggregator.note={a:[1,'b c'],b:{}}", "++lr=.5"],
+        ["dataset=rotated_digits", "partition=natural", "dataset.base={scaling:unit}", "clustering=ifca"],
+        ["+setting=arfl/ten_clients", "+method=arfl/mkrum", "attack=none"],
+        ["+setting=raga/mnist_mlp", "+method=raga/own/raga", "+threat=raga/lie", "scale=quick", "variant=published"],
+        ["+experiment=brifca/fig1c", "dataset.num_clusters=2", "variant=published"],
+        ["+experiment=arena/digits", "lr=0.1", "aggregator=krum", "attack=ipm"],
     ],
 )
-def test_single_runs_are_those_of_hydra(overrides: list[str]) -> None:
-    assert plain(compose.resolve(overrides).identity) == plain(plan(hydra.composed(*overrides)).identity)
+def test_hydra_composes_the_same_from_conf(overrides: list[str]) -> None:
+    """So its sweepers find what presets sweep, and other programs can compose these files."""
+    assert identity.of(by_hydra(*overrides)) == compose.resolve(overrides).identity
 
 
-def test_settings_of_hydra_itself_are_no_part_of_a_run() -> None:
-    plain_run = compose.resolve(["aggregator=krum"])
-    for setting in ("hydra/launcher=processes", "hydra.launcher.n_jobs=2", "+hydra.sweeper.max_batch_size=20"):
-        assert compose.resolve(["aggregator=krum", setting]).run_id == plain_run.run_id
+VALUES = (
+    "1", "-1", "+1", "1_000", "010", "1e3", ".5", "1.", "inf", "-INF", "nan", "true", "False", "null", "NULL", "yes",
+    "", "''", "'1'", '"a b"', r"'it\'s'", r"'a\\'", r"'a\b'", "a b", " a ", "a:b", r"a\,b\ c", r"a\\b", "$x/%y*?|@-",
+    "[]", "[ 1, a ,'b c']", "[1,[2,[]]]", "{}", "{a: 1,b:[x,'y'],c:{d:null}}", "${seed}", "x${seed}y",
+    "2024-01-01", "1 2",
+)  # fmt: skip
+UNREADABLE = (
+    "[1", "1]", "(1)", "{a}", "{a:1", "a=b", "a'b", "'a", "[1,]", "[,1]", "{'a b':1}", "a[0]", "'a''b'", "a,", "a (b)",
+)  # fmt: skip
+
+
+def test_values_are_read_as_hydra_reads_them() -> None:
+    hydra = OverridesParser.create()
+    for text in VALUES:
+        value, expected = words.override(f"x={text}").value, hydra.parse_override(f"x={text}").value()
+        assert (repr(value), type(value)) == (repr(expected), type(expected)), text
+        assert repr(words.read_value(words.written(value))) == repr(value), text
+    for word in (f"x={text}" for text in UNREADABLE):
+        with pytest.raises(ConfigError, match=f"^{re.escape(f'cannot read {word!r}: settings')}"):
+            _ = words.override(word).value
+        with pytest.raises(HydraException):
+            hydra.parse_override(word)
+
+
+def test_a_folder_of_ones_own_means_the_same_to_hydra(tmp_path: Path) -> None:
+    write(tmp_path, "aggregator/mine", "defaults:\n- b_krum\n- _self_\nrule: {num_byzantine: 1}\n")
+    lines = ["defaults:", "- /setting/boba/mnist", "- override /aggregator: b_krum", "- _self_", "seed: 7"]
+    write(tmp_path, "setting/mine", "\n".join([GLOBAL, *lines]))
+    rule = "override /aggregator@_global_.aggregator.rule: trmean"
+    write(tmp_path, "method/mine", f"{GLOBAL}defaults: [{rule}, override /hydra/launcher: processes]\n")
+    for given in (
+        ["+setting=mine", "+method=mine"],
+        ["aggregator=mine", "aggregator@aggregator.rule=trmean", "seed=7"],
+    ):
+        resolved = compose.resolve(given, options.search(tmp_path))
+        assert resolved.config["aggregator"]["rule"]["_target_"] == "robustfl_bench.aggregators.TrMean"
+        assert resolved.config["seed"] == 7 and resolved.choices["aggregator"] in ("mine", "b_krum")
+        assert identity.of(by_hydra(f"hydra.searchpath=[file://{tmp_path}]", *given)) == resolved.identity
+
+
+GLOBAL = "# @package _global_\n"
+
+
+def write(folder: Path, name: str, content: str) -> None:
+    """A file of options in a folder of one's own."""
+    path = folder / f"{name}.yaml"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(content)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("setting/mine", f"# a preset\n{GLOBAL}seed: 7\n", "mine.yaml: a preset begins with # @package _global_"),
+        ("setting/mine", "seed: 7\n", "mine.yaml: a preset begins with # @package _global_, not None"),
+        ("setting/mine", f"{GLOBAL}rerun: x\n", "rerun cannot stand in a preset, only on the command line"),
+        ("setting/mine", f"{GLOBAL}sed: 7\n", "no setting 'sed' (did you mean seed"),
+        ("setting/mine", f"{GLOBAL}defaults: [override /attak: ipm]\n", "override /attak is no group of options (di"),
+        ("setting/mine", f"{GLOBAL}defaults: [/attack: ipm]\n", "for an option write override /attack: ipm"),
+        ("setting/mine", f"{GLOBAL}defaults: [/setting: minst]\n", "unknown setting 'minst'"),
+        ("setting/mine", f"{GLOBAL}defaults: [optional /setting: x]\n", "cannot read {'optional /setting': 'x'} in "),
+        ("setting/mine", f"{GLOBAL}defaults: boba\n", "mine.yaml: defaults must be a list, got 'boba'"),
+        ("aggregator/mine", "# @package _global_\nseed: 7\n", "option of aggregator cannot have # @package _global_"),
+        ("aggregator/mine", "defaults: [/aggregator@_global_: krum]\n", "cannot read {'/aggregator@_global_': 'krum'}"),
+        ("method/mine", f"{GLOBAL}defaults: [override /aggregator@rule: krum]\n", "cannot read {'overrid"),
+        ("aggregator/mine", "defaults: [krumm]\n", "unknown aggregator 'krumm' (did you mean krum"),
+        ("aggregator/mine", "- a list\n", "mine.yaml must hold KEY: VALUE, got ['a list']"),
+        ("aggregator/mine", "_target_: robustfl_bench.aggregators.Krum\nnum_byzantine: ???\n", "add aggregator.num_"),
+    ],
+)  # fmt: skip
+def test_what_is_not_read_in_a_file_is_refused(tmp_path: Path, name: str, content: str, message: str) -> None:
+    write(tmp_path, name, content)
+    group, _, option = name.partition("/")
+    with pytest.raises(ConfigError, match=re.escape(message)):
+        plan(
+            compose.resolve(
+                [f"{'' if group == 'aggregator' else '+'}{group}={option}"], options.search(tmp_path)
+            ).config
+        )
+
+
+# --- overrides -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("overrides", "changed"),
+    [
+        (["++seed=3"], {"seed": 3}),
+        (["seed=1", "seed=2"], {"seed": 2}),
+        (["+batch_size=8"], {"batch_size": 8}),
+        (["~clustering", "~attack=none", "attack=none"], {}),
+        (["~aggregator.weighted=false", "+aggregator.weighted=true"], {"aggregator.weighted": True}),
+        (["results_dir='a (b), c'"], {"results_dir": "a (b), c"}),
+        (["data_dir=${oc.env:HERE}/x"], {"data_dir": "there/x"}),
+        (["wait=no", "retry_failed=0", "use_kept='on'"], {"wait": False, "retry_failed": False, "use_kept": True}),
+        (["batch_size=010", "lr='1'", "num_clients=1_000", "aggregator='average'", 'rounds="7"'],
+         {"batch_size": 10, "lr": 1.0, "num_clients": 1000, "rounds": 7}),
+        (["participation=.5", "lr=1.", "precision= high"], {"participation": 0.5, "lr": 1.0, "precision": "high"}),
+    ],
+)  # fmt: skip
+def test_settings_are_set_added_and_taken_away(
+    overrides: list[str], changed: dict[str, object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HERE", "there")
+    usual, found = (dict(flatten(compose.resolve(given).config)) for given in ([], overrides))
+    assert found == usual | changed
+
+
+def test_an_option_inside_an_option_is_replaced_at_any_depth() -> None:
+    deep = ["aggregator=server_mix", "aggregator@aggregator.rule=b_krum", "aggregator@aggregator.rule.rule=trmean"]
+    rule = compose.resolve([*deep, "num_byzantine_declared=1"]).config["aggregator"]["rule"]
+    assert rule["rule"] == {"_target_": "robustfl_bench.aggregators.TrMean", "num_byzantine": 1}
+    assert rule["pre_aggregation"]["_target_"].endswith(".Bucketing")
+    without = compose.resolve([*deep[:2], "~pre_aggregation@aggregator.rule.pre_aggregation=bucketing"])
+    assert set(without.config["aggregator"]["rule"]) == {"_target_", "rule"}
 
 
 @pytest.mark.parametrize(
@@ -88,7 +169,14 @@ def test_settings_of_hydra_itself_are_no_part_of_a_run() -> None:
             "unknown aggregator 'krumm' (did you mean krum or mkrum or b_krum?); there are:",
         ),
         (["+setting=boba/minst"], "unknown setting 'boba/minst' (did you mean boba/mnist"),
-        (["aggregator.num_selected=3"], "no setting 'aggregator.num_selected'"),
+        (
+            ["aggregator.num_selected=3"],
+            "the chosen option of aggregator has no setting 'aggregator.num_selected'; t",
+        ),
+        (
+            ["aggregator=krum", "aggregator.num_selectd=3"],
+            "(did you mean aggregator.num_selected or",
+        ),
         (["no_such=3"], "no setting 'no_such'"),
         (["sed=3"], "no setting 'sed' (did you mean seed"),
         (["rounds=1.5"], "rounds must be of type int, got 1.5"),
@@ -96,6 +184,37 @@ def test_settings_of_hydra_itself_are_no_part_of_a_run() -> None:
         (["lr=2024-01-01"], "lr must be of type float, got '2024-01-01'"),
         (["seed=${seed}"], "settings refer to each other in a circle"),
         (["krum"], "an override is KEY=VALUE, got 'krum'"),
+        (["hydra/launcher=processes"], "hydra/launcher=processes is for sweeps, with -m"),
+        (["seed=choice(1,2)"], "seed=choice(1,2) has several values: -m makes a run of each"),
+        (["seed=0,1"], "seed=0,1 has several values: -m makes a run of each; a list is written [0,1], and text with"),
+        (["+seed=1"], "seed is there already: write seed=1"),
+        (["+aggregator=krum"], "aggregator is there already: write aggregator=krum"),
+        (["++aggregator=krum"], "aggregator is there already: write aggregator=krum"),
+        (["setting=boba/mnist"], "setting is a group of presets: write +setting=boba/mnist"),
+        (["++setting=boba/mnist"], "setting is a group of presets: write +setting=boba/mnist"),
+        (["~aggregator=krum"], "~aggregator=krum deletes nothing: aggregator is average"),
+        (["~seed=1"], "~seed=1 deletes nothing: seed is 0"),
+        (["~aggregator.weigthed"], "'aggregator.weigthed' to delete (did you mean aggregator.weighted?)"),
+        (["~attack"], "a run needs attack"),
+        (["+aggregator@x=krum"], "+aggregator@x=krum has no place: write GROUP@"),
+        (
+            ["aggregator@aggregator.rule=krum"],
+            "aggregator=average has no aggregator@aggregator.rule; there are: none; ",
+        ),
+        (
+            ["aggregator=b_krum", "+aggregator@aggregator.rule=trmean"],
+            "aggregator@aggregator.rule is there already",
+        ),
+        (
+            ["aggregator=b_krum", "aggregator@aggregator.pre_aggregation=nnm"],
+            "there are: pre_aggregation@aggregator.",
+        ),
+        (["a/b=3"], "no setting 'a/b'"),
+        (["+rates={a:1}", "rates.b=2"], "no setting 'rates.b' (did you mean rates.a?)"),
+        (["lr=${oc.env:NOT_THERE}"], "the environment has no variable 'NOT_THERE'"),
+        (["lr=${hydra:job.num}"], "unknown resolver 'hydra' in ${hydra:job.num}"),
+        (["wait=perhaps"], "wait must be of type bool, got 'perhaps'"),
+        (["rerun=a", "reference=b"], "take one of rerun=FOLDER and reference=FOLDER, not rerun=a reference=b"),
     ],
 )
 def test_what_does_not_exist_is_named(overrides: list[str], message: str) -> None:
@@ -160,8 +279,11 @@ def test_the_command_refuses_a_step_that_comes_twice_or_is_wrong(bench: Bench) -
 
 
 def test_an_option_inside_an_option_is_one_that_exists() -> None:
-    for written in ("nmn", "[nnm,clipping]"):
-        with pytest.raises(ConfigError, match=re.escape(f"unknown pre_aggregation '{written}'")):
+    for written, message in (
+        ("nmn", "unknown pre_aggregation 'nmn'"),
+        ("[nnm]", "takes the name of an option, got ["),
+    ):
+        with pytest.raises(ConfigError, match=re.escape(message)):
             compose.resolve(["aggregator=b_krum", f"pre_aggregation@aggregator.pre_aggregation={written}"])
     assert len(compose.sweep(["aggregator=server_mix", "aggregator@aggregator.rule=krum,trmean", "seed=0,1"])) == 4
 
@@ -295,7 +417,6 @@ def test_several_folders_are_a_sweep(bench: Bench, tmp_path: Path) -> None:
     assert outcome.code == 0, outcome.err
     references = [path for path in run_folders(tmp_path / "results").values() if "-average-" in path.name]
     assert {config_of(path)["seed"] for path in references} == {0, 1}
-    assert not {"rerun", "reference"} & {*ConfigStore.instance().repo}, "Hydra copies all of it for every run"
 
 
 @pytest.mark.parametrize(
@@ -330,7 +451,8 @@ def test_the_reference_of_every_method_composes(tmp_path: Path, method: str) -> 
     folder.mkdir()
     (folder / "config.yaml").write_text(json.dumps(identity.defining(setting.config)))
     reference, _ = request.composed([f"reference={folder}", "rounds=1"])
-    assert reference.aggregator._target_.endswith(".Average") and reference.attack._target_.endswith(".NoAttack")
+    assert reference["aggregator"]["_target_"].endswith(".Average")
+    assert reference["attack"]["_target_"].endswith(".NoAttack")
 
 
 # --- doors -----------------------------------------------------------------------------------------------------------
@@ -343,7 +465,7 @@ def test_a_preset_without_its_plus_is_told_how(bench: Bench) -> None:
 
 def test_a_sweep_without_m_says_how_many_runs_it_has(bench: Bench, tmp_path: Path) -> None:
     outcome = bench("+experiment=demo")
-    assert outcome.code == 2 and "sweeps aggregator, attack, seed: 36 runs; add -m" in outcome.err
+    assert outcome.code == 2 and "this sweeps aggregator, attack, seed: 36 runs; add -m" in outcome.err
     assert not (tmp_path / "results").exists()
     single = bench("+experiment=demo", "aggregator=krum", "attack=none", "seed=0", "rounds=1", "eval_every=1")
     assert single.code == 0, single.err

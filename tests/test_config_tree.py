@@ -12,7 +12,6 @@ from robustfl_bench.base.errors import NotReady
 from robustfl_bench.config import compose
 from robustfl_bench.config.options import CONF, defaults
 from robustfl_bench.experiment.plan import plan
-from tests import presets as hydra
 from tests.conftest import Bench, config_of, run_folders
 
 FILES = sorted(CONF.rglob("*.yaml"))
@@ -40,14 +39,12 @@ def check(*command: str) -> None:
     """Fail unless the command is one of robustfl-bench whose run, in a sweep the last one, can be planned."""
     program, *overrides = command
     assert program == "robustfl-bench"
-    if any(word.startswith("hydra") for word in overrides):
-        plan(hydra.composed(*hydra.swept(*overrides[1:])[-1]))
-    else:  # test_composition.py compares these with those of hydra
-        run = compose.sweep(overrides[1:])[-1] if overrides[0] == "-m" else overrides
-        try:
-            plan(compose.resolve(run).config)
-        except NotReady:  # the runs that choose its rate do not come with the package
-            plan(compose.resolve([*run, "lr=0.1"]).config)
+    own = [word for word in overrides if not word.startswith("hydra")]
+    run = compose.sweep(own[1:])[-1] if own[0] == "-m" else own
+    try:
+        plan(compose.resolve(run).config)
+    except NotReady:  # the runs that choose its rate do not come with the package
+        plan(compose.resolve([*run, "lr=0.1"]).config)
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(CONF)))

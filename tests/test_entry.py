@@ -6,10 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
-import yaml
 from hydra._internal.hydra import Hydra
-from hydra.errors import OverrideParseException
-from omegaconf.errors import ConfigKeyError
 
 import robustfl_bench
 from robustfl_bench.base.errors import BUSY, BrokenContract, ConfigError, DataError, NotReady, exit_code
@@ -111,9 +108,6 @@ def test_output_that_cannot_be_written_is_one_line(words: list[str], tmp_path: P
     [
         (ConfigError("lr"), 2),
         (NotReady("rates"), 2),
-        (OverrideParseException("seed =", "blank"), 2),
-        (ConfigKeyError("sed"), 2),
-        (yaml.YAMLError("[1"), 2),
         (DataError("mnist"), 3),
         (NoRuns("runs"), 3),
         (Incomplete("sweep", BUSY), 75),

@@ -91,9 +91,11 @@ def test_no_room_and_no_module_imports_from_one_that_imports_from_it() -> None:
     assert floor["commands"] > floor["sweep"] > floor["experiment"]
 
 
-def test_only_composition_and_what_leads_to_it_know_hydra() -> None:
+def test_only_the_front_of_sweeps_knows_hydra_and_only_what_is_public() -> None:
     users = {name for name, targets in graph().items() if targets & {"hydra", "omegaconf"}}
-    assert {room(name) for name in users} == {"commands", "config", "experiment", "sweep"}
+    assert users == {f"robustfl_bench.sweep.{name}" for name in ("front", "launch", "plugins", "sources")}
+    for path in [*PACKAGE.rglob("*.py"), *(PACKAGE.parent / "tests").glob("*.py")]:
+        assert "hydra._" + "internal" not in path.read_text(encoding="utf-8"), path
 
 
 def test_rules_know_their_base_and_numerics_and_never_each_other() -> None:
@@ -150,7 +152,8 @@ sys.argv = ["robustfl-bench", *sys.argv[1:]]
 try:
     entry.bench()
 except SystemExit as stop:
-    found = [name for name in ("torch", "pandas", "matplotlib") if name in sys.modules]
+    slow = ("torch", "pandas", "matplotlib", "hydra", "omegaconf")
+    found = [name for name in slow if name in sys.modules]
     print(stop.code or 0, *found)
 """
 
@@ -164,11 +167,12 @@ def needed(*words: str) -> list[str]:
 @pytest.mark.parametrize(
     ("words", "code"),
     [
-        (["--help"], "0"),
         (["--list"], "0"),
         (["--list", "dataset"], "0"),
         (["rounds=0"], "2"),
         (["aggregator=krumm"], "2"),
+        (["aggregator=krum", "--cfg", "job", "--resolve"], "0"),
+        (["--nothing"], "2"),
         (["probe", "--help"], "0"),
         (["probe", "boba/nothing"], "2"),
         (["resilience", "--help"], "0"),
@@ -178,7 +182,11 @@ def test_help_lists_and_refusals_need_nothing_heavy(words: list[str], code: str)
     assert needed(*words) == [code]
 
 
-def test_a_stored_result_is_answered_without_torch(tmp_path: Path) -> None:
+def test_help_comes_from_hydra_alone() -> None:
+    assert needed("--help") == ["0", "hydra", "omegaconf"]
+
+
+def test_a_run_needs_no_hydra_and_a_stored_result_no_torch(tmp_path: Path) -> None:
     run = ["rounds=1", "num_byzantine=0", "model.hidden=[2]", f"results_dir={tmp_path}"]
     assert needed(*run) == ["0", "torch"]
     assert needed(*run) == ["0"]

@@ -3,14 +3,13 @@
 import dataclasses
 from pathlib import Path
 
-import hydra.utils
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from robustfl_bench.base import seeding
-from robustfl_bench.config import options
+from robustfl_bench.config import options, targets
 from robustfl_bench.interfaces import ConfigError, DataError
 from robustfl_bench.partitions import from_file
 from robustfl_bench.partitions.classes_per_client import ClassesPerClient
@@ -30,7 +29,7 @@ from robustfl_bench.testing import check_partition
 
 PARTITION_FILES = sorted((Path(__file__).parents[1] / "conf" / "partition").glob("*.yaml"))
 DRAWN = [file.stem for file in PARTITION_FILES if file.stem != "from_file"]  # the others have nothing to read
-PARTITIONS = [hydra.utils.instantiate(options.option("partition", name)) for name in DRAWN]
+PARTITIONS = [targets.build(options.option("partition", name)) for name in DRAWN]
 BY_LABEL = [partition for partition in PARTITIONS if not partition.by_owner]
 quick = settings(derandomize=True, max_examples=40, deadline=None)
 class_sizes = st.lists(st.integers(30, 90), min_size=2, max_size=6)

@@ -19,10 +19,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import hydra
 import pytest
 from filelock import SoftFileLease
-from hydra.core.global_hydra import GlobalHydra
 
 from robustfl_bench.engine.federation import Federation
 from robustfl_bench.runs import records
@@ -223,7 +221,6 @@ def test_a_writer_that_lost_its_claim_writes_nothing_more(tmp_path: Path) -> Non
 
 def test_a_taker_that_is_terminated_keeps_its_rounds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     sweep = Sweep((("rounds=1000000", *TINY[1:], f"results_dir={tmp_path}/cut", "checkpoint_seconds=1000"),))
-    monkeypatch.setattr(GlobalHydra.instance(), "hydra", None)
     sweep.enter()
     threading.Timer(3, lambda: os.kill(os.getpid(), signal.SIGTERM)).start()
     with pytest.raises(SystemExit):
@@ -235,17 +232,25 @@ def test_a_taker_that_is_terminated_keeps_its_rounds(tmp_path: Path, monkeypatch
 # --- what is stored ---------------------------------------------------------------------------------------------------
 
 
-def test_stored_cells_are_answered_without_hydra_composing_them(
-    bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_processes_that_take_cells_need_no_hydra(tmp_path: Path) -> None:
+    program = (
+        "import sys; from robustfl_bench.sweep.cells import Sweep; from robustfl_bench.sweep.take import take\n"
+        f"sweep = Sweep((({', '.join(map(repr, TINY))}, 'aggregator=coomed'),), folder={str(tmp_path)!r})\n"
+        "sweep.enter()\n"
+        "print(*take(sweep).counts, 'hydra' in sys.modules, 'omegaconf' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "finished False False"
+    assert len(run_folders(tmp_path / "results")) == 1
+
+
+def test_stored_cells_are_answered_without_torch(bench: Bench, tmp_path: Path) -> None:
     sweep = ("-m", *TINY, "aggregator=average,krum", "num_byzantine_declared=0,2", "seed=0,1")
     first = bench(*sweep)
     assert first.code == 0 and "6 finished, 2 infeasible" in first.err
-    monkeypatch.setattr(hydra, "compose", lambda *_, **__: pytest.fail("composed a cell"))
     again = bench(*sweep)
     assert again.code == 0  # average does not read what the server assumes: its cells are the same runs
     assert set(again.out.splitlines()) == {f"stored {line}" for line in first.out.splitlines()}
-    monkeypatch.undo()
     program = (
         "import sys; from robustfl_bench.commands import bench; bench.main(); sys.exit(7 * ('torch' in sys.modules))"
     )

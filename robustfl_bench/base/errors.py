@@ -17,8 +17,6 @@ UNWRITABLE, BUSY = 74, 75
 INTERRUPTED, TERMINATED = 130, 143
 """Exit codes after Ctrl-C and after SIGTERM."""
 
-_OF_CONFIGURATION = ("hydra", "omegaconf", "yaml")  # packages whose errors are about the configuration
-
 
 class ConfigError(ValueError):
     """The configuration is invalid. The message, one line, says what is wrong and what to do."""
@@ -53,10 +51,7 @@ class Interrupted(RuntimeError):
 
 
 def exit_code(error: Exception) -> int:
-    """The exit code of a command that ends with this error: the one that the error carries, CONFIGURATION for an error
-    of Hydra, OmegaConf or YAML, else GENERAL."""
-    if any(cls.__module__.partition(".")[0] in _OF_CONFIGURATION for cls in type(error).__mro__):
-        return CONFIGURATION
+    """The exit code of a command that ends with this error: the one that the error carries, else GENERAL."""
     code: int = getattr(error, "exit_code", GENERAL)
     return code
 

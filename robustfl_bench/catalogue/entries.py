@@ -11,7 +11,7 @@ from typing import Any
 
 from robustfl_bench.base.errors import ConfigError, near
 from robustfl_bench.base.trees import flatten
-from robustfl_bench.config import options
+from robustfl_bench.config import options, words
 from robustfl_bench.config.options import CONF, HERE, Search
 from robustfl_bench.engine.parts import GROUPS
 
@@ -74,7 +74,7 @@ class CatalogueEntry:
             return f"{sentence.removesuffix('.')} ({parts})." if parts else sentence
         if not self.differs:
             return f"Alias of {self.same_as}."
-        changed = ", ".join(options.as_override(key, value) for key, value in self.differs.items())
+        changed = ", ".join(f"{key}={words.written(value)}" for key, value in self.differs.items())
         return f"{self.same_as} with {changed}{f' ({self.remark})' if self.remark else ''}."
 
 

@@ -5,9 +5,9 @@ import sys
 from argparse import Namespace
 
 from robustfl_bench.base.console import Parser, answer_tab, completed
-from robustfl_bench.commands import new
+from robustfl_bench.commands import flags, new
 from robustfl_bench.commands.entry import PROGRAMS, VERBS
-from robustfl_bench.config import completion, compose, options
+from robustfl_bench.config import completion, options, presets
 
 
 def main() -> int:
@@ -28,21 +28,18 @@ def main() -> int:
 
 
 def _bench() -> Parser:
-    """A parser of the words of ``robustfl-bench`` for tab completion. Hydra reads the words, and has more options."""
-    parser = Parser(prog="robustfl-bench")
-    parser.add_argument("--multirun", "-m", action="store_true")
-    parser.add_argument("--cfg", "-c", choices=("job", "hydra", "all"))
-    parser.add_argument("--config-dir", "-cd")
+    """A parser of the words of ``robustfl-bench`` for tab completion."""
+    parser = flags.Flags()
     parser.add_argument("--list", action="store_true")
     parser.add_argument("--version", action="store_true")
-    completed(parser.add_argument("overrides", nargs="*"), _words)
+    completed(parser.overrides, _words)
     return parser
 
 
 def _words(prefix: str, parsed_args: Namespace, **rest: object) -> list[str]:
     match parsed_args.list, parsed_args.overrides or []:
         case True, []:
-            return [*options.defaults()[0], *compose.PRESETS]
+            return [*options.defaults()[0], *presets.PRESETS]
         case True, [group]:
             return options.names(group)
         case False, ["new"]:

@@ -9,7 +9,8 @@ from robustfl_bench.base.console import Parser, reported
 from robustfl_bench.base.errors import ConfigError, near
 from robustfl_bench.catalogue import entries as catalogue
 from robustfl_bench.catalogue.entries import MEASURED_GROUPS, CatalogueEntry
-from robustfl_bench.config.options import CONF, HERE, Search
+from robustfl_bench.config import options
+from robustfl_bench.config.options import CONF, Search
 
 WIDTH = 100
 USAGE = "robustfl-bench --list [GROUP [NAME]] [--config-dir FOLDER]"
@@ -29,11 +30,7 @@ def listing(arguments: Sequence[str]) -> str:
     parser.add_argument("--config-dir", "-cd", type=Path, metavar="FOLDER", help="a folder with options of your own")
     parser.add_argument("words", nargs="*", metavar="GROUP NAME", help="a config group and one of its options (all)")
     asked = parser.parse_args(list(arguments))
-    if asked.config_dir is not None and not asked.config_dir.is_dir():
-        raise ConfigError(
-            f"--config-dir must be a folder with groups such as aggregator/ in it, got {asked.config_dir}"
-        )
-    search = HERE if asked.config_dir is None else (*HERE, asked.config_dir.resolve())
+    search = options.search(asked.config_dir)
     words = [word for written in asked.words for word in written.lstrip("+").split("=", 1)]
     match words:
         case []:

@@ -1,5 +1,6 @@
-"""Interpolations ``${...}`` of a composed config, resolved without OmegaConf."""
+"""Interpolations ``${...}`` of a composed config."""
 
+import os
 import re
 from collections.abc import Mapping
 from typing import Any
@@ -30,7 +31,12 @@ def _expression(text: str, root: Mapping[str, Any]) -> Any:
     name, colon, written = text.partition(":")
     if not colon:
         return _looked_up(name, root)
-    arguments = [read_value(word) for word in split(written)]
+    try:
+        arguments = [read_value(word) for word in split(written)]
+    except ValueError:
+        raise ConfigError(f"cannot read ${{{text}}}; quote values with special characters") from None
+    if name == "oc.env":
+        return _environment(*map(str, arguments))
     if name == "oc.select":
         return _looked_up(arguments[0], root, *arguments[1:])
     if name in BY_ROOT:
@@ -49,3 +55,11 @@ def _looked_up(key: str, root: Mapping[str, Any], *default: Any) -> Any:
             raise ConfigError(f"no setting {key!r}, which another one refers to")
         node = node[name]
     return interpolated(node, root)
+
+
+def _environment(name: str, *default: str) -> Any:
+    """``${oc.env:HOME}``: a variable of the environment."""
+    value = os.environ.get(name, *default)
+    if value is None:
+        raise ConfigError(f"the environment has no variable {name!r}, which a setting refers to")
+    return value

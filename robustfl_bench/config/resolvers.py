@@ -1,4 +1,4 @@
-"""The resolvers ``${name:...}`` of conf/, for Hydra and for ``presets``."""
+"""The resolvers ``${name:...}`` of conf/."""
 
 import hashlib
 from collections.abc import Callable, Mapping
@@ -87,11 +87,3 @@ BY_ROOT: dict[str, Callable[..., Any]] = {
 
 PLAIN: dict[str, Callable[..., Any]] = {"share": _share, "ratio": _ratio, "times": _times, "swept_in": _swept_in}
 """Resolvers that read only their arguments."""
-
-
-def register() -> None:
-    """Make the resolvers known to OmegaConf."""
-    from omegaconf import OmegaConf
-
-    for name, function in {**BY_ROOT, **PLAIN}.items():
-        OmegaConf.register_new_resolver(name, function, replace=True)

@@ -1,16 +1,12 @@
-"""Run the config of a run folder: unchanged, changed by overrides, or as its reference run.
+"""Run the config of a run folder: unchanged, changed by overrides, or as its reference run."""
 
-The stored config becomes a preset that Hydra composes like any other, so that sweeps, launchers and overrides work.
-"""
-
-import hashlib
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from robustfl_bench.base.errors import ConfigError
 from robustfl_bench.config import identity, options, targets, words
-from robustfl_bench.engine.parts import GROUPS
+from robustfl_bench.config.words import Override
 from robustfl_bench.engine.settings import DEFINING
 
 FORMS: dict[str, Callable[[Mapping[str, Any]], dict[str, Any]]] = {"rerun": dict, "reference": identity.reference}
@@ -30,33 +26,22 @@ def read(path: str | Path) -> dict[str, Any]:
     return config
 
 
-def expand(arguments: Sequence[str], store: Callable[[str, str, Mapping[str, Any]], None]) -> list[str]:
-    """The arguments with ``rerun=FOLDER`` and ``reference=FOLDER`` replaced by presets, which ``store`` takes.
+def base(given: Sequence[Override], trusted: bool = False) -> Mapping[str, Any] | None:
+    """The config that ``rerun=FOLDER`` or ``reference=FOLDER`` puts in the place of the defaults; None without them.
 
-    ``store`` is called with group, name and content. A group that another argument chooses is left out. Raises
-    ConfigError when a config would build a part of another package that ``allow=PACKAGE`` does not name. With
-    ``--cfg``, which builds nothing, packages are not checked.
+    Settings and groups that other overrides give are left out. Raises ConfigError when the config would build a part of
+    another package that ``allow=PACKAGE`` does not name; ``trusted`` configs, which are only shown, may name any.
     """
-    given = {key.lstrip("+"): value for key, _, value in (argument.partition("=") for argument in arguments)}
-    named = targets.packages(words.read_value(given.get("allow", "null")))
-    allowed = None if given.keys() & {"--cfg", "-c", "--info", "-i"} else named
-    expanded = []
-    for argument in arguments:
-        form, equals, value = argument.partition("=")
-        if not equals or form not in FORMS:
-            expanded.append(argument)
-            continue
-        names = []
-        for path in value.split(","):
-            config = _kept(form, path, given)
-            targets.check_stored(config, allowed, path)
-            name = f"config_{hashlib.sha256(path.encode()).hexdigest()[:8]}"  # hydra reads some digests as numbers
-            groups = [name for name in DEFINING if name in GROUPS and (name in config or name not in given)]
-            defaults = [*({f"override /{group}": None} for group in groups), "_self_"]
-            store(form, name, {"defaults": defaults, **config, "origin": f"{form}={path}"})
-            names.append(name)
-        expanded.append(f"+{form}={','.join(names)}")
-    return expanded
+    allowed = targets.packages(next((one.value for one in reversed(given) if one.key == "allow"), None))
+    asked = [one for one in given if one.key in FORMS and one.written != "null"]
+    if not asked:
+        return None
+    if len(asked) > 1 or asked[0].sign == "~":
+        raise ConfigError(f"take one of rerun=FOLDER and reference=FOLDER, not {' '.join(one.text for one in asked)}")
+    form, path = asked[0].key, str(asked[0].value)
+    config = _kept(form, path, {one.key for one in given})
+    targets.check_stored(config, None if trusted else allowed, path)
+    return {**config, "origin": f"{form}={path}"}
 
 
 def allowance(form: str, paths: Iterable[str], changes: Iterable[str]) -> list[str]:
@@ -67,6 +52,6 @@ def allowance(form: str, paths: Iterable[str], changes: Iterable[str]) -> list[s
     return [targets.allow(sorted(names))] if names else []
 
 
-def _kept(form: str, path: str, given: Container[str]) -> dict[str, Any]:
+def _kept(form: str, path: str, given: Collection[str]) -> dict[str, Any]:
     """The config to run for a stored one, without the settings that the command line gives."""
     return {key: item for key, item in FORMS[form](read(path)).items() if key not in given}

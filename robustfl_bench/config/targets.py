@@ -19,7 +19,7 @@ from robustfl_bench.engine.parts import GROUPS, kind
 PACKAGE = __package__.partition(".")[0]
 
 REQUIRED = "???"
-"""The mark in a config for a value that must be given, as in OmegaConf."""
+"""The mark in a config for a value that must be given."""
 
 _MOST_NODES = 10_000  # of a stored config; a few hundred bytes of YAML can stand for billions
 
@@ -37,17 +37,15 @@ def check(group: str, content: Any, place: str | None = None) -> None:
     if not isinstance(content, Mapping) or "_target_" not in content:
         raise ConfigError(f"{place} must be an option or have a _target_, got {content!r}")
     for here, node in _nodes(place, content):
+        if node == REQUIRED:
+            raise ConfigError(f"{here} has no default and no value; add {here}=VALUE")
+    for here, node in _nodes(place, content):
         if isinstance(node, Mapping) and "_target_" in node:
             found = _found(here, node["_target_"])
             _check_class(here, found, wanted if node is content else Part)
             _check_options(here, found, {key: value for key, value in node.items() if key != "_target_"})
         elif isinstance(node, Mapping):
             _check_names(here, node)
-
-
-def not_given(key: str) -> ConfigError:
-    """The error for a required option without a value."""
-    return ConfigError(f"{key} has no default and no value; add {key}=VALUE")
 
 
 def check_stored(config: Mapping[str, Any], allowed: Sequence[str] | None, source: str) -> None:
@@ -88,8 +86,9 @@ def allow(names: Iterable[str]) -> str:
 
 
 def build(value: Any) -> Any:
-    """The value of an option, built without Hydra: a mapping with a ``_target_`` becomes an instance of that class.
-    Raises ConfigError."""
+    """The value of an option: a mapping with a ``_target_`` becomes an instance of that class. Raises ConfigError."""
+    if isinstance(value, list):
+        return [build(item) for item in value]
     if not isinstance(value, Mapping):
         return value
     fields = {key: build(item) for key, item in value.items() if key != "_target_"}
@@ -102,9 +101,12 @@ def build(value: Any) -> Any:
         return getattr(import_module(module), attribute)(**fields)
     except ConfigError:
         raise
-    except (ImportError, AttributeError, TypeError, ValueError) as error:
+    except Exception as error:  # a user's class can raise anything
+        reason = " ".join(str(error).split())
+        if isinstance(error, TypeError) and "unexpected keyword argument" in reason:
+            reason = f"no option {reason.rsplit(' ', 1)[-1]}"
         hint = "; is its folder in PYTHONPATH?" if isinstance(error, ImportError) else ""
-        raise ConfigError(f"cannot build {value['_target_']}: {error}{hint}") from error
+        raise ConfigError(f"cannot build {value['_target_']}: {reason}{hint}") from error
 
 
 def packages(value: Any) -> list[str]:
@@ -180,7 +182,7 @@ def _check_class(place: str, found: Any, wanted: type[Part]) -> None:
 
 
 def _check_names(place: str, names: Iterable[Any]) -> None:
-    """Raise ConfigError for a key that changes how Hydra builds a part (``_partial_``)."""
+    """Raise ConfigError for a key that would change how Hydra builds a part (``_partial_``)."""
     if special := [name for name in names if str(name).startswith("_")]:
         raise ConfigError(f"{place}: no option {', '.join(map(repr, special))}")
 
@@ -194,8 +196,6 @@ def _check_options(place: str, found: type[Part], options: Mapping[str, Any]) ->
     for name, value in options.items():
         if name not in known:
             raise ConfigError(f"{place}: no option {name!r}{near(str(name), known)}")
-        if value == REQUIRED:
-            raise not_given(f"{place}.{name}")
         try:
             wanted = type_of_field(found, name)
         except NameError:  # of a name imported for type checkers only

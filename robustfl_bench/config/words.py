@@ -1,10 +1,14 @@
-"""The words of a command line: overrides ``key=value``, their values by Hydra's grammar, and sweeps over them."""
+"""The words of a command line: overrides such as ``key=value``, their values by Hydra's grammar, sweeps over them."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
 from typing import Any
 
 from robustfl_bench.base.errors import ConfigError
+
+_WORD = re.compile(r"(?P<sign>\+{0,2}|~)(?P<key>[^=@\s~+]+)(?:@(?P<place>[^=@\s]+))?(?:=(?P<written>.*))?", re.DOTALL)
 
 _DIGITS = r"(?:0|[1-9](?:_?\d)*)"
 
@@ -14,31 +18,98 @@ _POINT = rf"(?:{_DIGITS}?\.\d(?:_?\d)*|{_DIGITS}\.)"
 
 _NUMBER = re.compile(rf"[+-]?(?:{_POINT}|(?:{_DIGITS}|{_POINT})[eE][+-]?\d(?:_?\d)*|[iI][nN][fF]|[nN][aA][nN])")
 
+_QUOTED = re.compile(r"'(?:\\.|[^'\\])*'|\"(?:\\.|[^\"\\])*\"", re.DOTALL)
+
+_BARE = re.compile(r"(?:\\[^'\"]|\\$|\$\{(?:[^{}]|\{[^{}]*\})*\}|[^\\()\[\]{}=,'\"])*", re.DOTALL)
+"""Text without quotes: special characters follow a backslash or are in an interpolation ``${...}``."""
+
+_SAFE = re.compile(r"(?! )(?:[\w/+.$%*@?|: -]|\$\{[^{}'\",]*\})+(?<! )", re.ASCII)
+"""Text that Hydra also reads without quotes."""
+
+_SPLITTING = re.compile(r"[,\\'\"()\[\]{}]")
+
+_PAIRS = {"[": "]", "(": ")", "{": "}"}
+
+_SWEEPS = re.compile(r"\s*(choice|range|interval|glob|sort|shuffle|tag)\s*\(.*\)\s*", re.DOTALL)
+"""Hydra's functions for several values. Here only ``range`` of whole numbers is read."""
+
 
 RENAMED = {"communication": "protocol"}
 """Config groups that had another name, with their present one."""
 
 
-def check_names(overrides: Sequence[str]) -> None:
-    """Raise ConfigError, with the override to write, for one that uses the former name of a config group."""
-    for override in overrides:
-        key, equals, value = override.partition("=")
-        old, dot, option = key.partition(".")
-        if equals and (new := RENAMED.get(old)) is not None:
-            now = f"{new}{dot}{option}={value if value != 'none' else 'synchronous'}"
-            raise ConfigError(f"{old} is now called {new}: write {now}")
+@dataclass(frozen=True)
+class Override:
+    """A word of a command line: ``key=value``, ``+key=value`` to add a setting, ``++key=value`` to set or to add one,
+    ``~key`` or ``~key=value`` to remove one.
+
+    In ``group@place=option``, ``place`` is the key that the option goes to. ``written`` is the value as it was typed,
+    None for ``~key``.
+    """
+
+    text: str
+    sign: str
+    key: str
+    place: str | None
+    written: str | None
+
+    @cached_property
+    def target(self) -> str:
+        """What is set, with its sign: ``+group@place``."""
+        return f"{self.sign}{self.key}" + (f"@{self.place}" if self.place else "")
+
+    @cached_property
+    def root(self) -> str:
+        """The first part of the key: ``aggregator`` of ``aggregator.num_selected``, ``hydra`` of ``hydra/launcher``."""
+        return re.split("[./]", self.key)[0]
+
+    @cached_property
+    def value(self) -> Any:
+        """The value. Raises ConfigError where there is none, or several."""
+        if self.is_swept:
+            lists = f"; a list is written [{self.written}], and text with a comma in quotes" * (len(self.values) > 1)
+            raise ConfigError(f"{self.text} has several values: -m makes a run of each{lists}")
+        try:
+            return read_value(self.values[0])
+        except ValueError:
+            raise unreadable(self.text) from None
+
+    @cached_property
+    def is_swept(self) -> bool:
+        """Whether there are several values, for the runs of a sweep."""
+        return len(self.values) > 1 or _SWEEPS.fullmatch(self.written or "") is not None
+
+    @cached_property
+    def values(self) -> list[str]:
+        """The values of a sweep as text, a single one if nothing is swept. Raises ConfigError."""
+        try:
+            return values(self.written or "")
+        except ValueError:
+            raise unreadable(self.text) from None
 
 
-def parsed(overrides: Sequence[str]) -> dict[str, str]:
-    """The overrides by key, including a ``+``; the last one for a key counts."""
-    check_names(overrides)
-    given = {}
-    for override in overrides:
-        key, equals, value = override.partition("=")
-        if not equals:
-            raise ConfigError(f"an override is KEY=VALUE, got {override!r}")
-        given[key] = value
-    return given
+def unreadable(text: str) -> ConfigError:
+    """The error for a word that is no override."""
+    advice = "settings are KEY=VALUE without spaces around =; quote values with special characters"
+    return ConfigError(f"""cannot read {text!r}: {advice}: "key='a b'\"""")
+
+
+@lru_cache(maxsize=10_000)
+def override(text: str) -> Override:
+    """The override that a word is. Raises ConfigError."""
+    if (match := _WORD.fullmatch(text)) is None:
+        raise unreadable(text)
+    if match["written"] is None and match["sign"] != "~":
+        raise ConfigError(f"an override is KEY=VALUE, got {text!r}")
+    if (new := RENAMED.get(old := re.split("[./]", match["key"])[0])) is not None:
+        value = "synchronous" if match["written"] == "none" else match["written"]
+        raise ConfigError(f"{old} is now called {new}: write {new}{match['key'].removeprefix(old)}={value}")
+    return Override(text, **match.groupdict())
+
+
+def overrides(texts: Iterable[str]) -> list[Override]:
+    """The overrides of a command line; the last one for a key counts. Raises ConfigError."""
+    return list({one.target: one for one in map(override, texts)}.values())
 
 
 def named(value: Any) -> str:
@@ -47,46 +118,99 @@ def named(value: Any) -> str:
 
 
 def read_value(text: str) -> Any:
-    """The value of a word of the command line, by Hydra's grammar, not YAML's (``yes`` is a string)."""
+    """The value of a word of the command line, by Hydra's grammar, not YAML's (``yes`` is a string). Raises
+    ValueError."""
     text = text.strip()
-    inner = text[1:-1]
-    match text[:1] + text[-1:] if len(text) > 1 else "":
-        case "''" | '""':
-            return inner.replace(f"\\{text[0]}", text[0])
-        case "[]":
-            return [read_value(word) for word in split(inner)] if inner.strip() else []
-        case "{}":
-            pairs = [word.partition(":") for word in split(inner)] if inner.strip() else []
-            return {read_value(key): read_value(value) for key, _, value in pairs}
+    match text[:1]:
+        case "'" | '"':
+            if not _QUOTED.fullmatch(text):
+                raise ValueError(text)
+            return re.sub(rf"(\\+)(?={text[0]}|\Z)", lambda run: run[1][: len(run[1]) // 2], text[1:-1])
+        case "[":
+            return [read_value(word) for word in _inside(text)]
+        case "{":
+            pairs = [word.partition(":") for word in _inside(text)]
+            if not all(colon for _, colon, _ in pairs):
+                raise ValueError(text)
+            return {_bare(key.strip()): read_value(value) for key, _, value in pairs}
+    return _bare(text)
+
+
+def _inside(text: str) -> list[str]:
+    """The parts of a list or mapping."""
+    if text[-1] != _PAIRS[text[0]]:
+        raise ValueError(text)
+    parts = split(text[1:-1]) if text[1:-1].strip() else []
+    if not all(part.strip() for part in parts):
+        raise ValueError(text)
+    return parts
+
+
+def _bare(text: str) -> Any:
+    """The value of text without quotes."""
     if (word := text.lower()) in ("null", "true", "false"):
         return {"null": None, "true": True, "false": False}[word]
     if _WHOLE.fullmatch(text):
         return int(text)
-    return float(text) if _NUMBER.fullmatch(text) else re.sub(r"\\([\\()\[\]{}:=,\s])", r"\1", text)
+    if _NUMBER.fullmatch(text):
+        return float(text)
+    if not _BARE.fullmatch(text):
+        raise ValueError(text)
+    return re.sub(r"\\([\\()\[\]{}:=,\s])", r"\1", text)
+
+
+def written(value: Any) -> str:
+    """The text that ``read_value`` reads as this value."""
+    match value:
+        case None | True | False:
+            return {None: "null", True: "true", False: "false"}[value]
+        case str():
+            return value if _SAFE.fullmatch(value) and _bare(value) == value else _quoted(value)
+        case Mapping():
+            return f"{{{','.join(f'{written(key)}:{written(item)}' for key, item in value.items())}}}"
+        case Sequence():
+            return f"[{','.join(map(written, value))}]"
+    return str(value)
+
+
+def _quoted(text: str) -> str:
+    doubled = re.sub(r"(\\+)(?='|\Z)", r"\1\1", text).replace("'", "\\'")
+    return f"'{doubled}'"
 
 
 def values(text: str) -> list[str]:
-    """The values of a setting: several for ``a,b``, ``range(3)`` or ``[x],[y]``, which sweep it, else one."""
+    """The values of a setting: several for ``a,b``, ``range(3)`` or ``[x],[y]``, which sweep it, else one. Raises
+    ValueError."""
     words = [word.strip() for word in split(text)]
     if len(words) == 1 and (match := re.fullmatch(r"range\(([-\d, ]+)\)", words[0])):
         return [str(number) for number in range(*map(int, match[1].split(",")))]
-    return [word for word in words if word] or [text]
+    if len(words) > 1 and not all(words):
+        raise ValueError(text)
+    return words
 
 
 def split(text: str) -> list[str]:
-    """The text between commas outside brackets and quotes."""
-    parts, depth, quote = [""], 0, ""
+    """The text between commas outside brackets and quotes. Raises ValueError where these do not match."""
+    if not _SPLITTING.search(text):
+        return [text]
+    parts, open_, quote, escaped = [""], list[str](), "", False
     for character in text:
-        if quote:
+        if escaped:
+            escaped = False
+        elif character == "\\":
+            escaped = True
+        elif quote:
             quote = "" if character == quote else quote
         elif character in "'\"":
             quote = character
-        elif character in "[({":
-            depth += 1
-        elif character in "])}":
-            depth -= 1
-        if character == "," and not depth and not quote:
+        elif character in _PAIRS:
+            open_.append(_PAIRS[character])
+        elif character in _PAIRS.values() and (not open_ or open_.pop() != character):
+            raise ValueError(text)
+        elif character == "," and not open_:
             parts.append("")
-        else:
-            parts[-1] += character
+            continue
+        parts[-1] += character
+    if open_ or quote:
+        raise ValueError(text)
     return parts

@@ -3,7 +3,7 @@
 import math
 import os
 import re
-from dataclasses import dataclass, fields, make_dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -171,9 +171,6 @@ def blocked(results_dir: str) -> list[str]:
 SCALARS = tuple(field.name for field in fields(Settings))
 DEFINING = (*(field.name for field in fields(Defining)), *(name for name in GROUPS if name not in FOLLOWING))
 """The keys in ``config.yaml`` of a run folder."""
-
-Schema = make_dataclass("Schema", [(group, Any) for group in GROUPS], bases=(Settings,))
-"""Types of the whole configuration, for Hydra."""
 
 
 def check(settings: Settings) -> None:

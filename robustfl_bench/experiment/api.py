@@ -6,9 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from robustfl_bench.base.errors import ConfigError
-from robustfl_bench.config import compose, options, stored
-from robustfl_bench.config.request import Call
+from robustfl_bench.config import request, words
 from robustfl_bench.experiment import answers
 from robustfl_bench.experiment.execute import complete, folder_of
 from robustfl_bench.experiment.plan import plan
@@ -40,22 +38,10 @@ def run(*overrides: str, results_dir: str | Path | None = None, config_dir: str 
     settings are issued as warnings. Raises ConfigError for an invalid configuration, DataError for missing or damaged
     data, RunLocked while another process makes the run, and RunFailed for an error during the run.
     """
-    for key in (override.partition("=")[0].lstrip("+") for override in overrides):
-        if key in stored.FORMS or key.startswith(("~", "hydra")):
-            raise ConfigError(f"{key} is for the command robustfl-bench, not for a run in Python")
-    search = options.HERE if config_dir is None else (Path(config_dir).expanduser().resolve(), *options.HERE)
-    runs = compose.sweep(overrides, search)
-    if len(runs) > 1:
-        raise ConfigError(
-            f"these overrides are {len(runs)} runs, the first with {' '.join(runs[0])}; call run for each"
-        )
-    resolved = compose.resolve(runs[0], search)
-    folder = {} if results_dir is None else {"results_dir": str(results_dir)}
-    asked = [*overrides, *(f"{key}={value}" for key, value in folder.items())]
-    program = ["robustfl-bench", *([] if config_dir is None else ["--config-dir", str(config_dir)])]
-    call = Call(resolved.choices, asked, program)
+    folder = [] if results_dir is None else [f"results_dir={words.written(str(results_dir))}"]
+    config, call = request.composed([*overrides, *folder], config_dir)
     notes: list[str] = []
-    planned = plan({**resolved.config, **folder})
+    planned = plan(config)
     answer = answers.stored(planned, folder_of(planned, call), notes.append)
     answer = answer or complete(planned, call, note=notes.append)
     for line in notes:

@@ -6,8 +6,6 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any
 
-from omegaconf import DictConfig
-
 from robustfl_bench.base.console import note
 from robustfl_bench.base.errors import BrokenContract, ConfigError, DataError, Diverged, Interrupted
 from robustfl_bench.config.request import Call
@@ -32,7 +30,7 @@ class RunFailed(RuntimeError):
 
 
 def execute(
-    cfg: DictConfig, call: Call | None = None, train: "Train | None" = None, note: Callable[[str], None] = note
+    cfg: Mapping[str, Any], call: Call | None = None, train: "Train | None" = None, note: Callable[[str], None] = note
 ) -> float:
     """Complete the run and print its result in one line; returns the number that sweeps tune by, see ``summary``.
 
@@ -129,7 +127,7 @@ def _all_rows(planned: Plan, folder: folders.RunFolder) -> list[dict[str, float]
     return rows
 
 
-def take_part(cfg: DictConfig, call: Call, train: "Train") -> None:
+def take_part(cfg: Mapping[str, Any], call: Call, train: "Train") -> None:
     """Train as a client of an experiment whose results another process writes. Raises ConfigError or DataError."""
     planned = plan(cfg)
     provenance.code(planned.config)

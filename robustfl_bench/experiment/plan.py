@@ -6,14 +6,9 @@ from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from typing import Any, Protocol
 
-from hydra.errors import InstantiationException
-from hydra.utils import instantiate
-from omegaconf import DictConfig, OmegaConf
-from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
-
 from robustfl_bench.attacks.base import Attack
-from robustfl_bench.base.errors import ConfigError, near
-from robustfl_bench.config import compose, identity, targets
+from robustfl_bench.base.errors import ConfigError
+from robustfl_bench.config import identity, targets
 from robustfl_bench.datasets.base import Dataset
 from robustfl_bench.engine.parts import FOLLOWING, GROUPS, Parts
 from robustfl_bench.engine.settings import SCALARS, Settings, check
@@ -108,12 +103,11 @@ class InfeasibleError(ConfigError):
         self.plan = plan
 
 
-def plan(cfg: DictConfig | Mapping[str, Any]) -> Plan:
-    """Build and check every part of a config, composed by Hydra or by ``presets``, before any data are loaded.
+def plan(config: Mapping[str, Any]) -> Plan:
+    """Build and check every part of a composed config before any data are loaded.
 
     Raises one ConfigError with all that is wrong.
     """
-    config = _plain(cfg)
     checked, kept = _scalars(config)
     parts = _built({group: config[group] for group in FOLLOWING} | kept, identity.named_steps(config))
     _check_model(parts.model, parts.dataset)
@@ -127,52 +121,17 @@ def plan(cfg: DictConfig | Mapping[str, Any]) -> Plan:
     return planned
 
 
-def outline(cfg: DictConfig | Mapping[str, Any]) -> Outline:
-    """The outline of a config, composed by Hydra or by ``presets``; only its scalars are checked. Raises
-    ConfigError."""
-    settings, kept = _scalars(_plain(cfg))
+def outline(config: Mapping[str, Any]) -> Outline:
+    """The outline of a composed config; only its scalars are checked. Raises ConfigError."""
+    settings, kept = _scalars(config)
     return Outline(settings, kept)
 
 
 def _scalars(config: Mapping[str, Any]) -> tuple[Settings, dict[str, Any]]:
     """The checked scalars of a resolved config, and the part of it that a run folder keeps. Raises ConfigError."""
-    scalars, kept = settings_of(config), identity.defining(config)
-    return replace(scalars, num_byzantine=kept["num_byzantine"]), kept
-
-
-def settings_of(config: Mapping[str, Any]) -> Settings:
-    """The checked scalars of a config. Raises ConfigError."""
-    if unknown := sorted(set(config) - {*SCALARS, *GROUPS}):
-        named = ", ".join(f"{name!r}{near(name, (*SCALARS, *GROUPS, *compose.PRESETS))}" for name in unknown)
-        raise ConfigError(f"no setting {named}; robustfl-bench --cfg job shows all")
-    if missing := [name for name in (*SCALARS, *GROUPS) if name not in config]:
-        raise ConfigError(f"a run needs {', '.join(missing)}: only what was added with + can be taken away with ~")
-    settings = Settings(**{name: config[name] for name in SCALARS})
+    settings, kept = Settings(**{name: config[name] for name in SCALARS}), identity.defining(config)
     check(settings)
-    return settings
-
-
-def _plain(cfg: DictConfig | Mapping[str, Any]) -> Mapping[str, Any]:
-    """The config as ``presets`` composes it."""
-    return _resolved(cfg) if isinstance(cfg, DictConfig) else cfg
-
-
-def _resolved(cfg: DictConfig) -> dict[str, Any]:
-    """The config without interpolations, as plain containers."""
-    try:
-        config: dict[str, Any] = OmegaConf.to_container(cfg, resolve=True, throw_on_missing=True)  # type: ignore[assignment]
-    except MissingMandatoryValue as error:
-        raise targets.not_given(str(error.full_key)) from None
-    except OmegaConfBaseException as error:
-        raise _of_resolver(error) or ConfigError(" ".join(str(error).split())) from None
-    return config
-
-
-def _of_resolver(error: BaseException | None) -> ConfigError | None:
-    """The error of one of our resolvers, which OmegaConf wraps, twice."""
-    while error is not None and not isinstance(error, ConfigError):
-        error = error.__context__
-    return error
+    return replace(settings, num_byzantine=kept["num_byzantine"]), kept
 
 
 def _built(config: Mapping[str, Any], steps: Mapping[str, Any]) -> Parts:
@@ -208,9 +167,9 @@ def made(place: str, content: Any) -> Any:
     """The object that the content of a config group, or of a ``place`` in it, describes. Raises ConfigError."""
     targets.check(place.partition(".")[0], content, place)
     try:
-        return instantiate(content, _convert_="all") if content else None
-    except InstantiationException as error:
-        raise ConfigError(f"{place}: {_reason(error)}") from error
+        return targets.build(content) if content else None
+    except ConfigError as error:
+        raise ConfigError(f"{place}: {error}") from error
 
 
 def _several(content: Any) -> Mapping[str, Any]:
@@ -227,14 +186,6 @@ def _check_feasible(planned: Plan) -> None:
     if parts.availability is not None:
         parts.availability.check(parts.local_update)
     parts.check_clients(parts.course.updates_per_round(clients))
-
-
-def _reason(error: InstantiationException) -> str:
-    cause = error.__cause__
-    text = str(cause if cause is not None else error).split("\nfull_key")[0]
-    if isinstance(cause, TypeError) and "unexpected keyword argument" in text:
-        text = f"no option {text.rsplit(' ', 1)[-1]}"
-    return " ".join(text.split())
 
 
 def _check_added(attack: Attack, knowledge: str | None) -> None:

@@ -24,7 +24,7 @@ def chosen_rate(experiment: str, *, _root_: Mapping[str, Any]) -> float:
     equal rates, the smallest is. Raises NotReady, with the command to run first, if runs are missing.
     """
     axes = [key for key in compose.swept([f"+experiment={experiment}"]) if key in GROUPS]
-    parts = json.dumps({key: _plain(_root_[key]) for key in axes}, sort_keys=True)
+    parts = json.dumps({key: _root_[key] for key in axes}, sort_keys=True)
     return _chosen(experiment, parts, str(_root_["results_dir"]))
 
 
@@ -69,15 +69,6 @@ def _accuracy(resolved: compose.Resolved, results_dir: str) -> float | str:
     if answers.status(asked, folder) == folders.INFEASIBLE:
         return 0.0
     return reasons[0] if reasons else _MISSING
-
-
-def _plain(content: Any) -> Any:
-    """The content of a group with interpolations as written, also from Hydra's containers."""
-    if content is None or type(content) is dict:
-        return content
-    from omegaconf import OmegaConf
-
-    return OmegaConf.to_container(content, resolve=False)
 
 
 def asked_as(group: str, content: Mapping[str, Any]) -> str:

@@ -1,12 +1,14 @@
 """Sweeps that survive failures: any number of processes, on one host or on many that share a folder, make the runs of a
 sweep.
 
-``cells``     a sweep is a list of cells; what is known of a cell without Hydra; composing one
+``cells``     a sweep is a list of cells; composing one
 ``take``      the loop of one process over all cells: answers what is stored, runs what is free, waits for the rest
 ``workers``   processes on this machine that take cells, replaced when they are killed
 ``outside``   processes that a class of the user starts
 ``progress``  how far a sweep has come, read from its run folders alone
-``launch``    from Hydra's launchers (``plugins``) to a sweep and back
+``front``     Hydra, which reads the command line of a sweep and starts its sweeper and its launcher
+``plugins``   this package's sweeper and launchers; ``sources``: what Hydra needs to compose conf/ for them
+``launch``    from a launcher to a sweep and back
 
 A launcher places processes and starts them again. Each calls ``take.take(sweep)`` with a ``cells.Sweep``, which can be
 pickled; in a new process ``sweep.enter()`` comes first. The lease of a run folder (``store.lease``) decides who runs

@@ -1,8 +1,7 @@
 """A sweep is a list of cells, each the overrides of one run.
 
-Most cells are known without Hydra: ``config.presets`` resolves one in a fraction of a millisecond, from the files of
-``conf/`` as they are now, so there is no index that could be out of date. Hydra, which takes a fifth of a second,
-composes those with overrides that ``presets`` does not read.
+A cell is composed from the files of ``conf/`` as they are now, in a fraction of a millisecond, so no index of cells
+can be out of date.
 """
 
 import hashlib
@@ -14,28 +13,14 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
-import hydra
-from hydra import version
-from hydra._internal.hydra import Hydra
-from hydra._internal.utils import create_config_search_path
-from hydra.core.config_search_path import SearchPathQuery
-from hydra.core.hydra_config import HydraConfig
-from omegaconf import DictConfig
-
 from robustfl_bench.base.errors import ConfigError
-from robustfl_bench.config import compose, request, resolvers, sources
-from robustfl_bench.config.options import CONF
+from robustfl_bench.config import identity, request
 from robustfl_bench.config.request import Call
-from robustfl_bench.engine.parts import GROUPS
-from robustfl_bench.engine.settings import SCALARS, Execution
-from robustfl_bench.experiment.plan import InfeasibleError, Outline, Plan, outline, plan
+from robustfl_bench.engine.settings import Execution
+from robustfl_bench.experiment.plan import Outline, outline
 from robustfl_bench.store.folders import UNCOMPOSED, RunFolder
-
-_READ_BY_PRESETS = {*GROUPS, *SCALARS, *compose.PRESETS, "hydra"}
-"""The first words of the overrides that ``presets`` reads."""
 
 _EXECUTION = {field.name for field in fields(Execution)}
 
@@ -45,9 +30,7 @@ class Sweep:
     """The cells of a sweep, and all that a process on another host needs to compose them: it can be pickled."""
 
     cells: tuple[tuple[str, ...], ...]
-    hydra_overrides: tuple[str, ...] = ()
-    config_dirs: tuple[str, ...] = ()  # of --config-dir
-    presets: Mapping[tuple[str, str], Mapping[str, Any]] = field(default_factory=dict)  # of rerun= and reference=
+    config_dir: str | None = None  # of --config-dir
     folder: str = field(default_factory=os.getcwd)
     results_dir: str = "results"  # of cells that cannot be composed
     wait: bool = True  # for runs of other processes; else they are left to these
@@ -65,17 +48,10 @@ class Sweep:
         return replace(self, cells=tuple(cells), failed=dict(failed))
 
     def enter(self) -> None:
-        """Prepare a new process to compose the cells: set the folder, Hydra and the stored configs."""
+        """Prepare a new process to compose the cells, whose folders may be relative ones."""
         os.chdir(self.folder)
         if self.folder not in sys.path:
             sys.path.append(self.folder)
-        sources.STORED.update(self.presets)
-        version.setbase("1.3")
-        resolvers.register()
-        search_path = create_config_search_path(str(CONF))
-        for folder in self.config_dirs:  # as Hydra's own command does for --config-dir
-            search_path.prepend("command-line", f"file://{folder}", SearchPathQuery(provider="schema"))
-        Hydra.create_main_hydra2(task_name="robustfl-bench", config_search_path=search_path)
 
 
 class SweepCell:
@@ -83,73 +59,42 @@ class SweepCell:
 
     def __init__(self, sweep: Sweep, overrides: tuple[str, ...]) -> None:
         self.sweep, self.overrides = sweep, overrides
-        self._known: Outline | Plan | None = None
         self._folder: RunFolder | None = None
 
     def __str__(self) -> str:
-        return shlex.join(map(request.as_typed, self.overrides))
-
-    @property
-    def asked(self) -> Outline | Plan:
-        """The requested run, to compare with stored results. Raises the errors of composing the cell."""
-        if (known := self.known) is None:
-            try:
-                known = self._known = plan(self._composed()[0])
-            except InfeasibleError as error:
-                known = self._known = error.plan
-        return known
-
-    @property
-    def known(self) -> Outline | Plan | None:
-        """The same without Hydra: None for a cell that only Hydra reads, until it has been composed."""
-        if self._known is None and (resolved := self._resolved) is not None:
-            with suppress(ConfigError):
-                self._known = outline(resolved.config)
-        return self._known
+        return shlex.join(self.overrides)
 
     @cached_property
-    def _resolved(self) -> compose.Resolved | None:
-        """The run from ``presets``; None if only Hydra can compose the cell, or it is invalid."""
-        keys = {override.partition("=")[0].lstrip("+") for override in self.overrides}
-        first = {key.partition("@")[0].partition("/")[0].partition(".")[0] for key in keys}
-        if not first <= _READ_BY_PRESETS or any("hydra.searchpath" in word for word in self.sweep.hydra_overrides):
-            return None
-        try:
-            return compose.resolve(self.overrides, (CONF, *map(Path, self.sweep.config_dirs)))
-        except ConfigError:
-            return None
+    def composed(self) -> tuple[Mapping[str, Any], Call]:
+        """The config of the run and its call. Raises ConfigError."""
+        return request.of_cell(self.overrides, self.sweep.config_dir)
 
-    def compose(self) -> tuple[DictConfig | Mapping[str, Any], Call]:
-        """The config of the run and its request. Raises Hydra's errors if it cannot be composed."""
-        if self.known is None or (resolved := self._resolved) is None:
-            return self._composed()
-        call = request.call(resolved.choices, resolved.config, self.overrides, self.sweep.config_dirs)
-        return resolved.config, call
+    @cached_property
+    def asked(self) -> Outline:
+        """The requested run, to compare with stored results. Raises ConfigError."""
+        return outline(self.composed[0])
 
-    def _composed(self) -> tuple[DictConfig, Call]:
-        """The same by Hydra."""
-        overrides = [*self.sweep.hydra_overrides, *self.overrides]
-        cfg = hydra.compose("config", overrides=overrides, return_hydra_config=True)
-        HydraConfig.instance().set_config(cfg)  # for ${hydra:...}
-        return request.parted(cfg)
+    @property
+    def known(self) -> Outline | None:
+        """The same, None for a cell that cannot be composed."""
+        with suppress(ConfigError):
+            return self.asked
+        return None
 
     def folder(self) -> RunFolder:
         """Its run folder; that of a cell which cannot be composed is named by the hash of its overrides."""
+        if (known := self.known) is None:
+            return self._uncomposed
         if self._folder is None or not self._folder.path.exists():
-            try:
-                asked = self.asked
-            except Exception:
-                return self._uncomposed
-            self._folder = RunFolder(asked.settings.results_dir, "run", asked.run_id)
+            self._folder = RunFolder(known.settings.results_dir, "run", known.run_id)
         return self._folder
 
     @property
     def _uncomposed(self) -> RunFolder:
         lasting = [word for word in self.overrides if word.partition("=")[0].lstrip("+") not in _EXECUTION]
-        digest = hashlib.sha256(json.dumps(lasting).encode()).hexdigest()[:8]
+        digest = hashlib.sha256(json.dumps(lasting).encode()).hexdigest()[: identity.DIGITS]
         return RunFolder(self.sweep.results_dir, UNCOMPOSED, digest)
 
-    def has_composed(self, planned: Plan) -> None:
-        """Forget an earlier failure to compose the cell."""
+    def forget_failure(self) -> None:
+        """Forget that the cell could not be composed."""
         self._uncomposed.remove_failure()
-        self._known = planned

@@ -2,12 +2,12 @@
 
 from collections.abc import Callable, Sequence
 from math import nan
+from typing import Any
 
 from hydra.core.utils import JobReturn, JobStatus
-from omegaconf import DictConfig
 
 from robustfl_bench.base.errors import ConfigError
-from robustfl_bench.config import request, sources
+from robustfl_bench.config import compose, options
 from robustfl_bench.engine.settings import blocked
 from robustfl_bench.store.folders import FAILED
 from robustfl_bench.sweep.cells import Sweep
@@ -15,29 +15,33 @@ from robustfl_bench.sweep.ends import MISSING, OTHERS, End, Incomplete, Outcome
 from robustfl_bench.sweep.progress import conclude, preview, shown
 
 
-def launch(
-    config: DictConfig, cells: Sequence[Sequence[str]], place: Callable[[Sweep], Outcome]
-) -> Sequence[JobReturn]:
-    """Let ``place`` complete all cells; returns the value of each for Hydra's sweepers."""
-    if reasons := blocked(config.results_dir):
+def launch(runtime: Any, cells: Sequence[Sequence[str]], place: Callable[[Sweep], Outcome]) -> Sequence[JobReturn]:
+    """Let ``place`` complete all cells; returns the value of each for Hydra's sweepers. ``runtime`` is Hydra's own
+    config."""
+    config_dir = config_dir_of(runtime)
+    asked = compose.shared(runtime.overrides.task, options.search(config_dir))
+    if reasons := blocked(asked["results_dir"]):
         raise ConfigError(*reasons)
-    runtime = config.hydra
     sweep = Sweep(
         cells=tuple(map(tuple, cells)),
-        hydra_overrides=tuple(runtime.overrides.hydra),
-        config_dirs=request.config_dirs(runtime),
-        presets=dict(sources.STORED),
-        results_dir=config.results_dir,
-        wait=config.wait,
-        retry_failed=config.retry_failed,
+        config_dir=config_dir,
+        results_dir=asked["results_dir"],
+        wait=asked["wait"],
+        retry_failed=asked["retry_failed"],
     )
-    if config.dry_run:
+    if asked["dry_run"]:
         preview(sweep)
         return [JobReturn(overrides=overrides, status=JobStatus.COMPLETED, _return_value=nan) for overrides in cells]
     with shown(sweep):
         outcome = place(sweep)
     incomplete = conclude(outcome)
     return [_returned(overrides, end, incomplete) for overrides, end in zip(cells, outcome.ends, strict=True)]
+
+
+def config_dir_of(runtime: Any) -> str | None:
+    """The folder of ``--config-dir``."""
+    sources = runtime.runtime.config_sources
+    return next((source.path for source in sources if source.provider == "command-line"), None)
 
 
 def _returned(overrides: Sequence[str], end: End, incomplete: Incomplete | None) -> JobReturn:
@@ -49,7 +53,7 @@ def _returned(overrides: Sequence[str], end: End, incomplete: Incomplete | None)
 
 
 def check_complete(returns: Sequence[JobReturn]) -> None:
-    """Raise Incomplete if a cell has no result."""
+    """Raise Incomplete if a cell has no result, or the error of a job of another launcher."""
     for returned in returns:
         if returned.status == JobStatus.FAILED:
             raise returned._return_value

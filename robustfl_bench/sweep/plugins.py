@@ -5,22 +5,26 @@ The sweeper composes no cell: that is left to the processes that take them. A la
 only from its own package of plugins; ``Outside`` is the one that leaves the start to a class of the user.
 """
 
+import itertools
 import sys
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib import import_module
+from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from hydra._internal.core_plugins.basic_sweeper import BasicSweeper
 from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.core.override_parser.types import Override
 from hydra.core.plugins import Plugins
 from hydra.core.utils import JobReturn
 from hydra.plugins.launcher import Launcher
+from hydra.plugins.sweeper import Sweeper
 from hydra.types import HydraContext, TaskFunction
 from omegaconf import DictConfig, OmegaConf
 
 from robustfl_bench.base.console import note
+from robustfl_bench.base.errors import ConfigError
 
 if TYPE_CHECKING:
     from robustfl_bench.sweep.cells import Sweep
@@ -31,22 +35,46 @@ PACKAGE = "hydra_plugins.robustfl_bench"
 """The name of this module for Hydra, which takes plugins only from the package ``hydra_plugins``."""
 
 
-class Cells(BasicSweeper):
-    """All combinations of the values of a sweep."""
+class Cells(Sweeper):
+    """All combinations of the values of a sweep, by Hydra's grammar."""
 
     __module__ = PACKAGE
+
+    def __init__(self, max_batch_size: int | None = None, params: Mapping[str, str] | None = None) -> None:
+        self._params = params or {}
+
+    def setup(self, *, hydra_context: HydraContext, task_function: TaskFunction, config: DictConfig) -> None:
+        """Make the launcher."""
+        self._parser = OverridesParser.create(config_loader=hydra_context.config_loader)
+        self._launcher = Plugins.instance().instantiate_launcher(
+            hydra_context=hydra_context, task_function=task_function, config=config
+        )
 
     def sweep(self, arguments: list[str]) -> Any:
         """Launch all cells; raises Incomplete unless each of them has its result."""
         from robustfl_bench.sweep.launch import check_complete
 
-        assert self.hydra_context is not None and self.launcher is not None
-        parser = OverridesParser.create(config_loader=self.hydra_context.config_loader)
-        overrides = parser.parse_overrides([*self._parse_config(), *arguments])
-        (cells,) = self.split_arguments(overrides, max_batch_size=None)
-        returns = self.launcher.launch(cells, initial_job_idx=0)
+        by_presets = [f"{key}={value}" for key, value in self._params.items()]
+        overrides = self._parser.parse_overrides([*by_presets, *arguments])
+        axes = {override.get_key_element(): _words(override) for override in overrides}
+        cells = list(map(list, itertools.product(*axes.values())))
+        returns = self._launcher.launch(cells, initial_job_idx=0)
         check_complete(returns)
         return [returns]
+
+
+def _words(override: Override) -> list[str]:
+    """The overrides of an axis of a sweep, one for each value."""
+    if not override.is_sweep_override():
+        return [str(override.input_line)]
+    if not override.is_discrete_sweep():
+        raise ConfigError(f"{override.input_line}: hydra/sweeper=cells needs values that it can list")
+    return [f"{override.get_key_element()}={_plain(value)}" for value in override.sweep_string_iterator()]
+
+
+def _plain(value: str) -> str:
+    """A value without Hydra's escape of the colon in ``my_module:MyRule``, which needs none."""
+    return value if {"'", '"'} & {*value} else value.replace("\\:", ":")
 
 
 class TakersLauncher(Launcher):
@@ -62,7 +90,9 @@ class TakersLauncher(Launcher):
         """Complete all cells; a cell without a result is a failed job."""
         from robustfl_bench.sweep.launch import launch
 
-        return launch(self.config, job_overrides, self.place)
+        if self.config.hydra.sweeper._target_ != f"{PACKAGE}.Cells":  # others write there
+            Path(self.config.hydra.sweep.dir).mkdir(parents=True, exist_ok=True)
+        return launch(self.config.hydra, job_overrides, self.place)
 
     @abstractmethod
     def place(self, sweep: "Sweep") -> "Outcome":

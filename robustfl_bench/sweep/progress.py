@@ -49,7 +49,7 @@ class Seen:
 
 
 def see(cell: SweepCell) -> Seen:
-    """Look at the folder of a cell. Composes nothing: Hydra does that in one thread only."""
+    """Look at the folder of a cell."""
     if (known := cell.known) is None:
         return Seen(WAITING, 0)
     folder, rounds = cell.folder(), known.settings.rounds

@@ -172,7 +172,7 @@ class Taker:
     def _run(self, cell: SweepCell, deaths: int) -> End:
         """Make the run of a cell. Raises RunLocked, LeaseLost, CannotWrite or NotReady."""
         try:
-            config, call = cell.compose()
+            config, call = cell.composed
             planned = plan(config)
         except InfeasibleError as error:
             if self.look(cell):  # another process has just found that out
@@ -184,7 +184,7 @@ class Taker:
             raise
         except Exception as error:
             return self._failed(cell, error)
-        cell.has_composed(planned)
+        cell.forget_failure()
         if deaths >= LIVES:
             reason = f"{deaths} processes in a row were killed in this run at the same point: out of memory?"
             return self._failed(cell, RunFailed(reason), planned, call)

@@ -3,7 +3,8 @@
     python scripts/checks/fuzz_config.py --count 1200 --seed 0
 
 Every command is `robustfl-bench` in this process with tiny runs, in an empty folder, with a limit of memory and time.
-Where a command makes a run, the identity that `compose.resolve` gives its overrides must be that of the run.
+Where a command makes a run, its overrides and the command in the run's summary must compose to the identity of the
+config in the run's folder.
 Prints the number of commands by outcome, and every finding with its command; exit code 1 when there is a finding.
 """
 
@@ -27,11 +28,12 @@ from collections.abc import Iterator, Sequence
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from robustfl_bench.base.errors import ConfigError
 from robustfl_bench.base.trees import flatten
 from robustfl_bench.commands import bench
-from robustfl_bench.config import compose, options
+from robustfl_bench.config import compose, identity, options, presets, stored
 from robustfl_bench.engine.parts import GROUPS
 from robustfl_bench.engine.settings import SCALARS
 
@@ -55,12 +57,14 @@ class Capped(BaseException):
 
 @dataclass(frozen=True)
 class Ended:
-    """How a command ended: its exit code (None: cut off), what it printed, and the summaries of its runs."""
+    """How a command ended: its exit code (None: cut off), what it printed, the summaries of its runs, and their configs
+    by the ids in the names of their folders."""
 
     code: int | None
     out: str
     err: str
-    runs: tuple[dict[str, object], ...]
+    runs: tuple[dict[str, Any], ...]
+    configs: dict[str, dict[str, Any]]
     partial: bool
 
 
@@ -104,7 +108,7 @@ def _value(draw: random.Random, key: str, value: object) -> str:
 
 
 def _scalar(draw: random.Random) -> list[str]:
-    key = draw.choice([name for name in SCALARS if name not in ("results_dir", "origin")])
+    key = draw.choice([name for name in (*SCALARS, *stored.FORMS) if name not in ("results_dir", "origin")])
     likely = {
         "device": ("cpu", "auto", "cuda:99", "tpu"), "precision": ("high", "medium", "low"),
         "byzantine_placement": ("add", "replace"), "byzantine_share_by": ("clients", "data"),
@@ -132,7 +136,7 @@ def _misspelt(draw: random.Random) -> list[str]:
 
 
 def _preset(draw: random.Random) -> list[str]:
-    group = draw.choice([group for group in compose.PRESETS if group != "experiment"])
+    group = draw.choice([group for group in presets.PRESETS if group != "experiment"])
     name = draw.choice(options.names(group))
     broken = draw.random() < 0.2
     return [f"{draw.choice(('', '++', '~')) if broken else '+'}{group}={name[:-1] if draw.random() < 0.1 else name}"]
@@ -147,6 +151,10 @@ def _nested(draw: random.Random) -> list[str]:
         ["local_update=broadcast", f"local_update.inner.memory_gib={_odd(draw)}"],
         [f"server_data=noisy{draw.choice(('', 'x'))}", f"server_data.corruption.severity={_odd(draw)}"],
         [f"aggregator.rule={_odd(draw)}", "aggregator=b_mkrum"],
+        ["aggregator=b_krum", f"~aggregator@aggregator.rule{draw.choice(('', '=krum', '=trmean'))}"],
+        [f"aggregator={draw.choice(('cfl', 'b_krum'))}", f"+aggregator@aggregator.{draw.choice(('rule', 'x'))}={rule}"],
+        [f"dataset.{draw.choice(('scaling', 'no'))}={_odd(draw)}", "++dataset={scaling:unit}", "~dataset.scaling"],
+        [f"{draw.choice(('', '+', '++'))}rates={draw.choice(('{a:1}', _odd(draw)))}", "++rates.a.x=2", "~rates.y"],
     ))  # fmt: skip
 
 
@@ -216,10 +224,13 @@ def run(arguments: Sequence[str], seconds: float) -> Ended:
         known = ("data", "results", ".sweep") if "-m" in arguments else ("data",)
         made = [path for path in Path(folder).rglob("*") if path.name not in known and ".sweep" not in path.parts]
         summaries = [json.loads(path.read_text()) for path in made if path.name == "summary.json"]
+        configs = {
+            path.parent.name.rpartition("-")[2]: stored.read(path) for path in made if path.name == "config.yaml"
+        }
         folders = [path for path in made if path.is_dir() and path.parent.name == "runs"]
         partial = len(folders) != len(summaries) or (bool(made) and not folders)
         shutil.rmtree(Path(folder) / "results", ignore_errors=True)
-    return Ended(None if cut else code, out.getvalue(), err.getvalue(), tuple(summaries), partial)
+    return Ended(None if cut else code, out.getvalue(), err.getvalue(), tuple(summaries), configs, partial)
 
 
 def judge(arguments: Sequence[str], ended: Ended) -> tuple[str, str]:
@@ -250,19 +261,17 @@ def judge(arguments: Sequence[str], ended: Ended) -> tuple[str, str]:
 
 
 def compare(arguments: Sequence[str], ended: Ended) -> str:
-    """What is wrong with the identity that ``compose.resolve`` gives the command, or nothing."""
-    if not all(re.fullmatch(r"\+{0,2}[\w./@]+=.*", item, re.DOTALL) for item in arguments):
-        return ""
-    if any(item.startswith(("rerun=", "reference=", "hydra")) for item in arguments):
-        return ""
+    """What is wrong with the identities of the runs of a command, or nothing."""
     try:
-        run_id = compose.resolve(arguments).run_id
+        alone = set() if "-m" in arguments else {compose.resolve(arguments).run_id}
     except ConfigError as error:
-        return f"resolve refuses: {error}" if ended.code == 0 else ""
+        return f"refused here: {error}" if ended.code == 0 else ""
     except Exception as error:
         return f"resolve raises {type(error).__name__}: {error}"
-    if ended.code == 0 and [run_id] != [summary["run_id"] for summary in ended.runs]:
-        return "resolve has another identity"
+    for summary in (summary for summary in ended.runs if "run_id" in summary):
+        again = compose.resolve(shlex.split(str(summary["command"]))[1:])
+        if alone | {again.run_id, identity.run_id(ended.configs[summary["run_id"]])} != {summary["run_id"]}:
+            return f"the run is {summary['run_id']}, its command makes {again.run_id}"
     return ""
 
 
@@ -286,7 +295,7 @@ def main() -> None:
         outcome, wrong = judge(command, ended)
         outcomes[outcome] += 1
         problems = [problem for problem in (wrong, compare(command, ended)) if problem]
-        compared += ended.code == 0 and "-m" not in command
+        compared += sum("run_id" in summary for summary in ended.runs)
         for problem in problems:
             findings += 1
             print(f"FINDING {index}: {problem}\n  {shlex.join(command)}\n  {ended.err.strip()[-600:]}", flush=True)

@@ -7,7 +7,7 @@ from robustfl_bench.base.console import Parser, completed
 from robustfl_bench.base.errors import ConfigError
 from robustfl_bench.commands.verb import Verb
 from robustfl_bench.config.completion import overrides
-from robustfl_bench.config.options import HERE
+from robustfl_bench.config.options import search
 
 
 def _add(parser: Parser) -> None:
@@ -29,7 +29,7 @@ def _run(arguments: Namespace) -> None:
     from robustfl_bench.store.writing import write_atomically
 
     output, picture, config_dir = arguments.output, arguments.picture, arguments.config_dir
-    split = made(arguments.overrides, HERE if config_dir is None else (config_dir, *HERE))
+    split = made(arguments.overrides, search(config_dir))
     print(split.report())
     if output is not None:
         try:
