@@ -6,7 +6,6 @@ import sys
 from pathlib import Path
 
 import pytest
-from hydra._internal.hydra import Hydra
 
 import robustfl_bench
 from robustfl_bench.base.errors import BUSY, BrokenContract, ConfigError, DataError, NotReady, exit_code
@@ -15,7 +14,6 @@ from robustfl_bench.runs.records import NoRuns
 from robustfl_bench.store.writing import CannotWrite
 from robustfl_bench.sweep.ends import Incomplete
 from tests.conftest import Bench
-from tests.processes import without_mode
 
 PROGRAMS = {
     "robustfl-bench": entry.bench,
@@ -50,7 +48,6 @@ def test_every_verb_of_every_command_has_help(
     program: str, verb: str, option: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(sys, "argv", [program, *filter(None, [verb]), option])
-    monkeypatch.setattr(Hydra, "get_mode", without_mode)
     with pytest.raises(SystemExit) as stop:
         PROGRAMS[program]()
     printed = capsys.readouterr()

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from robustfl_bench.base.errors import ConfigError
 from robustfl_bench.config import compose, options
 from robustfl_bench.experiment import answers, provenance
 from robustfl_bench.experiment.plan import plan
@@ -32,6 +33,7 @@ def ship(bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Itera
             (line,) = csv.DictReader(opened)
         if edit is not None:
             edit(line)
+            line[kept.SEAL] = kept.seal_of(value for name, value in line.items() if name != kept.SEAL)
             with file.open("w", newline="") as opened:
                 writer = csv.DictWriter(opened, line, lineterminator="\n")
                 writer.writeheader()
@@ -129,6 +131,17 @@ def test_with_other_code_or_config_it_is_made_with_one_remark(
     assert outcome.err == remark
     swept = bench("-m", *SMALL, "seed=0", "aggregator.num_selected=1", "results_dir=other")
     assert swept.err.count(remark) == 1
+
+
+def test_a_line_that_does_not_fit_its_seal_is_none(ship: Callable[..., str], bench: Bench) -> None:
+    ship(*SMALL)
+    (file,) = kept.files()
+    text = file.read_text()
+    file.write_text(text.replace(",finished,", ",diverged,"))
+    forget()
+    assert bench(*SMALL).out.startswith("result: ")
+    with pytest.raises(ConfigError, match="is not what was written: it does not fit its seal"):
+        archive.read(str(file))
 
 
 def test_a_result_of_another_processor_or_library_is_answered_with_a_remark(

@@ -16,6 +16,7 @@ from robustfl_bench.config.identity import UNHASHED
 from robustfl_bench.engine.parts import GROUPS
 from robustfl_bench.runs.records import FACTS, leaf, mapped, settings, text
 from robustfl_bench.runs.where import canonical, group_names, is_seed
+from robustfl_bench.store.kept import SEAL
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -48,7 +49,7 @@ def whole_of_line(line: Mapping[str, str]) -> Config:
 
 def _is_setting(name: str) -> bool:
     """Whether a column of a kept run is part of its identity."""
-    outside = (*FACTS, *GROUPS, *UNHASHED, "file")
+    outside = (*FACTS, *GROUPS, *UNHASHED, "file", SEAL)
     return name not in outside and not name.startswith("last.")
 
 
