@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from robustfl_bench.aggregators.base import Aggregator, ServerView
     from robustfl_bench.attacks.base import Attack, AttackView
-    from robustfl_bench.base.errors import ConfigError, DataError, check_fields
+    from robustfl_bench.base.errors import ConfigError, DataError
+    from robustfl_bench.base.fields import Flag, Number, Option, at_least, between, check_fields, one_of
     from robustfl_bench.datasets.base import Data, Dataset
     from robustfl_bench.experiment.api import Result, results, run
     from robustfl_bench.models.base import Model
@@ -27,9 +28,10 @@ if TYPE_CHECKING:
     from robustfl_bench.server_optimizers.base import ServerOptimizer
 
 __all__ = [
-    "Aggregate", "Aggregator", "Attack", "AttackView", "ConfigError", "Data", "DataError", "Dataset", "Engine", "Model",
-    "Partition", "PreAggregation", "Protocol", "Result", "Round", "Schedule", "ServerOptimizer", "ServerView", "Setup",
-    "State", "Updates", "check_fields", "results", "run",
+    "Aggregate", "Aggregator", "Attack", "AttackView", "ConfigError", "Data", "DataError", "Dataset", "Engine", "Flag",
+    "Model", "Number", "Option", "Partition", "PreAggregation", "Protocol", "Result", "Round", "Schedule",
+    "ServerOptimizer", "ServerView", "Setup", "State", "Updates", "at_least", "between", "check_fields", "one_of",
+    "results", "run",
 ]  # fmt: skip
 
 _HOMES = {

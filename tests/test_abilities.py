@@ -7,7 +7,7 @@ import math
 import pkgutil
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import pytest
 
@@ -19,9 +19,15 @@ from robustfl_bench.interfaces import (
     Attack,
     ConfigError,
     Dataset,
+    Flag,
     LocalUpdate,
+    Number,
+    Option,
     Partition,
+    at_least,
+    between,
     check_fields,
+    one_of,
 )
 
 
@@ -92,7 +98,7 @@ def classes(package: Any, base: type) -> list[type]:
 
 
 def test_attacks_say_whether_they_craft() -> None:
-    found = [attack for attack in classes(attacks, Attack) if not issubclass(attack, Wrapped)]
+    found = [attack for attack in classes(attacks, Attack) if attack is not Attack and not issubclass(attack, Wrapped)]
     assert len(found) > 15
     assert {attack for attack in found if attack.crafts} == {a for a in found if a.craft is not Attack.craft}  # type: ignore[attr-defined]
 
@@ -133,3 +139,75 @@ def test_fields_are_checked_where_annotations_are_strings(made: type, fields: di
     with pytest.raises(ConfigError, match=message):
         made(**fields)
     made(whole=3, maybe=None, real=2)
+
+
+NORMS = {"l1": "", "l2": "Euclidean"}
+
+
+@dataclass(frozen=True)
+class Described(Partition):
+    whole: Annotated[int | None, at_least(1)] = 1
+    share: Annotated[float, between(0, 0.5)] = 0.5
+    inside: Annotated[float, Option(0, math.inf, "()")] = 1
+    any: Number = -3
+    word: Annotated[str | None, one_of("mean", lower="as in torch", null="neither")] = "mean"
+    norm: Annotated[str, one_of(**NORMS)] = "l2"
+    flag: Flag = True
+    widths: Annotated[tuple[int, ...], at_least(1)] = (2, 3)
+    plain: int = 0
+
+    def __post_init__(self) -> None:
+        if self.share * 2 > self.inside:
+            raise ConfigError("share must be at most half of inside")
+
+    def __call__(self, labels: Any, num_clients: int, rng: Any) -> list[Any]:
+        return []
+
+
+@dataclass(frozen=True)
+class Narrower(Described):
+    """Replaces the range of one field and adds one; its own check does not call that of its base."""
+
+    whole: Annotated[int, between(1, 3)] = 1
+    more: Annotated[int, at_least(5)] = 5
+
+    def __post_init__(self) -> None:
+        """Checks nothing."""
+
+
+@pytest.mark.parametrize("made", [Described, Narrower])
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"whole": 2.5}, "whole must be a whole number"),
+        ({"whole": True}, "whole must be a whole number"),
+        ({"whole": 0}, "whole must be (>= 1|in .1, 3.), got 0"),
+        ({"share": "0.1"}, "share must be a number, got '0.1'"),
+        ({"share": 0.6}, r"share must be in \[0, 0.5\], got 0.6"),
+        ({"share": math.nan}, "share must be in"),
+        ({"inside": 0}, "inside must be > 0, got 0"),
+        ({"inside": math.inf}, "inside must be > 0, got inf"),
+        ({"any": None}, "any must be a number, got None"),
+        ({"word": "null"}, "word must be one of mean, lower, got 'null'"),
+        ({"norm": None}, "norm must be one of l1, l2, got None"),
+        ({"flag": 1}, "flag must be true or false, got 1"),
+        ({"widths": (2, 0)}, r"widths must be a list of whole numbers >= 1, got \[2, 0\]"),
+        ({"widths": "23"}, "widths must be a list of whole numbers >= 1, got '23'"),
+    ],
+)
+def test_the_options_of_fields_are_checked_before_the_parts_own_check(
+    made: type, fields: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(ConfigError, match=message):
+        made(**fields)
+    made(share=0, word=None, widths=[], plain="of any type")
+
+
+def test_a_parts_own_check_follows_and_a_class_may_change_the_range_of_its_base() -> None:
+    with pytest.raises(ConfigError, match="at most half of inside"):
+        Described(inside=0.5)
+    assert Described(whole=None).whole is None and Narrower(inside=0.5).whole == 1
+    with pytest.raises(ConfigError, match="whole must be a whole number, got None"):
+        Narrower(whole=None)  # type: ignore[arg-type]
+    with pytest.raises(ConfigError, match="more must be >= 5, got 4"):
+        Narrower(more=4)

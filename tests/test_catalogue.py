@@ -25,10 +25,11 @@ CITED = [entry for group in ("aggregator", "attack", "pre_aggregation", "partiti
 OWN = '''"""A rule of a test."""
 
 from dataclasses import dataclass
+from typing import Annotated
 
 import torch
 
-from robustfl_bench.interfaces import Aggregator, ConfigError
+from robustfl_bench.interfaces import Aggregator, ConfigError, at_least
 from robustfl_bench.numerics.updates import Aggregate, Updates
 
 
@@ -40,6 +41,8 @@ class Own(Aggregator):
     """
 
     num_byzantine: int
+    steps: Annotated[int, at_least(1)] = 2
+    """steps towards the median"""
 
     def check(self, n):
         if n < 3 * self.num_byzantine + 2:
@@ -64,6 +67,13 @@ def test_the_page_is_what_the_files_and_docstrings_make() -> None:
     written, made = script.PAGE.read_text(encoding="utf-8").splitlines(), script.page().splitlines()
     different = [line for line in {*written} ^ {*made} if line]
     assert written == made, f"{outdated}; first difference: {min(different, default='the order')}"
+
+
+def test_the_comments_behind_keys_are_what_the_classes_say() -> None:
+    files = dict(script.explained())
+    assert len(files) > 150
+    outdated = [str(file) for file, text in files.items() if file.read_text(encoding="utf-8") != text]
+    assert outdated == [], "run `make catalogue`; a remark of a file itself is a line of its own above the key"
 
 
 @pytest.mark.parametrize("entry", CITED, ids=lambda entry: f"{entry.group}={entry.name}")
@@ -91,7 +101,9 @@ def test_every_option_has_a_line_and_lists_fit_a_terminal() -> None:
     assert all(f"{name} " in listing([]) for name in ALL)
 
 
-@pytest.mark.parametrize("written", [["aggregator", "boba_es"], ["aggregator=boba_es"], ["+threat=raga/lie"]])
+@pytest.mark.parametrize(
+    "written", [["aggregator", "boba_es"], ["aggregator=boba_es"], ["+threat=raga/lie"], ["aggregator", "krum"]]
+)
 def test_an_option_is_shown_with_its_keys(bench: Bench, written: list[str]) -> None:
     outcome = bench("--list", *written)
     assert outcome.code == 0 and outcome.err == ""
@@ -99,8 +111,11 @@ def test_an_option_is_shown_with_its_keys(bench: Bench, written: list[str]) -> N
     if "boba_es" in written[-1]:
         words = " ".join(outcome.out.replace("# ", "").split())
         assert "boba with fit=exhaustive" in words and "Stage 2 (`stage2`) writes every client's" in words
-        assert "p_min: -0.5 least accepted coefficient" in words, "keys of the option that it builds on"
+        assert "p_min: -0.5 in [-inf, 0]; least accepted coefficient" in words, "keys of the option that it builds on"
         assert "Source: Bao, Wu, He, AISTATS 2024, https://arxiv.org/abs/2208.12932" in words
+    elif "krum" in written:
+        assert "num_selected: 1 # >= 1; best updates averaged; null: n - f" in " ".join(outcome.out.split())
+        assert "Other keys, with their defaults:\n  squared: true " in outcome.out
     else:
         assert "Noise of 0.7 standard deviations about the honest mean" in outcome.out and "z: 0.7" in outcome.out
 
@@ -158,7 +173,8 @@ def test_options_from_outside_are_listed_and_measured(
     (tmp_path / "own_catalogued.py").write_text(OWN)
     (tmp_path / "conf" / "aggregator").mkdir(parents=True)
     (tmp_path / "conf" / "aggregator" / "own.yaml").write_text(
-        "# robustfl-bench aggregator=own\n_target_: own_catalogued.Own\nnum_byzantine: ${num_byzantine_declared}\n"
+        "# robustfl-bench aggregator=own\n_target_: own_catalogued.Own\n"
+        "num_byzantine: ${num_byzantine_declared}   # my own word\n"
     )
     (tmp_path / "conf" / "aggregator" / "lost.yaml").write_text("# robustfl-bench aggregator=lost\n_target_: no.Rule\n")
     monkeypatch.syspath_prepend(tmp_path)
@@ -170,5 +186,8 @@ def test_options_from_outside_are_listed_and_measured(
     assert "; draws at random; remembers; 2 Grams + 2 sorts; " in own and "own.yaml" in own
     assert "No docstring of no.Rule" in lost and "cannot be measured: aggregator=lost: cannot build no.Rule" in lost
     assert set(blocks) == {*options.names("aggregator"), "own", "lost"}
+    described = bench("--list", "aggregator", "own", "--config-dir", "conf").out
+    assert "num_byzantine: ${num_byzantine_declared}   # my own word" in described
+    assert "steps: 2   # >= 1; steps towards the median" in described
     count = re.search(r"aggregator +(\d+)", bench("--list", f"--config-dir={tmp_path / 'conf'}").out)
     assert count is not None and int(count[1]) == len(blocks)

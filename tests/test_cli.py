@@ -43,7 +43,7 @@ MISTAKES = [
     (["model=cnn"], 2, ["needs larger images than (8, 8)"]),
     (["model=gru"], 2, ["model Gru cannot read digits, which has no texts: take another model, or dataset=ag_news"]),
     (["dataset=ag_news"], 2, ["model Mlp cannot read ag_news, which has texts: take model=gru"]),
-    (["model.hidden=[0]"], 2, ["model.hidden must be a list of positive whole numbers"]),
+    (["model.hidden=[0]"], 2, ["hidden must be a list of whole numbers >= 1, got [0]"]),
     (["server_data.samples_per_class=9999", "aggregator=boba"], 2, ["samples_per_class=9999 but class 0 has"]),
     (["aggregator._target_=nowhere.Nothing"], 2, ["aggregator:", "nowhere"]),
     (["dataset=mnist", "data_dir=absent"], 3, ["mnist", "robustfl-data prepare mnist"]),
@@ -69,7 +69,7 @@ MISTAKES = [
     (["model.hidden=[1000000000]"], 2, ["n=10", "d=75000000010", "lower model.hidden (now 1000000000)"]),
     (["model.hidden=[100000000000000000000]"], 2, ["model Mlp cannot be built for digits"]),
     (["model.hidden=5"], 2, ["model.hidden must be a list, each a whole number, got 5"]),
-    (["num_threads=1000000000"], 2, ["num_threads must be null (chosen here) or in [1, 1024], got 1000000000"]),
+    (["num_threads=1000000000"], 2, ["num_threads must be null or in [1, 1024], got 1000000000"]),
     (
         ["participation=0.001"],
         2,

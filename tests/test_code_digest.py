@@ -84,8 +84,8 @@ def test_an_edit_changes_the_runs_that_it_can_change_and_no_others(
 ) -> None:
     if expected is None:  # a syntax error would be no edit: change a number of krum's file instead
         pattern, replacement, expected = (
-            r"num_selected: int \| None = 1",
-            "num_selected: int | None = 2",
+            r"num_selected: Annotated\[int \| None, at_least\(1\)\] = 1",
+            "num_selected: Annotated[int | None, at_least(1)] = 2",
             {"krum", "nested"},
         )
     assert changed(copied / file, pattern, replacement) == expected

@@ -1,11 +1,15 @@
-"""Every YAML of conf/ makes the object it names, and its keys are the fields of that object."""
+"""Every YAML of conf/ makes the object it names, and its keys are the fields of that object, each described."""
 
 import dataclasses
 from importlib import import_module
-from typing import Any
+from types import NoneType
+from typing import Any, get_args
 
 import pytest
 
+from robustfl_bench.base import public
+from robustfl_bench.base.fields import options_of, type_of_field
+from robustfl_bench.catalogue.keys import keys_of
 from robustfl_bench.config.compose import resolve
 from robustfl_bench.config.options import CONF, has_places
 from robustfl_bench.engine.parts import GROUPS
@@ -68,12 +72,36 @@ def _check_keys(node: dict[Any, Any]) -> None:
             _check_keys(value)
 
 
+def targets() -> list[str]:
+    """The classes that conf/ names."""
+    files = [CONF / option.split("=")[0] / f"{option.split('=')[1]}.yaml" for option in OPTIONS]
+    lines = [line for file in files for line in file.read_text().splitlines()]
+    return sorted({line.split()[1] for line in lines if line.startswith("_target_: ")})
+
+
+@pytest.mark.parametrize("target", targets())
+def test_every_field_says_what_it_means_and_its_default_is_known_without_an_import(target: str) -> None:
+    module, _, name = target.rpartition(".")
+    made = getattr(import_module(module), name)
+    keys = keys_of(made)
+    assert set(keys) == {field.name for field in dataclasses.fields(made) if field.init}
+    defaults = {key.name: key.default for key in keys.values() if key.default is not dataclasses.MISSING}
+    assert {name: value for name, value in public.defaults(target).items() if name in keys} == defaults
+    for key in keys.values():
+        wanted = type_of_field(made, key.name)
+        assert key.meaning, f"{target}.{key.name}: a string below the field must say what it means"
+        assert not key.meaning.endswith("."), f"{target}.{key.name}: its meaning is a comment, without a full stop"
+        assert ("null" in key.text) == (NoneType in get_args(wanted)), f"{target}.{key.name}: say what null means"
+        checked = wanted in (int, float, bool, int | None, float | None) or get_args(wanted)[1:] == (...,)
+        assert key.name in options_of(made) or not checked, f"{target}.{key.name}: annotate the values that it takes"
+
+
 def test_every_scalar_is_explained_where_it_is_defined() -> None:
     lines = (CONF / "config.yaml").read_text().splitlines()
-    defined = {line.split(":")[0]: line for line in lines if line and line[0].isalpha() and ":" in line}
-    scalars = set(Settings.__dataclass_fields__) - set(GROUPS)
-    assert scalars <= set(defined)
-    assert all("#" in defined[name] for name in scalars)
+    defined = {line.split(":")[0] for line in lines if line and line[0].isalpha() and ":" in line}
+    keys = keys_of(Settings)
+    assert set(keys) <= defined and len(keys) > 20
+    assert [name for name, key in keys.items() if not key.meaning] == []
 
 
 def test_options_are_spelt_as_in_the_papers_tables() -> None:

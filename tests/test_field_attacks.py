@@ -472,7 +472,7 @@ def test_model_replacement_enlarges_what_was_learned(factor: float | None, wante
     ("make", "message"),
     [
         (lambda: NonFinite("nought"), "value must be one of plus_infinity, minus_infinity, not_a_number"),
-        (lambda: BitFlip((0,)), r"attack.bits must be a list of whole numbers in \[1, 32\], got \[0\]"),
+        (lambda: BitFlip((0,)), r"bits must be a list of whole numbers in \[1, 32\], got \[0\]"),
         (lambda: BitFlip(vector="some"), "vector must be one of own, honest_mean"),
         (lambda: OptimalLittleIsEnough(objective="harm"), "objective must be one of distance, loss"),
         (lambda: OptimalInnerProductManipulation(evaluations=0), "evaluations must be >= 1"),

@@ -82,7 +82,7 @@ def test_other_files_are_refused(tmp_path: Path, state: dict[str, Tensor], monke
         Vgg16(SMALL, str(tmp_path / "text"))((3, 32, 32), 100)
     with pytest.raises(ConfigError, match=r"model\.weights: there is no file nowhere\.pth"):
         Vgg16(weights="nowhere.pth")
-    with pytest.raises(ConfigError, match=r"model\.dense must be"):
+    with pytest.raises(ConfigError, match=r"dense must be"):
         Vgg16(dense=(0,))
     with pytest.raises(ConfigError, match="needs images of 32x32 or more"):
         Vgg16()((1, 28, 28), 10)

@@ -3,17 +3,17 @@ https://arxiv.org/abs/2101.05880)."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 import torch
 
 from robustfl_bench.aggregators.base import Aggregator, ServerView
-from robustfl_bench.base.errors import ConfigError, check_choice, check_fields
+from robustfl_bench.base.errors import ConfigError
+from robustfl_bench.base.fields import between, one_of
 from robustfl_bench.numerics.simplex import penalised_weights
 from robustfl_bench.numerics.updates import Aggregate, Updates
 
 NEEDS_CLIENTS = "arfl needs the update of every client by itself; set pre_aggregation=none"
-LOSS_AT = ("aggregated", "received")
 
 
 @dataclass(frozen=True)
@@ -22,9 +22,8 @@ class Arfl(Aggregator):
 
     The weights of all N clients minimise ``sum a_i L_i + lambda / 2 sum a_i^2 / m_i`` over the simplex (Eq. 6), where
     L_i is the last loss that client i reported and m_i its number of samples. The weights of the participating clients
-    are rescaled to sum to 1. ``regularization`` is lambda / M, where M is the number of all samples: towards 0 the best
-    client gets all the weight, towards infinity clients are weighted by their samples. The paper uses 1 under
-    corruption and 10000 on clean data.
+    are rescaled to sum to 1. ``regularization`` is lambda / M, where M is the number of all samples; the paper uses 1
+    under corruption and 10000 on clean data.
 
     In the first round clients are weighted by their samples, and all clients report their loss at the initial model.
     Later, participating clients report their loss at the new model (``loss_at`` aggregated, as in the authors' code) or
@@ -36,12 +35,12 @@ class Arfl(Aggregator):
 
     exempt: ClassVar[Mapping[str, str]] = {"robust": "it judges clients by the losses they report"}
 
-    regularization: float = 1.0
-    loss_at: str = "aggregated"
-
-    def __post_init__(self) -> None:
-        check_fields(self, regularization=(1e-9, 1e12))
-        check_choice("loss_at", self.loss_at, LOSS_AT)
+    regularization: Annotated[float, between(1e-9, 1e12)] = 1.0
+    """lambda / M: towards 0 only the best client counts, towards infinity the rule is FedAvg"""
+    loss_at: Annotated[str, one_of(aggregated="the new one, as in the authors' code", received="as in Algorithm 1")] = (
+        "aggregated"
+    )
+    """the model at which clients evaluate their losses"""
 
     def check_mixed(self, n: int) -> None:
         """Raise ConfigError: the rule weights clients."""

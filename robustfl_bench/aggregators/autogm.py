@@ -4,16 +4,15 @@
 https://doi.org/10.1109/TII.2021.3128164.
 """
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 import numpy as np
 import torch
 
 from robustfl_bench.aggregators.base import Aggregator, ServerView
-from robustfl_bench.base.errors import check_fields
+from robustfl_bench.base.fields import at_least
 from robustfl_bench.numerics.geometric_median import geometric_median
 from robustfl_bench.numerics.gram_space import Array, medoid, recentred, spread, sq_dists_to
 from robustfl_bench.numerics.simplex import penalised_weights
@@ -28,20 +27,19 @@ class AutoGm(Aggregator):
     weights a on the simplex, until the weights do not change or for ``max_iter`` alternations. Towards
     ``regularization`` 0 the nearest client gets all the weight, towards infinity z is the geometric median. Null is the
     number of clients, as in the first versions of Blades, the first author's library, which sorts the clients by index
-    where the theorem sorts them by distance. Its unit is a length, so for small updates every value is large. ``eps``
-    is the precision of a median, as a share of the updates' median distance from their medoid.
+    where the theorem sorts them by distance. Its unit is a length, so for small updates every value is large.
     """
 
     exempt: ClassVar[Mapping[str, str]] = {
         "scale": "the regularization is a length",
     }
 
-    regularization: float | None = None
-    eps: float = 1e-6
-    max_iter: int = 100
-
-    def __post_init__(self) -> None:
-        check_fields(self, regularization=(1e-100, math.inf), eps=(0, math.inf), max_iter=(1, math.inf))
+    regularization: Annotated[float | None, at_least(1e-100)] = None
+    """lambda: small values leave the nearest clients; null: the number of clients"""
+    eps: Annotated[float, at_least(0)] = 1e-6
+    """precision of medians and weights, in median distances from the medoid"""
+    max_iter: Annotated[int, at_least(1)] = 100
+    """maximum number of alternations between median and weights"""
 
     def aggregate(self, updates: Updates, server: ServerView) -> Aggregate:
         ones, gram = np.ones(updates.n), updates.gram.cpu().numpy()

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from robustfl_bench.aggregators.base import Aggregator, RingForm, ServerView
-from robustfl_bench.base.errors import check_flags
+from robustfl_bench.base.fields import Flag
 from robustfl_bench.numerics.updates import Aggregate, Updates
 
 
@@ -15,10 +15,8 @@ class Average(Aggregator):
 
     exempt: ClassVar[Mapping[str, str]] = {"robust": "one client moves the mean at will"}
 
-    weighted: bool = False
-
-    def __post_init__(self) -> None:
-        check_flags(self, "weighted")
+    weighted: Flag = False
+    """true: by the clients' sample counts; false: each client counts once"""
 
     @property
     def ring(self) -> RingForm | None:

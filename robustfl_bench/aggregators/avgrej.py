@@ -1,12 +1,11 @@
 """AvgRej: rejects the clients that harm the averaged model most (Fang et al., USENIX Security 2020)."""
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 from robustfl_bench.aggregators.base import Aggregator, ServerView
-from robustfl_bench.base.errors import check_fields
+from robustfl_bench.base.fields import at_least
 from robustfl_bench.numerics.ranking import mean_of_lowest, num_kept
 from robustfl_bench.numerics.server_scores import losses_without
 from robustfl_bench.numerics.updates import Aggregate, Updates
@@ -26,10 +25,8 @@ class AvgRej(Aggregator):
         "robust": "with two wild clients every mean that leaves one out is still wild",
     }
 
-    num_byzantine: int
-
-    def __post_init__(self) -> None:
-        check_fields(self, num_byzantine=(0, math.inf))
+    num_byzantine: Annotated[int, at_least(0)]
+    """f: clients rejected"""
 
     def check(self, n: int) -> None:
         """Raise ConfigError when f leaves no client."""

@@ -3,10 +3,11 @@
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 from robustfl_bench.aggregators.base import Aggregator, ServerView
-from robustfl_bench.base.errors import ConfigError, check_fields
+from robustfl_bench.base.errors import ConfigError
+from robustfl_bench.base.fields import between
 from robustfl_bench.numerics.updates import Aggregate, Updates
 
 
@@ -19,10 +20,10 @@ class BetaTrMean(Aggregator):
 
     exempt: ClassVar[Mapping[str, str]] = {"robust": "it trims a share of the clients, however many are Byzantine"}
 
-    fraction: float
+    fraction: Annotated[float, between(0, 0.5)]
+    """beta: share of the clients trimmed at each end of every coordinate, rounded down"""
 
     def __post_init__(self) -> None:
-        check_fields(self, fraction=(0, 0.5))
         if self.fraction == 0.5:
             raise ConfigError("fraction must be < 0.5: trimming a half at each end leaves nothing")
 

@@ -7,12 +7,14 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from itertools import combinations
+from typing import Annotated
 
 import numpy as np
 import torch
 
 from robustfl_bench.aggregators.base import Aggregator, ServerView
-from robustfl_bench.base.errors import ConfigError, check_choice, check_fields
+from robustfl_bench.base.errors import ConfigError
+from robustfl_bench.base.fields import Flag, at_least, between, one_of
 from robustfl_bench.numerics.gram_space import Array, Subspace, fit_subspace
 from robustfl_bench.numerics.ranking import num_kept
 from robustfl_bench.numerics.updates import Aggregate, Updates
@@ -30,25 +32,23 @@ class Boba(Aggregator):
     ``server`` keeps the server's subspace (no stage 1). Stage 2 (``stage2``) writes every client's projection as an
     affine combination of the projected class updates and accepts the clients whose smallest coefficient is at least
     ``p_min``, or, if fewer than n - f pass, the n - f clients with the largest one. All n clients are candidates,
-    including those that stage 1 left out. ``es_subspace``: BOBA-ES uses the ``best`` subset; the authors' code
-    continues with the ``last`` subset that it tried. ``weights`` are the coefficients of the clients that span the
-    subspace (none for ``fit=server``), ``accepted`` are the clients that passed stage 2. Everything is computed from
-    inner products, in float64.
+    including those that stage 1 left out. ``weights`` are the coefficients of the clients that span the subspace (none
+    for ``fit=server``), ``accepted`` are the clients that passed stage 2. Everything is computed from inner products,
+    in float64.
     """
 
-    num_byzantine: int
-    p_min: float = -0.5
-    fit: str = "alternating"
-    max_iter: int = 10
-    es_subspace: str = "best"
-    stage2: bool = True
-
-    def __post_init__(self) -> None:
-        check_fields(self, num_byzantine=(0, math.inf), p_min=(-math.inf, 0), max_iter=(1, math.inf))
-        check_choice("fit", self.fit, ("alternating", "exhaustive", "server"))
-        check_choice("es_subspace", self.es_subspace, ("best", "last"))
-        if not isinstance(self.stage2, bool):
-            raise ConfigError(f"stage2 must be true or false, got {self.stage2!r}")
+    num_byzantine: Annotated[int, at_least(0)]
+    """f: the subspace is fitted to n - f clients; at least as many are accepted"""
+    p_min: Annotated[float, between(-math.inf, 0)] = -0.5
+    """least accepted coefficient of a label distribution; 0: none is negative"""
+    fit: Annotated[str, one_of("alternating", exhaustive="boba_es", server="boba_wo_stage1")] = "alternating"
+    """method of stage 1"""
+    max_iter: Annotated[int, at_least(1)] = 10
+    """maximum number of fits in the alternation"""
+    es_subspace: Annotated[str, one_of(best="paper", last="the last one tried, as in the authors' code")] = "best"
+    """for fit=exhaustive, the subset of clients to use"""
+    stage2: Flag = True
+    """false: no client is rejected (boba_wo_stage2)"""
 
     @property
     def exempt(self) -> Mapping[str, str]:  # type: ignore[override]

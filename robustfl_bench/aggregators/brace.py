@@ -1,14 +1,14 @@
 """BRACE: one-bit votes and a threshold (Fang, Liu, Zhao, Liu, WWW Companion 2025, section 3, equation 3)."""
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 from torch import Tensor
 
 from robustfl_bench.aggregators.base import Aggregator, RingForm, ServerView
-from robustfl_bench.base.errors import ConfigError, check_fields, check_flags
+from robustfl_bench.base.errors import ConfigError
+from robustfl_bench.base.fields import Flag, at_least
 from robustfl_bench.numerics.updates import Aggregate, Updates
 
 
@@ -29,12 +29,10 @@ class Brace(Aggregator):
         "robust": "a client moves every coordinate by its vote, however small the updates are",
     }
 
-    threshold: float = 5
-    symmetric: bool = False
-
-    def __post_init__(self) -> None:
-        check_fields(self, threshold=(0, math.inf))
-        check_flags(self, "symmetric")
+    threshold: Annotated[float, at_least(0)] = 5
+    """lambda: a sum of signs above it gives +1, any other -1"""
+    symmetric: Flag = False
+    """true: -1 only below minus the threshold, 0 between"""
 
     def check(self, n: int) -> None:
         """Raise ConfigError if n votes cannot exceed the threshold, so that the result would be constant."""

@@ -5,12 +5,14 @@ El Mhamdi, Guerraoui, Rouault, ICML 2018, section 4, https://arxiv.org/abs/1802.
 
 import math
 from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
 from numpy.typing import NDArray
 
 from robustfl_bench.aggregators.base import Aggregator, ServerView
-from robustfl_bench.base.errors import ConfigError, check_choice, check_fields
+from robustfl_bench.base.errors import ConfigError
+from robustfl_bench.base.fields import at_least, one_of
 from robustfl_bench.numerics.near_median import mean_near_median
 from robustfl_bench.numerics.updates import Aggregate, Updates
 
@@ -27,12 +29,12 @@ class Bulyan(Aggregator):
     >= 4f + 3; the rule can be computed for n >= 4f + 1, so that it also runs on the few means that bucketing makes.
     """
 
-    num_byzantine: int
-    selection: str = "repeated"
-
-    def __post_init__(self) -> None:
-        check_fields(self, num_byzantine=(0, math.inf))
-        check_choice("selection", self.selection, ("repeated", "once"))
+    num_byzantine: Annotated[int, at_least(0)]
+    """f: n - 2f clients are selected, n - 4f of their values averaged"""
+    selection: Annotated[
+        str, one_of(repeated="on the remaining updates, as in the paper", once="the best scores of a single pass")
+    ] = "repeated"
+    """how Krum selects"""
 
     def check(self, n: int) -> None:
         """Raise ConfigError if n clients are too few for Bulyan's guarantee."""

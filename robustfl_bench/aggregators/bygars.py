@@ -1,15 +1,14 @@
 """ByGARS: learns the clients' weights on the server's data (Regatti, Chen, Gupta, 2022,
 https://arxiv.org/abs/2006.13421)."""
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 import torch
 
 from robustfl_bench.aggregators.base import Aggregator, ServerView
-from robustfl_bench.base.errors import check_choice, check_fields, check_flags
+from robustfl_bench.base.fields import Flag, at_least, one_of
 from robustfl_bench.numerics.updates import Aggregate, Updates
 
 
@@ -20,14 +19,12 @@ class ByGars(Aggregator):
     The aggregate is ``sum_i q_i g_i``; the weights q have any sum and are learnt anew every round (BOBA's form).
 
     In each of ``inner_steps`` steps, the server's gradient is computed at the model that the current q leads to, and
-    q_i grows by ``inner_lr`` times the inner product of g_i with this gradient. q starts at ``zero`` (BOBA) or
-    ``uniform`` (1 / n).
+    q_i grows by ``inner_lr`` times the inner product of g_i with this gradient.
 
-    BOBA describes inner products with "(normalized)" gradients. ``normalize`` selects what is scaled to length 1: all
-    updates and the server's gradient (``cosine``, closest to BOBA's tables), the ``updates`` only, the updates in the
-    inner ``products`` only, or ``none``. With ``none`` huge random updates, harmless in BOBA's tables, dominate. With
-    ``chain_rule`` the inner product is multiplied by the model's step size, as in the gradient of the server's loss
-    with respect to q; ByGARS's own formula omits this factor.
+    BOBA describes inner products with "(normalized)" gradients; ``normalize`` ``cosine`` is closest to its tables. With
+    ``none`` huge random updates, harmless in BOBA's tables, dominate. With ``chain_rule`` the inner product is
+    multiplied by the model's step size, as in the gradient of the server's loss with respect to q; ByGARS's own formula
+    omits this factor.
     """
 
     exempt: ClassVar[Mapping[str, str]] = {
@@ -37,17 +34,19 @@ class ByGars(Aggregator):
         "robust": "its weights have any sum, so its length has no bound",
     }
 
-    inner_steps: int = 3
-    inner_lr: float = 0.05
-    start: str = "zero"
-    normalize: str = "cosine"
-    chain_rule: bool = True
-
-    def __post_init__(self) -> None:
-        check_fields(self, inner_steps=(1, math.inf), inner_lr=(0, math.inf))
-        check_choice("start", self.start, ("zero", "uniform"))
-        check_choice("normalize", self.normalize, ("cosine", "updates", "products", "none"))
-        check_flags(self, "chain_rule")
+    inner_steps: Annotated[int, at_least(1)] = 3
+    """k: gradient steps on the weights per round"""
+    inner_lr: Annotated[float, at_least(0)] = 0.05
+    """alpha: learning rate of the weights"""
+    start: Annotated[str, one_of(zero="BOBA", uniform="1 / n")] = "zero"
+    """weights at the start of a round"""
+    normalize: Annotated[
+        str,
+        one_of(cosine="updates and server gradient", updates="", products="updates, only in inner products", none=""),
+    ] = "cosine"
+    """what is scaled to length 1"""
+    chain_rule: Flag = True
+    """true: the weights' gradient includes the model's step size"""
 
     def aggregate(self, updates: Updates, server: ServerView) -> Aggregate:
         ones = torch.ones(updates.n, dtype=torch.float64, device=updates.device)

@@ -5,12 +5,13 @@
 
 import math
 from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
 import torch
 
 from robustfl_bench.aggregators.base import Aggregator, ServerView
-from robustfl_bench.base.errors import check_fields
+from robustfl_bench.base.fields import at_least
 from robustfl_bench.numerics.ranking import require_majority
 from robustfl_bench.numerics.spectral_filter import LEAST_TRUST, outliers
 from robustfl_bench.numerics.updates import Aggregate, Updates
@@ -28,10 +29,8 @@ class Caf(Aggregator):
     exact. There is no other difference.
     """
 
-    num_byzantine: int
-
-    def __post_init__(self) -> None:
-        check_fields(self, num_byzantine=(0, math.inf))
+    num_byzantine: Annotated[int, at_least(0)]
+    """f: the filter stops when the trust sums to n - 2f or less"""
 
     def check(self, n: int) -> None:
         """Raise ConfigError if n clients are too few for f."""

@@ -3,16 +3,15 @@
 Karimireddy, He, Jaggi, ICML 2021, equation (CC), https://arxiv.org/abs/2012.10333.
 """
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 import numpy as np
 import torch
 
 from robustfl_bench.aggregators.base import Aggregator, ServerView
-from robustfl_bench.base.errors import check_fields, check_flags
+from robustfl_bench.base.fields import Flag, at_least
 from robustfl_bench.numerics.clipping import ClippingCentre
 from robustfl_bench.numerics.updates import Aggregate, Updates
 
@@ -24,9 +23,8 @@ class CenteredClipping(Aggregator):
     The rule takes ``steps`` steps of ``v + mean of (x_i - v) min(1, radius / |x_i - v|)`` from the last aggregate, in
     the first round from 0. The paper makes one step with a radius of 10 / (1 - beta), where beta is the clients'
     momentum: 10 without momentum, 100 with 0.9 (the default of ByzFL). The paper's code sums gradients in the momentum;
-    for the means of ``local_update=momentum`` the corresponding radius is 10. With ``per_layer`` every parameter tensor
-    of the model is clipped separately (as in FL-Byzantine-Library). ``weights`` are the clients' coefficients; the
-    coefficient of the last aggregate is 1 minus their sum.
+    for the means of ``local_update=momentum`` the corresponding radius is 10. ``weights`` are the clients'
+    coefficients; the coefficient of the last aggregate is 1 minus their sum.
     """
 
     exempt: ClassVar[Mapping[str, str]] = {
@@ -35,13 +33,12 @@ class CenteredClipping(Aggregator):
         "scale": "the radius is a length",
     }
 
-    radius: float = 10.0
-    steps: int = 1
-    per_layer: bool = False
-
-    def __post_init__(self) -> None:
-        check_fields(self, radius=(0, math.inf), steps=(1, math.inf))
-        check_flags(self, "per_layer")
+    radius: Annotated[float, at_least(0)] = 10.0
+    """no client moves the aggregate by more than radius / n in a step"""
+    steps: Annotated[int, at_least(1)] = 1
+    """clipping steps, each centred where the previous step ended"""
+    per_layer: Flag = False
+    """true: clips every parameter tensor separately, as in FL-Byzantine-Library"""
 
     def aggregate(self, updates: Updates, server: ServerView) -> Aggregate:
         if not self.per_layer:

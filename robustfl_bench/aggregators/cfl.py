@@ -6,7 +6,7 @@ split in every round, without recursion.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 import numpy as np
 import torch
@@ -14,10 +14,8 @@ from numpy.typing import NDArray
 from scipy.cluster.hierarchy import linkage
 
 from robustfl_bench.aggregators.base import Aggregator, ServerView
-from robustfl_bench.base.errors import check_choice, check_fields
+from robustfl_bench.base.fields import between, one_of
 from robustfl_bench.numerics.updates import Aggregate, Updates
-
-GROUPS = ("larger", "heavier", "smaller")
 
 
 @dataclass(frozen=True)
@@ -26,9 +24,8 @@ class Cfl(Aggregator):
 
     The groups are made by single linkage on the cosine similarities of the updates: the most similar pairs are joined
     first, until two groups are left. If the largest similarity between the groups is at least ``threshold``, all
-    clients are used. ``group`` selects the ``larger`` group by clients, the ``heavier`` one by samples, or the
-    ``smaller`` one; of groups of equal size, the one without the first client. A zero update has similarity 0 to all
-    others. Two clients form two groups.
+    clients are used. Of groups of equal size, the one without the first client is used. A zero update has similarity 0
+    to all others. Two clients form two groups.
     """
 
     exempt: ClassVar[Mapping[str, str]] = {
@@ -36,12 +33,10 @@ class Cfl(Aggregator):
         "robust": "large updates can point where honest ones do",
     }
 
-    threshold: float = 0.02
-    group: str = "larger"
-
-    def __post_init__(self) -> None:
-        check_fields(self, threshold=(-1, 1))
-        check_choice("group", self.group, GROUPS)
+    threshold: Annotated[float, between(-1, 1)] = 0.02
+    """all clients count when updates of the two groups have at least this cosine similarity"""
+    group: Annotated[str, one_of(larger="by clients", heavier="by samples", smaller="by clients")] = "larger"
+    """which of two groups counts"""
 
     def aggregate(self, updates: Updates, server: ServerView) -> Aggregate:
         weights = updates.counts

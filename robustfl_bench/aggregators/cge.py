@@ -4,13 +4,12 @@ Gupta, Liu, Vaidya, "Byzantine fault-tolerance in peer-to-peer distributed gradi
 first for linear regression in Gupta, Vaidya, arXiv 1903.08752.
 """
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 from robustfl_bench.aggregators.base import Aggregator, ServerView
-from robustfl_bench.base.errors import check_fields
+from robustfl_bench.base.fields import at_least
 from robustfl_bench.numerics.ranking import mean_of_lowest, num_kept
 from robustfl_bench.numerics.updates import Aggregate, Updates
 
@@ -27,10 +26,8 @@ class Cge(Aggregator):
         "translation": "lengths depend on the origin",
     }
 
-    num_byzantine: int
-
-    def __post_init__(self) -> None:
-        check_fields(self, num_byzantine=(0, math.inf))
+    num_byzantine: Annotated[int, at_least(0)]
+    """f: the n - f shortest updates are averaged"""
 
     def check(self, n: int) -> None:
         """Raise ConfigError when f leaves no client."""

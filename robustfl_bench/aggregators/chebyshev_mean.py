@@ -3,15 +3,14 @@
 https://github.com/CRYPTO-KU/FL-Byzantine-Library
 """
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import torch
 
 from robustfl_bench.aggregators.base import Aggregator, ServerView
-from robustfl_bench.base.errors import check_fields
+from robustfl_bench.base.fields import at_least
 from robustfl_bench.numerics.updates import Aggregate, Updates
 
 
@@ -27,10 +26,8 @@ class ChebyshevMean(Aggregator):
         "robust": "one wild value moves the mean and stretches the range around it",
     }
 
-    deviations: float = 1.0
-
-    def __post_init__(self) -> None:
-        check_fields(self, deviations=(0, math.inf))
+    deviations: Annotated[float, at_least(0)] = 1.0
+    """values are clipped to this many standard deviations around the mean"""
 
     def aggregate(self, updates: Updates, server: ServerView) -> Aggregate:
         def reduce(block: Any) -> Any:

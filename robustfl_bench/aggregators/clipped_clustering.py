@@ -7,7 +7,7 @@ https://doi.org/10.1109/TBDATA.2023.3237397.
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 import numpy as np
 import torch
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from scipy.cluster.hierarchy import fcluster, linkage
 
 from robustfl_bench.aggregators.base import Aggregator, ServerView
-from robustfl_bench.base.errors import check_choice, check_fields
+from robustfl_bench.base.fields import at_least, one_of
 from robustfl_bench.numerics.clipping import clip_factors, median_norm
 from robustfl_bench.numerics.directions import cosines
 from robustfl_bench.numerics.gram_space import Array
@@ -26,22 +26,19 @@ from robustfl_bench.numerics.updates import Aggregate, Updates
 class ClippedClustering(Aggregator):
     """Mean of the larger of two groups of updates, shortened to the median of the norms of all rounds so far.
 
-    Agglomerative clustering of the cosine distances with average ``linkage`` (or single) makes the groups; of groups of
-    the same size, the one whose members are closer to each other. A zero update has distance 2 to all others, as in
-    the authors' code, Blades. There, no update is longer than ``max_radius`` 100000 after clipping; null, as in the
-    paper, sets no such limit.
+    Agglomerative clustering of the cosine distances makes the groups; of groups of the same size, the one whose members
+    are closer to each other. A zero update has distance 2 to all others, as in the authors' code, Blades. There, no
+    update is longer than ``max_radius`` 100000 after clipping; null, as in the paper, sets no such limit.
     """
 
     exempt: ClassVar[Mapping[str, str]] = {
         "translation": "cosines and lengths depend on the origin",
     }
 
-    linkage: str = "average"
-    max_radius: float | None = None
-
-    def __post_init__(self) -> None:
-        check_choice("linkage", self.linkage, ("average", "single"))
-        check_fields(self, max_radius=(0, math.inf))
+    linkage: Annotated[str, one_of("average", "single")] = "average"
+    """linkage of the clusters"""
+    max_radius: Annotated[float | None, at_least(0)] = None
+    """longest update after clipping; null: no limit"""
 
     def aggregate(self, updates: Updates, server: ServerView) -> Aggregate:
         norms = torch.cat([server.memory.get("norms", updates.norms[:0]), updates.norms])

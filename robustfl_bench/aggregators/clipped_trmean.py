@@ -3,16 +3,15 @@
 https://github.com/CRYPTO-KU/FL-Byzantine-Library
 """
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 import numpy as np
 import torch
 
 from robustfl_bench.aggregators.base import Aggregator, ServerView
-from robustfl_bench.base.errors import check_fields
+from robustfl_bench.base.fields import at_least
 from robustfl_bench.numerics.clipping import ClippingCentre
 from robustfl_bench.numerics.ranking import require_majority
 from robustfl_bench.numerics.updates import Aggregate, Updates
@@ -33,12 +32,12 @@ class ClippedTrMean(Aggregator):
         "scale": "the radius is a length",
     }
 
-    num_byzantine: int
-    radius: float = 1.0
-    steps: int = 1
-
-    def __post_init__(self) -> None:
-        check_fields(self, num_byzantine=(0, math.inf), radius=(0, math.inf), steps=(1, math.inf))
+    num_byzantine: Annotated[int, at_least(0)]
+    """f: values trimmed at each end of every coordinate"""
+    radius: Annotated[float, at_least(0)] = 1.0
+    """updates are clipped to this distance from the centre"""
+    steps: Annotated[int, at_least(1)] = 1
+    """number of clipping steps that move the centre"""
 
     def check(self, n: int) -> None:
         """Raise ConfigError if trimming leaves no value of n clients."""

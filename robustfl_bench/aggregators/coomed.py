@@ -1,24 +1,19 @@
 """Coordinate-wise median (Yin et al., ICML 2018, https://arxiv.org/abs/1803.01498)."""
 
 from dataclasses import dataclass
+from typing import Annotated
 
 from robustfl_bench.aggregators.base import Aggregator, ServerView
-from robustfl_bench.base.errors import check_choice
+from robustfl_bench.base.fields import one_of
 from robustfl_bench.numerics.updates import Aggregate, Updates
 
 
 @dataclass(frozen=True)
 class CooMed(Aggregator):
-    """Median of every coordinate; robust while fewer than half of the clients are Byzantine.
+    """Median of every coordinate; robust while fewer than half of the clients are Byzantine."""
 
-    For an even number of clients, ``even`` selects the ``mean`` of the two middle values, or the ``lower`` one, as in
-    ``torch.median`` and code built on it.
-    """
-
-    even: str = "mean"
-
-    def __post_init__(self) -> None:
-        check_choice("even", self.even, ("mean", "lower"))
+    even: Annotated[str, one_of(mean="of the two middle values", lower="of the two, as in torch.median")] = "mean"
+    """median of an even number of clients"""
 
     def aggregate(self, updates: Updates, server: ServerView) -> Aggregate:
         lower, upper = (updates.n - 1) // 2, updates.n // 2

@@ -6,14 +6,14 @@ https://www.ndss-symposium.org/ndss-paper/manipulating-the-byzantine-optimizing-
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 import numpy as np
 import torch
 from scipy.linalg import eigh
 
 from robustfl_bench.aggregators.base import Aggregator, ServerView
-from robustfl_bench.base.errors import check_fields
+from robustfl_bench.base.fields import at_least
 from robustfl_bench.numerics.gram_space import Array
 from robustfl_bench.numerics.inner_products import gram_matrix
 from robustfl_bench.numerics.ranking import num_kept
@@ -35,19 +35,14 @@ class Dnc(Aggregator):
         "robust": "a filter sees one direction, in which the largest attacker hides smaller ones",
     }
 
-    num_byzantine: int
-    num_iters: int = 1
-    fraction: float = 1.0
-    sub_dim: int = 10_000
-
-    def __post_init__(self) -> None:
-        check_fields(
-            self,
-            num_byzantine=(0, math.inf),
-            num_iters=(1, math.inf),
-            fraction=(0, math.inf),
-            sub_dim=(1, math.inf),
-        )
+    num_byzantine: Annotated[int, at_least(0)]
+    """f: each filter rejects fraction * f clients"""
+    num_iters: Annotated[int, at_least(1)] = 1
+    """number of filters; a client must pass all of them"""
+    fraction: Annotated[float, at_least(0)] = 1.0
+    """multiple of f that each filter rejects"""
+    sub_dim: Annotated[int, at_least(1)] = 10_000
+    """number of random coordinates that a filter uses"""
 
     @property
     def _rejected(self) -> int:

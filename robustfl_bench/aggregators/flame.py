@@ -3,10 +3,9 @@
 https://www.usenix.org/conference/usenixsecurity22/presentation/nguyen
 """
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 import numpy as np
 import torch
@@ -14,7 +13,7 @@ from numpy.typing import NDArray
 from scipy.cluster.hierarchy import linkage
 
 from robustfl_bench.aggregators.base import Aggregator, ServerView
-from robustfl_bench.base.errors import check_choice, check_fields
+from robustfl_bench.base.fields import at_least, one_of
 from robustfl_bench.numerics.clipping import clip_factors, median_norm
 from robustfl_bench.numerics.directions import cosines
 from robustfl_bench.numerics.gram_space import Array
@@ -37,12 +36,10 @@ class Flame(Aggregator):
         "translation": "cosines and lengths depend on the origin",
     }
 
-    compare: str = "models"
-    noise: float = 0.001
-
-    def __post_init__(self) -> None:
-        check_choice("compare", self.compare, ("models", "updates"))
-        check_fields(self, noise=(0, math.inf))
+    compare: Annotated[str, one_of(models="paper", updates="some implementations")] = "models"
+    """directions to compare"""
+    noise: Annotated[float, at_least(0)] = 0.001
+    """standard deviation of the noise, in units of the median norm"""
 
     def aggregate(self, updates: Updates, server: ServerView) -> Aggregate:
         bound = median_norm(updates.norms)

@@ -6,14 +6,15 @@ https://www.usenix.org/conference/raid2020/presentation/fung
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from robustfl_bench.aggregators.base import Aggregator, ServerView
-from robustfl_bench.base.errors import ConfigError, check_choice, check_fields, check_flags
+from robustfl_bench.base.errors import ConfigError
+from robustfl_bench.base.fields import Flag, at_least, one_of
 from robustfl_bench.numerics.directions import cosines
 from robustfl_bench.numerics.gram_space import Array
 from robustfl_bench.numerics.inner_products import gram_matrix
@@ -46,14 +47,12 @@ class FoolsGold(Aggregator):
         "robust": "it looks for clients who are alike, not for large updates",
     }
 
-    confidence: float = 1.0
-    history: bool = True
-    scale: str = "sum"
-
-    def __post_init__(self) -> None:
-        check_fields(self, confidence=(1e-9, math.inf))
-        check_flags(self, "history")
-        check_choice("scale", self.scale, ("sum", "none"))
+    confidence: Annotated[float, at_least(1e-9)] = 1.0
+    """kappa: how fast weights go to 0 or 1"""
+    history: Flag = True
+    """true: compares sums of all updates so far; false: the updates of this round"""
+    scale: Annotated[str, one_of(sum="their sum", none="as in the paper")] = "sum"
+    """what weights are divided by"""
 
     def check_mixed(self, n: int) -> None:
         """Raise ConfigError if the rule uses the history of every client."""

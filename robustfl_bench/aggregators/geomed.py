@@ -1,13 +1,13 @@
 """Geometric median by Weiszfeld's iteration (Chen et al., POMACS 2017; iteration: Vardi and Zhang, PNAS 2000)."""
 
-import math
 from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
 import torch
 
 from robustfl_bench.aggregators.base import Aggregator, ServerView
-from robustfl_bench.base.errors import check_fields
+from robustfl_bench.base.fields import at_least
 from robustfl_bench.numerics.gram_space import weiszfeld
 from robustfl_bench.numerics.updates import Aggregate, Updates
 
@@ -23,11 +23,10 @@ class GeoMed(Aggregator):
     absolute length.
     """
 
-    eps: float = 1e-8
-    max_iter: int = 1000
-
-    def __post_init__(self) -> None:
-        check_fields(self, eps=(0, math.inf), max_iter=(1, math.inf))
+    eps: Annotated[float, at_least(0)] = 1e-8
+    """least step, and distance at which an update is reached, in median distances from the medoid"""
+    max_iter: Annotated[int, at_least(1)] = 1000
+    """maximum number of steps"""
 
     def aggregate(self, updates: Updates, server: ServerView) -> Aggregate:
         weights = weiszfeld(updates.gram.cpu().numpy(), np.ones(updates.n), self.eps, self.max_iter)

@@ -3,11 +3,11 @@
 https://github.com/CRYPTO-KU/FL-Byzantine-Library
 """
 
-import math
 from dataclasses import dataclass
+from typing import Annotated
 
 from robustfl_bench.aggregators.base import Aggregator, ServerView
-from robustfl_bench.base.errors import check_fields
+from robustfl_bench.base.fields import at_least
 from robustfl_bench.numerics.ranking import require_majority
 from robustfl_bench.numerics.updates import Aggregate, Updates
 
@@ -19,10 +19,8 @@ class HistoryTrMean(Aggregator):
     The result is ``(sum of the kept values + 2f times the last aggregate) / n``, in the first round the trimmed mean.
     """
 
-    num_byzantine: int
-
-    def __post_init__(self) -> None:
-        check_fields(self, num_byzantine=(0, math.inf))
+    num_byzantine: Annotated[int, at_least(0)]
+    """f: values replaced at each end of every coordinate"""
 
     def check(self, n: int) -> None:
         """Raise ConfigError if trimming leaves no value of n clients."""

@@ -1,14 +1,14 @@
 """The minimiser of Huber's loss of the updates' distances (Zhao, Yu, Wan, AAAI 2024,
 https://arxiv.org/abs/2308.12581)."""
 
-import math
 from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
 import torch
 
 from robustfl_bench.aggregators.base import Aggregator, ServerView
-from robustfl_bench.base.errors import check_fields, check_flags
+from robustfl_bench.base.fields import Flag, at_least
 from robustfl_bench.numerics.geometric_median import geometric_median
 from robustfl_bench.numerics.gram_space import length, medoid, recentred, spread, sq_dists_to
 from robustfl_bench.numerics.updates import Aggregate, Updates
@@ -19,20 +19,19 @@ class Huber(Aggregator):
     """The vector of least mean Huber loss, which is quadratic up to the distance ``threshold`` and linear beyond.
 
     Small thresholds give the geometric median, large ones the mean. The paper derives a threshold from the noise of the
-    gradients, which a server does not know; ``threshold`` null is the updates' median distance from their medoid.
-    Clients are weighted by samples, or equally without ``weighted``. The iteration is the paper's, started at the
-    geometric median: means with weights ``m_i min(1, threshold / |x_i - y|)``, until a step is at most ``eps`` times
-    the median distance from the medoid, or for ``max_iter`` steps.
+    gradients, which a server does not know. The iteration is the paper's, started at the geometric median: means with
+    weights ``m_i min(1, threshold / |x_i - y|)``, until a step is at most ``eps`` times the median distance from the
+    medoid, or for ``max_iter`` steps.
     """
 
-    threshold: float | None = None
-    weighted: bool = True
-    eps: float = 1e-8
-    max_iter: int = 1000
-
-    def __post_init__(self) -> None:
-        check_fields(self, threshold=(1e-100, math.inf), eps=(0, math.inf), max_iter=(1, math.inf))
-        check_flags(self, "weighted")
+    threshold: Annotated[float | None, at_least(1e-100)] = None
+    """distance beyond which the loss is linear; null: the median distance from the medoid"""
+    weighted: Flag = True
+    """true: by the clients' sample counts; false: each client counts once"""
+    eps: Annotated[float, at_least(0)] = 1e-8
+    """shortest step that continues, in median distances from the medoid"""
+    max_iter: Annotated[int, at_least(1)] = 1000
+    """maximum number of steps"""
 
     def aggregate(self, updates: Updates, server: ServerView) -> Aggregate:
         masses = updates.counts.cpu().numpy() if self.weighted else np.ones(updates.n)

@@ -1,13 +1,14 @@
 """Krum and Multi-Krum: updates close to their neighbours (Blanchard et al., NeurIPS 2017)."""
 
-import math
 from dataclasses import dataclass
+from typing import Annotated
 
 import torch
 from torch import Tensor
 
 from robustfl_bench.aggregators.base import Aggregator, ServerView
-from robustfl_bench.base.errors import ConfigError, check_fields, check_flags
+from robustfl_bench.base.errors import ConfigError
+from robustfl_bench.base.fields import Flag, at_least
 from robustfl_bench.numerics.ranking import lowest, nearest_sums
 from robustfl_bench.numerics.updates import Aggregate, Updates
 
@@ -16,25 +17,26 @@ from robustfl_bench.numerics.updates import Aggregate, Updates
 class Krum(Aggregator):
     """The update with the least sum of squared distances to its n - f - 2 nearest others.
 
-    With ``num_selected`` > 1, the mean of that many updates with the best scores (Multi-Krum); None is n - f, as in
-    BOBA. In a tie the first update is selected, as in the paper. The theory needs n > 2f + 2, which ``check`` enforces;
-    the rule itself only needs one neighbour per update, so that it also runs on the few means that bucketing makes
-    (``check_mixed``). Distances are squared and exclude the update itself.
+    With ``num_selected`` > 1, the mean of that many updates with the best scores (Multi-Krum). In a tie the first
+    update is selected, as in the paper. The theory needs n > 2f + 2, which ``check`` enforces; the rule itself only
+    needs one neighbour per update, so that it also runs on the few means that bucketing makes (``check_mixed``).
+    Distances are squared and exclude the update itself.
 
-    ARFL's code (Li et al., arXiv 2101.05880) differs in all of these: ``num_byzantine`` None is half of the clients of
-    the round, regardless of the theory, and as many are selected; distances are not ``squared``; with ``self_distance``
-    the update is the first of its own n - f - 2 neighbours; and the mean is ``weighted`` by samples.
+    ARFL's code (Li et al., arXiv 2101.05880) differs in all of these: ``num_byzantine`` is null, regardless of the
+    theory, and as many updates are selected; distances are not ``squared``; and it has ``self_distance`` and
+    ``weighted``.
     """
 
-    num_byzantine: int | None
-    num_selected: int | None = 1
-    squared: bool = True
-    self_distance: bool = False
-    weighted: bool = False
-
-    def __post_init__(self) -> None:
-        check_fields(self, num_byzantine=(0, math.inf), num_selected=(1, math.inf))
-        check_flags(self, "squared", "self_distance", "weighted")
+    num_byzantine: Annotated[int | None, at_least(0)]
+    """f: an update is compared with its n - f - 2 nearest others; null: half of the clients of the round"""
+    num_selected: Annotated[int | None, at_least(1)] = 1
+    """best updates averaged; null: n - f, as in BOBA"""
+    squared: Flag = True
+    """true: scores are sums of squared distances"""
+    self_distance: Flag = False
+    """true: an update is the first of its own n - f - 2 neighbours"""
+    weighted: Flag = False
+    """true: the selected updates are weighted by samples"""
 
     def check(self, n: int) -> None:
         """Raise ConfigError if n clients are too few for Krum's guarantee, or for its selection."""

@@ -7,7 +7,7 @@ https://arxiv.org/abs/2409.01435.
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 import numpy as np
 import torch
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from robustfl_bench.aggregators.base import Aggregator, ServerView
-from robustfl_bench.base.errors import check_fields
+from robustfl_bench.base.fields import at_least, between
 from robustfl_bench.numerics.clipping import clip_factors, median_norm
 from robustfl_bench.numerics.gram_space import Array
 from robustfl_bench.numerics.updates import Aggregate, Updates
@@ -39,12 +39,12 @@ class Lasa(Aggregator):
         "translation": "signs and lengths depend on the origin",
     }
 
-    sparsity: float = 0.3
-    length_limit: float = 1.0
-    sign_limit: float = 1.0
-
-    def __post_init__(self) -> None:
-        check_fields(self, sparsity=(0, 1), length_limit=(0, math.inf), sign_limit=(0, math.inf))
+    sparsity: Annotated[float, between(0, 1)] = 0.3
+    """share of each update's entries, the smallest, that are set to 0"""
+    length_limit: Annotated[float, at_least(0)] = 1.0
+    """standard deviations from the median norm within which a client counts, per layer"""
+    sign_limit: Annotated[float, at_least(0)] = 1.0
+    """standard deviations from the median share of positive entries within which a client counts, per layer"""
 
     def aggregate(self, updates: Updates, server: ServerView) -> Aggregate:
         factors = clip_factors(updates.norms, median_norm(updates.norms))

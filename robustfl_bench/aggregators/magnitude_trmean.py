@@ -3,15 +3,14 @@
 https://github.com/CRYPTO-KU/FL-Byzantine-Library
 """
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import torch
 
 from robustfl_bench.aggregators.base import Aggregator, ServerView
-from robustfl_bench.base.errors import check_fields
+from robustfl_bench.base.fields import at_least
 from robustfl_bench.numerics.near_median import sum_nearest
 from robustfl_bench.numerics.ranking import require_majority
 from robustfl_bench.numerics.updates import Aggregate, Updates
@@ -28,10 +27,8 @@ class MagnitudeTrMean(Aggregator):
         "translation": "magnitudes depend on the origin",
     }
 
-    num_byzantine: int
-
-    def __post_init__(self) -> None:
-        check_fields(self, num_byzantine=(0, math.inf))
+    num_byzantine: Annotated[int, at_least(0)]
+    """f: number of largest and of smallest magnitudes trimmed in every coordinate"""
 
     def check(self, n: int) -> None:
         """Raise ConfigError if trimming leaves no value of n clients."""

@@ -1,13 +1,13 @@
 """MCA, maximum correntropy aggregation (Luan et al., IEEE TNNLS 2024), as a baseline of RAGA (arXiv 2403.13374)."""
 
-import math
 from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
 import torch
 
 from robustfl_bench.aggregators.base import Aggregator, ServerView
-from robustfl_bench.base.errors import check_fields
+from robustfl_bench.base.fields import at_least
 from robustfl_bench.numerics.gram_space import Array, length, medoid, recentred, spread, sq_dists_to
 from robustfl_bench.numerics.mean_distances import sq_dists_to_mean
 from robustfl_bench.numerics.updates import Aggregate, Updates
@@ -19,17 +19,17 @@ class Mca(Aggregator):
 
     Weights are exp(-|x_i - y|^2 / (2 sigma^2)). The iteration starts at the mean and stops after a step, but not the
     first, of at most ``eps`` or after ``max_iter`` steps; the unit of ``eps`` is the updates' median distance from
-    their medoid. The kernel's width is not published: ``sigma`` null is the median distance of the updates from y,
-    recomputed in every step. Clients have equal masses. A fixed sigma that is small compared with the distances gives
-    the update nearest to the mean; a large sigma gives the mean.
+    their medoid. The kernel's width is not published; ``sigma`` null recomputes it in every step. Clients have equal
+    masses. A fixed sigma that is small compared with the distances gives the update nearest to the mean; a large sigma
+    gives the mean.
     """
 
-    sigma: float | None = None
-    eps: float = 1e-5
-    max_iter: int = 100
-
-    def __post_init__(self) -> None:
-        check_fields(self, sigma=(1e-150, math.inf), eps=(0, math.inf), max_iter=(1, math.inf))
+    sigma: Annotated[float | None, at_least(1e-150)] = None
+    """width of the kernel; null: the median distance of the updates from the iterate"""
+    eps: Annotated[float, at_least(0)] = 1e-5
+    """shortest step that continues, in median distances from the medoid"""
+    max_iter: Annotated[int, at_least(1)] = 100
+    """maximum number of steps"""
 
     def aggregate(self, updates: Updates, server: ServerView) -> Aggregate:
         gram, masses = updates.gram.cpu().numpy(), np.ones(updates.n)

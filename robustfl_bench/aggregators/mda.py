@@ -7,12 +7,13 @@ Rousseeuw's (1985).
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
+from typing import Annotated
 
 import numpy as np
 import torch
 
 from robustfl_bench.aggregators.base import Aggregator, ServerView
-from robustfl_bench.base.errors import check_fields
+from robustfl_bench.base.fields import between
 from robustfl_bench.numerics.gram_space import Array
 from robustfl_bench.numerics.ranking import require_majority
 from robustfl_bench.numerics.updates import Aggregate, Updates
@@ -32,10 +33,8 @@ class Mda(Aggregator):
     refuses f > 30.
     """
 
-    num_byzantine: int
-
-    def __post_init__(self) -> None:
-        check_fields(self, num_byzantine=(0, MAX_BYZANTINE))
+    num_byzantine: Annotated[int, between(0, MAX_BYZANTINE)]
+    """f: n - f clients are averaged"""
 
     def check(self, n: int) -> None:
         """Raise ConfigError when n clients are too few for f."""

@@ -1,10 +1,10 @@
 """MeaMed, the mean around the median (Xie, Koyejo, Gupta, arXiv 1802.10116, section 3, "mean-around-median")."""
 
-import math
 from dataclasses import dataclass
+from typing import Annotated
 
 from robustfl_bench.aggregators.base import Aggregator, ServerView
-from robustfl_bench.base.errors import check_choice, check_fields
+from robustfl_bench.base.fields import at_least, one_of
 from robustfl_bench.numerics.near_median import mean_near_median
 from robustfl_bench.numerics.ranking import require_majority
 from robustfl_bench.numerics.updates import Aggregate, Updates
@@ -14,16 +14,13 @@ from robustfl_bench.numerics.updates import Aggregate, Updates
 class MeaMed(Aggregator):
     """Mean of the n - f values of every coordinate that are nearest to its median; needs n > 2f. f = 0 gives the mean.
 
-    For an even number of clients, the median is the ``mean`` of the two middle values, or the ``lower`` one, as in
-    ``torch.median``, by ``even``. byzpy calls this rule mean of medians.
+    byzpy calls this rule mean of medians.
     """
 
-    num_byzantine: int
-    even: str = "mean"
-
-    def __post_init__(self) -> None:
-        check_fields(self, num_byzantine=(0, math.inf))
-        check_choice("even", self.even, ("mean", "lower"))
+    num_byzantine: Annotated[int, at_least(0)]
+    """f: n - f values are averaged"""
+    even: Annotated[str, one_of(mean="of the two middle values", lower="of the two, as in torch.median")] = "mean"
+    """median of an even number of clients"""
 
     def check(self, n: int) -> None:
         """Raise ConfigError if n clients are too few for f."""

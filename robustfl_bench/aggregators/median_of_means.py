@@ -1,15 +1,15 @@
 """Geometric median of means (Chen, Su, Xu, POMACS 2017, Algorithm 2, https://arxiv.org/abs/1705.05491)."""
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 import numpy as np
 import torch
 
 from robustfl_bench.aggregators.base import Aggregator, ServerView
-from robustfl_bench.base.errors import ConfigError, check_fields
+from robustfl_bench.base.errors import ConfigError
+from robustfl_bench.base.fields import at_least
 from robustfl_bench.numerics.gram_space import weiszfeld
 from robustfl_bench.numerics.updates import Aggregate, Updates
 
@@ -18,20 +18,20 @@ from robustfl_bench.numerics.updates import Aggregate, Updates
 class MedianOfMeans(Aggregator):
     """Geometric median of the means of ``num_groups`` groups of clients, which are drawn anew every round.
 
-    The theory needs more than 2f groups; null is 2f + 1. One group gives the mean, n groups give the geometric median.
-    In the paper the groups are fixed. ``eps`` and ``max_iter`` are those of the rule geomed.
+    The theory needs more than 2f groups. One group gives the mean, n groups give the geometric median. In the paper the
+    groups are fixed.
     """
 
     exempt: ClassVar[Mapping[str, str]] = {"order": "groups are drawn by position in the matrix"}
 
-    num_byzantine: int
-    num_groups: int | None = None
-    eps: float = 1e-8
-    max_iter: int = 1000
-
-    def __post_init__(self) -> None:
-        check_fields(self, num_byzantine=(0, math.inf), num_groups=(1, math.inf), eps=(0, math.inf))
-        check_fields(self, max_iter=(1, math.inf))
+    num_byzantine: Annotated[int, at_least(0)]
+    """f: at most f groups have attackers"""
+    num_groups: Annotated[int | None, at_least(1)] = None
+    """number of groups of clients; null: 2f + 1"""
+    eps: Annotated[float, at_least(0)] = 1e-8
+    """least step, and distance at which a mean is reached, in median distances from the medoid"""
+    max_iter: Annotated[int, at_least(1)] = 1000
+    """maximum number of steps"""
 
     @property
     def _groups(self) -> int:

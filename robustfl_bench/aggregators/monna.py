@@ -3,11 +3,12 @@
 https://proceedings.mlr.press/v202/farhadkhani23a.html
 """
 
-import math
 from dataclasses import dataclass
+from typing import Annotated
 
 from robustfl_bench.aggregators.base import Aggregator, ServerView
-from robustfl_bench.base.errors import ConfigError, check_fields
+from robustfl_bench.base.errors import ConfigError
+from robustfl_bench.base.fields import at_least
 from robustfl_bench.numerics.ranking import mean_of_lowest, num_kept
 from robustfl_bench.numerics.updates import Aggregate, Updates
 
@@ -16,16 +17,14 @@ from robustfl_bench.numerics.updates import Aggregate, Updates
 class Monna(Aggregator):
     """Mean of the n - f updates nearest to a trusted one.
 
-    In the paper, peers average and each trusts itself. With ``trusted`` null the trusted update is that of the server,
-    trained on its own data; it is a reference and not part of the mean. With a number it is the update in that row,
-    from 0, as in ByzFL.
+    In the paper, peers average and each trusts itself. The server's own update, by training on its own data, is a
+    reference and not part of the mean.
     """
 
-    num_byzantine: int
-    trusted: int | None = None
-
-    def __post_init__(self) -> None:
-        check_fields(self, num_byzantine=(0, math.inf), trusted=(0, math.inf))
+    num_byzantine: Annotated[int, at_least(0)]
+    """f: n - f updates are averaged"""
+    trusted: Annotated[int | None, at_least(0)] = None
+    """row of the trusted client, from 0, as in ByzFL; null: the server's own update"""
 
     def check(self, n: int) -> None:
         """Raise ConfigError if f leaves no client, or if there is no trusted client."""

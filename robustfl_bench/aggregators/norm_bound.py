@@ -1,12 +1,11 @@
 """Norm bounding: updates are clipped to a bound (Sun, Kairouz, Suresh, McMahan, arXiv 1911.07963, section 4.2)."""
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 from robustfl_bench.aggregators.base import Aggregator, ServerView
-from robustfl_bench.base.errors import check_fields
+from robustfl_bench.base.fields import at_least
 from robustfl_bench.numerics.clipping import clip_factors, median_norm
 from robustfl_bench.numerics.updates import Aggregate, Updates
 
@@ -15,8 +14,7 @@ from robustfl_bench.numerics.updates import Aggregate, Updates
 class NormBound(Aggregator):
     """Mean of the updates after clipping them to the norm ``bound``.
 
-    ``bound`` null is the median of the round's norms. The paper tries 3, 5 and 10 on EMNIST. Its second part, noise
-    (weak differential privacy), is left out.
+    The paper tries 3, 5 and 10 on EMNIST. Its second part, noise (weak differential privacy), is left out.
     """
 
     exempt: ClassVar[Mapping[str, str]] = {
@@ -25,10 +23,8 @@ class NormBound(Aggregator):
         "scale": "the bound is a length",
     }
 
-    bound: float | None = 3.0
-
-    def __post_init__(self) -> None:
-        check_fields(self, bound=(0, math.inf))
+    bound: Annotated[float | None, at_least(0)] = 3.0
+    """longest update; null: the median norm of the round"""
 
     def aggregate(self, updates: Updates, server: ServerView) -> Aggregate:
         bound = median_norm(updates.norms) if self.bound is None else self.bound

@@ -18,7 +18,9 @@ class PreAggregated(Aggregator):
     """
 
     pre_aggregation: PreAggregation
+    """what is done to the updates first"""
     rule: Aggregator
+    """the rule for the result"""
 
     @property
     def exempt(self) -> Mapping[str, str]:  # type: ignore[override]

@@ -1,13 +1,13 @@
 """RAGA's rule: the geometric median, weighted by data (Zuo et al., arXiv 2403.13374, Algorithm 1); also Byrd-SAGA's."""
 
-import math
 from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
 import torch
 
 from robustfl_bench.aggregators.base import Aggregator, ServerView
-from robustfl_bench.base.errors import check_fields, check_flags
+from robustfl_bench.base.fields import Flag, at_least
 from robustfl_bench.numerics.geometric_median import geometric_median
 from robustfl_bench.numerics.gram_space import medoid, recentred, spread
 from robustfl_bench.numerics.updates import Aggregate, Updates
@@ -22,12 +22,10 @@ class Raga(Aggregator):
     distance from the medoid; in the paper ``eps`` is an absolute length.
     """
 
-    eps: float = 1e-5
-    weighted: bool = True
-
-    def __post_init__(self) -> None:
-        check_fields(self, eps=(0, math.inf))
-        check_flags(self, "weighted")
+    eps: Annotated[float, at_least(0)] = 1e-5
+    """largest excess of the mean distance over its minimum, in median distances from the medoid"""
+    weighted: Flag = True
+    """true: by the clients' sample counts; false: each client counts once"""
 
     def aggregate(self, updates: Updates, server: ServerView) -> Aggregate:
         masses = updates.counts.cpu().numpy() if self.weighted else np.ones(updates.n)

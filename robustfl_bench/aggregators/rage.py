@@ -1,13 +1,13 @@
 """RAGE: spectral filtering (Data and Diggavi, ICML 2021, after Steinhardt et al., ITCS 2018), as BOBA runs it."""
 
-import math
 from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
 import torch
 
 from robustfl_bench.aggregators.base import Aggregator, ServerView
-from robustfl_bench.base.errors import check_choice, check_fields
+from robustfl_bench.base.fields import at_least, one_of
 from robustfl_bench.numerics.spectral_filter import LEAST_TRUST, outliers
 from robustfl_bench.numerics.updates import Aggregate, Updates
 
@@ -24,12 +24,10 @@ class Rage(Aggregator):
     stops when the variance is small; BOBA, without a bound for that, makes f passes.
     """
 
-    num_byzantine: int
-    deviation: str = "absolute"
-
-    def __post_init__(self) -> None:
-        check_fields(self, num_byzantine=(0, math.inf))
-        check_choice("deviation", self.deviation, ("absolute", "squared"))
+    num_byzantine: Annotated[int, at_least(0)]
+    """f: passes of the filter"""
+    deviation: Annotated[str, one_of(absolute="BOBA", squared="the original")] = "absolute"
+    """a client's deviation along the direction of most variance"""
 
     def aggregate(self, updates: Updates, server: ServerView) -> Aggregate:
         gram = updates.gram.cpu().numpy()

@@ -1,15 +1,14 @@
 """RFA: a few steps towards the geometric median (Pillutla, Kakade, Harchaoui, IEEE TSP 2022, arXiv 1912.13445)."""
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 import numpy as np
 import torch
 
 from robustfl_bench.aggregators.base import Aggregator, ServerView
-from robustfl_bench.base.errors import check_fields, check_flags
+from robustfl_bench.base.fields import Flag, at_least
 from robustfl_bench.numerics.gram_space import Array, medoid, recentred, spread, sq_dists_to
 from robustfl_bench.numerics.mean_distances import sq_dists_to_mean
 from robustfl_bench.numerics.passes import sq_dists_by_pass, worth_passes
@@ -33,13 +32,12 @@ class Rfa(Aggregator):
 
     exempt: ClassVar[Mapping[str, str]] = {"robust": "a few steps from a wild mean do not come back"}
 
-    nu: float = 1e-6
-    steps: int = 3
-    weighted: bool = True
-
-    def __post_init__(self) -> None:
-        check_fields(self, nu=(1e-300, math.inf), steps=(0, math.inf))
-        check_flags(self, "weighted")
+    nu: Annotated[float, at_least(1e-300)] = 1e-6
+    """smallest distance used in a weight, in median distances from the medoid"""
+    steps: Annotated[int, at_least(0)] = 3
+    """steps of Weiszfeld's iteration, which starts at the mean"""
+    weighted: Flag = True
+    """true: by the clients' sample counts; false: each client counts once"""
 
     def aggregate(self, updates: Updates, server: ServerView) -> Aggregate:
         masses = updates.counts.cpu().numpy() if self.weighted else np.ones(updates.n)

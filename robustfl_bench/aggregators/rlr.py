@@ -1,14 +1,14 @@
 """RLR, robust learning rate (Ozdayi, Kantarcioglu, Gel, AAAI 2021, https://arxiv.org/abs/2007.03767)."""
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 from torch import Tensor
 
 from robustfl_bench.aggregators.base import Aggregator, RingForm, ServerView
-from robustfl_bench.base.errors import ConfigError, check_choice, check_fields
+from robustfl_bench.base.errors import ConfigError
+from robustfl_bench.base.fields import at_least, one_of
 from robustfl_bench.numerics.updates import Aggregate, Updates
 
 
@@ -30,12 +30,10 @@ class Rlr(Aggregator):
         "robust": "a client moves every coordinate by its vote, however small the updates are",
     }
 
-    threshold: float = 5
-    direction: str = "sign"
-
-    def __post_init__(self) -> None:
-        check_fields(self, threshold=(0, math.inf))
-        check_choice("direction", self.direction, ("sign", "mean"))
+    threshold: Annotated[float, at_least(0)] = 5
+    """a coordinate whose sum of signs is smaller than this in size steps backwards"""
+    direction: Annotated[str, one_of(sign="of the sum of signs, one bit per client", mean="of the updates")] = "sign"
+    """the aggregate before that"""
 
     def check(self, n: int) -> None:
         """Raise ConfigError if n votes cannot reach the threshold, so that all coordinates would be negated."""

@@ -1,12 +1,11 @@
 """The server's step of RSA (Li et al., AAAI 2019, arXiv 1811.03761): each client votes on every coordinate."""
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 from robustfl_bench.aggregators.base import Aggregator, ServerView
-from robustfl_bench.base.errors import check_fields
+from robustfl_bench.base.fields import at_least
 from robustfl_bench.numerics.updates import Aggregate, Updates
 
 
@@ -25,10 +24,8 @@ class Rsa(Aggregator):
         "robust": "a client moves every coordinate by its vote, however small the updates are",
     }
 
-    penalty: float = 0.005
-
-    def __post_init__(self) -> None:
-        check_fields(self, penalty=(0, math.inf))
+    penalty: Annotated[float, at_least(0)] = 0.005
+    """lambda: how far one client can move a coordinate; local_update.penalty must be the same"""
 
     def aggregate(self, updates: Updates, server: ServerView) -> Aggregate:
         return Aggregate(updates.matrix.sign().sum(dim=0).mul_(self.penalty))

@@ -1,12 +1,11 @@
 """SelfRej: rejects the clients whose own step harms the model most (BOBA's form of Fang et al., USENIX Sec. 2020)."""
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 from robustfl_bench.aggregators.base import Aggregator, ServerView
-from robustfl_bench.base.errors import check_fields
+from robustfl_bench.base.fields import at_least
 from robustfl_bench.numerics.ranking import mean_of_lowest, num_kept
 from robustfl_bench.numerics.server_scores import stepped_losses
 from robustfl_bench.numerics.updates import Aggregate, Updates
@@ -21,10 +20,8 @@ class SelfRej(Aggregator):
         "scale": "losses have a scale of their own",
     }
 
-    num_byzantine: int
-
-    def __post_init__(self) -> None:
-        check_fields(self, num_byzantine=(0, math.inf))
+    num_byzantine: Annotated[int, at_least(0)]
+    """f: clients rejected"""
 
     def check(self, n: int) -> None:
         """Raise ConfigError if f leaves no client."""

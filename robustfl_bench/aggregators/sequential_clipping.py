@@ -4,15 +4,15 @@ Ozfatura, Ozfatura, Küpçü, Gündüz, IEEE TIFS 2024, "Byzantines can also lea
 https://arxiv.org/abs/2208.09894; defaults of the authors' FL-Byzantine-Library.
 """
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
 from numpy.typing import NDArray
 
 from robustfl_bench.aggregators.base import Aggregator, ServerView
-from robustfl_bench.base.errors import check_fields, check_flags
+from robustfl_bench.base.fields import Flag, at_least
 from robustfl_bench.numerics.clipping import ClippingCentre
 from robustfl_bench.numerics.updates import Aggregate, Updates
 
@@ -27,10 +27,14 @@ class SequentialClipping(Aggregator):
     drawn groups, as the library's ``ccs_ecc`` does. ``weights`` are as in centered clipping.
     """
 
-    radius: float = 1.0
-    bucket_size: int = 3
-    mean_first: bool = False
-    passes: int = 1
+    radius: Annotated[float, at_least(0)] = 1.0
+    """longest step"""
+    bucket_size: Annotated[int, at_least(1)] = 3
+    """clients in a group"""
+    mean_first: Flag = False
+    """true: clips a group's mean instead of each of its updates"""
+    passes: Annotated[int, at_least(1)] = 1
+    """how often the rule goes through all clients"""
 
     @property
     def exempt(self) -> Mapping[str, str]:  # type: ignore[override]
@@ -43,10 +47,6 @@ class SequentialClipping(Aggregator):
             "scale": "the radius is a length",
         }
         return always | ({"robust": "huge updates of opposite directions cancel in a group"} if self.mean_first else {})
-
-    def __post_init__(self) -> None:
-        check_fields(self, radius=(0, math.inf), bucket_size=(1, math.inf), passes=(1, math.inf))
-        check_flags(self, "mean_first")
 
     def aggregate(self, updates: Updates, server: ServerView) -> Aggregate:
         centre = ClippingCentre(updates, server.previous, self.radius)

@@ -2,9 +2,10 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Annotated
 
 from robustfl_bench.aggregators.base import Aggregator, ServerView
-from robustfl_bench.base.errors import check_fields
+from robustfl_bench.base.fields import between
 from robustfl_bench.numerics.updates import Aggregate, Updates, mean_row
 
 
@@ -17,10 +18,9 @@ class ServerMix(Aggregator):
     """
 
     rule: Aggregator
-    server_weight: float
-
-    def __post_init__(self) -> None:
-        check_fields(self, server_weight=(0, 1))
+    """the rule to mix in"""
+    server_weight: Annotated[float, between(0, 1)]
+    """lambda: share of the mean of the server's updates per class; 0: the rule alone"""
 
     @property
     def exempt(self) -> Mapping[str, str]:  # type: ignore[override]

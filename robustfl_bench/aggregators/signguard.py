@@ -3,23 +3,20 @@
 Xu, Huang, Song, Lan, ICDCS 2022, Algorithm 2, https://arxiv.org/abs/2109.05872.
 """
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 import numpy as np
 import torch
 
 from robustfl_bench.aggregators.base import Aggregator, ServerView
-from robustfl_bench.base.errors import check_choice, check_fields
+from robustfl_bench.base.fields import at_least, between, one_of
 from robustfl_bench.numerics.clipping import clip_factors, median_norm
 from robustfl_bench.numerics.directions import cosines
 from robustfl_bench.numerics.gram_space import Array
 from robustfl_bench.numerics.mean_shift import largest_cluster
 from robustfl_bench.numerics.updates import Aggregate, Updates
-
-SIMILARITY = ("none", "cosine", "distance")
 
 
 @dataclass(frozen=True)
@@ -39,14 +36,14 @@ class SignGuard(Aggregator):
         "translation": "signs and lengths depend on the origin",
     }
 
-    lower: float = 0.1
-    upper: float = 3.0
-    fraction: float = 0.1
-    similarity: str = "none"
-
-    def __post_init__(self) -> None:
-        check_fields(self, lower=(0, 1), upper=(1, math.inf), fraction=(1e-9, 1))
-        check_choice("similarity", self.similarity, SIMILARITY)
+    lower: Annotated[float, between(0, 1)] = 0.1
+    """least norm that passes, in units of the median norm"""
+    upper: Annotated[float, at_least(1)] = 3.0
+    """largest norm that passes, in units of the median norm"""
+    fraction: Annotated[float, between(1e-9, 1)] = 0.1
+    """share of the coordinates whose signs are counted"""
+    similarity: Annotated[str, one_of("none", cosine="SignGuard-Sim", distance="SignGuard-Dist")] = "none"
+    """a fourth feature"""
 
     def aggregate(self, updates: Updates, server: ServerView) -> Aggregate:
         norms = updates.norms

@@ -5,11 +5,13 @@
 
 import math
 from dataclasses import dataclass
+from typing import Annotated
 
 import torch
 
 from robustfl_bench.aggregators.base import Aggregator, ServerView
-from robustfl_bench.base.errors import ConfigError, check_fields
+from robustfl_bench.base.errors import ConfigError
+from robustfl_bench.base.fields import at_least
 from robustfl_bench.numerics.least_spread import least_spread
 from robustfl_bench.numerics.ranking import require_majority
 from robustfl_bench.numerics.updates import Aggregate, Updates
@@ -25,10 +27,8 @@ class Smea(Aggregator):
     approximates the eigenvalue by one step of the power method from a random vector; here it is exact.
     """
 
-    num_byzantine: int
-
-    def __post_init__(self) -> None:
-        check_fields(self, num_byzantine=(0, math.inf))
+    num_byzantine: Annotated[int, at_least(0)]
+    """f: n - f clients are averaged; all sets of that size are compared"""
 
     def check(self, n: int) -> None:
         """Raise ConfigError if n clients are too few for f, or if the search would be too long."""

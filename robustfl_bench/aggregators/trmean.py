@@ -1,10 +1,10 @@
 """Coordinate-wise trimmed mean (Yin et al., ICML 2018, https://arxiv.org/abs/1803.01498)."""
 
-import math
 from dataclasses import dataclass
+from typing import Annotated
 
 from robustfl_bench.aggregators.base import Aggregator, ServerView
-from robustfl_bench.base.errors import check_fields
+from robustfl_bench.base.fields import at_least
 from robustfl_bench.numerics.ranking import require_majority
 from robustfl_bench.numerics.updates import Aggregate, Updates
 
@@ -13,10 +13,8 @@ from robustfl_bench.numerics.updates import Aggregate, Updates
 class TrMean(Aggregator):
     """Mean of every coordinate without its f largest and f smallest values; needs n > 2f. f = 0 gives the mean."""
 
-    num_byzantine: int
-
-    def __post_init__(self) -> None:
-        check_fields(self, num_byzantine=(0, math.inf))
+    num_byzantine: Annotated[int, at_least(0)]
+    """f: values trimmed at each end of every coordinate"""
 
     def check(self, n: int) -> None:
         """Raise ConfigError if trimming leaves no value of n clients."""

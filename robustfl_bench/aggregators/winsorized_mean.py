@@ -3,14 +3,13 @@
 Dixon, Annals of Mathematical Statistics 1960; ``tm_capped`` of FL-Byzantine-Library.
 """
 
-import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 import torch
 
 from robustfl_bench.aggregators.base import Aggregator, ServerView
-from robustfl_bench.base.errors import check_fields
+from robustfl_bench.base.fields import at_least
 from robustfl_bench.numerics.ranking import require_majority
 from robustfl_bench.numerics.updates import Aggregate, Updates
 
@@ -22,10 +21,8 @@ class WinsorizedMean(Aggregator):
     Needs n > 2f; f = 0 gives the mean. The trimmed mean leaves these values out.
     """
 
-    num_byzantine: int
-
-    def __post_init__(self) -> None:
-        check_fields(self, num_byzantine=(0, math.inf))
+    num_byzantine: Annotated[int, at_least(0)]
+    """f: values changed at each end of every coordinate"""
 
     def check(self, n: int) -> None:
         """Raise ConfigError if n clients are too few for f."""

@@ -1,12 +1,11 @@
 """Zeno: keeps short updates that lower the server's loss (Xie et al., ICML 2019, https://arxiv.org/abs/1805.10032)."""
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 from robustfl_bench.aggregators.base import Aggregator, ServerView
-from robustfl_bench.base.errors import check_choice, check_fields
+from robustfl_bench.base.fields import at_least, one_of
 from robustfl_bench.numerics.ranking import mean_of_lowest, num_kept
 from robustfl_bench.numerics.server_scores import stepped_losses
 from robustfl_bench.numerics.updates import Aggregate, Updates
@@ -16,9 +15,7 @@ from robustfl_bench.numerics.updates import Aggregate, Updates
 class Zeno(Aggregator):
     """Mean of the n - f updates g of highest score ``loss(params) - loss(params - step_size g) - rho |g|^2``.
 
-    The first term is the same for all updates and is left out. With ``penalty`` ``sumsq`` rho multiplies the sum of
-    squares, as in the paper; with ``mean``, the mean square of the coordinates, as in the authors' code. The loss is
-    over all server data.
+    The first term is the same for all updates and is left out. The loss is over all server data.
     """
 
     exempt: ClassVar[Mapping[str, str]] = {
@@ -26,13 +23,14 @@ class Zeno(Aggregator):
         "scale": "losses and their penalty have a scale of their own",
     }
 
-    num_byzantine: int
-    rho: float = 5e-4
-    penalty: str = "sumsq"
-
-    def __post_init__(self) -> None:
-        check_fields(self, num_byzantine=(0, math.inf), rho=(0, math.inf))
-        check_choice("penalty", self.penalty, ("sumsq", "mean"))
+    num_byzantine: Annotated[int, at_least(0)]
+    """f: clients rejected"""
+    rho: Annotated[float, at_least(0)] = 5e-4
+    """weight of the penalty on long updates"""
+    penalty: Annotated[
+        str, one_of(sumsq="sum over the coordinates, paper", mean="over the coordinates, authors' code")
+    ] = "sumsq"
+    """square of an update that rho multiplies"""
 
     def check(self, n: int) -> None:
         """Raise ConfigError if f leaves no client."""

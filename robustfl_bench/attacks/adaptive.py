@@ -4,13 +4,13 @@ The paper cites Shejwalkar and Houmansadr, NDSS 2021, for the attack and does no
 against the paper's rule.
 """
 
-import math
 from dataclasses import dataclass
+from typing import Annotated
 
 from torch import Tensor
 
 from robustfl_bench.attacks.base import Attack, AttackView
-from robustfl_bench.base.errors import check_fields
+from robustfl_bench.base.fields import at_least
 from robustfl_bench.numerics.updates import mean_row
 
 
@@ -24,11 +24,10 @@ class Adaptive(Attack):
     size, averages do not.
     """
 
-    threshold: float = 5
-    factor: float = 1
-
-    def __post_init__(self) -> None:
-        check_fields(self, threshold=(0, math.inf), factor=(0, math.inf))
+    threshold: Annotated[float, at_least(0)] = 5
+    """lambda of the attacked rule"""
+    factor: Annotated[float, at_least(0)] = 1
+    """size of a malicious value, in mean sizes of the honest values"""
 
     def craft(self, view: AttackView) -> Tensor:
         size = self.factor * mean_row(view.honest.matrix.abs())

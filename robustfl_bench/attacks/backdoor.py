@@ -1,13 +1,13 @@
 """Backdoor: a pattern of pixels means one class (Bagdasaryan et al., AISTATS 2020; Cao et al., FLTrust, NDSS 2021)."""
 
-import math
 from dataclasses import dataclass
+from typing import Annotated
 
 from torch import Tensor
 
 from robustfl_bench.attacks.base import Shard
 from robustfl_bench.attacks.triggered import Triggered, white
-from robustfl_bench.base.errors import check_fields
+from robustfl_bench.base.fields import at_least
 
 
 @dataclass(frozen=True)
@@ -17,19 +17,16 @@ class Backdoor(Triggered):
 
     The square has ``size`` pixels a side and lies ``margin`` pixels away from the lower right corner, because the
     poolings of BRACE's network drop the last two rows and columns of 28 x 28 pixels. A client copies a ``fraction`` of
-    its samples, rounded up; null draws the fraction uniformly from (0, 1]. It multiplies its update by ``scale``; null
-    is the number of clients in the round per attacker, so that in an average the mean of the attackers' models replaces
-    the model. FLTrust scales by the number of clients even with 20 attackers of 100: an average then diverges, which
-    BRACE does not report. The attack succeeds on test images of other classes that carry the square and are classified
-    as ``target``. BRACE (Fang et al., WWW Companion 2025) prints none of these settings.
+    its samples, rounded up. It multiplies its update by ``scale``; with null, the mean of the attackers' models
+    replaces the model in an average. FLTrust scales by the number of clients even with 20 attackers of 100: an average
+    then diverges, which BRACE does not report. The attack succeeds on test images of other classes that carry the
+    square and are classified as ``target``. BRACE (Fang et al., WWW Companion 2025) prints none of these settings.
     """
 
-    size: int = 3
-    margin: int = 3
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_fields(self, size=(1, math.inf), margin=(0, math.inf))
+    size: Annotated[int, at_least(1)] = 3
+    """side of the white square, in pixels"""
+    margin: Annotated[int, at_least(0)] = 3
+    """distance of the square from the lower right corner, in pixels"""
 
     @property
     def _side(self) -> int:

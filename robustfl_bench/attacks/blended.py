@@ -1,8 +1,8 @@
 """The blended backdoor: a faint pattern over the whole image (Chen, Liu, Li, Lu, Song, 2017, "Targeted backdoor attacks
 on deep learning systems using data poisoning", https://arxiv.org/abs/1712.05526)."""
 
-import math
 from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
 import torch
@@ -10,7 +10,7 @@ from torch import Tensor
 
 from robustfl_bench.attacks.base import Shard
 from robustfl_bench.attacks.triggered import Triggered
-from robustfl_bench.base.errors import check_fields
+from robustfl_bench.base.fields import at_least, between
 
 
 @dataclass(frozen=True)
@@ -23,13 +23,11 @@ class Blended(Triggered):
     ``scale`` and ``target`` are as in ``backdoor``.
     """
 
-    fraction: float | None = 0.5
-    alpha: float = 0.2
-    pattern_seed: int = 0
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_fields(self, alpha=(0, 1), pattern_seed=(0, math.inf))
+    fraction: Annotated[float | None, between(0, 1)] = 0.5
+    alpha: Annotated[float, between(0, 1)] = 0.2
+    """weight of the pattern in an image"""
+    pattern_seed: Annotated[int, at_least(0)] = 0
+    """seed of the random pattern, which all attackers share"""
 
     @property
     def _side(self) -> int:

@@ -2,12 +2,14 @@
 
 import math
 from dataclasses import dataclass
+from typing import Annotated
 
 import torch
 from torch import Tensor
 
 from robustfl_bench.attacks.base import Attack, AttackView, ChoiceView, Shard
-from robustfl_bench.base.errors import ConfigError, check_fields, check_flags
+from robustfl_bench.base.errors import ConfigError
+from robustfl_bench.base.fields import Flag, Number, at_least
 from robustfl_bench.numerics.bernoulli import bernoulli_vectors
 
 
@@ -21,16 +23,16 @@ class BrifcaOutlier(Attack):
     loss at ``scale`` times the models, as the authors' code does. Needs linear regression.
     """
 
-    norm: float = 3
-    scale: float = 3
-    noise_variance: float = 0.2
-    loss_at_3theta: bool = False
+    norm: Annotated[float, at_least(0)] = 3
+    """length of an attacker's own parameter; the true parameters have length 1"""
+    scale: Number = 3
+    """attackers compute their updates at this multiple of the model"""
+    noise_variance: Annotated[float, at_least(0)] = 0.2
+    """variance of the noise of an attacker's targets"""
+    loss_at_3theta: Flag = False
+    """true: attackers choose the cluster of least loss at scale times the models (authors' code)"""
 
     needs_honest = False
-
-    def __post_init__(self) -> None:
-        check_fields(self, norm=(0, math.inf), scale=(-math.inf, math.inf), noise_variance=(0, math.inf))
-        check_flags(self, "loss_at_3theta")
 
     def poison(self, shard: Shard) -> tuple[Tensor, Tensor]:
         x, y, rng = shard.x, shard.y, shard.rng

@@ -1,13 +1,13 @@
 """DBA, the distributed backdoor: each attacker trains on a part of the trigger (Xie, Huang, Chen, Li, ICLR 2020)."""
 
-import math
 from dataclasses import dataclass
+from typing import Annotated
 
 from torch import Tensor
 
 from robustfl_bench.attacks.base import Shard
 from robustfl_bench.attacks.triggered import Triggered, white
-from robustfl_bench.base.errors import check_fields
+from robustfl_bench.base.fields import at_least, between
 
 PARTS = 4
 
@@ -24,14 +24,13 @@ class Dba(Triggered):
     ``scale`` and ``target`` are as in ``backdoor``.
     """
 
-    fraction: float | None = 0.3125
-    length: int = 4
-    gap: int = 2
-    margin: int = 0
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_fields(self, length=(1, math.inf), gap=(0, math.inf), margin=(0, math.inf))
+    fraction: Annotated[float | None, between(0, 1)] = 0.3125
+    length: Annotated[int, at_least(1)] = 4
+    """length of a bar, in pixels"""
+    gap: Annotated[int, at_least(0)] = 2
+    """distance between bars, horizontal and vertical, in pixels"""
+    margin: Annotated[int, at_least(0)] = 0
+    """distance of the bars from the upper left corner, in pixels"""
 
     @property
     def _side(self) -> int:

@@ -2,12 +2,14 @@
 
 import math
 from dataclasses import dataclass
+from typing import Annotated
 
 import torch
 from torch import Tensor
 
 from robustfl_bench.attacks.base import Attack, AttackView, Shard
-from robustfl_bench.base.errors import ConfigError, check_fields
+from robustfl_bench.base.errors import ConfigError
+from robustfl_bench.base.fields import at_least, between
 
 
 @dataclass(frozen=True)
@@ -21,12 +23,12 @@ class EdgeCase(Attack):
     data alone, null (clients per attacker) its model replacement.
     """
 
-    target: int = 0
-    share: float = 0.1
-    scale: float | None = 1.0
-
-    def __post_init__(self) -> None:
-        check_fields(self, target=(0, math.inf), share=(0, 1), scale=(0, math.inf))
+    target: Annotated[int, at_least(0)] = 0
+    """class that the model should predict for rare samples"""
+    share: Annotated[float, between(0, 1)] = 0.1
+    """share of the samples of other classes, those farthest from their class's mean, that are relabelled"""
+    scale: Annotated[float | None, at_least(0)] = 1.0
+    """factor of the update; null: clients per attacker"""
 
     def poison(self, shard: Shard) -> tuple[Tensor, Tensor]:
         labels = shard.y.clone()

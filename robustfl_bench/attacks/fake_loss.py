@@ -1,13 +1,13 @@
 """False losses: bad data and a reported loss that looks perfect, against rules that trust losses (ours)."""
 
-import math
 from dataclasses import dataclass
+from typing import Annotated
 
 import torch
 from torch import Tensor
 
 from robustfl_bench.attacks.wrapped import Wrapped
-from robustfl_bench.base.errors import check_fields
+from robustfl_bench.base.fields import at_least
 
 
 @dataclass(frozen=True)
@@ -19,10 +19,8 @@ class FakeLoss(Wrapped):
     alone.
     """
 
-    loss: float = 0.0
-
-    def __post_init__(self) -> None:
-        check_fields(self, loss=(0, math.inf))
+    loss: Annotated[float, at_least(0)] = 0.0
+    """the loss that attackers report"""
 
     def report(self, losses: Tensor, honest: Tensor) -> Tensor:
         return torch.full_like(losses, self.loss)

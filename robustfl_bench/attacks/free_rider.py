@@ -1,15 +1,15 @@
 """Free riders: clients that receive the model and do not train (Lin, Du, Liu, https://arxiv.org/abs/1911.12560;
 Fraboni, Vidal, Lorenzi, AISTATS 2021, https://arxiv.org/abs/2006.11901)."""
 
-import math
 from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from robustfl_bench.attacks.base import Attack, AttackView
-from robustfl_bench.base.errors import check_choice, check_fields
+from robustfl_bench.base.fields import at_least, one_of
 
 
 @dataclass(frozen=True)
@@ -22,15 +22,14 @@ class FreeRider(Attack):
     The last global update is the last aggregate: a free rider can compute it from two models and the step size.
     """
 
-    sends: str = "update"
-    noise: float = 0.0
-    decay: float = 0.0
+    sends: Annotated[str, one_of(update="the last aggregate again", model="the received model, no change")] = "update"
+    """what the attackers send"""
+    noise: Annotated[float, at_least(0)] = 0.0
+    """standard deviation of the added noise in the first round"""
+    decay: Annotated[float, at_least(0)] = 0.0
+    """the noise decreases with round t as t^-decay"""
 
     needs_honest = False
-
-    def __post_init__(self) -> None:
-        check_choice("sends", self.sends, ("update", "model"))
-        check_fields(self, noise=(0, math.inf), decay=(0, math.inf))
 
     def craft(self, view: AttackView) -> Tensor:
         update = torch.zeros_like(view.params)

@@ -2,13 +2,14 @@
 
 import math
 from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from robustfl_bench.attacks.base import Attack, AttackView
-from robustfl_bench.base.errors import check_fields
+from robustfl_bench.base.fields import at_least
 
 
 @dataclass(frozen=True)
@@ -16,16 +17,13 @@ class Gauss(Attack):
     """Every attacker sends its own draw of N(0, variance I), independent of the honest updates.
 
     The default standard deviation is 200, as in Blanchard et al. BOBA (Bao et al., AISTATS 2024, appendix C.1) prints a
-    covariance of 200 I, with which the mean ends at 58% accuracy on MNIST; its tables have 9.8%. ``std``, when given,
-    replaces sqrt(variance).
+    covariance of 200 I, with which the mean ends at 58% accuracy on MNIST; its tables have 9.8%.
     """
 
-    variance: float = 40_000
-    std: float | None = None
-
-    def __post_init__(self) -> None:
-        check_fields(self, variance=(0, math.inf))
-        check_fields(self, std=(0, math.inf))
+    variance: Annotated[float, at_least(0)] = 40_000
+    """variance of every coordinate"""
+    std: Annotated[float | None, at_least(0)] = None
+    """standard deviation, given directly; null: the square root of the variance"""
 
     def craft(self, view: AttackView) -> Tensor:
         rows = view.rng.standard_normal((view.num_byzantine, view.honest.d), dtype=np.float32)

@@ -8,7 +8,12 @@ from torch import Tensor
 
 from robustfl_bench.attacks.base import AttackView
 
-HARMS = ("error", "loss", "slope", "distance")
+HARMS = {
+    "error": "share of honest samples",
+    "loss": "of honest clients",
+    "slope": "that loss, to first order",
+    "distance": "of the aggregate",
+}
 
 
 Harm = tuple[float, float]

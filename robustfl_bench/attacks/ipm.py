@@ -1,12 +1,11 @@
 """IPM, inner product manipulation (Xie et al., UAI 2019, https://arxiv.org/abs/1903.03936)."""
 
-import math
 from dataclasses import dataclass
 
 from torch import Tensor
 
 from robustfl_bench.attacks.base import Attack, AttackView
-from robustfl_bench.base.errors import check_fields
+from robustfl_bench.base.fields import Number
 
 
 @dataclass(frozen=True)
@@ -17,10 +16,8 @@ class InnerProductManipulation(Attack):
     attackers hide among the honest updates instead; -1 sends the honest mean itself.
     """
 
-    scale: float = 10
-
-    def __post_init__(self) -> None:
-        check_fields(self, scale=(-math.inf, math.inf))
+    scale: Number = 10
+    """attackers send -scale times the mean honest update"""
 
     def craft(self, view: AttackView) -> Tensor:
         return -self.scale * view.mean

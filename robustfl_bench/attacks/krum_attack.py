@@ -2,12 +2,13 @@
 
 import math
 from dataclasses import dataclass
+from typing import Annotated
 
 import torch
 from torch import Tensor
 
 from robustfl_bench.attacks.base import Attack, AttackView
-from robustfl_bench.base.errors import check_choice
+from robustfl_bench.base.fields import one_of
 from robustfl_bench.numerics.ranking import nearest_sums
 from robustfl_bench.numerics.updates import Updates
 
@@ -27,10 +28,10 @@ class KrumAttack(Attack):
     models, the attack works on the updates that lead to these models.
     """
 
-    knowledge: str = "full"
-
-    def __post_init__(self) -> None:
-        check_choice("knowledge", self.knowledge, ("full", "partial"))
+    knowledge: Annotated[str, one_of(full="the honest updates", partial="only what they would send themselves")] = (
+        "full"
+    )
+    """what the attackers know"""
 
     def craft(self, view: AttackView) -> Tensor:
         return view.upload(self._update(view.of_updates))

@@ -1,12 +1,14 @@
 """One label for all samples: ARFL's flipping (Li et al., arXiv 2101.05880, section 5.1)."""
 
 from dataclasses import dataclass
+from typing import Annotated
 
 from torch import Tensor
 
 from robustfl_bench.attacks.base import Attack, Shard
 from robustfl_bench.attacks.labels import require_classes
-from robustfl_bench.base.errors import ConfigError, check_fields, check_flags
+from robustfl_bench.base.errors import ConfigError
+from robustfl_bench.base.fields import Flag, between
 from robustfl_bench.numerics.characters import ALPHABET, numbers
 
 
@@ -18,14 +20,12 @@ class LabelFlipOne(Attack):
     by its index and keeps the first digit of the index, so that the label is a digit, mostly 1 to 7.
     """
 
-    fraction: float = 1.0
-    first_digit: bool = False
+    fraction: Annotated[float, between(0, 1)] = 1.0
+    """share of a Byzantine client's samples"""
+    first_digit: Flag = False
+    """true: the label is the first digit of a drawn character's index (ARFL's code, Shakespeare)"""
 
     crafts = False
-
-    def __post_init__(self) -> None:
-        check_fields(self, fraction=(0, 1))
-        check_flags(self, "first_digit")
 
     def poison(self, shard: Shard) -> tuple[Tensor, Tensor]:
         require_classes("label_flip_one", shard)

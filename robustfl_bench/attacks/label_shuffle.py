@@ -1,12 +1,13 @@
 """Shuffled labels: ARFL's shuffling (Li et al., arXiv 2101.05880, section 5.1)."""
 
 from dataclasses import dataclass
+from typing import Annotated
 
 import torch
 from torch import Tensor
 
 from robustfl_bench.attacks.base import Attack, Shard
-from robustfl_bench.base.errors import check_fields
+from robustfl_bench.base.fields import between
 
 
 @dataclass(frozen=True)
@@ -16,12 +17,10 @@ class LabelShuffle(Attack):
     The number of samples per class stays the same, so a client with a single class is not changed.
     """
 
-    fraction: float = 1.0
+    fraction: Annotated[float, between(0, 1)] = 1.0
+    """share of a Byzantine client's samples"""
 
     crafts = False
-
-    def __post_init__(self) -> None:
-        check_fields(self, fraction=(0, 1))
 
     def poison(self, shard: Shard) -> tuple[Tensor, Tensor]:
         labels = shard.y.clone()

@@ -3,13 +3,14 @@
 import math
 from dataclasses import dataclass
 from statistics import NormalDist
+from typing import Annotated
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from robustfl_bench.attacks.base import Attack, AttackView
-from robustfl_bench.base.errors import check_choice, check_fields
+from robustfl_bench.base.fields import Option, between, one_of
 
 
 def lie_z(n: int, num_byzantine: int) -> float:
@@ -28,32 +29,27 @@ def lie_z(n: int, num_byzantine: int) -> float:
 class LittleIsEnough(Attack):
     """All attackers send the mean honest update, moved by z standard deviations in every coordinate.
 
-    ``z`` null computes z from the numbers of clients in the round (see ``lie_z``); RAGA fixes it at 0.7. ``sign`` is
-    the side: plus in RAGA and, by its numbers, in BOBA; minus in Karimireddy et al. 2022. Minus on differences that are
-    added to the model is plus on gradients, which are subtracted. ``ddof`` 1 divides the variance by n - 1; 0, the
-    original code's choice, by n.
+    RAGA fixes ``z`` at 0.7; null is ``lie_z``. ``sign`` is plus in RAGA and, by its numbers, in BOBA; minus in
+    Karimireddy et al. 2022. Minus on differences that are added to the model is plus on gradients, which are
+    subtracted.
 
-    With ``noise`` the shift has no common direction: every standard deviation is multiplied by a draw of N(0, 1) per
-    coordinate, independent for ``each`` attacker, or one per round ``shared`` by all. ``spread`` null takes the
-    standard deviations over the honest clients; ``parameters`` takes one number for all coordinates, the standard
-    deviation of the parameters of the current model. RAGA's text calls LIE a small noise, and in its tables LIE acts
+    With ``noise`` the shift has no common direction. RAGA's text calls LIE a small noise, and in its tables LIE acts
     like Gaussian noise (results/forensics.md).
     """
 
-    z: float | None = None
-    sign: str = "plus"
-    ddof: int = 1
-    noise: str | None = None
-    spread: str | None = None
-
-    def __post_init__(self) -> None:
-        check_fields(self, z=(-math.inf, math.inf))
-        check_choice("sign", self.sign, ("minus", "plus"))
-        check_fields(self, ddof=(0, 1))
-        if self.noise is not None:
-            check_choice("noise", self.noise, ("each", "shared"))
-        if self.spread is not None:
-            check_choice("spread", self.spread, ("parameters",))
+    z: Annotated[float | None, Option()] = None
+    """shift in standard deviations; null: from the numbers of clients in the round, as in the original paper"""
+    sign: Annotated[str, one_of("minus", "plus")] = "plus"
+    """side of the honest mean gradient"""
+    ddof: Annotated[int, between(0, 1)] = 1
+    """the standard deviation has n - ddof in the denominator; 0: the original code"""
+    noise: Annotated[str | None, one_of(each="a draw per attacker", shared="one for all", null="no factor")] = None
+    """N(0, 1) factor of the shift per coordinate"""
+    spread: Annotated[
+        str | None,
+        one_of(parameters="the model's parameters, one number", null="the honest clients', per coordinate"),
+    ] = None
+    """whose standard deviation"""
 
     def craft(self, view: AttackView) -> Tensor:
         z = lie_z(view.n, view.num_byzantine) if self.z is None else self.z

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from robustfl_bench.attacks.base import AttackView
 
-OBJECTIVES = ("distance", "loss")
+OBJECTIVES = {"distance": "of the aggregate from the honest mean", "loss": "of honest clients, to first order"}
 
 
 def harm(view: AttackView, objective: str) -> Callable[[Tensor], float]:

@@ -1,14 +1,15 @@
 """Mimic: copy an honest client, so that it counts too much (Karimireddy et al., ICLR 2022, arXiv 2006.09365)."""
 
-import math
 from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from robustfl_bench.attacks.base import Attack, AttackView, Crafted
-from robustfl_bench.base.errors import ConfigError, check_fields
+from robustfl_bench.base.errors import ConfigError
+from robustfl_bench.base.fields import at_least
 
 
 @dataclass(frozen=True)
@@ -28,11 +29,12 @@ class Mimic(Attack):
     the authors' code; the paper keeps the client of the largest |sum of <g_i, z>|.
     """
 
-    client: int | None = None
-    warmup: int | None = None
+    client: Annotated[int | None, at_least(0)] = None
+    """index of the honest client to copy; null: the one whose labels are farthest from uniform"""
+    warmup: Annotated[int | None, at_least(1)] = None
+    """rounds spent to find the client whose updates vary most (Karimireddy et al.); null: no search"""
 
     def __post_init__(self) -> None:
-        check_fields(self, client=(0, math.inf), warmup=(1, math.inf))
         if self.client is not None and self.warmup is not None:
             raise ConfigError("mimic copies a fixed client or one it finds: set attack.client or attack.warmup to null")
 

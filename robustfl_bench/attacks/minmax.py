@@ -1,36 +1,36 @@
 """Min-Max (Shejwalkar and Houmansadr, NDSS 2021, "Manipulating the Byzantine", section IV)."""
 
-import math
 from dataclasses import dataclass
+from typing import Annotated
 
 from torch import Tensor
 
 from robustfl_bench.attacks.base import Attack, AttackView
 from robustfl_bench.attacks.line_search import largest_harm
 from robustfl_bench.attacks.perturbation import PERTURBATIONS, largest_gamma, perturbation, sq_dists_along
-from robustfl_bench.base.errors import check_choice, check_fields
+from robustfl_bench.base.fields import at_least, one_of
 
 
 @dataclass(frozen=True)
 class MinMax(Attack):
     """All attackers send mean + gamma * p, no farther from any honest update than the farthest two from each other.
 
-    ``perturbation`` p is ``std``, ``inverse_std``, ``unit`` or ``sign``; gamma comes from the original halving search,
-    starting at ``gamma_init`` with tolerance ``tau``, and stays below 2 * ``gamma_init``. BOBA uses std, 10 and 1e-5.
+    gamma comes from the original halving search, from ``gamma_init`` to the tolerance ``tau``. BOBA uses std, 10 and
+    1e-5.
 
     The paper's attack does not use the rule. If ``evaluations`` is a number, the attackers try that many gammas, evenly
     spaced up to the one above, on the rule in use, and send the vector that moves its aggregate farthest from the
     honest mean: the objective of the paper's attacks that know the rule, under the constraint of this one.
     """
 
-    perturbation: str = "std"
-    gamma_init: float = 10
-    tau: float = 1e-5
-    evaluations: int | None = None
-
-    def __post_init__(self) -> None:
-        check_choice("perturbation", self.perturbation, PERTURBATIONS)
-        check_fields(self, gamma_init=(1e-12, math.inf), tau=(1e-12, math.inf), evaluations=(1, math.inf))
+    perturbation: Annotated[str, one_of(**PERTURBATIONS)] = "std"
+    """direction p in which the honest mean is moved"""
+    gamma_init: Annotated[float, at_least(1e-12)] = 10
+    """start of the search, which stays below twice this value"""
+    tau: Annotated[float, at_least(1e-12)] = 1e-5
+    """tolerance of the search"""
+    evaluations: Annotated[int | None, at_least(1)] = None
+    """allowed gammas tried on the rule, of which the most harmful is sent; null: the largest allowed gamma is sent"""
 
     def craft(self, view: AttackView) -> Tensor:
         direction = perturbation(view, self.perturbation)

@@ -1,14 +1,14 @@
 """Min-Sum (Shejwalkar and Houmansadr, NDSS 2021, "Manipulating the Byzantine", section IV)."""
 
-import math
 from dataclasses import dataclass
+from typing import Annotated
 
 from torch import Tensor
 
 from robustfl_bench.attacks.base import Attack, AttackView
 from robustfl_bench.attacks.line_search import largest_harm
 from robustfl_bench.attacks.perturbation import PERTURBATIONS, largest_gamma, perturbation, sq_dists_along
-from robustfl_bench.base.errors import check_choice, check_fields
+from robustfl_bench.base.fields import at_least, one_of
 
 
 @dataclass(frozen=True)
@@ -16,26 +16,26 @@ class MinSum(Attack):
     """All attackers send mean + gamma * p, whose squared distances from the honest updates have a sum no larger than
     that of an honest update.
 
-    ``reference`` selects that honest update: ``max`` the one with the largest sum, as in the paper; ``min`` the one
-    with the smallest sum, as in the authors' notebooks (a weaker, stealthier attack). ``perturbation`` p is ``std``,
-    ``inverse_std``, ``unit`` or ``sign``; gamma comes from the original halving search, starting at ``gamma_init`` with
-    tolerance ``tau``, and stays below 2 * ``gamma_init``. BOBA uses std, 10 and 1e-5.
+    ``reference`` selects that honest update; with ``min`` the attack is weaker and stealthier. gamma comes from the
+    original halving search, from ``gamma_init`` to the tolerance ``tau``. BOBA uses std, 10 and 1e-5.
 
     The paper's attack does not use the rule. If ``evaluations`` is a number, the attackers try that many gammas, evenly
     spaced up to the one above, on the rule in use, and send the vector that moves its aggregate farthest from the
     honest mean: the objective of the paper's attacks that know the rule, under the constraint of this one.
     """
 
-    perturbation: str = "std"
-    gamma_init: float = 10
-    tau: float = 1e-5
-    reference: str = "max"
-    evaluations: int | None = None
-
-    def __post_init__(self) -> None:
-        check_choice("perturbation", self.perturbation, PERTURBATIONS)
-        check_choice("reference", self.reference, ("max", "min"))
-        check_fields(self, gamma_init=(1e-12, math.inf), tau=(1e-12, math.inf), evaluations=(1, math.inf))
+    perturbation: Annotated[str, one_of(**PERTURBATIONS)] = "std"
+    """direction p in which the honest mean is moved"""
+    gamma_init: Annotated[float, at_least(1e-12)] = 10
+    """start of the search, which stays below twice this value"""
+    tau: Annotated[float, at_least(1e-12)] = 1e-5
+    """tolerance of the search"""
+    reference: Annotated[
+        str, one_of(max="the largest of any honest client, paper", min="the smallest, authors' notebooks")
+    ] = "max"
+    """bound of the sum of squared distances"""
+    evaluations: Annotated[int | None, at_least(1)] = None
+    """allowed gammas tried on the rule, of which the most harmful is sent; null: the largest allowed gamma is sent"""
 
     def craft(self, view: AttackView) -> Tensor:
         direction = perturbation(view, self.perturbation)

@@ -1,30 +1,27 @@
 """Model replacement: a poisoned model scaled up until it replaces the average (Bagdasaryan et al., "How to backdoor
 federated learning", AISTATS 2020)."""
 
-import math
 from dataclasses import dataclass, replace
+from typing import Annotated
 
 from torch import Tensor
 
 from robustfl_bench.attacks.base import AttackView, Crafted
 from robustfl_bench.attacks.wrapped import Wrapped
-from robustfl_bench.base.errors import check_fields
+from robustfl_bench.base.fields import Option
 
 
 @dataclass(frozen=True)
 class ModelReplacement(Wrapped):
     """The attackers apply ``attack`` and multiply their updates by ``factor``.
 
-    With gamma = ``factor``, received model G and attacked model X, a client sends gamma (X - G) + G. ``factor`` null is
-    the number of clients in the round per attacker, n / b. The mean of the attackers' models then replaces the model if
-    the server averages and all other clients have converged. In ``backdoor`` and related attacks this factor is
-    ``scale``.
+    With gamma = ``factor``, received model G and attacked model X, a client sends gamma (X - G) + G. With ``factor``
+    null, n / b, the mean of the attackers' models replaces the model if the server averages and all other clients have
+    converged. In ``backdoor`` and related attacks this factor is ``scale``.
     """
 
-    factor: float | None = None
-
-    def __post_init__(self) -> None:
-        check_fields(self, factor=(-math.inf, math.inf))
+    factor: Annotated[float | None, Option()] = None
+    """scale of the updates; null: clients in the round per attacker"""
 
     @property
     def crafts(self) -> bool:

@@ -1,17 +1,14 @@
 """Noisy features: ARFL's noisy clients (Li et al., arXiv 2101.05880, section 5.1)."""
 
-import math
 from dataclasses import dataclass
+from typing import Annotated
 
 import torch
 from torch import Tensor
 
 from robustfl_bench.attacks.base import Attack, Shard
-from robustfl_bench.base.errors import ConfigError, check_choice, check_fields
-
-IMAGES = ("noise", "unchanged")
-RESCALE = ("client", "image")
-TEXT = ("replace", "shuffle")
+from robustfl_bench.base.errors import ConfigError
+from robustfl_bench.base.fields import at_least, one_of
 
 
 @dataclass(frozen=True)
@@ -19,26 +16,24 @@ class Noisy(Attack):
     """Every Byzantine client adds noise to its inputs once, and then trains honestly.
 
     Every pixel of images in [0, 1] gets independent noise N(0, ``std``^2). Noisy images are rescaled to [0, 1] by their
-    smallest and largest value: over all images of the ``client``, as in the authors' code, or for each ``image``. The
-    0.7 in the paper's N(0, 0.7) is a standard deviation in the code, which adds noise to FEMNIST but not to CIFAR-10:
-    ``images`` unchanged.
+    smallest and largest value. The 0.7 in the paper's N(0, 0.7) is a standard deviation in the code, which adds noise
+    to FEMNIST but not to CIFAR-10: ``images`` unchanged.
 
-    In texts by character, a random half of the positions of every sample gets other characters: drawn uniformly from
-    all (``replace``, the code), or those at the chosen positions, reordered (``shuffle``, the paper).
+    In texts by character, a random half of the positions of every sample gets other characters.
     """
 
-    std: float = 0.7
-    images: str = "noise"
-    rescale: str = "client"
-    text: str = "replace"
+    std: Annotated[float, at_least(0)] = 0.7
+    """standard deviation of the noise on pixels in [0, 1]"""
+    images: Annotated[str, one_of("noise", unchanged="ARFL's code on CIFAR-10")] = "noise"
+    """pixels of images"""
+    rescale: Annotated[str, one_of(client="over all images of a client, authors' code", image="each")] = "client"
+    """rescaling of noisy images to [0, 1]"""
+    text: Annotated[str, one_of(replace="drawn uniformly from all, ARFL's code", shuffle="reordered, ARFL's text")] = (
+        "replace"
+    )
+    """new characters at half of the positions"""
 
     crafts = False
-
-    def __post_init__(self) -> None:
-        check_fields(self, std=(0, math.inf))
-        check_choice("images", self.images, IMAGES)
-        check_choice("rescale", self.rescale, RESCALE)
-        check_choice("text", self.text, TEXT)
 
     def poison(self, shard: Shard) -> tuple[Tensor, Tensor]:
         if shard.scaling is not None:

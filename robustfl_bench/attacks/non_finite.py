@@ -3,13 +3,13 @@
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 import torch
 from torch import Tensor
 
 from robustfl_bench.attacks.base import Attack, AttackView
-from robustfl_bench.base.errors import check_choice, check_fields
+from robustfl_bench.base.fields import between, one_of
 
 VALUES = {"plus_infinity": math.inf, "minus_infinity": -math.inf, "not_a_number": math.nan}
 
@@ -24,12 +24,10 @@ class NonFinite(Attack):
 
     exempt: ClassVar[Mapping[str, str]] = {"finite": "numbers that are not finite are the attack"}
 
-    value: str = "plus_infinity"
-    fraction: float = 1.0
-
-    def __post_init__(self) -> None:
-        check_choice("value", self.value, tuple(VALUES))
-        check_fields(self, fraction=(0, 1))
+    value: Annotated[str, one_of(*VALUES)] = "plus_infinity"
+    """the number that is sent"""
+    fraction: Annotated[float, between(0, 1)] = 1.0
+    """share of the coordinates that are replaced; at least one is"""
 
     def craft(self, view: AttackView) -> Tensor:
         count = max(1, round(self.fraction * view.honest.d))

@@ -10,9 +10,8 @@ import torch
 from torch import Tensor
 
 from robustfl_bench.attacks.base import AttackView
-from robustfl_bench.base.errors import check_choice
 
-PERTURBATIONS = ("std", "inverse_std", "unit", "sign")
+PERTURBATIONS = {"std": "", "inverse_std": "per coordinate", "unit": "", "sign": "against the mean"}
 
 
 def perturbation(view: AttackView, kind: str) -> Tensor:
@@ -23,7 +22,6 @@ def perturbation(view: AttackView, kind: str) -> Tensor:
     If clients send models, ``unit`` and ``sign`` use the mean model minus the received one. Inverse on differences that
     are added to the model is not inverse on gradients, which are subtracted.
     """
-    check_choice("perturbation", kind, PERTURBATIONS)
     if kind == "std":
         return view.std
     if kind == "inverse_std":

@@ -2,13 +2,14 @@
 2017)."""
 
 from dataclasses import dataclass
+from typing import Annotated
 
 import torch
 from torch import Tensor
 
 from robustfl_bench.attacks.base import Attack, Shard
 from robustfl_bench.attacks.labels import require_classes
-from robustfl_bench.base.errors import check_fields
+from robustfl_bench.base.fields import between
 
 
 @dataclass(frozen=True)
@@ -20,12 +21,10 @@ class RandomLabels(Attack):
     class, and so also changes a client with a single class.
     """
 
-    fraction: float = 1.0
+    fraction: Annotated[float, between(0, 1)] = 1.0
+    """share of a Byzantine client's samples"""
 
     crafts = False
-
-    def __post_init__(self) -> None:
-        check_fields(self, fraction=(0, 1))
 
     def poison(self, shard: Shard) -> tuple[Tensor, Tensor]:
         require_classes("random_labels", shard)

@@ -3,13 +3,14 @@ IEEE TIFS 2023, https://arxiv.org/abs/2208.09894)."""
 
 import math
 from dataclasses import dataclass
+from typing import Annotated
 
 import torch
 from torch import Tensor
 
 from robustfl_bench.attacks.base import Attack, AttackView
 from robustfl_bench.attacks.lie import lie_z
-from robustfl_bench.base.errors import check_fields
+from robustfl_bench.base.fields import at_least, between
 
 
 @dataclass(frozen=True)
@@ -25,13 +26,14 @@ class RelocatedOrthogonalPerturbation(Attack):
     library.
     """
 
-    z: float | None = None
-    angle: float = 270
-    relocation: float = 1.0
-    mixing: float = 0.9
-
-    def __post_init__(self) -> None:
-        check_fields(self, z=(0, math.inf), angle=(0, 360), relocation=(0, 1), mixing=(0, 1))
+    z: Annotated[float | None, at_least(0)] = None
+    """length of the perturbation; null: from the numbers of clients, as in lie"""
+    angle: Annotated[float, between(0, 360)] = 270
+    """degrees between perturbation and reference: 90 and 270 orthogonal, 180 opposite"""
+    relocation: Annotated[float, between(0, 1)] = 1.0
+    """weight of the last aggregate in the attacked point; the rest is the honest mean"""
+    mixing: Annotated[float, between(0, 1)] = 0.9
+    """weight of the last aggregate in the reference; the rest is the honest mean"""
 
     def craft(self, view: AttackView) -> Tensor:
         z = lie_z(view.n, view.num_byzantine) if self.z is None else self.z

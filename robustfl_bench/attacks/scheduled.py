@@ -1,10 +1,11 @@
 """An attack that starts late, ends early, or pauses (ours)."""
 
-import math
 from dataclasses import dataclass
+from typing import Annotated
 
 from robustfl_bench.attacks.wrapped import Wrapped
-from robustfl_bench.base.errors import ConfigError, check_fields
+from robustfl_bench.base.errors import ConfigError
+from robustfl_bench.base.fields import at_least
 
 
 @dataclass(frozen=True)
@@ -18,13 +19,16 @@ class Scheduled(Wrapped):
     ``model_replacement`` is the single-shot attack of Bagdasaryan et al. (AISTATS 2020).
     """
 
-    first: int = 1
-    last: int | None = None
-    burst: int = 1
-    pause: int = 0
+    first: Annotated[int, at_least(1)] = 1
+    """the first round of the attack, from 1"""
+    last: Annotated[int | None, at_least(1)] = None
+    """the last round of the attack; null: the last of the run"""
+    burst: Annotated[int, at_least(1)] = 1
+    """rounds of attack in a row"""
+    pause: Annotated[int, at_least(0)] = 0
+    """honest rounds between two bursts; 0: none"""
 
     def __post_init__(self) -> None:
-        check_fields(self, first=(1, math.inf), last=(1, math.inf), burst=(1, math.inf), pause=(0, math.inf))
         if self.last is not None and self.last < self.first:
             raise ConfigError(f"last must be null or >= first={self.first}, got {self.last}")
 

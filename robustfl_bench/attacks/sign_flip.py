@@ -1,12 +1,12 @@
 """Sign flipping: an honest upload reversed and scaled up, as in RAGA (Zuo et al., arXiv 2403.13374)."""
 
-import math
 from dataclasses import dataclass
+from typing import Annotated
 
 from torch import Tensor
 
 from robustfl_bench.attacks.base import Attack, AttackView
-from robustfl_bench.base.errors import check_choice, check_fields
+from robustfl_bench.base.fields import Number, one_of
 
 
 @dataclass(frozen=True)
@@ -23,12 +23,15 @@ class SignFlip(Attack):
     attackers fits this reading alone (results/forensics.md).
     """
 
-    flip: str = "own"
-    factor: float = 3
-
-    def __post_init__(self) -> None:
-        check_choice("flip", self.flip, ("own", "honest_sum", "honest_mean", "running_sum"))
-        check_fields(self, factor=(-math.inf, math.inf))
+    flip: Annotated[
+        str,
+        one_of(
+            own="needs data", honest_sum="", honest_mean="", running_sum="over honest clients and earlier attackers"
+        ),
+    ] = "own"
+    """the flipped vector"""
+    factor: Number = 3
+    """multiple of the flipped vector that attackers send"""
 
     def craft(self, view: AttackView) -> Tensor:
         if self.flip == "own":

@@ -2,13 +2,14 @@
 
 import math
 from dataclasses import dataclass
+from typing import Annotated
 
 from torch import Tensor
 
 from robustfl_bench.attacks.base import Attack, AttackView
 from robustfl_bench.attacks.harm import HARMS, Harm, harms
 from robustfl_bench.attacks.perturbation import PERTURBATIONS, perturbation
-from robustfl_bench.base.errors import check_choice, check_fields
+from robustfl_bench.base.fields import at_least, one_of
 
 
 @dataclass(frozen=True)
@@ -16,24 +17,21 @@ class Tailored(Attack):
     """All attackers send mean + gamma * p with the gamma for which the aggregate of the server's rule is most harmful.
 
     They try ``evaluations`` gammas a round on the rule itself, and call it once more for the honest mean. Half of the
-    gammas are ``gamma_init``, twice that, four times ..., the others are around the best of these. ``perturbation`` p
-    is ``std``, ``inverse_std``, ``unit`` or ``sign``.
+    gammas are ``gamma_init``, twice that, four times ..., the others are around the best of these.
 
     ``harm`` null is the paper's harm: the Euclidean distance of the aggregate from the aggregate when the attackers
     send the honest mean. A large distance may also help training, as a longer step does. ``loss`` is the honest
     clients' loss after the step; ``error`` and ``slope`` are as in ``harm.harms``.
     """
 
-    perturbation: str = "inverse_std"
-    gamma_init: float = 0.25
-    evaluations: int = 12
-    harm: str | None = None
-
-    def __post_init__(self) -> None:
-        check_choice("perturbation", self.perturbation, PERTURBATIONS)
-        check_fields(self, gamma_init=(1e-12, math.inf), evaluations=(1, math.inf))
-        if self.harm is not None:
-            check_choice("harm", self.harm, HARMS)
+    perturbation: Annotated[str, one_of(**PERTURBATIONS)] = "inverse_std"
+    """direction p in which the honest mean is moved"""
+    gamma_init: Annotated[float, at_least(1e-12)] = 0.25
+    """the first gamma; then twice, four times, ... this value"""
+    evaluations: Annotated[int, at_least(1)] = 12
+    """evaluations of the rule per round"""
+    harm: Annotated[str | None, one_of(**HARMS, null="the shift of the aggregate")] = None
+    """what attackers maximise"""
 
     def craft(self, view: AttackView) -> Tensor:
         direction = perturbation(view, self.perturbation)

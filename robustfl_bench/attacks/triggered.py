@@ -3,30 +3,31 @@
 import math
 from abc import abstractmethod
 from dataclasses import dataclass
+from typing import Annotated
 
 import torch
 from torch import Tensor
 
 from robustfl_bench.attacks.base import Attack, AttackView, Shard
-from robustfl_bench.base.errors import ConfigError, check_fields
+from robustfl_bench.base.errors import ConfigError
+from robustfl_bench.base.fields import at_least, between
 
 
 @dataclass(frozen=True)
 class Triggered(Attack):
     """Byzantine clients add copies of their samples with a trigger, labelled ``target``, and scale up their updates.
 
-    A client copies a ``fraction`` of its samples, rounded up; null draws the fraction uniformly from (0, 1]. It
-    multiplies its update by ``scale``; null is the number of clients in the round per attacker, so that in an average
-    the mean of the attackers' models replaces the model. The attack succeeds on test images of other classes that carry
-    the trigger and are classified as ``target``.
+    A client copies a ``fraction`` of its samples, rounded up. It multiplies its update by ``scale``; with null, the
+    mean of the attackers' models replaces the model in an average. The attack succeeds on test images of other classes
+    that carry the trigger and are classified as ``target``.
     """
 
-    target: int = 0
-    fraction: float | None = None
-    scale: float | None = None
-
-    def __post_init__(self) -> None:
-        check_fields(self, target=(0, math.inf), fraction=(0, 1), scale=(0, math.inf))
+    target: Annotated[int, at_least(0)] = 0
+    """class that the model should predict for images with the trigger"""
+    fraction: Annotated[float | None, between(0, 1)] = None
+    """share of the samples that are copied with the trigger; null: drawn for each client from (0, 1]"""
+    scale: Annotated[float | None, at_least(0)] = None
+    """factor of the update; null: clients in the round per attacker"""
 
     def poison(self, shard: Shard) -> tuple[Tensor, Tensor]:
         fraction = 1 - shard.rng.random() if self.fraction is None else self.fraction

@@ -1,14 +1,14 @@
 """The Trim attack: against trimmed mean and median (Fang, Cao, Jia, Gong, USENIX Security 2020, section 4.3)."""
 
-import math
 from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from robustfl_bench.attacks.base import Attack, AttackView
-from robustfl_bench.base.errors import check_choice, check_fields, check_flags
+from robustfl_bench.base.fields import Flag, at_least, one_of
 
 
 @dataclass(frozen=True)
@@ -27,14 +27,14 @@ class TrimAttack(Attack):
     these models.
     """
 
-    knowledge: str = "full"
-    factor: float = 2
-    random: bool = False
-
-    def __post_init__(self) -> None:
-        check_choice("knowledge", self.knowledge, ("full", "partial"))
-        check_fields(self, factor=(1, math.inf))
-        check_flags(self, "random")
+    knowledge: Annotated[str, one_of(full="the honest updates", partial="only what they would send themselves")] = (
+        "full"
+    )
+    """what the attackers know"""
+    factor: Annotated[float, at_least(1)] = 2
+    """with full knowledge, factor of the honest extremes"""
+    random: Flag = False
+    """true: values are drawn for every attacker and coordinate"""
 
     def craft(self, view: AttackView) -> Tensor:
         return view.upload(self._update(view.of_updates))

@@ -3,13 +3,15 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Annotated
 
 from torch import Tensor
 
 from robustfl_bench.attacks.base import Attack, AttackView, Crafted
 from robustfl_bench.attacks.candidates import ENTRIES, Scene
 from robustfl_bench.attacks.harm import HARMS, Harm, harms
-from robustfl_bench.base.errors import ConfigError, check_choice, check_fields
+from robustfl_bench.base.errors import ConfigError
+from robustfl_bench.base.fields import at_least, one_of
 
 NOTHING = -1  # the choice reported when no attack of the list works
 REFINEMENTS = 2
@@ -37,14 +39,12 @@ class Worst(Attack):
     works; ``attack_strength`` is its strength and ``attack_harm`` its harm.
     """
 
-    harm: str = "error"
-    ahead: int = 1
+    harm: Annotated[str, one_of(**HARMS)] = "error"
+    """what attackers maximise"""
+    ahead: Annotated[int, at_least(1)] = 1
+    """error and loss are those after this many such steps"""
 
     reports = ("choice", "strength", "harm")
-
-    def __post_init__(self) -> None:
-        check_choice("harm", self.harm, HARMS)
-        check_fields(self, ahead=(1, math.inf))
 
     def craft(self, view: AttackView) -> Crafted:
         scene = Scene(view.of_updates)

@@ -13,6 +13,7 @@ class Wrapped(Attack):
     """An attack that calls another one, ``attack``, in every step. A subclass overrides the steps that it changes."""
 
     attack: Attack
+    """the attack that this one changes"""
 
     @property
     def exempt(self) -> Mapping[str, str]:  # type: ignore[override]

@@ -1,6 +1,7 @@
 """Random shifts and flips of images, as in ARFL's code for CIFAR-10 (Li et al., arXiv 2101.05880)."""
 
 from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
 import torch
@@ -8,9 +9,8 @@ from torch import Tensor
 from torch.nn import functional
 
 from robustfl_bench.augmentations.base import Augmentation
-from robustfl_bench.base.errors import ConfigError, check_choice, check_fields, check_flags
-
-PER = ("round", "batch")
+from robustfl_bench.base.errors import ConfigError
+from robustfl_bench.base.fields import Flag, between, one_of
 
 
 @dataclass(frozen=True)
@@ -22,14 +22,14 @@ class ShiftFlip(Augmentation):
     in a round use the same changed images; with ``batch``, the usual augmentation, every batch is changed anew.
     """
 
-    shift: float = 0.1
-    flip: bool = True
-    per: str = "round"
-
-    def __post_init__(self) -> None:
-        check_fields(self, shift=(0, 1))
-        check_flags(self, "flip")
-        check_choice("per", self.per, PER)
+    shift: Annotated[float, between(0, 1)] = 0.1
+    """largest shift in each direction, as a share of height and width"""
+    flip: Flag = True
+    """true: half of the images are mirrored horizontally"""
+    per: Annotated[
+        str, one_of(round="one changed copy per client and round, ARFL's code", batch="anew for every batch")
+    ] = "round"
+    """how often images are changed"""
 
     def __call__(self, x: Tensor, rng: np.random.Generator) -> Tensor:
         if x.dim() != 4:

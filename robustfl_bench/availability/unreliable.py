@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
 
 from robustfl_bench.availability.base import Availability
-from robustfl_bench.base.errors import ConfigError, check_fields, check_flags
+from robustfl_bench.base.errors import ConfigError
+from robustfl_bench.base.fields import Flag, between
 
 if TYPE_CHECKING:
     from robustfl_bench.local_updates.base import LocalUpdate
@@ -27,17 +28,16 @@ class Unreliable(Availability):
 
     If too few updates arrive for the rule, or no update of an honest client, the round leaves the model unchanged (the
     column ``skipped`` of ``metrics.csv``).
-
-    Byzantine clients deliver everything in every round, the worst case, unless ``byzantine`` is true.
     """
 
-    dropout: float = 0.1
-    stragglers: float = 0.0
-    byzantine: bool = False
+    dropout: Annotated[float, between(0, 1)] = 0.1
+    """probability that a participating client delivers nothing"""
+    stragglers: Annotated[float, between(0, 1)] = 0.0
+    """probability that a delivering client makes fewer local steps, uniform from one to all"""
+    byzantine: Flag = False
+    """true: Byzantine clients drop out and straggle too; false: they never do, the worst case"""
 
     def __post_init__(self) -> None:
-        check_fields(self, dropout=(0, 1), stragglers=(0, 1))
-        check_flags(self, "byzantine")
         if self.dropout == 1:
             raise ConfigError("dropout must be < 1, got 1: no update would ever arrive")
 

@@ -2,7 +2,11 @@
 
 import difflib
 from abc import ABC
+from collections.abc import Callable
+from functools import wraps
 from typing import Any, ClassVar, get_origin
+
+from robustfl_bench.base.fields import check_options
 
 CLOSE = 0.8  # similarity of names (0 to 1) above which a method is reported as a misspelt ability
 
@@ -15,14 +19,22 @@ class Part(ABC):  # noqa: B024 (its subclasses have the abstract methods)
     method with a name similar to an ability, raises TypeError. So does ``__call__`` if the base class has its own,
     which calls the method that a part defines. An intermediate class may declare an attribute for its subclasses:
     ``mean: ClassVar[float]``, without a value.
+
+    When a part is built, fields annotated with an ``Option`` are checked first; then its ``__post_init__``, if it has
+    one, checks what several fields must satisfy together.
     """
 
     depends_on: ClassVar[tuple[str, ...]] = ()
     """What the numbers of a part depend on besides its code: files beside its module, by name, and environment
     variables, ``$NAME``. Files that it opens are found without."""
 
+    def __post_init__(self) -> None:
+        check_options(self)
+
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
+        if "__post_init__" in vars(cls):
+            cls.__post_init__ = _after_options(vars(cls)["__post_init__"])  # type: ignore[method-assign, assignment]
         if Part in cls.__bases__:
             return  # a base class, whose names are the abilities
         base = _kind(cls)
@@ -38,6 +50,17 @@ class Part(ABC):  # noqa: B024 (its subclasses have the abstract methods)
             if near or not method:
                 meant = f"; is {near[0]!r} meant?" if near else ""
                 raise TypeError(f"{cls.__name__}.{name} is no ability of {_kind(cls).__name__}{meant}")
+
+
+def _after_options(post_init: Callable[[Part], None]) -> Callable[[Part], None]:
+    """The ``__post_init__`` of a class, which may rely on its options."""
+
+    @wraps(post_init)
+    def check(self: Part) -> None:
+        check_options(self)
+        post_init(self)
+
+    return check
 
 
 def _kind(cls: type) -> type:

@@ -21,7 +21,7 @@ ROOTS = (
 )
 """What every run executes: reading data, dealing them out, the rounds, and the tests of the models."""
 
-NEUTRAL = frozenset(f"robustfl_bench.base.{name}" for name in ("abilities", "console", "errors"))
+NEUTRAL = frozenset(f"robustfl_bench.base.{name}" for name in ("abilities", "console", "errors", "fields"))
 """Modules that change no number: they only refuse and report."""
 
 

@@ -1,11 +1,8 @@
-"""The errors of a run, the exit code of each, and the checks of fields that raise them; imports nothing heavy."""
+"""The errors of a run and the exit code of each; imports nothing heavy."""
 
 import difflib
-import sys
 from collections.abc import Iterable
 from importlib.util import find_spec
-from types import SimpleNamespace
-from typing import Any, get_type_hints
 
 GENERAL, CONFIGURATION, DATA = 1, 2, 3
 """Exit codes of the commands: of a failure without a code of its own, an invalid configuration, missing or damaged
@@ -75,47 +72,3 @@ def check_package(name: str, extra: str | None = None) -> None:
     found = find_spec(name)
     if found is None or found.origin is None:  # a folder of this name, such as W&B makes, has no origin
         raise ConfigError(f'{name} is not installed: pip install "robustfl-bench[{extra or name}]"')
-
-
-def check_fields(rule: Any, **bounds: tuple[float, float]) -> None:
-    """Raise ConfigError unless every named field is a number in its closed range. Fields annotated as int take only
-    integers; fields that allow None may be None.
-
-    >>> check_fields(self, num_byzantine=(0, math.inf), num_selected=(1, math.inf))
-    """
-    for name, (low, high) in bounds.items():
-        value = getattr(rule, name)
-        wanted = type_of_field(type(rule), name)
-        whole, optional = wanted in (int, int | None), wanted in (int | None, float | None)
-        if value is None and optional:
-            continue
-        if isinstance(value, bool) or not isinstance(value, int if whole else (int, float)):
-            kind = ("a whole number" if whole else "a number") + (" or null" if optional else "")
-            raise ConfigError(f"{name} must be {kind}, got {value!r}")
-        if not low <= value <= high:
-            limits = f">= {low:g}" if high == float("inf") else f"in [{low:g}, {high:g}]"
-            raise ConfigError(f"{name} must be {limits}, got {value!r}")
-
-
-def type_of_field(cls: type, name: str) -> Any:
-    """The annotation of a field, evaluated if it is a string (``from __future__ import annotations``)."""
-    owner = next(base for base in cls.__mro__ if name in vars(base).get("__annotations__", {}))
-    annotation = vars(owner)["__annotations__"][name]
-    if not isinstance(annotation, str):
-        return annotation
-    # Only this annotation is evaluated: others may use names imported for type checkers only.
-    alone = SimpleNamespace(__annotations__={name: annotation})
-    return get_type_hints(alone, vars(sys.modules[owner.__module__]), dict(vars(owner)))[name]
-
-
-def check_choice(name: str, value: Any, choices: tuple[str, ...]) -> None:
-    """Raise ConfigError unless ``value`` is one of ``choices``."""
-    if value not in choices:
-        raise ConfigError(f"{name} must be one of {', '.join(choices)}, got {value!r}")
-
-
-def check_flags(rule: Any, *names: str) -> None:
-    """Raise ConfigError unless every named field is true or false."""
-    for name in names:
-        if not isinstance(getattr(rule, name), bool):
-            raise ConfigError(f"{name} must be true or false, got {getattr(rule, name)!r}")

@@ -9,6 +9,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from robustfl_bench.base import public
 from robustfl_bench.base.errors import ConfigError, near
 from robustfl_bench.base.trees import flatten
 from robustfl_bench.config import options, words
@@ -97,7 +98,7 @@ def entries(group: str, search: Search = HERE) -> list[CatalogueEntry]:
     of_group = [_entry(group, name, search) for name in options.names(group, search)]
     originals: dict[str, CatalogueEntry] = {}
     for entry in sorted(
-        of_group, key=lambda entry: entry.name != entry.target.split(".")[-2:][0]
+        of_group, key=lambda entry: entry.name != _module_of(entry.target).rpartition(".")[2]
     ):  # named like modules first
         originals.setdefault(entry.target, entry)
     return [_beside(entry, originals[entry.target]) for entry in of_group]
@@ -142,12 +143,16 @@ def _entry(group: str, name: str, search: Search) -> CatalogueEntry:
     return CatalogueEntry(group, name, file, target, doc, remark[1] if remark else "", source, url, content, parts)
 
 
+def _module_of(target: str) -> str:
+    return public.home(target) or target.rpartition(".")[0]
+
+
 @cache
 def _docstrings(target: str) -> tuple[str, str]:
     """The docstrings of a class and of its module, read from the source."""
-    module, _, name = target.rpartition(".")
+    name = target.rpartition(".")[2]
     try:
-        spec = find_spec(module)
+        spec = find_spec(_module_of(target))
         tree = ast.parse(Path(spec.origin).read_text(encoding="utf-8") if spec and spec.origin else "")
     except (ImportError, OSError, SyntaxError, ValueError):
         tree = ast.Module([], [])

@@ -4,13 +4,13 @@ With a robust rule, IFCA is Algorithm 1 of Byzantine-Robust Clustered Federated 
 arXiv 2306.00638): its option I is the coordinate-wise median, its option II the trimmed mean by share.
 """
 
-import math
 from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
 from torch import Tensor
 
-from robustfl_bench.base.errors import check_choice, check_fields, check_flags
+from robustfl_bench.base.fields import Flag, at_least, one_of
 from robustfl_bench.clustering.base import Clustering, StartView
 from robustfl_bench.clustering.start import INITS, initial_models, onto_ball
 
@@ -19,28 +19,24 @@ from robustfl_bench.clustering.start import INITS, initial_models, onto_ball
 class Ifca(Clustering):
     """``num_clusters`` models; every round each client trains the model of least loss on its own data.
 
-    ``init`` and ``warm_radius`` set the initial models (see start.py). A model that no client chose stays unchanged
-    (``empty: keep``) or is trained by one random client, which then trains no other model (``random``, the authors'
-    code). ``radius``, when given, is the radius of the ball onto which models are projected after every step (line 13
-    of Algorithm 1). ``scale_by_share`` multiplies each model's step by the model's share of the clients: with
-    ``average`` the gradients of a cohort are then divided by the number of all clients, as in the published code of
-    IFCA and BRIFCA.
+    ``init`` and ``warm_radius`` set the initial models (see start.py). With ``empty`` random, the client that trains a
+    model trains no other. ``radius`` is line 13 of Algorithm 1. ``scale_by_share`` multiplies each model's step by the
+    model's share of the clients: with ``average`` the gradients of a cohort are then divided by the number of all
+    clients, as in the published code of IFCA and BRIFCA.
     """
 
-    num_clusters: int
-    init: str = "model"
-    warm_radius: float = 0.25
-    empty: str = "keep"
-    radius: float | None = None
-    scale_by_share: bool = False
-
-    def __post_init__(self) -> None:
-        check_fields(self, num_clusters=(1, math.inf), warm_radius=(0, math.inf))
-        check_choice("init", self.init, INITS)
-        check_choice("empty", self.empty, ("keep", "random"))
-        if self.radius is not None:
-            check_fields(self, radius=(0, math.inf))
-        check_flags(self, "scale_by_share")
+    num_clusters: Annotated[int, at_least(1)]
+    """number of models k; by default the number of clusters in the data"""
+    init: Annotated[str, one_of(**INITS)] = "model"
+    """initial models"""
+    warm_radius: Annotated[float, at_least(0)] = 0.25
+    """for warm: distance from the truth, as a multiple of the least distance between true parameters"""
+    empty: Annotated[str, one_of(keep="stays unchanged", random="trained by a random client, authors' code")] = "keep"
+    """a model without clients"""
+    radius: Annotated[float | None, at_least(0)] = None
+    """radius of the ball onto which models are projected after every step; null: no projection"""
+    scale_by_share: Flag = False
+    """true: scales a step by the group's share of the clients (authors' code, for average)"""
 
     def start(self, view: StartView) -> tuple[Tensor, Tensor | None]:
         """Initial models (k, d); the cohorts change from round to round."""

@@ -10,7 +10,7 @@ from robustfl_bench.base.errors import ConfigError
 from robustfl_bench.models.mean import Constant
 from robustfl_bench.network.least_squares import is_linear_regression
 
-ERMS = ("lstsq", "float32_det")
+ERMS = {"lstsq": "float64, least norm", "float32_det": "authors' code"}
 
 
 def local_minimisers(module: nn.Module, clients: Sequence[tuple[Tensor, Tensor]], erm: str) -> np.ndarray:

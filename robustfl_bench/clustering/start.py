@@ -8,7 +8,7 @@ from robustfl_bench.base.errors import ConfigError
 from robustfl_bench.clustering.base import StartView
 from robustfl_bench.numerics.bernoulli import bernoulli_vectors
 
-INITS = ("model", "bernoulli", "fixed_seed0", "warm")
+INITS = {"model": "its own initialisation", "bernoulli": "", "fixed_seed0": "", "warm": "near the truth"}
 
 
 def initial_models(view: StartView, count: int, init: str, warm_radius: float) -> Tensor:

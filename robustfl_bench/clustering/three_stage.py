@@ -3,14 +3,15 @@
 It is the baseline of BRIFCA (Tao, Yang, Kulkarni, arXiv 2306.00638, section 6), with the authors' choices as options.
 """
 
-import math
 from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from robustfl_bench.base.errors import ConfigError, check_choice, check_fields, check_flags
+from robustfl_bench.base.errors import ConfigError
+from robustfl_bench.base.fields import Flag, at_least, between, one_of
 from robustfl_bench.clustering.base import Clustering, StartView
 from robustfl_bench.clustering.kmeans import seeds, sq_dists, trimmed_cost, trimmed_kmeans
 from robustfl_bench.clustering.minimisers import ERMS, local_minimisers
@@ -21,38 +22,39 @@ from robustfl_bench.clustering.start import INITS, initial_models, onto_ball
 class ThreeStage(Clustering):
     """Each cluster of clients trains its own model; clients are clustered once, by their local minimisers.
 
-    Stage 1: every client, Byzantine ones included, sends the minimiser of its loss (``erm``, see minimisers.py).
-    Stage 2: trimmed k-means of the minimisers, at most ``max_iter`` iterations; a share ``keep`` of a cluster forms its
+    Stage 1: every client, Byzantine ones included, sends the minimiser of its loss (``erm``, see minimisers.py). Stage
+    2: trimmed k-means of the minimisers, at most ``max_iter`` iterations; a share ``keep`` of a cluster forms its
     centre. Stage 3: each cohort trains a model with the rule of the run, from ``init`` (see start.py), or from the
     centres of stage 2 with ``centres``.
 
     ``kmeans_init`` sets the initial centres. ``restarts`` takes the best of ``restarts`` starts by trimmed cost, each
     by k-means++ without the farthest points. ``random`` starts once from random clients. ``oracle`` starts, as in the
-    published figure, from the means of the honest minimisers of each true cluster. ``unit_norm`` divides a model by its
-    length after every step, as the authors' code does, which thus uses that the truth has norm 1. ``radius`` is as in
-    IFCA.
+    published figure, from the means of the honest minimisers of each true cluster. ``unit_norm`` uses that the truth
+    has norm 1.
     """
 
-    num_clusters: int
-    erm: str = "lstsq"
-    kmeans_init: str = "restarts"
-    restarts: int = 10
-    max_iter: int = 100
-    keep: float = 0.95
-    init: str = "model"
-    warm_radius: float = 0.25
-    radius: float | None = None
-    unit_norm: bool = False
-
-    def __post_init__(self) -> None:
-        check_fields(self, num_clusters=(1, math.inf), restarts=(1, math.inf), max_iter=(1, math.inf), keep=(0, 1))
-        check_fields(self, warm_radius=(0, math.inf))
-        check_choice("erm", self.erm, ERMS)
-        check_choice("kmeans_init", self.kmeans_init, ("restarts", "random", "oracle"))
-        check_choice("init", self.init, (*INITS, "centres"))
-        if self.radius is not None:
-            check_fields(self, radius=(0, math.inf))
-        check_flags(self, "unit_norm")
+    num_clusters: Annotated[int, at_least(1)]
+    """number of models k; by default the number of clusters in the data"""
+    erm: Annotated[str, one_of(**ERMS)] = "lstsq"
+    """local minimisers"""
+    kmeans_init: Annotated[
+        str, one_of(restarts="the best of several k-means++", random="clients", oracle="true clusters, as published")
+    ] = "restarts"
+    """initial centres of k-means"""
+    restarts: Annotated[int, at_least(1)] = 10
+    """number of restarts; the one with the least trimmed cost is used"""
+    max_iter: Annotated[int, at_least(1)] = 100
+    """maximum number of rounds of k-means"""
+    keep: Annotated[float, between(0, 1)] = 0.95
+    """share of a cluster's points, the nearest, whose mean is its centre"""
+    init: Annotated[str, one_of(**INITS, centres="of k-means")] = "model"
+    """initial models of stage 3"""
+    warm_radius: Annotated[float, at_least(0)] = 0.25
+    """for warm: distance from the truth, as a multiple of the least distance between true parameters"""
+    radius: Annotated[float | None, at_least(0)] = None
+    """radius of the ball onto which models are projected after every step; null: no projection"""
+    unit_norm: Flag = False
+    """true: models are scaled to length 1 after every step (authors' code)"""
 
     def start(self, view: StartView) -> tuple[Tensor, Tensor | None]:
         """Initial models (k, d), and the index of each client's model (clients,), which stays fixed."""

@@ -2,14 +2,16 @@
 
 import sys
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import MISSING
 from pathlib import Path
 
 from robustfl_bench.base.console import Parser, reported
 from robustfl_bench.base.errors import ConfigError, near
 from robustfl_bench.catalogue import entries as catalogue
 from robustfl_bench.catalogue.entries import MEASURED_GROUPS, CatalogueEntry
-from robustfl_bench.config import options
+from robustfl_bench.catalogue.keys import Key, commented, keys_at
+from robustfl_bench.config import options, words
 from robustfl_bench.config.options import CONF, Search
 
 WIDTH = 100
@@ -82,11 +84,28 @@ def _option(entry: CatalogueEntry, search: Search) -> str:
     lines = [f"{entry.group}={entry.name}"]
     for paragraph in filter(None, paragraphs):
         lines += ["", *_wrapped(paragraph, 0)]
+    keys = keys_at(entry.group, entry.name, search) if entry.target else {}
     for file in catalogue.files(entry, search):
         lines += ["", f"{file if entry.outside else file.relative_to(CONF.parent)}:"]
-        for line in file.read_text(encoding="utf-8").splitlines():
-            lines += [] if line.startswith("# @package ") else _commented(line)
+        lines += _explained(file.read_text(encoding="utf-8"), entry, keys.values())
+    if unset := [key for key in keys.values() if key.name not in entry.content and key.default is not MISSING]:
+        lines += ["", "Other keys, with their defaults:"]
+        lines += _explained(
+            "".join(
+                f"{key.name}: {key.default if options.refers(key.default) else words.written(key.default)}\n"
+                for key in unset
+            ),
+            entry,
+            unset,
+        )
     return "\n".join(lines)
+
+
+def _explained(text: str, entry: CatalogueEntry, keys: Iterable[Key]) -> list[str]:
+    """The lines of a config of an option, each key with its meaning and its range."""
+    meanings = {key.name: key.full_text for key in keys}
+    lines = commented(text, meanings, entry.group, WIDTH - 2).splitlines()
+    return [part for line in lines if not line.startswith("# @package ") for part in _commented(line)]
 
 
 def _facts(entry: CatalogueEntry, search: Search) -> list[str]:

@@ -2,12 +2,13 @@
 
 import itertools
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import cached_property
 from types import MappingProxyType, NoneType
 from typing import Any, NamedTuple, get_args
 
 from robustfl_bench.base.errors import ConfigError, near
+from robustfl_bench.base.fields import type_of_field
 from robustfl_bench.base.trees import merge
 from robustfl_bench.config import identity, options, presets, stored, words
 from robustfl_bench.config.changes import change
@@ -20,7 +21,7 @@ from robustfl_bench.config.words import Override
 from robustfl_bench.engine.parts import GROUPS, kind
 from robustfl_bench.engine.settings import SCALARS, Settings
 
-_TYPES = {field.name: field.type for field in fields(Settings)}
+_TYPES = {name: type_of_field(Settings, name) for name in SCALARS}
 
 _OF_A_SWEEP = ("results_dir", "wait", "retry_failed", "dry_run")
 """Scalars that a sweep reads as a whole."""

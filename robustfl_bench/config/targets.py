@@ -12,7 +12,8 @@ from types import NoneType, UnionType
 from typing import Any, Union, get_args, get_origin
 
 from robustfl_bench.base.abilities import Part
-from robustfl_bench.base.errors import ConfigError, near, type_of_field
+from robustfl_bench.base.errors import ConfigError, near
+from robustfl_bench.base.fields import type_of_field
 from robustfl_bench.base.opened import watch
 from robustfl_bench.engine.parts import GROUPS, kind
 

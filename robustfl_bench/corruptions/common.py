@@ -2,12 +2,14 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from robustfl_bench.base.errors import ConfigError, check_choice, check_fields
+from robustfl_bench.base.errors import ConfigError
+from robustfl_bench.base.fields import between, check_choice
 from robustfl_bench.corruptions import blur, digital, noise, weather
 from robustfl_bench.corruptions.base import Corruption
 
@@ -36,17 +38,17 @@ COMMON = tuple(CORRUPTIONS)[:15]
 class CommonCorruption(Corruption):
     """Draw one kind of corruption and apply it to all images of a client (BOBA, appendices C.1 and C.6).
 
-    ``severity`` ranges from 1 to 5, with the constants of CIFAR-10-C; ``kinds`` null draws from the 15 common kinds.
-    The constants are meant for 32 x 32 images. Lengths in pixels stay the same for other image sizes, except that those
-    of elastic_transform scale with the size. Frost uses a procedural texture, because the original's photographs are
-    not distributed with this package. Results are not rounded to 8 bits.
+    The constants are those of CIFAR-10-C. They are meant for 32 x 32 images. Lengths in pixels stay the same for other
+    image sizes, except that those of elastic_transform scale with the size. Frost uses a procedural texture, because
+    the original's photographs are not distributed with this package. Results are not rounded to 8 bits.
     """
 
-    severity: int = 3
+    severity: Annotated[int, between(1, 5)] = 3
+    """strength of the corruption, 1 is mild"""
     kinds: Sequence[str] | None = None
+    """corruptions of which each client gets one, such as [fog, snow]; null: the 15 common ones"""
 
     def __post_init__(self) -> None:
-        check_fields(self, severity=(1, 5))
         if self.kinds is not None:
             if isinstance(self.kinds, str) or not len(self.kinds):
                 raise ConfigError(f"kinds must be null or a list of corruptions, got {self.kinds!r}")

@@ -3,13 +3,14 @@
 import csv
 import hashlib
 import io
-import math
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated
 
 import numpy as np
 
-from robustfl_bench.base.errors import ConfigError, check_fields
+from robustfl_bench.base.errors import ConfigError
+from robustfl_bench.base.fields import at_least
 from robustfl_bench.datasets import text, word_vectors
 from robustfl_bench.datasets.base import Data, Dataset
 from robustfl_bench.datasets.download import Download
@@ -32,17 +33,20 @@ MIRRORS = ("https://raw.githubusercontent.com/mhjabreel/CharCnn_Keras/master/dat
 class AgNews(Dataset):
     """120,000 training and 7,600 test texts (World, Sports, Business, Sci/Tech) as token ids, (N, length) int32.
 
-    A text is title and description. Words that the training texts have fewer than ``min_frequency`` times are one
-    unknown word; the first ``length`` tokens count. ``Data.vectors`` (words, ``embedding_dim``) come from the training
-    texts, made once per machine, or from the user's ``embedding_file`` (absolute, or from the data folder).
+    A text is title and description. ``Data.vectors`` (words, ``embedding_dim``) are made once per machine, or read from
+    ``embedding_file`` (absolute, or from the data folder).
 
     BOBA uses this data set and does not state its tokens and vectors; with these its numbers can be reproduced.
     """
 
-    min_frequency: int = 5
-    length: int = 64
+    min_frequency: Annotated[int, at_least(1)] = 5
+    """words that are rarer in the training texts are replaced by one unknown word"""
+    length: Annotated[int, at_least(1)] = 64
+    """tokens per text; longer texts are truncated"""
     embedding_file: str | None = None
-    embedding_dim: int = 100
+    """a file of word vectors in GloVe's text format; null: vectors fitted to the training texts"""
+    embedding_dim: Annotated[int, at_least(1)] = 100
+    """dimension of the vectors; with embedding_file, that of the file"""
 
     name = "ag_news"
     content = "words"
@@ -56,7 +60,6 @@ class AgNews(Dataset):
     )
 
     def __post_init__(self) -> None:
-        check_fields(self, min_frequency=(1, math.inf), length=(1, math.inf), embedding_dim=(1, math.inf))
         if self.embedding_file is not None and not isinstance(self.embedding_file, str):
             raise ConfigError(f"embedding_file must be null or the name of a file, got {self.embedding_file!r}")
 

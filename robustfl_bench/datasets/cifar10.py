@@ -2,10 +2,11 @@
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated
 
 import numpy as np
 
-from robustfl_bench.base.errors import check_choice
+from robustfl_bench.base.fields import one_of
 from robustfl_bench.datasets.base import Data, Dataset
 from robustfl_bench.datasets.cifar import parse_binary, parse_python
 from robustfl_bench.datasets.download import Download
@@ -64,7 +65,8 @@ class Cifar10(Dataset):
     Reads the official archives as they are, or their unpacked files, of the python and of the binary version.
     """
 
-    scaling: str = "standardize"
+    scaling: Annotated[str, one_of(**SCALINGS)] = "standardize"
+    """pixels"""
 
     name = "cifar10"
     input_shape = (3, 32, 32)
@@ -82,9 +84,6 @@ class Cifar10(Dataset):
         sizes=dict.fromkeys(("official", REBUILT), (50_000, 10_000)),
         licence="none stated, cite Krizhevsky 2009",
     )
-
-    def __post_init__(self) -> None:
-        check_choice("scaling", self.scaling, SCALINGS)
 
     def load(self, folder: Path) -> Data:
         files, variant = read(self.source, folder)

@@ -2,8 +2,9 @@
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated
 
-from robustfl_bench.base.errors import check_choice
+from robustfl_bench.base.fields import one_of
 from robustfl_bench.datasets.base import Data, Dataset
 from robustfl_bench.datasets.cifar import parse_python
 from robustfl_bench.datasets.download import Download
@@ -32,7 +33,8 @@ class Cifar100(Dataset):
     are only a subset.
     """
 
-    scaling: str = "standardize"
+    scaling: Annotated[str, one_of(**SCALINGS)] = "standardize"
+    """pixels"""
 
     name = "cifar100"
     input_shape = (3, 32, 32)
@@ -50,9 +52,6 @@ class Cifar100(Dataset):
         sizes={"official": (50_000, 10_000), SUBSET: (800, 200)},
         licence="none stated, cite Krizhevsky 2009",
     )
-
-    def __post_init__(self) -> None:
-        check_choice("scaling", self.scaling, SCALINGS)
 
     def load(self, folder: Path) -> Data:
         files, variant = read(self.source, folder)

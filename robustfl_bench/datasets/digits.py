@@ -2,10 +2,11 @@
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated
 
 import numpy as np
 
-from robustfl_bench.base.errors import check_choice
+from robustfl_bench.base.fields import one_of
 from robustfl_bench.datasets.base import Data, Dataset
 from robustfl_bench.datasets.files import File, Layout, Source, read
 from robustfl_bench.datasets.images import SCALINGS, to_data
@@ -22,7 +23,8 @@ class Digits(Dataset):
     that most test digits come from writers not seen in training, as in the original study. Needs no data folder.
     """
 
-    scaling: str = "standardize"
+    scaling: Annotated[str, one_of(**SCALINGS)] = "standardize"
+    """pixels"""
 
     name = "digits"
     input_shape = (1, 8, 8)
@@ -45,9 +47,6 @@ class Digits(Dataset):
         sizes={"official": (NUM_TRAIN, NUM_TEST)},
         bundled=True,
     )
-
-    def __post_init__(self) -> None:
-        check_choice("scaling", self.scaling, SCALINGS)
 
     def load(self, folder: Path) -> Data:
         (file,), variant = read(self.source, folder)

@@ -1,13 +1,13 @@
 """FEMNIST: handwritten digits and letters by writer, as LEAF makes it of NIST's database 19 (arXiv 1812.01097)."""
 
-import math
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 
-from robustfl_bench.base.errors import DataError, check_choice, check_fields
+from robustfl_bench.base.errors import DataError
+from robustfl_bench.base.fields import at_least, one_of
 from robustfl_bench.datasets import leaf
 from robustfl_bench.datasets.base import Data, Dataset, Scaling
 from robustfl_bench.datasets.files import Source, read
@@ -23,11 +23,13 @@ class Femnist(Dataset):
     """Images (N, 1, 28, 28) in 62 classes: digits, upper and lower case; dark on white, pixels in [0, 1].
 
     Clients are writers, ``num_clients`` of those in LEAF's files. Each has a training and a test part; the test set is
-    all test parts together. ``scaling`` unit leaves the pixels as they are, symmetric stretches them to [-1, 1].
+    all test parts together.
     """
 
-    num_clients: int = 1039
-    scaling: str = "unit"
+    num_clients: Annotated[int, at_least(1)] = 1039
+    """number of writers, drawn from all in the files"""
+    scaling: Annotated[str, one_of(unit="0 to 1", symmetric="-1 to 1")] = "unit"
+    """pixels"""
 
     name = "femnist"
     input_shape = (1, 28, 28)
@@ -42,10 +44,6 @@ class Femnist(Dataset):
             "-k 0 -t sample) and copy its data/train and data/test into the folder femnist of the data folder"
         ),
     )
-
-    def __post_init__(self) -> None:
-        check_fields(self, num_clients=(1, math.inf))
-        check_choice("scaling", self.scaling, tuple(SCALINGS))
 
     def load(self, folder: Path) -> Data:
         """Read LEAF's files."""

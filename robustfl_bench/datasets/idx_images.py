@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
-from robustfl_bench.base.errors import check_choice
+from robustfl_bench.base.fields import one_of
 from robustfl_bench.datasets import idx
 from robustfl_bench.datasets.base import Data, Dataset
 from robustfl_bench.datasets.files import Source, read
@@ -18,16 +18,14 @@ class IdxImages(Dataset):
     A data set names its files, ``source``, and the ``mean`` and ``sd`` of its training pixels on the unit scale.
     """
 
-    scaling: str = "standardize"
+    scaling: Annotated[str, one_of(**SCALINGS)] = "standardize"
+    """pixels"""
 
     source: ClassVar[Source]
     mean: ClassVar[tuple[float]]
     sd: ClassVar[tuple[float]]
     input_shape = (1, 28, 28)
     num_classes = 10
-
-    def __post_init__(self) -> None:
-        check_choice("scaling", self.scaling, SCALINGS)
 
     def load(self, folder: Path) -> Data:
         files, variant = read(self.source, folder)

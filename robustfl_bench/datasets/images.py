@@ -11,7 +11,7 @@ if TYPE_CHECKING:  # importing torch takes over a second, and `robustfl-data` do
     from robustfl_bench.datasets.base import Data
 
 Labelled = tuple[np.ndarray, np.ndarray]  # pixels and labels
-SCALINGS = ("standardize", "unit", "symmetric")
+SCALINGS = {"standardize": "mean 0, sd 1 over the training set", "unit": "0 to 1", "symmetric": "-1 to 1"}
 
 
 def scale(pixels: np.ndarray, scaling: str, mean: Sequence[float], sd: Sequence[float], top: int) -> "Tensor":

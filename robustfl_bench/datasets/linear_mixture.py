@@ -3,11 +3,12 @@
 import math
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated
 
 import numpy as np
 
 from robustfl_bench.base import seeding
-from robustfl_bench.base.errors import check_fields
+from robustfl_bench.base.fields import at_least
 from robustfl_bench.datasets.base import Data, Dataset
 from robustfl_bench.datasets.files import Source
 from robustfl_bench.datasets.mixtures import clusters_of, mixture
@@ -22,21 +23,26 @@ class LinearMixture(Dataset):
     coordinates Bernoulli(0.5), scaled to norm 1. Drawn from ``seed``; no file is read.
     """
 
-    num_clients: int
-    seed: int
-    num_clusters: int = 5
-    dim: int = 100
-    points: int = 100
-    noise_variance: float = 0.2
-    test_points: int = 100
+    num_clients: Annotated[int, at_least(1)]
+    """number of machines"""
+    seed: Annotated[int, at_least(0)]
+    """seed of all draws"""
+    num_clusters: Annotated[int, at_least(1)] = 5
+    """number of true parameters k; each cluster has an equal share of the clients"""
+    dim: Annotated[int, at_least(1)] = 100
+    """length of a parameter d"""
+    points: Annotated[int, at_least(1)] = 100
+    """samples per client"""
+    noise_variance: Annotated[float, at_least(0)] = 0.2
+    """variance of the noise of the observed targets"""
+    test_points: Annotated[int, at_least(1)] = 100
+    """test samples per cluster"""
 
     name = "linear_mixture"
     source = Source(name, layouts=(), licence="none, drawn from the seed")
     num_classes = 1
 
     def __post_init__(self) -> None:
-        check_fields(self, num_clients=(1, math.inf), seed=(0, math.inf), num_clusters=(1, math.inf), dim=(1, math.inf))
-        check_fields(self, points=(1, math.inf), noise_variance=(0, math.inf), test_points=(1, math.inf))
         clusters_of(self.num_clients, self.num_clusters)
 
     @property

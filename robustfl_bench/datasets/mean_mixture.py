@@ -3,16 +3,16 @@
 import math
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated
 
 import numpy as np
 
 from robustfl_bench.base import seeding
-from robustfl_bench.base.errors import ConfigError, check_choice, check_fields
+from robustfl_bench.base.errors import ConfigError
+from robustfl_bench.base.fields import Number, at_least, one_of
 from robustfl_bench.datasets.base import Data, Dataset
 from robustfl_bench.datasets.files import Source
 from robustfl_bench.datasets.mixtures import clusters_of, mixture
-
-FAMILIES = ("gaussian", "poisson")
 
 
 @dataclass(frozen=True)
@@ -24,25 +24,33 @@ class MeanMixture(Dataset):
     algorithm needs sub-Gaussian means, BRIFCA's does not. A vector is its own target. Drawn from ``seed``.
     """
 
-    num_clients: int
-    seed: int
-    num_clusters: int = 5
-    dim: int = 20
-    points: int = 100
-    family: str = "gaussian"
-    low: float = 1
-    high: float = 3
-    noise_variance: float = 1
-    test_points: int = 100
+    num_clients: Annotated[int, at_least(1)]
+    """number of machines"""
+    seed: Annotated[int, at_least(0)]
+    """seed of all draws"""
+    num_clusters: Annotated[int, at_least(1)] = 5
+    """number of true means; each cluster has an equal share of the clients"""
+    dim: Annotated[int, at_least(1)] = 20
+    """length of a vector"""
+    points: Annotated[int, at_least(1)] = 100
+    """samples per client"""
+    family: Annotated[str, one_of("gaussian", poisson="whose variance is its mean")] = "gaussian"
+    """distribution of the vectors"""
+    low: Number = 1
+    """the smaller of the two values that coordinates of a mean have"""
+    high: Number = 3
+    """the larger of these values"""
+    noise_variance: Annotated[float, at_least(0)] = 1
+    """variance of every coordinate, for gaussian"""
+    test_points: Annotated[int, at_least(1)] = 100
+    """test samples per cluster"""
 
     name = "mean_mixture"
     source = Source(name, layouts=(), licence="none, drawn from the seed")
 
     def __post_init__(self) -> None:
-        check_fields(self, num_clients=(1, math.inf), seed=(0, math.inf), num_clusters=(1, math.inf), dim=(1, math.inf))
-        check_fields(self, points=(1, math.inf), noise_variance=(0, math.inf), test_points=(1, math.inf))
-        check_choice("family", self.family, FAMILIES)
-        check_fields(self, low=(0 if self.family == "poisson" else -math.inf, math.inf), high=(-math.inf, math.inf))
+        if self.family == "poisson" and self.low < 0:
+            raise ConfigError(f"low must be >= 0, got {self.low!r}")
         if self.high < self.low:
             raise ConfigError(f"high must be >= low, got low={self.low}, high={self.high}")
         clusters_of(self.num_clients, self.num_clusters)

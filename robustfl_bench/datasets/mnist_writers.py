@@ -3,11 +3,13 @@
 import math
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Annotated
 
 import numpy as np
 
 from robustfl_bench.base import seeding
-from robustfl_bench.base.errors import DataError, check_choice, check_fields
+from robustfl_bench.base.errors import DataError
+from robustfl_bench.base.fields import at_least, between, one_of
 from robustfl_bench.datasets import idx, leaf
 from robustfl_bench.datasets.base import Data, Dataset
 from robustfl_bench.datasets.download import Download
@@ -34,9 +36,12 @@ class MnistWriters(Dataset):
     A stand-in for FEMNIST, with real differences between clients and half its difficulty.
     """
 
-    num_clients: int = 539
-    train_share: float = 0.8
-    scaling: str = "standardize"
+    num_clients: Annotated[int, at_least(1)] = 539
+    """number of writers, drawn from all 539"""
+    train_share: Annotated[float, between(0.01, 0.99)] = 0.8
+    """share of a writer's images for training; the rest of all writers is the test set"""
+    scaling: Annotated[str, one_of(**SCALINGS)] = "standardize"
+    """pixels"""
 
     name = "mnist_writers"
     input_shape = (1, 28, 28)
@@ -52,10 +57,6 @@ class MnistWriters(Dataset):
         licence="BSD 3-clause",
         base=Mnist.source,
     )
-
-    def __post_init__(self) -> None:
-        check_fields(self, num_clients=(1, math.inf), train_share=(0.01, 0.99))
-        check_choice("scaling", self.scaling, SCALINGS)
 
     def load(self, folder: Path) -> Data:
         """Read MNIST and the writers of its images."""

@@ -1,12 +1,12 @@
 """Rotated images: each cluster of clients has its own angle (IFCA, Ghosh et al., NeurIPS 2020, 6.2)."""
 
-import math
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 from robustfl_bench.base import seeding
-from robustfl_bench.base.errors import ConfigError, check_fields
+from robustfl_bench.base.errors import ConfigError
+from robustfl_bench.base.fields import at_least, between
 from robustfl_bench.datasets.base import Data, Dataset
 from robustfl_bench.datasets.mixtures import clusters_of
 
@@ -23,12 +23,15 @@ class Rotated(Dataset):
     """
 
     base: Dataset
-    num_clients: int
-    seed: int
-    num_clusters: int = 4
+    """the images"""
+    num_clients: Annotated[int, at_least(1)]
+    """number of clients"""
+    seed: Annotated[int, at_least(0)]
+    """seed of all draws"""
+    num_clusters: Annotated[int, between(1, 4)] = 4
+    """number of angles: 1, 2 or 4; each has an equal share of the clients"""
 
     def __post_init__(self) -> None:
-        check_fields(self, num_clients=(1, math.inf), seed=(0, math.inf), num_clusters=(1, 4))
         if self.num_clusters == 3:
             raise ConfigError("num_clusters must be 1, 2 or 4, as images are turned by quarters, got 3")
         if len(self.input_shape) != 3 or self.input_shape[1] != self.input_shape[2]:

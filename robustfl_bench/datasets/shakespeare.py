@@ -1,13 +1,14 @@
 """Shakespeare: the next character of what a role says, as LEAF (arXiv 1812.01097) and ARFL's code make it."""
 
-import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated
 
 import numpy as np
 
-from robustfl_bench.base.errors import DataError, check_fields
+from robustfl_bench.base.errors import DataError
+from robustfl_bench.base.fields import at_least, between
 from robustfl_bench.datasets import leaf
 from robustfl_bench.datasets.base import Data, Dataset
 from robustfl_bench.datasets.files import File, Layout, Source, read
@@ -34,15 +35,14 @@ class Roles(Dataset):
     drawn.
     """
 
-    num_clients: int = 71
-    min_windows: int = 100
+    num_clients: Annotated[int, at_least(1)] = 71
+    """number of speaking roles, drawn from all with enough text"""
+    min_windows: Annotated[int, at_least(1)] = 100
+    """least number of a role's training windows"""
 
     input_shape = (LENGTH,)
     num_classes = len(ALPHABET)
     content = "characters"
-
-    def __post_init__(self) -> None:
-        check_fields(self, num_clients=(1, math.inf), min_windows=(1, math.inf))
 
     def _chosen(self, name: str, roles: dict[str, tuple[Windows, Windows]], variant: str) -> Data:
         import torch
@@ -63,8 +63,10 @@ class Shakespeare(Roles):
     White space counts as one space, characters outside of the alphabet are left out. The defaults are those of ARFL.
     """
 
-    stride: int = 5
-    train_share: float = 0.8
+    stride: Annotated[int, at_least(1)] = 5
+    """characters between the starts of two windows of 80"""
+    train_share: Annotated[float, between(0.01, 0.99)] = 0.8
+    """share of a role's text, from its beginning, for training; the end is for testing"""
 
     name = "shakespeare"
     source = Source(
@@ -76,10 +78,6 @@ class Shakespeare(Roles):
         licence="public domain",
         recipe=RECIPE.format(flag=" --raw", what="data/all_data/all_data.json"),
     )
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_fields(self, stride=(1, math.inf), train_share=(0.01, 0.99))
 
     def load(self, folder: Path) -> Data:
         """Read the texts and cut them into windows."""

@@ -5,45 +5,51 @@ import os
 import re
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any
+from types import NoneType
+from typing import Annotated, Any, get_args
 
 from robustfl_bench.base.errors import ConfigError
+from robustfl_bench.base.fields import Option, at_least, between, one_of, options_of
 from robustfl_bench.engine.parts import FOLLOWING, GROUPS
 
-SCALES = ("quick", "paper")
-CHOICES = {
-    "precision": ("highest", "high", "medium"),
-    "byzantine_placement": ("add", "replace"),
-    "byzantine_share_by": ("clients", "data"),
-    "knowledge": ("all", "own"),
-    "scale": SCALES,
-    "variant": ("fair", "published"),
-    "lr_policy": ("own", "shared"),
-}
-"""The scalars that are words, with their allowed values."""
-
 DEVICES = ("auto", "cpu", "cuda")
-MOST_THREADS = 1024  # with more, the operating system may end the process
 
 
 @dataclass
 class Defining:
     """Scalars that define the experiment."""
 
-    seed: int
-    rounds: int
-    lr: float
-    batch_size: int | None
-    num_clients: int
-    num_byzantine: int
-    num_byzantine_declared: int
-    byzantine_placement: str
-    byzantine_share_by: str
-    knowledge: str | None
-    participation: float
-    validation_share: float | None
-    eval_every: int
-    precision: str
+    seed: Annotated[int, at_least(0)]
+    """fixes all random draws"""
+    rounds: Annotated[int, at_least(1)]
+    """number of communication rounds"""
+    lr: Annotated[float, Option(0, math.inf, "()")]
+    """initial learning rate; group `schedule` makes it decay"""
+    batch_size: Annotated[int | None, at_least(1)]
+    """samples per client and step; null: the whole local set"""
+    num_clients: Annotated[int, at_least(1)]
+    """number of honest clients; with byzantine_placement=replace, of all clients"""
+    num_byzantine: Annotated[int, at_least(0)]
+    """number of Byzantine clients; counts as 0 with attack=none"""
+    num_byzantine_declared: Annotated[int, at_least(0)]
+    """f: the number that the server assumes; rules read it"""
+    byzantine_placement: Annotated[str, one_of(add="to num_clients", replace="some of num_clients")]
+    """what Byzantine clients do"""
+    byzantine_share_by: Annotated[
+        str, one_of(clients="a count", data="those holding num_byzantine/num_clients of the samples")
+    ]
+    """meaning of num_byzantine"""
+    knowledge: Annotated[str | None, one_of(all="every honest update", own="what they compute on their own data")]
+    """what attackers know"""
+    participation: Annotated[float, Option(0, 1, "(]")]
+    """share of all clients that take part in a round"""
+    validation_share: Annotated[float | None, Option(0, 1, "()")]
+    """share of the training set held out for tuning. A run then returns its best validation accuracy, which sweepers
+    maximise; null: a run returns its last test accuracy"""
+    eval_every: Annotated[int, at_least(1)]
+    """rounds between evaluations on the test set; the last round is always evaluated"""
+    precision: Annotated[str, one_of("highest", high="TF32", medium="bfloat16")]
+    """precision of float32 products, as in PyTorch"""
 
 
 @dataclass
@@ -51,58 +57,54 @@ class Execution:
     """Scalars of the execution of a run; they change no result."""
 
     device: str
-    num_threads: int | None
+    """auto, cpu, cuda, cuda:N"""
+    num_threads: Annotated[int | None, between(1, 1024)]  # with more, the operating system may end the process
+    """results do not depend on it; null: 1 for small problems, else all that the launcher gives this job"""
     data_dir: str | None
+    """folder of the data sets; null: $ROBUSTFL_DATA, else the user's cache folder"""
     results_dir: str
-    checkpoint_seconds: float
+    """run folders go to results_dir/runs"""
+    checkpoint_seconds: Annotated[float, at_least(0)]
+    """least time between checkpoints; an interrupted run resumes from the last one; 0: every round"""
     use_kept: bool
+    """use the results that ship with the package (results/*/*.csv); false: run anyway"""
     retry_failed: bool
+    """in a sweep, run failed runs again; false: skip them"""
     wait: bool
+    """in a sweep, wait for runs of other processes; false: skip them (exit code 75)"""
     dry_run: bool
+    """list the runs of a sweep with an estimate of their time; run nothing"""
     origin: str | None
+    """the run folder behind rerun=FOLDER or reference=FOLDER, which set this"""
     allow: Any
+    """packages, NAME or [NAME,NAME], whose classes the config of such a folder may use"""
 
 
 @dataclass
 class Switches:
     """Scalars that presets read; their effects are in other settings."""
 
-    scale: str
-    variant: str
-    lr_policy: str
+    scale: Annotated[str, one_of(quick="a small version for a laptop", paper="the paper's sizes")]
+    """size of the experiments of a paper"""
+    variant: Annotated[str, one_of(fair="follows the text", published="follows the code")]
+    """where a paper's code departs from its text"""
+    lr_policy: Annotated[str, one_of(own="their own", shared="RAGA's")]
+    """rates of RAGA's baselines"""
     rates: Any
+    """learning rates of a paper's methods by kind, which its settings define"""
 
 
 @dataclass
 class Settings(Switches, Execution, Defining):
-    """Every scalar at the root of the configuration; ``conf/config.yaml`` holds the defaults and explains each."""
+    """Every scalar at the root of the configuration; ``conf/config.yaml`` holds the defaults."""
 
     def errors(self) -> list[str]:
         """A phrase for each scalar that is out of range."""
-        found = [
-            f"{name} must be {text}, got {value!r}"
-            for name, value, low, high, text in (
-                ("seed", self.seed, 0, math.inf, ">= 0"),
-                ("rounds", self.rounds, 1, math.inf, ">= 1"),
-                ("batch_size", self.batch_size, 1, math.inf, "null (the whole local set) or >= 1"),
-                ("num_clients", self.num_clients, 1, math.inf, ">= 1"),
-                ("num_byzantine", self.num_byzantine, 0, math.inf, ">= 0"),
-                ("num_byzantine_declared", self.num_byzantine_declared, 0, math.inf, ">= 0"),
-                ("eval_every", self.eval_every, 1, math.inf, ">= 1"),
-                ("num_threads", self.num_threads, 1, MOST_THREADS, f"null (chosen here) or in [1, {MOST_THREADS}]"),
-                ("checkpoint_seconds", self.checkpoint_seconds, 0, math.inf, ">= 0"),
-            )
-            if value is not None and not low <= value <= high
-        ]
-        if not 0 < self.lr < math.inf:
-            found.append(f"lr must be > 0, got {self.lr!r}")
-        if not 0 < self.participation <= 1:
-            found.append(f"participation must be in (0, 1], got {self.participation!r}")
-        if self.validation_share is not None and not 0 < self.validation_share < 1:
-            found.append(f"validation_share must be null or in (0, 1), got {self.validation_share!r}")
-        for name, known in CHOICES.items():
-            if (value := getattr(self, name)) is not None and value not in known:
-                found.append(f"{name} must be one of {', '.join(known)}, got {value!r}")
+        found = []
+        for name, (option, wanted) in options_of(Settings).items():
+            if (value := getattr(self, name)) is not None and not option.allows(value):
+                null = "null or " if NoneType in get_args(wanted) and not option.choices else ""
+                found.append(f"{name} must be {null}{option.allowed}, got {value!r}")
         for name, folder in (("results_dir", self.results_dir), ("data_dir", self.data_dir)):
             if folder is not None and not folder.strip():
                 found.append(f"{name} must name a folder, got {folder!r}")
@@ -169,6 +171,9 @@ def blocked(results_dir: str) -> list[str]:
 
 
 SCALARS = tuple(field.name for field in fields(Settings))
+CHOICES = {name: option.words for name, (option, _) in options_of(Settings).items() if option.choices}
+"""The scalars that are words, with their allowed values."""
+
 DEFINING = (*(field.name for field in fields(Defining)), *(name for name in GROUPS if name not in FOLLOWING))
 """The keys in ``config.yaml`` of a run folder."""
 

@@ -1,13 +1,14 @@
 """Compressed gradient differences, as in BROADCAST (Zhu and Ling, IEEE TSIPN 2023, arXiv 2104.06685)."""
 
 from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from robustfl_bench.base import seeding
-from robustfl_bench.base.errors import check_choice, check_fields
+from robustfl_bench.base.fields import between, one_of
 from robustfl_bench.local_updates.base import LocalUpdate
 from robustfl_bench.network.network import Network
 from robustfl_bench.network.samples import Samples
@@ -21,18 +22,17 @@ class Compressed(LocalUpdate):
     server uses h + Q as the upload. Both then add ``beta`` Q to h, so that g - h becomes small if g changes little.
     ``compressor`` = ``random`` keeps every coordinate with probability ``share`` and divides it by ``share``, without
     bias; ``top`` keeps that share of the coordinates, the largest in absolute value. BROADCAST is ``random`` on
-    Byrd-SAGA's gradients. ``beta`` null is 1 / (1 + variance) = ``share`` with ``random`` and 1 with ``top``. The state
-    is one vector per client.
+    Byrd-SAGA's gradients. ``beta`` null is 1 / (1 + variance). The state is one vector per client.
     """
 
     inner: LocalUpdate
-    compressor: str = "random"
-    share: float = 0.1
-    beta: float | None = None
-
-    def __post_init__(self) -> None:
-        check_choice("compressor", self.compressor, ("random", "top"))
-        check_fields(self, share=(1e-6, 1), beta=(0, 1))
+    """the local update whose uploads are compressed"""
+    compressor: Annotated[str, one_of(random="each with probability share", top="the largest")] = "random"
+    """which coordinates are sent"""
+    share: Annotated[float, between(1e-6, 1)] = 0.1
+    """share of the coordinates that a client sends"""
+    beta: Annotated[float | None, between(0, 1)] = None
+    """factor of the difference added to the remembered upload; null: share with random, 1 with top"""
 
     @property
     def repeats(self) -> int:

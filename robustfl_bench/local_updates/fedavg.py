@@ -1,14 +1,14 @@
 """FedAvg (McMahan et al., AISTATS 2017, https://arxiv.org/abs/1602.05629) and FedProx (Li et al., MLSys 2020,
 https://arxiv.org/abs/1812.06127): several local epochs per round."""
 
-import math
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Annotated
 
 import torch
 from torch import Tensor
 
-from robustfl_bench.base.errors import check_fields
+from robustfl_bench.base.fields import at_least
 from robustfl_bench.local_updates.base import LocalUpdate
 from robustfl_bench.network.network import Network
 from robustfl_bench.network.samples import Batch, Samples
@@ -28,13 +28,14 @@ class FedAvg(LocalUpdate):
     over clients (vmap), which reads every client's weights for each of its samples, so that nothing stays in the cache.
     """
 
-    epochs: int = 5
-    mu: float = 0.0
-    server_lr: float = 1.0
-    clip: float | None = None
-
-    def __post_init__(self) -> None:
-        check_fields(self, epochs=(1, math.inf), mu=(0, math.inf), server_lr=(0, math.inf), clip=(0, math.inf))
+    epochs: Annotated[int, at_least(1)] = 5
+    """E: passes over the local samples in a round"""
+    mu: Annotated[float, at_least(0)] = 0.0
+    """weight of FedProx's pull towards the server's model; 0: FedAvg"""
+    server_lr: Annotated[float, at_least(0)] = 1.0
+    """factor of the aggregated change of the clients' models"""
+    clip: Annotated[float | None, at_least(0)] = None
+    """largest size of an entry of a gradient; null: no limit"""
 
     @property
     def repeats(self) -> int:

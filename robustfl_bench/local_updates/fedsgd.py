@@ -1,11 +1,11 @@
 """FedSGD: one gradient per round (McMahan et al., AISTATS 2017, section 2, https://arxiv.org/abs/1602.05629)."""
 
-import math
 from dataclasses import dataclass
+from typing import Annotated
 
 from torch import Tensor
 
-from robustfl_bench.base.errors import check_fields
+from robustfl_bench.base.fields import at_least
 from robustfl_bench.local_updates.base import LocalUpdate
 from robustfl_bench.network.network import Network
 from robustfl_bench.network.samples import Samples
@@ -13,15 +13,10 @@ from robustfl_bench.network.samples import Samples
 
 @dataclass(frozen=True)
 class FedSgd(LocalUpdate):
-    """A client sends the gradient of its mean loss over its batch, by default its whole local set.
+    """A client sends the gradient of its mean loss over its batch, by default its whole local set."""
 
-    ``weight_decay`` adds that multiple of the parameters to the gradient, as in PyTorch's SGD: null or 0 adds nothing.
-    """
-
-    weight_decay: float | None = None
-
-    def __post_init__(self) -> None:
-        check_fields(self, weight_decay=(0, math.inf))
+    weight_decay: Annotated[float | None, at_least(0)] = None
+    """multiple of the parameters that is added to the gradient, as in PyTorch's SGD; null: no decay"""
 
     def __call__(self, network: Network, params: Tensor, samples: Samples, lr: float, out: Tensor) -> Tensor:
         """Fill the rows of ``out`` (n, d) for the chosen clients; returns their mean losses (n,) at ``params``."""

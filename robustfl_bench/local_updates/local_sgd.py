@@ -1,14 +1,15 @@
 """Local SGD: a few mini-batch steps per round, and three forms of the upload (RAGA, Zuo et al., arXiv
 2403.13374)."""
 
-import math
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Annotated
 
 import torch
 from torch import Tensor
 
-from robustfl_bench.base.errors import ConfigError, check_choice, check_fields
+from robustfl_bench.base.errors import ConfigError
+from robustfl_bench.base.fields import at_least, between, one_of
 from robustfl_bench.local_updates.base import LocalUpdate
 from robustfl_bench.network.network import Network
 from robustfl_bench.network.samples import Batch, Samples
@@ -29,17 +30,22 @@ class LocalSgd(LocalUpdate):
     models.
     """
 
-    steps: int | None = 3
-    epochs: int | None = None
-    upload: str = "mean_gradient"
-    momentum: float = 0.0
-    weight_decay: float = 0.0
-    server_lr: float = 1.0
+    steps: Annotated[int | None, at_least(1)] = 3
+    """K: mini-batch steps per round; null: with epochs"""
+    epochs: Annotated[int | None, at_least(1)] = None
+    """E: passes over the local samples, instead of steps; null: with steps"""
+    upload: Annotated[str, one_of(mean_gradient="of the steps", difference="start minus end", model="the end")] = (
+        "mean_gradient"
+    )
+    """what a client sends"""
+    momentum: Annotated[float, between(0, 1)] = 0.0
+    """share of the last step that is added to the next one; zero at the start of a round"""
+    weight_decay: Annotated[float, at_least(0)] = 0.0
+    """multiple of the parameters that is added to a gradient"""
+    server_lr: Annotated[float, at_least(0)] = 1.0
+    """the server's step size; with mean_gradient it is multiplied by lr"""
 
     def __post_init__(self) -> None:
-        check_fields(self, steps=(1, math.inf), epochs=(1, math.inf), momentum=(0, 1), weight_decay=(0, math.inf))
-        check_fields(self, server_lr=(0, math.inf))
-        check_choice("upload", self.upload, ("mean_gradient", "difference", "model"))
         if (self.steps is None) == (self.epochs is None):
             raise ConfigError(
                 f"local_sgd takes steps or epochs, got steps={self.steps}, epochs={self.epochs}; set the other to null"

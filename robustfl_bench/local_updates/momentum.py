@@ -1,11 +1,13 @@
 """Client momentum (Karimireddy, He, Jaggi, ICML 2021, https://arxiv.org/abs/2012.10333)."""
 
 from dataclasses import dataclass
+from typing import Annotated
 
 import torch
 from torch import Tensor
 
-from robustfl_bench.base.errors import ConfigError, check_fields
+from robustfl_bench.base.errors import ConfigError
+from robustfl_bench.base.fields import between
 from robustfl_bench.local_updates.base import LocalUpdate
 from robustfl_bench.network.network import Network
 from robustfl_bench.network.samples import Samples
@@ -27,10 +29,11 @@ class Momentum(LocalUpdate):
     """
 
     inner: LocalUpdate
-    beta: float = 0.9
+    """the local update whose results are averaged over rounds"""
+    beta: Annotated[float, between(0, 1)] = 0.9
+    """share of the last momentum in the next one; 0: none"""
 
     def __post_init__(self) -> None:
-        check_fields(self, beta=(0, 1))
         if isinstance(self.inner, Momentum):
             raise ConfigError("local_update=momentum goes around another local update; raise beta for more momentum")
 

@@ -1,12 +1,12 @@
 """The clients' step of RSA (Li et al., AAAI 2019, arXiv 1811.03761): own models, tied to the server's model."""
 
-import math
 from dataclasses import dataclass
+from typing import Annotated
 
 import torch
 from torch import Tensor
 
-from robustfl_bench.base.errors import check_fields
+from robustfl_bench.base.fields import at_least
 from robustfl_bench.local_updates.base import LocalUpdate
 from robustfl_bench.network.network import Network
 from robustfl_bench.network.samples import Samples
@@ -21,12 +21,10 @@ class Rsa(LocalUpdate):
     send models. The state is one model per client.
     """
 
-    penalty: float = 0.005
+    penalty: Annotated[float, at_least(0)] = 0.005
+    """lambda ties a client's model to the server's; aggregator.penalty must be the same"""
 
     sends_models, remembered = True, 1
-
-    def __post_init__(self) -> None:
-        check_fields(self, penalty=(0, math.inf))
 
     def __call__(self, network: Network, params: Tensor, samples: Samples, lr: float, out: Tensor) -> Tensor:
         """Fill the rows of ``out`` (n, d) with ``params`` minus the clients' models; returns these models' losses

@@ -1,15 +1,16 @@
 """Byrd-SAGA's variance-reduced stochastic gradients (Wu et al., IEEE TSP 2020, arXiv 1912.12716; SAGA: Defazio et al.,
 NeurIPS 2014)."""
 
-import math
 from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from robustfl_bench.base import seeding
-from robustfl_bench.base.errors import ConfigError, check_fields
+from robustfl_bench.base.errors import ConfigError
+from robustfl_bench.base.fields import at_least
 from robustfl_bench.local_updates.base import LocalUpdate
 from robustfl_bench.network.network import Network
 from robustfl_bench.network.samples import Batch, Population, Samples, moved
@@ -31,12 +32,10 @@ class Saga(LocalUpdate):
     float32 numbers each. A run that could need more than ``memory_gib`` is refused before its first round.
     """
 
-    memory_gib: float = 16
+    memory_gib: Annotated[float, at_least(0)] = 16
+    """memory limit for old gradients, in GiB; a run that could need more is refused"""
 
     remembered = 1
-
-    def __post_init__(self) -> None:
-        check_fields(self, memory_gib=(0, math.inf))
 
     def __call__(self, network: Network, params: Tensor, samples: Samples, lr: float, out: Tensor) -> Tensor:
         """Fill the rows of ``out`` (n, d) for the chosen clients; returns their mean losses (n,), each over its

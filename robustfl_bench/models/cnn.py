@@ -1,11 +1,13 @@
 """The 5-layer convolutional network of the TensorFlow CNN tutorial, used by BOBA and ARFL for CIFAR-10."""
 
 from dataclasses import dataclass
+from typing import Annotated
 
 import torch
 from torch import nn
 
-from robustfl_bench.base.errors import ConfigError, check_choice
+from robustfl_bench.base.errors import ConfigError
+from robustfl_bench.base.fields import at_least, one_of
 from robustfl_bench.models.base import Model
 from robustfl_bench.models.initialisation import INITS, glorot
 from robustfl_bench.models.layout import ChannelsLast
@@ -15,20 +17,20 @@ from robustfl_bench.models.layout import ChannelsLast
 class Cnn(Model):
     """3x3 convolutions with ReLU and without padding, 2x2 max-pooling after all but the last, then two dense layers.
 
-    ``channels`` are the convolutions' output channels, ``dense`` is the width of the hidden dense layer. The defaults,
-    32, 64, 64 channels and dense 64, give 122,570 parameters for 3 x 32 x 32 inputs and 10 classes. ``init`` is
-    PyTorch's own, or ``glorot`` as in the tutorial (Keras).
+    The defaults give 122,570 parameters for 3 x 32 x 32 inputs and 10 classes. The tutorial (Keras) has ``init``
+    glorot.
     """
 
-    channels: tuple[int, ...] = (32, 64, 64)
-    dense: int = 64
-    init: str = "pytorch"
+    channels: Annotated[tuple[int, ...], at_least(1)] = (32, 64, 64)
+    """filters of the 3x3 convolutions; 2x2 max-pooling after all but the last"""
+    dense: Annotated[int, at_least(1)] = 64
+    """width of the hidden dense layer"""
+    init: Annotated[str, one_of(**INITS)] = "pytorch"
+    """initial weights"""
 
     def __post_init__(self) -> None:
-        widths = [*self.channels, self.dense]
-        if not self.channels or not all(isinstance(width, int) and width >= 1 for width in widths):
-            raise ConfigError(f"model.channels and model.dense must be positive whole numbers, got {widths}")
-        check_choice("init", self.init, INITS)
+        if not self.channels:
+            raise ConfigError("channels must not be empty")
 
     def __call__(self, input_shape: tuple[int, ...], num_classes: int) -> nn.Module:
         if len(input_shape) != 3:

@@ -1,11 +1,12 @@
 """The convolutional network of Karimireddy, He and Jaggi (ICLR 2022, arXiv 2006.09365) for MNIST."""
 
-import math
 from dataclasses import dataclass
+from typing import Annotated
 
 from torch import nn
 
-from robustfl_bench.base.errors import ConfigError, check_fields
+from robustfl_bench.base.errors import ConfigError
+from robustfl_bench.base.fields import at_least, between
 from robustfl_bench.models.base import Model
 from robustfl_bench.models.layout import ChannelsLast
 
@@ -19,12 +20,12 @@ class DropoutCnn(Model):
     are set to zero. For 1 x 28 x 28 images and 10 classes, there are 1,199,882 parameters.
     """
 
-    dense: int = 128
-    channel_dropout: float = 0.25
-    dropout: float = 0.5
-
-    def __post_init__(self) -> None:
-        check_fields(self, dense=(1, math.inf), channel_dropout=(0, 1), dropout=(0, 1))
+    dense: Annotated[int, at_least(1)] = 128
+    """width of the hidden dense layer"""
+    channel_dropout: Annotated[float, between(0, 1)] = 0.25
+    """share of the convolutions' channels that are dropped in a training step"""
+    dropout: Annotated[float, between(0, 1)] = 0.5
+    """share of the hidden units that are dropped"""
 
     def __call__(self, input_shape: tuple[int, ...], num_classes: int) -> nn.Module:
         if len(input_shape) != 3 or min(input_shape[1:]) < 6:

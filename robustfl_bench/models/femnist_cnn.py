@@ -1,11 +1,12 @@
 """The convolutional network of LEAF for FEMNIST (Caldas et al., arXiv 1812.01097), as ARFL shrinks it."""
 
-import math
 from dataclasses import dataclass
+from typing import Annotated
 
 from torch import nn
 
-from robustfl_bench.base.errors import ConfigError, check_choice, check_fields
+from robustfl_bench.base.errors import ConfigError
+from robustfl_bench.base.fields import at_least, one_of
 from robustfl_bench.models.base import Model
 from robustfl_bench.models.initialisation import INITS, glorot
 from robustfl_bench.models.layout import ChannelsLast
@@ -15,16 +16,14 @@ from robustfl_bench.models.layout import ChannelsLast
 class FemnistCnn(Model):
     """5x5 convolutions with 32 and 64 filters that keep the size, each with ReLU and 2x2 max-pooling; two dense layers.
 
-    ARFL's code has ``dense`` 128 hidden units, its text 126. For 1 x 28 x 28 images and 62 classes, there are
-    461,630 parameters. ``init`` glorot is the initialisation of Keras, which ARFL uses.
+    ARFL's code has ``dense`` 128 hidden units, its text 126. For 1 x 28 x 28 images and 62 classes, there are 461,630
+    parameters. ARFL uses Keras, and so ``init`` glorot.
     """
 
-    dense: int = 128
-    init: str = "glorot"
-
-    def __post_init__(self) -> None:
-        check_fields(self, dense=(1, math.inf))
-        check_choice("init", self.init, INITS)
+    dense: Annotated[int, at_least(1)] = 128
+    """width of the hidden dense layer"""
+    init: Annotated[str, one_of(**INITS)] = "glorot"
+    """initial weights"""
 
     def __call__(self, input_shape: tuple[int, ...], num_classes: int) -> nn.Module:
         if len(input_shape) != 3 or min(input_shape[1:]) < 4:

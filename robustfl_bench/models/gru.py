@@ -2,17 +2,16 @@
 
 import math
 from dataclasses import dataclass
+from typing import Annotated
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from robustfl_bench.base.errors import check_choice, check_fields
+from robustfl_bench.base.fields import at_least, one_of
 from robustfl_bench.models.base import Model
 from robustfl_bench.models.recurrence import recur
 
-POOLINGS = ("mean", "max")
-EMBEDDINGS = ("frozen", "trained", "random")
 PADDING = 0  # the token id that pads texts, as documented in Data
 
 
@@ -20,23 +19,26 @@ PADDING = 0  # the token id that pads texts, as documented in Data
 class Gru(Model):
     """One unidirectional GRU layer of ``hidden`` units, with ``pooling`` over the words of a text without padding.
 
-    ``embedding`` uses the data set's word vectors unchanged (``frozen``) or as initial values (``trained``), or trains
-    vectors drawn from N(0, 1) (``random``). BOBA's text leaves ``pooling`` and ``embedding`` open. Only pretrained
-    vectors reach its accuracies, its timings show that they are frozen, and mean pooling matches its "server only"
-    number, while max pooling is two points below. With frozen vectors of 100 dimensions and 4 classes, there are 12,996
-    parameters.
+    BOBA's text leaves ``pooling`` and ``embedding`` open. Only pretrained vectors reach its accuracies, its timings
+    show that they are frozen, and mean pooling matches its "server only" number, while max pooling is two points below.
+    With frozen vectors of 100 dimensions and 4 classes, there are 12,996 parameters.
     """
 
-    hidden: int = 32
-    pooling: str = "mean"
-    embedding: str = "frozen"
+    hidden: Annotated[int, at_least(1)] = 32
+    """hidden units"""
+    pooling: Annotated[str, one_of("mean", "max")] = "mean"
+    """pooling over the words of a text"""
+    embedding: Annotated[
+        str,
+        one_of(
+            frozen="those of the data set, unchanged",
+            trained="from those of the data set on",
+            random="trained from N(0, 1)",
+        ),
+    ] = "frozen"
+    """word vectors"""
 
     reads = "words"
-
-    def __post_init__(self) -> None:
-        check_fields(self, hidden=(1, math.inf))
-        check_choice("pooling", self.pooling, POOLINGS)
-        check_choice("embedding", self.embedding, EMBEDDINGS)
 
     def __call__(self, input_shape: tuple[int, ...], num_classes: int, vectors: Tensor) -> nn.Module:
         table = vectors

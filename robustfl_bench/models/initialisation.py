@@ -2,7 +2,7 @@
 
 from torch import nn
 
-INITS = ("pytorch", "glorot")
+INITS = {"pytorch": "PyTorch's defaults", "glorot": "as in Keras, biases zero"}
 
 
 def glorot(module: nn.Module) -> nn.Module:

@@ -2,11 +2,13 @@
 max-pooling."""
 
 from dataclasses import dataclass
+from typing import Annotated
 
 import torch
 from torch import nn
 
-from robustfl_bench.base.errors import ConfigError, check_flags
+from robustfl_bench.base.errors import ConfigError
+from robustfl_bench.base.fields import Flag, at_least
 from robustfl_bench.models.base import Model
 from robustfl_bench.models.layout import ChannelsLast
 
@@ -16,25 +18,25 @@ class LeNet(Model):
     """Convolutions without padding, each with ReLU and 2x2 max-pooling, then dense layers with ReLU, then the outputs.
 
     The defaults are RAGA's for MNIST (Zuo et al., arXiv 2403.13374): 5x5 convolutions of 6 and 16 channels, dense
-    layers of 120 and 60 units (the original has 84), 41,282 parameters. For CIFAR-10, RAGA uses channels 64, 64
-    and dense 384, 192: 797,962 parameters. The paper does not state the activation and the kind of pooling.
+    layers of 120 and 60 units (the original has 84), 41,282 parameters. For CIFAR-10, RAGA uses channels 64, 64 and
+    dense 384, 192: 797,962 parameters. The paper does not state the activation and the kind of pooling.
 
-    ``channels_last`` sets the memory layout of feature maps. On a CPU, gradients then take two thirds of the time that
-    they take in PyTorch's own layout, predictions less than half, and sums are rounded in another order.
+    With ``channels_last``, gradients on a CPU take two thirds of the time that they take in PyTorch's own layout,
+    predictions less than half, and sums are rounded in another order.
     """
 
-    channels: tuple[int, ...] = (6, 16)
-    dense: tuple[int, ...] = (120, 60)
-    kernel: int = 5
-    channels_last: bool = True
+    channels: Annotated[tuple[int, ...], at_least(1)] = (6, 16)
+    """filters of the convolutions, each followed by 2x2 max-pooling"""
+    dense: Annotated[tuple[int, ...], at_least(1)] = (120, 60)
+    """widths of the hidden dense layers"""
+    kernel: Annotated[int, at_least(1)] = 5
+    """side of the convolutions"""
+    channels_last: Flag = True
+    """memory layout of feature maps; true: faster on a CPU, with other rounding"""
 
     def __post_init__(self) -> None:
-        check_flags(self, "channels_last")
-        widths = [*self.channels, *self.dense, self.kernel]
-        if not self.channels or not all(isinstance(width, int) and width >= 1 for width in widths):
-            raise ConfigError(
-                f"model.channels, model.dense and model.kernel must be positive whole numbers, got {widths}"
-            )
+        if not self.channels:
+            raise ConfigError("channels must not be empty")
 
     def __call__(self, input_shape: tuple[int, ...], num_classes: int) -> nn.Module:
         if len(input_shape) != 3:

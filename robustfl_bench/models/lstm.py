@@ -1,13 +1,14 @@
 """Prediction of the next character of a text: two LSTM layers (ARFL, Li et al., arXiv 2101.05880)."""
 
-import math
 from dataclasses import dataclass
+from typing import Annotated
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from robustfl_bench.base.errors import ConfigError, check_fields
+from robustfl_bench.base.errors import ConfigError
+from robustfl_bench.base.fields import at_least, between
 from robustfl_bench.models.base import Model
 
 EMBEDDING_SD = 0.05
@@ -22,15 +23,16 @@ class Lstm(Model):
     defaults and 80 characters, there are 817,872 parameters (819,920 with the redundant second bias of PyTorch's).
     """
 
-    embedding: int = 8
-    hidden: int = 256
-    layers: int = 2
-    dropout: float = 0.2
+    embedding: Annotated[int, at_least(1)] = 8
+    """length of a character's vector"""
+    hidden: Annotated[int, at_least(1)] = 256
+    """hidden units per layer"""
+    layers: Annotated[int, at_least(1)] = 2
+    """number of LSTM layers"""
+    dropout: Annotated[float, between(0, 0.99)] = 0.2
+    """dropout after each layer in training"""
 
     reads = "characters"
-
-    def __post_init__(self) -> None:
-        check_fields(self, embedding=(1, math.inf), hidden=(1, math.inf), layers=(1, math.inf), dropout=(0, 0.99))
 
     def __call__(self, input_shape: tuple[int, ...], num_classes: int) -> nn.Module:
         if len(input_shape) != 1:

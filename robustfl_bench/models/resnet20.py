@@ -1,14 +1,15 @@
 """ResNet-20 for small images (He, Zhang, Ren, Sun, CVPR 2016, section 4.2, https://arxiv.org/abs/1512.03385)."""
 
 from dataclasses import dataclass
+from typing import Annotated
 
 from torch import Tensor, nn
 from torch.nn import functional
 
-from robustfl_bench.base.errors import ConfigError, check_choice
+from robustfl_bench.base.errors import ConfigError
+from robustfl_bench.base.fields import one_of
 from robustfl_bench.models.base import Model
 
-NORMS = ("group", "batch")
 GROUPS = 8
 
 
@@ -49,10 +50,10 @@ class ResNet20(Model):
     network together, so a prediction depends a little on the other images.
     """
 
-    norm: str = "group"
-
-    def __post_init__(self) -> None:
-        check_choice("norm", self.norm, NORMS)
+    norm: Annotated[
+        str, one_of(group="each sample by itself", batch="by the current batch, without running statistics")
+    ] = "group"
+    """normalisation"""
 
     def __call__(self, input_shape: tuple[int, ...], num_classes: int) -> nn.Module:
         if len(input_shape) != 3 or min(input_shape[1:]) < 4:

@@ -3,11 +3,13 @@
 from dataclasses import dataclass
 from pathlib import Path
 from pickle import UnpicklingError
+from typing import Annotated
 
 import torch
 from torch import Tensor, nn
 
 from robustfl_bench.base.errors import ConfigError
+from robustfl_bench.base.fields import at_least
 from robustfl_bench.models.base import Model
 
 WIDTHS = ((64, 64), (128, 128), (256, 256, 256), (512, 512, 512), (512, 512, 512))
@@ -27,12 +29,12 @@ class Vgg16(Model):
     for another number of classes, the output layer keeps its initial weights.
     """
 
-    dense: tuple[int, ...] = (4096, 4096)
+    dense: Annotated[tuple[int, ...], at_least(1)] = (4096, 4096)
+    """widths of the hidden dense layers"""
     weights: str | None = None
+    """a file of trained weights, with torchvision's parameter names; null: random"""
 
     def __post_init__(self) -> None:
-        if not all(isinstance(width, int) and width >= 1 for width in self.dense):
-            raise ConfigError(f"model.dense must be a list of positive whole numbers, got {list(self.dense)}")
         if self.weights is not None and not Path(self.weights).is_file():
             raise ConfigError(f"model.weights: there is no file {self.weights}; name a file of weights, or null")
 

@@ -1,11 +1,12 @@
 """A fixed number of classes per client (NIID-Bench: Li, Diao, Chen, He, ICDE 2022, section IV-A, "#C=k")."""
 
-import math
 from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
 
-from robustfl_bench.base.errors import ConfigError, check_fields
+from robustfl_bench.base.errors import ConfigError
+from robustfl_bench.base.fields import at_least
 from robustfl_bench.partitions.base import Partition
 from robustfl_bench.partitions.dealing import check_clients, deal, share
 
@@ -20,10 +21,8 @@ class ClassesPerClient(Partition):
     pathological partition, by contrast, a client can get fewer classes by chance.
     """
 
-    classes: int = 2
-
-    def __post_init__(self) -> None:
-        check_fields(self, classes=(1, math.inf))
+    classes: Annotated[int, at_least(1)] = 2
+    """number of classes per client"""
 
     def __call__(self, labels: np.ndarray, num_clients: int, rng: np.random.Generator) -> list[np.ndarray]:
         check_clients(labels, num_clients)

@@ -1,11 +1,12 @@
 """Dirichlet label skew: random label distributions (Hsu et al., arXiv 1909.06335; Yurochkin et al., ICML 2019)."""
 
-import math
 from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
 
-from robustfl_bench.base.errors import ConfigError, check_choice, check_fields
+from robustfl_bench.base.errors import ConfigError
+from robustfl_bench.base.fields import at_least, between, one_of
 from robustfl_bench.partitions.base import Partition
 from robustfl_bench.partitions.dealing import check_clients, deal, share
 
@@ -25,13 +26,12 @@ class Dirichlet(Partition):
     ``min_size`` samples.
     """
 
-    alpha: float = 0.01
-    per: str = "client"
-    min_size: int = 1
-
-    def __post_init__(self) -> None:
-        check_fields(self, alpha=(1e-6, 1e6), min_size=(1, math.inf))
-        check_choice("per", self.per, ("client", "class"))
+    alpha: Annotated[float, between(1e-6, 1e6)] = 0.01
+    """small: about one class per client; large: all clients alike"""
+    per: Annotated[str, one_of("client", "class")] = "client"
+    """Dirichlet draws of the classes of each client, or of the clients of each class"""
+    min_size: Annotated[int, at_least(1)] = 1
+    """redrawn until every client has this many samples"""
 
     def __call__(self, labels: np.ndarray, num_clients: int, rng: np.random.Generator) -> list[np.ndarray]:
         check_clients(labels, num_clients)

@@ -1,10 +1,12 @@
 """Label skew by groups of clients (Fang, Cao, Jia, Gong, USENIX Security 2020, section 5.1)."""
 
 from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
 
-from robustfl_bench.base.errors import ConfigError, check_fields
+from robustfl_bench.base.errors import ConfigError
+from robustfl_bench.base.fields import between
 from robustfl_bench.partitions.base import Partition
 from robustfl_bench.partitions.dealing import check_clients
 
@@ -21,10 +23,8 @@ class Fang(Partition):
     equal.
     """
 
-    q: float = 0.5
-
-    def __post_init__(self) -> None:
-        check_fields(self, q=(0, 1))
+    q: Annotated[float, between(0, 1)] = 0.5
+    """probability that a sample goes to its class's own group of clients; 1 / classes: IID"""
 
     def __call__(self, labels: np.ndarray, num_clients: int, rng: np.random.Generator) -> list[np.ndarray]:
         check_clients(labels, num_clients)

@@ -31,7 +31,9 @@ class FromFile(Partition):
     """
 
     path: str
+    """a CSV with the columns sample and client: robustfl-data partition writes one"""
     digest: str | None = None
+    """SHA-256 of the file: a changed file makes another run, a moved file does not; null: any file"""
 
     exempt: ClassVar = {"covering": "samples that are not in the file go to nobody"}
 

@@ -2,10 +2,11 @@
 2020, section 7, https://arxiv.org/abs/1910.06378)."""
 
 from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
 
-from robustfl_bench.base.errors import check_fields
+from robustfl_bench.base.fields import between
 from robustfl_bench.partitions.base import Partition
 from robustfl_bench.partitions.dealing import check_clients
 
@@ -20,10 +21,8 @@ class GammaSimilarity(Partition):
     set.
     """
 
-    gamma: float = 0.5
-
-    def __post_init__(self) -> None:
-        check_fields(self, gamma=(0, 1))
+    gamma: Annotated[float, between(0, 1)] = 0.5
+    """share of the samples that are dealt at random; the rest are sorted by label. 1: IID, 0: sorted"""
 
     def __call__(self, labels: np.ndarray, num_clients: int, rng: np.random.Generator) -> list[np.ndarray]:
         check_clients(labels, num_clients)

@@ -1,13 +1,13 @@
 """Long tail: the sizes of the classes decrease exponentially (Cui et al., CVPR 2019, section 5,
 https://arxiv.org/abs/1901.05555)."""
 
-import math
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 import numpy as np
 
-from robustfl_bench.base.errors import ConfigError, check_fields
+from robustfl_bench.base.errors import ConfigError
+from robustfl_bench.base.fields import at_least
 from robustfl_bench.partitions.base import Partition
 from robustfl_bench.partitions.dealing import check_clients
 
@@ -22,12 +22,13 @@ class LongTail(Partition):
     """
 
     inner: Partition
-    factor: float = 100
+    """the partition of the samples that remain"""
+    factor: Annotated[float, at_least(1)] = 100
+    """ratio of the sizes of the first and the last class; 1: all samples remain"""
 
     exempt: ClassVar = {"covering": "samples of rare classes are left out"}
 
     def __post_init__(self) -> None:
-        check_fields(self, factor=(1, math.inf))
         if self.inner.by_owner:
             raise ConfigError(
                 "long_tail leaves out samples by their label, but its inner partition knows owners only; take another"

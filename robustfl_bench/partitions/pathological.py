@@ -1,11 +1,12 @@
 """Pathological label skew: a few one-class shards per client (McMahan et al., AISTATS 2017, section 3)."""
 
-import math
 from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
 
-from robustfl_bench.base.errors import ConfigError, check_fields
+from robustfl_bench.base.errors import ConfigError
+from robustfl_bench.base.fields import at_least
 from robustfl_bench.partitions.base import Partition
 from robustfl_bench.partitions.dealing import check_clients, deal, share
 from robustfl_bench.partitions.shards import deal_shards
@@ -19,10 +20,8 @@ class Pathological(Partition):
     ``shards_per_client`` classes, and fewer if it gets two shards of one class by chance.
     """
 
-    shards_per_client: int = 2
-
-    def __post_init__(self) -> None:
-        check_fields(self, shards_per_client=(1, math.inf))
+    shards_per_client: Annotated[int, at_least(1)] = 2
+    """shards dealt to each client; a shard holds one class"""
 
     def __call__(self, labels: np.ndarray, num_clients: int, rng: np.random.Generator) -> list[np.ndarray]:
         check_clients(labels, num_clients)

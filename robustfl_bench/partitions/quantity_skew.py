@@ -1,12 +1,13 @@
 """Quantity skew: clients with the same class distribution and different numbers of samples (Li et al., ICDE 2022,
 https://arxiv.org/abs/2102.02079)."""
 
-import math
 from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
 
-from robustfl_bench.base.errors import ConfigError, check_choice, check_fields
+from robustfl_bench.base.errors import ConfigError
+from robustfl_bench.base.fields import at_least, between, one_of
 from robustfl_bench.partitions.base import Partition
 from robustfl_bench.partitions.dealing import check_clients, share
 
@@ -15,22 +16,21 @@ from robustfl_bench.partitions.dealing import check_clients, share
 class QuantitySkew(Partition):
     """Shuffle the samples and cut them into parts of unequal size.
 
-    ``law: dirichlet`` draws the clients' shares from Dir(alpha, ..., alpha), as in NIID-Bench (section IV-C): a small
-    ``alpha`` gives nearly all samples to one client, a large one makes sizes equal. ``law: power`` makes the r-th
-    largest share proportional to r ** -exponent, with the clients in random order: 0 makes sizes equal.
+    ``law: dirichlet`` draws the clients' shares from Dir(alpha, ..., alpha), as in NIID-Bench (section IV-C). ``law:
+    power`` makes the r-th largest share proportional to r ** -exponent, with the clients in random order.
 
     Every client first gets ``min_size`` samples, and the others are divided by the law. NIID-Bench's code redraws until
     every client has at least 10, which fails for small ``alpha`` or many clients.
     """
 
-    law: str = "dirichlet"
-    alpha: float = 0.5
-    exponent: float = 1.0
-    min_size: int = 1
-
-    def __post_init__(self) -> None:
-        check_choice("law", self.law, ("dirichlet", "power"))
-        check_fields(self, alpha=(1e-6, 1e6), exponent=(0, 100), min_size=(1, math.inf))
+    law: Annotated[str, one_of(dirichlet="one draw", power="they fall as rank ** -exponent")] = "dirichlet"
+    """the clients' shares"""
+    alpha: Annotated[float, between(1e-6, 1e6)] = 0.5
+    """for law=dirichlet. small: one client has nearly all, large: equal sizes"""
+    exponent: Annotated[float, between(0, 100)] = 1.0
+    """for law=power. 0: equal sizes"""
+    min_size: Annotated[int, at_least(1)] = 1
+    """least number of samples per client"""
 
     def __call__(self, labels: np.ndarray, num_clients: int, rng: np.random.Generator) -> list[np.ndarray]:
         check_clients(labels, num_clients)

@@ -2,10 +2,11 @@
 
 import math
 from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
 
-from robustfl_bench.base.errors import check_fields
+from robustfl_bench.base.fields import at_least
 from robustfl_bench.partitions.base import Partition
 from robustfl_bench.partitions.dealing import check_clients, deal, share
 from robustfl_bench.partitions.shards import deal_shards
@@ -17,15 +18,13 @@ class Step(Partition):
 
     Major classes are dealt like the shards of the pathological partition (BOBA, Bao et al., AISTATS 2024, appendix
     C.5.1), so every class is major for the same number of clients. A client dealt one class k times has weight 1 + k
-    (alpha - 1) for it. ``alpha`` 1 gives all clients the same distribution; infinity (``.inf``) gives the pathological
-    partition.
+    (alpha - 1) for it. Infinity (``.inf``) gives the pathological partition.
     """
 
-    alpha: float = 8
-    major_classes: int = 2
-
-    def __post_init__(self) -> None:
-        check_fields(self, alpha=(1, math.inf), major_classes=(1, math.inf))
+    alpha: Annotated[float, at_least(1)] = 8
+    """weight of a client's major class; 1: all clients alike, .inf: major classes only"""
+    major_classes: Annotated[int, at_least(1)] = 2
+    """number of major classes per client"""
 
     def __call__(self, labels: np.ndarray, num_clients: int, rng: np.random.Generator) -> list[np.ndarray]:
         check_clients(labels, num_clients)

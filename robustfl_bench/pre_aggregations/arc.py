@@ -3,12 +3,12 @@
 Allouah, Guerraoui, Gupta, Jellouli, Rizk, Stephan, ICLR 2025, Algorithm 2, https://arxiv.org/abs/2405.14432.
 """
 
-import math
 from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
 
-from robustfl_bench.base.errors import check_fields
+from robustfl_bench.base.fields import at_least
 from robustfl_bench.numerics.clipping import clip_factors
 from robustfl_bench.numerics.ranking import num_kept
 from robustfl_bench.numerics.updates import Updates
@@ -22,10 +22,8 @@ class Arc(PreAggregation):
     f = 0 changes nothing.
     """
 
-    num_byzantine: int
-
-    def __post_init__(self) -> None:
-        check_fields(self, num_byzantine=(0, math.inf))
+    num_byzantine: Annotated[int, at_least(0)]
+    """f: the floor(2 f / n (n - f)) longest updates are shortened"""
 
     def check(self, n: int) -> None:
         """Raise ConfigError if f leaves no client."""

@@ -2,11 +2,12 @@
 
 import math
 from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
 import torch
 
-from robustfl_bench.base.errors import check_fields
+from robustfl_bench.base.fields import at_least
 from robustfl_bench.numerics.updates import Updates
 from robustfl_bench.pre_aggregations.base import PreAggregation
 
@@ -19,10 +20,8 @@ class Bucketing(PreAggregation):
     f Byzantine clients affect up to f groups, so their share grows by a factor of up to ``bucket_size``.
     """
 
-    bucket_size: int = 2
-
-    def __post_init__(self) -> None:
-        check_fields(self, bucket_size=(1, math.inf))
+    bucket_size: Annotated[int, at_least(1)] = 2
+    """clients averaged in a group; 1: no averaging"""
 
     def num_made(self, n: int) -> int:
         """The number of groups."""

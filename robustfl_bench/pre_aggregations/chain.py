@@ -13,6 +13,7 @@ class Chain(PreAggregation):
     """Applies ``steps`` one after the other: ``pre_aggregation=[clipping,nnm]`` clips, then mixes."""
 
     steps: tuple[PreAggregation, ...]
+    """applied one after the other"""
 
     def check(self, n: int) -> None:
         """Raise ConfigError if a step gets too few updates."""

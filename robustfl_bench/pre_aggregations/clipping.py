@@ -3,12 +3,12 @@
 https://arxiv.org/abs/2405.14432
 """
 
-import math
 from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
 
-from robustfl_bench.base.errors import check_fields
+from robustfl_bench.base.fields import at_least
 from robustfl_bench.numerics.clipping import clip_factors
 from robustfl_bench.numerics.updates import Updates
 from robustfl_bench.pre_aggregations.base import PreAggregation
@@ -18,10 +18,8 @@ from robustfl_bench.pre_aggregations.base import PreAggregation
 class Clipping(PreAggregation):
     """The updates, clipped to the norm ``radius``; 2 is ByzFL's default."""
 
-    radius: float = 2.0
-
-    def __post_init__(self) -> None:
-        check_fields(self, radius=(0, math.inf))
+    radius: Annotated[float, at_least(0)] = 2.0
+    """longest norm of an update"""
 
     def prepare(self, updates: Updates, rng: np.random.Generator) -> Updates:
         return updates.mix(clip_factors(updates.norms, self.radius).diag())

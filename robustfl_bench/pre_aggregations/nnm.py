@@ -3,12 +3,12 @@
 Allouah, Farhadkhani, Guerraoui, Gupta, Pinot, Stephan, AISTATS 2023, Algorithm 2, https://arxiv.org/abs/2302.01772.
 """
 
-import math
 from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
 
-from robustfl_bench.base.errors import check_fields
+from robustfl_bench.base.fields import at_least
 from robustfl_bench.numerics.ranking import num_kept
 from robustfl_bench.numerics.updates import Updates
 from robustfl_bench.pre_aggregations.base import PreAggregation
@@ -21,10 +21,8 @@ class Nnm(PreAggregation):
     Updates at the same distance share the remaining weight equally.
     """
 
-    num_byzantine: int
-
-    def __post_init__(self) -> None:
-        check_fields(self, num_byzantine=(0, math.inf))
+    num_byzantine: Annotated[int, at_least(0)]
+    """f: every update is replaced by the mean of its n - f nearest ones"""
 
     def check(self, n: int) -> None:
         """Raise ConfigError if f leaves no client."""

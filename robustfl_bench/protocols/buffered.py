@@ -5,12 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Annotated
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from robustfl_bench.base.errors import ConfigError, check_choice, check_fields
+from robustfl_bench.base.errors import ConfigError
+from robustfl_bench.base.fields import at_least, between, one_of
 from robustfl_bench.numerics.updates import Aggregate, Updates
 from robustfl_bench.protocols.base import Engine, Protocol, Setup
 from robustfl_bench.protocols.state import Remembered, Round, State
@@ -38,18 +40,20 @@ class Buffered(Protocol):
     their updates count in full. Crafted updates are built from the honest updates in the same buffer in both cases.
     """
 
-    buffer: int | None = 10
-    staleness: str = "sqrt"
-    attackers: str = "like_honest"
-    stragglers: float = 0.2
-    slowdown: float = 10.0
+    buffer: Annotated[int | None, at_least(1)] = 10
+    """K: the server waits for this many updates; null: for all clients that train"""
+    staleness: Annotated[str, one_of(sqrt="scaled by 1 / sqrt(1 + staleness)", none="not scaled")] = "sqrt"
+    """how the server weighs late updates"""
+    attackers: Annotated[
+        str, one_of(like_honest="train from the model that they received", fresh="train from the newest model")
+    ] = "like_honest"
+    """what Byzantine clients do"""
+    stragglers: Annotated[float, between(0, 1)] = 0.2
+    """share of the clients that are slow"""
+    slowdown: Annotated[float, at_least(1)] = 10.0
+    """how many times as long a slow client trains"""
 
     reports = ("simulated_time", "mean_staleness")
-
-    def __post_init__(self) -> None:
-        check_fields(self, buffer=(1, math.inf), stragglers=(0, 1), slowdown=(1, math.inf))
-        check_choice("staleness", self.staleness, ("sqrt", "none"))
-        check_choice("attackers", self.attackers, ("like_honest", "fresh"))
 
     def check(self, setup: Setup) -> None:
         """Raise ConfigError for parts that need all clients to start from the same model, or a buffer that attackers

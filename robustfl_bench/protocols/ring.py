@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated
 
 from robustfl_bench.aggregators.base import Aggregator, RingForm, ServerView
-from robustfl_bench.base.errors import ConfigError, check_choice, check_fields
+from robustfl_bench.base.errors import ConfigError
+from robustfl_bench.base.fields import between, one_of
 from robustfl_bench.numerics.updates import Aggregate, Updates
 from robustfl_bench.protocols.base import Protocol, Setup
 from robustfl_bench.protocols.chunks import ring_sum
@@ -24,13 +26,13 @@ class Ring(Protocol):
     compute exactly the same numbers.
     """
 
-    bits: int = 32
-    counting: str = "printed"
+    bits: Annotated[int, between(1, 64)] = 32
+    """bits of a number (m)"""
+    counting: Annotated[
+        str, one_of(printed="as in Table 1", needed="the fewest bits that hold a sum of signs and its outcome")
+    ] = "printed"
+    """which bits are counted"""
     clients_compute_alone = True
-
-    def __post_init__(self) -> None:
-        check_fields(self, bits=(1, 64))
-        check_choice("counting", self.counting, ("printed", "needed"))
 
     def check(self, setup: Setup) -> None:
         """Raise ConfigError if the rule, or another part, needs a server."""

@@ -1,11 +1,13 @@
 """A central server, to which every client sends its whole update (BRACE, Fang et al., WWW Companion 2025)."""
 
 from dataclasses import dataclass
+from typing import Annotated
 
 from torch import Tensor
 
 from robustfl_bench.aggregators.base import Aggregator
-from robustfl_bench.base.errors import ConfigError, check_choice, check_fields
+from robustfl_bench.base.errors import ConfigError
+from robustfl_bench.base.fields import between, one_of
 from robustfl_bench.protocols.base import Protocol
 
 
@@ -22,15 +24,14 @@ class Star(Protocol):
     Attackers that try their updates on the rule do so before rounding.
     """
 
-    bits: int = 32
-    update_dtype: str | None = None
+    bits: Annotated[int, between(1, 64)] = 32
+    """bits of a coordinate"""
+    update_dtype: Annotated[str | None, one_of(bfloat16="uploads are rounded", null="float32")] = None
+    """type in which updates arrive"""
 
     def __post_init__(self) -> None:
-        check_fields(self, bits=(1, 64))
-        if self.update_dtype is not None:
-            check_choice("update_dtype", self.update_dtype, ("bfloat16",))
-            if self.bits != 16:
-                raise ConfigError(f"update_dtype=bfloat16 sends 16 bits for a coordinate; set bits=16, got {self.bits}")
+        if self.update_dtype is not None and self.bits != 16:
+            raise ConfigError(f"update_dtype=bfloat16 sends 16 bits for a coordinate; set bits=16, got {self.bits}")
 
     def deliver(self, uploads: Tensor) -> None:
         """Round the uploads (n, d) in place to ``update_dtype``, if it is set."""

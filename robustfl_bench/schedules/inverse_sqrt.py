@@ -2,8 +2,9 @@
 
 import math
 from dataclasses import dataclass
+from typing import Annotated
 
-from robustfl_bench.base.errors import check_fields
+from robustfl_bench.base.fields import at_least
 from robustfl_bench.schedules.base import Schedule
 
 
@@ -15,11 +16,10 @@ class InverseSqrt(Schedule):
     lr = 1 / sqrt(5) and offset 5, the rate is 0.548 in the first round and 0.060 in round 500.
     """
 
-    offset: float = 5
-    factor: float = 1
-
-    def __post_init__(self) -> None:
-        check_fields(self, offset=(0, math.inf), factor=(1e-12, math.inf))
+    offset: Annotated[float, at_least(0)] = 5
+    """added to the number of the round, from 1, under the root"""
+    factor: Annotated[float, at_least(1e-12)] = 1
+    """factor of the rate"""
 
     def __call__(self, lr: float, round: int) -> float:
         return self.factor * lr / math.sqrt(round + 1 + self.offset)

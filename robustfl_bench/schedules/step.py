@@ -1,9 +1,9 @@
 """A learning rate that falls in steps (BOBA, Bao et al., AISTATS 2024, Table 6)."""
 
-import math
 from dataclasses import dataclass
+from typing import Annotated
 
-from robustfl_bench.base.errors import check_choice, check_fields
+from robustfl_bench.base.fields import at_least, between, one_of
 from robustfl_bench.schedules.base import Schedule
 
 
@@ -15,14 +15,16 @@ class Step(Schedule):
     or one interval later (``first_decay=late``).
     """
 
-    start: int
-    interval: int
-    factor: float
-    first_decay: str = "start"
-
-    def __post_init__(self) -> None:
-        check_fields(self, start=(0, math.inf), interval=(1, math.inf), factor=(0, 1))
-        check_choice("first_decay", self.first_decay, ("start", "late"))
+    start: Annotated[int, at_least(0)]
+    """rounds at the initial rate"""
+    interval: Annotated[int, at_least(1)]
+    """rounds between decays"""
+    factor: Annotated[float, between(0, 1)]
+    """factor of each decay"""
+    first_decay: Annotated[str, one_of(start="the one after those at the initial rate", late="one interval later")] = (
+        "start"
+    )
+    """the round of the first decay"""
 
     def __call__(self, lr: float, round: int) -> float:
         if round < self.start:

@@ -19,7 +19,9 @@ class PerClass(ServerData):
     """
 
     samples_per_class: int | Sequence[int] = 20
+    """samples of every class, or a list with a number for each class"""
     corruption: Corruption | None = None
+    """changes the images; null: they stay as they are"""
 
     def __post_init__(self) -> None:
         given = self.samples_per_class

@@ -1,14 +1,14 @@
 """FedAdagrad, FedYogi and FedAdam: a step size for each coordinate (Reddi et al., ICLR 2021, Algorithm 2,
 https://arxiv.org/abs/2003.00295)."""
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Annotated
 
 import torch
 from torch import Tensor
 
-from robustfl_bench.base.errors import check_choice, check_fields
+from robustfl_bench.base.fields import at_least, between, one_of
 from robustfl_bench.server_optimizers.base import ServerOptimizer
 
 
@@ -22,14 +22,14 @@ class Adaptive(ServerOptimizer):
     have one), else the ``server_lr`` of the local update, the paper's eta.
     """
 
-    kind: str = "adam"
-    beta1: float = 0.9
-    beta2: float = 0.99
-    tau: float = 1e-3
-
-    def __post_init__(self) -> None:
-        check_choice("kind", self.kind, ("adagrad", "adam", "yogi"))
-        check_fields(self, beta1=(0, 1), beta2=(0, 1), tau=(1e-18, math.inf))
+    kind: Annotated[str, one_of("adagrad", "adam", "yogi")] = "adam"
+    """how squares of aggregates are summed"""
+    beta1: Annotated[float, between(0, 1)] = 0.9
+    """decay of the running mean of aggregates"""
+    beta2: Annotated[float, between(0, 1)] = 0.99
+    """decay of the running mean of squares; not used by adagrad"""
+    tau: Annotated[float, at_least(1e-18)] = 1e-3
+    """added to the root of the sum of squares; larger values adapt less"""
 
     def __call__(
         self, params: Tensor, aggregate: Tensor, step_size: float, memory: Mapping[str, Tensor]

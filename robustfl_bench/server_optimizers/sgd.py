@@ -1,13 +1,13 @@
 """The server's step of gradient descent (FedSGD: McMahan et al., AISTATS 2017, https://arxiv.org/abs/1602.05629), and
 with momentum (FedAvgM: Hsu, Qi, Brown, arXiv 1909.06335)."""
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Annotated
 
 from torch import Tensor
 
-from robustfl_bench.base.errors import check_fields
+from robustfl_bench.base.fields import at_least, between
 from robustfl_bench.server_optimizers.base import ServerOptimizer
 
 
@@ -21,11 +21,10 @@ class Sgd(ServerOptimizer):
     remembered.
     """
 
-    momentum: float | None = None
-    weight_decay: float | None = None
-
-    def __post_init__(self) -> None:
-        check_fields(self, momentum=(0, 1), weight_decay=(0, math.inf))
+    momentum: Annotated[float | None, between(0, 1)] = None
+    """share of the previous velocity that is added to the aggregate; null: none"""
+    weight_decay: Annotated[float | None, at_least(0)] = None
+    """multiple of the parameters that is added to the aggregate; null: no decay"""
 
     def __call__(
         self, params: Tensor, aggregate: Tensor, step_size: float, memory: Mapping[str, Tensor]

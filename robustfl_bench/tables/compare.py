@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from robustfl_bench.base.errors import ConfigError
 from robustfl_bench.config import compose
 from robustfl_bench.config.compose import Resolved
-from robustfl_bench.engine.settings import SCALES
+from robustfl_bench.engine.settings import CHOICES
 from robustfl_bench.runs import commands, matching
 from robustfl_bench.runs.matching import Config, Index
 from robustfl_bench.runs.origins import origins
@@ -276,7 +276,7 @@ def _left_out(
     in few settings."""
     shown = {place for config in wanted.values() for place in index.at(config)}
     scales, lines, at_scales = list(runs["scale"]), [], set[int]()
-    for scale in SCALES:
+    for scale in CHOICES["scale"]:
         resolved, _ = _resolve(table, (*overrides, f"scale={scale}"))
         places = {place for run in resolved.values() for place in index.at(matching.config(run.identity))} - shown
         at_scales |= places

@@ -21,7 +21,9 @@ class MLflow(Tracker):
     """
 
     experiment: str = "robustfl-bench"
+    """the MLflow experiment, created if missing"""
     uri: str | None = None
+    """sqlite:///FILE or http://SERVER; null: MLFLOW_TRACKING_URI, else MLflow's default"""
 
     def check(self) -> None:
         """The package must be installed."""

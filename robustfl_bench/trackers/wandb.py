@@ -18,6 +18,7 @@ class WandB(Tracker):
     """
 
     project: str = "robustfl-bench"
+    """the W&B project; the account is WANDB_ENTITY, or the default of the login"""
 
     def check(self) -> None:
         """The package must be installed."""

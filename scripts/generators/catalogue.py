@@ -1,20 +1,30 @@
-"""Writes conf/CATALOGUE.md, and the numbers of options in conf/README.md. Run: make catalogue"""
+"""Writes conf/CATALOGUE.md, the comments behind the keys in conf/, and the numbers of options in conf/README.md.
+
+Run: make catalogue
+"""
 
 import re
+from collections.abc import Iterator
+from dataclasses import MISSING
+from pathlib import Path
 
 from robustfl_bench.catalogue.entries import MEASURED_GROUPS, CatalogueEntry, Group, entries, groups
+from robustfl_bench.catalogue.keys import commented, keys_at, keys_of
 from robustfl_bench.catalogue.measures import facts
+from robustfl_bench.config import options, words
 from robustfl_bench.config.options import CONF
 from robustfl_bench.engine.parts import GROUPS
+from robustfl_bench.engine.settings import Settings
 
 PAGE, README = CONF / "CATALOGUE.md", CONF / "README.md"
 BAR = "\\|"  # within a cell
 INTRODUCTION = """# Every option
 
-`make catalogue` writes this page from the files of this folder and the docstrings of the classes that they build; a
-test keeps it true. `robustfl-bench --list` prints the same, with your own options if you add `--config-dir FOLDER`;
-`robustfl-bench --list aggregator krum` prints the whole description of one option and its keys. The presets are not
-here: `--list setting`, `method`, `threat` and `experiment` show them.
+`make catalogue` writes this page from the files of this folder and the classes that they build, and the comments behind
+the keys in these files from the fields of the classes; tests keep both true. `robustfl-bench --list` prints the same,
+with your own options if you add `--config-dir FOLDER`; `robustfl-bench --list aggregator krum` prints the whole
+description of one option and its keys. The presets are not here: `--list setting`, `method`, `threat` and `experiment`
+show them.
 
 Needs and cost are measured on one round, with the settings of the option. n is the number of clients in a round, f the
 number of Byzantine clients that the server assumes (`num_byzantine_declared`). The cost is in Gram matrices (the inner
@@ -25,6 +35,14 @@ products of all pairs of updates) and sorts (of every coordinate's values); line
 def page() -> str:
     """The catalogue of all groups whose options are parts of a run."""
     return "\n".join([INTRODUCTION, *(_table(group) for group in groups() if group.name in GROUPS)])
+
+
+def explained() -> Iterator[tuple[Path, str]]:
+    """The files of options and of the scalars, each with its text as it should be: a comment behind every key."""
+    places = [(group, f"{group}/{name}", keys_at(group, name)) for group in GROUPS for name in options.names(group)]
+    for group, path, keys in (("", "config", keys_of(Settings)), *places):
+        file, meanings = CONF / f"{path}.yaml", {key.name: key.text for key in keys.values()}
+        yield file, commented(file.read_text(encoding="utf-8"), meanings, group)
 
 
 def counted() -> str:
@@ -45,7 +63,23 @@ def _table(group: Group) -> str:
         about = ["; ".join(facts(entry).words)] if measured else []
         cells = (_linked(entry), entry.summary, *about, source)
         lines.append(f"| {' | '.join(cell.replace('|', BAR).replace('``', '`') for cell in cells)} |")
-    return "\n".join([*lines, ""])
+    return "\n".join([*lines, "", *_keys(group)])
+
+
+def _keys(group: Group) -> list[str]:
+    """The table of the keys of a group's options; a class that several options build is shown once."""
+    rows, shown = [], set[str]()
+    for entry in entries(group.name):
+        if entry.same_as or entry.target in shown:
+            continue
+        for key in keys_at(group.name, entry.name).values():
+            value = entry.parts.get(key.name, entry.content.get(key.name, key.default))
+            default = "" if value is MISSING else f"`{value if options.refers(value) else words.written(value)}`"
+            allowed = "" if key.option.choices else key.option.allowed
+            cells = (f"`{entry.name}`", f"`{key.name}`", default, allowed, key.text)
+            rows.append(f"| {' | '.join(cell.replace('|', BAR) for cell in cells)} |")
+        shown.add(entry.target)
+    return ["| option | key | default | range | meaning |", f"|{' --- |' * 5}", *rows, ""] if rows else []
 
 
 def _linked(entry: CatalogueEntry) -> str:
@@ -54,4 +88,6 @@ def _linked(entry: CatalogueEntry) -> str:
 
 if __name__ == "__main__":
     README.write_text(counted(), encoding="utf-8")
+    for file, text in explained():
+        file.write_text(text, encoding="utf-8")
     PAGE.write_text(page(), encoding="utf-8")

@@ -1,21 +1,19 @@
 """A rule: the mean of the updates that are close to most others."""
 
-import math
 from dataclasses import dataclass
+from typing import Annotated
 
 import torch
 
-from robustfl_bench import Aggregate, Aggregator, ConfigError, ServerView, Updates, check_fields
+from robustfl_bench import Aggregate, Aggregator, ConfigError, ServerView, Updates, at_least
 
 
 @dataclass(frozen=True)
 class Template(Aggregator):
     """The mean of the n - f updates with the least median distance to all updates. Needs n > 2f."""
 
-    num_byzantine: int  # f; without a default it is what the server assumes, num_byzantine_declared
-
-    def __post_init__(self) -> None:
-        check_fields(self, num_byzantine=(0, math.inf))
+    num_byzantine: Annotated[int, at_least(0)]  # without a default: num_byzantine_declared, which the server assumes
+    """f: updates that are left out"""
 
     def check(self, n: int) -> None:
         """Raise ConfigError when n clients are too few; called before any data are loaded."""

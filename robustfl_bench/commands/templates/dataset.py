@@ -3,29 +3,31 @@
 import math
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated
 
 import numpy as np
 import torch
 
-from robustfl_bench import Data, Dataset, check_fields
+from robustfl_bench import Data, Dataset, at_least
 
 
 @dataclass(frozen=True)
 class Template(Dataset):
     """``num_train`` and ``num_test`` points in the plane, in one of ``num_classes`` Gaussian clouds on a circle."""
 
-    seed: int  # without a default it is the seed of the run
-    num_train: int = 2000
-    num_test: int = 500
-    num_classes: int = 4
-    noise: float = 0.3
+    seed: Annotated[int, at_least(0)]  # without a default it is the seed of the run
+    """seed of all draws"""
+    num_train: Annotated[int, at_least(1)] = 2000
+    """number of training samples"""
+    num_test: Annotated[int, at_least(1)] = 500
+    """number of test samples"""
+    num_classes: Annotated[int, at_least(2)] = 4
+    """number of classes, corners of the polygon"""
+    noise: Annotated[float, at_least(0)] = 0.3
+    """standard deviation of a point around its corner"""
 
     name = "template"
     input_shape = (2,)
-
-    def __post_init__(self) -> None:
-        check_fields(self, seed=(0, math.inf), num_train=(1, math.inf), num_test=(1, math.inf))
-        check_fields(self, num_classes=(2, math.inf), noise=(0, math.inf))
 
     def load(self, folder: Path) -> Data:
         """The samples. One that is read from files looks for them in ``folder / self.name``."""

@@ -1,21 +1,19 @@
 """A partition: every client gets a few blocks of the samples sorted by label."""
 
-import math
 from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
 
-from robustfl_bench import ConfigError, Partition, check_fields
+from robustfl_bench import ConfigError, Partition, at_least
 
 
 @dataclass(frozen=True)
 class Template(Partition):
-    """``blocks`` blocks of equal size for each client. With 1 most clients have one class, with many all classes."""
+    """``blocks`` blocks of equal size for each client."""
 
-    blocks: int = 2
-
-    def __post_init__(self) -> None:
-        check_fields(self, blocks=(1, math.inf))
+    blocks: Annotated[int, at_least(1)] = 2
+    """blocks per client; 1: most clients have one class; many: all classes"""
 
     def __call__(self, labels: np.ndarray, num_clients: int, rng: np.random.Generator) -> list[np.ndarray]:
         """The samples of each client, as indices; ``labels`` is (N,) int64."""

@@ -1,18 +1,17 @@
 """A learning rate against the round: it falls by the same factor in every round."""
 
 from dataclasses import dataclass
+from typing import Annotated
 
-from robustfl_bench import Schedule, check_fields
+from robustfl_bench import Schedule, between
 
 
 @dataclass(frozen=True)
 class Template(Schedule):
-    """``lr * decay ** round``. A decay of 1 leaves the rate as it is."""
+    """``lr * decay ** round``."""
 
-    decay: float = 0.99
-
-    def __post_init__(self) -> None:
-        check_fields(self, decay=(0, 1))
+    decay: Annotated[float, between(0, 1)] = 0.99
+    """factor of the rate per round; 1: the rate stays as it is"""
 
     def __call__(self, lr: float, round: int) -> float:
         """The rate of ``round`` (from 0)."""

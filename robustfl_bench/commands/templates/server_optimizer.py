@@ -2,21 +2,20 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Annotated
 
 import torch
 from torch import Tensor
 
-from robustfl_bench import ServerOptimizer, check_fields
+from robustfl_bench import ServerOptimizer, between
 
 
 @dataclass(frozen=True)
 class Template(ServerOptimizer):
-    """Subtracts the step size times a velocity, ``momentum`` times the last one plus the aggregate. 0 is plain SGD."""
+    """Subtracts the step size times a velocity, ``momentum`` times the last one plus the aggregate."""
 
-    momentum: float = 0.9
-
-    def __post_init__(self) -> None:
-        check_fields(self, momentum=(0, 1))
+    momentum: Annotated[float, between(0, 1)] = 0.9
+    """share of the last velocity in the next one; 0: plain SGD"""
 
     def __call__(
         self, params: Tensor, aggregate: Tensor, step_size: float, memory: Mapping[str, Tensor]
