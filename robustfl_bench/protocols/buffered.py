@@ -27,13 +27,13 @@ class Buffered(Protocol):
 
     The server applies the rule to the first ``buffer`` (K) updates that arrive, each scaled by
     ``1 / sqrt(1 + staleness)`` as in the paper; with ``staleness`` ``none`` they are not scaled. The staleness of an
-    update is the number of server steps since its client received its model. The server then sends the
-    new model to K clients that are not training, drawn as for participation, so that the share ``participation`` of the
-    clients trains at any time, and a client is in a buffer at most once. With ``buffer`` null the server waits for all
-    clients that train: these are synchronous rounds, with their time.
+    update is the number of server steps since its client received its model. The server then sends the new model to K
+    clients that are not training, drawn as for participation, so that the share ``participation`` of the clients trains
+    at any time, and a client is in a buffer at most once. With ``buffer`` null the server waits for all clients that
+    train: these are synchronous rounds, with their time.
 
     Training takes a half-normal time of mean 1, ``slowdown`` times as long for the share ``stragglers`` of the clients,
-    which are the same in all engine. Times and clients depend on the seed, not on rule or attack.
+    which are the same in all rounds. Times and clients depend on the seed, not on rule or attack.
 
     Byzantine clients take as long as honest ones. With ``attackers`` ``like_honest`` their updates are as stale: they
     train from the model that they received. ``fresh`` attackers ignore it and train from the newest model, so that
@@ -77,7 +77,7 @@ class Buffered(Protocol):
 
     def step(self, engine: Engine, state: State) -> tuple[State, Round]:
         """The next step of the server. The memory holds, for every client, when its update arrives (infinite if it does
-        not train) and the round of its model; and the models of these engine."""
+        not train) and the round of its model; and the models of these rounds."""
         memory = state.protocol or self._begun(engine, state)
         arrives, version = (memory[name].cpu().numpy().copy() for name in ("arrives", "version"))
         arrived = np.argsort(arrives, kind="stable")[: self.updates_per_round(engine.clients_per_round)]
