@@ -18,7 +18,7 @@ jobs, planned = presets.of("brace")
 def test_clients_rounds_and_batches(name: str) -> None:
     runs = jobs(name)
     last = planned(name, runs[-1])
-    s, identity = last.settings, last.identity
+    s, identity = last.settings, last.config
     assert s.byzantine_placement == "replace" and identity["aggregator"]["_target_"].endswith("Brace")
     assert (s.num_byzantine == 45) if name == "fig3a" else s.num_byzantine * 5 == s.num_clients
     assert (s.num_clients == 300) if name == "fig3c" else s.num_clients == 100
@@ -32,7 +32,7 @@ def test_methods_of_the_table() -> None:
     found: dict[str, Any] = {}
     for job in jobs("table2a")[::9]:
         made = planned("table2a", job)
-        found[job["+method"].rpartition("/")[2]] = (made.settings.lr, made.identity["aggregator"])
+        found[job["+method"].rpartition("/")[2]] = (made.settings.lr, made.config["aggregator"])
     assert list(found) == METHODS
     assert {method for method, (lr, _) in found.items() if lr < 0.01} == {"signsgd", "rlr", "brace"}
     assert found["krum"][1]["num_byzantine"] == found["trimmed_mean"][1]["num_byzantine"] == 20

@@ -89,7 +89,7 @@ def test_the_variants_differ_in_the_artefacts_and_in_nothing_else(panel: str, me
         return {key: value for item in items for key, value in item.items()}
 
     fair, published = (
-        flat(presets.planned(f"+experiment=brifca/{panel}", f"+method=brifca/{method}", f"variant={variant}").identity)
+        flat(presets.planned(f"+experiment=brifca/{panel}", f"+method=brifca/{method}", f"variant={variant}").config)
         for variant in ("fair", "published")
     )
     changed = {key: (fair[key], published[key]) for key in fair if fair[key] != published[key]}

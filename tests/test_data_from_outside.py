@@ -65,7 +65,9 @@ def run(module: str, *arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 def data(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return run("robustfl_bench.commands.data", *arguments, "--config-dir", "conf")
+    code = "import sys; from robustfl_bench.commands import data; sys.exit(data.main(sys.argv[1:]))"
+    command = [sys.executable, "-c", code, *arguments, "--config-dir", "conf"]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
 def test_robustfl_data_lists_prepares_and_verifies_it(outside: Path, capfd: pytest.CaptureFixture[str]) -> None:

@@ -504,7 +504,7 @@ def test_digits_are_scikit_learns(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["digits", "rotated_digits", "linear_mixture", "mean_mixture"])
 def test_the_contract_of_data_sets_without_files(name: str, tmp_path: Path) -> None:
-    drawn = [] if name == "digits" else ["+num_clients=12", "+seed=0"]
+    drawn = [] if name == "digits" else ["num_clients=12", "seed=0"]
     check_dataset(build("dataset", name, *drawn), tmp_path)
 
 

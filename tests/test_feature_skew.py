@@ -22,7 +22,7 @@ DATA = datasets.load(Digits(), None, torch.device("cpu"))
 
 
 def identity(*overrides: str) -> dict[str, Any]:
-    return presets.planned(*overrides).identity
+    return presets.planned(*overrides).config
 
 
 def federation(*overrides: str, data: Data = DATA, **parts: Any) -> Federation:
@@ -106,7 +106,7 @@ def test_texts_have_no_images() -> None:
 
 
 def test_no_corruption_is_no_part_of_a_runs_identity() -> None:
-    assert "corruption" not in identity() and "corruption" in identity("corruption=common")
+    assert not identity()["corruption"] and identity("corruption=common")["corruption"]
     assert set(identity()["server_data"]) == {"_target_", "samples_per_class"}
 
 

@@ -23,7 +23,7 @@ from robustfl_bench.pages.pictures.styles import BLACK, BLUE, COMPARED, ramp, se
 from robustfl_bench.runs import archive, records
 from robustfl_bench.tables import described as papers
 from tests.conftest import run_cli
-from tests.test_results import make_run
+from tests.test_results import make_run, reseal
 
 IN_ONE_FIGURE = (  # of a paper
     "raga fedavg median byrd_saga rfa mca", "fedavg rfa mkrum cfl arfl",
@@ -188,6 +188,7 @@ def test_weights_are_bands_of_honest_and_lines_of_byzantine_clients(tmp_path: Pa
     honest = {f"client_{i}": [0.01 * i, 0.02 * i] for i in range(2, 9)}
     table = pd.DataFrame({"round": [1, 2], "byzantine_0": [0.5, 0.0], "byzantine_1": [0.1, 0.2], **honest})
     table.to_csv(folder / "weights.csv", index=False)
+    reseal(folder)
     figure = plots.weights(records.load(tmp_path))
     (axis,) = figure.axes
     everyone, middle = (band.get_paths()[0].vertices for band in axis.collections)
@@ -203,6 +204,7 @@ def test_the_advice_to_choose_one_run_leaves_one(tmp_path: Path, capsys: pytest.
     for attack, seed, lr in (("ipm", 0, 0.1), ("ipm", 1, 0.1), ("lie", 0, 0.1), ("ipm", 0, 0.2)):
         folder = make_run(tmp_path, "krum", attack, seed, lr=lr)
         (folder / "weights.csv").write_text("round,client_0,client_1\n1,0.5,0.5\n")
+        reseal(folder)
     asked = ("plot", "weights", "--results-dir", tmp_path, "--output", tmp_path / "a.png", "--where", "seed=0")
     code, _, err = run_cli(capsys, *asked)
     assert code == 2 and "krum has 3 runs; choose one, for example by --where attack=ipm --where lr=0.1" in err
@@ -260,7 +262,7 @@ def test_only_what_is_drawn_is_read(results: Path, monkeypatch: pytest.MonkeyPat
     column = records.column
     monkeypatch.setattr(records, "column", lambda folder, name: read.append((folder, name)) or column(folder, name))
     plots.rounds(records.load(results), conditions=["attack=ipm"])
-    assert len(read) == 4 and {name for _, name in read} == {"test_accuracy"}
+    assert len(set(read)) == len(read) == 8 and {name for _, name in read} == {"round", "test_accuracy"}
     folder = read[0][0]
     assert column(folder, "test_loss").to_dict() == {1: 0.5, 2: 0.5, 3: 0.5, 4: 0.5}
     assert column(folder, "distance") is None

@@ -70,7 +70,7 @@ def test_a_class_of_the_user_takes_the_runs_that_are_left(here: Bench, tmp_path:
         ("deaf", 2, "launchers_of_mine.Deaf needs a method place(sweep)"),
         ("absent", 2, "has no attribute 'Absent'"),
         ("nothing", 2, "hydra.launcher.class must be a dotted name such as my_module.MyLauncher, got None"),
-        ("here +hydra.launcher.least=1", 2, "unexpected keyword argument 'least'"),
+        ("here +hydra.launcher.least=1", 2, "no option 'least'"),
     ],
 )
 def test_a_launcher_that_does_not_work_is_reported_in_one_line(

@@ -1,6 +1,7 @@
 """Published numbers beside measured ones: which runs count, what is compared, how it is printed, what survives."""
 
 import csv
+import io
 import json
 import shlex
 from collections.abc import Sequence
@@ -18,7 +19,7 @@ from robustfl_bench.base.errors import ConfigError
 from robustfl_bench.config import compose, identity
 from robustfl_bench.runs import archive, records
 from robustfl_bench.runs.records import NoRuns
-from robustfl_bench.store import folders
+from robustfl_bench.store import folders, kept
 from robustfl_bench.tables import agreement, layout
 from robustfl_bench.tables import described as papers
 from robustfl_bench.tables.compare import compare
@@ -56,9 +57,11 @@ def make_run(
     **changed: Any,
 ) -> str:
     """A run folder of one cell of a paper's table; its run id."""
-    changes = [f"+{key.replace('__', '.')}={json.dumps(value)}" for key, value in changed.items()]
     overrides = cell_of(table, method, column, block).overrides
     assert overrides is not None
+    known = compose.resolve(overrides).config
+    changes = [f"++{key.replace('__', '.')}={json.dumps(value)}" for key, value in changed.items()
+               if key.partition("__")[0] in known]  # fmt: skip
     run = compose.resolve([*overrides, f"scale={scale}", f"seed={seed}", *changes])
     extra = {key: value for key, value in changed.items() if key not in run.config and "__" not in key}
     config = identity.defining(run.config) | extra
@@ -658,7 +661,11 @@ def test_a_run_that_is_twice_in_a_file_counts_once(results: Path, tmp_path: Path
     once = archive.read(str(path))
     path.write_text("".join([header, first, *others, first]))
     assert len(archive.join([archive.read(str(path))])) == len(once)
-    path.write_text("".join([header, first, *others, first.replace(",finished,", ",diverged,")]))
+    *values, _ = next(csv.reader([first.replace(",finished,", ",diverged,")]))
+    values.append(kept.seal_of(values))
+    changed = io.StringIO()
+    csv.writer(changed, lineterminator="\n").writerow(values)
+    path.write_text("".join([header, first, *others, changed.getvalue()]))
     with pytest.raises(ConfigError, match=f"has two lines of {once['run'].iloc[0]} that differ"):
         archive.read(str(path))
 
@@ -666,7 +673,7 @@ def test_a_run_that_is_twice_in_a_file_counts_once(results: Path, tmp_path: Path
 def test_a_number_that_is_none_is_told(results: Path, tmp_path: Path) -> None:
     path = tmp_path / "runs.csv"
     archive.write(records.load(results), str(path))
-    table = pd.read_csv(path, dtype=str, keep_default_na=False)
+    table = pd.read_csv(path, dtype=str, keep_default_na=False).drop(columns=kept.SEAL)
     table.loc[0, "final_accuracy"] = "high"
     table.to_csv(path, index=False)
     with pytest.raises(ConfigError, match=r"runs.csv is damaged: could not convert string to float: 'high'"):

@@ -15,7 +15,7 @@ jobs, planned = presets.of("raga")
 def test_clients_rounds_and_batches(name: str) -> None:
     runs = jobs(name)
     last = planned(name, runs[-1])
-    s, identity = last.settings, last.identity
+    s, identity = last.settings, last.config
     assert (s.num_clients, s.batch_size, s.byzantine_placement) == (50, 32, "replace")
     assert s.rounds == (100 if name in ("table5", "fig6", "fig8") else 500)
     assert (identity["partition"]["per"], identity["partition"]["min_size"]) == ("class", 32)
@@ -39,7 +39,7 @@ def test_methods_have_their_own_rates_or_share_those_of_raga(name: str, steps: i
     for policy in ("own", "shared"):
         for method in METHODS:
             made = planned(name, job_of(name, method, "lie", policy), f"lr_policy={policy}")
-            local, first = made.identity["local_update"], made.parts.schedule(made.settings.lr, 0)
+            local, first = made.config["local_update"], made.parts.schedule(made.settings.lr, 0)
             rule = type(made.parts.aggregator).__name__.lower()
             named = {"fedavg": "average", "median": "coomed", "byrd_saga": "raga"}
             assert rule == named.get(method, method)
@@ -58,7 +58,7 @@ def test_methods_have_their_own_rates_or_share_those_of_raga(name: str, steps: i
 
 def test_threats_are_those_of_the_paper() -> None:
     attacks: dict[str, Any] = {
-        threat: planned("table2", job_of("table2", "raga", threat)).identity["attack"]
+        threat: planned("table2", job_of("table2", "raga", threat)).config["attack"]
         for threat in ("none", "gaussian", "sign_flip", "lie")
     }
     assert attacks["none"]["_target_"].endswith("NoAttack")
@@ -68,11 +68,11 @@ def test_threats_are_those_of_the_paper() -> None:
 
 
 def test_models_and_steps_of_the_figures() -> None:
-    targets = {job["+setting"]: planned("fig9", job).identity["model"] for job in jobs("fig9")[::4]}
+    targets = {job["+setting"]: planned("fig9", job).config["model"] for job in jobs("fig9")[::4]}
     assert targets["raga/mnist_lenet"]["channels"] == [6, 16] and targets["raga/mnist_mlp"]["hidden"] == [200, 100]
     assert targets["raga/cifar10_lenet"]["dense"] == [384, 192] and targets["raga/cifar10_mlp"]["hidden"] == [200, 200]
     for job in jobs("fig10")[:4]:
         made = planned("fig10", job)
         assert str(made.parts.local_update.steps) == job["local_update.steps"]
         assert made.parts.schedule.factor == made.parts.local_update.steps  # K is in the printed rate
-        assert made.identity["partition"]["alpha"] == 0.2 and made.settings.num_byzantine == 10
+        assert made.config["partition"]["alpha"] == 0.2 and made.settings.num_byzantine == 10

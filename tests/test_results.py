@@ -62,6 +62,12 @@ def run_id(config: dict[str, Any]) -> str:
     return identity.digest({**identity.of(config), **{key: config[key] for key in config if key not in DEFINING}})
 
 
+def reseal(folder: Path) -> None:
+    """Record the files of a run folder as they are now."""
+    summary = json.loads((folder / "summary.json").read_text()) | {"files": folders.recorded(folder)}
+    (folder / "summary.json").write_text(json.dumps(folders.seal(summary)))
+
+
 def make_run(
     results: Path,
     aggregator: str = "krum",
@@ -605,8 +611,7 @@ def test_a_missing_cell_keeps_what_its_row_and_its_column_share(tmp_path: Path) 
     folder = make_run(tmp_path, "boba", "ipm")
     config = folder / "config.yaml"
     config.write_text(config.read_text().replace("factor: 10.0", "factor: 3.0"))
-    summary = json.loads((folder / "summary.json").read_text()) | {"files": folders.recorded(folder)}
-    (folder / "summary.json").write_text(json.dumps(folders.seal(summary)))
+    reseal(folder)
     (todo,) = pivot(records.load(tmp_path)).todos
     first, *rest = shlex.split(todo.command)[1:]
     assert "digits-krum-none-s0" in first and rest == [
@@ -652,6 +657,7 @@ def test_a_column_against_another_that_grows(tmp_path: Path, capsys: pytest.Capt
         header, *rows = path.read_text().splitlines()
         rows = [f"{row.rpartition(',')[0]},{time}" for row, time in zip(rows, times, strict=True)]
         path.write_text("\n".join([header, *rows]) + "\n")
+        reseal(path.parent)
     figure = plots.rounds(records.load(tmp_path), panels="attack,aggregator", x="simulated_time")
     (axis,) = figure.axes
     (line,) = axis.get_lines()
@@ -734,9 +740,7 @@ def test_plot_files(results: Path, tmp_path: Path, capsys: pytest.CaptureFixture
 def test_damaged_metrics_do_not_stop_a_plot(results: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = next((results / "runs").glob("*average-ipm-s0*"))
     (folder / "metrics.csv").write_text("round,test_accuracy\n1,0.1\n2,oops\n")
-    summary = json.loads((folder / "summary.json").read_text())
-    sealed = folders.seal(summary | {"files": folders.recorded(folder)})
-    (folder / "summary.json").write_text(json.dumps(sealed))
+    reseal(folder)
     output = tmp_path / "a.png"
     code, _, err = run_cli(capsys, "plot", "accuracy", "--results-dir", results, "--output", output)
     assert code == 0 and output.exists()

@@ -69,7 +69,7 @@ def test_a_tracker_gets_the_run_then_each_row_then_the_summary(bench: Bench, tmp
     folder = only_run(tmp_path / "results")
     (begun, run), *records, (ended, summary) = TOLD
     assert (begun, ended) == ("begin", "end")
-    assert run == Tracked(folder.name[-8:], folder.name, config_of(folder), folder, 0)
+    assert run == Tracked(folder.name[-12:], folder.name, config_of(folder), folder, 0)
     header, *rows = [line.split(",") for line in (folder / "metrics.csv").read_text().splitlines()]
     assert [point for point, _ in records] == ["record"] * 2
     assert [round for _, (round, _) in records] == [2, 4]
@@ -77,7 +77,7 @@ def test_a_tracker_gets_the_run_then_each_row_then_the_summary(bench: Bench, tmp
         assert list(numbers) == header[1:]
         assert list(numbers.values()) == pytest.approx([float(value) for value in row[1:]])
     written = json.loads((folder / "summary.json").read_text())
-    assert summary == {name: value for name, value in written.items() if name != "files"}
+    assert summary == {name: value for name, value in written.items() if name not in ("files", "seal")}
 
 
 def test_a_tracker_changes_neither_the_run_nor_its_id(bench: Bench, tmp_path: Path) -> None:
@@ -190,10 +190,10 @@ def test_wandb_goes_on_in_the_run_of_the_same_id(bench: Bench, monkeypatch: pyte
     first, second = sorted((folder / "wandb").glob("offline-run-*/run-*.wandb"))
     steps = {}
     for path in (first, second):
-        assert path.name == f"run-{folder.name[-8:]}.wandb"
+        assert path.name == f"run-{folder.name[-12:]}.wandb"
         for record in _wandb_records(path):
             if record.WhichOneof("record_type") == "run":
-                assert (record.run.run_id, record.run.project) == (folder.name[-8:], "mine")
+                assert (record.run.run_id, record.run.project) == (folder.name[-12:], "mine")
                 assert record.run.display_name == folder.name
             elif record.WhichOneof("record_type") == "history":
                 said = {item.key or ".".join(item.nested_key): item.value_json for item in record.history.item}
@@ -234,7 +234,7 @@ def test_mlflow_has_one_run_with_every_round_once(bench: Bench, tmp_path: Path) 
     home = client.get_experiment_by_name("robustfl-bench").experiment_id
     (run,) = client.search_runs([home])
     assert (run.info.run_name, run.info.status) == (folder.name, "FINISHED")
-    assert (run.data.tags["run_id"], run.data.tags["status"]) == (folder.name[-8:], "finished")
+    assert (run.data.tags["run_id"], run.data.tags["status"]) == (folder.name[-12:], "finished")
     assert (run.data.params["rounds"], run.data.params["dataset._target_"]) == (
         "4",
         config_of(folder)["dataset"]["_target_"],

@@ -7,7 +7,6 @@ from importlib import import_module
 from typing import NoReturn
 
 from robustfl_bench import __version__
-from robustfl_bench.base.errors import GENERAL, INTERRUPTED
 
 PROGRAMS = {
     "robustfl-bench": "robustfl_bench.commands.bench",
@@ -62,6 +61,8 @@ def _start(program: str, module: str | None = None) -> NoReturn:
     before = signal.getsignal(signal.SIGINT)
     if before is signal.default_int_handler:  # not if a shell made a background job ignore it
         signal.signal(signal.SIGINT, _leave)
+    from robustfl_bench.base.errors import GENERAL, INTERRUPTED
+
     main = import_module(module or PROGRAMS[program]).main
     signal.signal(signal.SIGINT, before)
     code: str | int | None = None
@@ -85,5 +86,7 @@ def _start(program: str, module: str | None = None) -> NoReturn:
 
 def _leave(*_: object) -> NoReturn:
     """Exit at once. An import could turn an exception into another one."""
+    from robustfl_bench.base.errors import INTERRUPTED  # the first import may be what is interrupted
+
     os.write(sys.stderr.fileno(), b"interrupted\n")
     os._exit(INTERRUPTED)

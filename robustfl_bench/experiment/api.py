@@ -11,6 +11,7 @@ from robustfl_bench.experiment import answers
 from robustfl_bench.experiment.execute import complete, folder_of
 from robustfl_bench.experiment.plan import plan
 from robustfl_bench.runs import records
+from robustfl_bench.store import folders
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -47,7 +48,7 @@ def run(*overrides: str, results_dir: str | Path | None = None, config_dir: str 
     for line in notes:
         warnings.warn(line, stacklevel=2)
     path = Path(answer.place)
-    return Result(_metrics(path), answer.summary, path)
+    return Result(_metrics(path), folders.summary_in(path) or {}, path)
 
 
 def _metrics(path: Path) -> "pd.DataFrame":

@@ -40,7 +40,8 @@ def code(config: Mapping[str, Any]) -> dict[str, Any]:
 
 def read(config: Mapping[str, Any]) -> dict[str, dict[str, str]]:
     """The files that parts from outside have read in this process, with their SHA-256, by config group."""
-    read_by = {group: outside_code.read_by(names) for group, names in _outside(config).items()}
+    groups = {group: names for group, names in _outside(config).items() if group != "dataset"}  # see ``origin``
+    read_by = {group: outside_code.read_by(names) for group, names in groups.items()}
     return {group: paths for group, paths in read_by.items() if paths}
 
 

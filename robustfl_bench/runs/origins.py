@@ -32,13 +32,16 @@ def origins(runs: pd.DataFrame) -> list[str]:
 
 
 def other_code(runs: pd.DataFrame) -> str:
-    """How many runs were made with other code of this package than today's; empty if none."""
+    """How many runs were made with other code of this package than today's; empty if none.
+
+    Runs with parts from outside are left out: what these use of the package is known only where they can be read.
+    """
     code, names = list(_words(runs["code"])), [name for name in settings(runs) if "." in name and _names(runs[name])]
     unknown = code.count(None)
     parts = list(zip(*(mapped(runs[name], str) for name in names), strict=True)) if names else [()] * len(runs)
     digests = {values: code_digest(values)[:SHORT] for values in set(parts)}
     today = (digests[values] for values in parts)
-    other = sum(then is not None and then.split(" ")[0] != now for then, now in zip(code, today, strict=True))
+    other = sum(then is not None and " " not in then and then != now for then, now in zip(code, today, strict=True))
     counts = [f"{other} with other code than today's"] if other else []
     counts += [f"{unknown} with code that is not recorded"] if unknown else []
     return f"of {len(code)} runs, {' and '.join(counts)}" if counts else ""

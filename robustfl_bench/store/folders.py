@@ -232,7 +232,7 @@ class RunFolder:
         """Create the folder and take the lease on it; raises RunLocked, CannotWrite, or Damaged if it holds links."""
         with named(self.path):
             self.path.mkdir(parents=True, exist_ok=True)
-            check_plain(self.path, RING)
+            check_plain(self.path)
             if not self.lease.take(patience=1):  # `robustfl-results status` holds it for an instant
                 raise RunLocked(f"{self.path} is being written by another process ({self.lease.owner})")
             for name in OWN:

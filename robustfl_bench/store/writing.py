@@ -54,8 +54,8 @@ def read_text(path: Path) -> str:
         raise Damaged(f"{path.name} cannot be read: {error}") from None
 
 
-def check_plain(folder: Path, apart: str) -> None:
-    """Raise Damaged if a folder, or anything in it but the folder ``apart``, is a link or no regular file.
+def check_plain(folder: Path) -> None:
+    """Raise Damaged if a folder, or anything in it but folders, is a link or no regular file.
 
     Writing to a link would change the file that it points to.
     """
@@ -63,9 +63,7 @@ def check_plain(folder: Path, apart: str) -> None:
         raise Damaged(f"{folder} is a link, into which no run is written; remove it")
     with os.scandir(folder) as entries:
         for entry in entries:
-            if not entry.is_file(follow_symlinks=False) and not (
-                entry.name == apart and entry.is_dir(follow_symlinks=False)
-            ):
+            if not entry.is_file(follow_symlinks=False) and not entry.is_dir(follow_symlinks=False):
                 raise Damaged(f"{folder / entry.name} is a link or no regular file; remove it")
 
 

@@ -22,6 +22,7 @@ from pathlib import Path
 import yaml
 
 from robustfl_bench.config import compose, identity
+from robustfl_bench.store import folders
 from robustfl_bench.store.folders import runs_folder, slug
 
 RULES = ("average", "coomed", "trmean", "krum", "mkrum", "geomed", "rfa", "mca", "boba", "raga")
@@ -73,7 +74,9 @@ def generate(results: Path, count: int) -> None:
                       "recall": [last[f"recall_{label}"] for label in range(CLASSES)]},
             "best": {"round": rounds, "test_accuracy": accuracy}, "last_10": {"test_accuracy": accuracy},
         }  # fmt: skip
-        (folder / "summary.json").write_text(json.dumps(summary, indent=1))
+        (folder / "summary.json").write_text(
+            json.dumps(folders.seal(summary | {"files": folders.recorded(folder)}), indent=1)
+        )
 
 
 def _write_metrics(path: Path, rounds: int, draw: random.Random) -> dict[str, float]:
