@@ -1,6 +1,7 @@
 """The option of each group, and the options inside it, as overrides choose them."""
 
 from collections.abc import Mapping, Sequence
+from functools import cache
 from typing import Any
 
 from robustfl_bench.base.errors import ConfigError
@@ -31,11 +32,11 @@ def chosen(
             check_names(one, search)
             written[one.key] = named(one.value)
     nested, added = _inside([one for one in asked if one.place], written, search)
-    tree, choices = dict[str, Any](), dict.fromkeys(GROUPS, "none")
+    tree, choices = dict[str, Any](), {group: _nothing(group) for group in GROUPS}
     for group, name in written.items():
         if name is None:
             tree[group] = (base or {}).get(group) or {}
-            choices[group] = outside.label_of(tree[group]["_target_"]) if tree[group] else "none"
+            choices[group] = outside.label_of(tree[group]["_target_"]) if tree[group] else _nothing(group)
         else:
             tree[group] = options.chosen(group, name, nested[group], search)
             choices[group] = options.label(group, name)
@@ -90,3 +91,10 @@ def check_names(one: Override, search: Search) -> list[str]:
     if several:
         options.check_several(group, names)
     return names
+
+
+@cache
+def _nothing(group: str) -> str:
+    """The option of a group that stands for no part: ``none``, or ``synchronous`` of protocols."""
+    usual = options.defaults()[0][group]
+    return "none" if options.exists(group, "none") or options.option(group, usual) else usual
