@@ -90,14 +90,7 @@ def _option(entry: CatalogueEntry, search: Search) -> str:
         lines += _explained(file.read_text(encoding="utf-8"), entry, keys.values())
     if unset := [key for key in keys.values() if key.name not in entry.content and key.default is not MISSING]:
         lines += ["", "Other keys, with their defaults:"]
-        lines += _explained(
-            "".join(
-                f"{key.name}: {key.default if options.refers(key.default) else words.written(key.default)}\n"
-                for key in unset
-            ),
-            entry,
-            unset,
-        )
+        lines += _explained("".join(f"{key.name}: {words.written(key.default)}\n" for key in unset), entry, unset)
     return "\n".join(lines)
 
 

@@ -75,7 +75,7 @@ class Execution:
     dry_run: bool
     """list the runs of a sweep with an estimate of their time; run nothing"""
     origin: str | None
-    """the run folder behind rerun=FOLDER or reference=FOLDER, which set this"""
+    """set by rerun=FOLDER and reference=FOLDER: which of them, and the folder"""
     allow: Any
     """packages, NAME or [NAME,NAME], whose classes the config of such a folder may use"""
 

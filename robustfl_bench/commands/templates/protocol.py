@@ -1,25 +1,24 @@
 """A protocol: the server waits only for the clients that answer first."""
 
 from dataclasses import dataclass
+from typing import Annotated
 
 import torch
 
-from robustfl_bench import ConfigError, Engine, Protocol, Round, Setup, State, check_fields
+from robustfl_bench import ConfigError, Engine, Protocol, Round, Setup, State, between
 
 
 @dataclass(frozen=True)
 class Template(Protocol):
     """The updates of the ``share`` of the participating clients that answer first; those of the others are lost.
 
-    A client answers after an exponential time of mean 1. With a share of 1 the rounds are synchronous.
+    A client answers after an exponential time of mean 1.
     """
 
-    share: float = 0.8
+    share: Annotated[float, between(0.01, 1)] = 0.8
+    """share of the participating clients that the server waits for; 1: synchronous rounds"""
 
     reports = ("simulated_time",)
-
-    def __post_init__(self) -> None:
-        check_fields(self, share=(0.01, 1))
 
     def check(self, setup: Setup) -> None:
         """Raise ConfigError if a run with these parts cannot follow the protocol; called before any data are loaded."""
