@@ -68,7 +68,7 @@ class Option:
             needed = f"a {_NUMBERS[kind]}{' or null' if NoneType in kinds else ''}"
         else:
             needed = self._needed(value, kind)
-        shown = list(value) if _is_list(value) else value
+        shown = list(value) if get_origin(kind) is tuple and _is_list(value) else value
         return f"{name} must be {needed}, got {shown!r}" if needed else None
 
     def _needed(self, value: Any, kind: Any) -> str:
