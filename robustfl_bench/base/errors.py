@@ -1,6 +1,7 @@
 """The errors of a run and the exit code of each; imports nothing heavy."""
 
 import difflib
+import signal
 from collections.abc import Iterable
 from importlib.util import find_spec
 
@@ -11,7 +12,7 @@ data."""
 UNWRITABLE, BUSY = 74, 75
 """Exit codes of ``sysexits.h``: a worker of a sweep cannot write; other processes run all that is left of a sweep."""
 
-INTERRUPTED, TERMINATED = 130, 143
+INTERRUPTED, TERMINATED = 128 + signal.SIGINT, 128 + signal.SIGTERM
 """Exit codes after Ctrl-C and after SIGTERM."""
 
 

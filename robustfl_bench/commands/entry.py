@@ -84,9 +84,8 @@ def _start(program: str, module: str | None = None) -> NoReturn:
     sys.exit(code)
 
 
-def _leave(*_: object) -> NoReturn:
-    """Exit at once. An import could turn an exception into another one."""
-    from robustfl_bench.base.errors import INTERRUPTED  # the first import may be what is interrupted
-
+def _leave(number: int, _: object) -> NoReturn:
+    """Exit at once, with the code of a process that a signal ended. An import could turn an exception into another
+    one."""
     os.write(sys.stderr.fileno(), b"interrupted\n")
-    os._exit(INTERRUPTED)
+    os._exit(128 + number)

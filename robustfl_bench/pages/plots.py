@@ -229,12 +229,15 @@ def curves_of_rounds(chosen: pd.DataFrame, described: Value, band: str, x: str =
         columns = []
         for folder, run in zip(group["folder"], group["run"], strict=True):
             try:
-                series, places = (records.column(folder, name) for name in (described.name, x))
+                series = records.column(folder, described.name)
+                places = records.column(folder, x) if series is not None and x != "round" else None
             except Damaged as error:
                 warnings.warn(f"left out {run}: {error}", stacklevel=2)
                 continue
-            if series is not None and places is not None:
-                columns.append(series.set_axis(places) if x != "round" else series)
+            if series is not None and x == "round":
+                columns.append(series)
+            elif series is not None and places is not None:
+                columns.append(series.set_axis(places))
         columns = columns if x == "round" else _stepped(columns, x)
         return described.factor * pd.concat(columns) if columns else None
 
@@ -245,18 +248,18 @@ def curves_of_rounds(chosen: pd.DataFrame, described: Value, band: str, x: str =
     return points
 
 
-def _stepped(found: Sequence[pd.Series[float]], x: str) -> list[pd.Series[float]]:
+def _stepped(columns: Sequence[pd.Series[float]], x: str) -> list[pd.Series[float]]:
     """The series at the same points, those of all of them where all have values, each with its last value up to there.
 
     Raises ConfigError for a column that does not grow.
     """
-    if not found:
+    if not columns:
         return []
-    if not all(series.index.is_monotonic_increasing and series.index.is_unique for series in found):
+    if not all(series.index.is_monotonic_increasing and series.index.is_unique for series in columns):
         raise ConfigError(f"--x takes a column that grows from round to round, such as simulated_time; {x} does not")
-    first, last = max(series.index[0] for series in found), min(series.index[-1] for series in found)
-    points = sorted({point for series in found for point in series.index if first <= point <= last})
-    return [series.reindex(points, method="ffill") for series in found]
+    first, last = max(series.index[0] for series in columns), min(series.index[-1] for series in columns)
+    points = sorted({point for series in columns for point in series.index if first <= point <= last})
+    return [series.reindex(points, method="ffill") for series in columns]
 
 
 def curves_of_values(chosen: pd.DataFrame, described: Value, runs: pd.DataFrame, band: str) -> pd.DataFrame:
