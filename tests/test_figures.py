@@ -262,7 +262,7 @@ def test_only_what_is_drawn_is_read(results: Path, monkeypatch: pytest.MonkeyPat
     column = records.column
     monkeypatch.setattr(records, "column", lambda folder, name: read.append((folder, name)) or column(folder, name))
     plots.rounds(records.load(results), conditions=["attack=ipm"])
-    assert len(set(read)) == len(read) == 8 and {name for _, name in read} == {"round", "test_accuracy"}
+    assert len(set(read)) == len(read) == 4 and {name for _, name in read} == {"test_accuracy"}
     folder = read[0][0]
     assert column(folder, "test_loss").to_dict() == {1: 0.5, 2: 0.5, 3: 0.5, 4: 0.5}
     assert column(folder, "distance") is None
