@@ -145,6 +145,17 @@ def test_means_of_the_largest_numbers_are_finite(name: str) -> None:
     torch.testing.assert_close(vector, torch.full((50,), LARGEST))
 
 
+@pytest.mark.parametrize("size", [1e-3, 1e-6, 1e-20])
+def test_boba_projects_the_largest_updates_onto_the_subspace_of_small_class_updates(size: float) -> None:
+    """A coefficient is the ratio of the lengths, which leaves float32's range; the projection does not."""
+    updates, server = skewed_round(1)
+    units = updates.matrix / updates.matrix.abs().max()
+    rule = build("aggregator", "boba_wo_stage1")
+    vector = rule(Updates(3e38 * units), make_server(size * server.class_updates)).vector
+    expected = rule(Updates(1e3 * units), make_server(size * 1e-6 * server.class_updates)).vector
+    torch.testing.assert_close(vector / 3e38, expected / 1e3, rtol=1e-3, atol=1e-3)
+
+
 @pytest.mark.parametrize("name", ["fltrust", "bygars"])
 @pytest.mark.parametrize("tiny", [1e-38, 1e-41, 1e-44])
 def test_one_tiny_update_counts_like_any_other(name: str, tiny: float) -> None:

@@ -17,7 +17,7 @@ from robustfl_bench.base.errors import ConfigError
 from robustfl_bench.base.fields import Flag, at_least, between, one_of
 from robustfl_bench.numerics.gram_space import Array, Subspace, fit_subspace
 from robustfl_bench.numerics.ranking import num_kept
-from robustfl_bench.numerics.updates import Aggregate, Updates
+from robustfl_bench.numerics.updates import Aggregate, Updates, all_finite
 
 MAX_SUBSETS = 100_000
 
@@ -77,7 +77,10 @@ class Boba(Aggregator):
         coefficients = torch.from_numpy(subspace.origin + subspace.axes @ clients[accepted].mean(axis=0))
         coefficients, passed = coefficients.to(updates.device), torch.from_numpy(accepted).to(updates.device)
         if self.fit == "server":
-            vector = coefficients[n:].to(server.class_updates.dtype) @ server.class_updates
+            served = server.class_updates
+            vector = coefficients[n:].to(served.dtype) @ served
+            if not all_finite(vector):  # coefficients or sums leave float32's range
+                vector = (coefficients[n:] @ served.double()).to(served.dtype)
             return replace(updates.combine(torch.zeros_like(updates.counts), passed), vector=vector, weights=None)
         return updates.combine(coefficients[:n], passed)
 
