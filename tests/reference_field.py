@@ -136,7 +136,7 @@ def monna(rows, f, trusted):
     return rows[nearest[: len(rows) - f]].mean(axis=0)
 
 
-def signguard(rows, drawn, lower=0.1, upper=3.0, similarity=None):
+def signguard(rows, drawn, lower=0.1, upper=3.0, similarity=None, bins=False):
     norms = [float(np.linalg.norm(row)) for row in rows]
     middle = float(np.median(norms))
     shares = np.array([[np.mean(np.sign(row[drawn]) == sign) for sign in (1, 0, -1)] for row in rows])
@@ -144,7 +144,8 @@ def signguard(rows, drawn, lower=0.1, upper=3.0, similarity=None):
     if similarity is not None:
         features.append(np.array(similarity)[:, None] / max(similarity))
     points = np.hstack(features)
-    shift = MeanShift(bandwidth=estimate_bandwidth(points, quantile=0.5), cluster_all=False).fit(points)
+    bandwidth = estimate_bandwidth(points, quantile=0.5) * (1 + 1e-9)  # as far as the bandwidth is within it
+    shift = MeanShift(bandwidth=bandwidth, bin_seeding=bins, cluster_all=False).fit(points)
     sizes = [int(np.sum(shift.labels_ == label)) for label in range(shift.labels_.max() + 1)]
     clustered = shift.labels_ == int(np.argmax(sizes))
     passed = [i for i in range(len(rows)) if clustered[i] and lower * middle <= norms[i] <= upper * middle]

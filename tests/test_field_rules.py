@@ -250,12 +250,14 @@ def test_monna(trusted):
         agree(Monna(F, trusted)(updates, server), field.monna(rows, F, vector))
 
 
+@pytest.mark.parametrize("seeding", [None, "bins"])
 @pytest.mark.parametrize("similarity", ["none", "cosine", "distance"])
-def test_signguard(similarity):
+def test_signguard(similarity, seeding):
     for updates, server, rows in rounds():
         for asked, last in ((server, None), previous(server)):
             rng = np.random.default_rng(3)
-            found = SignGuard(fraction=0.4, similarity=similarity)(updates, replace(asked, rng=rng))
+            rule = SignGuard(fraction=0.4, similarity=similarity, seeding=seeding)
+            found = rule(updates, replace(asked, rng=rng))
             likeness = None
             if similarity != "none":
                 measure = field.cosine if similarity == "cosine" else lambda a, b: float(np.linalg.norm(a - b))
@@ -264,21 +266,46 @@ def test_signguard(similarity):
                     np.median([max(0.0, measure(row, o)) for o in them]) for row, them in zip(rows, others, strict=True)
                 ]
             drawn = np.random.default_rng(3).choice(50, 20, replace=False)
-            agree(found, field.signguard(rows, drawn, similarity=likeness))
+            agree(found, field.signguard(rows, drawn, similarity=likeness, bins=seeding is not None))
 
 
 @pytest.mark.slow
-def test_the_largest_cluster_of_mean_shift_is_scikit_learns():
+@pytest.mark.parametrize("bins", [False, True])
+def test_the_largest_cluster_of_mean_shift_is_scikit_learns(bins):
     rng, sizes = np.random.default_rng(0), set()
     for _ in range(100):
         centres = rng.normal(size=(3, 2)) * 3
         points = centres[rng.choice(3, 25, p=[0.6, 0.3, 0.1])] + rng.normal(size=(25, 2))
         bandwidth = estimate_bandwidth(points, quantile=0.5)
-        labels = MeanShift(bandwidth=bandwidth, cluster_all=False).fit(points).labels_
+        labels = MeanShift(bandwidth=bandwidth, bin_seeding=bins, cluster_all=False).fit(points).labels_
         expected = labels == np.bincount(labels[labels >= 0]).argmax()
-        np.testing.assert_array_equal(largest_cluster(points), expected)
+        np.testing.assert_array_equal(largest_cluster(points, bins=bins), expected)
         sizes.add(int(expected.sum()))
     assert len(sizes) > 5
+
+
+def shares_of_signs(seed):
+    """What SignGuard clusters: shares of signs in a few coordinates of 25 clients, with many equal distances."""
+    rows = skewed_round(seed, honest=20, wild=5, scale=(0.1, 1.0, -1.0)[seed % 3])[0].matrix[:, :5].numpy()
+    shares = np.stack([(np.sign(rows) == sign).mean(axis=1) for sign in (1, 0, -1)], axis=1)
+    return shares / np.maximum(shares.max(axis=0), 1e-300)
+
+
+@pytest.mark.parametrize("bins", [False, True])
+def test_rounding_does_not_choose_the_cluster(bins):
+    rng = np.random.default_rng(0)
+    for seed in range(100):
+        points = shares_of_signs(seed)
+        expected, order = largest_cluster(points, bins=bins), rng.permutation(len(points))
+        nearly = points * (1 + 1e-15 * rng.normal(size=points.shape))
+        np.testing.assert_array_equal(largest_cluster(nearly, bins=bins), expected)
+        np.testing.assert_array_equal(largest_cluster(points[order], bins=bins), expected[order])
+
+
+def test_the_seeds_of_signguard_s_authors_select_another_cluster_in_some_rounds():
+    points = [shares_of_signs(seed) for seed in range(100)]
+    differ = sum(bool((largest_cluster(p) != largest_cluster(p, bins=True)).any()) for p in points)
+    assert 5 <= differ <= 60
 
 
 def test_groups_of_equal_points_are_clusters():

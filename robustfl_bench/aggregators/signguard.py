@@ -27,9 +27,12 @@ class SignGuard(Aggregator):
     among a random ``fraction`` of the coordinates, each relative to the largest share, are clustered by mean shift with
     a bandwidth that reaches half of the clients; only the largest cluster passes. With ``similarity`` (the paper's
     SignGuard-Sim and -Dist) there is a fourth feature: the cosine with, or the distance from, the last aggregate, and
-    in the first round the median cosine with, or distance from, the other clients, relative to the largest. The paper
-    draws the coordinates; its code takes consecutive ones and scales the fourth feature by a fifth. If no client passes
-    both filters, those that pass the second are used.
+    in the first round the median cosine with, or distance from, the other clients, relative to the largest. If no
+    client passes both filters, those that pass the second are used.
+
+    Code: the authors start mean shift from bins (``seeding=bins``), not from every client, which often selects another
+    cluster. Their code also takes consecutive coordinates, clips to the lower one of two middle norms, and has another
+    fourth feature, at most a fifth: the cosine up to its median, or whether the distance exceeds 1.1 times its median.
     """
 
     exempt: ClassVar[Mapping[str, str]] = {
@@ -44,6 +47,8 @@ class SignGuard(Aggregator):
     """share of the coordinates whose signs are counted"""
     similarity: Annotated[str, one_of("none", cosine="SignGuard-Sim", distance="SignGuard-Dist")] = "none"
     """a fourth feature"""
+    seeding: Annotated[str | None, one_of(bins="of a grid, the authors' code", null="every client")] = None
+    """the places where mean shift starts"""
 
     def aggregate(self, updates: Updates, server: ServerView) -> Aggregate:
         norms = updates.norms
@@ -52,7 +57,7 @@ class SignGuard(Aggregator):
         features = self._sign_shares(updates, server.rng)
         if self.similarity != "none":
             features = np.column_stack([features, _relative(self._similarity(updates, server))])
-        passed = largest_cluster(features)
+        passed = largest_cluster(features, bins=self.seeding is not None)
         members = torch.from_numpy(passed & of_length if (passed & of_length).any() else passed).to(updates.device)
         weights = members * clip_factors(norms, middle) / members.sum()
         return updates.combine(weights, members)
