@@ -241,11 +241,13 @@ def clipped_clustering(rows, norms, linkage="average", max_radius=math.inf):
     return np.mean([clipped(row, radius) for row, label in zip(rows, labels, strict=True) if label == larger], axis=0)
 
 
-def lasa(rows, layers, sparsity=0.3, length_limit=1.0, sign_limit=1.0):
+def lasa(rows, layers, sparsity=0.3, length_limit=1.0, sign_limit=1.0, boundary=None):
     middle, d = float(np.median([np.linalg.norm(row) for row in rows])), rows.shape[1]
     sparse = []
     for row in rows:
         kept = sorted(range(d), key=lambda k: -abs(row[k]))[: math.floor((1 - sparsity) * d + 1e-9)]
+        if boundary == "dropped" and len(kept) < d:
+            kept = kept[:-1]
         pruned = np.zeros(d)
         pruned[kept] = row[kept] * min(1.0, middle / float(np.linalg.norm(row)))
         sparse.append(pruned)

@@ -446,11 +446,19 @@ def test_clipped_clustering(linkage):
 @pytest.mark.parametrize(
     ("sparsity", "length_limit", "sign_limit"), [(0.3, 1.0, 1.0), (0.0, 2.0, 0.5), (0.7, 0.8, 9.0)]
 )
-def test_lasa(sparsity, length_limit, sign_limit):
+@pytest.mark.parametrize("boundary", [None, "dropped"])
+def test_lasa(sparsity, length_limit, sign_limit, boundary):
     for updates, server, rows in rounds():
         layers = (23, 9, 18)
-        aggregate = Lasa(sparsity, length_limit, sign_limit)(updates, replace(server, layers=layers))
-        agree(aggregate, field.lasa(rows, layers, sparsity, length_limit, sign_limit))
+        aggregate = Lasa(sparsity, length_limit, sign_limit, boundary)(updates, replace(server, layers=layers))
+        agree(aggregate, field.lasa(rows, layers, sparsity, length_limit, sign_limit, boundary))
+
+
+@pytest.mark.parametrize("sparsity", [0.0, 0.3, 1.0])
+def test_lasa_keeps_k_entries_and_its_authors_code_k_minus_1(sparsity):
+    updates, server = skewed_round(0, honest=1, wild=0)
+    kept, fewer = (Lasa(sparsity, boundary=b)(updates, server).vector.count_nonzero() for b in (None, "dropped"))
+    assert (kept, fewer) == {0.0: (50, 50), 0.3: (35, 34), 1.0: (0, 0)}[sparsity]
 
 
 # --- pre-aggregations -----------------------------------------------------------------------------------------------
@@ -537,6 +545,8 @@ def test_too_few_clients_are_refused_before_the_run():
         (lambda: Flame("gradients"), "compare must be one of models, updates"),
         (lambda: ClippedClustering("ward"), "linkage must be one of average, single"),
         (lambda: Lasa(1.5), r"sparsity must be in \[0, 1\]"),
+        (lambda: Lasa(boundary="kept"), "boundary must be one of dropped, got 'kept'"),
+        (lambda: SignGuard(seeding="grid"), "seeding must be one of bins, got 'grid'"),
         (lambda: Huber(0.0), "threshold must be >= 1e-100"),
         (lambda: AutoGm(0.0), "regularization must be >= 1e-100"),
         (lambda: Clipping(-1.0), "radius must be >= 0"),

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from robustfl_bench.aggregators.base import Aggregator, ServerView
-from robustfl_bench.base.fields import at_least, between
+from robustfl_bench.base.fields import at_least, between, one_of
 from robustfl_bench.numerics.clipping import clip_factors, median_norm
 from robustfl_bench.numerics.gram_space import Array
 from robustfl_bench.numerics.updates import Aggregate, Updates
@@ -25,13 +25,15 @@ from robustfl_bench.numerics.updates import Aggregate, Updates
 class Lasa(Aggregator):
     """Layer-wise mean of sparsified updates, over the clients whose norm and signs are typical in that layer.
 
-    Updates are clipped to the median of all norms, and the ``sparsity`` share of smallest entries of each is set to 0.
-    In every parameter tensor a client is accepted if its norm and its share of positive entries are within
-    ``length_limit`` and ``sign_limit`` standard deviations of the clients' median; if no client is, all are accepted.
-    The paper shrinks the share towards a half by the sparsity; this changes no decision and is left out here.
+    Updates are clipped to the median of all norms, and the ``sparsity`` share of smallest entries of each is set to 0,
+    so that k = (1 - ``sparsity``) d are kept. In every parameter tensor a client is accepted if its norm and its share
+    of positive entries are within ``length_limit`` and ``sign_limit`` standard deviations of the clients' median; if no
+    client is, all are accepted. The paper shrinks the share towards a half by the sparsity; this changes no decision
+    and is left out here.
 
-    The defaults are those of the authors' code, which prunes weights but no biases; here all parameters of the model
-    are pruned together.
+    Code: the defaults are the authors'. Their code keeps only the entries above the k-th largest, which are k - 1
+    (``boundary=dropped``): a small change, unless it moves a client across a limit. It prunes weights but no biases;
+    here all parameters of the model are pruned together. It clips to the lower one of two middle norms.
     """
 
     exempt: ClassVar[Mapping[str, str]] = {
@@ -45,6 +47,8 @@ class Lasa(Aggregator):
     """standard deviations from the median norm within which a client counts, per layer"""
     sign_limit: Annotated[float, at_least(0)] = 1.0
     """standard deviations from the median share of positive entries within which a client counts, per layer"""
+    boundary: Annotated[str | None, one_of(dropped="the authors' code", null="kept, as in the paper")] = None
+    """the k-th largest entry of an update"""
 
     def aggregate(self, updates: Updates, server: ServerView) -> Aggregate:
         factors = clip_factors(updates.norms, median_norm(updates.norms))
@@ -58,6 +62,8 @@ class Lasa(Aggregator):
         pruned = matrix.shape[1] - math.floor((1 - self.sparsity) * matrix.shape[1] + 1e-9)
         if pruned == 0:
             return matrix.new_full((len(matrix), 1), -1.0)
+        if self.boundary is not None:
+            pruned = min(pruned + 1, matrix.shape[1])
         magnitudes = matrix.abs()
         if matrix.device.type != "cpu":
             return magnitudes.kthvalue(pruned, dim=1, keepdim=True).values
