@@ -33,8 +33,8 @@ from robustfl_bench.protocols.state import State
 PROMISES = {
     "order": "the aggregate does not depend on the order of the clients",
     "unanimous": "clients who agree get what they send",
-    "translation": "adding a vector to all updates, the server's too, adds it to the aggregate",
-    "scale": "multiplying all updates, the server's too, multiplies the aggregate",
+    "translation": "adding a vector to all updates, the server's and the last aggregate too, adds it to the aggregate",
+    "scale": "multiplying all updates, the server's and the last aggregate too, multiplies the aggregate",
     "robust": "f attackers, whatever they send, do not move the aggregate beyond the honest range",
     "memory": "what lasts from round to round is returned as memory, none is kept on the rule",
 }
@@ -107,7 +107,8 @@ def check_aggregator(rule: Aggregator, num_byzantine: int = 3, clients: int = 20
 
     ``rule`` must be configured for ``num_byzantine`` attackers. It is tested with ``clients`` clients, and with 2f + 3
     unless it raises ConfigError for that number. Every rule returns a finite float32 vector (d,), does not change the
-    updates and gives the same result for the same input.
+    updates and gives the same result for the same input. Promises hold in the first round and after others: they are
+    also checked with a last aggregate.
     """
     name, exempt = _name(rule), rule.exempt
     unknown = sorted(set(exempt) - set(PROMISES))
@@ -134,13 +135,6 @@ def _check_with(rule: Aggregator, exempt: Mapping[str, str], n: int, f: int) -> 
     updates, server = example_round(1, n - f, f, scale=1.0)
     # Numbers with few digits, so that multiplying them by powers of 2 is exact down to the smallest float32 numbers.
     matrix, classes = (torch.round(rows * 256) / 256 for rows in (updates.matrix, server.class_updates))
-    counts = torch.arange(1.0, n + 1, dtype=torch.float64)
-
-    def ask(rows: Tensor, served: Tensor = classes, order: Tensor | None = None) -> Aggregate:
-        order = torch.arange(n) if order is None else order
-        view = replace(example_server(served, clients=n), clients=order, counts=counts)
-        return rule(Updates(rows[order], counts[order]), view)
-
     before, same = matrix.clone(), Updates(matrix)
     first = rule(same, example_server(classes, clients=n))
     _require(torch.equal(matrix, before), name, "untouched", f"it writes into the updates, n={n}")
@@ -148,35 +142,62 @@ def _check_with(rule: Aggregator, exempt: Mapping[str, str], n: int, f: int) -> 
     _require_aggregate(name, first, same, f"n={n}")
     _require(torch.equal(first.vector, again.vector), name, "deterministic", f"the same input gives two results, n={n}")
     _check_mixed(name, rule, matrix, classes)
+    second = replace(example_server(classes, clients=n), round=1, previous=first.vector, memory=first.memory or {})
+    _require_aggregate(name, rule(Updates(matrix), second), same, f"round 2, n={n}")
+    for last, when in ((None, f"n={n}"), (matrix[f], f"n={n}, after a round whose aggregate was an honest update")):
+        _check_promises(rule, exempt, matrix, classes, f, last, when)
+
+
+def _check_promises(
+    rule: Aggregator,
+    exempt: Mapping[str, str],
+    matrix: Tensor,
+    classes: Tensor,
+    f: int,
+    last: Tensor | None,
+    when: str,
+) -> None:
+    """Check all of PROMISES but the exempt ones on ``matrix`` (n, d), whose first f rows attack; ``last`` (d,) is the
+    last aggregate, which is moved and scaled like the updates."""
+    name, n = _name(rule), len(matrix)
+    counts = torch.arange(1.0, n + 1, dtype=torch.float64)
+
+    def ask(rows: Tensor, served: Tensor, last: Tensor | None, order: Tensor | None = None) -> Aggregate:
+        order = torch.arange(n) if order is None else order
+        view = replace(example_server(served, clients=n), clients=order, counts=counts, previous=last)
+        return rule(Updates(rows[order], counts[order]), view)
 
     def close(got: Tensor, wanted: Tensor, tolerance: float) -> bool:
         return bool((got.double() - wanted.double()).norm() <= tolerance)
 
-    result = ask(matrix).vector
+    result = ask(matrix, classes, last).vector
     size = float(result.double().norm()) + float(matrix.double().norm(dim=1).median())
     if "order" not in exempt:
         order = torch.from_numpy(np.random.default_rng(0).permutation(n))
-        _require(close(ask(matrix, order=order).vector, result, 1e-4 * size), name, "order", f"a random order, n={n}")
+        kept = close(ask(matrix, classes, last, order).vector, result, 1e-4 * size)
+        _require(kept, name, "order", f"a random order, {when}")
     if "unanimous" not in exempt:
         for scale in (1e-38, 1.0, 1e30, 3e38):
             vector = torch.linspace(-1, 1, matrix.shape[1]) * scale
-            alike = close(ask(vector.repeat(n, 1)).vector / scale, vector / scale, 1e-4)
-            _require(alike, name, "unanimous", f"all clients send one vector of size {scale:g}, n={n}")
+            other = None if last is None else vector.flip(0)
+            alike = close(ask(vector.repeat(n, 1), classes, other).vector / scale, vector / scale, 1e-4)
+            _require(alike, name, "unanimous", f"all clients send one vector of size {scale:g}, {when}")
     if "translation" not in exempt:
         shift = torch.linspace(-3, 5, matrix.shape[1])
-        moved = ask(matrix + shift, classes + shift).vector
-        _require(close(moved, result + shift, 1e-3 * size), name, "translation", f"a shift of 3 to 5, n={n}")
+        moved = ask(matrix + shift, classes + shift, None if last is None else last + shift).vector
+        _require(close(moved, result + shift, 1e-3 * size), name, "translation", f"a shift of 3 to 5, {when}")
     if "scale" not in exempt:
         for factor in FACTORS:
-            scaled = ask(matrix * factor, classes * factor).vector.double() / factor
+            scaled = ask(matrix * factor, classes * factor, None if last is None else last * factor).vector
             tolerance = 1e-4 * size + 2.0**-148 / factor * matrix.shape[1] ** 0.5  # the spacing of float32 near 0
-            _require(close(scaled, result, tolerance), name, "scale", f"all updates times {factor:g}, n={n}")
+            equal = close(scaled.double() / factor, result, tolerance)
+            _require(equal, name, "scale", f"all updates times {factor:g}, {when}")
     for rows, honest, case in attacked_rounds(matrix[f:], f):
-        aggregate = rule(Updates(rows), example_server(classes, clients=n))
-        _require_aggregate(name, aggregate, same, case)
+        aggregate = rule(Updates(rows), replace(example_server(classes, clients=n), previous=last))
+        _require_aggregate(name, aggregate, Updates(rows), f"{case}, {when}")
         if "robust" not in exempt:
             moved_by = honest_radii(aggregate.vector, rows[honest], n, f)
-            _require(moved_by <= 1, name, "robust", f"{moved_by:.2g} honest radii away: {case}")
+            _require(moved_by <= 1, name, "robust", f"{moved_by:.2g} honest radii away: {case}, {when}")
 
 
 def _check_mixed(name: str, rule: Aggregator, matrix: Tensor, classes: Tensor) -> None:

@@ -2,7 +2,7 @@
 
 import math
 import re
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cache
 from itertools import pairwise
 
@@ -20,7 +20,7 @@ from robustfl_bench.aggregators.server_mix import ServerMix
 from robustfl_bench.aggregators.trmean import TrMean
 from robustfl_bench.aggregators.zeno import Zeno
 from robustfl_bench.interfaces import ConfigError
-from robustfl_bench.numerics.updates import Updates
+from robustfl_bench.numerics.updates import Aggregate, Updates
 from robustfl_bench.pre_aggregations.bucketing import Bucketing
 from robustfl_bench.testing import PROMISES, attacked_rounds, check_aggregator, honest_radii
 from tests import reference
@@ -77,6 +77,30 @@ def test_exemptions_stand_on_the_rules_and_are_true():
             assert max(moved) > 1, name
             found += 1
     assert found >= 7
+
+
+@dataclass(frozen=True)
+class Drifting(CooMed):
+    """A median that breaks one promise, and only after the first round."""
+
+    promise: str = ""
+
+    @property
+    def exempt(self):
+        return dict.fromkeys({"unanimous", "translation", "scale", "robust"} - {self.promise}, "not tested here")
+
+    def aggregate(self, updates, server):
+        middle, last = super().aggregate(updates, server).vector, server.previous
+        if last is None:
+            return Aggregate(middle)
+        broken = {"unanimous": (middle + last) / 2, "translation": middle + last, "scale": middle + last.sign()}
+        return Aggregate(broken.get(self.promise, middle * math.inf))
+
+
+@pytest.mark.parametrize("promise", ["unanimous", "translation", "scale", "finite"])
+def test_promises_are_checked_after_the_first_round_too(promise):
+    with pytest.raises(AssertionError, match=f"Drifting: {promise}: .*(round 2|after a round)"):
+        check_aggregator(Drifting(promise=promise), F)
 
 
 @pytest.mark.parametrize("name", ["brace", "rlr", "rsa", "signsgd"])

@@ -3,8 +3,9 @@
 https://github.com/CRYPTO-KU/FL-Byzantine-Library
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 from robustfl_bench.aggregators.base import Aggregator, ServerView
 from robustfl_bench.base.fields import at_least
@@ -18,6 +19,8 @@ class HistoryTrMean(Aggregator):
 
     The result is ``(sum of the kept values + 2f times the last aggregate) / n``, in the first round the trimmed mean.
     """
+
+    exempt: ClassVar[Mapping[str, str]] = {"unanimous": "from the second round on, the last aggregate has a share"}
 
     num_byzantine: Annotated[int, at_least(0)]
     """f: values replaced at each end of every coordinate"""
