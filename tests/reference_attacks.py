@@ -181,6 +181,27 @@ def mimicked(rounds, start, warmup):
     return copied
 
 
+def on_a_grid(value, evaluations, step):
+    """The numbers that the search on a grid tries, in order, and the best of them."""
+    size = max(1, evaluations // 2 - 1)
+    tried = [0.0] + [step * 2.0**k for k in range(-(size // 2), size - size // 2)]
+    tried = tried[:evaluations]
+    while len(tried) < evaluations:
+        best = max(sorted(tried), key=value)
+        below = max((x for x in tried if x < best), default=0)
+        above = min((x for x in tried if x > best), default=math.inf)
+        if best == 0:
+            tried.append(above / 2)
+            continue
+        wide_below = best / below if below > 0 else 4.0
+        wide_above = above / best if above < math.inf else 4.0
+        if wide_above > wide_below or math.isclose(wide_above, wide_below):
+            tried.append(best * math.sqrt(wide_above))
+        else:
+            tried.append(best / math.sqrt(wide_below))
+    return tried, max(sorted(tried), key=value)
+
+
 def farthest(value, evaluations, step, ratio):
     """The numbers that the line search tries, in order, and the best of them."""
     tried, best = [0.0], 0.0

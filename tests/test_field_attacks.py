@@ -1,7 +1,8 @@
 """The attacks of the field against slow references; attacks that pause, and attackers who know only their own data."""
 
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, partial
+from itertools import product
 from types import MappingProxyType
 from typing import Any
 
@@ -11,8 +12,10 @@ import torch
 from torch import Tensor
 
 from robustfl_bench.aggregators.average import Average
+from robustfl_bench.aggregators.caf import Caf
 from robustfl_bench.aggregators.coomed import CooMed
 from robustfl_bench.aggregators.krum import Krum
+from robustfl_bench.aggregators.mda import Mda
 from robustfl_bench.aggregators.trmean import TrMean
 from robustfl_bench.attacks.bit_flip import BitFlip
 from robustfl_bench.attacks.blended import Blended
@@ -22,7 +25,7 @@ from robustfl_bench.attacks.free_rider import FreeRider
 from robustfl_bench.attacks.ipm import InnerProductManipulation
 from robustfl_bench.attacks.label_flip import LabelFlip
 from robustfl_bench.attacks.lie import LittleIsEnough, lie_z
-from robustfl_bench.attacks.line_search import line_maximum
+from robustfl_bench.attacks.line_search import grid_maximum, line_maximum
 from robustfl_bench.attacks.mimic import Mimic
 from robustfl_bench.attacks.minmax import MinMax
 from robustfl_bench.attacks.minsum import MinSum
@@ -42,6 +45,7 @@ from robustfl_bench.engine.rounds import initial_state, step
 from robustfl_bench.experiment.plan import plan
 from robustfl_bench.interfaces import Aggregator, Attack, AttackView, ConfigError, Crafted, ServerView, Shard
 from robustfl_bench.numerics.updates import Aggregate, Updates
+from robustfl_bench.studies.inputs import gaussian
 from tests import reference_attacks as slow
 from tests.rounds import names
 from tests.test_attacks import honest_updates, make_view
@@ -273,14 +277,54 @@ def test_the_line_search_tries_what_the_reference_tries(top: float, evaluations:
     assert evaluations < 20 or abs(found - top) <= max(0.1 * top, 0.1)
 
 
+@pytest.mark.parametrize("evaluations", [1, 2, 5, 20, 21])
+@pytest.mark.parametrize("top", [0.0, 0.003, 0.4, 3.3, 4000.0])
+def test_the_search_on_a_grid_tries_what_the_reference_tries(top: float, evaluations: int) -> None:
+    tried = []
+
+    def cliff(x: float) -> float:
+        tried.append(x)
+        return min(x, 0.5) if x > top else x
+
+    found = grid_maximum(cliff, evaluations, 1)
+    asked, tried = tried, []
+    numbers, best = slow.on_a_grid(cliff, evaluations, 1)
+    np.testing.assert_allclose(asked, numbers, rtol=1e-12)
+    assert found == pytest.approx(best) and len(asked) == evaluations
+    assert evaluations < 20 or top < 0.4 or cliff(found) >= 0.9 * top, "at most a tenth below the cliff"
+
+
+@pytest.mark.parametrize("search", [None, "grid"])
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: type(rule).__name__)
-def test_the_optimal_strength_does_at_least_the_harm_of_fixed_ones(rule: Aggregator) -> None:
+def test_the_optimal_strength_does_at_least_the_harm_of_fixed_ones(rule: Aggregator, search: str | None) -> None:
     view = against(rule, make_view(honest_updates(16, 200), 4))
     grid = [0.1, 0.5, 1, 1.5, 2, 4]
-    alie = distance_of(view, OptimalLittleIsEnough().craft(view))
+    alie = distance_of(view, OptimalLittleIsEnough(search=search).craft(view))
     assert alie >= 0.95 * max(distance_of(view, LittleIsEnough(z=z).craft(view)) for z in grid) > 0
-    ipm = distance_of(view, OptimalInnerProductManipulation().craft(view))
+    ipm = distance_of(view, OptimalInnerProductManipulation(search=search).craft(view))
     assert ipm >= 0.95 * max(distance_of(view, InnerProductManipulation(tau - 1).craft(view)) for tau in grid) > 0
+
+
+def shares_of_the_best(kind: Any, view: AttackView, directed: Tensor) -> dict[str | None, float]:
+    """The harm that each search does, over the largest of a hundred strengths along the direction (d,)."""
+    strengths = np.geomspace(0.01, 50, 100).tolist()
+    best = max(distance_of(view, view.mean + strength * directed) for strength in strengths)
+    steps = {None: 1, "byzfl": 10, "grid": 1}
+    return {how: distance_of(view, kind(search=how, step=step).craft(view)) / best for how, step in steps.items()}
+
+
+@pytest.mark.parametrize(
+    "make", [Krum, partial(Krum, num_selected=None), Mda, Caf], ids=["krum", "mkrum", "mda", "caf"]
+)
+def test_the_grid_finds_the_harm_of_rules_that_reject_clients_and_steps_may_miss_half_of_it(make: Any) -> None:
+    found = []
+    for (n, f), length in product(((15, 3), (25, 10)), (0.1, 1.0, 5.0, 20.0)):  # of the honest mean, at spread 1
+        view = against(make(f), make_view(gaussian(n, 100, length).matrix[f:].numpy(), f))
+        found.append(shares_of_the_best(OptimalLittleIsEnough, view, view.std))
+        found.append(shares_of_the_best(OptimalInnerProductManipulation, view, -view.mean))
+    least = {how: min(shares[how] for shares in found) for how in (None, "byzfl", "grid")}
+    print(make, least)
+    assert least["grid"] > 0.9 and least["byzfl"] < 0.5
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: type(rule).__name__)

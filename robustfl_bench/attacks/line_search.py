@@ -1,6 +1,7 @@
 """Line searches, shared by the attacks that try their strengths on the rule in use."""
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor
@@ -8,6 +9,11 @@ from torch import Tensor
 from robustfl_bench.attacks.base import AttackView
 
 OBJECTIVES = {"distance": "of the aggregate from the honest mean", "loss": "of honest clients, to first order"}
+SEARCHES = {
+    "grid": "doubles, then refines",
+    "byzfl": "ByzFL's, with step=10",
+    "null": "the steps of Allouah et al.'s code",
+}
 
 
 def harm(view: AttackView, objective: str) -> Callable[[Tensor], float]:
@@ -35,12 +41,51 @@ def largest_harm(view: AttackView, direction: Tensor, limit: float, evaluations:
     return max(tried, key=lambda gamma: measured(view.mean + gamma * direction))
 
 
-def line_maximum(value: Callable[[float], float], evaluations: int, step: float, ratio: float) -> float:
+def maximum(value: Callable[[float], float], search: str | None, evaluations: int, step: float, ratio: float) -> float:
+    """The number >= 0 of the largest ``value`` among ``evaluations`` numbers tried, by one of SEARCHES; None is
+    ``line_maximum``, byzfl the same without steps back."""
+    if search == "grid":
+        return grid_maximum(value, evaluations, step)
+    return line_maximum(value, evaluations, step, ratio, back=search is None)
+
+
+def grid_maximum(value: Callable[[float], float], evaluations: int, step: float) -> float:
+    """The number >= 0 of the largest ``value`` among ``evaluations`` numbers tried; of equal ones the smallest.
+
+    The first half is 0 and a grid of numbers that double, with ``step`` in their middle: for 20 evaluations, a
+    sixteenth to 16 times ``step``. Every other number halves, on a logarithmic scale, the wider gap beside the best so
+    far, the upper of two equal ones; next to 0 and beyond the largest number, the best is halved or doubled. A value
+    that drops suddenly is thus found from below, if it grows for a factor of two before.
+    """
+    doublings = max(1, evaluations // 2 - 1)
+    grid = [0.0, *(step * 2.0 ** (i - doublings // 2) for i in range(doublings))]
+    values = {number: value(number) for number in grid[:evaluations]}
+    for _ in range(evaluations - len(values)):
+        tried = sorted(values)
+        number = _beside(tried, tried.index(max(tried, key=values.__getitem__)))
+        values[number] = value(number)
+    return max(sorted(values), key=values.__getitem__)
+
+
+def _beside(tried: Sequence[float], place: int) -> float:
+    """The next number of ``grid_maximum``, beside the best one of those tried, in ascending order."""
+    best = tried[place]
+    if best == 0:
+        return tried[1] / 2
+    below = tried[place - 1] or best / 4
+    above = tried[place + 1] if place + 1 < len(tried) else 4 * best
+    upper = above / best >= (1 - 1e-9) * best / below  # rounding does not decide
+    return math.sqrt(best) * math.sqrt(above if upper else below)
+
+
+def line_maximum(
+    value: Callable[[float], float], evaluations: int, step: float, ratio: float, back: bool = True
+) -> float:
     """The number >= 0 of the largest ``value`` among ``evaluations`` numbers tried.
 
     The first number is 0. The next ones are ``step`` beyond the best so far, with a step that doubles as long as each
     number beats all before it. The rest go back and forth around the best so far, with a step that shrinks by ``ratio``
-    each time.
+    each time; without ``back`` they all start from the best so far and go up.
     """
     best, highest = 0.0, value(0.0)
     tried, left = 0.0, evaluations - 1
@@ -51,7 +96,8 @@ def line_maximum(value: Callable[[float], float], evaluations: int, step: float,
         best, highest, step = tried, found, 2 * step
     for _ in range(left):
         step *= ratio
-        tried = tried + step if tried < best else max(tried - step, tried / 2)
+        up = (tried if back else best) + step
+        tried = up if not back or tried < best else max(tried - step, tried / 2)
         if (found := value(tried)) > highest:
             best, highest = tried, found
     return best

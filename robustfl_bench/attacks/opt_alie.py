@@ -7,7 +7,7 @@ from typing import Annotated
 from torch import Tensor
 
 from robustfl_bench.attacks.base import Attack, AttackView
-from robustfl_bench.attacks.line_search import OBJECTIVES, harm, line_maximum
+from robustfl_bench.attacks.line_search import OBJECTIVES, SEARCHES, harm, maximum
 from robustfl_bench.base.fields import at_least, between, one_of
 
 
@@ -16,9 +16,14 @@ class OptimalLittleIsEnough(Attack):
     """All attackers send the mean honest update, moved by z standard deviations in every coordinate, with the z >= 0
     that does the most harm.
 
-    They try ``evaluations`` values of z a round on the rule itself: 0, then steps that start at ``step`` and double
-    while the harm grows, then steps that shrink by ``ratio``. Allouah et al. and ByzFL maximise the distance, on the
-    side plus.
+    They ask the rule itself for the harm of ``evaluations`` values of z a round. ``search=grid``, the default of the
+    config, tries 0 and values that double around ``step``, then values beside the best one.
+
+    Code: the authors (``search=null``, with 16 questions) try 0, then steps that begin with ``step`` and double while
+    the harm grows, then steps back and forth that shrink by ``ratio``. ByzFL (``search=byzfl`` with ``step=10``) makes
+    no steps back and does less harm. Both end at the first peak that their steps meet. Under rules that reject
+    clients, where the harm drops suddenly, that can be less than half of what the grid finds. Both maximise the
+    distance, on the side plus.
     """
 
     sign: Annotated[str, one_of("minus", "plus")] = "plus"
@@ -28,12 +33,17 @@ class OptimalLittleIsEnough(Attack):
     evaluations: Annotated[int, at_least(1)] = 20
     """evaluations of the rule per round"""
     step: Annotated[float, at_least(1e-12)] = 1
-    """the first step away from the honest mean, in standard deviations"""
+    """the middle of the grid, or the first step away from the honest mean, in standard deviations"""
     ratio: Annotated[float, between(0, 1)] = 0.8
-    """factor of each step after the first step without gain"""
+    """factor of each step after the first step without gain; the grid does not use it"""
+    search: Annotated[str | None, one_of(**SEARCHES)] = None
+    """the strengths tried"""
 
     def craft(self, view: AttackView) -> Tensor:
         direction = view.std if self.sign == "plus" else -view.std
         measured = harm(view, self.objective)
-        z = line_maximum(lambda z: measured(view.mean + z * direction), self.evaluations, self.step, self.ratio)
-        return view.mean + z * direction
+
+        def value(z: float) -> float:
+            return measured(view.mean + z * direction)
+
+        return view.mean + maximum(value, self.search, self.evaluations, self.step, self.ratio) * direction

@@ -7,7 +7,7 @@ from typing import Annotated
 from torch import Tensor
 
 from robustfl_bench.attacks.base import Attack, AttackView
-from robustfl_bench.attacks.line_search import OBJECTIVES, harm, line_maximum
+from robustfl_bench.attacks.line_search import OBJECTIVES, SEARCHES, harm, maximum
 from robustfl_bench.base.fields import at_least, between, one_of
 
 
@@ -15,9 +15,11 @@ from robustfl_bench.base.fields import at_least, between, one_of
 class OptimalInnerProductManipulation(Attack):
     """All attackers send ``(1 - tau)`` times the mean honest update, with the tau >= 0 that does the most harm.
 
-    They try ``evaluations`` values of tau a round on the rule itself: 0, then steps that start at ``step`` and double
-    while the harm grows, then steps that shrink by ``ratio``. Allouah et al. and ByzFL maximise the distance. tau is 1
+    They ask the rule itself for the harm of ``evaluations`` values of tau a round, chosen as by ``opt_alie``. tau is 1
     plus the scale of ``ipm``.
+
+    Code: the authors' search (``search=null``) and that of ByzFL (``search=byzfl`` with ``step=10``) are as for
+    ``opt_alie``. ByzFL's begins at tau = 1, where the attackers send zeros.
     """
 
     objective: Annotated[str, one_of(**OBJECTIVES)] = "distance"
@@ -25,14 +27,17 @@ class OptimalInnerProductManipulation(Attack):
     evaluations: Annotated[int, at_least(1)] = 20
     """evaluations of the rule per round"""
     step: Annotated[float, at_least(1e-12)] = 1
-    """the first step away from the honest mean, in multiples of its length"""
+    """the middle of the grid, or the first step away from the honest mean, in multiples of its length"""
     ratio: Annotated[float, between(0, 1)] = 0.8
-    """factor of each step after the first step without gain"""
+    """factor of each step after the first step without gain; the grid does not use it"""
+    search: Annotated[str | None, one_of(**SEARCHES)] = None
+    """the strengths tried"""
 
     def craft(self, view: AttackView) -> Tensor:
         update, measured = view.upload(view.mean), harm(view, self.objective)
+        first = 1.0 if self.search == "byzfl" else 0.0
 
-        def sent(tau: float) -> Tensor:
-            return view.upload((1 - tau) * update)
+        def sent(more: float) -> Tensor:
+            return view.upload((1 - first - more) * update)
 
-        return sent(line_maximum(lambda tau: measured(sent(tau)), self.evaluations, self.step, self.ratio))
+        return sent(maximum(lambda more: measured(sent(more)), self.search, self.evaluations, self.step, self.ratio))
