@@ -34,10 +34,14 @@ if TYPE_CHECKING:
 
 FORMATS = tuple(sheets.FORMATS)
 TEXTS = {".csv": "csv", ".txt": "text", ".md": "markdown", ".tex": "latex", ".html": "html"}
-HEADING = ("aggregator", "pre-aggregation", "f", "kappa", "any updates", "least", "proven", "bias", "breakdown", "ms")
+HEADING = (
+    "aggregator", "pre-aggregation", "f", "kappa", "any updates", "least", "proven", "lambda", "lambda proven", "bias",
+    "breakdown", "ms",
+)  # fmt: skip
 FOOTNOTES = (
     "kappa: the worst |F - mean|^2 / spread^2 found with f attackers on these updates; any updates: on any",
-    "least: no rule of the updates alone can go below; proven: upper bound (Allouah et al., AISTATS 2023), where known",
+    "least: no rule of the updates alone can go below; proven: upper bounds, where known, with proofs in bounds.py",
+    "lambda: the worst |F - mean| / diameter found on any updates (Farhadkhani et al., ICML 2022)",
     "bias: |F - mean| / spread without attack; breakdown: most attackers with bounded output, of less than n / 2",
 )
 
@@ -179,8 +183,11 @@ def written(name: str, rows: Sequence[Row], form: str) -> str:
     printed = []
     for row in rows:
         result = row.result
-        values = (result.kappa, result.kappa_any, result.least, result.proven, result.bias)
-        numbers = [_number(value) for value in values] if not result.reason else ["infeasible", *["-"] * 4]
+        values = (
+            result.kappa, result.kappa_any, result.least, result.proven, result.lambda_any, result.lambda_proven,
+            result.bias,
+        )  # fmt: skip
+        numbers = [_number(value) for value in values] if not result.reason else ["infeasible", *["-"] * 6]
         rest = ["-" if value is None else f"{value:.3g}" for value in (result.breakdown, result.milliseconds)]
         printed.append(
             [Printed(text) for text in (row.aggregator, row.pre_aggregation, str(result.f), *numbers, *rest)]

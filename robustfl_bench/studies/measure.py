@@ -45,7 +45,8 @@ class Resilience:
 
     Both are infinite where attackers far away move the output without limit. ``kappa_any`` is None for a rule that
     needs samples of the server. ``least`` is a lower bound for all rules that use only the updates, ``proven`` an upper
-    bound, None if none is known. ``bias`` is the distance of the aggregate from the mean of all n updates without
+    bound, None if none is known. ``lambda_any`` is the coefficient of (f, lambda)-resilience found on any updates, with
+    the upper bound ``lambda_proven``. ``bias`` is the distance of the aggregate from the mean of all n updates without
     attack, over their spread. ``breakdown`` is the largest number of attackers up to which the output stays bounded.
     ``attack`` is the worst one on the given updates, ``calls`` the number of calls of the rule. ``reason`` says why
     there are no numbers.
@@ -57,6 +58,8 @@ class Resilience:
     kappa_any: float | None = None
     least: float | None = None
     proven: float | None = None
+    lambda_any: float | None = None
+    lambda_proven: float | None = None
     bias: float | None = None
     breakdown: int | None = None
     milliseconds: float | None = None
@@ -94,6 +97,8 @@ def resilience(
             kappa_any=None if worst is None else max(given.kappa, worst.kappa, beyond),
             least=bounds.least(n, f),
             proven=bounds.proven(rule, preparation, n, f),
+            lambda_any=None if worst is None else max(given.resilience, worst.resilience, beyond),
+            lambda_proven=bounds.proven_resilience(rule, preparation, n, f),
             bias=float(np.linalg.norm(whole - matrix.mean(axis=0))) / spread_of(matrix),
             breakdown=breakdown(build, inputs),
             milliseconds=1000 * median(times),

@@ -18,6 +18,21 @@ STRENGTHS = (0.1, 0.3, 0.6, 1.0, 1.5, 2.0, 3.0, 5.0, 10.0, 100.0, FAR)  # in uni
 FACTORS = (0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 4.0)  # of crafted attacks, from the honest mean
 RAY = (0.5, 0.8, 0.9, 0.95, 1.05, 1.1, 1.25, 2.0)
 LAYOUTS = ("alike", "halves", "ladder")
+NEAR = 1e-4
+PLACES = (
+    0.0,
+    0.5,
+    0.9,
+    1.0,
+    1.1,
+    1.5,
+    2 - NEAR,
+    2.0,
+    2 + NEAR,
+    10.0,
+    FAR,
+)  # of attackers, if honest clients are at 0 and 1
+FEW_PLACES = (0.5, 1.0, 1.5, 2 - NEAR, 2 + NEAR, 10.0)  # if some of them are in the middle
 
 
 def spread_of(honest: np.ndarray) -> float:
@@ -27,37 +42,62 @@ def spread_of(honest: np.ndarray) -> float:
 
 @dataclass
 class WorstAttack:
-    """The worst attack of a search: ``kappa``, the rows behind it, its name, and the calls of the rule it took."""
+    """The worst attack of a search: ``kappa``, the rows behind it, its name, and the calls of the rule it took.
+
+    ``resilience`` is the largest lambda of all attacks tried, the distance of the aggregate from the honest mean over
+    the honest diameter.
+    """
 
     kappa: float = 0.0
     attack: str = "none"
     honest: np.ndarray = field(default_factory=lambda: np.zeros((0, 0)))
     rows: np.ndarray = field(default_factory=lambda: np.zeros((0, 0)))
     calls: int = 0
+    resilience: float = 0.0
 
     def offer(self, rule: Rule, honest: np.ndarray, rows: np.ndarray, attack: str) -> bool:
         """Try an attack; whether it is the worst so far."""
         self.calls += 1
-        value = kappa(rule, honest, rows)
-        if not value > self.kappa:
+        moved = _moved(rule, honest, rows)
+        ratio = _over(moved, spread_of(honest), honest)
+        if ratio > self.resilience:  # no diameter is shorter than the spread
+            self.resilience = max(self.resilience, _over(moved, diameter_of(honest), honest))
+        if not ratio**2 > self.kappa:
             return False
-        self.kappa, self.attack, self.honest, self.rows = value, attack, honest, rows
+        self.kappa, self.attack, self.honest, self.rows = ratio**2, attack, honest, rows
         return True
+
+
+def diameter_of(honest: np.ndarray) -> float:
+    """The largest distance between two of the rows (h, d)."""
+    centred = honest - honest.mean(axis=0)
+    products = centred @ centred.T
+    squares = products.diagonal()
+    return float(np.sqrt((squares + squares[:, None] - 2 * products).max(initial=0.0)))
 
 
 def kappa(rule: Rule, honest: np.ndarray, rows: np.ndarray) -> float:
     """``|F(x) - mean|^2 / spread^2`` for the honest clients (h, d) and attackers (b, d), who come first.
 
-    As every set S of n - f vectors can be the honest one, the coefficient of a rule is the largest of these. Distances
-    below a hundred-thousandth of the largest honest update are rounding errors, and count as zero.
+    As every set S of n - f vectors can be the honest one, the coefficient of a rule is the largest of these.
     """
-    moved = float(np.linalg.norm(rule(np.concatenate([rows, honest])) - honest.mean(axis=0)))
-    spread, noise = spread_of(honest), 1e-5 * float(np.abs(honest).max(initial=0.0))
+    return _over(_moved(rule, honest, rows), spread_of(honest), honest) ** 2
+
+
+def _moved(rule: Rule, honest: np.ndarray, rows: np.ndarray) -> float:
+    """The distance of the aggregate from the honest mean."""
+    return float(np.linalg.norm(rule(np.concatenate([rows, honest])) - honest.mean(axis=0)))
+
+
+def _over(moved: float, length: float, honest: np.ndarray) -> float:
+    """``moved / length``. Distances below a hundred-thousandth of the largest honest update are rounding errors, and
+    count as zero."""
+    noise = 1e-5 * float(np.abs(honest).max(initial=0.0))
     if not np.isfinite(moved):
         return np.inf
-    if spread <= noise:
+    if length <= noise:
         return np.inf if moved > noise else 0.0
-    return 0.0 if moved <= noise else (moved / spread) ** 2
+    return 0.0 if moved <= noise else moved / length
 
 
 def search(
@@ -125,30 +165,45 @@ def laid_out(layout: str, count: int) -> np.ndarray:
 def worst_inputs(rule: Rule, n: int, num_byzantine: int, rng: np.random.Generator, steps: int = 400) -> WorstAttack:
     """The worst attack found on any honest updates: a lower bound of the largest kappa over all updates.
 
-    Honest clients begin at two points of a line, with each number of them at the second; attackers stand at either,
-    between them, or far away. The best is then changed at random, honest clients too, in up to three dimensions.
+    Honest clients begin at two points of a line, with each number of them at either; then, in all ways or ``steps`` of
+    them, also in the middle between the two. Attackers stand at one of these points, between them, beyond, far away, or
+    as far from the second as the first is, slightly nearer or farther: there rules that compare distances change their
+    mind. The best is then changed at random, honest clients too, in up to three dimensions, by as many steps as are
+    left, at least a quarter of all.
     """
     worst, honest_count = WorstAttack(), n - num_byzantine
     if not num_byzantine:
         worst.offer(rule, np.arange(float(n))[:, None], np.zeros((0, 1)), "none")
         return worst
-    for away in range(1, honest_count):
-        honest = (np.arange(honest_count) < away).astype(float)[:, None]
-        for place in (0.0, 0.5, 0.9, 1.0, 1.1, 1.5, 2.0, 10.0, 1e4):
-            rows = np.full((num_byzantine, 1), place)
-            worst.offer(rule, honest, rows, f"{away} of {honest_count} at 1, attackers at {place:g}")
+    ways = [
+        (away, middle, place)
+        for away in range(1, honest_count - 1)
+        for middle in range(1, honest_count - away)
+        for place in FEW_PLACES
+    ]
+    chosen = range(len(ways)) if len(ways) <= steps else np.sort(rng.choice(len(ways), steps, replace=False))
+    pairs = [(away, 0, place) for away in range(1, honest_count) for place in PLACES]
+    for away, middle, place in [*pairs, *(ways[i] for i in chosen)]:
+        honest = np.repeat([0.0, 0.5, 1.0], [away, middle, honest_count - away - middle])[:, None]
+        name = f"{away} of {honest_count} at 0, {middle} at 0.5, attackers at {place:g}"
+        worst.offer(rule, honest, np.full((num_byzantine, 1), place), name)
+    left = max(steps // 4, steps - len(chosen))
     for dimensions in (1, 2, 3):
         if np.isinf(worst.kappa):
             break
         wider = np.zeros((honest_count, dimensions - worst.honest.shape[1]))
         more = np.zeros((num_byzantine, dimensions - worst.honest.shape[1]))
         worst.honest, worst.rows = np.hstack([worst.honest, wider]), np.hstack([worst.rows, more])
-        _refine(rule, worst, rng, steps // 3, honest_too=True)
+        _refine(rule, worst, rng, left // 3, honest_too=True)
     return worst
 
 
 def _refine(rule: Rule, worst: WorstAttack, rng: np.random.Generator, steps: int, honest_too: bool = False) -> None:
-    """Improve the worst attack along its ray from the honest mean, and by random steps whose size adapts."""
+    """Improve the worst attack along its ray from the honest mean, and by random steps whose size adapts.
+
+    With ``honest_too``, honest clients move as well: each by itself, or in two steps of three those at one point
+    together.
+    """
     if np.isinf(worst.kappa) or not worst.rows.size:
         return
     size = 0.3
@@ -164,7 +219,11 @@ def _refine(rule: Rule, worst: WorstAttack, rng: np.random.Generator, steps: int
         coefficients = rng.normal(size=(1 if together else len(rows), len(honest)))
         if honest_too:
             noise = rng.normal(size=(len(coefficients), honest.shape[1]))
-            honest = honest + size * spread * rng.normal(size=honest.shape) * (rng.random((len(honest), 1)) < 0.3)
+            points, at = (
+                np.unique(honest, axis=0, return_inverse=True) if step % 3 else (honest, np.arange(len(honest)))
+            )
+            some = rng.random((len(points), 1)) < max(0.3, 1 / len(points))
+            honest = (points + size * spread * rng.normal(size=points.shape) * some)[at.ravel()]
             honest = honest / max(spread_of(honest), 1e-6)
         else:
             noise = coefficients @ (honest - mean) / (spread * np.sqrt(len(honest)))
