@@ -184,7 +184,7 @@ def mimicked(rounds, start, warmup):
 def on_a_grid(value, evaluations, step):
     """The numbers that the search on a grid tries, in order, and the best of them."""
     size = max(1, evaluations // 2 - 1)
-    tried = [0.0] + [step * 2.0**k for k in range(-(size // 2), size - size // 2)]
+    tried = [0.0] + [step / 2 * 2.0**k for k in range(-(size // 2), size - size // 2)]
     tried = tried[:evaluations]
     while len(tried) < evaluations:
         best = max(sorted(tried), key=value)

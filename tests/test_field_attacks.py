@@ -278,7 +278,7 @@ def test_the_line_search_tries_what_the_reference_tries(top: float, evaluations:
 
 
 @pytest.mark.parametrize("evaluations", [1, 2, 5, 20, 21])
-@pytest.mark.parametrize("top", [0.0, 0.003, 0.4, 3.3, 4000.0])
+@pytest.mark.parametrize("top", [0.0, 0.003, 0.4, 3.3, 500.0])
 def test_the_search_on_a_grid_tries_what_the_reference_tries(top: float, evaluations: int) -> None:
     tried = []
 
@@ -323,7 +323,6 @@ def test_the_grid_finds_the_harm_of_rules_that_reject_clients_and_steps_may_miss
         found.append(shares_of_the_best(OptimalLittleIsEnough, view, view.std))
         found.append(shares_of_the_best(OptimalInnerProductManipulation, view, -view.mean))
     least = {how: min(shares[how] for shares in found) for how in (None, "byzfl", "grid")}
-    print(make, least)
     assert least["grid"] > 0.9 and least["byzfl"] < 0.5
 
 

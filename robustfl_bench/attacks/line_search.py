@@ -52,13 +52,13 @@ def maximum(value: Callable[[float], float], search: str | None, evaluations: in
 def grid_maximum(value: Callable[[float], float], evaluations: int, step: float) -> float:
     """The number >= 0 of the largest ``value`` among ``evaluations`` numbers tried; of equal ones the smallest.
 
-    The first half is 0 and a grid of numbers that double, with ``step`` in their middle: for 20 evaluations, a
-    sixteenth to 16 times ``step``. Every other number halves, on a logarithmic scale, the wider gap beside the best so
-    far, the upper of two equal ones; next to 0 and beyond the largest number, the best is halved or doubled. A value
-    that drops suddenly is thus found from below, if it grows for a factor of two before.
+    The first half is 0 and a grid of numbers that double: for 20 evaluations, from ``step`` / 32 to 8 ``step``. Every
+    other number halves, on a logarithmic scale, the wider gap beside the best so far, the upper of two equal ones; next
+    to 0 and beyond the largest number, the best is halved or doubled. A value that drops suddenly is thus found from
+    below, if it grows for a factor of two before.
     """
     doublings = max(1, evaluations // 2 - 1)
-    grid = [0.0, *(step * 2.0 ** (i - doublings // 2) for i in range(doublings))]
+    grid = [0.0, *(step * 2.0 ** (i - doublings // 2 - 1) for i in range(doublings))]
     values = {number: value(number) for number in grid[:evaluations]}
     for _ in range(evaluations - len(values)):
         tried = sorted(values)

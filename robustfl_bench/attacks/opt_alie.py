@@ -16,14 +16,14 @@ class OptimalLittleIsEnough(Attack):
     """All attackers send the mean honest update, moved by z standard deviations in every coordinate, with the z >= 0
     that does the most harm.
 
-    They ask the rule itself for the harm of ``evaluations`` values of z a round. ``search=grid``, the default of the
-    config, tries 0 and values that double around ``step``, then values beside the best one.
+    They ask the rule itself for the harm of ``evaluations`` values of z a round: of 0, then of values that ``step``
+    away and double this step while the harm grows, then of values back and forth around the best one, by steps that
+    shrink by ``ratio``. This ends at the first peak that the steps meet. Under rules that reject clients, where the
+    harm drops suddenly, that can be less than half of the largest harm. There ``search=grid`` finds more: it tries 0
+    and values that double around ``step``, then values beside the best one.
 
-    Code: the authors (``search=null``, with 16 questions) try 0, then steps that begin with ``step`` and double while
-    the harm grows, then steps back and forth that shrink by ``ratio``. ByzFL (``search=byzfl`` with ``step=10``) makes
-    no steps back and does less harm. Both end at the first peak that their steps meet. Under rules that reject
-    clients, where the harm drops suddenly, that can be less than half of what the grid finds. Both maximise the
-    distance, on the side plus.
+    Code: the search is Allouah et al.'s, who ask 16 times (``evaluations=16``). ByzFL's (``search=byzfl`` with
+    ``step=10``) makes no steps back and does less harm. Both maximise the distance, on the side plus.
     """
 
     sign: Annotated[str, one_of("minus", "plus")] = "plus"
@@ -33,7 +33,7 @@ class OptimalLittleIsEnough(Attack):
     evaluations: Annotated[int, at_least(1)] = 20
     """evaluations of the rule per round"""
     step: Annotated[float, at_least(1e-12)] = 1
-    """the middle of the grid, or the first step away from the honest mean, in standard deviations"""
+    """the first step away from the honest mean, or the unit of the grid, in standard deviations"""
     ratio: Annotated[float, between(0, 1)] = 0.8
     """factor of each step after the first step without gain; the grid does not use it"""
     search: Annotated[str | None, one_of(**SEARCHES)] = None

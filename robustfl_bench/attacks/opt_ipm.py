@@ -18,8 +18,7 @@ class OptimalInnerProductManipulation(Attack):
     They ask the rule itself for the harm of ``evaluations`` values of tau a round, chosen as by ``opt_alie``. tau is 1
     plus the scale of ``ipm``.
 
-    Code: the authors' search (``search=null``) and that of ByzFL (``search=byzfl`` with ``step=10``) are as for
-    ``opt_alie``. ByzFL's begins at tau = 1, where the attackers send zeros.
+    Code: as for ``opt_alie``. ByzFL's search begins at tau = 1, where the attackers send zeros.
     """
 
     objective: Annotated[str, one_of(**OBJECTIVES)] = "distance"
@@ -27,7 +26,7 @@ class OptimalInnerProductManipulation(Attack):
     evaluations: Annotated[int, at_least(1)] = 20
     """evaluations of the rule per round"""
     step: Annotated[float, at_least(1e-12)] = 1
-    """the middle of the grid, or the first step away from the honest mean, in multiples of its length"""
+    """the first step away from the honest mean, or the unit of the grid, in multiples of its length"""
     ratio: Annotated[float, between(0, 1)] = 0.8
     """factor of each step after the first step without gain; the grid does not use it"""
     search: Annotated[str | None, one_of(**SEARCHES)] = None
