@@ -26,11 +26,12 @@ class Arfl(Aggregator):
     under corruption and 10000 on clean data.
 
     In the first round clients are weighted by their samples, and all clients report their loss at the initial model.
-    Later, participating clients report their loss at the new model (``loss_at`` aggregated, as in the authors' code) or
-    at the received one (received, as in Algorithm 1). A client with a non-finite loss gets weight 0. If all
-    participating clients have weight 0, the model does not change; the authors' code draws other clients instead.
+    Later, participating clients report their loss at the model that ``loss_at`` names. A client with a non-finite loss
+    gets weight 0. If all participating clients have weight 0, the model does not change.
 
     The rule trusts the reported losses and is not robust to clients that report false ones (section 6).
+
+    Code: if all participating clients have weight 0, the authors draw other clients.
     """
 
     exempt: ClassVar[Mapping[str, str]] = {"robust": "it judges clients by the losses they report"}

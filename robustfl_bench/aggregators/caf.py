@@ -23,10 +23,11 @@ class Caf(Aggregator):
 
     All clients start with trust 1. In each pass a client's trust is multiplied by ``1 - t_i / max t``, where t_i is the
     client's squared deviation from the weighted mean along the top eigenvector of the weighted covariance. The maximum
-    is over the clients with positive trust; in ByzFL it is over all clients, so that far attackers without trust can
-    keep the filter from stopping. The filter stops when the sum of trust is at most n - 2f, so it needs n > 2f; f = 0
-    gives the mean. ByzFL approximates the eigenvector by one step of the power method from a random vector; here it is
-    exact. There is no other difference.
+    is over the clients with positive trust. The filter stops when the sum of trust is at most n - 2f, so it needs n >
+    2f; f = 0 gives the mean.
+
+    Code: ByzFL takes the maximum over all clients, so that far attackers without trust can keep the filter from
+    stopping, and approximates the eigenvector by one step of the power method from a random vector; here it is exact.
     """
 
     num_byzantine: Annotated[int, at_least(0)]

@@ -22,9 +22,11 @@ class CenteredClipping(Aggregator):
 
     The rule takes ``steps`` steps of ``v + mean of (x_i - v) min(1, radius / |x_i - v|)`` from the last aggregate, in
     the first round from 0. The paper makes one step with a radius of 10 / (1 - beta), where beta is the clients'
-    momentum: 10 without momentum, 100 with 0.9 (the default of ByzFL). The paper's code sums gradients in the momentum;
-    for the means of ``local_update=momentum`` the corresponding radius is 10. ``weights`` are the clients'
-    coefficients; the coefficient of the last aggregate is 1 minus their sum.
+    momentum: 10 without momentum, 100 with 0.9 (the default of ByzFL). ``weights`` are the clients' coefficients; the
+    coefficient of the last aggregate is 1 minus their sum.
+
+    Code: the authors sum gradients in the momentum; for the means of ``local_update=momentum``, the radius that
+    corresponds to theirs is 10.
     """
 
     exempt: ClassVar[Mapping[str, str]] = {

@@ -27,8 +27,10 @@ class ClippedClustering(Aggregator):
     """Mean of the larger of two groups of updates, shortened to the median of the norms of all rounds so far.
 
     Agglomerative clustering of the cosine distances makes the groups; of groups of the same size, the one whose members
-    are closer to each other. A zero update has distance 2 to all others, as in the authors' code, Blades. There, no
-    update is longer than ``max_radius`` 100000 after clipping; null, as in the paper, sets no such limit.
+    are closer to each other. A zero update has distance 2 to all others.
+
+    Code: in the authors', Blades, no update is longer than 100000 after clipping (``max_radius=100000``); the paper has
+    no such limit.
     """
 
     exempt: ClassVar[Mapping[str, str]] = {

@@ -36,9 +36,10 @@ class FoolsGold(Aggregator):
     divided by their sum, so that the aggregate is as long as that of other rules; with ``none``, as in the paper, they
     are not. If all clients send the same, all weights are 0.
 
-    The largest cosine of a client may be negative, and is used as it is; the authors' code replaces it by 0. The paper
-    can also restrict the cosines to important features; here all features are used. With ``history`` the rule stores a
-    vector for each client.
+    The paper can also restrict the cosines to important features; here all features are used. With ``history`` the rule
+    stores a vector for each client.
+
+    Code: the largest cosine of a client may be negative; the authors replace it by 0, here it is used as it is.
     """
 
     exempt: ClassVar[Mapping[str, str]] = {

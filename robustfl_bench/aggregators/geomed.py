@@ -19,8 +19,9 @@ class GeoMed(Aggregator):
     The iteration starts at the medoid, the update of least total distance to the others, and stops after a step of at
     most ``eps`` or after ``max_iter`` steps. Updates within ``eps`` of the iterate are treated as equal to it. The unit
     of ``eps`` is the median distance from the medoid. The defaults are those of the hdmedians package, which BOBA uses.
-    That package starts at the mean, where huge updates can cancel and leave only rounding errors, and its ``eps`` is an
-    absolute length.
+
+    Code: hdmedians starts at the mean, where huge updates can cancel and leave only rounding errors, and its ``eps`` is
+    an absolute length. ByzFL makes 3 steps from zero, with distances of at least 0.1.
     """
 
     eps: Annotated[float, at_least(0)] = 1e-8

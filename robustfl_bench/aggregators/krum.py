@@ -22,9 +22,9 @@ class Krum(Aggregator):
     needs one neighbour per update, so that it also runs on the few means that bucketing makes (``check_mixed``).
     Distances are squared and exclude the update itself.
 
-    ARFL's code (Li et al., arXiv 2101.05880) differs in all of these: ``num_byzantine`` is null, regardless of the
+    Code: ARFL's (Li et al., arXiv 2101.05880) differs in all of these: ``num_byzantine`` is null, regardless of the
     theory, and as many updates are selected; distances are not ``squared``; and it has ``self_distance`` and
-    ``weighted``.
+    ``weighted``. ByzFL sums over one neighbour more.
     """
 
     num_byzantine: Annotated[int | None, at_least(0)]

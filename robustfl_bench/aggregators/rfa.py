@@ -23,11 +23,12 @@ class Rfa(Aggregator):
     """``steps`` steps of the smoothed Weiszfeld iteration from the weighted mean, with weights m_i / max(nu, |x_i -
     y|).
 
-    The m_i are the clients' sample counts, or equal without ``weighted``. The paper uses nu = 1e-6 and 3 steps; its
-    code makes 4 and stops earlier when the objective falls by less than a millionth. The authors aggregate models,
-    which is equivalent to aggregating differences from one model. The unit of ``nu`` is the updates' median distance
-    from their medoid; in the paper it is an absolute length. Three steps do not reach the median if the outliers are
-    very far.
+    The m_i are the clients' sample counts, or equal without ``weighted``. The paper uses nu = 1e-6 and 3 steps. The
+    authors aggregate models, which is equivalent to aggregating differences from one model. The unit of ``nu`` is the
+    updates' median distance from their medoid; in the paper it is an absolute length. Three steps do not reach the
+    median if the outliers are very far.
+
+    Code: the authors make 4 steps (``steps=4``) and stop earlier when the objective falls by less than a millionth.
     """
 
     exempt: ClassVar[Mapping[str, str]] = {"robust": "a few steps from a wild mean do not come back"}

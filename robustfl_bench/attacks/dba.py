@@ -20,8 +20,9 @@ class Dba(Triggered):
     The trigger is four white bars, ``length`` pixels long and one pixel high, two in each of two rows, ``margin``
     pixels away from the upper left corner, with gaps of ``gap`` pixels between bars and between rows. The i-th attacker
     uses bar i modulo 4, so that fewer than four attackers leave bars out. The defaults are the authors' for MNIST: bars
-    of 4, gaps of 2, and 20 of 64 samples (the authors replace the samples, here copies are added). ``fraction``,
-    ``scale`` and ``target`` are as in ``backdoor``.
+    of 4, gaps of 2, and 20 of 64 samples. ``fraction``, ``scale`` and ``target`` are as in ``backdoor``.
+
+    Code: the authors replace samples; here copies are added.
     """
 
     fraction: Annotated[float | None, between(0, 1)] = 0.3125

@@ -16,8 +16,10 @@ from robustfl_bench.numerics.characters import ALPHABET, numbers
 class LabelFlipOne(Attack):
     """Every Byzantine client labels a random ``fraction`` of its samples with one random class, then trains honestly.
 
-    Each client draws its own class. ``first_digit`` is for texts by character: ARFL's code replaces the drawn character
-    by its index and keeps the first digit of the index, so that the label is a digit, mostly 1 to 7.
+    Each client draws its own class.
+
+    Code: in texts by character, ARFL's replaces the drawn character by its index and keeps the first digit of the
+    index, so that the label is a digit, mostly 1 to 7 (``first_digit``).
     """
 
     fraction: Annotated[float, between(0, 1)] = 1.0

@@ -25,8 +25,9 @@ class Mimic(Attack):
     track the mean mu of the honest updates g_i and the direction z in which these differ most: in round t (from 0),
     mu <- (t mu + mean g_i) / (t + 1), then with v = sum_i <g_i - mu, z> (g_i - mu), z <- t z + v / |v|, normalised to
     length 1; z is drawn at random before the first round. They copy the client of largest <g_i, z> and, after warm-up,
-    keep the client of its last round. In a round without that client they copy the client of largest <g_i, z>. This is
-    the authors' code; the paper keeps the client of the largest |sum of <g_i, z>|.
+    keep the client of its last round. In a round without that client they copy the client of largest <g_i, z>.
+
+    Code: Karimireddy et al.'s is followed here; their paper keeps the client of the largest |sum of <g_i, z>|.
     """
 
     client: Annotated[int | None, at_least(0)] = None

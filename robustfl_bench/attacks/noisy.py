@@ -16,10 +16,11 @@ class Noisy(Attack):
     """Every Byzantine client adds noise to its inputs once, and then trains honestly.
 
     Every pixel of images in [0, 1] gets independent noise N(0, ``std``^2). Noisy images are rescaled to [0, 1] by their
-    smallest and largest value. The 0.7 in the paper's N(0, 0.7) is a standard deviation in the code, which adds noise
-    to FEMNIST but not to CIFAR-10: ``images`` unchanged.
+    smallest and largest value. In texts by character, a random half of the positions of every sample gets other
+    characters.
 
-    In texts by character, a random half of the positions of every sample gets other characters.
+    Code: the 0.7 in the paper's N(0, 0.7) is a standard deviation in ARFL's, which adds noise to FEMNIST but not to
+    CIFAR-10 (``images=unchanged``).
     """
 
     std: Annotated[float, at_least(0)] = 0.7

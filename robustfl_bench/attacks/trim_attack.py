@@ -17,14 +17,15 @@ class TrimAttack(Attack):
 
     With ``knowledge`` full, the value is below the smallest honest one where the mean is positive, and above the
     largest elsewhere: the extreme value multiplied or divided by ``factor``, whichever leads outwards. All attackers
-    use ``factor`` itself, as in later code of the paper's first author, or with ``random`` each draws a factor from
-    [1, factor] in every coordinate, as in the paper. With ``partial`` knowledge, only of the updates from their own
-    data, they move the mean of these against its sign by 3.5 standard deviations (n - 1 in the denominator), or with
-    ``random`` by 3 to 4.
+    use ``factor`` itself, or with ``random`` each draws a factor from [1, factor] in every coordinate. With ``partial``
+    knowledge, only of the updates from their own data, they move the mean of these against its sign by 3.5 standard
+    deviations (n - 1 in the denominator), or with ``random`` by 3 to 4.
 
     The paper takes the sign from all clients, with the attackers' honest updates; here it comes from the honest clients
     alone, so that full knowledge needs no data. If clients send models, the attack works on the updates that lead to
     these models.
+
+    Code: later code of the paper's first author uses ``factor`` itself, the default; in the paper it is ``random``.
     """
 
     knowledge: Annotated[str, one_of(full="the honest updates", partial="only what they would send themselves")] = (

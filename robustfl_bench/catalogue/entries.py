@@ -23,6 +23,7 @@ _ROW = re.compile(r"^\| `(?P<name>[\w/]+)` \| (?P<question>[^|]+) \| (?P<count>\
 _SENTENCE = re.compile(r"(?<!\bal)(?<!\be\.g)(?<!\bi\.e)(?<!\bvs)(?<![ .])\.(?=\s|$)")
 _BRACKETS = re.compile(r"\(((?:[^()]|\([^()]*\))*)\)")
 _DATED = re.compile(r"\b(?:19|20)\d\d\b|\barXiv\b|https?://|Library\b|^(?:ours|folklore)\b")
+_ARXIV = re.compile(r"\barXiv (\d{4}\.\d{5})\b")
 _URL = re.compile(r",? *(https?://[^\s,;)]+?)(?=[.]?(?:[\s,;)]|$))")
 
 
@@ -63,6 +64,11 @@ class CatalogueEntry:
     def outside(self) -> bool:
         """Whether the option comes from a user's folder."""
         return not self.file.is_relative_to(CONF)
+
+    @property
+    def citation(self) -> str:
+        """The publication in Markdown, linked if its address is known."""
+        return f"[{self.source}]({self.url})" if self.url else self.source
 
     @property
     def summary(self) -> str:
@@ -164,11 +170,14 @@ def _cited(doc: str) -> tuple[str, str]:
     """The publication that a module's docstring cites, and its address; empty strings if there is none.
 
     The publication is in brackets in the first paragraph, or else is the second paragraph, which may also give only the
-    address. An address without a publication is returned as the publication.
+    address. A publication without an address has that of its arXiv number. An address without a publication is returned
+    as the publication.
     """
     first, second, *_ = [*(" ".join(paragraph.split()) for paragraph in doc.split("\n\n")), "", ""]
     dated = [citation for citation in _BRACKETS.findall(first) if _DATED.search(citation)]
     text = "; ".join(dated) or (second if _DATED.search(second) else "")
     citation = _URL.search(text) or _URL.search(second)
     text, address = _URL.sub("", text).strip(" ."), citation[1] if citation else ""
+    if not address and (number := _ARXIV.search(text)):
+        address = f"https://arxiv.org/abs/{number[1]}"
     return (text, address) if text else (address, "")

@@ -17,15 +17,16 @@ from robustfl_bench.network.samples import Samples
 class Momentum(LocalUpdate):
     """A client sends m <- beta m + (1 - beta) g, where ``inner`` computes g; the first time, it sends g itself.
 
-    This is the momentum of PyTorch's SGD with ``dampening`` = ``beta``. A weight decay of ``inner`` is part of g. The
-    authors' code sends m / (1 - beta), so that its learning rate is smaller and its clipping radius larger by that
-    factor. Their code and ByzFL start from m = 0, which slows the first 1 / (1 - beta) rounds or so. With ``beta`` 0,
-    the client sends g.
+    This is the momentum of PyTorch's SGD with ``dampening`` = ``beta``. A weight decay of ``inner`` is part of g. With
+    ``beta`` 0, the client sends g.
 
     A client that does not take part in a round keeps its m unchanged. Byzantine clients that train on their own data
     have momentum as well. With several models, a client has one m for each. The server's updates, and an attacker's
     updates from models other than the received one, are g, as no m is stored for them. The state is one vector per
     client, as large as the matrix of updates when all take part.
+
+    Code: the authors send m / (1 - beta), so that their learning rate is smaller and their clipping radius larger by
+    that factor. They and ByzFL start from m = 0, which slows the first 1 / (1 - beta) rounds or so.
     """
 
     inner: LocalUpdate

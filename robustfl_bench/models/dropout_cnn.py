@@ -1,4 +1,4 @@
-"""The convolutional network of Karimireddy, He and Jaggi (ICLR 2022, arXiv 2006.09365) for MNIST."""
+"""A convolutional network with dropout for MNIST (Karimireddy, He, Jaggi, ICLR 2022, arXiv 2006.09365)."""
 
 from dataclasses import dataclass
 from typing import Annotated
@@ -15,9 +15,11 @@ from robustfl_bench.models.layout import ChannelsLast
 class DropoutCnn(Model):
     """3x3 convolutions of 32 and 64 channels without padding, 2x2 max-pooling, a dense layer and the outputs.
 
-    ReLU follows the first convolution and the dense layer; the authors' code has none after the second convolution. In
-    training, a share ``channel_dropout`` of the pooled channels and a share ``dropout`` of the ``dense`` hidden units
-    are set to zero. For 1 x 28 x 28 images and 10 classes, there are 1,199,882 parameters.
+    ReLU follows the first convolution and the dense layer. In training, a share ``channel_dropout`` of the pooled
+    channels and a share ``dropout`` of the ``dense`` hidden units are set to zero. For 1 x 28 x 28 images and 10
+    classes, there are 1,199,882 parameters.
+
+    Code: the authors' is followed here; it has no ReLU after the second convolution.
     """
 
     dense: Annotated[int, at_least(1)] = 128

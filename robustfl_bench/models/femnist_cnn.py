@@ -16,8 +16,9 @@ from robustfl_bench.models.layout import ChannelsLast
 class FemnistCnn(Model):
     """5x5 convolutions with 32 and 64 filters that keep the size, each with ReLU and 2x2 max-pooling; two dense layers.
 
-    ARFL's code has ``dense`` 128 hidden units, its text 126. For 1 x 28 x 28 images and 62 classes, there are 461,630
-    parameters. ARFL uses Keras, and so ``init`` glorot.
+    For 1 x 28 x 28 images and 62 classes, there are 461,630 parameters. ARFL uses Keras, and so ``init`` glorot.
+
+    Code: ARFL's has ``dense`` 128 hidden units, its text 126.
     """
 
     dense: Annotated[int, at_least(1)] = 128

@@ -1,4 +1,7 @@
-"""A fixed number of classes per client (NIID-Bench: Li, Diao, Chen, He, ICDE 2022, section IV-A, "#C=k")."""
+"""A fixed number of classes per client (NIID-Bench: Li, Diao, Chen, He, ICDE 2022, section IV-A, "#C=k").
+
+https://arxiv.org/abs/2102.02079
+"""
 
 from dataclasses import dataclass
 from typing import Annotated
@@ -15,10 +18,12 @@ from robustfl_bench.partitions.dealing import check_clients, deal, share
 class ClassesPerClient(Partition):
     """Give every client exactly ``classes`` different classes; the clients of a class get equal shares of its samples.
 
-    As in the code of NIID-Bench (https://arxiv.org/abs/2102.02079), client i has class i modulo c and its other classes
-    are drawn at random, so the number of clients per class varies. Here the first draws go to classes without a client,
-    as long as there are any, so that no sample is lost. With all c classes the partition is IID up to rounding. In the
-    pathological partition, by contrast, a client can get fewer classes by chance.
+    Client i has class i modulo c, and its other classes are drawn at random, so the number of clients per class varies.
+    The first draws go to classes without a client, as long as there are any, so that no sample is lost. With all c
+    classes the partition is IID up to rounding. In the pathological partition, by contrast, a client can get fewer
+    classes by chance.
+
+    Code: NIID-Bench draws the other classes from all, so that the samples of a class without clients are lost.
     """
 
     classes: Annotated[int, at_least(1)] = 2

@@ -18,9 +18,10 @@ class Fang(Partition):
 
     All other groups are equally likely; within a group the samples are shuffled and divided equally. With c classes,
     ``q`` = 1/c is IID, and 1 gives every client one class. Client i is in group i modulo c; if there are fewer clients
-    than classes, each client is a group, and class y belongs to group y modulo their number. The first author's later
-    code draws the client of every sample within the group, so that the sizes of clients vary by chance; here they are
-    equal.
+    than classes, each client is a group, and class y belongs to group y modulo their number.
+
+    Code: the first author's later code draws the client of every sample within the group, so that the sizes of clients
+    vary by chance; here they are equal.
     """
 
     q: Annotated[float, between(0, 1)] = 0.5

@@ -17,8 +17,9 @@ class GammaSimilarity(Partition):
 
     Client i gets the i-th part of both, so clients with neighbouring indices have neighbouring labels. 1 is IID; with
     0, ByzFL's ``extreme_niid``, each of n clients has about 1 + c / n of the c classes. Sizes differ by at most one
-    sample. ByzFL's ``gamma_similarity_niid`` is the same, except that its IID share is the first samples of the data
-    set.
+    sample.
+
+    Code: the IID share of ByzFL's ``gamma_similarity_niid`` is not random, but the first samples of the data set.
     """
 
     gamma: Annotated[float, between(0, 1)] = 0.5

@@ -19,8 +19,10 @@ class QuantitySkew(Partition):
     ``law: dirichlet`` draws the clients' shares from Dir(alpha, ..., alpha), as in NIID-Bench (section IV-C). ``law:
     power`` makes the r-th largest share proportional to r ** -exponent, with the clients in random order.
 
-    Every client first gets ``min_size`` samples, and the others are divided by the law. NIID-Bench's code redraws until
-    every client has at least 10, which fails for small ``alpha`` or many clients.
+    Every client first gets ``min_size`` samples, and the others are divided by the law.
+
+    Code: NIID-Bench redraws until every client has at least 10 samples, which fails for small ``alpha`` or many
+    clients.
     """
 
     law: Annotated[str, one_of(dirichlet="one draw", power="they fall as rank ** -exponent")] = "dirichlet"

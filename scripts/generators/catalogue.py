@@ -59,9 +59,8 @@ def _table(group: Group) -> str:
     lines = [f"## `{group.name}` ({group.count}): {group.question}", "", f"Default: {group.default}.", ""]
     lines += [f"| {' | '.join(columns)} |", f"|{' --- |' * len(columns)}"]
     for entry in entries(group.name):
-        source = f"[{entry.source}]({entry.url})" if entry.url else entry.source
         about = ["; ".join(facts(entry).words)] if measured else []
-        cells = (_linked(entry), entry.summary, *about, source)
+        cells = (_linked(entry), entry.summary, *about, entry.citation)
         lines.append(f"| {' | '.join(cell.replace('|', BAR).replace('``', '`') for cell in cells)} |")
     return "\n".join([*lines, "", *_keys(group)])
 
