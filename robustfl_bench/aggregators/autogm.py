@@ -26,8 +26,10 @@ class AutoGm(Aggregator):
     The rule minimises ``sum a_i |x_i - z| + regularization / 2 sum a_i^2`` alternately over the vector z and the
     weights a on the simplex, until the weights do not change or for ``max_iter`` alternations. Towards
     ``regularization`` 0 the nearest client gets all the weight, towards infinity z is the geometric median. Null is the
-    number of clients, as in the first versions of Blades, the first author's library, which sorts the clients by index
-    where the theorem sorts them by distance. Its unit is a length, so for small updates every value is large.
+    number of clients. Its unit is a length, so for small updates every value is large.
+
+    Code: null follows the first versions of Blades, the first author's library. Blades sorts the clients by index; here
+    they are sorted by distance, as in the theorem.
     """
 
     exempt: ClassVar[Mapping[str, str]] = {

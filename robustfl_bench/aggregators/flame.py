@@ -26,9 +26,10 @@ class Flame(Aggregator):
 
     The paper finds the cluster by HDBSCAN on cosine distances. With FLAME's parameters, clusters of more than half of
     the clients and no density requirement (``min_samples`` 1), that is the first group of this size under single
-    linkage. Cosines are between the clients' ``models``, as in the paper, or between their ``updates``, as in some
-    implementations. The standard deviation of the noise is ``noise`` times the median norm; the paper uses 0.001 for
-    images and texts, 0.01 for network traffic.
+    linkage. Cosines are between the clients' ``models``. The standard deviation of the noise is ``noise`` times the
+    median norm; the paper uses 0.001 for images and texts, 0.01 for network traffic.
+
+    Code: some implementations compare updates (``compare=updates``).
     """
 
     exempt: ClassVar[Mapping[str, str]] = {

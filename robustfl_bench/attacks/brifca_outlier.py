@@ -19,8 +19,9 @@ class BrifcaOutlier(Attack):
 
     The parameter ``own`` has Bernoulli(0.5) coordinates, scaled to length ``norm``; the attacker keeps its inputs, the
     targets become ``<x, own>`` plus N(0, ``noise_variance``). It attacks the model of least loss on these data, like an
-    honest client, but computes its update at ``scale`` times the model. With ``loss_at_3theta`` it also chooses by the
-    loss at ``scale`` times the models, as the authors' code does. Needs linear regression.
+    honest client, but computes its update at ``scale`` times the model. Needs linear regression.
+
+    Code: the authors also choose by the loss at ``scale`` times the models (``loss_at_3theta=true``).
     """
 
     norm: Annotated[float, at_least(0)] = 3

@@ -18,8 +18,8 @@ class ShiftFlip(Augmentation):
     """Shift every image at random by up to ``shift`` of its height and width, and ``flip`` it with probability 1/2.
 
     Shifts are uniform and not whole pixels: values are interpolated linearly in each direction, and the border is
-    repeated outwards (Keras's ImageDataGenerator). With ``per`` round, as in the authors' code, all passes of a client
-    in a round use the same changed images; with ``batch``, the usual augmentation, every batch is changed anew.
+    repeated outwards (Keras's ImageDataGenerator). With ``per`` round, all passes of a client in a round use the same
+    changed images; with ``batch``, the usual augmentation, every batch is changed anew.
     """
 
     shift: Annotated[float, between(0, 1)] = 0.1

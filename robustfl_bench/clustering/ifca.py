@@ -21,8 +21,11 @@ class Ifca(Clustering):
 
     ``init`` and ``warm_radius`` set the initial models (see start.py). With ``empty`` random, the client that trains a
     model trains no other. ``radius`` is line 13 of Algorithm 1. ``scale_by_share`` multiplies each model's step by the
-    model's share of the clients: with ``average`` the gradients of a cohort are then divided by the number of all
-    clients, as in the published code of IFCA and BRIFCA.
+    model's share of the clients.
+
+    Code: IFCA's and BRIFCA's authors divide the gradients of a cohort by the number of all clients, which is
+    ``scale_by_share`` with ``average``. BRIFCA's, as of May 2023, start from the true parameters that seed 0 draws
+    (``init=fixed_seed0``).
     """
 
     num_clusters: Annotated[int, at_least(1)]

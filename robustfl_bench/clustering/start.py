@@ -17,8 +17,8 @@ def initial_models(view: StartView, count: int, init: str, warm_radius: float) -
     ``model``: the network's default initialisation, drawn independently for each model. ``bernoulli``: coordinates
     Bernoulli(0.5), scaled to norm 1, like the true parameters of BRIFCA's regressions but independent of them.
     ``fixed_seed0``: the true parameters that seed 0 draws for such data, the same in all trials and equal to the truth
-    with seed 0, as in the authors' code (as of May 2023). ``warm``: the true parameters, each moved in a random
-    direction by ``warm_radius`` times the least distance between two of them (the theory requires at most 1/4).
+    with seed 0. ``warm``: the true parameters, each moved in a random direction by ``warm_radius`` times the least
+    distance between two of them (the theory requires at most 1/4).
     """
     if init == "model":
         return torch.stack([view.initial(number) for number in range(count)])
