@@ -22,6 +22,7 @@ from typing import Any
 import pytest
 from filelock import SoftFileLease
 
+from robustfl_bench.datasets.mnist import Mnist
 from robustfl_bench.engine.federation import Federation
 from robustfl_bench.runs import records
 from robustfl_bench.store import folders, lease
@@ -275,8 +276,13 @@ def test_a_changed_result_is_not_answered(bench: Bench, tmp_path: Path) -> None:
 def test_a_cell_that_cannot_be_made_is_recorded_and_the_others_are_run(
     bench: Bench, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
+    damaged = tmp_path / "data" / "mnist"
+    damaged.mkdir(parents=True)
+    for file in Mnist.source.layouts[0].files:
+        (damaged / file.name).touch()
     outcome = bench(
-        "-m", *TINY, "lr=-1,0.1", "dataset=digits,mnist", "data_dir=nowhere", f"results_dir={tmp_path}/results"
+        *("-m", *TINY, "lr=-1,0.1", "dataset=digits,mnist"),
+        *(f"data_dir={damaged.parent}", f"results_dir={tmp_path}/results"),
     )
     assert outcome.code == 1
     assert "sweep: 4 runs: 1 finished, 3 failed" in outcome.err
@@ -287,10 +293,44 @@ def test_a_cell_that_cannot_be_made_is_recorded_and_the_others_are_run(
     assert runs["error"].str.contains("lr must be > 0").sum() == 2
     assert runs["error"].str.contains("robustfl-data prepare mnist").sum() == 1
     assert "2 failed runs without a config left out" in run_cli(capfd, "table", "--columns", "dataset")[1]
-    told = re.findall(r"lr must be > 0, got -1.0; when that is mended: rm -r (.*)", run_cli(capfd, "status")[1])
-    for folder in told:
+    [told] = re.findall(r" and 1 more +lr must be > 0, got -1.0; .*: rm -r (.*)", run_cli(capfd, "status")[1])
+    for folder in told.split():
         shutil.rmtree(folder)
-    assert len(told) == 2 and sorted(records.load(tmp_path / "results")["state"]) == ["failed", "finished"]
+    assert len(told.split()) == 2 and sorted(records.load(tmp_path / "results")["state"]) == ["failed", "finished"]
+
+
+@pytest.mark.parametrize("launcher", ["in_process", "processes"])
+def test_missing_data_are_one_line_before_anything_is_written(bench: Bench, tmp_path: Path, launcher: str) -> None:
+    overrides = ("dataset=digits,mnist,cifar10", "seed=0,1", "data_dir=nowhere", f"results_dir={tmp_path}/results")
+    outcome = bench("-m", *TINY, *overrides, f"hydra/launcher={launcher}")
+    assert outcome.code == 3 and outcome.err.count("\n") == 1, outcome
+    for name in ("mnist", "cifar10"):
+        assert outcome.err.count(f"no {name} in ") == outcome.err.count(f"robustfl-data prepare {name} ") == 1
+    assert not (tmp_path / "results").exists()
+    assert bench("-m", *TINY, "seed=0,1", f"results_dir={tmp_path}/results", "data_dir=nowhere").code == 0  # needs none
+    single = bench(*TINY, "dataset=mnist", *overrides[2:])
+    assert single.code == 3 and single.err.count("\n") == 1 and len(run_folders(tmp_path / "results")) == 2
+
+
+def test_failures_for_the_same_reason_are_one_line(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    from robustfl_bench.aggregators.coomed import CooMed
+
+    def broken(*_: object) -> None:
+        raise MemoryError("too much")
+
+    monkeypatch.setattr(CooMed, "aggregate", broken)
+    sweep = bench("-m", *TINY, "aggregator=coomed", "attack=none,ipm", "seed=0,1,2")
+    assert sweep.code == 1 and sweep.err.count("MemoryError: too much") == 2, "the first failure, and the end"
+    assert "  6 failed: MemoryError: too much" in sweep.err
+    for verb, first in (("status", "-s0-"), ("table", "seed 0"), ("table --format markdown", "seed 0")):
+        code, out, _ = run_cli(capfd, *verb.split())
+        [line] = [line for line in out.splitlines() if "MemoryError" in line]
+        assert code == 0 and first in line and " and 5 more" in line and "too much" in line
+    assert run_cli(capfd, "status", "--all")[1].count("MemoryError") == 6
+    page = run_cli(capfd, "report", "--output", "page.html")
+    assert page[0] == 0 and "Missing or not finished: 1<" in Path("page.html").read_text()
 
 
 def test_what_failed_is_run_again_or_left(bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

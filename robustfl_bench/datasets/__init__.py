@@ -9,6 +9,7 @@ from weakref import WeakValueDictionary
 
 from robustfl_bench.base.errors import DataError
 from robustfl_bench.base.public import facade
+from robustfl_bench.datasets import files
 
 if TYPE_CHECKING:  # importing torch takes over a second, and `robustfl-data` does without it
     import torch
@@ -35,6 +36,11 @@ def load(dataset: "Dataset", data_dir: str | None, device: "torch.device") -> "D
     into them. Raises DataError when files are missing or damaged, or when samples and labels cannot be right.
     """
     return _load(dataset, find_folder(data_dir), device)
+
+
+def require(dataset: "Dataset", data_dir: str | None) -> None:
+    """Raise DataError if files of the data set are missing, as far as it describes them. Opens none that exist."""
+    files.require(dataset.source, find_folder(data_dir))
 
 
 def is_loaded(dataset: "Dataset", data_dir: str | None, device: "torch.device") -> bool:

@@ -187,6 +187,15 @@ def read(source: Source, root: Path) -> tuple[list[CheckedFile], str]:
     return checked, " and ".join(dict.fromkeys(file.variant for file in checked))
 
 
+def require(source: Source | None, root: Path) -> None:
+    """Raise DataError if a file of the data set, or of its base, is missing. Opens none of those that exist."""
+    while source is not None and not source.is_drawn:
+        layout = find(source, root)
+        if layout is None or not (layout.is_archive or all(_path(root / layout.path, file) for file in layout.files)):
+            read(source, root)  # raises the DataError that names what is missing
+        source = source.base
+
+
 def _leaf(root: Path, folder: str) -> Layout | None:
     """The JSON files, packed or not, in the folders train and test; None unless both have some."""
     parts = [sorted({path.name.split(".json")[0] for path in (root / folder / part).glob("*.json*")}) for part in PARTS]

@@ -4,8 +4,10 @@ import time
 import traceback
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
+from robustfl_bench import datasets
 from robustfl_bench.base.console import note
 from robustfl_bench.base.errors import BrokenContract, ConfigError, DataError, Diverged, Interrupted
 from robustfl_bench.config.request import Call
@@ -26,7 +28,11 @@ CHECKPOINT_SPACING = 50
 
 
 class RunFailed(RuntimeError):
-    """A run ended in an unexpected error; the traceback is in its folder."""
+    """A run ended in an unexpected error, ``reason``; ``trace`` is the file with its traceback, if it has one."""
+
+    def __init__(self, reason: str, trace: Path | None = None) -> None:
+        super().__init__(reason if trace is None else f"{reason} (traceback in {trace})")
+        self.reason = reason
 
 
 def execute(
@@ -60,6 +66,7 @@ def complete(
     provenance.code(planned.config)  # now, as the files may change while the run goes on
     call = call or Call()
     folder = folder_of(planned, call)
+    datasets.require(planned.dataset, planned.settings.data_dir)
     memory.check(planned)
     folder.open()
     trackers, summary = Trackers(planned, folder, note), None
@@ -86,7 +93,7 @@ def complete(
         trackers.end(summary)
         folder.close()
     if ended["status"] == folders.FAILED:
-        raise RunFailed(f"{ended['error']} (traceback in {folder.path / 'error.txt'})")
+        raise RunFailed(ended["error"], folder.path / "error.txt")
     return answers.of_summary(folder, ended)
 
 
@@ -181,8 +188,6 @@ def _facts(planned: Plan, folder: folders.RunFolder, call: Call, device: str | N
 
 
 def _load(planned: Plan) -> Any:
-    from robustfl_bench import datasets
-
     s = planned.settings
     return datasets.load(planned.parts.dataset, s.data_dir, choose_device(s.device))
 

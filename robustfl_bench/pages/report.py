@@ -17,6 +17,7 @@ from robustfl_bench.runs.values import Value
 from robustfl_bench.runs.where import check_name, keys, listed, parts, where
 from robustfl_bench.tables import agreement, html, layout
 from robustfl_bench.tables.pivot import pivot
+from robustfl_bench.tables.sheets import grouped
 from robustfl_bench.tables.table import Cell, Column, Table
 
 if TYPE_CHECKING:
@@ -104,7 +105,7 @@ def report(
         states=[(state, counts[state]) for state in STATES if counts[state]],
         damaged=[(run["run"], run["error"]) for run in chosen[chosen["state"] == "damaged"].to_dict("records")],
         sections=sections,
-        todos=list(dict.fromkeys(todos)),
+        todos=grouped(todos),
         data=data.content,
         frame={"left": LEFT, "right": WIDTH, "bottom": BOTTOM, "height": HEIGHT},
     )

@@ -108,7 +108,7 @@ class InThisProcess(TakersLauncher):
         """Take them."""
         from robustfl_bench.sweep.take import take
 
-        return take(sweep)
+        return take(sweep, begins=True)
 
 
 class Workers(TakersLauncher):

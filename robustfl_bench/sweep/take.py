@@ -5,10 +5,12 @@ import math
 import time
 import traceback
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 
+from robustfl_bench import datasets
 from robustfl_bench.base.console import note_once, say
-from robustfl_bench.base.errors import GENERAL, NotReady, exit_code
+from robustfl_bench.base.errors import GENERAL, ConfigError, DataError, NotReady, exit_code
 from robustfl_bench.config.request import Call
 from robustfl_bench.experiment import answers, provenance
 from robustfl_bench.experiment.execute import RunFailed, complete, record, train_here
@@ -35,16 +37,19 @@ LIVES = 5
 """A cell has failed when this many processes in a row have died in it without a new checkpoint."""
 
 
-def take(sweep: Sweep) -> Outcome:
+def take(sweep: Sweep, begins: bool = False) -> Outcome:
     """Complete all cells of a sweep, together with any other processes that take the same cells.
 
     Stored results are returned and free cells are run. Cells that other processes run are awaited, and taken over if
-    these processes die; with ``sweep.wait`` false they are left to them. Raises CannotWrite, and SystemExit at SIGTERM,
-    after a checkpoint.
+    these processes die; with ``sweep.wait`` false they are left to them. With ``begins``, no other process has checked
+    that the data are there. Raises DataError if they are not, CannotWrite, and SystemExit at SIGTERM, after a
+    checkpoint.
     """
     taker = Taker(sweep)
     with terminable():
         taker.survey()
+        if begins:
+            require_data(taker.remaining())
         while missing := taker.missing:
             for cell in missing:
                 taker.settle(cell)
@@ -54,6 +59,21 @@ def take(sweep: Sweep) -> Outcome:
                 return taker.outcome(OTHERS)
             time.sleep(POLL)
     return taker.outcome()
+
+
+def require_data(sweep: Sweep) -> None:
+    """Raise one DataError if files of the data sets of these cells are missing on this machine, before any is made."""
+    needed = {(str(known.config["dataset"]), known.settings.data_dir): known for cell in sweep.listed
+              if (known := cell.known) is not None}  # fmt: skip
+    problems = []
+    for (_, data_dir), known in needed.items():
+        try:
+            with suppress(ConfigError):  # of an invalid data set, recorded with the cells that use it
+                datasets.require(known.dataset, data_dir)
+        except DataError as error:
+            problems.append(str(error))
+    if problems:
+        raise DataError("; ".join(dict.fromkeys(problems)))
 
 
 def take_with(sweep: Sweep, place: Callable[[Sweep], object]) -> Outcome:
@@ -76,6 +96,7 @@ class Taker:
         self._released = -math.inf
         self._again = {} if sweep.failed is None else dict(sweep.failed)  # failures to repeat
         self._note_once = note_once()
+        self._reasons = set[str]()  # of the failures that have been printed
 
     @property
     def missing(self) -> list[SweepCell]:
@@ -193,8 +214,7 @@ class Taker:
         except (RunLocked, LeaseLost, CannotWrite):
             raise
         except RunFailed as error:  # recorded, with its traceback
-            say(f"failed: {error}  [{cell}]")
-            return End(FAILED, reason=str(error))
+            return self._said(cell, End(FAILED, reason=error.reason), str(error))
         except Exception as error:
             return self._failed(cell, error, planned, call)
         if answer.what == STORED:  # a moment ago, by another process, which has printed it
@@ -215,8 +235,14 @@ class Taker:
                 folder.finish(outcome | {"command": f"robustfl-bench {cell}"}, trace)
             finally:
                 folder.close()
-        say(f"failed: {reason}  [{cell}]")
-        return End(FAILED, reason=reason, code=code)
+        return self._said(cell, End(FAILED, reason=reason, code=code), reason)
+
+    def _said(self, cell: SweepCell, end: End, words: str) -> End:
+        """A failure, printed unless a cell before has failed for the same reason: the sweep's end has their number."""
+        if end.reason not in self._reasons:
+            self._reasons.add(end.reason)
+            say(f"failed: {words}  [{cell}]")
+        return end
 
 
 def _failed_at(folder: RunFolder) -> int | None:

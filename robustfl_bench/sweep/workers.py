@@ -20,20 +20,21 @@ from robustfl_bench.store.writing import CannotWrite
 from robustfl_bench.sweep.cells import Sweep
 from robustfl_bench.sweep.ends import Incomplete, Outcome
 from robustfl_bench.sweep.gpus import gpus_for, seen_by
-from robustfl_bench.sweep.take import take, take_with
+from robustfl_bench.sweep.take import require_data, take, take_with
 from robustfl_bench.sweep.watch import check_at_least_one
 
 
 def take_with_workers(sweep: Sweep, n_jobs: int, runs_at_once: int) -> Outcome:
     """Answer what is stored, and let ``n_jobs`` workers take the other cells.
 
-    -1: one for each core, or ``runs_at_once`` for each GPU. Raises ConfigError.
+    -1: one for each core, or ``runs_at_once`` for each GPU. Raises ConfigError or DataError.
     """
     if n_jobs == 0 or n_jobs < -1:
         raise ConfigError(f"hydra.launcher.n_jobs must be >= 1, or -1: one for each core; got {n_jobs}")
     check_at_least_one(runs_at_once=runs_at_once)
 
     def place(left: Sweep) -> None:
+        require_data(left)
         usual = runs_at_once * len(gpus_for(left)) or cores()
         work(left, min(n_jobs if n_jobs > 0 else usual, len(left.cells)))
 

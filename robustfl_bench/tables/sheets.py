@@ -3,8 +3,8 @@
 import csv
 import io
 import re
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import astuple, dataclass, field, replace
 
 from robustfl_bench.base.console import printable
 from robustfl_bench.runs.spreadsheets import guarded
@@ -24,11 +24,30 @@ class Printed:
 
 @dataclass(frozen=True)
 class Todo:
-    """Runs that a table lacks, and the command that makes them; the command is empty if none is known."""
+    """Runs that a table lacks, with the reason, and the command that makes them; each is empty if none is known."""
 
     kind: str
     what: str
     command: str = ""
+    reason: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.what}: {self.reason}" if self.reason else self.what
+
+
+def grouped(todos: Iterable[Todo]) -> list[Todo]:
+    """The todos, each once; runs that failed for the same reason are one, with the command for the first."""
+    groups: dict[object, list[Todo]] = {}
+    for todo in dict.fromkeys(todos):
+        groups.setdefault((todo.kind, todo.reason) if todo.reason else todo, []).append(todo)
+    return [_joined(group) for group in groups.values()]
+
+
+def _joined(todos: Sequence[Todo]) -> Todo:
+    first, *others = todos
+    if not others:
+        return first
+    return replace(first, what=f"{first.what} and {len(others)} more, which the same sweep makes again")
 
 
 @dataclass(frozen=True)
@@ -87,7 +106,7 @@ def markdown(sheets: Sequence[Sheet]) -> str:
         parts.append("  \n".join(map(_markdown_escape, _below(sheet))))
         parts.append("\n".join(f"- {_markdown_escape(line)}" for line in sheet.report))
     for todo in _todos(sheets):
-        parts.append(f"- {todo.kind}: {_markdown_escape(todo.what)}")
+        parts.append(f"- {todo.kind}: {_markdown_escape(str(todo))}")
         parts += [f"      {todo.command}"] if todo.command else []
     return "\n\n".join(part for part in parts if part) + "\n"
 
@@ -190,7 +209,7 @@ def _of_printable(write: Callable[[Sequence[Sheet]], str]) -> Callable[[Sequence
             rows=[[replace(cell, text=printable(cell.text)) for cell in row] for row in sheet.rows],
             footnotes=list(map(printable, sheet.footnotes)),
             report=list(map(printable, sheet.report)),
-            todos=[Todo(*map(printable, (todo.kind, todo.what, todo.command))) for todo in sheet.todos],
+            todos=[Todo(*map(printable, astuple(todo))) for todo in sheet.todos],
         )
 
     return lambda sheets: write(list(map(cleaned, sheets)))
@@ -209,14 +228,14 @@ def _below(sheet: Sheet) -> list[str]:
 
 
 def _todos(sheets: Sequence[Sheet]) -> list[Todo]:
-    """What the tables lack, each thing once."""
-    return list(dict.fromkeys(todo for sheet in sheets for todo in sheet.todos))
+    """What the tables lack."""
+    return grouped(todo for sheet in sheets for todo in sheet.todos)
 
 
 def _todo_lines(sheets: Sequence[Sheet]) -> list[str]:
     lines = []
     for todo in _todos(sheets):
-        lines.append(f"{todo.kind:<10} {todo.what}")
+        lines.append(f"{todo.kind:<10} {todo}")
         lines += [f"{'':<10} {todo.command}"] if todo.command else []
     return lines
 

@@ -330,9 +330,12 @@ def stopped(name: str, cell_runs: Sequence[RunFacts]) -> list[Todo]:
     for state in ("failed", "running", "unfinished"):
         for run in cell_runs:
             if run["state"] == state:
-                reason = run["error"] if state == "failed" else f"{_progress(run)} rounds"
                 command = commands.rerun(run["folder"]) if state != "running" else ""
-                todos.append(Todo(state, f"{name}, seed {run['seed']}: {reason}", command))
+                what = f"{name}, seed {run['seed']}"
+                if state == "failed":
+                    todos.append(Todo(state, what, command, run["error"]))
+                else:
+                    todos.append(Todo(state, f"{what}: {_progress(run)} rounds", command))
     return todos
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import shlex
 from argparse import Namespace
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
 from robustfl_bench.base.console import Parser, printable
@@ -15,9 +15,11 @@ from robustfl_bench.runs import records
 from robustfl_bench.runs.records import STATES
 from robustfl_bench.store.folders import UNCOMPOSED
 
+_Run = Mapping[Hashable, Any]
+
 
 def _add(parser: Parser) -> None:
-    parser.add_argument("--all", action="store_true", help="list the finished runs too")
+    parser.add_argument("--all", action="store_true", help="list every run, the finished ones too")
     shared.add_folder(parser)
 
 
@@ -25,15 +27,28 @@ def _run(arguments: Namespace) -> None:
     runs = shared.load(arguments)
     counts = [f"{count} {state}" for state in STATES if (count := int((runs["state"] == state).sum()))]
     print(f"{len(runs)} runs in {shared.folder_of(arguments)}: {', '.join(counts)}")
-    width = max(map(len, runs["run"]))
+    lines = []
     for state in STATES:
         if state == "finished" and not arguments.all:
             continue
-        for run in runs[runs["state"] == state].to_dict("records"):
-            print(printable(f"{state:<10}  {run['run']:<{width}}  {_result(run)}".rstrip()))
+        shown = runs[runs["state"] == state].to_dict("records")
+        for group in [[run] for run in shown] if arguments.all else _alike(shown):
+            more = f" and {len(group) - 1} more" if len(group) > 1 else ""
+            lines.append((state, f"{group[0]['run']}{more}", _result(group[0]) + _remedy(group)))
+    width = max((len(name) for _, name, _ in lines), default=0)
+    for state, name, result in lines:
+        print(printable(f"{state:<10}  {name:<{width}}  {result}".rstrip()))
 
 
-def _result(run: Mapping[Hashable, Any]) -> str:
+def _alike(runs: Sequence[_Run]) -> list[list[_Run]]:
+    """The runs of a state; those that failed for the same reason are one group."""
+    groups: dict[object, list[_Run]] = {}
+    for run in runs:
+        groups.setdefault(_result(run) if run["state"] == "failed" else run["folder"], []).append(run)
+    return list(groups.values())
+
+
+def _result(run: _Run) -> str:
     """The result of a run, how far it came, or its error."""
     if run["state"] == "finished":
         if math.isnan(run["final_accuracy"]):  # regression: numbers were predicted, not classes
@@ -41,9 +56,13 @@ def _result(run: Mapping[Hashable, Any]) -> str:
         return f"accuracy {100 * run['final_accuracy']:.1f}%"
     if run["state"] in ("running", "unfinished"):
         return f"{records.text(run['rounds_done'])}/{records.text(run['rounds'])} rounds"
-    if run["run"].startswith(f"{UNCOMPOSED}-"):  # the corrected run has another folder
-        return f"{run['error']}; when that is mended: rm -r {shlex.quote(run['folder'])}"
     return str(run["error"])
+
+
+def _remedy(runs: Sequence[_Run]) -> str:
+    """How to remove the folders of runs without a config: a corrected run has another folder."""
+    folders = [run["folder"] for run in runs if run["run"].startswith(f"{UNCOMPOSED}-")]
+    return f"; when that is mended: rm -r {shlex.join(folders)}" if folders else ""
 
 
 VERB = Verb("status", "the number of runs in each state, and the errors", _add, _run)
