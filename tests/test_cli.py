@@ -26,6 +26,15 @@ MISTAKES = [
     (["aggregator=krumm"], 2, ["unknown aggregator 'krumm' (did you mean krum", "there are:"]),
     (["attack=ippm"], 2, ["unknown attack 'ippm' (did you mean ipm"]),
     (["sed=1"], 2, ["no setting 'sed' (did you mean seed?)"]),
+    (["partition=dirichlet", "alpha=0.1"], 2, ["no setting 'alpha' (did you mean partition.alpha?)"]),
+    (["alpha=0.1"], 2, ["(did you mean attack.alpha or partition.alpha?)"]),
+    (["learning_rate=0.1"], 2, ["no setting 'learning_rate' (did you mean lr?)"]),
+    (["epochs=2"], 2, ["no setting 'epochs' (did you mean local_update.epochs or rounds?)"]),
+    (["f=2"], 2, ["no setting 'f' (did you mean num_byzantine?)"]),
+    (["dataset=MNIST"], 2, ["unknown dataset 'MNIST' (did you mean mnist"]),
+    (["boba/table2"], 2, ["got 'boba/table2'; a preset is chosen by +experiment=NAME or +setting=NAME"]),
+    (["+experiment=boba/table2"], 2, ["(did you mean boba/table2_ag_news or boba/table2_cifar10 or boba/table2_mnist"]),
+    (["seed=0,1,2"], 2, ["this sweeps seed: 3 runs; add -m to make them all"]),
     (["aggregator=krum", "aggregator.num_selectd=2"], 2, ["did you mean aggregator.num_selected"]),
     (["aggregator=average", "aggregator.p_min=0"], 2, ["the chosen option of aggregator has no setting"]),
     (["+bogus=1"], 2, ["no setting 'bogus'"]),
@@ -111,6 +120,16 @@ def test_a_mistake_is_one_line_and_leaves_nothing(
     for phrase in phrases:
         assert phrase in outcome.err
     assert not run_folders(tmp_path / "results")
+
+
+def test_attackers_without_an_attack_are_reported_as_honest(bench: Bench) -> None:
+    silent = (["num_byzantine=0"], ["attack=ipm", "num_byzantine=2"], ["attack=none"])
+    assert not any("num_byzantine" in bench(*SMALL, *overrides).err for overrides in silent)
+    outcome = bench(*SMALL, "num_byzantine=2", "attack=none", "aggregator=krum")
+    assert outcome.code == 0 and outcome.err == (
+        "note: num_byzantine=2 without an attack: all clients are honest, and a rule that takes f assumes "
+        "num_byzantine_declared=2\n"
+    )
 
 
 @pytest.mark.parametrize("sweep", [[], ["-m"]])

@@ -148,6 +148,14 @@ def test_arrays_and_other_types_of_numbers_are_taken(outside: Path, bench: Bench
     assert (done.code, done.out.partition("  ")[0]) == (0, plain), done.err
 
 
+def test_a_class_that_sets_no_name_is_told_so(outside: Path, bench: Bench) -> None:
+    module = outside / "code" / "own_rings.py"
+    module.write_text(module.read_text().replace('    name = "rings"\n', "").replace("    num_classes = 2\n", ""))
+    done = bench("dataset=own_rings:Rings", *SMALL)
+    told = "error: dataset: cannot build own_rings.Rings: the class must set name and num_classes\n"
+    assert (done.code, done.err) == (2, told)
+
+
 def test_a_missing_file_is_named_in_one_line(outside: Path, bench: Bench, capfd: pytest.CaptureFixture[str]) -> None:
     path = outside / "data" / "rings.csv"
     path.unlink()

@@ -63,8 +63,12 @@ def similar(word: str, known: Iterable[str], most: int = 3) -> list[str]:
 
 def near(word: str, known: Iterable[str]) -> str:
     """`` (did you mean a or b?)`` with the known words ``similar`` to ``word``; empty if there are none."""
-    close = similar(word, known)
-    return f" (did you mean {' or '.join(close)}?)" if close else ""
+    return did_you_mean(similar(word, known))
+
+
+def did_you_mean(names: Iterable[str]) -> str:
+    """`` (did you mean a or b?)`` with these names; empty if there are none."""
+    return f" (did you mean {choice}?)" if (choice := " or ".join(names)) else ""
 
 
 def check_package(name: str, extra: str | None = None) -> None:

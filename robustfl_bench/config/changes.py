@@ -1,16 +1,19 @@
 """Settings of a composed config, set, added and removed by overrides."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import cache
 from typing import Any
 
-from robustfl_bench.base.errors import ConfigError, near
+from robustfl_bench.base.errors import ConfigError, did_you_mean, near
 from robustfl_bench.base.trees import flatten
 from robustfl_bench.config import options
 from robustfl_bench.config.options import Search
 from robustfl_bench.config.words import Override
 from robustfl_bench.engine.parts import GROUPS
 from robustfl_bench.engine.settings import SCALARS
+
+OTHER_NAMES = {"learning_rate": ("lr",), "f": ("num_byzantine",), "epochs": ("local_update.epochs", "rounds")}
+"""What settings are called elsewhere, with the keys that they have in this package."""
 
 
 def change(tree: dict[str, Any], one: Override, search: Search) -> None:
@@ -54,9 +57,15 @@ def _absent(node: Mapping[str, Any], path: list[str], one: Override, search: Sea
     if one.key in known and one.sign == "":
         return ConfigError(f"the chosen option of {group} has no setting {one.key!r}; take another {group}=... with it")
     beside = [".".join([*path, str(name)]) for name in node if name != "_target_"]
-    meant = near(one.key, beside) or near(one.key, known)
+    meant = did_you_mean(OTHER_NAMES.get(one.key) or _ending(one.key, (key for key, _ in flatten(node))))
+    meant = meant or near(one.key, beside) or did_you_mean(_ending(one.key, known)) or near(one.key, known)
     removing = " to delete" if one.sign == "~" else ""
     return ConfigError(f"no setting {one.key!r}{removing}{meant}; robustfl-bench --cfg job shows all")
+
+
+def _ending(name: str, known: Iterable[str]) -> list[str]:
+    """The known keys of which ``name`` is the last part: ``partition.alpha`` for ``alpha``."""
+    return sorted(key for key in known if key.endswith(f".{name}"))
 
 
 @cache

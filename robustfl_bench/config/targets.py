@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from importlib import import_module
+from inspect import get_annotations
 from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any, Union, get_args, get_origin
@@ -99,7 +100,7 @@ def build(value: Any) -> Any:
     if module.partition(".")[0] != PACKAGE:
         _see_current_folder()
     try:
-        return getattr(import_module(module), attribute)(**fields)
+        return _whole(getattr(import_module(module), attribute)(**fields))
     except ConfigError:
         raise
     except Exception as error:  # a user's class can raise anything
@@ -108,6 +109,14 @@ def build(value: Any) -> Any:
             reason = f"no option {reason.rsplit(' ', 1)[-1]}"
         hint = "; is its folder in PYTHONPATH?" if isinstance(error, ImportError) else ""
         raise ConfigError(f"cannot build {value['_target_']}: {reason}{hint}") from error
+
+
+def _whole(built: Any) -> Any:
+    """The object, if it has all that its kind of part needs; else raises TypeError."""
+    needed = [name for kind in type(built).__mro__ if Part in kind.__bases__ for name in get_annotations(kind)]
+    if lacks := [name for name in needed if not hasattr(built, name)]:
+        raise TypeError(f"the class must set {' and '.join(lacks)}")
+    return built
 
 
 def packages(value: Any) -> list[str]:

@@ -100,7 +100,8 @@ def override(text: str) -> Override:
     if (match := _WORD.fullmatch(text)) is None:
         raise unreadable(text)
     if match["written"] is None and match["sign"] != "~":
-        raise ConfigError(f"an override is KEY=VALUE, got {text!r}")
+        preset = "; a preset is chosen by +experiment=NAME or +setting=NAME" if "/" in text else ""
+        raise ConfigError(f"an override is KEY=VALUE, got {text!r}{preset}")
     if (new := RENAMED.get(old := re.split("[./]", match["key"])[0])) is not None:
         value = "synchronous" if match["written"] == "none" else match["written"]
         raise ConfigError(f"{old} is now called {new}: write {new}{match['key'].removeprefix(old)}={value}")

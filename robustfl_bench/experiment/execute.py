@@ -44,9 +44,20 @@ def execute(
     """
     call = call or Call()
     asked: Asked = plan(cfg) if cfg.get("tracker") else outline(cfg)  # the rest was checked when the result was made
+    if (line := _idle(asked, call)) is not None:
+        note(line)
     existing = answers.existing if train is None else answers.stored
     answer = existing(asked, folder_of(asked, call), note)
     return (answer or complete(asked if isinstance(asked, Plan) else plan(cfg), call, train, note)).tell()
+
+
+def _idle(asked: Asked, call: Call) -> str | None:
+    """A remark if the call names a number of attackers without an attack."""
+    words = [word for word in call.overrides if word.startswith("num_byzantine=") and not word.endswith("=0")]
+    if not words or asked.settings.num_byzantine:
+        return None
+    declared = f"num_byzantine_declared={asked.settings.num_byzantine_declared}"
+    return f"{words[-1]} without an attack: all clients are honest, and a rule that takes f assumes {declared}"
 
 
 def complete(
