@@ -6,9 +6,10 @@ A check returns None or raises an AssertionError. Its message, one line, names t
 import copy
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
+from functools import wraps
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import Any, TypeVar, cast
 
 import numpy as np
 import torch
@@ -17,6 +18,7 @@ from torch import Tensor
 from robustfl_bench.aggregators.base import Aggregator, ServerView
 from robustfl_bench.attacks.base import Attack, AttackView, Crafted, Shard
 from robustfl_bench.base.errors import BrokenContract, ConfigError, DataError
+from robustfl_bench.base.global_draws import GlobalGenerators
 from robustfl_bench.config import compose, identity, targets
 from robustfl_bench.datasets import load
 from robustfl_bench.datasets.base import Dataset, Scaling
@@ -46,6 +48,7 @@ PROTOCOL_PROMISES = {
     "memory": "what lasts from round to round is in the state, so that a stored state goes on to the same bits",
     "paired": "the honest clients of a round depend on neither attack nor rule",
 }
+Check = TypeVar("Check", bound=Callable[..., None])
 LAYOUTS = ("first", "last", "mixed")
 ATTACKERS = ("identical", "opposite", "ladder", "scattered")
 MAGNITUDES = (1e-41, 1e-20, 1.0, 1e10, 1e20, 1e30, 3e38)
@@ -99,9 +102,25 @@ def example_round(
     return Updates(matrix), example_server(class_updates, seed=seed, clients=honest + wild)
 
 
+def _draws_from_streams(check: Check) -> Check:
+    """The check, which also fails for a part that uses a global random generator."""
+
+    @wraps(check)
+    def checked(part: Any, *given: Any, **named: Any) -> None:
+        before = GlobalGenerators()
+        try:
+            check(part, *given, **named)
+        finally:  # also where draws made it fail
+            drawn = " and ".join(before.drawn())
+            _require(not drawn, _name(part), "deterministic", f"it uses {drawn}, not the stream that it is given")
+
+    return cast(Check, checked)
+
+
 # --- aggregators -----------------------------------------------------------------------------------------------------
 
 
+@_draws_from_streams
 def check_aggregator(rule: Aggregator, num_byzantine: int = 3, clients: int = 20) -> None:
     """Check the promises of every rule, and all of PROMISES that the rule's ``exempt`` does not name with a reason.
 
@@ -322,6 +341,7 @@ def _equal(one: Crafted, other: Crafted) -> bool:
     )
 
 
+@_draws_from_streams
 def check_attack(attack: Attack, shard: Callable[[], Shard] = example_shard) -> None:
     """Check the crafted updates and the poisoned samples of an attack.
 
@@ -361,6 +381,7 @@ def check_attack(attack: Attack, shard: Callable[[], Shard] = example_shard) -> 
 # --- partitions ------------------------------------------------------------------------------------------------------
 
 
+@_draws_from_streams
 def check_partition(partition: Partition, num_clients: int = 10, samples: int = 600, classes: int = 4) -> None:
     """Check that every client gets samples, every sample goes to exactly one client, and the draw depends only on the
     stream.
@@ -389,6 +410,7 @@ def check_partition(partition: Partition, num_clients: int = 10, samples: int = 
 # --- data sets -------------------------------------------------------------------------------------------------------
 
 
+@_draws_from_streams
 def check_dataset(dataset: Dataset, folder: Path) -> None:
     """Check the tensors loaded from ``folder``: a run must accept them, tokens start at 0, targets have one number per
     output, and loading again gives equal tensors."""
@@ -411,6 +433,7 @@ def check_dataset(dataset: Dataset, folder: Path) -> None:
 # --- protocols -------------------------------------------------------------------------------------------------------
 
 
+@_draws_from_streams
 def check_protocol(protocol: Protocol, *overrides: str, rounds: int = 5) -> None:
     """Check the promises of a protocol on rounds of a small run on the digits, changed by ``overrides``.
 

@@ -1,6 +1,7 @@
 """The files that code from outside this package opens for reading, noted by an audit hook from its import on."""
 
 import importlib.util
+import linecache
 import os
 import sys
 import sysconfig
@@ -15,7 +16,7 @@ LIBRARIES = ("site-packages", "dist-packages")  # folders in which modules of ma
 _STANDARD = Path(sysconfig.get_paths()["stdlib"])
 
 _opened: dict[str, set[str]] = defaultdict(set)
-"""The paths that the code of each source file has opened."""
+"""The paths that the code of each source file has opened itself: no other code outside of libraries lay in between."""
 
 
 @cache
@@ -25,10 +26,15 @@ def watch() -> None:
 
 
 def opened_by(files: Iterable[Path]) -> list[Path]:
-    """What the code in these source files has opened for reading in this process, other than these files themselves,
-    files of libraries and folders."""
+    """What the code in these source files, and in those that it opened, has opened for reading in this process, other
+    than these files themselves, files of libraries and folders."""
     own = {path.resolve() for path in files}
-    paths = {Path(path).resolve() for file in own for path in _opened.get(str(file), ())}
+    paths: set[Path] = set()
+    left = [*own]
+    while left:
+        found = {Path(path).resolve() for path in _opened.get(str(left.pop()), ())} - paths
+        paths |= found
+        left += found
     return sorted(path for path in paths - own if path.is_file() and is_own(path))
 
 
@@ -53,14 +59,22 @@ def _note(event: str, arguments: tuple[object, ...]) -> None:
     frame = sys._getframe(1)
     while frame is not None:
         file = frame.f_code.co_filename
-        if file.endswith(".py") and file != path and _is_outside(file):
+        if file == linecache.__file__ or _is_ours(file):  # shows source, such as that of a launcher; or our own file
+            return
+        if file.endswith(".py") and _is_outside(file):
             _opened[_resolved(file)].add(os.path.abspath(path))
+            return
         frame = frame.f_back  # type: ignore[assignment]
 
 
 @cache
 def _is_outside(file: str) -> bool:
     return is_own(Path(file).absolute())
+
+
+@cache
+def _is_ours(file: str) -> bool:
+    return PACKAGE in Path(file).absolute().parents
 
 
 @cache

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from robustfl_bench.experiment import provenance
+from robustfl_bench.experiment import provenance, repeatable
 from robustfl_bench.experiment.plan import Asked
 from robustfl_bench.experiment.summary import score_of_line, tuned_by, words, words_of_line
 from robustfl_bench.runs import records
@@ -64,8 +64,7 @@ def stored(asked: Asked, folder: folders.RunFolder, say: Say) -> Answer | None:
     except Damaged as error:
         say(f"stored result not used: {error}; running again  {folder.path}")
         return None
-    if remark := provenance.remark(summary.get("versions"), summary.get("processor"), summary.get("device")):
-        say(f"{remark}  {folder.path}")
+    _remark(asked, summary, say, folder.path)
     return of_summary(folder, summary, "stored result")
 
 
@@ -82,9 +81,19 @@ def from_kept(asked: Asked, say: Say) -> Answer | None:
     if (other := provenance.other_than_line(asked, line)) is not None:
         say(f"results of {line['file']} not used: made with {other}")
         return None
-    if remark := provenance.remark(records.versions(line.get("versions")), line.get("processor"), line.get("device")):
-        say(f"{remark}  {line['file']}")
+    origin = {"versions": records.versions(line.get("versions")), "code": records.code_of_line(line.get("code"))}
+    _remark(asked, {**line, **origin}, say, line["file"])
     return Answer("kept result", line["state"], words_of_line(line), line["file"], value, {})
+
+
+def _remark(asked: Asked, result: Mapping[str, Any], say: Say, place: object) -> None:
+    """Call ``say`` with each reason for which the same command could give another result than this one."""
+    unlike = provenance.remark(result.get("versions"), result.get("processor"), result.get("device"))
+    unseeded = result["code"].get("unseeded")
+    if unlike is not None:
+        say(f"{unlike}  {place}")
+    if isinstance(unseeded, list) and unseeded:
+        say(f"{repeatable.remark(asked.config, unseeded)}  {place}")
 
 
 def status(asked: Asked, folder: folders.RunFolder) -> str | None:

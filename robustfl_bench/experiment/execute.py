@@ -12,7 +12,7 @@ from robustfl_bench.base.console import note
 from robustfl_bench.base.errors import BrokenContract, ConfigError, DataError, Diverged, Interrupted
 from robustfl_bench.config.request import Call
 from robustfl_bench.engine.settings import DEFINING
-from robustfl_bench.experiment import answers, memory, provenance, tracking
+from robustfl_bench.experiment import answers, memory, provenance, repeatable, tracking
 from robustfl_bench.experiment.answers import Answer
 from robustfl_bench.experiment.machine import choose_device, choose_threads, facts, set_precision, threads, unused_gpu
 from robustfl_bench.experiment.plan import Asked, Plan, outline, plan
@@ -85,8 +85,9 @@ def complete(
         if (answer := answers.stored(planned, folder, lambda _: None)) is not None:
             return answer
         try:
-            data = _load(planned)
-            federation = _federation(planned, data)
+            with repeatable.watched(planned.config):
+                data = _load(planned)
+                federation = _federation(planned, data)
         except (ConfigError, DataError):  # errors of the call, not failures of a run: nothing is left
             folder.discard()
             raise
@@ -96,8 +97,13 @@ def complete(
             note(line)
         outcome, trace = _attempt(planned, data, federation, folder, train or train_here, trackers)
         ended = _facts(planned, folder, call, outcome["device"]) | outcome
-        for group, paths in ended["code"].get("read", {}).items():
+        if read := provenance.read(planned.config):
+            ended["code"]["read"] = read
+        for group, paths in read.items():
             note(f"{group} reads {' and '.join(paths)}: a change there counts as one of its code")
+        if unseeded := repeatable.unseeded(planned.config):
+            ended["code"]["unseeded"] = unseeded
+            note(repeatable.remark(planned.config, unseeded))
         folder.finish(ended, trace)
         summary = ended
     finally:
@@ -194,7 +200,7 @@ def _facts(planned: Plan, folder: folders.RunFolder, call: Call, device: str | N
         "command": call.command,
         "reference_id": planned.reference_id,
         "seconds": round(sum(float(row.split(",")[1]) for row in rows), 3),
-        "code": provenance.code(planned.config) | ({"read": read} if (read := provenance.read(planned.config)) else {}),
+        "code": provenance.code(planned.config),
     } | facts(device)
 
 
@@ -224,7 +230,8 @@ def train_here(
     spacing = CHECKPOINT_SPACING if s.checkpoint_seconds else 0
     due = time.monotonic() + s.checkpoint_seconds
     try:
-        for state in written(run(federation, state), folder, federation, state.round, trackers, silent):  # noqa: B020
+        rounds = run(federation, state, repeatable.step_of(planned.config))
+        for state in written(rounds, folder, federation, state.round, trackers, silent):  # noqa: B020
             if (began := time.monotonic()) >= due and state.round < s.rounds:
                 folder.save_checkpoint({"state": state.stored()}, stamp)
                 cost = time.monotonic() - began

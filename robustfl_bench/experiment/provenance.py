@@ -32,20 +32,20 @@ def code(config: Mapping[str, Any]) -> dict[str, Any]:
 
     A process reads each file once: later edits do not change the code that it has imported.
     """
-    outside = _outside(config)
-    files = {path for names in outside.values() for path in outside_code.files(names)}
-    parts = {group: outside_code.digest(names) for group, names in outside.items()}
+    others = outside(config)
+    files = {path for names in others.values() for path in outside_code.files(names)}
+    parts = {group: outside_code.digest(names) for group, names in others.items()}
     return {"package": code_digest(config, files), "parts": parts}
 
 
 def read(config: Mapping[str, Any]) -> dict[str, dict[str, str]]:
     """The files that parts from outside have read in this process, with their SHA-256, by config group."""
-    groups = {group: names for group, names in _outside(config).items() if group != "dataset"}  # see ``origin``
+    groups = {group: names for group, names in outside(config).items() if group != "dataset"}  # see ``origin``
     read_by = {group: outside_code.read_by(names) for group, names in groups.items()}
     return {group: paths for group, paths in read_by.items() if paths}
 
 
-def _outside(config: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
+def outside(config: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
     """The classes from outside this package, by config group."""
     return {group: names for group in GROUPS if (names := outside_code.targets(config.get(group)))}
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from robustfl_bench.base.code_digest import code_digest
-from robustfl_bench.runs.records import DIGEST, MEASURED, SHORT, mapped, settings
+from robustfl_bench.runs.records import DIGEST, MEASURED, SHORT, UNSEEDED, code_of_line, mapped, settings
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -25,6 +25,8 @@ def origins(runs: pd.DataFrame) -> list[str]:
     lines = [f"data: {_counted(_few_digests(runs['data']))}"]
     if code_line := other_code(runs):
         lines.append(code_line)
+    if unseeded := sum(UNSEEDED in code_of_line(code) for code in _words(runs["code"])):
+        lines.append(f"of {len(runs)} runs, {unseeded} with parts that use what seed does not fix: others would differ")
     machines = list(_words(runs["processor"]))
     if len(set(machines) - {None}) > 1:
         lines.append(f"made on different kinds of machine: {_counted(machines)}")

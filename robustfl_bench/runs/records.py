@@ -41,6 +41,7 @@ FACTS = (
 """The columns with facts about a run; all others are settings. ``last``: its last metrics, if not in its folder."""
 
 SHORT = 12  # digits of a digest in a table of runs
+UNSEEDED = "unseeded"  # the entry of a run's code with what its parts use and its seed does not fix
 DIGEST = ", digest "  # between what the data are and their digest, in the words of ``data_line``
 _NULLABLE = ("batch_size", "validation_share", "knowledge")  # scalars that may be null: a config leaves those out
 _TOP_LEVEL_KEY = re.compile(r"^(?=[A-Za-z_]\w*:)", re.MULTILINE)
@@ -297,19 +298,22 @@ def _part(summary: dict[str, Any], name: str) -> dict[str, Any]:
 
 
 def code_line(part: Mapping[str, Any]) -> str | None:
-    """The digests of this package's code and of each part from outside: ``1a2b3c4d5e6f aggregator=...``."""
+    """The digests of this package's code and of each part from outside: ``1a2b3c4d5e6f aggregator=...``. Then
+    ``unseeded=np.random`` if these parts use what the seed does not fix."""
     if not isinstance(part.get("package"), str):
         return None
     others = part.get("parts") if isinstance(part.get("parts"), dict) else {}
-    return " ".join(
-        [part["package"][:SHORT], *(f"{group}={str(digest)[:SHORT]}" for group, digest in (others or {}).items())]
-    )
+    unseeded = [f"{UNSEEDED}={','.join(map(str, found))}"] if isinstance(found := part.get(UNSEEDED), list) else []
+    digests = [f"{group}={str(digest)[:SHORT]}" for group, digest in (others or {}).items()]
+    return " ".join([part["package"][:SHORT], *digests, *unseeded])
 
 
 def code_of_line(line: str | None) -> dict[str, Any]:
-    """The digests in the words of ``code_line``, as a summary holds them, each of SHORT digits."""
+    """What the words of ``code_line`` say, as a summary holds it, with digests of SHORT digits."""
     first, *others = (line or "").split(" ")
-    return {"package": first, "parts": dict(word.split("=", 1) for word in others)}
+    parts = dict(word.split("=", 1) for word in others)
+    found = parts.pop(UNSEEDED, "")
+    return {"package": first, "parts": parts} | ({UNSEEDED: found.split(",")} if found else {})
 
 
 def versions(line: str | None) -> dict[str, str]:

@@ -1,0 +1,159 @@
+"""A part from outside that draws what the seed does not fix is named, in the run, in its record and by the checks."""
+
+import importlib
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from robustfl_bench.base import opened
+from robustfl_bench.commands import results as results_cli
+from robustfl_bench.config import compose
+from robustfl_bench.engine import rounds
+from robustfl_bench.experiment import repeatable
+from robustfl_bench.runs import archive, records
+from robustfl_bench.runs.origins import origins
+from robustfl_bench.testing import check_aggregator
+from tests.conftest import Bench, contents, run_folders
+
+RULES = """
+import random, time
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+import torch
+from robustfl_bench import Aggregate, Aggregator
+
+
+@dataclass(frozen=True)
+class Base(Aggregator):
+    exempt: ClassVar = dict.fromkeys(("order", "unanimous", "translation", "scale", "robust"), "a test")
+
+    def aggregate(self, updates, server):
+        return Aggregate(updates.mean * (1 + 0.1 * self.draw(server)))
+
+
+class Numpy(Base):
+    def draw(self, server):
+        return np.random.rand()
+
+
+class Torch(Base):
+    def draw(self, server):
+        return float(torch.rand(()))
+
+
+class Python(Base):
+    def draw(self, server):
+        return random.random()
+
+
+class Clock(Base):
+    def draw(self, server):
+        return time.time() % 1
+
+
+class Fresh(Base):
+    def draw(self, server):
+        return np.random.default_rng().random()
+
+
+class Late(Base):
+    def draw(self, server):
+        return random.random() if server.round else 0.0
+
+
+class Named(Base):
+    def draw(self, server):
+        return server.rng.random()
+"""
+FOUND = {
+    "Numpy": "np.random", "Torch": "torch", "Python": "random", "Clock": "unknown", "Fresh": "unknown",
+    "Late": "random", "Named": "",
+}  # fmt: skip
+SMALL = ("rounds=2", "model.hidden=[4]", "num_clients=6", "attack=none")
+NOTE = "which seed does not fix: the same command gives other numbers each time; draw from the rng of the view"
+
+
+@pytest.fixture
+def rules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """The name of a module of RULES, another one for each test."""
+    name = f"drawing_{tmp_path.name}"
+    (tmp_path / f"{name}.py").write_text(RULES)
+    monkeypatch.syspath_prepend(tmp_path)
+    return name
+
+
+@pytest.mark.parametrize("rule", FOUND)
+def test_what_a_rule_draws_from_is_named_and_recorded(bench: Bench, tmp_path: Path, rules: str, rule: str) -> None:
+    words = (*SMALL, f"aggregator={rules}:{rule}")
+    first = bench(*words)
+    assert first.code == 0 and first.out.startswith("result: ")
+    (folder,) = run_folders(tmp_path / "results").values()
+    recorded = json.loads((folder / "summary.json").read_text())["code"].get("unseeded")
+    again = bench(*words)
+    assert again.out == f"stored {first.out}"
+    if not FOUND[rule]:
+        assert (first.err, again.err, recorded) == ("", "", None)
+        return
+    assert recorded == [FOUND[rule]]
+    for outcome in (first, again):
+        (line,) = outcome.err.splitlines()
+        assert line.startswith(f"note: aggregator {rules}.{rule} uses ") and NOTE in line
+
+
+def test_tables_and_kept_files_count_such_runs(bench: Bench, tmp_path: Path, rules: str) -> None:
+    for rule in ("Numpy", "Named"):
+        assert bench(*SMALL, f"aggregator={rules}:{rule}").code == 0
+    line = "of 2 runs, 1 with parts that use what seed does not fix: others would differ"
+    assert line in origins(records.load(tmp_path / "results"))
+    kept = tmp_path / "kept.csv"
+    assert results_cli.main(["export", "--summary", str(kept), "--results-dir", str(tmp_path / "results")]) == 0
+    runs = archive.read(str(kept))
+    assert line in origins(runs)
+    assert sorted(records.code_of_line(code).get("unseeded", []) for code in runs["code"]) == [[], ["np.random"]]
+
+
+def test_watching_changes_no_number_and_rules_of_this_package_are_not_watched(
+    bench: Bench, tmp_path: Path, rules: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert bench(*SMALL, f"aggregator={rules}:Named", "results_dir=watched").code == 0
+    with monkeypatch.context() as patched:
+        patched.setattr(repeatable, "step_of", lambda config: rounds.step)
+        assert bench(*SMALL, f"aggregator={rules}:Named", "results_dir=plain").code == 0
+    assert contents(tmp_path / "watched") == contents(tmp_path / "plain")
+    assert repeatable.step_of(compose.resolve(["aggregator=krum"]).config) is rounds.step
+
+
+@pytest.mark.parametrize("rule", FOUND)
+def test_the_checks_fail_such_a_rule(rules: str, rule: str) -> None:
+    part: Any = getattr(importlib.import_module(rules), rule)()
+    if not FOUND[rule]:
+        check_aggregator(part)
+        return
+    with pytest.raises(AssertionError, match=f"{rule}: deterministic: ") as raised:
+        check_aggregator(part)
+    assert FOUND[rule] == "unknown" or f"it uses {FOUND[rule]}, not the stream that it is given" in str(raised.value)
+
+
+READS = """
+import linecache
+from pathlib import Path
+
+HERE = Path(__file__).parent
+linecache.getlines(str(HERE / "launcher"))
+NUMBER = (HERE / "data.txt").read_text()
+"""
+
+
+def test_source_that_is_shown_is_no_file_that_a_part_reads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """PyTorch formats the stack while it is imported, which opens the launcher of the command."""
+    name = f"reading_{tmp_path.name}"
+    for file, content in {"launcher": "import sys", "data.txt": "1", f"{name}.py": READS}.items():
+        (tmp_path / file).write_text(content)
+    monkeypatch.syspath_prepend(tmp_path)
+    opened.watch()
+    importlib.import_module(name)
+    assert opened.opened_by([tmp_path / f"{name}.py"]) == [tmp_path / "data.txt"]
