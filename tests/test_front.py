@@ -87,8 +87,10 @@ def test_what_is_not_read_is_refused_in_one_line(bench: Bench, arguments: list[s
 
 
 def test_a_sweep_has_the_values_that_hydra_reads(bench: Bench) -> None:
-    outcome = bench("-m", *TINY, "seed=range(0,5,2)", "lr=choice(0.1,1)", "aggregator=glob(*mkrum)", "dry_run=true")
-    cells = [line for line in outcome.out.splitlines() if line.startswith("waiting: ")]
+    outcome = bench(
+        "-m", *TINY, "seed=range(0,5,2)", "lr=choice(0.1,1)", "aggregator=glob(*mkrum)", "dry_run=true", "-v"
+    )
+    cells = [line for line in outcome.out.splitlines() if line.startswith("to make: ")]
     assert outcome.code == 0 and len(cells) == 3 * 2 * 2, outcome
     assert "seed=4 lr=1 aggregator=mkrum dry_run=true" in cells[-1]
 

@@ -387,17 +387,6 @@ def test_a_full_disk_stops_the_sweep_and_space_lets_it_go_on(bench: Bench, tmp_p
 # --- progress ---------------------------------------------------------------------------------------------------------
 
 
-def test_a_dry_run_lists_cells_with_their_time_and_runs_nothing(bench: Bench, tmp_path: Path) -> None:
-    assert bench("-m", *TINY, "seed=0", "rounds=4").code == 0
-    ((_, folder),) = run_folders(tmp_path / "results").items()
-    (folder / "timings.csv").write_text("round,seconds\n1,30\n2,30\n3,30\n4,30\n")
-    outcome = bench("-m", *TINY, "seed=0,1", "rounds=120", "dry_run=true")
-    assert outcome.code == 0 and len(run_folders(tmp_path / "results")) == 1
-    first, second, total = outcome.out.splitlines()
-    assert first.startswith("waiting: ") and "seed=0" in first and first.endswith("about 60 min")
-    assert second.endswith("about 60 min") and total == "2 runs, 2 to make: about 2.00 hours in one process"
-
-
 def test_the_progress_of_a_sweep_is_told_by_its_folders(bench: Bench, tmp_path: Path) -> None:
     assert bench("-m", *TINY, "seed=0,1,2", "rounds=4").code == 0
     folders = list(run_folders(tmp_path / "results").values())

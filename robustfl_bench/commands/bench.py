@@ -11,7 +11,10 @@ from robustfl_bench.commands import flags
 from robustfl_bench.config import compose, options, request
 from robustfl_bench.experiment.execute import execute
 from robustfl_bench.experiment.explain import report
+from robustfl_bench.experiment.plan import plan
+from robustfl_bench.sweep.cells import Sweep
 from robustfl_bench.sweep.ends import Incomplete
+from robustfl_bench.sweep.preview import preview
 
 
 def main() -> None:
@@ -41,12 +44,20 @@ def _obey(arguments: Sequence[str]) -> None:
     if asked.multirun or asked.help or asked.hydra_help or asked.info or asked.cfg in ("hydra", "all"):
         from robustfl_bench.sweep import front  # late: Hydra takes half a second
 
-        # Hydra reads the options after the overrides.
-        front.main([*asked.overrides, *(word for word in arguments if word not in asked.overrides)])
+        # Hydra reads the options after the overrides, and knows ours by another name.
+        verbose = ["hydra.verbose=true"] if asked.verbose else []
+        others = (word for word in arguments if word not in (*asked.overrides, *flags.VERBOSE))
+        front.main([*asked.overrides, *verbose, *others])
     elif asked.cfg:
         print(_shown(asked), end="")
     else:
-        execute(*request.composed(asked.overrides, asked.config_dir), note=note_once())
+        config, call = request.composed(asked.overrides, asked.config_dir)
+        if config["dry_run"]:
+            plan(config)  # refuses what the run would
+            cells = (tuple(asked.overrides),)
+            preview(Sweep(cells, asked.config_dir, results_dir=config["results_dir"]), asked.verbose)
+        else:
+            execute(config, call, note=note_once())
 
 
 def _shown(asked: Namespace) -> str:

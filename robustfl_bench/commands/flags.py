@@ -15,6 +15,9 @@ _ELSEWHERE = {
 }
 """Options of Hydra that this command lacks, with what it has instead."""
 
+VERBOSE = ("--verbose", "-v")
+"""The option that lists the runs of ``dry_run=true``."""
+
 _INFO = ("all", "config", "defaults", "defaults-tree", "plugins", "searchpath")
 
 
@@ -28,6 +31,7 @@ class Flags(Parser):
         self.add_argument("--hydra-help", action="store_true")
         self.add_argument("--run", "-r", action="store_true")
         self.add_argument("--multirun", "-m", action="store_true")
+        self.add_argument(*VERBOSE, action="store_true")
         self.add_argument("--cfg", "-c", choices=("job", "hydra", "all"))
         self.add_argument("--resolve", action="store_true")
         self.add_argument("--package", "-p")

@@ -73,7 +73,7 @@ class Execution:
     wait: bool
     """in a sweep, wait for runs of other processes; false: skip them (exit code 75)"""
     dry_run: bool
-    """list the runs of a sweep with an estimate of their time; run nothing"""
+    """count the runs that would be made and estimate their time; make none. -v lists them"""
     origin: str | None
     """set by rerun=FOLDER and reference=FOLDER: which of them, and the folder"""
     allow: Any

@@ -71,8 +71,11 @@ def complete(
     If another process has finished it a moment ago, its result is the answer. ``note`` is called before the first
     round, once for each setting that is valid but looks unintended.
 
-    Raises ConfigError, DataError, RunLocked, OSError (results folder) with nothing written, Interrupted, or RunFailed.
+    Raises ConfigError (also for ``dry_run``), DataError, RunLocked, OSError (results folder) with nothing written,
+    Interrupted, or RunFailed.
     """
+    if planned.settings.dry_run:
+        raise ConfigError("dry_run=true makes no run; robustfl-bench itself says what would be made")
     tracking.check(planned.parts.tracker)
     provenance.code(planned.config)  # now, as the files may change while the run goes on
     call = call or Call()

@@ -2,7 +2,8 @@
 
 import json
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import cache
 from statistics import fmean
 from typing import Any
@@ -25,7 +26,35 @@ def chosen_rate(experiment: str, *, _root_: Mapping[str, Any]) -> float:
     """
     axes = [key for key in compose.swept([f"+experiment={experiment}"]) if key in GROUPS]
     parts = json.dumps({key: _root_[key] for key in axes}, sort_keys=True)
-    return _chosen(experiment, parts, str(_root_["results_dir"]))
+    found = (_found_once if _is_still else _found)(experiment, parts, str(_root_["results_dir"]))
+    if isinstance(found, NotReady):
+        raise found
+    return found
+
+
+_is_still = False
+
+
+@contextmanager
+def no_runs_made() -> Iterator[None]:
+    """Within this context no run is made, so a rate that cannot be chosen is looked for once."""
+    global _is_still
+    _is_still = True
+    try:
+        yield
+    finally:
+        _is_still = False
+        _found_once.cache_clear()
+
+
+def _found(experiment: str, written: str, results_dir: str) -> float | NotReady:
+    try:
+        return _chosen(experiment, written, results_dir)
+    except NotReady as error:
+        return error
+
+
+_found_once = cache(_found)
 
 
 @cache

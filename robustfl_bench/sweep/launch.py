@@ -12,7 +12,8 @@ from robustfl_bench.engine.settings import blocked
 from robustfl_bench.store.folders import FAILED
 from robustfl_bench.sweep.cells import Sweep
 from robustfl_bench.sweep.ends import MISSING, OTHERS, End, Incomplete, Outcome
-from robustfl_bench.sweep.progress import conclude, preview, shown
+from robustfl_bench.sweep.preview import preview
+from robustfl_bench.sweep.progress import conclude, shown
 
 
 def launch(runtime: Any, cells: Sequence[Sequence[str]], place: Callable[[Sweep], Outcome]) -> Sequence[JobReturn]:
@@ -30,7 +31,7 @@ def launch(runtime: Any, cells: Sequence[Sequence[str]], place: Callable[[Sweep]
         retry_failed=asked["retry_failed"],
     )
     if asked["dry_run"]:
-        preview(sweep)
+        preview(sweep, listed=bool(runtime.verbose))
         return [JobReturn(overrides=overrides, status=JobStatus.COMPLETED, _return_value=nan) for overrides in cells]
     with shown(sweep):
         outcome = place(sweep)

@@ -169,19 +169,6 @@ def shown(sweep: Sweep, every: float | None = None) -> Iterator[None]:
             bar.close()
 
 
-def preview(sweep: Sweep) -> None:
-    """Print every cell of a sweep with its state and remaining time, and the sum."""
-    seen_of = Progress(sweep).look()
-    left = seconds_left(seen_of, timed_runs(sweep.results_dir))
-    for cell, seen in seen_of.items():
-        seconds = left.get(cell)
-        remaining = "" if cell not in left else "  time unknown" if seconds is None else f"  about {duration(seconds)}"
-        print(f"{seen.state}: {cell}{remaining}")
-    known = [seconds for seconds in left.values() if seconds is not None]
-    unknown = f", and {len(left) - len(known)} of unknown time" if len(known) < len(left) else ""
-    print(f"{len(seen_of)} runs, {len(left)} to make: about {sum(known) / 3600:.2f} hours in one process{unknown}")
-
-
 def conclude(outcome: Outcome) -> Incomplete | None:
     """Print how a sweep ended, with its failures by reason; returns an Incomplete if results are missing. Its exit code
     is that of the failures if they share one, else 1.
