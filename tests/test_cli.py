@@ -76,7 +76,13 @@ MISTAKES = [
         ["n=1000000010", "d=55210", "lower num_byzantine"],
     ),
     (["model.hidden=[1000000000]"], 2, ["n=10", "d=75000000010", "lower model.hidden (now 1000000000)"]),
-    (["model.hidden=[100000000000000000000]"], 2, ["model Mlp cannot be built for digits"]),
+    (["model.hidden=[1000000000000000000]"], 2, ["model Mlp cannot be built for digits"]),
+    (["seed=" + "9" * 400], 2, ["9...: whole numbers go up to 9223372036854775807"]),
+    (["num_clients=" + "9" * 400], 2, ["9...: whole numbers go up to 9223372036854775807"]),
+    (["partition.shards_per_client=9999999999"], 2, ["the memory does not suffice to deal out the data"]),
+    (["-m", "seed=range(-1)"], 2, ["range(-1) has no values"]),
+    (["-m", "seed=range(1000000000000)"], 2, ["range(1000000000000) has more than 100000 values"]),
+    (["--experimental-rerun"], 2, ["--experimental-rerun is not for this command: rerun=FOLDER runs the config"]),
     (["model.hidden=5"], 2, ["model.hidden must be a list, each a whole number, got 5"]),
     (["num_threads=1000000000"], 2, ["num_threads must be null or in [1, 1024], got 1000000000"]),
     (
@@ -108,7 +114,7 @@ MISTAKES = [
 ]
 
 
-@pytest.mark.parametrize(("overrides", "code", "phrases"), MISTAKES, ids=[" ".join(case[0]) for case in MISTAKES])
+@pytest.mark.parametrize(("overrides", "code", "phrases"), MISTAKES, ids=[" ".join(case[0])[:60] for case in MISTAKES])
 def test_a_mistake_is_one_line_and_leaves_nothing(
     bench: Bench, tmp_path: Path, overrides: list[str], code: int, phrases: list[str]
 ) -> None:

@@ -1,5 +1,6 @@
 """The words of a command line: overrides such as ``key=value``, their values by Hydra's grammar, sweeps over them."""
 
+import itertools
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -33,6 +34,8 @@ _PAIRS = {"[": "]", "(": ")", "{": "}"}
 _SWEEPS = re.compile(r"\s*(choice|range|interval|glob|sort|shuffle|tag)\s*\(.*\)\s*", re.DOTALL)
 """Hydra's functions for several values. Here only ``range`` of whole numbers is read."""
 
+LARGEST, RUNS = 2**63 - 1, 100_000
+"""The largest whole number, as that of NumPy and PyTorch, and the most values of a setting."""
 
 RENAMED = {"communication": "protocol"}
 """Config groups that had another name, with their present one."""
@@ -71,6 +74,8 @@ class Override:
             raise ConfigError(f"{self.text} has several values: -m makes a run of each{lists}")
         try:
             return read_value(self.values[0])
+        except ConfigError:
+            raise
         except ValueError:
             raise unreadable(self.text) from None
 
@@ -84,6 +89,8 @@ class Override:
         """The values of a sweep as text, a single one if nothing is swept. Raises ConfigError."""
         try:
             return values(self.written or "")
+        except ConfigError:
+            raise
         except ValueError:
             raise unreadable(self.text) from None
 
@@ -152,6 +159,8 @@ def _bare(text: str) -> Any:
     if (word := text.lower()) in ("null", "true", "false"):
         return {"null": None, "true": True, "false": False}[word]
     if _WHOLE.fullmatch(text):
+        if len(text) > 30 or abs(int(text)) > LARGEST:
+            raise ConfigError(f"{text[:30]}{'...' * (len(text) > 30)}: whole numbers go up to {LARGEST}")
         return int(text)
     if _NUMBER.fullmatch(text):
         return float(text)
@@ -184,7 +193,13 @@ def values(text: str) -> list[str]:
     ValueError."""
     words = [word.strip() for word in split(text)]
     if len(words) == 1 and (match := re.fullmatch(r"range\(([-\d, ]+)\)", words[0])):
-        return [str(number) for number in range(*map(int, match[1].split(",")))]
+        numbers = range(*map(int, match[1].split(",")))
+        listed = [str(number) for number in itertools.islice(numbers, RUNS + 1)]
+        if len(listed) > RUNS:
+            raise ConfigError(f"{text[:60]} has more than {RUNS} values, the most that a sweep has of a setting")
+        if not listed:
+            raise ConfigError(f"{text} has no values")
+        return listed
     if len(words) > 1 and not all(words):
         raise ValueError(text)
     return words

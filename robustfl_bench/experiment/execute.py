@@ -9,7 +9,7 @@ from typing import Any
 
 from robustfl_bench import datasets
 from robustfl_bench.base.console import note
-from robustfl_bench.base.errors import BrokenContract, ConfigError, DataError, Diverged, Interrupted
+from robustfl_bench.base.errors import BrokenContract, ConfigError, Diverged, Interrupted
 from robustfl_bench.config.request import Call
 from robustfl_bench.engine.settings import DEFINING
 from robustfl_bench.experiment import answers, memory, provenance, repeatable, tracking
@@ -91,8 +91,10 @@ def complete(
             with repeatable.watched(planned.config):
                 data = _load(planned)
                 federation = _federation(planned, data)
-        except (ConfigError, DataError):  # errors of the call, not failures of a run: nothing is left
+        except Exception as error:  # errors of the call, not failures of a run: nothing is left
             folder.discard()
+            if isinstance(error, MemoryError):
+                raise ConfigError(f"the memory does not suffice to deal out the data: {error}") from error
             raise
         folder.begin(planned.config)
         gpu = unused_gpu(planned.settings.device, data.train_x.device)

@@ -6,8 +6,14 @@ from robustfl_bench.base.console import say
 from robustfl_bench.base.errors import ConfigError, DataError, Interrupted, exit_code
 from robustfl_bench.experiment.execute import RunFailed
 from robustfl_bench.store.folders import RunLocked
+from robustfl_bench.store.writing import TRANSIENT
 
 _EXPECTED = (ConfigError, DataError, Interrupted, RunFailed, RunLocked, OSError)
+
+_REMEDIES = {
+    "free space for it": (errno.ENOSPC, errno.EDQUOT, errno.EFBIG),
+    "check the disk or the connection to it and repeat the command": TRANSIENT,  # after several attempts
+}
 
 
 def report(error: Exception) -> int:
@@ -22,7 +28,8 @@ def explain(error: Exception) -> str:
         line = " ".join(str(error).split())
         return f"{type(error).__name__}: {line} (HYDRA_FULL_ERROR=1 shows where)"
     if isinstance(error, OSError) and error.filename is not None:
-        full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-        remedy = "free space for it" if full else "make its folder writable"
+        remedy = next(
+            (words for words, numbers in _REMEDIES.items() if error.errno in numbers), "make its folder writable"
+        )
         return f"cannot write {error.filename!s}: {error.strerror}; {remedy}, or choose another with results_dir=..."
     return " ".join(str(error).split())

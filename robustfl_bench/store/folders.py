@@ -13,6 +13,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -24,8 +25,11 @@ from robustfl_bench.store.lease import lease_on
 from robustfl_bench.store.writing import (
     CannotWrite,
     Damaged,
+    append_text,
     check_plain,
+    flush,
     named,
+    persistently,
     read_regular,
     read_text,
     remove_leftovers,
@@ -40,6 +44,7 @@ DEATHS = ".deaths"  # how many processes in a row have died in this run, and at 
 OWN = (*RECORDED, "summary.json", "checkpoint.pt", "error.txt", DEATHS)
 MADE = (*TABLES, "summary.json", "checkpoint.pt", RING)  # files and folders that a run writes after it begins
 FINISHED, DIVERGED, FAILED, INFEASIBLE = "finished", "diverged", "failed", "infeasible"
+LONGEST = 32  # characters of a part of a folder's name
 LAST = 10  # evaluated rounds of `last_10` in the summary
 MEASURED = (FINISHED, DIVERGED)  # the states of a run with a result; a diverged model is a result
 ENDED = (*MEASURED, FAILED, INFEASIBLE)
@@ -291,7 +296,7 @@ class RunFolder:
         self._remove(name for name in TABLES if name not in files)  # from a later round
         for name, (size, _) in files.items():
             with named(self.path / name):
-                os.truncate(self.path / name, size)
+                persistently(partial(os.truncate, self.path / name, size))
         self._hashes = hashes
 
     def forget_rows(self) -> None:
@@ -307,8 +312,8 @@ class RunFolder:
         for name in TABLES:
             path = self.path / name
             if path.exists():
-                with named(path), open(path, "rb") as file:
-                    os.fsync(file.fileno())
+                with named(path):
+                    persistently(partial(flush, path))
                 files[name] = (path.stat().st_size, self._hash(name).hexdigest())
         sealed.save(self.path / "checkpoint.pt", {**state, "files": files}, stamp)
 
@@ -322,14 +327,7 @@ class RunFolder:
         if not size:
             writer.writerow(row)
         writer.writerow([value if isinstance(value, int) else f"{value:.8g}" for value in row.values()])
-        with named(path):
-            try:
-                with open(path, "a") as file:
-                    file.write(text.getvalue())
-            except OSError:
-                if path.exists():
-                    os.truncate(path, size)
-                raise
+        append_text(path, text.getvalue())
         seen.update(text.getvalue().encode())
 
     def _hash(self, name: str) -> "hashlib._Hash":
@@ -410,9 +408,9 @@ class RunFolder:
     def _remove(self, names: Iterable[str]) -> None:
         for name in names:
             with named(self.path / name):
-                (self.path / name).unlink(missing_ok=True)
+                persistently(partial((self.path / name).unlink, missing_ok=True))
 
 
 def slug(*parts: object) -> str:
-    """A readable, portable folder name."""
-    return "-".join(re.sub(r"[^A-Za-z0-9._]+", "_", str(part)) for part in parts)
+    """A readable, portable folder name. Long parts are cut: a file system has names of 255 bytes at most."""
+    return "-".join(re.sub(r"[^A-Za-z0-9._]+", "_", str(part))[:LONGEST] for part in parts)

@@ -4,9 +4,11 @@ import errno
 import os
 import re
 import stat
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TypeVar
 
 
 class CannotWrite(OSError):
@@ -21,13 +23,35 @@ LARGEST = 1 << 28
 """The most bytes that a file of a run is read up to, checkpoints apart: 256 MiB."""
 
 
+TRANSIENT = (errno.EIO, errno.EAGAIN, errno.ESTALE, errno.ETIMEDOUT)
+"""Errors of a shared file system that can pass within seconds."""
+
+PAUSES = (0.1, 0.5, 2.0)
+"""Seconds between the attempts to write or read a file."""
+
+Result = TypeVar("Result")
+
+
+def persistently(attempt: Callable[[], Result]) -> Result:
+    """The result of ``attempt``, which is called again after each of PAUSES while it raises one of TRANSIENT."""
+    for pause in PAUSES:
+        try:
+            return attempt()
+        except OSError as error:
+            if error.errno not in TRANSIENT:
+                raise
+            time.sleep(pause)
+    return attempt()
+
+
 def read_regular(path: Path, largest: int | None = LARGEST) -> bytes:
     """The content of a regular file, which may come from a stranger: no link is followed, no pipe waited for.
 
     Raises FileNotFoundError, and Damaged for a link, a folder, a pipe or a device, for more than ``largest`` bytes, and
     for a file that cannot be read.
     """
-    try:
+
+    def attempt() -> bytes:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
         with os.fdopen(descriptor, "rb") as file:
             state = os.fstat(descriptor)
@@ -36,6 +60,9 @@ def read_regular(path: Path, largest: int | None = LARGEST) -> bytes:
             if largest is not None and state.st_size > largest:
                 raise Damaged(f"{path.name} has {state.st_size} bytes; at most {largest} are read")
             return file.read()
+
+    try:
+        return persistently(attempt)
     except FileNotFoundError:
         raise
     except OSError as error:
@@ -82,7 +109,8 @@ def write_atomically(path: Path, *content: str | bytes | memoryview) -> None:
     Raises CannotWrite, with the earlier content of the file intact.
     """
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    with named(path):
+
+    def attempt() -> None:
         remove_leftovers(path)
         try:
             with open(temporary, "wb") as file:
@@ -94,6 +122,26 @@ def write_atomically(path: Path, *content: str | bytes | memoryview) -> None:
         except BaseException:
             temporary.unlink(missing_ok=True)
             raise
+
+    with named(path):
+        persistently(attempt)
+
+
+def append_text(path: Path, text: str) -> None:
+    """Add text to the end of a file. Raises CannotWrite, with no part of the text added."""
+    size = path.stat().st_size if path.exists() else 0
+
+    def attempt() -> None:
+        try:
+            with open(path, "a") as file:
+                file.write(text)
+        except OSError:
+            if path.exists():
+                os.truncate(path, size)
+            raise
+
+    with named(path):
+        persistently(attempt)
 
 
 def remove_leftovers(path: Path, leased: bool = False) -> None:
@@ -114,3 +162,9 @@ def _is_alive(process: int) -> bool:
     except PermissionError:
         return True
     return True
+
+
+def flush(path: Path) -> None:
+    """Make the content of a file survive a power cut."""
+    with open(path, "rb") as file:
+        os.fsync(file.fileno())
