@@ -3,11 +3,14 @@
 import os
 import re
 import signal
+import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from robustfl_bench.store.lease import Lease
+from robustfl_bench.sweep.ray import CLUSTERS, Tasks
 from tests.conftest import Bench, contents
 from tests.processes import start
 from tests.sweeps import TWELVE, is_training, undisturbed, wait_for
@@ -29,3 +32,25 @@ def test_a_killed_worker_leaves_the_same_bytes(bench: Bench, tmp_path: Path, mon
     assert out.count("result: ") == 12 and "sweep: 12 runs: 12 finished" in err
     assert contents(tmp_path / "results") == undisturbed(bench, *TWELVE)
     assert not list(tmp_path.glob("results/runs/*/.*"))  # no leases, no temporary files
+
+
+def test_a_cluster_of_our_own_listens_on_this_host_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    ray = pytest.importorskip("ray", reason="ray is not installed")
+    monkeypatch.setattr("ray._private.ray_constants.ENABLE_RAY_CLUSTER", False)  # as where ray was not imported yet
+    monkeypatch.delenv(CLUSTERS, raising=False)
+    with Tasks(None, 1, 1, 1, 0.1).cluster() as started:
+        assert os.environ[CLUSTERS] == "0" and started is ray
+        assert ray.util.get_node_ip_address() == "127.0.0.1"
+
+
+@pytest.mark.parametrize(("address", "set_to"), [(None, "0"), ("10.0.0.1:6379", None)])
+def test_ray_is_told_so_before_it_is_imported(
+    monkeypatch: pytest.MonkeyPatch, address: str | None, set_to: str | None
+) -> None:
+    asked: list[str | None] = []
+    fake = SimpleNamespace(init=lambda *_, **__: asked.append(os.environ.get(CLUSTERS)), shutdown=lambda: None)
+    monkeypatch.setitem(sys.modules, "ray", fake)
+    monkeypatch.setenv(CLUSTERS, "")  # restored after the test
+    monkeypatch.delenv(CLUSTERS)
+    with Tasks(address, 1, 1, 1, 0.1).cluster():
+        assert asked == [set_to]

@@ -1,6 +1,7 @@
 """Tasks of a Ray cluster that share the cells of a sweep. Ray places them, and restarts those whose process died."""
 
 import logging
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -14,6 +15,10 @@ from robustfl_bench.sweep.cells import Sweep
 from robustfl_bench.sweep.ends import Outcome
 from robustfl_bench.sweep.take import Taker, take
 from robustfl_bench.sweep.watch import check_at_least_one, watch
+
+CLUSTERS = "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"
+"""At 0, Ray listens on 127.0.0.1 alone, on every system. Otherwise its own cluster would obey whoever reaches this
+host."""
 
 PATIENCE = 60
 """Seconds that a task has to write its checkpoint when the sweep is interrupted."""
@@ -35,6 +40,8 @@ class Tasks:
     @contextmanager
     def cluster(self) -> Iterator[Any]:
         """The module ``ray``, connected to the cluster, or to one of its own; raises ConfigError."""
+        if not self.address:
+            os.environ.setdefault(CLUSTERS, "0")  # read when ray is imported
         try:
             import ray
         except ModuleNotFoundError:

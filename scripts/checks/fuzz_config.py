@@ -45,7 +45,9 @@ ODD = (
     "1_000", "0x10", "010", "1e1", "+1", "-0", "null", "None", "NULL", "~", "true", "False", "yes", "off", "''", '""',
     "'1'", '"a b"', "'it\\'s'", "abc", "a b", "é", "日本", "[]", "[1]", "[1,2]", "[a,'b c']", "[1,[2]]", "{}", "{a:1}",
     "[", "'", "1000000000", "99999999999999999999", "${seed}", "${nowhere}", "${", "a|b", "$(ls)", "a\\b", "a=b", "a,b",
-    "2024-01-01", "12:30:00", "???", "", " ", "1 2", "krum", "x" * 500,
+    "2024-01-01", "12:30:00", "???", "", " ", "1 2", "krum", "x" * 500, "9" * 400, "-" + "9" * 19, "1" + "0" * 18,
+    "9223372036854775807", "9223372036854775808", "1e308", "5e-324", "-0.0", "0b1", "1,2", "range(2)", "range(0)",
+    "range(999999999999)", "choice(1,2)", "\u0661", "\u202e", "\x1b[31m", "a/../b", "%s", "{0}", "None,None",
 )  # fmt: skip
 SLOW = ("rounds", "epochs", "steps", "max_iter", "restarts", "iterations", "tries")  # a large number is a long run
 FAULTS = ("_partial_=true", "_args_=[1]", "_convert_=none", "_recursive_=false", "_target_=os.system", "_target_=nope")
@@ -178,16 +180,27 @@ def _garbage(draw: random.Random) -> list[str]:
 
 def _sweep(draw: random.Random) -> list[str]:
     key = draw.choice(("seed=0,1", "lr=0.1,1e-2", "aggregator=krum,average", "attack=none,ipm", "seed=range(2)"))
-    return ["-m", key] if draw.random() < 0.8 else [key]
+    workers = ["hydra/launcher=processes", f"hydra.launcher.n_jobs={draw.choice((1, 2, 2, 0, -1, -2, 'a', '9' * 20))}"]
+    return ["-m", key, *(workers if draw.random() < 0.2 else [])] if draw.random() < 0.8 else [key]
+
+
+def _dry_run(draw: random.Random) -> list[str]:
+    return [f"dry_run={draw.choice(('true', 'true', 'true', 'false', _odd(draw)))}", *draw.choice((["-v"], [], []))]
+
+
+def _protocol(draw: random.Random) -> list[str]:
+    key = draw.choice(("buffer", "staleness", "stragglers", "slowdown", "nothing"))
+    return [f"protocol={draw.choice(options.names('protocol'))}", f"protocol.{key}={_value(draw, key, 2)}"]
 
 
 PIECES = {
     "option": _option, "setting": _setting, "scalar": _scalar, "attacked": _attacked, "misspelt": _misspelt,
     "preset": _preset, "nested": _nested, "part": _part, "garbage": _garbage, "sweep": _sweep,
+    "dry_run": _dry_run, "protocol": _protocol,
 }  # fmt: skip
 WEIGHTS = {
     "option": 5, "setting": 6, "scalar": 6, "attacked": 4, "misspelt": 1, "preset": 1.5, "nested": 1.5, "part": 1,
-    "garbage": 1, "sweep": 0.5,
+    "garbage": 1, "sweep": 0.8, "dry_run": 0.5, "protocol": 1,
 }  # fmt: skip
 
 
@@ -254,6 +267,8 @@ def judge(arguments: Sequence[str], ended: Ended) -> tuple[str, str]:
             return "bad", "not one line"
         if ended.runs:
             return "bad", "refused and written"
+    if not ended.code and re.match(r"\d+ runs?: ", ended.out):
+        return ("dry run", "") if not ended.runs and not lines else ("bad", "a dry run that made a run")
     if not ended.code and ((lines and not sweep) or not ended.runs):
         return "bad", "no run, or an error line with exit code 0"
     name = {0: "+".join(sorted(states)), 2: "refused", 3: "no data"}[ended.code]
@@ -262,6 +277,7 @@ def judge(arguments: Sequence[str], ended: Ended) -> tuple[str, str]:
 
 def compare(arguments: Sequence[str], ended: Ended) -> str:
     """What is wrong with the identities of the runs of a command, or nothing."""
+    arguments = [word for word in arguments if word != "-v"]
     try:
         alone = set() if "-m" in arguments else {compose.resolve(arguments).run_id}
     except ConfigError as error:
