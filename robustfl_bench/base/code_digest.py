@@ -35,26 +35,26 @@ def package_digest() -> str:
     return total.hexdigest()
 
 
-def code_digest(config: object, files: Iterable[Path] = ()) -> str:
+def code_digest(config: object, outside: Iterable[Path | bytes] = ()) -> str:
     """SHA-256 over the code of this package that can change the numbers of a run.
 
     This is the text of all functions, methods, class bodies and constants that can be reached from ROOTS, from the
-    parts that ``config`` names, and from ``files``, the code of parts from outside. So an edit of a rule changes the
-    digests of the runs with this rule; an edit of a table, a docstring, an error message or of the name of a local
-    variable changes none, and neither does moving code to another module. Not covered: conf/ and how configs are
-    composed, which a run's id covers, the machine and the libraries.
+    parts that ``config`` names, and from ``outside``, the code of parts from outside: files or texts. So an edit of a
+    rule changes the digests of the runs with this rule; an edit of a table, a docstring, an error message or of the
+    name of a local variable changes none, and neither does moving code to another module. Not covered: conf/ and how
+    configs are composed, which a run's id covers, the machine and the libraries.
     """
-    return closure_of(config, files).digest
+    return closure_of(config, outside).digest
 
 
-def closure_of(config: object, files: Iterable[Path] = ()) -> Closure:
+def closure_of(config: object, outside: Iterable[Path | bytes] = ()) -> Closure:
     """The code of this package that can change the numbers of a run, see ``code_digest``."""
-    return _closure(_named(config), frozenset(files))
+    return _closure(_named(config), frozenset(outside))
 
 
 @cache
-def _closure(parts: frozenset[Symbol], files: frozenset[Path]) -> Closure:
-    return _tree().closure(ROOTS, sorted(parts), sorted(files))
+def _closure(parts: frozenset[Symbol], outside: frozenset[Path | bytes]) -> Closure:
+    return _tree().closure(ROOTS, sorted(parts), sorted(outside, key=str))
 
 
 @cache

@@ -15,6 +15,8 @@ from robustfl_bench.base.public import PACKAGE
 LIBRARIES = ("site-packages", "dist-packages")  # folders in which modules of many authors lie side by side
 _STANDARD = Path(sysconfig.get_paths()["stdlib"])
 
+_CELL = "<ipython-input-"  # a cell's name in IPython; in Jupyter it ends with .py
+
 _opened: dict[str, set[str]] = defaultdict(set)
 """The paths that the code of each source file has opened itself: no other code outside of libraries lay in between."""
 
@@ -61,7 +63,7 @@ def _note(event: str, arguments: tuple[object, ...]) -> None:
         file = frame.f_code.co_filename
         if file == linecache.__file__ or _is_ours(file):  # shows source, such as that of a launcher; or our own file
             return
-        if file.endswith(".py") and _is_outside(file):
+        if (file.endswith(".py") or file.startswith(_CELL)) and _is_outside(file):
             _opened[_resolved(file)].add(os.path.abspath(path))
             return
         frame = frame.f_back  # type: ignore[assignment]

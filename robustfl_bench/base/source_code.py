@@ -7,13 +7,16 @@ from importlib.util import decode_source
 from itertools import accumulate
 from pathlib import Path
 
+Origin = Path | bytes
+"""A source file, or a text that stands in no file."""
+
 
 @cache
-def effective(path: Path) -> bytes:
-    """The text of a source file without comments, docstrings and blank lines.
+def effective(path: Origin) -> bytes:
+    """The text of a source without comments, docstrings and blank lines.
 
-    Two files with the same effective text compute the same. All string statements count as docstrings, as none of them
-    is evaluated; a file that mentions ``__doc__`` keeps them. The result does not depend on the version of Python.
+    Two sources with the same effective text compute the same. All string statements count as docstrings, as none of
+    them is evaluated; a file that mentions ``__doc__`` keeps them. The result does not depend on the version of Python.
     """
     source = _source(path)
     starts = list(accumulate(map(len, source.splitlines(keepends=True)), initial=0))
@@ -39,6 +42,11 @@ def _uncommented(code: bytes) -> bytes:
     return b"\n".join([first, *filter(None, others), last])
 
 
+def imports_of(text: bytes) -> frozenset[str]:
+    """The names that the import statements of a text name."""
+    return _imports("__main__", text)
+
+
 def closure(names: Iterable[str], find: Callable[[str], tuple[str, Path] | None]) -> set[Path]:
     """The source files of modules, and of the modules that these import, at any depth.
 
@@ -57,12 +65,12 @@ def closure(names: Iterable[str], find: Callable[[str], tuple[str, Path] | None]
 
 
 @cache
-def _source(path: Path) -> bytes:
-    return decode_source(path.read_bytes()).encode()
+def _source(path: Origin) -> bytes:
+    return path if isinstance(path, bytes) else decode_source(path.read_bytes()).encode()
 
 
 @cache
-def _parsed(path: Path) -> ast.Module:
+def _parsed(path: Origin) -> ast.Module:
     return ast.parse(_source(path))
 
 
@@ -83,9 +91,9 @@ def _strings(tree: ast.Module) -> list[tuple[ast.expr, bool]]:
 
 
 @cache
-def _imports(module: str, path: Path) -> frozenset[str]:
+def _imports(module: str, path: Origin) -> frozenset[str]:
     """The names that the import statements of a source file name, as far as they are executed."""
-    package = module if path.stem == "__init__" else module.rpartition(".")[0]
+    package = module if isinstance(path, Path) and path.stem == "__init__" else module.rpartition(".")[0]
     names: set[str] = set()
     for node in _executed(_parsed(path)):
         if isinstance(node, ast.Import):

@@ -267,7 +267,7 @@ class Tree:
 
     def __init__(self, root: Path, neutral: frozenset[str] = frozenset()) -> None:
         self._root, self._neutral, self._modules = root, neutral, dict[str, Module | None]()
-        self._closures: dict[Symbol | Path, Closure] = {}
+        self._closures: dict[Symbol | Path | bytes, Closure] = {}
 
     def module(self, name: str) -> Module | None:
         """The module of a dotted name; None for one of another package, or none."""
@@ -284,10 +284,10 @@ class Tree:
         found = self.module(module)
         return [] if found is None else list(found.units)
 
-    def closure(self, functions: Iterable[Symbol], classes: Iterable[Symbol] = (), files: Iterable[Path] = ()
-                ) -> "Closure":  # fmt: skip
-        """All units that these functions, these classes with all their methods, and the code in these files of other
-        packages can use."""
+    def closure(self, functions: Iterable[Symbol], classes: Iterable[Symbol] = (),
+                outside: Iterable[Path | bytes] = ()) -> "Closure":  # fmt: skip
+        """All units that these functions, these classes with all their methods, and the code of other packages can use,
+        which is in files or given as a text."""
         total = Closure(self)
         for root, whole in (*((root, False) for root in functions), *((root, True) for root in classes)):
             if root not in self._closures:
@@ -295,10 +295,11 @@ class Tree:
                 own.reach(root, whole)
                 own.settle()
             total.join(self._closures[root])
-        for path in files:
-            if path not in self._closures:
-                self._closures[path] = self._used_by(_read(path.stem, path.read_bytes(), False))
-            total.join(self._closures[path])
+        for code in outside:
+            if code not in self._closures:
+                name, text = ("__main__", code) if isinstance(code, bytes) else (code.stem, code.read_bytes())
+                self._closures[code] = self._used_by(_read(name, text, False))
+            total.join(self._closures[code])
         total.settle()
         return total
 

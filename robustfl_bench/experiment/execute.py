@@ -98,7 +98,9 @@ def complete(
             raise
         folder.begin(planned.config)
         gpu = unused_gpu(planned.settings.device, data.train_x.device)
-        for line in [*planned.settings.remarks(), *([gpu] if gpu else [])]:
+        unknown = provenance.without_source(planned.config)
+        sourceless = f"{' and '.join(unknown)} has no source: its result answers no later run" if unknown else ""
+        for line in [*planned.settings.remarks(), *filter(None, (gpu, sourceless))]:
             note(line)
         outcome, trace = _attempt(planned, data, federation, folder, train or train_here, trackers)
         ended = _facts(planned, folder, call, outcome["device"]) | outcome

@@ -1,18 +1,23 @@
-"""The code of parts from outside this package: their source files, what these import, and what they read."""
+"""The code of parts from outside this package: their sources, what these import, and what they read."""
 
 import hashlib
 import importlib
 import os
 import sys
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from types import ModuleType
 from typing import Any
+from uuid import uuid4
 
+from robustfl_bench.base.cells import cells_of
 from robustfl_bench.base.opened import LIBRARIES, is_own, opened_by
-from robustfl_bench.base.source_code import closure, effective
+from robustfl_bench.base.source_code import Origin, closure, effective, imports_of
+
+NO_SOURCE = "no source"
 
 
 def targets(value: Any) -> tuple[str, ...]:
@@ -27,24 +32,35 @@ def targets(value: Any) -> tuple[str, ...]:
 
 
 def digest(names: tuple[str, ...]) -> str:
-    """SHA-256 over the code of classes: the effective text of their source files and of the user's modules that these
-    import, from wherever; the versions of the installed packages among the imports; and what they declare in
-    ``depends_on``, files by their content and environment variables by their value.
+    """SHA-256 over the code of classes: the effective text of their source files, or cells of a notebook, and of the
+    user's modules that these import, from wherever; the versions of the installed packages among the imports; and what
+    they declare in ``depends_on``, files by their content and environment variables by their value.
+
+    Begins with NO_SOURCE, and is never the same twice, if one of them has no source.
     """
-    total = hashlib.sha256(_digest(names).encode())
+    if without_source(names):
+        return f"{NO_SOURCE} {uuid4().hex}"
+    own = _digest(tuple(_sources(name) for name in names))
+    total = hashlib.sha256(own.encode())
     for line in _declared(names):
         total.update(line.encode())
-    return total.hexdigest() if _declared(names) else _digest(names)
+    return total.hexdigest() if _declared(names) else own
 
 
-def files(names: tuple[str, ...]) -> list[Path]:
-    """The source files behind classes."""
-    return sorted({path for name in names for path in _sources(name)[0]})
+def without_source(names: Iterable[str]) -> list[str]:
+    """Those of these classes of which there is no source: typed at a prompt, or made by ``exec``."""
+    return [name for name in names if not _sources(name).code]
+
+
+def code(names: Iterable[str]) -> set[Origin]:
+    """The sources behind classes."""
+    return {origin for name in names for origin in _sources(name).code}
 
 
 def read_by(names: tuple[str, ...]) -> dict[str, str]:
     """The SHA-256 of each file that the code of classes has opened in this process, by path."""
-    return {str(path): content for path in opened_by(files(names)) if (content := content_of(path)) is not None}
+    places = {place for name in names for place in _sources(name).places}
+    return {str(path): content for path in opened_by(places) if (content := content_of(path)) is not None}
 
 
 def content_of(path: Path) -> str | None:
@@ -55,12 +71,24 @@ def content_of(path: Path) -> str | None:
         return None
 
 
+@dataclass(frozen=True)
+class _Sources:
+    """The code of a class and of the user's modules that it imports, at any depth; the files and cells that it comes
+    from; and the installed packages among the imports with their versions."""
+
+    code: frozenset[Origin]
+    places: frozenset[Path]
+    packages: frozenset[str]
+
+
 @cache
-def _digest(names: tuple[str, ...]) -> str:
+def _digest(sources: tuple[_Sources, ...]) -> str:
     total = hashlib.sha256()
-    for path in files(names):
-        total.update(effective(path))
-    for package in sorted({package for name in names for package in _sources(name)[1]}):
+    for origin in sorted(
+        {origin for each in sources for origin in each.code}, key=lambda origin: (isinstance(origin, bytes), origin)
+    ):
+        total.update(effective(origin))
+    for package in sorted({package for each in sources for package in each.packages}):
         total.update(package.encode())
     return total.hexdigest()
 
@@ -70,29 +98,40 @@ def _declared(names: Iterable[str]) -> list[str]:
     lines = []
     for name in names:
         module, _, attribute = name.rpartition(".")
-        home = Path(_module(name).__file__ or "").parent
+        home = Path(getattr(_module(name), "__file__", None) or "").parent
         for entry in getattr(getattr(sys.modules.get(module), attribute, None), "depends_on", ()):
             now = os.environ.get(entry[1:]) if entry.startswith("$") else content_of(home / entry)
             lines.append(f"{entry}={now}")
     return lines
 
 
-@cache
-def _sources(name: str) -> tuple[frozenset[Path], frozenset[str]]:
-    """The source files of a class and of the user's modules that it imports, at any depth, and the installed packages
-    among the imports with their versions."""
+def _sources(name: str) -> _Sources:
+    """The sources of a class; without code if one of them cannot be found."""
     root = _module(name)
+    if getattr(root, "__file__", None) is not None:
+        return _of_modules(root.__name__, frozenset([root.__name__]))
+    cells = cells_of(getattr(root, name.rpartition(".")[2]))  # each time, as a cell can be executed again
+    if cells is None:
+        return _Sources(frozenset(), frozenset(), frozenset())
+    imported = _of_modules(root.__name__, imports_of(cells.text))
+    return _Sources(imported.code | {cells.text}, imported.places | cells.names, imported.packages)
+
+
+@cache
+def _of_modules(root: str, names: frozenset[str]) -> _Sources:
+    """The sources of modules: of ``root``, and of those that are the user's."""
     packages: set[str] = set()
 
     def find(name: str) -> tuple[str, Path] | None:
         path = Path(getattr(sys.modules.get(name), "__file__", None) or "")
-        if path.suffix == ".py" and (name == root.__name__ or is_own(path.resolve())):
+        if path.suffix == ".py" and (name == root or is_own(path.resolve())):
             return name, path
         if any(part in LIBRARIES for part in path.parts):
             packages.add(_with_version(name.partition(".")[0]))
         return None
 
-    return frozenset(closure([root.__name__], find)), frozenset(packages)
+    files = frozenset(closure(names, find))
+    return _Sources(files, files, frozenset(packages))
 
 
 def _with_version(package: str) -> str:

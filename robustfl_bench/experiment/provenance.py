@@ -33,9 +33,9 @@ def code(config: Mapping[str, Any]) -> dict[str, Any]:
     A process reads each file once: later edits do not change the code that it has imported.
     """
     others = outside(config)
-    files = {path for names in others.values() for path in outside_code.files(names)}
+    sources = {origin for names in others.values() for origin in outside_code.code(names)}
     parts = {group: outside_code.digest(names) for group, names in others.items()}
-    return {"package": code_digest(config, files), "parts": parts}
+    return {"package": code_digest(config, sources), "parts": parts}
 
 
 def read(config: Mapping[str, Any]) -> dict[str, dict[str, str]]:
@@ -43,6 +43,11 @@ def read(config: Mapping[str, Any]) -> dict[str, dict[str, str]]:
     groups = {group: names for group, names in outside(config).items() if group != "dataset"}  # see ``origin``
     read_by = {group: outside_code.read_by(names) for group, names in groups.items()}
     return {group: paths for group, paths in read_by.items() if paths}
+
+
+def without_source(config: Mapping[str, Any]) -> list[str]:
+    """The classes from outside of which there is no source."""
+    return outside_code.without_source(name for names in outside(config).values() for name in names)
 
 
 def outside(config: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
@@ -117,6 +122,8 @@ def _other_code(asked: Asked, recorded: Mapping[str, Any], digits: int | None = 
     now = code(asked.config)
     was = recorded.get("parts") or {}
     changed = [group for group in GROUPS if (was.get(group) or "")[:digits] != now["parts"].get(group, "")[:digits]]
+    if unknown := without_source(asked.config):
+        return f"code that has no source ({', '.join(unknown)})"
     if changed:
         names = ", ".join(
             dict.fromkeys(name for group in changed for name in outside_code.targets(asked.config[group]))
