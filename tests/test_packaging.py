@@ -13,20 +13,17 @@ import yaml
 
 import robustfl_bench
 from robustfl_bench.config.options import CONF
+from tests import installed
+from tests.installed import ROOT
 
-ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = Path(robustfl_bench.__file__).parent
 TINY = ("rounds=1", "num_clients=10", "model.hidden=[4]")
 
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    builder = pytest.importorskip("hatchling.build", reason="hatchling, which builds the wheel, is not installed")
-    target = tmp_path_factory.mktemp("wheel")
-    code = f"import hatchling.build as b; print(b.build_wheel({str(target)!r}))"
-    assert builder
-    name = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True).stdout
-    return target / name.strip().splitlines()[-1]
+    pytest.importorskip("hatchling.build", reason="hatchling, which builds the wheel, is not installed")
+    return installed.wheel(tmp_path_factory.mktemp("wheel"))
 
 
 def test_a_wheel_carries_options_and_published_numbers_and_nothing_of_the_tests(wheel: Path) -> None:

@@ -112,6 +112,7 @@ def _next(group: str, name: str, cls: str) -> str:
     return "\n".join(
         f"  {line}"
         for line in (
+            *([] if find_spec("pytest") else ["python -m pip install pytest"]),
             f"python -m pytest test_{name}.py",
             f"robustfl-bench {own} {kind.run}",
             f"robustfl-bench -m {swept} {kind.sweep} seed=0,1,2",

@@ -44,11 +44,12 @@ def execute(
     """
     call = call or Call()
     asked: Asked = plan(cfg) if cfg.get("tracker") else outline(cfg)  # the rest was checked when the result was made
-    if (line := _idle(asked, call)) is not None:
-        note(line)
     existing = answers.existing if train is None else answers.stored
     answer = existing(asked, folder_of(asked, call), note)
-    return (answer or complete(asked if isinstance(asked, Plan) else plan(cfg), call, train, note)).tell()
+    answer = answer or complete(asked if isinstance(asked, Plan) else plan(cfg), call, train, note)
+    if (line := _idle(asked, call)) is not None:
+        note(line)
+    return answer.tell()
 
 
 def _idle(asked: Asked, call: Call) -> str | None:
