@@ -1,0 +1,530 @@
+"""Recomputes the numbers in the sentences of pages from the runs that are kept in results/. Run: make facts
+
+A fact is a sentence of a page with ``{}`` in the place of each number, and a function that computes these numbers. The
+sentence with the computed numbers must stand on the page. Tables and verdicts that `make agreement`, `make catalogue`
+or a command writes are no facts, and neither are the checks of results/forensics.md, which are doctests.
+"""
+
+import re
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+ROOT = Path(__file__).resolve().parents[2]
+RESULTS = ROOT / "results"
+PAPERS = ("arfl", "boba", "brace", "brifca", "raga")
+
+
+@dataclass(frozen=True)
+class Fact:
+    """A sentence of a page, with a format such as ``{:.1f}`` for each number, and what computes the numbers.
+
+    ``slow``: computing takes more than a few seconds.
+    """
+
+    page: str
+    sentence: str
+    numbers: Callable[[], Sequence[object]]
+    slow: bool = False
+
+    def problem(self) -> str | None:
+        """What is wrong with the sentence, in one line; None if it stands on the page with the computed numbers."""
+        text = _plain((ROOT / self.page).read_text(encoding="utf-8"))
+        sentence = _plain(self.sentence.format(*self.numbers()))
+        if sentence in text:
+            return None
+        parts = re.split(r"\{[^}]*\}", _plain(self.sentence))
+        written = re.search(r"(?:[\d.,-]*\d(?:st|nd|rd|th)?|[a-z]+)".join(map(re.escape, parts)), text)
+        if written is None:
+            return f"{self.page}: no such sentence: {_plain(self.sentence)}"
+        return f"{self.page}: {written[0]!r}; the runs give {sentence!r}"
+
+
+def _plain(text: str) -> str:
+    """A text without line breaks and other spacing."""
+    return " ".join(text.split())
+
+
+@cache
+def runs(path: str) -> pd.DataFrame:
+    """The kept runs of a CSV file in results/."""
+    return pd.read_csv(RESULTS / path, low_memory=False)
+
+
+def percent(path: str, *conditions: str, column: str = "best_accuracy") -> list[float]:
+    """The number of the only run that meets each condition, in percent."""
+    return [100 * float(runs(path).query(condition)[column].item()) for condition in conditions]
+
+
+def extremes(path: str, condition: str, column: str = "best_accuracy", factor: float = 100) -> list[float]:
+    """The least and the largest number of the runs that meet a condition, in percent."""
+    values = factor * runs(path).query(condition)[column]
+    return [float(values.min()), float(values.max())]
+
+
+def _times(threads: int, *names: str) -> list[float]:
+    """The milliseconds of rules today and before, from bench/before.csv."""
+    table = runs("bench/before.csv").query("threads == @threads").set_index("what")
+    return [float(table.loc[name, column]) for name in names for column in ("before_ms", "after_ms")]
+
+
+# --- papers -----------------------------------------------------------------------------------------------------------
+
+
+@cache
+def reproduced() -> tuple[int, ...]:
+    """Of the five papers' numbers: how many need runs, follow from formulas, are measured, measured with one seed,
+    inside, and within two points."""
+    from robustfl_bench.runs import archive
+    from robustfl_bench.tables import scorecard
+    from robustfl_bench.tables.described import papers
+
+    scores = scorecard.scored({name: papers()[name] for name in PAPERS}, archive.kept())
+    whole = [(table, cell) for score in scores for table in score.tables.values() for cell in table.cells.values()]
+    published = [(table, cell) for table, cell in whole if cell.against is not None]
+    formulas = [cell for table, cell in published if "Mbit" in {column.value.unit for column in table.columns}]
+    kept = [(table, cell) for table, cell in published if cell not in formulas and not table.stand_in]
+    measured = [(table, cell) for table, cell in kept if cell.inside is not None]
+    near = [cell for table, cell in measured if abs(cell.difference or 0) <= _two_points(table)]
+    return (
+        len(kept),
+        len(formulas),
+        len(measured),
+        sum(cell.seeds == 1 for _, cell in measured),
+        sum(bool(cell.inside) for _, cell in measured),
+        len(near),
+    )
+
+
+def _two_points(table: Any) -> float:
+    return 0.02 if "fraction" in {column.value.unit for column in table.columns} else 2.0
+
+
+def _raga(phi: float) -> str:
+    return f"`partition.alpha` == {phi} and model == 'mlp'"
+
+
+def raga_first(phi: float) -> list[object]:
+    """In how many columns of Table III RAGA is first, and the number of columns."""
+    table = runs("raga/runs.csv").query(_raga(phi)).pivot(
+        index="aggregator", columns=["attack", "num_byzantine"], values="best_accuracy"
+    )  # fmt: skip
+    return [int((table.idxmax() == "raga").sum()), table.shape[1]]
+
+
+def points(path: str, line: str, **places: object) -> list[float]:
+    """The means of a line of a figure's points that meet the conditions, in their order."""
+    table = pd.read_csv(RESULTS / path, comment="#")
+    chosen = table[(table["line"] == line) & (table[list(places)] == pd.Series(places)).all(axis=1)]
+    return [float(value) for value in chosen["mean"]]
+
+
+def spread(path: str, lines: Iterable[str], factor: float = 1, **places: object) -> list[float]:
+    """The least and the largest of the points of several lines of a figure."""
+    values = [factor * value for line in lines for value in points(path, line, **places)]
+    return [min(values), max(values)]
+
+
+def fig4_of_raga(network: str, lines: Iterable[str], attacks: Sequence[str] = ("gaussian", "lie")) -> list[float]:
+    """The least and the largest accuracy of methods in Fig. 4 at quick scale."""
+    both = [spread("raga/fig4_quick.csv", lines, panel=f"mnist {network}, {attack}") for attack in attacks]
+    return [min(low for low, _ in both), max(high for _, high in both)]
+
+
+@cache
+def brace() -> pd.DataFrame:
+    """BRACE's Table 2(a): the test error of each rule under each attack."""
+    return 1 - runs("brace/runs.csv").pivot(index="aggregator", columns="attack", values="final_accuracy")
+
+
+def brace_harm() -> list[float]:
+    """By how much the error of BRACE grows under noise, and under the Krum attack, the backdoor and Trim at least and
+    at most."""
+    harm = brace().loc["brace"] - brace().loc["brace", "none"]
+    others = harm[["krum_attack", "backdoor", "trim_attack"]]
+    return [float(harm["gaussian"]), float(others.min()), float(others.max())]
+
+
+def brace_worst() -> list[float]:
+    """The largest error of BRACE, Krum and RAR under an attack, and the least and largest of the other rules."""
+    worst = brace().max(axis=1)
+    others = worst.drop(["brace", "krum", "rar"])
+    return [*(float(worst[rule]) for rule in ("brace", "krum", "rar")), float(others.min()), float(others.max())]
+
+
+def brace_first() -> list[object]:
+    """In how many columns BRACE has the least error, of how many, and by how much it misses it elsewhere."""
+    gap = brace().loc["brace"] - brace().min()
+    missed = gap[gap > 0]
+    return [int((gap == 0).sum()), len(gap), float(missed.min()), float(missed.max())]
+
+
+def weightless() -> list[int]:
+    """The first round of Fig. 6 on MNIST from which no bad client has any weight."""
+    table = pd.read_csv(RESULTS / "arfl/fig6_mnist.csv", comment="#")
+    weights = table[table["line"].str.startswith("byzantine")].groupby("x")["mean"].max()
+    return [int(weights[weights > 0].index.max()) + 1]
+
+
+# --- the arena --------------------------------------------------------------------------------------------------------
+
+
+@cache
+def arena(name: str) -> tuple[Any, Mapping[int, Any]]:
+    """A track, and its runs by the number of attackers."""
+    from robustfl_bench.arena.track import by_number, track_and_runs
+    from robustfl_bench.runs import archive
+
+    track, kept = track_and_runs(archive.kept(arena=True), name)
+    return track, by_number(track, kept)
+
+
+@cache
+def standing(name: str, attackers: int) -> Mapping[str, Any]:
+    """The scores of the rules of a track, the best first."""
+    from robustfl_bench.arena.scores import in_order, scores
+
+    by_rule = scores(arena(name)[1][attackers])
+    return {score.rule: score for score in in_order(by_rule, max(score.attacked for score in by_rule.values()))}
+
+
+def honest(name: str) -> float:
+    """The accuracy of the honest clients' mean."""
+    from robustfl_bench.arena.scores import scores
+    from robustfl_bench.arena.track import HONEST
+
+    return float(scores(arena(name)[1][5])[HONEST].worst)
+
+
+def place(name: str, rule: str) -> int:
+    """The place of a rule in a track with 5 attackers, by its worst case."""
+    return list(standing(name, 5)).index(rule) + 1
+
+
+def ordinal(number: int) -> str:
+    """1st, 2nd, 3rd, 4th, 11th, 21st."""
+    last = {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
+    return f"{number}{'th' if number % 100 in (11, 12, 13) else last}"
+
+
+def between(name: str, low: float, high: float) -> int:
+    """How many rules have a worst case from low to high, in percent with one decimal."""
+    return sum(low <= round(score.worst, 1) <= high for rule, score in standing(name, 5).items() if rule != "server")
+
+
+def alike(first: str, second: str) -> float:
+    """The rank correlation of two tracks by the worst case."""
+    from scipy.stats import spearmanr
+
+    one, other = standing(first, 5), standing(second, 5)
+    shared = [rule for rule in one if rule in other]
+    return float(spearmanr([one[rule].worst for rule in shared], [other[rule].worst for rule in shared])[0])
+
+
+def from_seed_to_seed(attackers: int) -> float:
+    """The rank correlation of two seeds on digits by the worst case."""
+    from robustfl_bench.arena.scores import stability
+
+    found = stability(standing("digits", attackers))
+    assert found is not None
+    return found[0]
+
+
+def above_server(name: str, attackers: int) -> list[object]:
+    """How many rules are better in the worst case than the server alone, in words, and the number of other rules."""
+    found = standing(name, attackers)
+    words = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
+    return [words[sum(score.worst > found["server"].worst for score in found.values())], len(found) - 1]
+
+
+def fltrust_at_ten() -> list[float]:
+    """FLTrust's worst case with 10 attackers by seed, and that of the best rule without a server."""
+    found = standing("digits", 10)
+    best = [score.worst for rule, score in found.items() if rule not in ("fltrust", "bygars", "server")]
+    return [*found["fltrust"].by_seed.values(), max(best)]
+
+
+@cache
+def arena_cells() -> pd.DataFrame:
+    """The kept cells of both tracks that were run: data set, attack, rule and seconds."""
+    table = pd.read_csv(RESULTS / "arena/runs.csv.gz", low_memory=False)
+    return table[table["seconds"] > 0]
+
+
+def middle_half(dataset: str, *attacks: str) -> list[float]:
+    """The quartiles of the seconds of a cell under these attacks; without one, under all but those that search."""
+    cells = arena_cells()[arena_cells()["dataset"] == dataset]
+    searching = cells["attack"].isin(["opt_alie", "opt_ipm", "tailored", "worst"])
+    chosen = cells[cells["attack"].isin(attacks)] if attacks else cells[~searching]
+    return [float(chosen["seconds"].quantile(share)) for share in (0.25, 0.75)]
+
+
+def costs(dataset: str) -> list[float]:
+    """The quartiles of cells under usual attacks, opt_alie and opt_ipm, tailored, and worst."""
+    groups = ((), ("opt_alie", "opt_ipm"), ("tailored",), ("worst",))
+    return [second for attacks in groups for second in middle_half(dataset, *attacks)]
+
+
+def image_total() -> list[object]:
+    """The number of image cells that have been run, and their hours."""
+    seconds = arena_cells().query("dataset == 'fashion_mnist'")["seconds"]
+    return [len(seconds), float(seconds.sum()) / 3600]
+
+
+def rfa_on_images() -> list[object]:
+    """RFA's accuracy under worst on images, and in how many of how many runs it diverges under opt_alie and opt_ipm."""
+    cells = runs("arena/runs.csv.gz").query("dataset == 'fashion_mnist' and aggregator == 'rfa' and num_byzantine == 5")
+    cells = cells.query("`attack.scale` != -1") if "attack.scale" in cells else cells
+    opt = cells[cells["attack"].isin(["opt_alie", "opt_ipm"])]
+    return [100 * float(cells.query("attack == 'worst'")["final_accuracy"].mean()),
+            int((opt["state"] == "diverged").sum()), len(opt)]  # fmt: skip
+
+
+# --- the facts --------------------------------------------------------------------------------------------------------
+
+_TABLE_III = "raga/runs.csv"
+OTHERS = ("median", "mca", "byrd_saga")
+FACTS = (
+    Fact(
+        "results/README.md",
+        "Of the five papers' {} published numbers that need runs ({} more follow from formulas), {} are measured, {} "
+        "of them with one seed: {} are inside, {} within two points.",
+        reproduced,
+        slow=True,
+    ),
+    Fact(
+        "README.md",
+        "of the {} numbers in their tables that need runs, {} are measured so far, {} of them with one seed, and {} "
+        "agree",
+        lambda: [reproduced()[0], *reproduced()[2:5]],
+        slow=True,
+    ),
+    Fact(
+        "results/raga/README.md",
+        "RAGA without attack: {:.2f} (published 95.23); under noise of variance 90 at 10 to 40%: {:.2f}, {:.2f}, "
+        "{:.2f}, {:.2f} (95.10, 95.06, 95.01, 94.98); under LIE: {:.2f}, {:.2f}, {:.2f}, {:.2f}",
+        lambda: percent(
+            _TABLE_III,
+            *(
+                f"aggregator == 'raga' and {_raga(0.6)} and {attack}"
+                for attack in (
+                    "attack == 'none'",
+                    *(
+                        f"attack == '{name}' and num_byzantine == {number}"
+                        for name in ("gaussian", "lie")
+                        for number in (5, 10, 15, 20)
+                    ),
+                )
+            ),
+        ),
+    ),
+    Fact(
+        "results/raga/README.md",
+        "It is first in {} of {} columns; under sign flipping at 40% RFA has {:.1f}.",
+        lambda: [
+            *raga_first(0.6),
+            *percent(
+                _TABLE_III, f"aggregator == 'rfa' and {_raga(0.6)} and attack == 'sign_flip' and num_byzantine == 20"
+            ),
+        ],
+    ),
+    Fact("results/raga/README.md", "RAGA is first in {} of {} columns; without attack", lambda: raga_first(0.2)),
+    Fact(
+        "results/raga/README.md",
+        "All four runs end between {:.2f} and {:.2f}",
+        lambda: extremes(
+            _TABLE_III, f"aggregator == 'fedavg' and {_raga(0.6)} and attack == 'gaussian'", "final_accuracy"
+        ),
+    ),
+    Fact(
+        "results/raga/README.md",
+        "with the MLP, RAGA is first everywhere, {:.1f} to {:.1f}",
+        lambda: fig4_of_raga("mlp", ["raga"]),
+    ),
+    Fact(
+        "results/raga/README.md",
+        "Median, MCA and Byrd-SAGA reach {:.0f} to {:.0f}, RFA {:.0f} to {:.0f}, FedAvg {:.1f} without attackers",
+        lambda: [*fig4_of_raga("mlp", OTHERS), *fig4_of_raga("mlp", ["rfa"]), fig4_of_raga("mlp", ["fedavg"])[1]],
+    ),
+    Fact(
+        "results/raga/README.md",
+        "({:.2f} to {:.2f} in their best round; RAGA {:.2f})",
+        lambda: [
+            *spread("raga/fig4_quick.csv", [*OTHERS, "rfa", "fedavg"], panel="mnist lenet, gaussian", x=0),
+            *points("raga/fig4_quick.csv", "raga", panel="mnist lenet, gaussian", x=0),
+        ],
+    ),
+    Fact(
+        "results/raga/README.md",
+        "(FedAvg {:.1f}, Median {:.1f}, RFA {:.1f} without attack",
+        lambda: percent(
+            _TABLE_III,
+            *(f"aggregator == '{rule}' and {_raga(0.6)} and attack == 'none'" for rule in ("fedavg", "median", "rfa")),
+        ),
+    ),
+    Fact(
+        "results/brace/README.md",
+        "# Fashion-MNIST, {} runs of {:.0f} to {:.0f} minutes of one core each",
+        lambda: [len(runs("brace/runs.csv")), *extremes("brace/runs.csv", "seconds > 0", "seconds", 1 / 60)],
+    ),
+    Fact(
+        "results/brace/README.md",
+        "noise costs {:.2f}, the Krum attack, the backdoor and Trim {:.2f} to {:.2f}.",
+        brace_harm,
+    ),
+    Fact(
+        "results/brace/README.md",
+        "Its worst column ({:.2f}) is the best of all rules: Krum {:.2f}, RAR {:.2f}, the others {:.2f} to {:.2f}",
+        brace_worst,
+    ),
+    Fact(
+        "results/brace/README.md",
+        "| in {} of {}: Min-Max, Min-Sum and adaptive; elsewhere RAR (none, label flip, Krum, "
+        "backdoor), RLR (Gaussian) or Krum (Trim) by {:.3f} to {:.2f} |",
+        brace_first,
+    ),
+    Fact(
+        "results/brace/README.md",
+        "with 20% Krum has {:.2f}, signSGD {:.2f}, RLR {:.2f}, BRACE {:.2f}, RAR and the median {:.2f} and {:.2f}.",
+        lambda: [
+            points("brace/fig3a_quick.csv", rule, x=20)[0]
+            for rule in ("krum", "signsgd", "rlr", "brace", "rar", "median")
+        ],
+    ),
+    Fact(
+        "results/brace/README.md",
+        "BRACE goes from {:.2f} to {:.2f}, Krum from {:.2f} to {:.2f}. RAR learns",
+        lambda: [points("brace/fig3b_quick.csv", rule, x=x)[0] for rule in ("brace", "krum") for x in (0.1, 0.9)],
+    ),
+    Fact("results/brace/README.md", "BRACE has {:.2f} to {:.2f}.", lambda: spread("brace/fig3c_quick.csv", ["brace"])),
+    Fact("results/arfl/README.md", "all three do from round {} on", weightless),
+    Fact(
+        "results/arfl/README.md",
+        "at 0.1 M two clients are left and accuracy falls from {:.0f} to {:.0f}",
+        lambda: percent(
+            "arfl/ten_clients.csv",
+            "`aggregator.regularization` == 1 and eval_every == 5",
+            "`aggregator.regularization` == 0.1",
+            column="final_accuracy",
+        ),
+    ),
+    Fact(
+        "results/arfl/README.md",
+        "{:.1f} to {:.1f} in all six columns, {:.1f} on clean data",
+        lambda: [
+            *extremes("arfl/writers.csv", "aggregator == 'arfl' and attack != 'none'", "final_accuracy"),
+            *percent("arfl/writers.csv", "aggregator == 'arfl' and attack == 'none'", column="final_accuracy"),
+        ],
+    ),
+    Fact(
+        "results/arfl/README.md",
+        "{:.1f} with half of the clients, against FedAvg's {:.1f}, and {:.1f} with 30%, against {:.1f}.",
+        lambda: percent(
+            "arfl/options.csv",
+            *(
+                f"attack == 'fake_loss' and aggregator == '{rule}' and num_byzantine == {number}"
+                for number in (269, 161)
+                for rule in ("arfl", "fedavg")
+            ),
+            column="final_accuracy",
+        ),
+    ),
+    Fact(
+        "results/bench/README.md",
+        "the Gram matrix takes {1:.0f} ms for {0:.0f}, boba {3:.0f} for {2:.0f}, krum {5:.0f} for "
+        "{4:.0f}, b_krum {7:.0f} for {6:.0f}, fltrust {9:.0f} for {8:.0f}, zeno {11:.0f} for {10:.0f}.",
+        lambda: _times(2, "Gram", "boba", "krum", "b_krum", "fltrust", "zeno"),
+    ),
+    Fact(
+        "results/bench/README.md",
+        "trmean takes {1:.0f} for {0:.0f} and coomed {3:.0f} for {2:.0f}, with one thread "
+        "{5:.0f} for {4:.0f} and {7:.0f} for {6:.0f}.",
+        lambda: [*_times(2, "trmean", "coomed"), *_times(1, "trmean", "coomed")],
+    ),
+    Fact(
+        "results/arena/README.md",
+        "the server's own 50 samples ({:.1f}%); FLTrust ({:.1f}%) is close. The honest clients "
+        "alone reach {:.1f}%; {} rules reach 50 to 60%.",
+        lambda: [
+            standing("image", 5)["server"].worst,
+            standing("image", 5)["fltrust"].worst,
+            honest("image"),
+            between("image", 50, 60),
+        ],
+        slow=True,
+    ),
+    Fact(
+        "results/arena/README.md",
+        "{} of {} rules are better on average than training on the server's 20 samples",
+        lambda: above_server("digits", 5),
+        slow=True,
+    ),
+    Fact(
+        "results/arena/README.md",
+        "reaches {:.0f}% with one seed and {:.0f}% and {:.0f}% with the others; the next rule reaches {:.0f}%.",
+        fltrust_at_ten,
+        slow=True,
+    ),
+    Fact(
+        "results/arena/README.md",
+        "RFA keeps {:.0f}% on average under `worst`, and diverges in {} of its {} runs under",
+        rfa_on_images,
+    ),
+    Fact(
+        "results/arena/README.md",
+        "a digits cell takes {:.1f} to {:.1f} s, with the searching attacks `opt_alie` and "
+        "`opt_ipm` {:.1f} to {:.1f} s, with `tailored` {:.1f} to {:.1f} s, under `worst` {:.0f} to {:.0f} s;",
+        lambda: costs("digits"),
+    ),
+    Fact(
+        "results/arena/README.md",
+        "an image cell {:.1f} to {:.1f} s, {:.0f} to {:.0f} s, {:.0f} to {:.0f} s and {:.0f} to {:.0f} s.",
+        lambda: costs("fashion_mnist"),
+    ),
+    Fact("results/arena/README.md", "The {:,} image cells that have been run took {:.1f} hours.", image_total),
+    Fact(
+        "results/arena/README.md",
+        "is similar to that on digits (rank correlation {:.2f}).",
+        lambda: [alike("digits", "image")],
+        slow=True,
+    ),
+    Fact(
+        "results/arena/README.md",
+        "{} and {} here, {} and {} of {} on digits.",
+        lambda: [
+            *(
+                ordinal(place(name, rule))
+                for name in ("image", "digits")
+                for rule in ("sequential_clipping", "norm_bound")
+            ),
+            len(standing("digits", 5)),
+        ],
+        slow=True,
+    ),
+    Fact(
+        "results/arena/README.md",
+        "(rank correlation {:.2f} with 5 attackers, {:.2f} with 10)",
+        lambda: [from_seed_to_seed(5), from_seed_to_seed(10)],
+        slow=True,
+    ),
+)
+
+
+def problems(facts: Iterable[Fact] = FACTS) -> Iterator[str]:
+    """What is wrong with the sentences, one line for each."""
+    return filter(None, (fact.problem() for fact in facts))
+
+
+if __name__ == "__main__":
+    wrong = list(problems())
+    print(
+        "\n".join(wrong)
+        if wrong
+        else f"{len(FACTS)} sentences on {len({f.page for f in FACTS})} pages are as the runs say"
+    )
+    sys.exit(bool(wrong))
