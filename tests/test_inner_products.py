@@ -8,6 +8,7 @@ import torch
 
 from robustfl_bench.aggregators.krum import Krum
 from robustfl_bench.base.parallel import workers
+from robustfl_bench.numerics import ranking
 from robustfl_bench.numerics.inner_products import (
     LEAST_BOUNDED,
     distance_bounds,
@@ -16,7 +17,7 @@ from robustfl_bench.numerics.inner_products import (
     row_squares,
     sq_dists_from,
 )
-from robustfl_bench.numerics.ranking import lowest, nearest_sums
+from robustfl_bench.numerics.ranking import lowest, nearest_shares, nearest_sums
 from robustfl_bench.numerics.updates import Updates
 from robustfl_bench.pre_aggregations.bucketing import Bucketing
 
@@ -146,3 +147,34 @@ def test_bounds_are_close_and_decide(kind: str, monkeypatch: pytest.MonkeyPatch)
 
     monkeypatch.setattr(Updates, "sq_dists", property(refuse))
     assert Krum(f).aggregate(Updates(rows), None).vector.shape == (6_000,)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("squared", [True, False])
+@pytest.mark.parametrize("block", [1, 50, 1 << 18])
+def test_scores_are_sums_over_fully_sorted_rows_to_the_last_bit(
+    monkeypatch: pytest.MonkeyPatch, block: int, squared: bool
+) -> None:
+    monkeypatch.setattr(ranking, "SORTED", block)
+    sq_dists = torch.from_numpy(exact_sq_dists(hostile("1e6", 23, 4, 300)))
+    dists = sq_dists if squared else sq_dists.sqrt()
+    for others in (0, 1, 17, 22):
+        expected = dists.clone().fill_diagonal_(torch.inf).sort(dim=1).values[:, :others].sum(dim=1)
+        with workers(2):
+            assert torch.equal(nearest_sums(sq_dists, others, squared), expected)
+
+
+@pytest.mark.parametrize("block", [1, 50, 1 << 18])
+@pytest.mark.parametrize("kind", ["equal", "1e6"])
+def test_shares_of_the_nearest_updates(monkeypatch: pytest.MonkeyPatch, kind: str, block: int) -> None:
+    monkeypatch.setattr(ranking, "SORTED", block)
+    sq_dists = exact_sq_dists(hostile(kind, 23, 4, 300))
+    for count in (1, 19, 20, 23):
+        expected = np.zeros((23, 23))
+        for shares, own in zip(expected, sq_dists, strict=True):
+            last = sorted(own)[count - 1]
+            tied = own == last
+            shares[own < last] = 1 / count
+            shares[tied] = (count - (own < last).sum()) / tied.sum() / count
+        with workers(2):
+            found = nearest_shares(torch.from_numpy(sq_dists), count)
+        np.testing.assert_allclose(found.numpy(), expected, rtol=1e-15)

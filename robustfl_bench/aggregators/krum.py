@@ -60,7 +60,7 @@ class Krum(Aggregator):
         others = n - f - 2 - self.self_distance
 
         def scores(sq_dists: Tensor) -> Tensor:
-            return nearest_sums(sq_dists if self.squared else sq_dists.sqrt(), others)
+            return nearest_sums(sq_dists, others, self.squared)
 
         chosen = lowest(updates, scores, self.num_selected or (f if self.num_byzantine is None else n - f))
         masses = updates.counts if self.weighted else torch.ones_like(updates.counts)

@@ -68,7 +68,7 @@ def largest_selected(others: Updates, direction: Tensor, copies: int) -> tuple[f
         dists[h:, :h], dists[:h, h:] = away, away[:, None]
         return int(nearest_sums(dists, max(h - 2, 1)).argmin()) >= h
 
-    nearest = float(nearest_sums(others.sq_dists.sqrt(), max(h - 2, 0)).min())
+    nearest = float(nearest_sums(others.sq_dists, max(h - 2, 0), squared=False).min())
     scale = (nearest / max(h - copies - 1, 1) + float(others.norms.max())) / math.sqrt(others.d)
     least = LEAST * scale
     while scale > least:

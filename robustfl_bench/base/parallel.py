@@ -47,15 +47,20 @@ def each(work: Callable[[Task], Result], tasks: Iterable[Task]) -> list[Result]:
 
     A task within a task runs in the same thread, and a single task runs without waking a thread.
     """
+    return list(in_turn(work, tasks))
+
+
+def in_turn(work: Callable[[Task], Result], tasks: Iterable[Task]) -> Iterator[Result]:
+    """As ``each``, one result after the other, so that a caller that adds them up need not hold all of them."""
     if _pool is None or hasattr(_thread, "busy") or len(tasks := list(tasks)) < 2:
-        return [work(task) for task in tasks]
+        return map(work, tasks)
     with_gradients = torch.is_grad_enabled()  # PyTorch keeps this setting per thread
 
     def run(task: Task) -> Result:
         with torch.set_grad_enabled(with_gradients):
             return work(task)
 
-    return list(_pool.map(run, tasks))
+    return _pool.map(run, tasks)
 
 
 def _begin() -> None:

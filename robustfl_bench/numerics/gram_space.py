@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
 
+TOGETHER = 1 << 17  # distances to sort at a time, which stay in the cache
 ROUNDING = 32 * float(np.finfo(np.float64).eps)  # relative error of inner products, which are float64 sums
 
 
@@ -23,20 +24,27 @@ def medoid(gram: Array, masses: Array) -> int:
     """
     dists = pair_distances(gram)
     middle = int(half_radii(dists, masses).argmin())
-    relative = recentred(gram, middle)
-    differences = relative.diagonal()[:, None] - 2 * relative  # of the squared distances
-    sums = dists + dists[middle]
-    rises: Array = np.divide(differences, sums, out=np.zeros_like(sums), where=sums > 0)
+    dists += dists[middle].copy()
+    differences = recentred(gram, middle)  # of the squared distances, below
+    squares = differences.diagonal()[:, None].copy()
+    differences *= 2
+    np.subtract(squares, differences, out=differences)
+    apart = dists > 0
+    rises: Array = np.divide(differences, dists, out=differences, where=apart)
+    rises[~apart] = 0
     return int((rises @ masses).argmin())
 
 
 def half_radii(dists: Array, masses: Array) -> Array:
     """For every row of ``dists`` (k, n), distances from points with ``masses`` (n,), the smallest distance within which
     half of the mass lies, (k,)."""
-    order = dists.argsort(axis=1)
-    reached = masses[order].cumsum(axis=1)
-    half = (reached < reached[:, -1:] / 2).sum(axis=1, keepdims=True)
-    radii: Array = np.take_along_axis(dists, np.take_along_axis(order, half, axis=1), axis=1)[:, 0]
+    radii = np.empty(len(dists))
+    step = max(1, TOGETHER // dists.shape[1])
+    for rows in (slice(start, start + step) for start in range(0, len(dists), step)):
+        order = dists[rows].argsort(axis=1)
+        reached = masses[order].cumsum(axis=1)
+        half = (reached < reached[:, -1:] / 2).sum(axis=1, keepdims=True)
+        radii[rows] = np.take_along_axis(dists[rows], np.take_along_axis(order, half, axis=1), axis=1)[:, 0]
     return radii
 
 
@@ -44,9 +52,11 @@ def pair_distances(gram: Array) -> Array:
     """Distances (n, n) of all pairs of points; 0 where the Gram matrix cannot tell two points apart."""
     squares = gram.diagonal()
     sums = squares[:, None] + squares
-    sq_dists = sums - 2 * gram
-    dists: Array = np.sqrt(np.where(sq_dists > ROUNDING * sums, sq_dists, 0))
-    return dists
+    sq_dists: Array = 2 * gram
+    np.subtract(sums, sq_dists, out=sq_dists)
+    sums *= ROUNDING
+    sq_dists[~(sq_dists > sums)] = 0
+    return np.sqrt(sq_dists, out=sq_dists)
 
 
 def recentred(gram: Array, origin: int) -> Array:
@@ -55,7 +65,9 @@ def recentred(gram: Array, origin: int) -> Array:
     Small differences between points then keep their digits. Points that differ from the origin by no more than rounding
     count as equal to it.
     """
-    relative: Array = gram - gram[origin] - gram[:, [origin]] + gram[origin, origin]
+    relative: Array = gram - gram[origin]
+    relative -= gram[:, [origin]]
+    relative += gram[origin, origin]
     same = relative.diagonal() <= ROUNDING * (gram.diagonal() + gram[origin, origin])
     relative[same] = 0
     relative[:, same] = 0

@@ -11,9 +11,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from robustfl_bench.base.parallel import each
+from robustfl_bench.base.parallel import in_turn
 from robustfl_bench.numerics.blocks import width
-from robustfl_bench.numerics.gram_space import medoid
 
 BLOCK = 4096  # columns of a block, at most
 CACHED = 1 << 17  # entries of a block, which in float64 stay in the level-2 cache
@@ -79,8 +78,7 @@ def distance_bounds(rows: Tensor) -> tuple[Tensor, Tensor]:
     """
     firsts, which = distinct(rows)
     matrix, index = rows.detach().numpy(), _index(firsts)
-    sampled = matrix[index][:, :: max(1, matrix.shape[1] // HALF_BLOCK)].astype(np.float64)
-    middle = matrix[firsts[medoid(sampled @ sampled.T, np.bincount(which).astype(np.float64))]]
+    middle = _central_row(matrix)
 
     def products(columns: slice) -> Array:
         total = np.zeros((len(firsts), len(firsts)))
@@ -91,15 +89,33 @@ def distance_bounds(rows: Tensor) -> tuple[Tensor, Tensor]:
         return total
 
     with np.errstate(over="ignore", invalid="ignore"):
-        gram = _summed(products, (len(firsts), len(firsts)), matrix.shape[1])
-        sums = gram.diagonal()[:, None] + gram.diagonal()
-        dists, errors = sums - 2 * gram, ERROR * sums + matrix.shape[1] * TINY
-        lower, upper = (dists - errors).clip(min=0), dists + errors
+        lower, upper = _bounds(_summed(products, (len(firsts), len(firsts)), matrix.shape[1]), matrix.shape[1])
+    return _repeated(lower, which), _repeated(upper, which)
+
+
+def _bounds(gram: Array, width: int) -> tuple[Array, Array]:
+    """The bounds from float32 inner products (n, n) of rows with ``width`` columns; ``gram`` is overwritten."""
+    errors = gram.diagonal()[:, None] + gram.diagonal()
+    gram *= 2
+    sq_dists = np.subtract(errors, gram, out=gram)
+    errors *= ERROR
+    errors += width * TINY
+    upper = sq_dists + errors
+    lower = np.subtract(sq_dists, errors, out=sq_dists)
+    lower.clip(min=0, out=lower)
     unknown = ~np.isfinite(upper)  # squares beyond the range of float32
     lower[unknown], upper[unknown] = 0, np.inf
     for bound in (lower, upper):
         np.fill_diagonal(bound, 0)
-    return _repeated(lower, which), _repeated(upper, which)
+    return lower, upper
+
+
+def _central_row(matrix: NDArray[np.float32]) -> NDArray[np.float32]:
+    """The row nearest to the medians of some columns, which no minority of the rows moves far."""
+    sampled = matrix[:, :: max(1, matrix.shape[1] // HALF_BLOCK)].astype(np.float64)
+    sampled -= np.median(sampled, axis=0)
+    row: NDArray[np.float32] = matrix[np.vecdot(sampled, sampled).argmin()]
+    return row
 
 
 def row_squares(rows: Tensor) -> Tensor:
@@ -150,7 +166,7 @@ def _index(firsts: NDArray[np.intp]) -> slice | NDArray[np.intp]:
 
 def _repeated(distinct: Array, which: NDArray[np.intp]) -> Tensor:
     """The values of pairs of distinct rows, repeated for all pairs of rows."""
-    return torch.from_numpy(distinct if len(distinct) == len(which) else distinct[which][:, which])
+    return torch.from_numpy(distinct if len(distinct) == len(which) else distinct[np.ix_(which, which)])
 
 
 def _summed(products: Callable[[slice], Array], shape: tuple[int, ...], width: int) -> Array:
@@ -165,14 +181,18 @@ def _summed(products: Callable[[slice], Array], shape: tuple[int, ...], width: i
     block = max(HALF_BLOCK, min(BLOCK, CACHED // max(1, shape[0])))
 
     def strip(start: int) -> Array:
-        end, total = min(start + length, width), np.zeros(shape)
-        for first in range(start, end, block):
-            total += products(slice(first, min(first + block, end)))
-        return total
+        end = min(start + length, width)
+        return _added_up(products(slice(first, min(first + block, end))) for first in range(start, end, block))
 
-    total = np.zeros(shape)
-    for part in each(strip, range(0, width, length)):
+    return _added_up(in_turn(strip, range(0, width, length)))
+
+
+def _added_up(parts: Iterator[Array]) -> Array:
+    """The sum of arrays, in their order; the first is overwritten, and each is dropped once it is added."""
+    total = next(parts)
+    for part in parts:
         total += part
+        del part
     return total
 
 

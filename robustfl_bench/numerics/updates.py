@@ -156,7 +156,7 @@ class Updates:
         Their error is about 1e-16 times the squared lengths (see ``cross_products``).
         """
         squares = self.gram.diagonal()
-        return (squares[:, None] + squares[None, :] - 2 * self.gram).clamp_(min=0).fill_diagonal_(0)
+        return (squares[:, None] + squares).sub_(self.gram, alpha=2).clamp_(min=0).fill_diagonal_(0)
 
     @cached_property
     def sq_dist_bounds(self) -> tuple[Tensor, Tensor] | None:

@@ -9,7 +9,7 @@ from typing import Annotated
 import numpy as np
 
 from robustfl_bench.base.fields import at_least
-from robustfl_bench.numerics.ranking import num_kept
+from robustfl_bench.numerics.ranking import nearest_shares, num_kept
 from robustfl_bench.numerics.updates import Updates
 from robustfl_bench.pre_aggregations.base import PreAggregation
 
@@ -30,8 +30,4 @@ class Nnm(PreAggregation):
 
     def prepare(self, updates: Updates, rng: np.random.Generator) -> Updates:
         kept = num_kept("NNM", updates.n, self.num_byzantine)
-        dists = updates.sq_dists
-        last = dists.sort(dim=1).values[:, kept - 1 : kept]
-        nearer, equal = (dists < last).double(), (dists == last).double()
-        shares = (kept - nearer.sum(dim=1, keepdim=True)) / equal.sum(dim=1, keepdim=True)
-        return updates.mix((nearer + shares * equal) / kept)
+        return updates.mix(nearest_shares(updates.sq_dists, kept))
