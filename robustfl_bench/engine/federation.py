@@ -63,15 +63,21 @@ class Federation(Clients):
         noisy = network.stochastic and network.side_by_side is None
         if not noisy and not one_by_one:
             return update(network, params, samples, lr, out)
-        losses = []
-        for client, identity, row in zip(samples.clients, samples.ids, out.split(1), strict=True):
+
+        def train(client: int, identity: int, row: Tensor) -> Tensor:
             # Each client has its own random stream, independent of the other participants, and memory of its own
             noise = seeding.integer(samples.seed, "noise", samples.stream, samples.round, identity)
             with network.noise(noise) if noisy else nullcontext():
                 own = torch.empty_like(row) if one_by_one else row
-                losses.append(update(network, params, replace(samples, clients=[client], ids=[identity]), lr, own))
+                losses = update(network, params, replace(samples, clients=[client], ids=[identity]), lr, own)
                 if one_by_one:
                     row.copy_(own)
+            return losses
+
+        first, *others = zip(samples.clients, samples.ids, out.split(1), strict=True)
+        losses = [train(*first)]
+        remembers = bool(samples.memory)  # a memory that clients share cannot be changed by several threads
+        losses += [train(*turn) for turn in others] if remembers else network.each(lambda turn: train(*turn), others)
         return torch.cat(losses)
 
     @cached_property

@@ -61,7 +61,7 @@ class FedAvg(LocalUpdate):
             torch.sub(params, local, out=rows)
             return losses[0]
 
-        return descend(network, work, by_passes(samples, self.epochs, out.device), out)
+        return descend(network, work, by_passes(samples, self.epochs, network.together), out)
 
     def step_size(self, lr: float) -> float:
         """The factor of the aggregate in the server's step."""

@@ -64,9 +64,8 @@ class LocalSgd(LocalUpdate):
     def __call__(self, network: Network, params: Tensor, samples: Samples, lr: float, out: Tensor) -> Tensor:
         """Fill the rows of ``out`` (n, d) for the chosen clients; returns their mean losses (n,) at ``params``, each
         over its first batch."""
-
-        device = out.device
-        turns = by_steps(samples, self.steps, device) if self.steps else by_passes(samples, self.repeats, device)
+        together = network.together
+        turns = by_steps(samples, self.steps, together) if self.steps else by_passes(samples, self.repeats, together)
         return descend(network, lambda rows, batches: self._descend(network, params, batches, lr, rows), turns, out)
 
     def step_size(self, lr: float) -> float:

@@ -10,12 +10,12 @@ from robustfl_bench.base.errors import ConfigError
 from robustfl_bench.base.fields import at_least, one_of
 from robustfl_bench.models.base import Model
 from robustfl_bench.models.initialisation import INITS, glorot
-from robustfl_bench.models.layout import ChannelsLast
+from robustfl_bench.models.layout import ChannelsLast, side_in_use
 
 
 @dataclass(frozen=True)
 class Cnn(Model):
-    """3x3 convolutions with ReLU and without padding, 2x2 max-pooling after all but the last, then two dense layers.
+    """3x3 convolutions with ReLU and without padding, 2x2 max-pooling in all but the last, then two dense layers.
 
     The defaults give 122,570 parameters for 3 x 32 x 32 inputs and 10 classes. The tutorial (Keras) has ``init``
     glorot.
@@ -35,14 +35,13 @@ class Cnn(Model):
     def __call__(self, input_shape: tuple[int, ...], num_classes: int) -> nn.Module:
         if len(input_shape) != 3:
             raise ConfigError(f"model cnn needs images (channels, height, width), got inputs of shape {input_shape}")
-        layers: list[nn.Module] = [ChannelsLast()]
         channels, height, width = input_shape
-        for i, filters in enumerate(self.channels):
-            layers += [nn.Conv2d(channels, filters, kernel_size=3), nn.ReLU()]
-            channels, height, width = filters, height - 2, width - 2
-            if i < len(self.channels) - 1:
-                layers.append(nn.MaxPool2d(2))
-                height, width = height // 2, width // 2
+        blocks = [(3, 2)] * (len(self.channels) - 1) + [(3, 1)]
+        layers: list[nn.Module] = [ChannelsLast(side_in_use(height, blocks), side_in_use(width, blocks))]
+        for filters, (kernel, pooling) in zip(self.channels, blocks, strict=True):
+            layers.append(nn.Conv2d(channels, filters, kernel))
+            layers += [nn.MaxPool2d(pooling), nn.ReLU()] if pooling > 1 else [nn.ReLU()]  # ReLU on a quarter
+            channels, height, width = (filters, *((side - kernel + 1) // pooling for side in (height, width)))
             if min(height, width) < 1:
                 raise ConfigError(
                     f"model cnn with {len(self.channels)} convolutions needs larger images than {input_shape[1:]}; "

@@ -32,8 +32,8 @@ class FemnistCnn(Model):
         channels, height, width = input_shape
         module = nn.Sequential(
             ChannelsLast(),
-            *(nn.Conv2d(channels, 32, kernel_size=5, padding=2), nn.ReLU(), nn.MaxPool2d(2)),
-            *(nn.Conv2d(32, 64, kernel_size=5, padding=2), nn.ReLU(), nn.MaxPool2d(2)),
+            *(nn.Conv2d(channels, 32, kernel_size=5, padding=2), nn.MaxPool2d(2), nn.ReLU()),
+            *(nn.Conv2d(32, 64, kernel_size=5, padding=2), nn.MaxPool2d(2), nn.ReLU()),
             *(nn.Flatten(), nn.Linear(64 * (height // 4) * (width // 4), self.dense), nn.ReLU()),
             nn.Linear(self.dense, num_classes),
         )

@@ -47,7 +47,7 @@ class Vgg16(Model):
             for filters in group:
                 features += [nn.Conv2d(channels, filters, kernel_size=3, padding=1), nn.ReLU()]
                 channels = filters
-            features.append(nn.MaxPool2d(2))
+            features.insert(-1, nn.MaxPool2d(2))  # before ReLU, which is then taken on a quarter
         size = channels * (height // 32) * (width // 32)
         layers: list[nn.Module] = []
         for units in self.dense:

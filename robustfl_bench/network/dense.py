@@ -7,12 +7,17 @@ gradient once more than needed. The loss is cross-entropy.
 from collections.abc import Sequence
 from itertools import accumulate
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
+from robustfl_bench.network.samples import Batch
+from robustfl_bench.numerics.cross_entropy import mean_losses
 from robustfl_bench.numerics.products import times_into, times_transposed
 
 Layer = tuple[Tensor, Tensor]  # weight (o, i) and bias (o,), as views
+
+CACHED = 1 << 18  # numbers that stay in the cache while they are read twice
 
 
 def is_dense(module: nn.Module) -> bool:
@@ -48,12 +53,7 @@ def gradients(layers: Sequence[Layer], x: Tensor, y: Tensor, sizes: Sequence[int
     inputs = [x.flatten(1)]
     for weight, bias in layers[:-1]:
         inputs.append(times_transposed(inputs[-1], weight, bias).clamp_min_(0))
-    delta = torch.log_softmax(times_transposed(inputs[-1], *layers[-1]), dim=1)
-    chosen = y[:, None]
-    losses = [-part.sum(dtype=torch.float64) / len(part) for part in delta.gather(1, chosen).split(sizes)]
-    delta.exp_().scatter_add_(1, chosen, delta.new_full((len(y), 1), -1.0))
-    for part in delta.split(sizes):
-        part.mul_(1 / len(part))
+    losses, delta = mean_losses(times_transposed(inputs[-1], *layers[-1]), y, sizes)
     bounds = [slice(end - size, end) for size, end in zip(sizes, accumulate(sizes), strict=True)]
     for depth in reversed(range(len(layers))):
         weights, biases = out[depth]
@@ -63,4 +63,28 @@ def gradients(layers: Sequence[Layer], x: Tensor, y: Tensor, sizes: Sequence[int
         if depth:
             delta = times_transposed(delta, layers[depth][0].T)
             delta = torch.ops.aten.threshold_backward(delta, inputs[depth], 0)
-    return torch.stack(losses)
+    return losses
+
+
+def one_layer_gradients(layer: Layer, batch: Batch, out: Layer) -> Tensor:
+    """As ``gradients``, for a single layer: a common one, or one for each client, weights (n, o, i) and biases (n, o).
+
+    Neighbouring clients with equally many samples, as many as fit into the cache, are one stack of products, over which
+    NumPy loops in C. Samples are the last dimension, as in ``outputs``.
+    """
+    losses, (weight, bias), (weights, biases) = torch.empty(len(batch.sizes), dtype=torch.float64), layer, out
+    for run in batch.runs():
+        size, numbers = batch.sizes[run.start], weights[0].numel() + batch.sizes[run.start] * weights.shape[2]
+        together = max(1, CACHED // numbers)
+        for first in range(run.start, run.stop, together):
+            some = slice(first, min(first + together, run.stop))
+            rows = slice(batch.starts[first], batch.starts[first] + (some.stop - first) * size)
+            x, y = batch.all_x[rows].view(-1, size, weights.shape[2]).numpy(), batch.all_y[rows].view(-1, 1, size)
+            own, shift = (weight[some], bias[some]) if weight.dim() == 3 else (weight, bias)
+            outputs = torch.from_numpy(np.matmul(own.numpy(), x.transpose(0, 2, 1))).add_(shift[..., None])
+            delta = torch.log_softmax(outputs, dim=1)  # (clients, o, size)
+            losses[some] = -delta.gather(1, y).double().mean(dim=(1, 2))
+            delta.exp_().scatter_add_(1, y, delta.new_full(y.shape, -1.0)).mul_(1 / size)
+            torch.sum(delta, dim=2, out=biases[some])
+            np.matmul(delta.numpy(), x, out=weights[some].numpy())
+    return losses

@@ -4,7 +4,6 @@ import torch
 from torch import Tensor, nn
 from torch.autograd.graph import saved_tensors_hooks
 from torch.func import functional_call
-from torch.nn.modules.dropout import _DropoutNd
 
 from robustfl_bench.numerics.products import ConstantWeights
 
@@ -92,8 +91,3 @@ class FlatModule:
 def flat_parameters(module: nn.Module) -> Tensor:
     """All parameters of a module in one vector (d,), copied."""
     return torch.cat([p.detach().reshape(-1) for p in module.parameters()])
-
-
-def has_dropout(module: nn.Module) -> bool:
-    """Whether a module has dropout layers."""
-    return any(isinstance(layer, _DropoutNd) for layer in module.modules())

@@ -1,36 +1,49 @@
 """Gradients of many clients and losses of many models on a CPU, by several methods, of which a network uses one."""
 
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 from torch.nn.grad import conv2d_weight
 
-from robustfl_bench.network import dense
-from robustfl_bench.network.flat import FlatModule, has_dropout
+from robustfl_bench.network import convolutional, dense
+from robustfl_bench.network.dropout import Dropout, has_dropout
+from robustfl_bench.network.flat import FlatModule
 from robustfl_bench.network.samples import Batch
 from robustfl_bench.numerics.products import times_transposed
 
 Criterion = Callable[..., Tensor]
 
 
+@runtime_checkable
+class WithGradients(Protocol):
+    """A module that computes the gradients of many clients under cross-entropy itself, on a CPU."""
+
+    def client_gradients(self, x: Tensor, y: Tensor, sizes: tuple[int, ...], out: dict[str, Tensor]) -> Tensor:
+        """Write each client's gradient of its mean loss into its entries of ``out``, a stack (n, ...) for each named
+        parameter; returns the mean losses (n,) float64. Client i has ``sizes[i]`` rows of ``x`` and ``y``."""
+
+
 def gradients_of(flat: FlatModule, criterion: Criterion, regression: bool) -> "OneByOne":
     """The fastest method for a network. It works on ``flat``, so only one thread at a time can use it."""
+    if not regression:
+        if isinstance(flat.module, WithGradients):
+            return ByModule(flat, criterion)
+        if (row := convolutional.row_of_layers(flat.module)) is not None:
+            return Convolutional(flat, criterion, row)
+        if dense.is_dense(flat.module):
+            return WrittenOut(flat, criterion)
     layers = _layers_with_simple_gradients(flat.module)
-    if layers is None:
-        return OneByOne(flat, criterion)
-    if not regression and dense.is_dense(flat.module):
-        return WrittenOut(flat, criterion, layers)
-    return Layerwise(flat, criterion, layers)
+    return OneByOne(flat, criterion) if layers is None else Layerwise(flat, criterion, layers)
 
 
 class OneByOne:
     """Autograd, client by client; works for every module."""
 
     def __init__(self, flat: FlatModule, criterion: Criterion) -> None:
-        self.flat, self._criterion = flat, criterion
+        self.flat, self._criterion, self.dropout = flat, criterion, Dropout(flat.module)
 
     def together(self, params: Tensor, batch: Batch, out: Tensor) -> Tensor:
         """Write each client's gradient of its mean loss at ``params`` (d,) into its row of ``out`` (n, d).
@@ -49,10 +62,25 @@ class OneByOne:
             losses.append(loss.detach().double())
         return torch.stack(losses)
 
+    def each(self, models: Tensor, batch: Batch, out: Tensor) -> Tensor:
+        """As ``together``, with a model for each client, (n, d)."""
+        turns = zip(models, batch.clients(), out.split(1), strict=True)
+        return torch.cat([self.alone(own, Batch(x, y, (len(y),)), row) for own, (x, y), row in turns])
+
     def totals(self, models: Tensor, x: Tensor, y: Tensor) -> Tensor:
         """The sum of the losses of each of the ``models`` (k, d) on the same samples, and its number of errors
         (meaningless for regression), (k, 2) float64."""
         return torch.stack([summed(self._criterion, self.flat.logits(one, x), y) for one in models])
+
+
+class ByModule(OneByOne):
+    """For modules that compute their gradients themselves."""
+
+    def alone(self, params: Tensor, batch: Batch, out: Tensor) -> Tensor:
+        """As the base, for any number of clients."""
+        module: Any = self.flat.hold(params)
+        losses: Tensor = module.client_gradients(batch.x, batch.y, batch.sizes, self.flat.views(out))
+        return losses
 
 
 class Layerwise(OneByOne):
@@ -112,28 +140,51 @@ class Layerwise(OneByOne):
         return record
 
 
-class WrittenOut(Layerwise):
+class WrittenOut(OneByOne):
     """For dense networks under cross-entropy, without autograd (see dense.py)."""
 
     @torch.no_grad()
-    def together(self, params: Tensor, batch: Batch, out: Tensor) -> Tensor:
-        """As the base."""
-        return dense.gradients(self._pairs(params), batch.x, batch.y, batch.sizes, self._pairs(out))
-
     def alone(self, params: Tensor, batch: Batch, out: Tensor) -> Tensor:
-        """As the base."""
-        return self.together(params, batch, out)
+        """As the base, for any number of clients."""
+        given, rows = pairs(self.flat, params), pairs(self.flat, out)
+        if len(given) == 1:
+            return dense.one_layer_gradients(given[0], batch, rows[0])
+        return dense.gradients(given, batch.x, batch.y, batch.sizes, rows)
+
+    @torch.no_grad()
+    def each(self, models: Tensor, batch: Batch, out: Tensor) -> Tensor:
+        """As the base; for a single layer, all clients at once."""
+        given, rows = pairs(self.flat, models), pairs(self.flat, out)
+        if len(given) == 1:
+            return dense.one_layer_gradients(given[0], batch, rows[0])
+        return super().each(models, batch, out)
 
     def totals(self, models: Tensor, x: Tensor, y: Tensor) -> Tensor:
         """As the base."""
-        outputs = dense.outputs(self._pairs(models), x)
+        outputs = dense.outputs(pairs(self.flat, models), x)
         losses = functional.cross_entropy(outputs, y.expand(len(models), -1), reduction="none")
         wrong = outputs.max(dim=1).indices != y
         return torch.stack([losses.sum(dim=1, dtype=torch.float64), wrong.sum(dim=1, dtype=torch.float64)], dim=1)
 
-    def _pairs(self, params: Tensor) -> list[dense.Layer]:
-        views = list(self.flat.views(params).values())
-        return list(zip(views[::2], views[1::2], strict=True))
+
+class Convolutional(OneByOne):
+    """For convolutional networks under cross-entropy, without autograd (see convolutional.py)."""
+
+    def __init__(self, flat: FlatModule, criterion: Criterion, row: list[nn.Module]) -> None:
+        super().__init__(flat, criterion)
+        self._row = row
+
+    @torch.no_grad()
+    def alone(self, params: Tensor, batch: Batch, out: Tensor) -> Tensor:
+        """As the base, for any number of clients."""
+        given, rows = pairs(self.flat, params), pairs(self.flat, out)
+        return convolutional.gradients(self._row, given, batch.x, batch.y, batch.sizes, rows, self.dropout.factors)
+
+
+def pairs(flat: FlatModule, params: Tensor) -> list[dense.Layer]:
+    """The weights and biases of the layers of a network that has no other parameters, as views of ``params``."""
+    views = list(flat.views(params).values())
+    return list(zip(views[::2], views[1::2], strict=True))
 
 
 def summed(criterion: Criterion, outputs: Tensor, y: Tensor) -> Tensor:

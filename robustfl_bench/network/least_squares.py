@@ -48,21 +48,22 @@ def slopes(batch: Batch) -> Tensor:
 
 
 def gradients(params: Tensor, batch: Batch, out: Tensor) -> Tensor:
-    """Write each client's gradient at ``params`` (d,) into its row of ``out`` (n, d), on the CPU.
+    """Write each client's gradient into its row of ``out`` (n, d), on the CPU: at ``params`` (d,), or at its row of
+    ``params`` (n, d).
 
     Returns the clients' mean losses (n,) float64. A client's samples are read twice while they are in the cache. As
     many neighbouring clients as fit are processed in one call, in which NumPy loops over them in C.
     """
-    x, y, theta, rows = batch.all_x.numpy(), batch.all_y.numpy(), params.numpy()[:, None], out.numpy()
+    x, y, theta, rows = batch.all_x.numpy(), batch.all_y.numpy(), params.numpy()[..., None], out.numpy()
     losses = np.empty(len(rows))
     for run in batch.runs():
         size = batch.sizes[run.start]
-        together = max(1, CACHED // (size * len(theta)))
+        together = max(1, CACHED // (size * out.shape[1]))
         for first in range(run.start, run.stop, together):
             some = slice(first, min(first + together, run.stop))
             samples = slice(batch.starts[first], batch.starts[first] + (some.stop - first) * size)
-            own = x[samples].reshape(-1, size, len(theta))
-            error = own @ theta  # (clients, size, 1)
+            own = x[samples].reshape(-1, size, out.shape[1])
+            error = own @ (theta if theta.ndim == 2 else theta[some])  # (clients, size, 1)
             error -= y[samples].reshape(error.shape)
             across = error.transpose(0, 2, 1)
             losses[some] = (across @ error)[:, 0, 0] / size

@@ -1,6 +1,8 @@
 """A network: its outputs, losses and gradients as functions of one flat parameter vector."""
 
 import copy
+import sys
+import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -15,8 +17,9 @@ from robustfl_bench.base import seeding
 from robustfl_bench.base.errors import ConfigError
 from robustfl_bench.base.parallel import each
 from robustfl_bench.models.base import Model
-from robustfl_bench.network import least_squares
-from robustfl_bench.network.flat import CHUNK, FlatModule, flat_parameters, has_dropout
+from robustfl_bench.network import dense, least_squares
+from robustfl_bench.network.dropout import draws_by_stream, has_dropout
+from robustfl_bench.network.flat import CHUNK, FlatModule, flat_parameters
 from robustfl_bench.network.gradients import OneByOne, chunks, gradients_of
 from robustfl_bench.network.samples import Batch
 from robustfl_bench.network.side_by_side import SideBySide
@@ -54,7 +57,8 @@ class Network(FlatModule):
         self._make, self._seed = partial(model, input_shape, num_classes, *words), seed
         self._name = type(model).__name__
         super().__init__(self._made("initial model"))
-        self.stochastic = has_dropout(self.module)
+        self.stochastic, self._by_stream = has_dropout(self.module), draws_by_stream(self.module)
+        self._noise = threading.local()  # with the random stream of the client that a thread trains
         self.num_classes, self.regression = num_classes, regression
         self.criterion: Callable[..., Tensor] = squared_error if regression else functional.cross_entropy
         self._linear = regression and least_squares.is_linear_regression(self.module)
@@ -84,10 +88,17 @@ class Network(FlatModule):
 
     @contextmanager
     def noise(self, seed: int) -> Iterator[None]:
-        """Within this context the module is stochastic on a CPU (dropout), with its own random stream.
+        """Within this context the module is stochastic on a CPU (dropout), with its own random stream in each thread.
 
         On a GPU the noise comes with a batch, so that clients need not take turns.
         """
+        if self._by_stream:
+            self._noise.stream = torch.Generator().manual_seed(seed)
+            try:
+                yield
+            finally:
+                self._noise.stream = None
+            return
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
             self.module.train()
@@ -96,9 +107,25 @@ class Network(FlatModule):
             finally:
                 self.module.eval()
 
+    @property
+    def _stream(self) -> torch.Generator | None:
+        """The random stream of the dropout in this thread; None where dropout is off."""
+        stream: torch.Generator | None = getattr(self._noise, "stream", None)
+        return stream
+
     def another_initial(self, number: int) -> Tensor:
         """Initial parameters (d,), drawn independently for every ``number``; number 0 gives ``initial``."""
         return flat_parameters(self._made("initial model", number)).to(self.initial.device) if number else self.initial
+
+    @property
+    def together(self) -> int:
+        """How many clients with a model each are best computed together: all on a GPU; on a CPU as many as fit into the
+        cache if the network is a single layer, else one, because a product over clients would read every client's
+        weights for each of its samples."""
+        if self.side_by_side is not None:
+            return sys.maxsize
+        one_layer = self._linear or (not self.regression and dense.is_dense(self.module) and len(self.slots) == 2)
+        return max(1, dense.CACHED // self.dim) if one_layer else 1
 
     def to(self, device: torch.device) -> "Network":
         """Move buffers and the initial vector to ``device``; returns self."""
@@ -114,8 +141,9 @@ class Network(FlatModule):
             way = self._idle.pop()
         except IndexError:
             way = gradients_of(FlatModule(copy.deepcopy(self.module)), self.criterion, self.regression)
-        if self.stochastic:
+        if not self._by_stream:
             way.flat.module.train(self.module.training)
+        way.dropout.stream = self._stream
         try:
             yield way
         finally:
@@ -124,9 +152,9 @@ class Network(FlatModule):
     def each(self, work: Callable[[Task], Result], tasks: Iterable[Task]) -> list[Result]:
         """The results of ``work`` with this network on every task, in order, shared by the threads of the run.
 
-        Serial on a GPU, which has one queue, and with dropout, which has one random stream.
+        Serial on a GPU, which has one queue, and where dropout takes its draws from one random stream.
         """
-        serial = self.stochastic or self.side_by_side is not None
+        serial = not self._by_stream or self._stream is not None or self.side_by_side is not None
         return [work(task) for task in tasks] if serial else each(work, tasks)
 
     def _each(self, work: Callable[[OneByOne, Task], Result], tasks: Iterable[Task]) -> list[Result]:
@@ -223,14 +251,12 @@ class Network(FlatModule):
     def own_gradients(self, stack: Tensor, batch: Batch, out: Tensor) -> Tensor:
         """Write each client's gradient at its own parameters, its row of ``stack`` (n, d), into its row of ``out``.
 
-        Returns the clients' mean losses (n,) float64. On a CPU the clients are processed one by one, because a batch
-        over clients would read every client's weights for each of its samples and nothing would stay in the cache.
+        Returns the clients' mean losses (n,) float64.
         """
         if self.side_by_side is not None:
             return self.side_by_side(stack, batch, out)
-
-        def alone(way: OneByOne, turn: tuple[Tensor, tuple[Tensor, Tensor], Tensor]) -> Tensor:
-            params, (x, y), row = turn
-            return way.alone(params, Batch(x, y, (len(y),)), row)
-
-        return torch.cat(self._each(alone, zip(stack, batch.clients(), out.split(1), strict=True)))
+        if self._linear:
+            return least_squares.gradients(stack, batch, out)
+        some = [range(first, min(first + self.together, len(out))) for first in range(0, len(out), self.together)]
+        parts = zip(stack.split(self.together), map(batch.part, some), out.split(self.together), strict=True)
+        return torch.cat(self._each(lambda way, part: way.each(*part), parts))

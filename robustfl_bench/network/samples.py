@@ -17,9 +17,10 @@ from robustfl_bench.base import seeding
 class Batch:
     """Samples of several clients, one client after the other; client i has ``sizes[i]`` rows of ``x`` and ``y``.
 
-    With ``starts`` client i's samples are the rows of ``all_x`` and ``all_y`` from ``starts[i]`` on. ``x`` and ``y``
-    are then gathered on first access, so a caller that visits clients one at a time copies nothing. ``noise(i)`` is the
-    seed of client i's dropout; None without dropout. A CPU uses other streams (``Network.noise``).
+    With ``starts`` client i's samples are the rows of ``all_x`` and ``all_y`` from ``starts[i]`` on. If there are gaps
+    between them, ``x`` and ``y`` are gathered on first access, so a caller that visits clients one at a time copies
+    nothing.
+    ``noise(i)`` is the seed of client i's dropout; None without dropout. A CPU uses other streams (``Network.noise``).
     """
 
     def __init__(
@@ -31,16 +32,15 @@ class Batch:
         noise: Callable[[int], int] | None = None,
     ) -> None:
         self.all_x, self.all_y, self.sizes, self.noise = x, y, sizes, noise
-        self.gathered = starts is None
         self.starts = np.cumsum((0, *sizes))[:-1] if starts is None else starts
 
     @cached_property
     def x(self) -> Tensor:
-        return self.all_x if self.gathered else self.all_x[self._rows]
+        return self.all_x[self._index]
 
     @cached_property
     def y(self) -> Tensor:
-        return self.all_y if self.gathered else self.all_y[self._rows]
+        return self.all_y[self._index]
 
     def clients(self) -> list[tuple[Tensor, Tensor]]:
         """Every client's own ``x`` and ``y``, as views."""
@@ -73,7 +73,10 @@ class Batch:
         return gaps
 
     @cached_property
-    def _rows(self) -> Tensor:
+    def _index(self) -> slice | Tensor:
+        """The rows of ``all_x`` that make up ``x``; without gaps a slice, which copies nothing."""
+        if not self._gaps.any():
+            return slice(int(self.starts[0]), int(self.starts[-1]) + self.sizes[-1])
         rows = [np.arange(start, start + size) for start, size in zip(self.starts, self.sizes, strict=True)]
         return moved(np.concatenate(rows), self.all_x.device)
 
@@ -207,11 +210,12 @@ class Samples:
             own = self._all_augmented(own, ids)
         every = [np.arange(size) for size in own.sizes]
         for step, indices in enumerate(zip(*(self._passes(i, number) for i in positions), strict=True)):
-            chosen = [whole if index is None else index for whole, index in zip(every, indices, strict=True)]
-            rows = moved(
-                np.concatenate([start + i for start, i in zip(own.starts, chosen, strict=True)]), own.all_x.device
-            )
-            batch = Batch(own.all_x[rows], own.all_y[rows], tuple(map(len, chosen)))
+            batch = Batch(own.all_x, own.all_y, own.sizes, own.starts)
+            if any(index is not None for index in indices):
+                chosen = [whole if index is None else index for whole, index in zip(every, indices, strict=True)]
+                rows = [start + index for start, index in zip(own.starts, chosen, strict=True)]
+                where = moved(np.concatenate(rows), own.all_x.device)
+                batch = Batch(own.all_x[where], own.all_y[where], tuple(map(len, chosen)))
             if self._augments_batches:
                 batch = self._all_augmented(batch, ids, step)
             batch.noise = self.noise(ids, step)

@@ -16,13 +16,13 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.modules.dropout import _DropoutNd
 
 from robustfl_bench.base.errors import ConfigError
-from robustfl_bench.network.flat import ROOM, FlatModule, has_dropout
+from robustfl_bench.network import dropout
+from robustfl_bench.network.flat import ROOM, FlatModule
 from robustfl_bench.network.gradients import summed
 from robustfl_bench.network.samples import Batch, moved
 
 Index = NDArray[np.int64]
 
-DROPOUT = (nn.Dropout, nn.Dropout1d, nn.Dropout2d, nn.Dropout3d)
 PADDED = 2  # clients grouped together have at most this many times as many samples as the smallest of them
 
 
@@ -37,13 +37,13 @@ class SideBySide:
 
     def __init__(self, flat: FlatModule, criterion: Callable[..., Tensor]) -> None:
         self.flat, self._criterion = flat, criterion
-        self._stochastic = has_dropout(flat.module)
+        self._stochastic = dropout.has_dropout(flat.module)
         self._stretch = 1 if self._stochastic or _has_batch_norm(flat.module) else PADDED
         self._streams: list[torch.Generator] = []  # random streams of the grouped clients for dropout, else empty
         self._client: Tensor | None = None  # index of the client in its group
         self._takes_turns = False
         for layer in flat.module.modules():
-            if isinstance(layer, DROPOUT):
+            if isinstance(layer, dropout.KINDS):
                 layer.register_forward_hook(self._dropped)
             elif isinstance(layer, _DropoutNd):
                 raise ConfigError(f"{type(layer).__name__} has no draws of each client on a GPU: set device=cpu")

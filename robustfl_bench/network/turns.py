@@ -1,4 +1,4 @@
-"""Who takes local steps together: each client alone on a CPU; on a GPU all that take equally many."""
+"""Who takes local steps together: clients that take equally many, at most ``Network.together`` of them."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
@@ -12,26 +12,19 @@ Turn = tuple[Sequence[int], Iterable[Batch]]
 """Positions of clients, and the batches of their steps; each holds samples of all of them."""
 
 
-def by_steps(samples: Samples, number: int, device: torch.device) -> Iterator[Turn]:
-    """Turns of the clients of ``samples`` with ``number`` steps on batches drawn anew, of which stragglers make
-    fewer."""
+def by_steps(samples: Samples, number: int, together: int) -> Iterator[Turn]:
+    """Turns of at most ``together`` clients of ``samples`` with ``number`` steps on batches drawn anew, of which
+    stragglers make fewer."""
     drawn = [samples.batch(step) for step in range(number)]
-    if device.type != "cpu":
-        for steps, together in _alike([samples.repeats(i, number) for i in range(len(samples.clients))]):
-            yield together, [batch.part(together) for batch in drawn[:steps]]
-        return
-    for position, own in enumerate(zip(*(batch.clients() for batch in drawn), strict=True)):
-        yield [position], [Batch(x, y, (len(y),)) for x, y in own[: samples.repeats(position, number)]]
+    for steps, group in _alike([samples.repeats(i, number) for i in range(len(samples.clients))], together):
+        yield group, [batch.part(group) for batch in drawn[:steps]]
 
 
-def by_passes(samples: Samples, number: int, device: torch.device) -> Iterator[Turn]:
-    """Turns of the clients of ``samples`` with ``number`` passes over their samples (see ``Samples.epochs``)."""
-    if device.type != "cpu":
-        for _, together in _alike(samples.steps(number)):
-            yield together, samples.epochs_together(together, number)
-        return
-    for position in range(len(samples.clients)):
-        yield [position], (Batch(x, y, (len(y),)) for x, y in samples.epochs(position, number))
+def by_passes(samples: Samples, number: int, together: int) -> Iterator[Turn]:
+    """Turns of at most ``together`` clients of ``samples`` with ``number`` passes over their samples (see
+    ``Samples.epochs``)."""
+    for _, group in _alike(samples.steps(number), together):
+        yield group, samples.epochs_together(group, number)
 
 
 def descend(
@@ -54,7 +47,9 @@ def descend(
     return losses
 
 
-def _alike(steps: Sequence[int]) -> Iterator[tuple[int, list[int]]]:
-    """The numbers that occur, and where."""
+def _alike(steps: Sequence[int], together: int) -> Iterator[tuple[int, list[int]]]:
+    """The numbers that occur, and where: at most ``together`` places at a time."""
     for number in sorted(set(steps)):
-        yield number, [position for position, own in enumerate(steps) if own == number]
+        places = [position for position, own in enumerate(steps) if own == number]
+        for first in range(0, len(places), together):
+            yield number, places[first : first + together]
