@@ -8,10 +8,11 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from robustfl_bench.base.parallel import each
-from robustfl_bench.numerics.blocks import width
+from robustfl_bench.numerics.blocks import each_block, width
 from robustfl_bench.numerics.inner_products import (
     LEAST_BOUNDED,
     cross_products,
@@ -20,12 +21,13 @@ from robustfl_bench.numerics.inner_products import (
     row_squares,
     sq_dists_from,
 )
+from robustfl_bench.numerics.sorting import NETWORK, mean_of_rows, sorted_rows, transposed
 
 BLOCK = 16384  # columns per CPU thread for work that reads a block once
 WORTH = 1 << 22  # numbers; a single thread reads fewer faster than a second one wakes
 CACHED = 4096  # columns per thread for work that reads a block twice
 SORTED = 1 << 19  # numbers per thread to sort at a time; with fewer, threads mostly wait for the interpreter
-TRANSPOSED = 8  # clients to transpose at a time
+KEPT = 1 << 25  # sorted numbers that are kept for further questions, 128 MiB
 SMALLEST = 1e-30  # weight; products of smaller ones with float32 numbers can leave the range of float32
 
 
@@ -64,7 +66,7 @@ def by_columns(
     def fill(columns: slice) -> None:
         out[..., columns] = work(rows[:, columns])
 
-    each(fill, [slice(start, start + step) for start in range(0, rows.shape[1], step)])
+    each_block(fill, rows.shape[1], step)
     return out
 
 
@@ -306,23 +308,53 @@ class Updates:
     def sorted_mean(self, first: int, last: int) -> Tensor:
         """The mean (d,) of every coordinate's sorted values from index ``first`` up to, not including, ``last``."""
         # Trimmed by position, because subtracting the extremes from a sum would leave their rounding errors.
-        mean = self.by_sorted_column(lambda values: values[:, first:last].mean(1))
+        mean = self.by_sorted_row(lambda rows: _mean(rows[first:last]))
         if all_finite(mean):
             return mean
         return self.by_sorted_column(lambda values: _in_float64(values[:, first:last]).mean(1))  # the sums overflow
 
-    def by_sorted_column(self, reduce: Callable[[Any], Any]) -> Tensor:
+    def by_sorted_row(self, reduce: Callable[[Any], Any]) -> Tensor:
         """Apply ``reduce`` to every coordinate's sorted values; (d,).
 
-        ``reduce`` receives blocks (columns, n) sorted along the clients, as NumPy arrays on the CPU and tensors on
-        a GPU, and returns one value per row. Use only operations that both have (indexing, ``.mean(1)``, ``.sum(1)``).
+        ``reduce`` receives blocks of n rows (columns,), the smallest values first, NumPy arrays on the CPU and tensors
+        on a GPU, and returns one value per column. Use only operations that both have, on single rows.
         """
+        return self._by_sorted(reduce)
 
+    def by_sorted_column(self, reduce: Callable[[Any], Any]) -> Tensor:
+        """As ``by_sorted_row``, but ``reduce`` receives blocks (columns, n) sorted along the clients.
+
+        It returns one value per row. Use only operations that arrays and tensors have (indexing, ``.mean(1)``,
+        ``.sum(1)``).
+        """
+        return self._by_sorted(lambda rows: reduce(_as_columns(rows)))
+
+    def _by_sorted(self, reduce: Callable[[Any], Any]) -> Tensor:
         def work(block: Tensor) -> Tensor:
             with np.errstate(over="ignore", invalid="ignore"):
                 return torch.as_tensor(reduce(_sorted(block)))
 
-        return by_columns(work, self.matrix, max(1, SORTED // self.n))
+        return by_columns(work, self.matrix, self._sorted_at_once)
+
+    @property
+    def _sorted_at_once(self) -> int:
+        """The number of columns to sort at once on a CPU."""
+        return BLOCK if self.n <= NETWORK else max(1, SORTED // self.n)
+
+    @cached_property
+    def ordered(self) -> NDArray[np.float32] | None:
+        """Every coordinate's values in ascending order, n rows (d,), kept for later use; None on a GPU and for very
+        many numbers."""
+        if self.device.type != "cpu" or self.n * self.d > KEPT:
+            return None
+        ordered = np.empty((self.n, self.d), dtype=np.float32)
+
+        def fill(columns: slice) -> None:
+            for row, values in zip(ordered, _sorted(self.matrix[:, columns]), strict=True):
+                row[columns] = values
+
+        each_block(fill, self.d, self._sorted_at_once)
+        return ordered
 
 
 def _are_groups(mixing: Tensor) -> bool:
@@ -346,17 +378,19 @@ def _group_sums(mixing: Tensor, rows: Tensor) -> Tensor:
 
 
 def _sorted(block: Tensor) -> Any:
-    """The sorted values of the columns, (k, n); a NumPy array on the CPU."""
-    if block.device.type != "cpu":
-        return block.T.contiguous().sort(dim=1).values
-    # numpy.sort along contiguous rows uses AVX-512 or AVX2 and is 14 times faster than torch.sort over clients.
-    # Transposing a few clients at a time takes less than half the time of transposing all at once, which takes as
-    # long as the sort.
-    values, matrix = np.empty(block.shape[::-1], dtype=np.float32), block.numpy()
-    for first in range(0, len(matrix), TRANSPOSED):
-        values[:, first : first + TRANSPOSED] = matrix[first : first + TRANSPOSED].T
-    values.sort(axis=1)
-    return values
+    """The sorted values of the columns, n rows (k,); NumPy arrays on the CPU."""
+    return sorted_rows(block.numpy()) if block.device.type == "cpu" else block.T.contiguous().sort(dim=1).values.T
+
+
+def _mean(rows: Any) -> Any:
+    return rows.T.mean(1) if isinstance(rows, Tensor) else mean_of_rows(rows)
+
+
+def _as_columns(rows: Any) -> Any:
+    """Sorted rows as an array or a tensor (k, n), contiguous along the clients."""
+    if isinstance(rows, Tensor | np.ndarray):
+        return rows.T
+    return transposed(rows)
 
 
 def _in_float64(values: Any) -> Any:
