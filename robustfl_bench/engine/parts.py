@@ -1,6 +1,7 @@
 """The parts that make up a run: one field for each config group."""
 
 from dataclasses import dataclass, fields
+from functools import cache
 from typing import get_args, get_type_hints
 
 from robustfl_bench.aggregators.base import Aggregator
@@ -69,6 +70,7 @@ FOLLOWING = ("tracker",)
 """Groups that change no result: they are not part of a run's identity, and take several options."""
 
 
+@cache
 def kind(group: str) -> tuple[type[Part], bool]:
     """The base class of the parts of a config group, and whether the group can be empty."""
     wanted = get_type_hints(Parts)[group]

@@ -100,8 +100,9 @@ class Lease:
 
     def check(self) -> None:
         """Raise LeaseLost unless the lease, once taken, is still that of this process."""
-        for pause in (0.0, 0.05, 0.2):  # a contender that examines a lease moves its file aside for an instant
-            time.sleep(pause)
+        for pause in (None, 0.05, 0.2):  # a contender that examines a lease moves its file aside for an instant
+            if pause is not None:
+                time.sleep(pause)
             owner = self._file.owner
             if owner is not None and owner.token == self._file.token:
                 return
