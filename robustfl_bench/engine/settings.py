@@ -72,6 +72,8 @@ class Execution:
     """in a sweep, run failed runs again; false: skip them"""
     wait: bool
     """in a sweep, wait for runs of other processes; false: skip them (exit code 75)"""
+    stack: bool
+    """in a sweep, train runs of small models that share data and batches together; false: one by one"""
     dry_run: bool
     """count the runs that would be made and estimate their time; make none. -v lists them"""
     origin: str | None

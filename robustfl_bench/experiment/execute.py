@@ -16,7 +16,8 @@ from robustfl_bench.experiment import answers, memory, provenance, repeatable, t
 from robustfl_bench.experiment.answers import Answer
 from robustfl_bench.experiment.machine import choose_device, choose_threads, facts, set_precision, threads, unused_gpu
 from robustfl_bench.experiment.plan import Asked, Plan, outline, plan
-from robustfl_bench.experiment.rows import written
+from robustfl_bench.experiment.rows import Clock, written
+from robustfl_bench.experiment.stack import Steps, Waiting, alone
 from robustfl_bench.experiment.summary import digest, results
 from robustfl_bench.experiment.tracking import Trackers
 from robustfl_bench.store import folders
@@ -77,6 +78,17 @@ def complete(
     """
     if planned.settings.dry_run:
         raise ConfigError("dry_run=true makes no run; robustfl-bench itself says what would be made")
+    return alone(completing(planned, call, train, note))
+
+
+def completing(
+    planned: Plan,
+    call: Call | None = None,
+    train: "Train | None" = None,
+    note: Callable[[str], None] = note,
+    silent: bool = False,
+) -> Steps[Answer]:
+    """The steps of ``complete``, which stop before each round; ``silent``: without a bar for the run."""
     tracking.check(planned.parts.tracker)
     provenance.code(planned.config)  # now, as the files may change while the run goes on
     call = call or Call()
@@ -103,7 +115,7 @@ def complete(
         sourceless = f"{' and '.join(unknown)} has no source: its result answers no later run" if unknown else ""
         for line in [*planned.settings.remarks(), *filter(None, (gpu, sourceless))]:
             note(line)
-        outcome, trace = _attempt(planned, data, federation, folder, train or train_here, trackers)
+        outcome, trace = yield from _attempt(planned, data, federation, folder, train, trackers, silent)
         ended = _facts(planned, folder, call, outcome["device"]) | outcome
         if read := provenance.read(planned.config):
             ended["code"]["read"] = read
@@ -123,8 +135,14 @@ def complete(
 
 
 def _attempt(
-    planned: Plan, data: Any, federation: Any, folder: folders.RunFolder, train: "Train", trackers: Trackers
-) -> tuple[dict[str, Any], str | None]:
+    planned: Plan,
+    data: Any,
+    federation: Any,
+    folder: folders.RunFolder,
+    train: "Train | None",
+    trackers: Trackers,
+    silent: bool,
+) -> Steps[tuple[dict[str, Any], str | None]]:
     """Train; returns the outcome, and the traceback of a failure."""
     outcome: dict[str, Any] = {"status": folders.FAILED, "error": None, "device": str(data.train_x.device)}
     outcome["data"] = provenance.origin(planned, data)
@@ -132,7 +150,10 @@ def _attempt(
         set_precision(planned.settings.precision, data.train_x.device)
         with threads(choose_threads(planned, len(data.train_y))) as number:
             outcome["num_threads"] = number
-            outcome |= train(planned, federation, folder, trackers)
+            if train is None:
+                outcome |= yield from _train_here(planned, federation, folder, trackers, silent)
+            else:
+                outcome |= train(planned, federation, folder, trackers)
         return outcome | {"status": folders.FINISHED} | results(_all_rows(planned, folder)), None
     except (Interrupted, CannotWrite):
         raise
@@ -218,32 +239,38 @@ def _load(planned: Plan) -> Any:
 
 
 def _federation(planned: Plan, data: Any) -> Any:
-    from robustfl_bench.engine.federation import Federation
+    from robustfl_bench.engine.stack import Stackable
 
-    return Federation(planned.settings, planned.parts, data)
+    return Stackable(planned.settings, planned.parts, data)
 
 
 Train = Callable[[Plan, Any, folders.RunFolder, Trackers | None], Mapping[str, Any]]
 
 
-def train_here(
-    planned: Plan, federation: Any, folder: folders.RunFolder, trackers: Trackers | None, silent: bool = False
-) -> Mapping[str, Any]:
-    """Train in this process, from the checkpoint if there is one; ``silent``: without a bar for the run."""
+def _train_here(
+    planned: Plan, federation: Any, folder: folders.RunFolder, trackers: Trackers, silent: bool
+) -> Steps[Mapping[str, Any]]:
+    """Train in this process, from the checkpoint if there is one; stops before each round."""
     from robustfl_bench.engine.loop import run
     from robustfl_bench.experiment.resume import begin
 
-    s, stamp = planned.settings, provenance.stamp(planned, federation.data)
+    s, stamp, clock = planned.settings, provenance.stamp(planned, federation.data), Clock()
     state = begin(federation, folder, stamp)
     spacing = CHECKPOINT_SPACING if s.checkpoint_seconds else 0
     due = time.monotonic() + s.checkpoint_seconds
     try:
+        if state.round < s.rounds:
+            clock.stop()
+            clock.go_on((yield Waiting(federation, state)))
         rounds = run(federation, state, repeatable.step_of(planned.config))
-        for state in written(rounds, folder, federation, state.round, trackers, silent):  # noqa: B020
+        for state in written(rounds, folder, federation, state.round, trackers, silent, clock):  # noqa: B020
             if (began := time.monotonic()) >= due and state.round < s.rounds:
                 folder.save_checkpoint({"state": state.stored()}, stamp)
                 cost = time.monotonic() - began
                 due = began + cost + max(s.checkpoint_seconds, spacing * cost)
+            if state.round < s.rounds:
+                clock.stop()
+                clock.go_on((yield Waiting(federation, state)))
     except (KeyboardInterrupt, SystemExit):
         if not state.changes_in_place:  # within a round, the clients' memory is ahead of the state
             with suppress(LeaseLost):

@@ -27,13 +27,17 @@ if TYPE_CHECKING:
 SMALL = 5e7  # samples x parameters of a round up to which a second thread saves no time
 
 
+def work_of_round(planned: Plan, samples: int) -> int:
+    """Samples of a round times parameters, if there are ``samples`` in all."""
+    s, dim = planned.settings, num_params(planned.parts.model, planned.parts.dataset)
+    return dim * (samples if s.batch_size is None else min(samples, s.batch_size * s.clients_per_round))
+
+
 def choose_threads(planned: Plan, samples: int) -> int:
-    s = planned.settings
-    if s.num_threads is not None:
-        return s.num_threads
-    dim = num_params(planned.parts.model, planned.parts.dataset)
-    per_round = samples if s.batch_size is None else min(samples, s.batch_size * s.clients_per_round)
-    if per_round * dim < SMALL:
+    """The number of threads that share the work of a run."""
+    if planned.settings.num_threads is not None:
+        return planned.settings.num_threads
+    if work_of_round(planned, samples) < SMALL:
         return 1
     given = os.environ.get("SLURM_CPUS_PER_TASK") or os.environ.get("OMP_NUM_THREADS")
     if given and given.isdigit():

@@ -2,6 +2,7 @@
 sweep.
 
 ``cells``     a sweep is a list of cells; composing one
+``stacks``    the cells whose runs are trained together
 ``take``      the loop of one process over all cells: answers what is stored, runs what is free, waits for the rest
 ``workers``   processes on this machine that take cells, replaced when they are killed
 ``outside``   processes that a class of the user starts

@@ -35,6 +35,7 @@ class Sweep:
     results_dir: str = "results"  # of cells that cannot be composed
     wait: bool = True  # for runs of other processes; else they are left to these
     retry_failed: bool = True  # whether to repeat failures that exist when the sweep begins
+    takers: int = 1  # processes that take cells at once, if that is known
     failed: Mapping[tuple[str, ...], int] | None = None
     """The failures that this sweep repeats: the time of each record, by cell. None: those found when it begins."""
 

@@ -40,12 +40,14 @@ LIKENESS: tuple[tuple[str, ...], ...] = (
 
 @dataclass(frozen=True)
 class Seen:
-    """What the folder of a cell shows: its state, the rounds of the run, those done, and the seconds that each took."""
+    """What the folder of a cell shows: its state, the rounds of the run, those done, the seconds that each took, and
+    the process that makes it."""
 
     state: str
     rounds: int
     done: int = 0
     seconds: float | None = None
+    owner: str | None = None
 
 
 def see(cell: SweepCell) -> Seen:
@@ -60,7 +62,8 @@ def see(cell: SweepCell) -> Seen:
     done, seconds = _timed(folder.path)
     if summary is not None:
         return Seen(summary["status"], rounds, rounds if summary["status"] in MEASURED else done, seconds)
-    return Seen(RUNNING if folder.lease.owner else WAITING, rounds, done, seconds)
+    owner = folder.lease.owner
+    return Seen(RUNNING if owner else WAITING, rounds, done, seconds, owner)
 
 
 def _timed(folder: Path) -> tuple[int, float | None]:
@@ -131,7 +134,7 @@ def line(seen_of: dict[SweepCell, Seen]) -> str:
     known = [seconds for seconds in left if seconds is not None]
     eta = ""
     if left and known:
-        at_once = max(counts[RUNNING], 1)
+        at_once = max(len({seen.owner for seen in seen_of.values() if seen.owner}), 1)  # a process makes several
         eta = f"; {duration(fmean(known) * len(left) / at_once)} left"
     return f"sweep: {len(seen_of)} runs: {counted}{eta}"
 

@@ -4,25 +4,27 @@ import gc
 import math
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
-from functools import partial
+from functools import cache
 
 from robustfl_bench import datasets
 from robustfl_bench.base.console import note_once, say
 from robustfl_bench.base.errors import GENERAL, ConfigError, DataError, NotReady, exit_code
 from robustfl_bench.config.request import Call
 from robustfl_bench.experiment import answers, provenance
-from robustfl_bench.experiment.execute import RunFailed, complete, record, train_here
+from robustfl_bench.experiment.execute import RunFailed, completing, record
 from robustfl_bench.experiment.explain import explain
-from robustfl_bench.experiment.machine import terminable
+from robustfl_bench.experiment.machine import terminable, threads
 from robustfl_bench.experiment.plan import InfeasibleError, Plan, plan
+from robustfl_bench.experiment.stack import Steps, alone, together
 from robustfl_bench.experiment.summary import without_score
 from robustfl_bench.store.folders import FAILED, INFEASIBLE, MEASURED, RunFolder, RunLocked
 from robustfl_bench.store.lease import LeaseLost
 from robustfl_bench.store.writing import CannotWrite, Damaged
 from robustfl_bench.sweep.cells import Sweep, SweepCell
 from robustfl_bench.sweep.ends import MISSING, OTHERS, End, Outcome
+from robustfl_bench.sweep.stacks import stacks
 
 POLL = 1.0
 """Seconds between two looks at the cells that other processes run."""
@@ -51,8 +53,10 @@ def take(sweep: Sweep, begins: bool = False) -> Outcome:
         if begins:
             require_data(taker.remaining())
         while missing := taker.missing:
-            for cell in missing:
-                taker.settle(cell)
+            settled = [taker.settle(cells) for cells in stacks(missing, sweep.takers)]
+            if not any(settled) or not sweep.wait:
+                for cell in taker.missing:  # of stacks that other processes are making
+                    taker.settle([cell])
             if not taker.missing:
                 break
             if not sweep.wait:
@@ -159,8 +163,20 @@ class Taker:
         self.ends[cell] = End(answer.status, answer.tell(), was_stored=True)
         return True
 
-    def settle(self, cell: SweepCell) -> bool:
-        """Complete a cell; False if another process holds it."""
+    def settle(self, cells: Sequence[SweepCell]) -> bool:
+        """Complete cells, whose runs are trained together; False if other processes hold any of them.
+
+        Of several cells nothing is done if another process holds the first, as it is about to take them all.
+        """
+        if len(cells) > 1 and cells[0].folder().lease.is_others():
+            return False
+        if len(cells) == 1:
+            return alone(self._settling(*cells))
+        with threads(1):  # the runs begin and end in any order, so all that they change is set for them together
+            return all(together([self._settling(cell) for cell in cells]))
+
+    def _settling(self, cell: SweepCell) -> Steps[bool]:
+        """The steps that complete a cell."""
         folder = cell.folder()
         if self.look(cell):
             return True
@@ -171,7 +187,7 @@ class Taker:
             if exists and self.look(cell):  # it ended a moment ago
                 return True
             deaths = folder.count_death() if exists and folder.lease.was_taken_over else 0
-            self.ends[cell] = self._run(cell, deaths)
+            self.ends[cell] = yield from self._running(cell, deaths)
             self._release()
         except (RunLocked, LeaseLost) as error:
             if isinstance(error, LeaseLost):
@@ -186,12 +202,11 @@ class Taker:
         that a sweep over large data would hold tens of runs. Imported modules are examined only once."""
         if time.monotonic() - self._released > EVERY:
             gc.collect()
-            if not gc.get_freeze_count():
-                gc.freeze()
+            _freeze_imported()
             self._released = time.monotonic()
 
-    def _run(self, cell: SweepCell, deaths: int) -> End:
-        """Make the run of a cell. Raises RunLocked, LeaseLost, CannotWrite or NotReady."""
+    def _running(self, cell: SweepCell, deaths: int) -> Steps[End]:
+        """The steps of the run of a cell. Raises RunLocked, LeaseLost, CannotWrite or NotReady."""
         try:
             config, call = cell.composed
             planned = plan(config)
@@ -210,7 +225,7 @@ class Taker:
             reason = f"{deaths} processes in a row were killed in this run at the same point: out of memory?"
             return self._failed(cell, RunFailed(reason), planned, call)
         try:
-            answer = complete(planned, call, partial(train_here, silent=True), self._note_once)
+            answer = yield from completing(planned, call, note=self._note_once, silent=True)
         except (RunLocked, LeaseLost, CannotWrite):
             raise
         except RunFailed as error:  # recorded, with its traceback
@@ -243,6 +258,12 @@ class Taker:
             self._reasons.add(end.reason)
             say(f"failed: {words}  [{cell}]")
         return end
+
+
+@cache
+def _freeze_imported() -> None:
+    """Leave out of all further collections what is held now. Counting what was left out takes as long as collecting."""
+    gc.freeze()
 
 
 def _failed_at(folder: RunFolder) -> int | None:

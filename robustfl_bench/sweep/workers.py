@@ -9,6 +9,7 @@ import os
 import signal
 import sys
 import threading
+from dataclasses import replace
 from multiprocessing.connection import wait
 from multiprocessing.process import BaseProcess
 
@@ -48,6 +49,7 @@ def work(sweep: Sweep, number: int) -> None:
     could not write, which it has said.
     """
     context = forkserver("robustfl_bench.sweep.workers", "robustfl_bench.engine.loop")
+    sweep = replace(sweep, takers=number)
     gpus = gpus_for(sweep)
     running: dict[BaseProcess, int] = {}
 
