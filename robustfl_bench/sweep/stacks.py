@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Sequence
 
-from robustfl_bench.base.errors import ConfigError
 from robustfl_bench.experiment.plan import plan
 from robustfl_bench.experiment.stack import alike, at_once
 from robustfl_bench.sweep.cells import SweepCell
@@ -33,6 +32,6 @@ def _at_once(cells: Sequence[SweepCell]) -> int:
     for cell in cells:
         try:
             return at_once(plan(cell.composed[0]))
-        except ConfigError:  # of this cell alone
+        except Exception:  # of this cell alone, whose run records it
             continue
     return 1
