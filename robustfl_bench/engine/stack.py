@@ -14,6 +14,8 @@ from torch import Tensor
 
 from robustfl_bench.engine.federation import Federation
 from robustfl_bench.engine.parts import Parts
+from robustfl_bench.local_updates.base import LocalUpdate
+from robustfl_bench.local_updates.fedsgd import FedSgd
 from robustfl_bench.network import stacked
 from robustfl_bench.network.dense import is_dense
 from robustfl_bench.network.network import Network
@@ -70,12 +72,19 @@ class _Prepared:
 
 def can_be_stacked(parts: Parts) -> bool:
     """Whether a round begins with the gradients of the honest clients at the only model, a dense classifier."""
-    if parts.clustering is not None or not parts.local_update.one_gradient or parts.dataset.content != "numbers":
+    if parts.clustering is not None or not _sends_a_gradient(parts.local_update) or parts.dataset.content != "numbers":
         return False
     if type(parts.course).step is not Protocol.step or parts.course.clients_compute_alone:
         return False
     with torch.device("meta"):
         return is_dense(parts.model(parts.dataset.input_shape, parts.dataset.num_classes))
+
+
+def _sends_a_gradient(update: LocalUpdate) -> bool:
+    """Whether clients compute one gradient, whatever is then made of it."""
+    while isinstance(inner := getattr(update, "inner", None), LocalUpdate):
+        update = inner
+    return isinstance(update, FedSgd)
 
 
 class Stackable(Federation):

@@ -22,9 +22,7 @@ class LocalUpdate(Part):
 
     ``repeats`` is the number of local steps or passes in a round, 1 if a straggler cannot make fewer. A local update
     with several repeats reads from ``samples.repeats`` how many each client makes; ``samples.epochs`` counts its passes
-    itself. ``remembered`` is the number of vectors (d,) that are stored for each client. ``one_gradient`` says that
-    clients compute one gradient, that of ``samples.batch(0)`` at the received model; runs that differ in nothing before
-    it are then trained in one computation.
+    itself. ``remembered`` is the number of vectors (d,) that are stored for each client.
     """
 
     if TYPE_CHECKING:
@@ -40,12 +38,8 @@ class LocalUpdate(Part):
         @property
         def remembered(self) -> int:
             """Number of vectors (d,) stored for each client."""
-
-        @property
-        def one_gradient(self) -> bool:
-            """Whether clients compute only the gradient of ``samples.batch(0)`` at the received model."""
     else:
-        sends_models, repeats, remembered, one_gradient = False, 1, 0, False
+        sends_models, repeats, remembered = False, 1, 0
 
     @abstractmethod
     def __call__(self, network: Network, params: Tensor, samples: Samples, lr: float, out: Tensor) -> Tensor:

@@ -44,11 +44,6 @@ class Compressed(LocalUpdate):
         """One vector for each client, and the vectors of ``inner``."""
         return 1 + self.inner.remembered
 
-    @property
-    def one_gradient(self) -> bool:
-        """Whether clients compute one gradient at the received model: as ``inner``."""
-        return self.inner.one_gradient
-
     def __call__(self, network: Network, params: Tensor, samples: Samples, lr: float, out: Tensor) -> Tensor:
         """Fill the rows of ``out`` (n, d) with the uploads as the server reconstructs them; returns the
         losses of ``inner``."""

@@ -18,8 +18,6 @@ class FedSgd(LocalUpdate):
     weight_decay: Annotated[float | None, at_least(0)] = None
     """multiple of the parameters that is added to the gradient, as in PyTorch's SGD; null: no decay"""
 
-    one_gradient = True
-
     def __call__(self, network: Network, params: Tensor, samples: Samples, lr: float, out: Tensor) -> Tensor:
         """Fill the rows of ``out`` (n, d) for the chosen clients; returns their mean losses (n,) at ``params``."""
         losses = network.gradients(params, samples.batch(0), out)
