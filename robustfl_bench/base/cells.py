@@ -14,7 +14,7 @@ from typing import Any
 
 
 @dataclass(frozen=True)
-class Cells:
+class NotebookCells:
     """The text of a module that defines a class as a notebook does, and the names of the cells it comes from.
 
     The text holds the class, the functions and classes of the notebook that it uses at any depth, an import for each
@@ -25,7 +25,7 @@ class Cells:
     names: frozenset[Path]
 
 
-def cells_of(cls: type) -> Cells | None:
+def cells_of(cls: type) -> NotebookCells | None:
     """The source of a class that is in no file; None if a part of it has no source."""
     try:
         return _Collector(cls).cells
@@ -49,7 +49,7 @@ class _Collector:
         self._seen = set[str]()
         self._follow(cls)
         text = "\n".join([*sorted(self._lines), *self._statements])
-        self.cells = Cells(text.encode(), frozenset(self._names))
+        self.cells = NotebookCells(text.encode(), frozenset(self._names))
 
     def _follow(self, value: type | FunctionType) -> None:
         """Add the statement that defines a class or function, and all that it uses."""
