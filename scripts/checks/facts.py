@@ -171,6 +171,19 @@ def weightless() -> list[int]:
     return [int(weights[weights > 0].index.max()) + 1]
 
 
+def demo() -> list[str]:
+    """The rows of the table that `make run` prints."""
+    from robustfl_bench.runs import archive
+    from robustfl_bench.tables.layout import render
+    from robustfl_bench.tables.pivot import pivot
+
+    table = pivot(archive.read(str(RESULTS / "demo.csv")), "aggregator", "attack", "final_accuracy")
+    lines = render([table], "markdown").splitlines()
+    return [
+        " ".join(line for line in lines if line.startswith("| ") and "---" not in line and "aggregator" not in line)
+    ]
+
+
 # --- the arena --------------------------------------------------------------------------------------------------------
 
 
@@ -290,6 +303,7 @@ def rfa_on_images() -> list[object]:
 _TABLE_III = "raga/runs.csv"
 OTHERS = ("median", "mca", "byrd_saga")
 FACTS = (
+    Fact("README.md", "| --- | ---: | ---: | ---: | ---: | {} Rules:", demo),
     Fact(
         "results/README.md",
         "Of the five papers' {} published numbers that need runs ({} more follow from formulas), {} are measured, {} "
@@ -445,6 +459,53 @@ FACTS = (
         "trmean takes {1:.0f} for {0:.0f} and coomed {3:.0f} for {2:.0f}, with one thread "
         "{5:.0f} for {4:.0f} and {7:.0f} for {6:.0f}.",
         lambda: [*_times(2, "trmean", "coomed"), *_times(1, "trmean", "coomed")],
+    ),
+    Fact(
+        "results/bench/README.md",
+        "from one matrix: {:.1f} ms at n = 25, f = 3, d = 10,000",
+        lambda: list(
+            runs("bench/rules.csv").query("rule == 'smea' and n == 25 and d == 10_000 and threads == 1")["ms"]
+        ),
+    ),
+    Fact(
+        "results/brace/README.md",
+        "RAR ends at {:.2f} (batches of 8, 100 rounds, rate 0.2",
+        lambda: [
+            1
+            - float(
+                runs("brace/options.csv").query("attack == 'gaussian' and aggregator == 'rar'")["final_accuracy"].item()
+            )
+        ],
+    ),
+    Fact(
+        "results/boba/README.md",
+        "Average {:.1f} without attack, diverged under IPM, BOBA {:.1f} and {:.1f}",
+        lambda: percent(
+            "boba/cifar10.csv",
+            *(
+                f"aggregator == '{rule}' and attack == '{attack}'"
+                for rule, attack in (("average", "none"), ("boba", "none"), ("boba", "ipm"))
+            ),
+            column="final_accuracy",
+        ),
+    ),
+    Fact(
+        "results/byzfl/README.md",
+        "{:.2f} here, 97.33 published",
+        lambda: percent("byzfl/runs.csv", "aggregator == aggregator", column="final_accuracy"),
+    ),
+    Fact(
+        "results/karimireddy/README.md",
+        "{:.2f} here, 97.87 published",
+        lambda: percent("karimireddy/runs.csv", "aggregator == aggregator", column="final_accuracy"),
+    ),
+    Fact(
+        "results/bench/README.md",
+        "{:.0f} runs of 200 rounds, takes {:.1f} hours of both cores",
+        lambda: [
+            float(runs("bench/tables.csv").query("rule == 'all'")[column].sum()) / share
+            for column, share in (("runs", 1), ("hours of a core", 2))
+        ],
     ),
     Fact(
         "results/arena/README.md",
