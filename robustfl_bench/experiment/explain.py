@@ -6,9 +6,9 @@ from robustfl_bench.base.console import say
 from robustfl_bench.base.errors import ConfigError, DataError, Interrupted, exit_code
 from robustfl_bench.experiment.execute import RunFailed
 from robustfl_bench.store.folders import RunLocked
-from robustfl_bench.store.writing import TRANSIENT
+from robustfl_bench.store.writing import TRANSIENT, Damaged
 
-_EXPECTED = (ConfigError, DataError, Interrupted, RunFailed, RunLocked, OSError)
+_EXPECTED = (ConfigError, DataError, Interrupted, RunFailed, RunLocked, Damaged, OSError)
 
 _REMEDIES = {
     "free space for it": (errno.ENOSPC, errno.EDQUOT, errno.EFBIG),

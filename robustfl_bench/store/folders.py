@@ -21,7 +21,7 @@ import yaml
 
 from robustfl_bench.config import identity, options
 from robustfl_bench.store import sealed
-from robustfl_bench.store.lease import lease_on
+from robustfl_bench.store.lease import NAME, lease_on
 from robustfl_bench.store.writing import (
     CannotWrite,
     Damaged,
@@ -241,6 +241,9 @@ class RunFolder:
         with named(self.path):
             self.path.mkdir(parents=True, exist_ok=True)
             check_plain(self.path)
+            for name in (*OWN, NAME):
+                if (self.path / name).is_dir():
+                    raise Damaged(f"{self.path / name} is a folder in the place of a file; remove it")
             if not self.lease.take(patience=1):  # `robustfl-results status` holds it for an instant
                 raise RunLocked(f"{self.path} is being written by another process ({self.lease.owner})")
             for name in OWN:

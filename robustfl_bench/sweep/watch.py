@@ -24,5 +24,5 @@ def watch(taker: Taker, is_alive: Callable[[], bool], seconds: float) -> None:
 def check_at_least_one(**options: int | None) -> None:
     """Raise ConfigError unless these options of a launcher are 1 or more, or null."""
     for name, value in options.items():
-        if value is not None and value < 1:
-            raise ConfigError(f"hydra.launcher.{name} must be >= 1, got {value}")
+        if value is not None and (not isinstance(value, int) or value < 1):
+            raise ConfigError(f"hydra.launcher.{name} must be a whole number >= 1, got {value!r}")

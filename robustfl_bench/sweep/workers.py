@@ -30,8 +30,8 @@ def take_with_workers(sweep: Sweep, n_jobs: int, runs_at_once: int) -> Outcome:
 
     -1: one for each core, or ``runs_at_once`` for each GPU. Raises ConfigError or DataError.
     """
-    if n_jobs == 0 or n_jobs < -1:
-        raise ConfigError(f"hydra.launcher.n_jobs must be >= 1, or -1: one for each core; got {n_jobs}")
+    if not isinstance(n_jobs, int) or n_jobs == 0 or n_jobs < -1:
+        raise ConfigError(f"hydra.launcher.n_jobs must be >= 1, or -1: one for each core; got {n_jobs!r}")
     check_at_least_one(runs_at_once=runs_at_once)
 
     def place(left: Sweep) -> None:
