@@ -12,7 +12,7 @@ from robustfl_bench.config import compose
 from robustfl_bench.config.options import CONF
 from robustfl_bench.engine.parts import GROUPS
 from robustfl_bench.experiment.plan import Plan, plan
-from robustfl_bench.sweep import plugins, sources
+from robustfl_bench.sweeps import plugins, sources
 
 Job = dict[str, str]
 

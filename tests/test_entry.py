@@ -12,7 +12,7 @@ from robustfl_bench.base.errors import BUSY, BrokenContract, ConfigError, DataEr
 from robustfl_bench.commands import data, entry, results
 from robustfl_bench.runs.records import NoRuns
 from robustfl_bench.store.writing import CannotWrite
-from robustfl_bench.sweep.ends import Incomplete
+from robustfl_bench.sweeps.ends import Incomplete
 from tests.conftest import Bench
 
 PROGRAMS = {

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from robustfl_bench.sweep import gpus
-from robustfl_bench.sweep.cells import Sweep
-from robustfl_bench.sweep.gpus import gpus_for, seen_by
+from robustfl_bench.sweeps import gpus
+from robustfl_bench.sweeps.cells import Sweep
+from robustfl_bench.sweeps.gpus import gpus_for, seen_by
 
 
 def _sweep(*device: str) -> Sweep:

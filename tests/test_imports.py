@@ -88,12 +88,12 @@ def test_no_room_and_no_module_imports_from_one_that_imports_from_it() -> None:
     floor = {place: order.index(place) for place in order}
     assert floor["base"] == 0
     assert floor["engine"] < floor["config"] < floor["store"] < floor["runs"] < floor["tables"] < floor["pages"]
-    assert floor["commands"] > floor["sweep"] > floor["experiment"]
+    assert floor["commands"] > floor["sweeps"] > floor["experiment"]
 
 
 def test_only_the_front_of_sweeps_knows_hydra_and_only_what_is_public() -> None:
     users = {name for name, targets in graph().items() if targets & {"hydra", "omegaconf"}}
-    assert users == {f"robustfl_bench.sweep.{name}" for name in ("front", "launch", "plugins", "sources")}
+    assert users == {f"robustfl_bench.sweeps.{name}" for name in ("front", "launch", "plugins", "sources")}
     for path in [*PACKAGE.rglob("*.py"), *(PACKAGE.parent / "tests").glob("*.py")]:
         assert "hydra._" + "internal" not in path.read_text(encoding="utf-8"), path
 

@@ -13,7 +13,7 @@ PAGE = (CONF / "SWEEPS.md").read_text(encoding="utf-8").partition("## A launcher
 MINE = """
 from dataclasses import dataclass
 
-from robustfl_bench.sweep.take import take
+from robustfl_bench.sweeps.take import take
 
 
 @dataclass

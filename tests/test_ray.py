@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import pytest
 
 from robustfl_bench.store.lease import Lease
-from robustfl_bench.sweep.ray import CLUSTERS, Tasks
+from robustfl_bench.sweeps.ray import CLUSTERS, Tasks
 from tests.conftest import Bench, contents
 from tests.processes import start
 from tests.sweeps import TWELVE, is_training, undisturbed, wait_for

@@ -27,8 +27,8 @@ from robustfl_bench.network.network import Network
 from robustfl_bench.network.samples import Batch
 from robustfl_bench.protocols.state import State
 from robustfl_bench.store.folders import DEATHS
-from robustfl_bench.sweep.cells import Sweep
-from robustfl_bench.sweep.stacks import stacks
+from robustfl_bench.sweeps.cells import Sweep
+from robustfl_bench.sweeps.stacks import stacks
 from tests.conftest import Bench, contents, run_folders
 from tests.processes import start
 

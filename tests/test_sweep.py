@@ -27,9 +27,9 @@ from robustfl_bench.engine.federation import Federation
 from robustfl_bench.runs import records
 from robustfl_bench.store import folders, lease
 from robustfl_bench.store.folders import RunFolder
-from robustfl_bench.sweep import progress
-from robustfl_bench.sweep.cells import Sweep
-from robustfl_bench.sweep.take import take
+from robustfl_bench.sweeps import progress
+from robustfl_bench.sweeps.cells import Sweep
+from robustfl_bench.sweeps.take import take
 from tests.conftest import Bench, contents, run_cli, run_folders
 from tests.processes import Command, start
 
@@ -235,7 +235,7 @@ def test_a_taker_that_is_terminated_keeps_its_rounds(tmp_path: Path, monkeypatch
 
 def test_processes_that_take_cells_need_no_hydra(tmp_path: Path) -> None:
     program = (
-        "import sys; from robustfl_bench.sweep.cells import Sweep; from robustfl_bench.sweep.take import take\n"
+        "import sys; from robustfl_bench.sweeps.cells import Sweep; from robustfl_bench.sweeps.take import take\n"
         f"sweep = Sweep((({', '.join(map(repr, TINY))}, 'aggregator=coomed'),), folder={str(tmp_path)!r})\n"
         "sweep.enter()\n"
         "print(*take(sweep).counts, 'hydra' in sys.modules, 'omegaconf' in sys.modules)"
@@ -413,7 +413,7 @@ def test_a_log_file_gets_lines_in_the_meantime(tmp_path: Path, capfd: pytest.Cap
 
 def test_what_runs_held_is_freed_before_the_next(bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Else a sweep over large data takes more and more memory."""
-    monkeypatch.setattr("robustfl_bench.sweep.take.EVERY", -1)
+    monkeypatch.setattr("robustfl_bench.sweeps.take.EVERY", -1)
     held = weakref.WeakSet[Federation]()
     made, alive = Federation.__init__, []
 

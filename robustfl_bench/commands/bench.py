@@ -12,9 +12,9 @@ from robustfl_bench.config import compose, options, request
 from robustfl_bench.experiment.execute import execute
 from robustfl_bench.experiment.explain import report
 from robustfl_bench.experiment.plan import plan
-from robustfl_bench.sweep.cells import Sweep
-from robustfl_bench.sweep.ends import Incomplete
-from robustfl_bench.sweep.preview import preview
+from robustfl_bench.sweeps.cells import Sweep
+from robustfl_bench.sweeps.ends import Incomplete
+from robustfl_bench.sweeps.preview import preview
 
 
 def main() -> None:
@@ -42,7 +42,7 @@ def _obey(arguments: Sequence[str]) -> None:
     if asked.multirun:
         compose.shared(flags.own(asked.overrides), options.search(asked.config_dir))
     if asked.multirun or asked.help or asked.hydra_help or asked.info or asked.cfg in ("hydra", "all"):
-        from robustfl_bench.sweep import front  # late: Hydra takes half a second
+        from robustfl_bench.sweeps import front  # late: Hydra takes half a second
 
         # Hydra reads the options after the overrides, and knows ours by another name.
         verbose = ["hydra.verbose=true"] if asked.verbose else []

@@ -25,8 +25,8 @@ from robustfl_bench.models.mlp import Mlp
 from robustfl_bench.network import stacked
 from robustfl_bench.network.network import Network
 from robustfl_bench.network.samples import Batch
-from robustfl_bench.sweep.cells import Sweep
-from robustfl_bench.sweep.take import take
+from robustfl_bench.sweeps.cells import Sweep
+from robustfl_bench.sweeps.take import take
 
 CLIENTS = 20
 SHAPES = (

@@ -18,8 +18,8 @@ from robustfl_bench.base.errors import ConfigError, near
 from robustfl_bench.config import options, request, words
 from robustfl_bench.config.options import CONF
 from robustfl_bench.experiment.execute import execute
-from robustfl_bench.sweep import plugins, sources
-from robustfl_bench.sweep.launch import config_dir_of
+from robustfl_bench.sweeps import plugins, sources
+from robustfl_bench.sweeps.launch import config_dir_of
 
 
 def main(arguments: Sequence[str]) -> None:

@@ -11,10 +11,10 @@ from robustfl_bench.base.console import say
 from robustfl_bench.base.errors import ConfigError
 from robustfl_bench.experiment.explain import explain
 from robustfl_bench.experiment.machine import terminable
-from robustfl_bench.sweep.cells import Sweep
-from robustfl_bench.sweep.ends import Outcome
-from robustfl_bench.sweep.take import Taker, take
-from robustfl_bench.sweep.watch import check_at_least_one, watch
+from robustfl_bench.sweeps.cells import Sweep
+from robustfl_bench.sweeps.ends import Outcome
+from robustfl_bench.sweeps.take import Taker, take
+from robustfl_bench.sweeps.watch import check_at_least_one, watch
 
 CLUSTERS = "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"
 """At 0, Ray listens on 127.0.0.1 alone, on every system. Otherwise its own cluster would obey whoever reaches this

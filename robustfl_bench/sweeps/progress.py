@@ -20,8 +20,8 @@ from robustfl_bench.base.errors import BUSY, GENERAL
 from robustfl_bench.config import options
 from robustfl_bench.store.folders import ENDED, FAILED, INFEASIBLE, MEASURED, runs_folder
 from robustfl_bench.store.writing import Damaged
-from robustfl_bench.sweep.cells import Sweep, SweepCell
-from robustfl_bench.sweep.ends import MISSING, OTHERS, Incomplete, Outcome
+from robustfl_bench.sweeps.cells import Sweep, SweepCell
+from robustfl_bench.sweeps.ends import MISSING, OTHERS, Incomplete, Outcome
 
 RUNNING, WAITING = "running", "waiting"
 STATES = (*ENDED, RUNNING, WAITING)

@@ -4,9 +4,9 @@ from typing import Any
 
 from robustfl_bench.base.errors import ConfigError
 from robustfl_bench.config import targets
-from robustfl_bench.sweep.cells import Sweep
-from robustfl_bench.sweep.ends import Outcome
-from robustfl_bench.sweep.take import take_with
+from robustfl_bench.sweeps.cells import Sweep
+from robustfl_bench.sweeps.ends import Outcome
+from robustfl_bench.sweeps.take import take_with
 
 
 def take_with_class(sweep: Sweep, options: Any) -> Outcome:

@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable
 
 from robustfl_bench.base.errors import ConfigError
-from robustfl_bench.sweep.take import Taker
+from robustfl_bench.sweeps.take import Taker
 
 
 def watch(taker: Taker, is_alive: Callable[[], bool], seconds: float) -> None:

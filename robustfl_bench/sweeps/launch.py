@@ -10,10 +10,10 @@ from robustfl_bench.base.errors import ConfigError
 from robustfl_bench.config import compose, options
 from robustfl_bench.engine.settings import blocked
 from robustfl_bench.store.folders import FAILED
-from robustfl_bench.sweep.cells import Sweep
-from robustfl_bench.sweep.ends import MISSING, OTHERS, End, Incomplete, Outcome
-from robustfl_bench.sweep.preview import preview
-from robustfl_bench.sweep.progress import conclude, shown
+from robustfl_bench.sweeps.cells import Sweep
+from robustfl_bench.sweeps.ends import MISSING, OTHERS, End, Incomplete, Outcome
+from robustfl_bench.sweeps.preview import preview
+from robustfl_bench.sweeps.progress import conclude, shown
 
 
 def launch(runtime: Any, cells: Sequence[Sequence[str]], place: Callable[[Sweep], Outcome]) -> Sequence[JobReturn]:

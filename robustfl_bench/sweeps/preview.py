@@ -8,8 +8,8 @@ from robustfl_bench.base.errors import ConfigError, NotReady
 from robustfl_bench.experiment import answers
 from robustfl_bench.experiment.rates import no_runs_made
 from robustfl_bench.store.folders import FAILED, INFEASIBLE, MEASURED
-from robustfl_bench.sweep.cells import Sweep, SweepCell
-from robustfl_bench.sweep.progress import RUNNING, WAITING, Seen, duration, seconds_left, see, timed_runs
+from robustfl_bench.sweeps.cells import Sweep, SweepCell
+from robustfl_bench.sweeps.progress import RUNNING, WAITING, Seen, duration, seconds_left, see, timed_runs
 
 STORED, KEPT, BLOCKED, REFUSED, TO_MAKE = "stored", "kept", "waiting for other runs", "refused", "to make"
 STATES = (STORED, KEPT, INFEASIBLE, FAILED, RUNNING, REFUSED, BLOCKED, TO_MAKE)

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 
 from robustfl_bench.experiment.plan import plan
 from robustfl_bench.experiment.stack import alike, at_once
-from robustfl_bench.sweep.cells import SweepCell
+from robustfl_bench.sweeps.cells import SweepCell
 
 
 def stacks(cells: Sequence[SweepCell], takers: int) -> Iterator[list[SweepCell]]:

@@ -18,11 +18,11 @@ from robustfl_bench.base.errors import UNWRITABLE, ConfigError
 from robustfl_bench.experiment.explain import report
 from robustfl_bench.experiment.machine import cores, forkserver, terminable
 from robustfl_bench.store.writing import CannotWrite
-from robustfl_bench.sweep.cells import Sweep
-from robustfl_bench.sweep.ends import Incomplete, Outcome
-from robustfl_bench.sweep.gpus import gpus_for, seen_by
-from robustfl_bench.sweep.take import require_data, take, take_with
-from robustfl_bench.sweep.watch import check_at_least_one
+from robustfl_bench.sweeps.cells import Sweep
+from robustfl_bench.sweeps.ends import Incomplete, Outcome
+from robustfl_bench.sweeps.gpus import gpus_for, seen_by
+from robustfl_bench.sweeps.take import require_data, take, take_with
+from robustfl_bench.sweeps.watch import check_at_least_one
 
 
 def take_with_workers(sweep: Sweep, n_jobs: int, runs_at_once: int) -> Outcome:
@@ -48,7 +48,7 @@ def work(sweep: Sweep, number: int) -> None:
     They take the GPUs in turn. At SIGTERM and Ctrl-C all write a checkpoint and end. Raises Incomplete where one
     could not write, which it has said.
     """
-    context = forkserver("robustfl_bench.sweep.workers", "robustfl_bench.engine.loop")
+    context = forkserver("robustfl_bench.sweeps.workers", "robustfl_bench.engine.loop")
     sweep = replace(sweep, takers=number)
     gpus = gpus_for(sweep)
     running: dict[BaseProcess, int] = {}

@@ -1,8 +1,8 @@
 """The sweeper and launchers of this package as Hydra plugins.
 
 The sweeper composes no cell: that is left to the processes that take them. A launcher starts such processes, here
-(``in_process``), beside this process (``processes``), or elsewhere, see ``robustfl_bench.sweep``. Hydra takes launchers
-only from its own package of plugins; ``Outside`` is the one that leaves the start to a class of the user.
+(``in_process``), beside this process (``processes``), or elsewhere, see ``robustfl_bench.sweeps``. Hydra takes
+launchers only from its own package of plugins; ``Outside`` is the one that leaves the start to a class of the user.
 """
 
 import itertools
@@ -27,8 +27,8 @@ from robustfl_bench.base.console import note
 from robustfl_bench.base.errors import ConfigError
 
 if TYPE_CHECKING:
-    from robustfl_bench.sweep.cells import Sweep
-    from robustfl_bench.sweep.ends import Outcome
+    from robustfl_bench.sweeps.cells import Sweep
+    from robustfl_bench.sweeps.ends import Outcome
 
 
 PACKAGE = "hydra_plugins.robustfl_bench"
@@ -52,7 +52,7 @@ class Cells(Sweeper):
 
     def sweep(self, arguments: list[str]) -> Any:
         """Launch all cells; raises Incomplete unless each of them has its result."""
-        from robustfl_bench.sweep.launch import check_complete
+        from robustfl_bench.sweeps.launch import check_complete
 
         by_presets = [f"{key}={value}" for key, value in self._params.items()]
         overrides = self._parser.parse_overrides([*by_presets, *arguments])
@@ -88,7 +88,7 @@ class TakersLauncher(Launcher):
 
     def launch(self, job_overrides: Sequence[Sequence[str]], initial_job_idx: int) -> Sequence[JobReturn]:
         """Complete all cells; a cell without a result is a failed job."""
-        from robustfl_bench.sweep.launch import launch
+        from robustfl_bench.sweeps.launch import launch
 
         if self.config.hydra.sweeper._target_ != f"{PACKAGE}.Cells":  # others write there
             Path(self.config.hydra.sweep.dir).mkdir(parents=True, exist_ok=True)
@@ -106,7 +106,7 @@ class InThisProcess(TakersLauncher):
 
     def place(self, sweep: "Sweep") -> "Outcome":
         """Take them."""
-        from robustfl_bench.sweep.take import take
+        from robustfl_bench.sweeps.take import take
 
         return take(sweep, begins=True)
 
@@ -121,7 +121,7 @@ class Workers(TakersLauncher):
 
     def place(self, sweep: "Sweep") -> "Outcome":
         """Answer what is stored, and start workers for the rest."""
-        from robustfl_bench.sweep.workers import take_with_workers
+        from robustfl_bench.sweeps.workers import take_with_workers
 
         return take_with_workers(sweep, self.n_jobs, self.runs_at_once)
 
@@ -147,7 +147,7 @@ class Slurm(TakersLauncher):
 
     def place(self, sweep: "Sweep") -> "Outcome":
         """Answer what is stored, submit jobs for the rest, and follow them."""
-        from robustfl_bench.sweep.slurm import Jobs, take_with_jobs
+        from robustfl_bench.sweeps.slurm import Jobs, take_with_jobs
 
         return take_with_jobs(sweep, Jobs(**self.options))
 
@@ -162,7 +162,7 @@ class Ray(TakersLauncher):
 
     def place(self, sweep: "Sweep") -> "Outcome":
         """Answer what is stored, start tasks for the rest, and follow them."""
-        from robustfl_bench.sweep.ray import Tasks, take_with_tasks
+        from robustfl_bench.sweeps.ray import Tasks, take_with_tasks
 
         return take_with_tasks(sweep, Tasks(**self.options))
 
@@ -178,7 +178,7 @@ class Outside(TakersLauncher):
 
     def place(self, sweep: "Sweep") -> "Outcome":
         """Answer what is stored, and let the class complete the rest."""
-        from robustfl_bench.sweep.outside import take_with_class
+        from robustfl_bench.sweeps.outside import take_with_class
 
         return take_with_class(sweep, self.options)
 

@@ -22,9 +22,9 @@ from robustfl_bench.experiment.summary import without_score
 from robustfl_bench.store.folders import FAILED, INFEASIBLE, MEASURED, RunFolder, RunLocked
 from robustfl_bench.store.lease import LeaseLost
 from robustfl_bench.store.writing import CannotWrite, Damaged
-from robustfl_bench.sweep.cells import Sweep, SweepCell
-from robustfl_bench.sweep.ends import MISSING, OTHERS, End, Outcome
-from robustfl_bench.sweep.stacks import stacks
+from robustfl_bench.sweeps.cells import Sweep, SweepCell
+from robustfl_bench.sweeps.ends import MISSING, OTHERS, End, Outcome
+from robustfl_bench.sweeps.stacks import stacks
 
 POLL = 1.0
 """Seconds between two looks at the cells that other processes run."""

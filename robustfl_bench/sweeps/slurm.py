@@ -19,11 +19,11 @@ from typing import Any
 from robustfl_bench.base.console import say
 from robustfl_bench.base.errors import ConfigError
 from robustfl_bench.experiment.machine import terminable
-from robustfl_bench.sweep.cells import Sweep
-from robustfl_bench.sweep.ends import Outcome
-from robustfl_bench.sweep.take import Taker
-from robustfl_bench.sweep.watch import check_at_least_one, watch
-from robustfl_bench.sweep.workers import work
+from robustfl_bench.sweeps.cells import Sweep
+from robustfl_bench.sweeps.ends import Outcome
+from robustfl_bench.sweeps.take import Taker
+from robustfl_bench.sweeps.watch import check_at_least_one, watch
+from robustfl_bench.sweeps.workers import work
 
 
 @dataclass(frozen=True)
