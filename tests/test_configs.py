@@ -2,9 +2,11 @@
 
 import dataclasses
 from importlib import import_module
+from pathlib import Path
 from types import NoneType
 from typing import Any, get_args
 
+import numpy as np
 import pytest
 
 from robustfl_bench.base import public
@@ -43,7 +45,9 @@ def test_all_files_are_seen() -> None:
 
 
 @pytest.mark.parametrize("option", OPTIONS)
-def test_every_option_builds(option: str) -> None:
+def test_every_option_builds(option: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    np.savez("data.npz", x=np.zeros((4, 3)), y=np.arange(4) % 2)  # dataset=arrays reads such a file
     presets.planned(*beside(option))
 
 

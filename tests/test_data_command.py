@@ -273,7 +273,7 @@ def test_failed_download_exits_with_3(
     ("arguments", "message"),
     [
         (["verify", "mnits"], "no data set 'mnits' (did you mean mnist or "),
-        (["prepare", "imagenet"], "no data set 'imagenet'; there are ag_news, cifar10, cifar100, digits, "),
+        (["prepare", "imagenet"], "no data set 'imagenet'; there are ag_news, arrays, cifar10, cifar100, digits, "),
         (["prepare"], "required: NAME"),
         (["destroy", "mnist"], "invalid choice: 'destroy'"),
         ([], "required: list|prepare|verify|partition"),

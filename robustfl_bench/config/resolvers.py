@@ -1,11 +1,11 @@
 """The resolvers ``${name:...}`` of conf/."""
 
-import hashlib
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 from robustfl_bench.base.errors import ConfigError
+from robustfl_bench.base.file_digest import digest_of
 from robustfl_bench.config import options
 
 NO_ATTACK = "robustfl_bench.attacks.NoAttack"
@@ -33,17 +33,15 @@ def _attacked(attacked: Any, clean: Any, *, _root_: Mapping[str, Any]) -> Any:
 
 
 def _digest(key: str, *, _root_: Mapping[str, Any]) -> str | None:
-    """``${digest:partition.path}``: the SHA-256 of the file at this setting's path; null if it cannot be read."""
+    """``${digest:partition.path}``: the SHA-256 of the file, or folder, at this setting's path; null if it cannot be
+    read."""
     value: Any = _root_
     try:
         for name in key.split("."):
             value = value[name]
     except (KeyError, TypeError):
         raise ConfigError(f"no setting {key!r}, the file of which is asked for") from None
-    try:
-        return hashlib.sha256(Path(value).expanduser().read_bytes()).hexdigest()
-    except (OSError, TypeError, ValueError):
-        return None
+    return digest_of(Path(value).expanduser()) if isinstance(value, str) else None
 
 
 def _rate(kind: str, *, _root_: Mapping[str, Any]) -> Any:

@@ -218,10 +218,11 @@ def num_params(model: Any, dataset: Dataset) -> int:
     """
     import torch
 
+    shape, classes = dataset.input_shape, dataset.num_classes
     try:
         with torch.device("meta"):
             vectors = [torch.empty(1, dataset.embedding_dim)] if dataset.content == "words" else []
-            module = model(dataset.input_shape, dataset.num_classes, *vectors)
+            module = model(shape, classes, *vectors)
     except (RuntimeError, TypeError, OverflowError) as error:  # sizes beyond 64 bits
         reason = " ".join(str(error).split())[:200]
         raise ConfigError(f"model {type(model).__name__} cannot be built for {dataset.name}: {reason}") from error

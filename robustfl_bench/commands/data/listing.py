@@ -20,10 +20,14 @@ def _run(arguments: Namespace) -> None:
     rows: list[tuple[str, ...]] = [HEADINGS]
     for name in data_sets.names(config_dir):
         dataset = data_sets.build(name, config_dir)
-        shape = "x".join(map(str, dataset.input_shape))
+        try:
+            shape, classes = "x".join(map(str, dataset.input_shape)), str(dataset.num_classes)
+        except DataError as error:  # of a data set whose files say it
+            rows.append((name, "-", "-", *_missing(error)))
+            continue
         described = shared.sources(dataset)
         cells = _of_files(described, root) if described else _of_loaded(dataset, root)
-        rows.append((name, shape, str(dataset.num_classes), *cells))
+        rows.append((name, shape, classes, *cells))
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for row in rows:
         print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
@@ -60,8 +64,12 @@ def _of_loaded(dataset: Dataset, root: Path) -> tuple[str, ...]:
     try:
         data = shared.loaded(dataset, root)
     except DataError as error:
-        return "-", "-", "missing", "?", "-", _line(error)
+        return _missing(error)
     return str(len(data.train_y)), str(len(data.test_y)), "ready", "?", data.variant, f"in {root}"
+
+
+def _missing(error: DataError) -> tuple[str, ...]:
+    return "-", "-", "missing", "?", "-", _line(error)
 
 
 def _line(error: Exception) -> str:
