@@ -1,8 +1,9 @@
 """Experiments in Byzantine-robust federated learning, from a composed config to a paper's table.
 
-``run("aggregator=krum", "attack=ipm")`` makes a run, ``results("results")`` returns the table of the runs in a folder.
-Rules, attacks, data sets and other parts are subclasses of ``Aggregator``, ``Attack``, ``Dataset`` and so on. Each name
-is imported on first access, because PyTorch and pandas take over a second.
+``run(aggregator=Krum(2), attack="ipm")`` makes a run, ``sweep`` many, ``results("results")`` returns the table of the
+runs in a folder, and ``plot`` draws them. Rules, attacks, data sets and other parts are subclasses of ``Aggregator``,
+``Attack``, ``Dataset`` and so on; each part of this package has its name here, ``robustfl_bench.Krum``, unless two
+groups share it. Each name is imported on first access, because PyTorch and pandas take over a second.
 """
 
 import ctypes
@@ -13,11 +14,14 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from robustfl_bench.aggregators.base import Aggregator, ServerView
+    from robustfl_bench.api import plot
+    from robustfl_bench.api.result import Result
+    from robustfl_bench.api.run import results, run
+    from robustfl_bench.api.sweep import sweep
     from robustfl_bench.attacks.base import Attack, AttackView
     from robustfl_bench.base.errors import ConfigError, DataError
     from robustfl_bench.base.fields import Flag, Number, Option, at_least, between, check_fields, one_of
     from robustfl_bench.datasets.base import Data, Dataset
-    from robustfl_bench.experiment.api import Result, results, run
     from robustfl_bench.models.base import Model
     from robustfl_bench.numerics.updates import Aggregate, Updates
     from robustfl_bench.partitions.base import Partition
@@ -31,13 +35,13 @@ __all__ = [
     "Aggregate", "Aggregator", "Attack", "AttackView", "ConfigError", "Data", "DataError", "Dataset", "Engine", "Flag",
     "Model", "Number", "Option", "Partition", "PreAggregation", "Protocol", "Result", "Round", "Schedule",
     "ServerOptimizer", "ServerView", "Setup", "State", "Updates", "at_least", "between", "check_fields", "one_of",
-    "results", "run",
+    "plot", "results", "run", "sweep",
 ]  # fmt: skip
 
 _HOMES = {
     "Aggregate": "numerics.updates", "Updates": "numerics.updates",
     "Round": "protocols.state", "State": "protocols.state",
-    "Result": "experiment.api", "results": "experiment.api", "run": "experiment.api",
+    "Result": "api.result", "results": "api.run", "run": "api.run", "sweep": "api.sweep",
 }  # fmt: skip
 """The modules of these names; all others are in ``interfaces``."""
 
@@ -61,12 +65,29 @@ __version__ = "0.1.0"
 
 
 def __getattr__(name: str) -> Any:
-    if name not in __all__:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(import_module(f"{__name__}.{_HOMES.get(name, 'interfaces')}"), name)
+    if name == "plot":
+        value = import_module(f"{__name__}.api.plot")
+    elif name in __all__:
+        value = getattr(import_module(f"{__name__}.{_HOMES.get(name, 'interfaces')}"), name)
+    else:
+        value = _part(name)
     globals()[name] = value
     return value
 
 
+def _part(name: str) -> Any:
+    """The part of this package with a name that one group has. Raises AttributeError."""
+    from robustfl_bench.base import public
+
+    homes = [] if name.startswith("_") else public.groups_with(name)
+    if len(homes) > 1:
+        raise AttributeError(f"{name} is the name of several parts: import it from {' or '.join(homes)}")
+    if not homes:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(homes[0]), name)
+
+
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    from robustfl_bench.base import public
+
+    return sorted({*globals(), *__all__, *public.parts()})

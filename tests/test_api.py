@@ -112,6 +112,7 @@ def test_importing_the_package_imports_nothing_heavy_and_its_names_are_all_there
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.split("\n")[:3] == ["set()", "set()", "True True"]
-    assert all(callable(getattr(robustfl_bench, name)) for name in robustfl_bench.__all__)
+    assert all(getattr(robustfl_bench, name).__doc__ for name in robustfl_bench.__all__)
+    assert not set(robustfl_bench.__all__) & {path.stem for path in Path(robustfl_bench.__file__).parent.iterdir()}
     with pytest.raises(AttributeError, match="has no attribute 'nothing'"):
         _ = robustfl_bench.nothing

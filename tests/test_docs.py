@@ -24,7 +24,8 @@ def test_the_pages_are_built_without_a_warning(tmp_path: Path) -> None:
         warnings.simplefilter("error")
         docs.build(tmp_path)
     whole = (tmp_path / "robustfl_bench.html").read_text()
-    assert {name for name in robustfl_bench.__all__ if f'id="{name}"' not in whole} <= {"results"}
+    assert {name for name in robustfl_bench.__all__ if f'id="{name}"' not in whole} <= {"results", "plot"}
+    assert (tmp_path / "robustfl_bench" / "api" / "plot.html").exists(), "a module has a page of its own"
     rule = (tmp_path / "robustfl_bench" / "aggregators" / "krum.html").read_text()
     words = " ".join(unescape(re.sub("<[^>]*>", "", rule)).split())
     sentences = " ".join(str(Krum.__doc__).replace("``", "").split()).split(". ")

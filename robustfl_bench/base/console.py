@@ -15,6 +15,11 @@ def say(line: str) -> None:
     print(printable(line), file=sys.stderr, flush=True)
 
 
+def is_live() -> bool:
+    """Whether a line on stderr can be updated: on a terminal, and in a notebook."""
+    return sys.stderr.isatty() or ("ipykernel" in sys.modules and type(sys.stderr).__module__.startswith("ipykernel"))
+
+
 def printable(line: str) -> str:
     """The line with each control character and line break as Python writes it, such as ``\\x1b``. A name in somebody
     else's run folder must not steer the terminal, nor end a line or a comment."""

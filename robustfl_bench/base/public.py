@@ -5,6 +5,7 @@ Configs, ids and digests use these names, so a module can be moved or renamed wi
 
 import ast
 import re
+from collections import Counter
 from collections.abc import Callable, Mapping
 from functools import cache
 from importlib import import_module
@@ -36,6 +37,23 @@ def facade(room: str) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
         return sorted(name for name in modules_of(room) if not name.startswith("_"))
 
     return get, names
+
+
+@cache
+def groups() -> list[str]:
+    """The rooms of the config groups, ``robustfl_bench.aggregators``: those with a base class; imports nothing."""
+    return sorted(f"{PACKAGE.name}.{path.parent.name}" for path in PACKAGE.glob("*/base.py"))
+
+
+def groups_with(name: str) -> list[str]:
+    """The rooms of config groups that define a class of this name."""
+    return [room for room in groups() if name in modules_of(room)]
+
+
+def parts() -> list[str]:
+    """The names of classes that exactly one config group defines."""
+    names = [name for room in groups() for name in modules_of(room) if not name.startswith("_")]
+    return sorted(name for name, times in Counter(names).items() if times == 1)
 
 
 def home(target: str) -> str | None:

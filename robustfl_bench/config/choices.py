@@ -63,7 +63,8 @@ def _inside(
         if one.sign.startswith("+"):
             if key in known or one.place in added:
                 raise ConfigError(f"{one.key}@{one.place} is there already: write {one.text.lstrip('+')}")
-            added[str(one.place)] = options.option(one.key, *check_names(one, search), (), search)
+            (name,) = check_names(one, search)
+            added[str(one.place)] = options.option(one.key, name, (), search)
         elif key not in known:
             there = ", ".join(name.replace("@", f"@{owner}.") for name in known) or "none"
             raise ConfigError(f"{owner}={option} has no {one.key}@{one.place}; there are: {there}; + adds one")

@@ -181,15 +181,18 @@ def within(nested: Nested, place: str) -> Nested:
     return tuple(inner)
 
 
-@cache
 def option(group: str, name: str, nested: Nested = (), search: Search = HERE) -> dict[str, Any]:
     """The content of an option, merged with its defaults list (``[boba, _self_]``, ``/aggregator@rule: krum``).
 
-    The option can be a class from outside, ``my_module:MyRule``; then its fields are the content. ``nested`` replaces
-    options of the list. Interpolations stay as written. Raises ConfigError for an option that does not exist.
+    The option can be a class from outside, ``my_module:MyRule``; then its fields are the content, read anew each time
+    because a cell of a notebook can define the class again. ``nested`` replaces options of the list. Interpolations
+    stay as written. Raises ConfigError for an option that does not exist.
     """
-    if outside.is_class(name):
-        return outside.content(group, name)
+    return outside.content(group, name) if outside.is_class(name) else _of_file(group, name, nested, search)
+
+
+@cache
+def _of_file(group: str, name: str, nested: Nested, search: Search) -> dict[str, Any]:
     place_of(group, name, search)
     merged = dict[str, Any]()
     for entry in entries(f"{group}/{name}", search):
@@ -236,7 +239,6 @@ def inside(group: str, name: str, nested: Nested = (), search: Search = HERE) ->
     return found
 
 
-@cache
 def chosen(group: str, written: str, nested: Nested = (), search: Search = HERE) -> dict[str, Any]:
     """The content of a group for a choice such as ``krum``, or a list such as ``[clipping,nnm]``.
 

@@ -62,19 +62,19 @@ def label_of(target: str) -> str:
 def _value(group: str, field: Field[Any]) -> Any:
     """The default of a field as a config holds it; MISSING if a config cannot."""
     if field.default is not MISSING:
-        return _plain(field.default)
+        return plain(field.default)
     if field.default_factory is not MISSING:
-        return _plain(field.default_factory())
+        return plain(field.default_factory())
     known = FROM_SETTINGS | (DECLARED if group in _ASSUMES else {})
     return known.get(field.name, targets.REQUIRED)
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
     """A value as YAML holds it, or MISSING."""
     if isinstance(value, list | tuple):
-        items = [_plain(item) for item in value]
+        items = [plain(item) for item in value]
         return MISSING if any(item is MISSING for item in items) else items
     if isinstance(value, dict):
-        pairs = {key: _plain(item) for key, item in value.items()}
+        pairs = {key: plain(item) for key, item in value.items()}
         return MISSING if any(item is MISSING for item in pairs.values()) else pairs
     return value if value is None or type(value) in (bool, int, float, str) else MISSING

@@ -5,6 +5,7 @@ import time
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
+from robustfl_bench.base.console import is_live
 from robustfl_bench.experiment.summary import shown
 from robustfl_bench.experiment.tracking import Trackers
 from robustfl_bench.store.folders import RunFolder
@@ -56,7 +57,9 @@ def written(
         trackers.begin(done)
     clock = clock or Clock()
     began, total = clock.now(), federation.settings.rounds
-    with tqdm(total=total, initial=done, unit="round", desc=folder.path.name, disable=silent or None) as progress:
+    with tqdm(
+        total=total, initial=done, unit="round", desc=folder.path.name, disable=silent or not is_live()
+    ) as progress:
         for state, record in rounds:
             if record is not None:
                 folder.append("metrics.csv", record)

@@ -35,6 +35,8 @@ BANDS = {
 }
 METHODS = ("aggregator", "+method", "rule")
 """The settings whose values are methods, each with a style of its own."""
+RECALL = Scale("Recall [%]", 0, 100)
+"""The colours of recalls."""
 
 
 def rounds(
@@ -54,7 +56,7 @@ def rounds(
     the conditions and have the columns. Raises ConfigError when they differ in anything else, NoRuns when there are
     none.
     """
-    chosen = _select(runs, lines, panels, conditions)
+    chosen = select(runs, lines, panels, conditions)
     points = curves_of_rounds(chosen, describe(value, chosen), band, x)
     gone = _cautions(runs, lines, panels, conditions)
     title, log = ("Round", "") if x == "round" else (describe(x, chosen).of_a_round, "x")
@@ -77,7 +79,7 @@ def sweep(
     knows. Raises as ``rounds`` does.
     """
     described = describe(value, runs)
-    chosen = _select(runs[runs[x].notna()] if x in runs else runs, lines, panels, conditions, x)
+    chosen = select(runs[runs[x].notna()] if x in runs else runs, lines, panels, conditions, x)
     chosen = chosen.assign(x=chosen[x].map(text))
     points = curves_of_values(chosen, described, runs, band)
     gone = _cautions(runs, lines, panels, conditions)
@@ -114,12 +116,24 @@ def recall(
 
     Grey: the class has no test sample. Raises as ``rounds`` does.
     """
-    import numpy as np
+    chosen = with_recall(select(runs, lines, panels, conditions))
+    grids = recalls(chosen)
+    heading = over_seeds(chosen) + _cautions(runs, lines, panels, conditions)
+    return heat.draw(grids, RECALL, "Class", lines, heading, frame)
 
-    chosen = _select(runs, lines, panels, conditions)
+
+def with_recall(chosen: pd.DataFrame) -> pd.DataFrame:
+    """The runs that record a recall per class. Raises NoRuns if there are none."""
     chosen = chosen[chosen["recall"].map(lambda values: isinstance(values, list))]
     if not len(chosen):
         raise NoRuns("none of these runs records a recall per class")
+    return chosen
+
+
+def recalls(chosen: pd.DataFrame) -> list[HeatPanel]:
+    """The recall per class [%] of runs with their ``line`` and ``panel``, a heat map for each panel."""
+    import numpy as np
+
     classes = max(map(len, chosen["recall"]))
     names = _ordered(chosen["line"])
     grids = []
@@ -128,8 +142,7 @@ def recall(
         for name, of_line in chosen[chosen["panel"] == panel].groupby("line"):
             shares[names.index(str(name))] = 100 * np.mean(np.asarray(list(of_line["recall"]), dtype=float), axis=0)
         grids.append(HeatPanel(panel, names, range(classes), shares))
-    heading = over_seeds(chosen) + _cautions(runs, lines, panels, conditions)
-    return heat.draw(grids, Scale("Recall [%]", 0, 100), "Class", lines, heading, frame)
+    return grids
 
 
 def trajectory(
@@ -146,7 +159,7 @@ def trajectory(
     import numpy as np
     import pandas as pd
 
-    chosen = _select(runs, lines, panels, conditions)
+    chosen = select(runs, lines, panels, conditions)
     grids = []
     for panel in _ordered(chosen["panel"]):
         for line in _ordered(chosen["line"]):
@@ -162,7 +175,7 @@ def trajectory(
     if not grids:
         raise NoRuns("none of these runs records a recall per class")
     heading = over_seeds(chosen) + _cautions(runs, lines, panels, conditions)
-    return heat.draw(grids, Scale("Recall [%]", 0, 100), "Round", "Class", heading, frame)
+    return heat.draw(grids, RECALL, "Round", "Class", heading, frame)
 
 
 def matrix(
@@ -179,7 +192,7 @@ def matrix(
     Where the columns are attacks, the worst one of every row has a frame. Raises as ``rounds`` does.
     """
     described = describe(value, runs)
-    chosen = _select(runs, rows, panels, conditions, columns)
+    chosen = select(runs, rows, panels, conditions, columns)
     chosen = chosen.assign(x=chosen[columns].map(text))
     points = curves_of_values(chosen, described, runs, "minmax")
     heading = over_seeds(chosen) + _cautions(runs, rows, columns, conditions)
@@ -190,6 +203,18 @@ def draw_matrix(
     points: pd.DataFrame, described: Value, rows: str, columns: str, heading: str, frame: Frame = PLAIN
 ) -> Figure:
     """The means of points as a heat map: their lines down the side, their ``x`` across."""
+    heading += "; framed: the worst attack on a row" * (columns == "attack" and bool(described.better))
+    return heat.draw(matrices(points, described, columns), scale_of(points, described), columns, rows, heading, frame)
+
+
+def scale_of(points: pd.DataFrame, described: Value) -> Scale:
+    """The colours of a value: those of all percentages, else from the least to the greatest mean."""
+    low, high = (0.0, 100.0) if described.unit == "%" else (points["mean"].min(), points["mean"].max())
+    return Scale(titled(described), low, high if high > low else low + 1, f"{{:.{described.digits}f}}".format)
+
+
+def matrices(points: pd.DataFrame, described: Value, columns: str) -> list[HeatPanel]:
+    """The means of points, a heat map for each panel; where the ``columns`` are attacks, the worst are marked."""
     import numpy as np
 
     names = list(dict.fromkeys(points["line"]))
@@ -202,10 +227,7 @@ def draw_matrix(
             numbers[names.index(line), across.index(text(x))] = mean
         marked = _worst(numbers, across, described.better) if attacks else frozenset()
         grids.append(HeatPanel(str(panel), names, across, numbers, marked))
-    low, high = (0.0, 100.0) if described.unit == "%" else (points["mean"].min(), points["mean"].max())
-    scale = Scale(_titled(described), low, high if high > low else low + 1, f"{{:.{described.digits}f}}".format)
-    heading += "; framed: the worst attack on a row" * attacks
-    return heat.draw(grids, scale, columns, rows, heading, frame)
+    return grids
 
 
 def _worst(numbers: Any, attacks: Sequence[str], better: int) -> frozenset[tuple[int, int]]:
@@ -349,7 +371,7 @@ def are_methods(key: str) -> bool:
 
 def labels_of(values: Sequence[Value], of_a_round: bool) -> dict[str, str]:
     """What the axis of each value says."""
-    return {value.name: value.of_a_round if of_a_round else _titled(value) for value in values}
+    return {value.name: value.of_a_round if of_a_round else titled(value) for value in values}
 
 
 def percents(values: Sequence[Value]) -> frozenset[str]:
@@ -357,11 +379,12 @@ def percents(values: Sequence[Value]) -> frozenset[str]:
     return frozenset(value.name for value in values if value.unit == "%")
 
 
-def _titled(value: Value) -> str:
+def titled(value: Value) -> str:
+    """A value with its unit, as an axis says."""
     return f"{value.title} {value.heading}".strip()
 
 
-def _select(runs: pd.DataFrame, lines: str, panels: str, conditions: Sequence[str], *x: str) -> pd.DataFrame:
+def select(runs: pd.DataFrame, lines: str, panels: str, conditions: Sequence[str], *x: str) -> pd.DataFrame:
     """The finished runs, comparable but for the setting ``x``, with their ``line`` and ``panel`` labels."""
     axes = _keys(lines, panels, *x)
     chosen = _finished(runs, conditions, *axes)

@@ -9,7 +9,7 @@ import json
 import math
 import re
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -60,12 +60,17 @@ def load(results_dir: str | Path) -> pd.DataFrame:
     group the name chosen (``aggregator``). A null is the text "null".
     A damaged folder is a row whose ``error`` says what is wrong. Raises NoRuns when there is no folder.
     """
-    import pandas as pd
-
     runs = Path(results_dir) / "runs"
     folders = sorted(path for path in runs.iterdir() if _is_run(path)) if runs.is_dir() else []
     if not folders:
         raise NoRuns(f"no runs in {runs}; make one with robustfl-bench, or name another folder with --results-dir")
+    return of_folders(folders)
+
+
+def of_folders(folders: Sequence[Path]) -> pd.DataFrame:
+    """The table of the runs in these folders, as ``load`` has it, in their order."""
+    import pandas as pd
+
     rows, blocks = zip(*map(_read, folders), strict=True)
     _name_copies(rows)
     _name_choices(rows, blocks)

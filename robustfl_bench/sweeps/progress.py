@@ -1,7 +1,6 @@
 """Progress of a sweep, read from its run folders alone, so that any host can report it; and its end."""
 
 import csv
-import sys
 import threading
 import time
 from collections import Counter
@@ -15,7 +14,7 @@ from typing import Any
 import yaml
 from tqdm import tqdm
 
-from robustfl_bench.base.console import say
+from robustfl_bench.base.console import is_live, say
 from robustfl_bench.base.errors import BUSY, GENERAL
 from robustfl_bench.config import options
 from robustfl_bench.store.folders import ENDED, FAILED, INFEASIBLE, MEASURED, runs_folder
@@ -148,8 +147,8 @@ def duration(seconds: float) -> str:
 
 @contextmanager
 def shown(sweep: Sweep, every: float | None = None) -> Iterator[None]:
-    """Show progress within the context: one updated line on a terminal, else a line each minute."""
-    terminal = sys.stderr.isatty()
+    """Show progress within the context: one updated line on a terminal and in a notebook, else a line each minute."""
+    terminal = is_live()
     pause = every or (1.0 if terminal else 60.0)
     over, progress = threading.Event(), Progress(sweep)
     bar = tqdm(total=0, bar_format="{desc}", leave=False) if terminal else None

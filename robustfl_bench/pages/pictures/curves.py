@@ -62,12 +62,10 @@ def draw(curves: Curves, frame: Frame = PLAIN) -> Figure:
     places = places_on_axis(list(dict.fromkeys(points["x"])))
     for axis, (value, panel) in zip(axes, ((v, p) for v in values for p in names), strict=True):
         of_panel = points[(points["value"] == value) & (points["panel"] == panel)]
-        clients = curves.clients and value == WEIGHT
-        if clients:
+        if curves.clients and value == WEIGHT:
             _draw_clients(axis, of_panel, places)
         else:
-            for number, (line, rows) in enumerate(of_panel.groupby("line", sort=False)):
-                _draw_line(axis, str(line), rows, places, curves, drawn[str(line)], number, len(lines))
+            _draw_lines(axis, of_panel, places, curves, drawn)
         if curves.mark is not None:
             axis.axvline(curves.mark, color="#999999", linewidth=0.7, linestyle=":")
         _scales(axis, curves, frame, value, places)
@@ -81,6 +79,19 @@ def draw(curves: Curves, frame: Frame = PLAIN) -> Figure:
     ordered = {line: handles[line] for line in (*lines, *handles) if line and line in handles}
     y = curves.y[values[0]] if len(values) == 1 else ""
     return finish(figure, axes, frame, curves.heading, curves.x, y, ordered, curves.key)
+
+
+def draw_on(axis: Axes, curves: Curves) -> None:
+    """Draw the lines of one value on an axis of the caller, with labels and a legend, in the caller's fonts."""
+    points = curves.points
+    (value,) = dict.fromkeys(points["value"])
+    lines = list(dict.fromkeys(points["line"]))
+    places = places_on_axis(list(dict.fromkeys(points["x"])))
+    _draw_lines(axis, points, places, curves, styles(lines) if curves.methods else series(lines))
+    _scales(axis, curves, PLAIN, value, places)
+    axis.set_xlabel(curves.x)
+    axis.set_ylabel(curves.y[value])
+    axis.legend(title=curves.key or None)
 
 
 def places_on_axis(ticks: Sequence[Any]) -> dict[Any, float]:
@@ -113,6 +124,13 @@ def _scales(axis: Axes, curves: Curves, frame: Frame, value: str, places: Mappin
         whole_ticks(axis.yaxis)
     if frame.ylim:
         axis.set_ylim(*frame.ylim)
+
+
+def _draw_lines(
+    axis: Axes, rows: pd.DataFrame, places: Mapping[Any, float], curves: Curves, drawn: Mapping[str, Style]
+) -> None:
+    for number, (line, of_line) in enumerate(rows.groupby("line", sort=False)):
+        _draw_line(axis, str(line), of_line, places, curves, drawn[str(line)], number, len(drawn))
 
 
 def _draw_line(

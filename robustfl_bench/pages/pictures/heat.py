@@ -46,10 +46,6 @@ class Scale:
 @for_print
 def draw(panels: Sequence[HeatPanel], scale: Scale, x: str, y: str, heading: str, frame: Frame = PLAIN) -> Figure:
     """The panels beside each other, with one scale; in cividis lightness grows with the value, in colour as in grey."""
-    import numpy as np
-    from matplotlib import colormaps
-    from matplotlib.colors import LogNorm, Normalize
-
     columns, letters = (
         max(len(panel.columns) for panel in panels),
         max(len(row) for panel in panels for row in panel.rows),
@@ -65,19 +61,9 @@ def draw(panels: Sequence[HeatPanel], scale: Scale, x: str, y: str, heading: str
     height = 0.35 + max(_ROW * rows, _LOW_ROW * rows + below)
     figure = sheet(width, height * down)
     axes = figure.subplots(down, across, sharex=True, sharey=True, squeeze=False).ravel()
-    colours = colormaps["cividis"].with_extremes(bad="#bbbbbb", over="#b2182b" if scale.unbounded else None)
-    norm = (LogNorm if scale.log else Normalize)(scale.low, scale.high)
     image = None
     for axis, panel in zip(axes, panels, strict=False):
-        shown = np.where(np.isinf(panel.numbers), 1e30, panel.numbers)
-        shown = shown.clip(min=scale.low) if scale.log else shown
-        image = axis.imshow(shown, cmap=colours, norm=norm, aspect="auto", interpolation="nearest")
-        cell = room / across / len(panel.columns)
-        _write(axis, panel, scale, image, cell)
-        axis.set_title(frame.name(panel.title))
-        axis.set_yticks(range(len(panel.rows)), [frame.name(row) for row in panel.rows])
-        _ticks(axis, panel.columns, cell, frame)
-        axis.set_xlim(-0.5, len(panel.columns) - 0.5)
+        image = _drawn(axis, panel, scale, room / across / len(panel.columns), frame)
     for axis in axes[len(panels) :]:
         axis.remove()
     assert image is not None
@@ -91,6 +77,35 @@ def draw(panels: Sequence[HeatPanel], scale: Scale, x: str, y: str, heading: str
         extend=extend,
     )
     return finish(figure, list(axes[: len(panels)]), frame, heading, x, y)
+
+
+def draw_on(axis: Axes, panel: HeatPanel, scale: Scale, x: str, y: str) -> None:
+    """Draw a panel on an axis of the caller, with its labels and a colour bar."""
+    figure = axis.figure
+    inches = axis.get_window_extent().width / figure.dpi
+    image = _drawn(axis, panel, scale, inches / len(panel.columns), PLAIN)
+    axis.set_xlabel(x)
+    axis.set_ylabel(y)
+    figure.colorbar(image, ax=axis, label=scale.label, extend="max" if scale.unbounded else "neither")
+
+
+def _drawn(axis: Axes, panel: HeatPanel, scale: Scale, cell: float, frame: Frame) -> Any:
+    """Draw a panel whose cells are ``cell`` inches wide; returns the image, for a colour bar."""
+    import numpy as np
+    from matplotlib import colormaps
+    from matplotlib.colors import LogNorm, Normalize
+
+    colours = colormaps["cividis"].with_extremes(bad="#bbbbbb", over="#b2182b" if scale.unbounded else None)
+    norm = (LogNorm if scale.log else Normalize)(scale.low, scale.high)
+    shown = np.where(np.isinf(panel.numbers), 1e30, panel.numbers)
+    shown = shown.clip(min=scale.low) if scale.log else shown
+    image = axis.imshow(shown, cmap=colours, norm=norm, aspect="auto", interpolation="nearest")
+    _write(axis, panel, scale, image, cell)
+    axis.set_title(frame.name(panel.title))
+    axis.set_yticks(range(len(panel.rows)), [frame.name(row) for row in panel.rows])
+    _ticks(axis, panel.columns, cell, frame)
+    axis.set_xlim(-0.5, len(panel.columns) - 0.5)
+    return image
 
 
 def _upright(columns: Sequence[Any], cell: float, frame: Frame) -> float:

@@ -1,0 +1,41 @@
+"""Arrays given as data, as a file that a command can read again."""
+
+import hashlib
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from robustfl_bench.base.errors import DataError
+
+FOLDER = "data"
+"""The folder in a results folder for arrays that were given to ``run`` or ``sweep``."""
+
+
+def stored(settings: Mapping[str, Any], results_dir: str | Path | None) -> dict[str, Any]:
+    """The settings, with arrays ``dataset=(X, y)`` or ``(X, y, X_test, y_test)`` as the file that holds them.
+
+    The file, in the results folder, is named by its content and written once. Raises DataError.
+    """
+    value = settings.get("dataset")
+    if not isinstance(value, tuple) or not value or any(isinstance(item, str) for item in value):
+        return dict(settings)
+    import numpy as np
+
+    names = {2: ("x", "y"), 4: ("x_train", "y_train", "x_test", "y_test")}.get(len(value))
+    if names is None:
+        raise DataError(f"dataset takes arrays (X, y) or (X, y, X_test, y_test), got {len(value)} of them")
+    arrays = {name: np.asarray(item) for name, item in zip(names, value, strict=True)}
+    total = hashlib.sha256()
+    for name, array in arrays.items():
+        if array.dtype.hasobject:
+            raise DataError(f"{name} must be numbers, and labels numbers or words, got an array of Python objects")
+        total.update(f"{name} {array.dtype.str} {array.shape} ".encode())
+        total.update(np.ascontiguousarray(array).tobytes())
+    path = Path(results_dir or "results").expanduser() / FOLDER / f"{total.hexdigest()[:16]}.npz"
+    if not path.exists():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        partial = path.with_name(f".{os.getpid()}-{path.name}")
+        np.savez_compressed(partial, allow_pickle=False, **arrays)
+        partial.replace(path)
+    return {**settings, "dataset": "arrays", "dataset.path": str(path)}

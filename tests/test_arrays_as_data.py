@@ -1,0 +1,241 @@
+"""Data of the user: arrays, tables and folders of images; what is in them counts, and nothing in them is executed."""
+
+import os
+import pickle
+import shutil
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+import robustfl_bench as rb
+from robustfl_bench.config import compose
+from robustfl_bench.datasets.arrays import Arrays
+from robustfl_bench.testing import check_dataset
+from tests.conftest import Bench, run_folders
+
+SMALL: dict[str, Any] = {"rounds": 2, "model.hidden": [4], "num_clients": 4, "num_byzantine": 1, "partition": "iid"}
+WORDS = ("rounds=2", "model.hidden=[4]", "num_clients=4", "num_byzantine=1", "partition=iid")
+RNG = np.random.default_rng(0)
+X, Y = RNG.normal(size=(60, 5)), np.arange(60) % 3
+PIXELS = RNG.integers(0, 256, size=(60, 6, 6), dtype=np.uint8)
+
+
+@pytest.fixture(autouse=True)
+def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def loaded(path: str, **options: Any) -> rb.Data:
+    return Arrays(path, **options).load(Path())
+
+
+def saved(path: str = "mine.npz", **arrays: Any) -> str:
+    np.savez(path, **arrays)
+    return path
+
+
+@pytest.mark.parametrize("kind", ["f2", "f4", "f8", "i1", "i2", "i8", "u1", "u2", "u8"])
+@pytest.mark.parametrize("labels", ["f4", "f8", "i1", "i8", "u2", "U3", "S3"])
+def test_samples_and_labels_have_any_type(kind: str, labels: str) -> None:
+    path = saved(x=(9 * np.abs(X)).astype(kind), y=Y.astype(labels))
+    data = loaded(path)
+    assert data.train_x.dtype == torch.float32 and data.train_y.dtype == torch.int64
+    assert (len(data.train_y), len(data.test_y)) == (48, 12)
+    assert set(data.train_y.tolist()) == {0, 1, 2} and Arrays(path).num_classes == 3
+    check_dataset(Arrays(path), Path())
+
+
+def test_samples_are_scaled_by_the_training_set_or_left_as_they_are() -> None:
+    path = saved(x=np.column_stack([X, np.ones(60)]), y=Y)
+    data = loaded(path)
+    assert data.train_x.mean(dim=0).abs().max() < 1e-6
+    assert data.train_x[:, :5].std(dim=0, correction=0).sub(1).abs().max() < 1e-6
+    raw = loaded(path, scaling="none")
+    whole = torch.cat([raw.train_x, raw.test_x])
+    assert torch.equal(whole[whole[:, 0].argsort()][:, :5], torch.from_numpy(X[X[:, 0].argsort()]).float())
+    assert torch.equal(raw.train_y, data.train_y) and data.scaling is None
+
+
+@pytest.mark.parametrize(
+    ("x", "shape"),
+    [
+        (PIXELS, (1, 6, 6)),
+        (PIXELS[:, None], (1, 6, 6)),
+        (np.repeat(PIXELS[..., None], 3, axis=3), (3, 6, 6)),
+        (PIXELS / 255, (1, 6, 6)),
+    ],
+)
+def test_images_have_channels_first_and_pixels_that_can_be_corrupted(x: np.ndarray, shape: tuple[int, ...]) -> None:
+    dataset = Arrays(saved(x=x, y=Y))
+    assert dataset.input_shape == shape
+    data = dataset.load(Path())
+    assert data.scaling is not None
+    pixels = data.scaling.pixels(torch.cat([data.train_x, data.test_x]))
+    wanted = np.sort(PIXELS.reshape(60, -1).mean(axis=1) / 255)
+    assert pixels[:, 0].flatten(1).mean(dim=1).sort().values.numpy() == pytest.approx(wanted, abs=1e-5)
+    unscaled = loaded("mine.npz", scaling="none")
+    assert max(unscaled.train_x.max(), unscaled.test_x.max()) == np.float32(x.max())
+
+
+def test_a_test_set_of_ones_own_is_kept() -> None:
+    for names in (("x_train", "y_train", "x_test", "y_test"), ("train_x", "train_y", "test_x", "test_y")):
+        data = loaded(saved(**dict(zip(names, (X[:50], Y[:50], X[50:], Y[50:]), strict=True))), scaling="none")
+        assert torch.equal(data.test_x, torch.from_numpy(X[50:]).float()) and data.test_y.tolist() == Y[50:].tolist()
+    assert len(loaded(saved(x=X, y=Y), test_share=0.5).test_y) == 30
+
+
+def test_a_table_has_names_or_none_words_or_numbers(tmp_path: Path) -> None:
+    lines = [f"{x[0]},{x[1]},{'cat' if y else 'dog'}" for x, y in zip(X, Y, strict=True)]
+    Path("named.csv").write_text("\n".join(["a,b,label", *lines]))
+    Path("bare.csv").write_text("\n".join([*lines, ""]))
+    for path in ("named.csv", "bare.csv"):
+        data = loaded(path, scaling="none")
+        assert data.train_x.shape == (48, 2) and Arrays(path).num_classes == 2
+        assert sorted(torch.cat([data.train_y, data.test_y]).tolist()) == sorted((Y == 0).astype(int).tolist())
+    assert torch.equal(loaded("named.csv").train_x, loaded("bare.csv").train_x)
+    parts = [f"{'train' if i < 50 else 'test'},{i % 3},{i}" for i in range(60)]
+    Path("split.csv").write_text("\n".join(["split,kind,n", *parts]))
+    data = loaded("split.csv", label="kind", scaling="none")
+    assert data.test_x.flatten().tolist() == list(range(50, 60)) and data.test_y.tolist() == [
+        i % 3 for i in range(50, 60)
+    ]
+
+
+def images(folder: Path, mode: str = "L") -> None:
+    for place, name in (
+        (folder / "train", "cat"),
+        (folder / "train", "dog"),
+        (folder / "test", "cat"),
+        (folder / "test", "dog"),
+    ):
+        (place / name).mkdir(parents=True)
+        for number in range(3):
+            Image.fromarray(PIXELS[number + (name == "dog")]).convert(mode).save(place / name / f"{number}.png")
+
+
+@pytest.mark.parametrize(("mode", "channels"), [("L", 1), ("RGB", 3)])
+def test_a_folder_of_images_is_read(tmp_path: Path, mode: str, channels: int) -> None:
+    images(tmp_path / "pictures", mode)
+    dataset = Arrays("pictures", scaling="none")
+    assert dataset.input_shape == (channels, 6, 6) and dataset.num_classes == 2
+    data = dataset.load(Path())
+    assert (len(data.train_y), data.test_y.tolist()) == (6, [0, 0, 0, 1, 1, 1])
+    assert torch.equal(data.train_x[0, 0], torch.from_numpy(PIXELS[0]).float())
+    shutil.move("pictures/train", "flat")
+    assert len(loaded("flat").train_y) == 5
+
+
+def test_the_content_is_the_identity_and_not_the_place(bench: Bench) -> None:
+    saved("a.npz", x=X, y=Y)
+    first = bench("dataset=arrays", "dataset.path=a.npz", *WORDS)
+    assert first.code == 0, first.err
+    shutil.copy("a.npz", "b.npz")
+    assert bench("dataset=arrays", "dataset.path=b.npz", *WORDS).out.startswith("stored result")
+    saved("b.npz", x=X + 1e-3 * (np.arange(60) == 0)[:, None], y=Y)
+    assert not bench("dataset=arrays", "dataset.path=b.npz", *WORDS).out.startswith("stored result")
+    assert len(run_folders(Path("results"))) == 2
+    assert bench("dataset=arrays", "dataset.path=a.npz", "dataset.scaling=none", *WORDS).code == 0
+    assert len(run_folders(Path("results"))) == 3
+
+
+def test_a_stored_run_of_changed_files_is_not_made_again_in_silence(bench: Bench) -> None:
+    saved("a.npz", x=X, y=Y)
+    assert bench("dataset=arrays", "dataset.path=a.npz", *WORDS).code == 0
+    ((_, folder),) = run_folders(Path("results")).items()
+    saved("a.npz", x=-X, y=Y)
+    outcome = bench(f"rerun={folder}", "seed=1")
+    assert outcome.code == 3 and "a.npz has SHA-256" in outcome.err and len(outcome.err.splitlines()) == 1
+
+
+def test_arrays_are_data_of_a_run_and_of_a_sweep(bench: Bench) -> None:
+    first = rb.run(dataset=(X, Y), **SMALL)
+    assert first.summary["status"] == "finished" and first.path.name.startswith("arrays-iid-")
+    (file,) = Path("results/data").iterdir()
+    assert rb.run(dataset=(X.copy(), Y), **SMALL).path == first.path and len(list(file.parent.iterdir())) == 1
+    assert rb.run(dataset=(X, Y, X[:9], Y[:9]), **SMALL).path != first.path
+    tensors = (torch.from_numpy(X), torch.from_numpy(Y))
+    runs = rb.sweep(dataset=tensors, attack=["none", "ipm"], **{**SMALL, "model.hidden": [[4]]})
+    assert list(runs["state"]) == ["finished"] * 2 and runs["run"][0] == first.path.name
+    for wrong, message in (((X, Y, X), "got 3 of them"), ((X, [object()] * 60), "an array of Python objects")):
+        with pytest.raises(rb.DataError, match=message):
+            rb.run(dataset=wrong, **SMALL)
+
+
+class Evil:
+    def __reduce__(self) -> Any:
+        return os.mkdir, ("executed",)
+
+
+def bomb(path: Path) -> None:
+    with (
+        zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive,
+        archive.open("x.npy", "w", force_zip64=True) as member,
+    ):
+        np.lib.format.write_array_header_1_0(member, {"descr": "<f8", "fortran_order": False, "shape": (1 << 24,)})
+        for _ in range(128):
+            member.write(bytes(1 << 20))
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("no.npz", None, "there is no such data file or folder of images; set dataset.path"),
+        ("a.npz", b"no archive", "cannot be used as data"),
+        ("a.txt", b"1,2", "must end in .npz or .csv"),
+        ("a.csv", b"", "it is empty"),
+        ("a.csv", b"a,b,y\n1,2,0\n1,x,1\n", "column b has 'x', which is no number"),
+        ("a.csv", b"a,y\n1,0\n1\n", "line 3 has 1 values, the first one 2"),
+        ("a.csv", b"a,y\n1,0\nnan,1\n1,1\n0,0\n", "not finite numbers"),
+        ("a.csv", b"a,split,y\n1,train,0\n2,valid,1\n", "must be train or test, got 'valid'"),
+        ("a.csv", b"a,y\n1,0.5\n2,1\n", "labels must be classes"),
+        ("a.csv", b"a,y\n1,0\n2,0\n", "two classes or more, got 1"),
+        ("a.npz", {"x": X}, "must have arrays x and y"),
+        ("a.npz", {"x": X, "y": Y[:9]}, "60 samples need as many labels (N,), got (9,)"),
+        ("a.npz", {"x": X[:, 0], "y": Y}, "samples must be (N, d), or images"),
+        ("a.npz", {"x": X + 1j, "y": Y}, "samples must be numbers, got complex128"),
+        ("a.npz", {"x": X * 1e300, "y": Y}, "not finite numbers"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_data_is_one_line_with_exit_code_3(bench: Bench, name: str, content: Any, message: str) -> None:
+    if isinstance(content, dict):
+        saved(name, **content)
+    elif content is not None:
+        Path(name).write_bytes(content)
+    with np.errstate(over="ignore"):
+        outcome = bench("dataset=arrays", f"dataset.path={name}", *WORDS)
+    assert outcome.code == 3 and message in outcome.err and len(outcome.err.splitlines()) == 1, outcome.err
+    assert not run_folders(Path("results"))
+
+
+def test_nothing_in_a_file_is_executed_and_no_file_fills_the_memory(bench: Bench, tmp_path: Path) -> None:
+    np.savez("evil.npz", x=X, y=np.array([Evil()] * 60, dtype=object), allow_pickle=True)
+    outcome = bench("dataset=arrays", "dataset.path=evil.npz", *WORDS)
+    assert outcome.code == 3 and "allow_pickle" in outcome.err and not Path("executed").exists()
+    Path("pickle.npz").write_bytes(pickle.dumps(Evil()))
+    assert bench("dataset=arrays", "dataset.path=pickle.npz", *WORDS).code == 3 and not Path("executed").exists()
+    bomb(tmp_path / "bomb.npz")
+    outcome = bench("dataset=arrays", "dataset.path=bomb.npz", *WORDS)
+    assert outcome.code == 3 and "unpacks to" in outcome.err and "too much for its size" in outcome.err
+    images(tmp_path / "pictures")
+    Image.fromarray(PIXELS[0][:5]).save("pictures/test/cat/9.png")
+    outcome = bench("dataset=arrays", "dataset.path=pictures", *WORDS)
+    assert outcome.code == 3 and "make them one size" in outcome.err
+    Path("pictures/test/cat/9.png").write_bytes(b"no picture")
+    assert "9.png is no image" in bench("dataset=arrays", "dataset.path=pictures", *WORDS).err
+
+
+def test_the_option_names_the_digest_of_a_file_and_of_a_folder(tmp_path: Path) -> None:
+    saved("a.npz", x=X, y=Y)
+    images(tmp_path / "pictures")
+    digests = [
+        compose.resolve(["dataset=arrays", f"dataset.path={path}"]).config["dataset"]["digest"]
+        for path in ("a.npz", "pictures", "no")
+    ]
+    assert len(digests[0]) == len(digests[1]) == 64 and digests[2] is None
+    (tmp_path / "pictures" / "train" / "cat" / "0.png").rename(tmp_path / "pictures" / "train" / "dog" / "7.png")
+    assert compose.resolve(["dataset=arrays", "dataset.path=pictures"]).config["dataset"]["digest"] != digests[1]
