@@ -111,7 +111,7 @@ def test_a_rule_of_ones_own_is_an_object_or_its_class() -> None:
     ("settings", "message"),
     [
         ({"aggregator": Unwritten(1.0)}, "Unwritten must be a dataclass"),
-        ({"aggregator": 3}, "aggregator takes the name of an option, a part or its class, got a int"),
+        ({"aggregator": 3}, "aggregator takes the name of an option, a part or its class, got 3"),
         ({"aggregator": Stretched(1.0, device=torch.device("meta"))}, "Stretched.device is a device; a config holds"),
         ({"lr": object()}, "lr is a object; a config holds numbers"),
         ({"attack": Krum(2)}, "attack must be a subclass of robustfl_bench.interfaces.Attack"),

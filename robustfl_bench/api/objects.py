@@ -43,10 +43,10 @@ def _chosen(group: str, value: Any) -> tuple[str, list[str]]:
     """The option of a group that a value stands for, and the words for the fields in which a part differs from it."""
     if value is None or isinstance(value, str):
         return value or "none", []
-    if isinstance(value, FunctionType) or (isinstance(value, type) and issubclass(value, Part)):
+    if isinstance(value, FunctionType | type):
         return outside.word(target_of(value)), []
     if not isinstance(value, Part):
-        raise ConfigError(f"{group} takes the name of an option, a part or its class, got a {type(value).__name__}")
+        raise ConfigError(f"{group} takes the name of an option, a part or its class, got {value!r}")
     content = content_of(value)
     option = _nearest(group, content)
     place = options.place_of(group, option)

@@ -36,7 +36,7 @@ def chosen(
     for group, name in written.items():
         if name is None:
             tree[group] = (base or {}).get(group) or {}
-            choices[group] = outside.label_of(tree[group]["_target_"]) if tree[group] else _nothing(group)
+            choices[group] = outside.label_of_part(tree[group]) if tree[group] else _nothing(group)
         else:
             tree[group] = options.chosen(group, name, nested[group], search)
             choices[group] = options.label(group, name)

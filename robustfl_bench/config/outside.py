@@ -1,13 +1,17 @@
 """Parts from outside this package that are chosen by their class: ``aggregator=my_package.my_module:MyRule``.
 
 The fields of the class are the options: ``aggregator.stretch=2``. A field without a default takes its value from the
-setting of the same name, if one exists; otherwise it must be given.
+setting of the same name, if one exists; otherwise it must be given. A function of a matrix, or another package's rule,
+is used through an adapter, and its arguments are the options: ``aggregator.rule.f=2``.
 """
 
 import re
+from collections.abc import Mapping
 from dataclasses import MISSING, Field, fields, is_dataclass
+from inspect import Parameter
 from typing import Any
 
+from robustfl_bench.adapters import signatures
 from robustfl_bench.base import public
 from robustfl_bench.base.errors import ConfigError
 from robustfl_bench.config import targets
@@ -36,9 +40,25 @@ def content(group: str, option: str) -> dict[str, Any]:
         raise ConfigError(f"{group} takes an option, or a class such as my_package.my_module:MyClass, got {option!r}")
     target = option.replace(":", ".")
     found = targets.found_part(group, target)
+    if (adapter := signatures.adapter(found)) is not None:
+        return _adapted(adapter, target, found)
     options: list[Field[Any]] = [field for field in fields(found) if field.init] if is_dataclass(found) else []
     values = {field.name: _value(group, field) for field in options}
     return {"_target_": target, **{name: value for name, value in values.items() if value is not MISSING}}
+
+
+def _adapted(adapter: str, target: str, found: Any) -> dict[str, Any]:
+    """The content for a rule of another package: the adapter, and below ``rule`` what it is called with."""
+    settings = FROM_SETTINGS | dict.fromkeys(signatures.DECLARED, DECLARED["num_byzantine"])
+    arguments = {"_target_": target}
+    for name, default in signatures.options(found).items():
+        value = MISSING if default is Parameter.empty else plain(default)
+        if name in signatures.DECLARED or default is Parameter.empty:
+            value = settings.get(name, targets.REQUIRED)
+        if value is not MISSING:
+            arguments[name] = value
+    asks = {} if adapter.endswith("FlowerRule") else {"array": signatures.array(found)}
+    return {"_target_": adapter, "rule": arguments, **asks}
 
 
 def word(target: str) -> str:
@@ -57,6 +77,12 @@ def label_of(target: str) -> str:
     if (module := public.home(target)) is not None:
         return module.rpartition(".")[2]
     return label(":".join(target.rsplit(".", 1)))
+
+
+def label_of_part(content: Mapping[str, Any]) -> str:
+    """The readable name of the part that the content of a group builds; of an adapted rule, that of the rule."""
+    adapted = content["_target_"].startswith("robustfl_bench.adapters.")
+    return label_of((content["rule"] if adapted else content)["_target_"])
 
 
 def _value(group: str, field: Field[Any]) -> Any:

@@ -12,6 +12,8 @@ from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any, Union, get_args, get_origin
 
+from robustfl_bench.adapters import signatures
+from robustfl_bench.adapters.adapter import Adapter
 from robustfl_bench.base.abilities import Part
 from robustfl_bench.base.errors import ConfigError, near
 from robustfl_bench.base.fields import type_of_field
@@ -41,11 +43,17 @@ def check(group: str, content: Any, place: str | None = None) -> None:
     for here, node in _nodes(place, content):
         if node == REQUIRED:
             raise ConfigError(f"{here} has no default and no value; add {here}=VALUE")
+    foreign = set[str]()  # the places of rules of other packages
     for here, node in _nodes(place, content):
         if isinstance(node, Mapping) and "_target_" in node:
-            found = _found(here, node["_target_"])
+            found, given = _found(here, node["_target_"]), {key: node[key] for key in node if key != "_target_"}
+            if here in foreign and not _is_part(found):
+                _check_arguments(here, found, given)
+                continue
             _check_class(here, found, wanted if node is content else Part)
-            _check_options(here, found, {key: value for key, value in node.items() if key != "_target_"})
+            _check_options(here, found, given)
+            if issubclass(found, Adapter):
+                foreign.add(f"{here}.rule")
         elif isinstance(node, Mapping):
             _check_names(here, node)
 
@@ -100,7 +108,8 @@ def build(value: Any) -> Any:
     if module.partition(".")[0] != PACKAGE:
         _see_current_folder()
     try:
-        return _whole(getattr(import_module(module), attribute)(**fields))
+        found = getattr(import_module(module), attribute)
+        return _whole(found(**fields)) if _is_part(found) else signatures.built(found, fields)
     except ConfigError:
         raise
     except Exception as error:  # a user's class can raise anything
@@ -142,12 +151,17 @@ def _nodes(place: str, tree: Any) -> Iterator[tuple[str, Any]]:
             waiting += [(f"{here}[{index}]", item) for index, item in enumerate(node)]
 
 
-def found_part(group: str, target: str) -> type[Part]:
-    """The class of a dotted name, which must be a part of a config group. Raises ConfigError."""
+def found_part(group: str, target: str) -> Any:
+    """The class of a dotted name, which must be a part of a config group, or a rule of another package that can be
+    adapted. Raises ConfigError."""
     found = _found(group, target)
-    _check_class(group, found, kind(group)[0])
-    part: type[Part] = found
-    return part
+    if group != "aggregator" or signatures.adapter(found) is None:
+        _check_class(group, found, kind(group)[0])
+    return found
+
+
+def _is_part(found: Any) -> bool:
+    return isinstance(found, type) and issubclass(found, Part)
 
 
 def _found(place: str, target: Any) -> Any:
@@ -195,6 +209,16 @@ def _check_names(place: str, names: Iterable[Any]) -> None:
     """Raise ConfigError for a key that would change how Hydra builds a part (``_partial_``)."""
     if special := [name for name in names if str(name).startswith("_")]:
         raise ConfigError(f"{place}: no option {', '.join(map(repr, special))}")
+
+
+def _check_arguments(place: str, found: Any, given: Mapping[str, Any]) -> None:
+    """Raise ConfigError for what a rule of another package is not called with."""
+    if signatures.adapter(found) is None:
+        raise ConfigError(f"{place} must be a function of a matrix, or a class whose objects are called with one")
+    known = signatures.options(found)
+    for name in given:
+        if name not in known:
+            raise ConfigError(f"{place}: no option {name!r}{near(name, known)}")
 
 
 def _check_options(place: str, found: type[Part], options: Mapping[str, Any]) -> None:
