@@ -35,6 +35,10 @@ class Adapter(Aggregator):
     rule: Any
     """what is called, and the values of its arguments"""
 
+    @abstractmethod
+    def ask(self, rule: Any, updates: Updates, server: ServerView) -> Any:
+        """The vector (d,), an array or a tensor, that the ``rule`` makes of the updates."""
+
     def check(self, n: int) -> None:
         """Raise ConfigError if the rule fails on n random updates, or makes numbers of them that are not finite."""
         import numpy as np
@@ -51,7 +55,7 @@ class Adapter(Aggregator):
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                finite = bool(self.aggregate(Updates(rows), server).vector.isfinite().all())
+                finite = bool(self._made(Updates(rows), server).vector.isfinite().all())
         except (ConfigError, BrokenContract):
             raise
         except Exception as error:  # somebody else's code can raise anything
@@ -59,19 +63,24 @@ class Adapter(Aggregator):
         if not finite:
             raise ConfigError(f"{self._name} makes numbers that are not finite of {n} updates")
 
-    @abstractmethod
-    def ask(self, rule: Any, updates: Updates, server: ServerView) -> Any:
-        """The vector (d,), an array or a tensor, that the ``rule`` makes of the updates."""
-
     def aggregate(self, updates: Updates, server: ServerView) -> Aggregate:
+        try:
+            made = self._made(updates, server)
+        except Exception:
+            self.check(updates.n)  # says so if they are too few
+            raise
+        if not made.vector.isfinite().all():
+            self.check(updates.n)
+        return made
+
+    def _made(self, updates: Updates, server: ServerView) -> Aggregate:
         import torch
 
         from robustfl_bench.numerics.updates import Aggregate
 
-        rule = copy.deepcopy(self.rule)
+        rule, tensors = copy.deepcopy(self.rule), getattr(self, "array", "") == "torch"
         for name, value in server.memory.items():
-            kept = getattr(rule, name, None)
-            setattr(rule, name, value.item() if value.ndim == 0 else value if torch.is_tensor(kept) else value.numpy())
+            setattr(rule, name, value.item() if value.ndim == 0 else value if tensors else value.numpy())
         with _seeded(int(server.rng.integers(1 << 31))):
             result = torch.as_tensor(self.ask(rule, updates, server)).detach()
         d = updates.matrix.shape[1]

@@ -1,11 +1,9 @@
 """A sweep as a function."""
 
-import io
 import itertools
 import warnings
 from collections import Counter
 from collections.abc import Sequence
-from contextlib import redirect_stdout
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -71,7 +69,7 @@ def made(listed: Sequence[tuple[str, ...]], config_dir: str | Path | None, n_job
     )
     for cell in asked.listed:
         _ = cell.asked  # composes it
-    with progress.shown(asked), redirect_stdout(io.StringIO()):  # which has a line for each run
+    with progress.shown(asked), progress.quiet():
         outcome = take(asked) if n_jobs == 1 else take_with_workers(asked, n_jobs, 1)
     for reason, number in Counter(end.reason for end in outcome.ends if end.status == FAILED).items():
         warnings.warn(f"{number} of {len(listed)} runs failed: {reason}", stacklevel=4)

@@ -19,6 +19,7 @@ PROGRAMS = {
 VERBS = {
     "--list": "robustfl_bench.commands.listing",
     "completion": "robustfl_bench.commands.completion",
+    "judge": "robustfl_bench.commands.judge",
     "new": "robustfl_bench.commands.new",
     "probe": "robustfl_bench.commands.probe",
     "resilience": "robustfl_bench.commands.resilience",

@@ -15,7 +15,7 @@ from typing import Any, Union, get_args, get_origin
 from robustfl_bench.adapters import signatures
 from robustfl_bench.adapters.adapter import Adapter
 from robustfl_bench.base.abilities import Part
-from robustfl_bench.base.errors import ConfigError, near
+from robustfl_bench.base.errors import ConfigError, DataError, near
 from robustfl_bench.base.fields import type_of_field
 from robustfl_bench.base.opened import watch
 from robustfl_bench.engine.parts import GROUPS, kind
@@ -110,7 +110,7 @@ def build(value: Any) -> Any:
     try:
         found = getattr(import_module(module), attribute)
         return _whole(found(**fields)) if _is_part(found) else signatures.built(found, fields)
-    except ConfigError:
+    except (ConfigError, DataError):
         raise
     except Exception as error:  # a user's class can raise anything
         reason = " ".join(str(error).split())

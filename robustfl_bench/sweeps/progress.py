@@ -1,11 +1,12 @@
 """Progress of a sweep, read from its run folders alone, so that any host can report it; and its end."""
 
 import csv
+import io
 import threading
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, redirect_stdout, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
@@ -169,6 +170,13 @@ def shown(sweep: Sweep, every: float | None = None) -> Iterator[None]:
         thread.join()
         if bar is not None:
             bar.close()
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Within the context, runs do not print their results, a line each."""
+    with redirect_stdout(io.StringIO()):
+        yield
 
 
 def conclude(outcome: Outcome) -> Incomplete | None:
