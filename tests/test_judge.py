@@ -16,8 +16,7 @@ from scipy import stats
 import robustfl_bench as rb
 from robustfl_bench.commands import entry
 from robustfl_bench.numerics.updates import Updates
-from robustfl_bench.pages import judgement
-from robustfl_bench.studies import judge
+from robustfl_bench.studies import judge, judgement
 from robustfl_bench.tables import sheets
 from robustfl_bench.testing import check_aggregator, example_round
 from tests.conftest import run_folders

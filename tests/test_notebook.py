@@ -1,110 +1,66 @@
-"""Parts that are defined in the cells of a notebook: they work, and their code counts as that of a file does."""
+"""The page on Python and its notebook run as printed, in an empty folder."""
 
-import subprocess
+import importlib
+import re
 import sys
-from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-SHELL = '''
-import linecache, pathlib, warnings
+import robustfl_bench as rb
 
-CELLS = {count}
-
-def cell(text):
-    """Execute a text as IPython does, which leaves it in linecache under a name of its own."""
-    global CELLS
-    CELLS += 1
-    name = f"<ipython-input-{CELLS}-abc>"
-    linecache.cache[name] = (len(text), None, text.splitlines(keepends=True), name)
-    exec(compile(text, name, "exec"), globals())
-
-def run(*overrides):
-    """Print the result of a run, and whether a stored one answered."""
-    with warnings.catch_warnings(record=True) as notes:
-        warnings.simplefilter("always")
-        result = robustfl_bench.run("aggregator=__main__:Mine", "model=linear", "rounds=1", "num_clients=6", *overrides)
-    written = (result.path / "summary.json").stat().st_mtime_ns
-    answered = WRITTEN.get(result.path) == written
-    WRITTEN[result.path] = written
-    print("stored" if answered else "made", *(str(note.message) for note in notes), sep="; ")
-
-WRITTEN = {path.parent: path.stat().st_mtime_ns for path in pathlib.Path("results").glob("runs/*/summary.json")}
-cell("""import robustfl_bench
-from dataclasses import dataclass
-from robustfl_bench.interfaces import Aggregator, Attack, Crafted""")
-cell("scale = 1.0\\n" "def weight(n):\\n" "    return scale / n\\n")
-RULE = """
-other = 1
-@dataclass(frozen=True)
-class Mine(Aggregator):
-    \\"\\"\\"The mean, times a factor.\\"\\"\\"
-    stretch: float = 1.0
-    def aggregate(self, updates, server):
-        return updates.combine(updates.counts.new_full((updates.n,), self.stretch * weight(updates.n)))
-"""
-'''
-
-Shell = Callable[..., list[str]]
+ROOT = Path(__file__).resolve().parent.parent
+PAGE = (ROOT / "results" / "PYTHON.md").read_text(encoding="utf-8")
+NOTEBOOK = ROOT / "results" / "notebook.ipynb"
 
 
-@pytest.fixture
-def shell(tmp_path: Path) -> Shell:
-    """Runs cells in a process without a main file; returns the lines that they print."""
-
-    def call(cells: str, count: int = 0) -> list[str]:
-        code = SHELL.replace("{count}", str(count)) + cells
-        done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False)
-        assert done.returncode == 0, done.stderr
-        return done.stdout.splitlines()
-
-    return call
-
-
-def test_a_rule_of_a_cell_is_an_option_and_its_result_is_stored(shell: Shell) -> None:
-    assert shell("cell(RULE); run(); run('aggregator.stretch=2'); run()") == ["made", "made", "stored"]
-
-
-def test_another_session_answers_from_the_same_cells(shell: Shell) -> None:
-    """The number of a cell, other statements of it, comments and docstrings do not count."""
-    shell("cell(RULE); run()")
-    again = "cell(RULE.replace('other = 1', 'other = 2  # more').replace('The mean', 'An average')); run()"
-    assert shell(again, count=7) == ["stored"]
+@pytest.mark.slow
+def test_the_examples_of_the_page_run_one_after_the_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    blocks = re.findall(r"^```python\n(.*?)^```$", PAGE, flags=re.S | re.M)
+    assert len(blocks) == 6
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("MPLBACKEND", "agg")
+    monkeypatch.setattr(sys, "path", [*sys.path, str(tmp_path)])
+    (tmp_path / "page_of_python.py").write_text("\n\n".join(blocks))
+    names: dict[str, Any] = vars(importlib.import_module("page_of_python"))
+    printed = capsys.readouterr().out
+    assert "<Result digits-pathological-ipm4-krum-s0-" in printed and "typical" in printed
+    assert names["own"].path.name.startswith("arrays-iid-") and names["vector"].shape == (1000,)
+    assert names["same"].accuracy == pytest.approx(names["own"].accuracy), "the same data, from a file of the user's"
+    assert len(names["runs"]) == 12 and set(names["runs"]["state"]) == {"finished"}
 
 
-EDITS = (
-    "RULE.replace('self.stretch *', '-self.stretch *')",  # the class
-    "'def weight(n):\\n    return scale / n / 2'",  # a function that it calls
-    "'scale = 2.0'",  # a value
-)
+def test_the_page_names_all_that_it_says_there_is() -> None:
+    named = set(re.findall(r"\brb\.([A-Za-z]\w+)", PAGE)) - {"NAME"}
+    assert len(named) >= 15 and [name for name in named if not hasattr(rb, name)] == []
 
 
-def test_an_edited_cell_is_other_code(shell: Shell) -> None:
-    first, *others = shell("cell(RULE); run()" + "".join(f"; cell({edit}); run(); run()" for edit in EDITS))
-    assert first == "made"
-    for edited, again in zip(others[::2], others[1::2], strict=True):
-        assert (
-            edited.startswith("made; stored result not used: ") and "other code of aggregator (__main__.Mine" in edited
-        )
-        assert again == "stored"
-
-
-def test_code_without_a_source_answers_no_later_run(shell: Shell) -> None:
-    lock = "import threading\nscale = threading.Lock()\ndef weight(n):\n    return 1 / n if scale else 0\n"
-    first, second, third = shell(f"exec(RULE); run(); run(); cell(RULE); cell({lock!r}); run('seed=1')")
-    assert first == third == "made; __main__.Mine has no source: its result answers no later run"
-    assert second.startswith("made; stored result not used: ") and "code that has no source (__main__.Mine)" in second
-
-
-def test_an_attack_of_a_cell_works_and_what_it_reads_counts(shell: Shell, tmp_path: Path) -> None:
-    (tmp_path / "factor.txt").write_text("1")
-    attack = (
-        "class Back(Attack):\n    def craft(self, view):\n"
-        "        return Crafted(-view.mean * float(__import__('pathlib').Path('factor.txt').read_text()))\n"
-    )
-    go = "run('attack=__main__:Back', 'num_byzantine=1')"
-    edit = "pathlib.Path('factor.txt').write_text('2')"
-    first, second, third = shell(f"cell(RULE); cell({attack!r}); {go}; {go}; {edit}; {go}")
-    assert first.startswith("made; attack reads ") and second == "stored"
-    assert third.startswith("made; stored result not used: ") and "factor.txt, which attack reads" in third
+@pytest.mark.slow
+def test_the_notebook_runs_and_shows_results_curves_and_pictures(tmp_path: Path) -> None:
+    nbclient = pytest.importorskip("nbclient", reason="nbclient, which executes notebooks, is not installed")
+    pytest.importorskip("ipykernel", reason="ipykernel, which executes a notebook's cells, is not installed")
+    nbformat = importlib.import_module("nbformat")
+    notebook = nbformat.read(NOTEBOOK, as_version=4)
+    nbformat.validate(notebook)
+    assert not any(cell.get("outputs") for cell in notebook.cells), "outputs are not in version control"
+    client = nbclient.NotebookClient(notebook, timeout=600, resources={"metadata": {"path": str(tmp_path)}})
+    client.execute()
+    cells = [cell for cell in notebook.cells if cell.cell_type == "code"]
+    shown = [output.get("data", {}) for cell in cells for output in cell.outputs]
+    results = [data["text/html"] for data in shown if "<svg" in data.get("text/html", "")]
+    assert len(results) == 2 and "-typical-" in results[0] and "-trimmed-" in results[1]
+    assert any("image/png" in data for data in shown), "a picture"
+    bars = [output.text for cell in cells for output in cell.outputs if output.get("name") == "stderr"]
+    assert any("20/20" in bar for bar in bars), "the bar of a run"
+    assert not any("Warning" in bar for bar in bars), bars
+    again = nbclient.NotebookClient(notebook, timeout=600, resources={"metadata": {"path": str(tmp_path)}})
+    times = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("summary.json")}
+    again.execute()
+    assert {path: path.stat().st_mtime_ns for path in tmp_path.rglob("summary.json")} == times, "nothing is made twice"
+    cells[1].source = cells[1].source.replace("argsort()", "argsort(descending=True)")
+    nbclient.NotebookClient(notebook, timeout=600, resources={"metadata": {"path": str(tmp_path)}}).execute()
+    changed = {path for path, time in times.items() if path.stat().st_mtime_ns != time}
+    assert changed and all("-typical-" in str(path) for path in changed), "a changed cell is another code"

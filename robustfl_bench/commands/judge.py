@@ -11,10 +11,9 @@ from robustfl_bench.base.console import Parser, reported, say
 from robustfl_bench.base.errors import ConfigError
 from robustfl_bench.config import compose, identity, options
 from robustfl_bench.experiment.plan import made
-from robustfl_bench.pages import judgement
 from robustfl_bench.store.folders import DIVERGED, FINISHED
 from robustfl_bench.store.writing import write_atomically
-from robustfl_bench.studies import judge
+from robustfl_bench.studies import judge, judgement
 from robustfl_bench.sweeps import progress
 from robustfl_bench.sweeps.cells import Sweep
 from robustfl_bench.sweeps.ends import Outcome

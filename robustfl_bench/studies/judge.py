@@ -61,7 +61,7 @@ Accuracies = Mapping[tuple[str, str, str], Mapping[str, float]]
 
 
 @dataclass(frozen=True)
-class Comparison:
+class Paired:
     """The rule against a rival: the mean difference in points of accuracy, with its interval, over the same seeds."""
 
     partition: str
@@ -80,7 +80,7 @@ def level(comparisons: int) -> float:
     return 1 - (1 - LEVEL) / max(comparisons, 1)
 
 
-def compared(accuracies: Accuracies, rule: str, rivals: Sequence[str]) -> list[Comparison]:
+def compared(accuracies: Accuracies, rule: str, rivals: Sequence[str]) -> list[Paired]:
     """The rule against each rival under each condition that both have met with two seeds or more."""
     pairs = [
         (
@@ -96,7 +96,7 @@ def compared(accuracies: Accuracies, rule: str, rivals: Sequence[str]) -> list[C
     ]
     pairs = [pair for pair in pairs if len(pair[3]) > 1]
     found = [(*pair[:3], interval(pair[3], level(len(pairs)))) for pair in pairs]
-    return [Comparison(*place, of) for *place, of in found if of is not None]  # type: ignore[call-arg, arg-type]
+    return [Paired(*place, of) for *place, of in found if of is not None]  # type: ignore[call-arg, arg-type]
 
 
 def mean(accuracies: Accuracies, rule: str, partition: str, attack: str) -> float:

@@ -9,7 +9,7 @@ from statistics import median
 
 from robustfl_bench.runs.statistics import LEVEL
 from robustfl_bench.studies import judge
-from robustfl_bench.studies.judge import Accuracies, Comparison, Trial
+from robustfl_bench.studies.judge import Accuracies, Paired, Trial
 from robustfl_bench.tables.sheets import Printed, Sheet
 
 PROMISES = {
@@ -45,7 +45,7 @@ class Judgement:
     command: str
 
     @cached_property
-    def comparisons(self) -> list[Comparison]:
+    def comparisons(self) -> list[Paired]:
         """The rule against each rival, under each condition."""
         return judge.compared(self.accuracies, self.rule, self.rivals)
 
@@ -144,7 +144,7 @@ def _rows(verdict: Judgement) -> list[list[Printed]]:
     return rows
 
 
-def _interval(each: Comparison) -> str:
+def _interval(each: Paired) -> str:
     low, high = each.difference.low, each.difference.high
     return f"{each.difference.mean:+.1f} [{low:.1f}, {high:.1f}]"
 
