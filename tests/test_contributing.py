@@ -88,6 +88,7 @@ def test_the_python_of_the_readme_runs(folder: Path, capsys: pytest.CaptureFixtu
     names: dict[str, object] = {}
     exec(code, names)
     assert names["vector"].shape == (1000,)  # type: ignore[attr-defined]
-    result = names["result"]
+    result, runs = names["result"], names["runs"]
     assert isinstance(result, robustfl_bench.Result) and len(result.metrics) == 5
+    assert len(runs) == 8  # type: ignore[arg-type]
     assert "krum" in capsys.readouterr().out

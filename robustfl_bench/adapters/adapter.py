@@ -124,17 +124,17 @@ def _bytes(value: Any) -> bytes | None:
 
 @contextmanager
 def _seeded(seed: int) -> Iterator[None]:
-    """Global random streams begin at ``seed`` within the context, and are as before after it."""
+    """Global random generators begin at ``seed`` within the context, and are as before after it."""
     import numpy as np
     import torch
 
-    python, numpy = random.getstate(), np.random.get_state()  # noqa: NPY002
-    with torch.random.fork_rng(devices=[]):
-        random.seed(seed)
-        np.random.seed(seed)  # noqa: NPY002
-        torch.manual_seed(seed)
-        try:
-            yield
-        finally:
-            random.setstate(python)
-            np.random.set_state(numpy)  # noqa: NPY002
+    from robustfl_bench.base.global_draws import GlobalGenerators
+
+    before = GlobalGenerators()
+    random.seed(seed)
+    np.random.seed(seed)  # noqa: NPY002
+    torch.manual_seed(seed)
+    try:
+        yield
+    finally:
+        before.restore()
