@@ -22,11 +22,20 @@ from robustfl_bench.base.global_draws import GlobalGenerators
 from robustfl_bench.config import compose, identity, targets
 from robustfl_bench.datasets import load
 from robustfl_bench.datasets.base import Dataset, Scaling
-from robustfl_bench.engine.contract import aggregate_fault, alike, crafted_fault, dealt, protocol_fault, state_fault
+from robustfl_bench.engine.contract import (
+    aggregate_fault,
+    alike,
+    crafted_fault,
+    dealt,
+    protocol_fault,
+    state_fault,
+    vectors_fault,
+)
 from robustfl_bench.engine.federation import Federation
 from robustfl_bench.engine.parts import FOLLOWING, GROUPS, Parts
 from robustfl_bench.engine.rounds import initial_state, step
 from robustfl_bench.engine.settings import SCALARS, Settings
+from robustfl_bench.numerics.questions import Questions
 from robustfl_bench.numerics.updates import Aggregate, Updates, mean_row
 from robustfl_bench.partitions.base import Partition
 from robustfl_bench.protocols.base import Protocol, Setup
@@ -126,8 +135,8 @@ def check_aggregator(rule: Aggregator, num_byzantine: int = 3, clients: int = 20
 
     ``rule`` must be configured for ``num_byzantine`` attackers. It is tested with ``clients`` clients, and with 2f + 3
     unless it raises ConfigError for that number. Every rule returns a finite float32 vector (d,), does not change the
-    updates and gives the same result for the same input. Promises hold in the first round and after others: they are
-    also checked with a last aggregate.
+    updates and gives the same result for the same input. It answers questions of attackers by ``aggregate_many`` as one
+    by one. Promises hold in the first round and after others: they are also checked with a last aggregate.
     """
     name, exempt = _name(rule), rule.exempt
     unknown = sorted(set(exempt) - set(PROMISES))
@@ -140,6 +149,7 @@ def check_aggregator(rule: Aggregator, num_byzantine: int = 3, clients: int = 20
             _require(n < clients, name, "clients", f"refuses {n} clients ({error}); pass more clients")
         else:
             _check_with(rule, exempt, n, num_byzantine)
+    _check_questions(name, rule, clients, num_byzantine)
     for n in (1, 2):
         updates, view = example_round(0, n, 0)
         try:
@@ -217,6 +227,32 @@ def _check_promises(
         if "robust" not in exempt:
             moved_by = honest_radii(aggregate.vector, rows[honest], n, f)
             _require(moved_by <= 1, name, "robust", f"{moved_by:.2g} honest radii away: {case}, {when}")
+
+
+def _check_questions(name: str, rule: Aggregator, n: int, f: int) -> None:
+    """Check that the answers of ``aggregate_many`` to attackers' questions are those of asking one by one.
+
+    They may differ by a millionth of the largest honest update, or of the answer if it is larger.
+    """
+    updates, server = example_round(2, n - f, 0)
+    honest, generator = updates.matrix, torch.Generator().manual_seed(0)
+    sizes, counts = torch.tensor([-3, 0.5, 1e-3, 3e2, 1e20])[:, None, None], torch.ones(n, dtype=torch.float64)
+    for rows in sorted({1, f} - {0}):
+        candidates = sizes * (mean_row(honest) + torch.randn(len(sizes), rows, updates.d, generator=generator))
+        questions = Questions(Updates(honest), candidates, counts)
+
+        def view() -> ServerView:
+            clients = torch.arange(n)
+            return replace(server, rng=np.random.default_rng(0), clients=clients, counts=counts, previous=honest[0])
+
+        answers = rule.aggregate_many(questions, view)
+        fault = vectors_fault(answers, questions)
+        _require(not fault, name, "questions", f"{fault}: {len(sizes)} questions, {rows} rows each")
+        for candidate, answer in zip(candidates, answers, strict=True):
+            alone = rule(Updates(torch.cat([honest, candidate.expand(f or 1, -1)[:f]]), counts), view()).vector
+            size = max(float(alone.double().norm()), float(honest.double().norm(dim=1).max()))
+            close = bool((answer.double() - alone.double()).norm() <= 1e-6 * size)
+            _require(close, name, "questions", f"aggregate_many and aggregate differ, {rows} rows for {f} attackers")
 
 
 def _check_mixed(name: str, rule: Aggregator, matrix: Tensor, classes: Tensor) -> None:

@@ -286,7 +286,7 @@ def test_the_search_on_a_grid_tries_what_the_reference_tries(top: float, evaluat
         tried.append(x)
         return min(x, 0.5) if x > top else x
 
-    found = grid_maximum(cliff, evaluations, 1)
+    found = grid_maximum(lambda numbers: [cliff(number) for number in numbers], evaluations, 1)
     asked, tried = tried, []
     numbers, best = slow.on_a_grid(cliff, evaluations, 1)
     np.testing.assert_allclose(asked, numbers, rtol=1e-12)

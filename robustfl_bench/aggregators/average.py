@@ -1,11 +1,15 @@
 """Average: the mean of all updates (FedAvg, McMahan et al., AISTATS 2017, https://arxiv.org/abs/1602.05629)."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
+import torch
+from torch import Tensor
+
 from robustfl_bench.aggregators.base import Aggregator, RingForm, ServerView
 from robustfl_bench.base.fields import Flag
+from robustfl_bench.numerics.questions import Questions
 from robustfl_bench.numerics.updates import Aggregate, Updates
 
 
@@ -24,5 +28,11 @@ class Average(Aggregator):
         return None if self.weighted else RingForm(lambda updates: updates, lambda total, n: total / n)
 
     def aggregate(self, updates: Updates, server: ServerView) -> Aggregate:
-        weights = updates.counts if self.weighted else updates.counts.new_ones(updates.n)
-        return updates.combine(weights / weights.sum())
+        return updates.combine(self._weights(updates.counts))
+
+    def aggregate_many(self, questions: Questions, server: Callable[[], ServerView]) -> Tensor:
+        return questions.combine_alike(self._weights(questions.counts))
+
+    def _weights(self, counts: Tensor) -> Tensor:
+        weights = counts if self.weighted else torch.ones_like(counts)
+        return weights / weights.sum()

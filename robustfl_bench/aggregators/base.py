@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     import numpy as np
     from torch import Tensor
 
+    from robustfl_bench.numerics.questions import Questions
     from robustfl_bench.numerics.updates import Aggregate, Updates
 
     Matrix = TypeVar("Matrix", np.ndarray, Tensor)
@@ -115,6 +116,11 @@ class Aggregator(Part):
     else:
         ring = None
 
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        if "aggregate" in vars(cls) and "aggregate_many" not in vars(cls):  # that of a base class is of another rule
+            cls.aggregate_many = Aggregator.aggregate_many  # type: ignore[method-assign]
+
     def check(self, n: int) -> None:
         """Raise ConfigError if n clients are too few for the rule; called before any data are loaded."""
 
@@ -129,6 +135,16 @@ class Aggregator(Part):
 
         A rule may also return the vector (d,) alone, as a tensor or a NumPy array.
         """
+
+    def aggregate_many(self, questions: Questions, server: Callable[[], ServerView]) -> Tensor:
+        """The vectors (k, d) of ``aggregate`` for k questions of attackers; by default the rule is asked one by one.
+
+        ``server`` returns the view of the server, each time with the same random draws. No memory is kept. A rule may
+        override the method to compute once what depends only on the honest updates, or all answers together.
+        """
+        import torch
+
+        return torch.stack([self._aggregate_of(updates, server()).vector for updates in questions])
 
     @overload
     def __call__(self, updates: Updates, server: ServerView) -> Aggregate: ...

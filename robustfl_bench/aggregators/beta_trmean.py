@@ -1,13 +1,16 @@
 """Coordinate-wise trimmed mean by share (Yin et al., ICML 2018, definition 2, https://arxiv.org/abs/1803.01498)."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Annotated, ClassVar
+
+from torch import Tensor
 
 from robustfl_bench.aggregators.base import Aggregator, ServerView
 from robustfl_bench.base.errors import ConfigError
 from robustfl_bench.base.fields import between
+from robustfl_bench.numerics.questions import Questions
 from robustfl_bench.numerics.updates import Aggregate, Updates
 
 
@@ -28,5 +31,12 @@ class BetaTrMean(Aggregator):
             raise ConfigError("fraction must be < 0.5: trimming a half at each end leaves nothing")
 
     def aggregate(self, updates: Updates, server: ServerView) -> Aggregate:
-        trimmed = math.floor(self.fraction * updates.n + 1e-9)  # 0.29 * 100 is 28.999999999999996
+        trimmed = self._trimmed(updates.n)
         return Aggregate(updates.sorted_mean(trimmed, updates.n - trimmed))
+
+    def aggregate_many(self, questions: Questions, server: Callable[[], ServerView]) -> Tensor:
+        trimmed = self._trimmed(questions.n)
+        return questions.sorted_means(trimmed, questions.n - trimmed)
+
+    def _trimmed(self, n: int) -> int:
+        return math.floor(self.fraction * n + 1e-9)  # 0.29 * 100 is 28.999999999999996

@@ -4,18 +4,21 @@ Bao, Wu, He, AISTATS 2024, https://arxiv.org/abs/2208.12932.
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import Annotated
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from robustfl_bench.aggregators.base import Aggregator, ServerView
 from robustfl_bench.base.errors import ConfigError
 from robustfl_bench.base.fields import Flag, at_least, between, one_of
 from robustfl_bench.numerics.gram_space import Array, Subspace, fit_subspace
+from robustfl_bench.numerics.gram_stacks import Subspaces, fit_subspaces
+from robustfl_bench.numerics.questions import Questions
 from robustfl_bench.numerics.ranking import num_kept
 from robustfl_bench.numerics.updates import Aggregate, Updates, all_finite
 
@@ -84,6 +87,19 @@ class Boba(Aggregator):
             return replace(updates.combine(torch.zeros_like(updates.counts), passed), vector=vector, weights=None)
         return updates.combine(coefficients[:n], passed)
 
+    def aggregate_many(self, questions: Questions, server: Callable[[], ServerView]) -> Tensor:
+        if self.fit != "alternating":
+            return super().aggregate_many(questions, server)
+        self.check(questions.n)
+        n = questions.n
+        grams = questions.joint_grams(server().class_updates).cpu().numpy()
+        subspaces = self._subspaces(grams, n)
+        coordinates = subspaces.coordinates(grams)
+        accepted = self._accepted(coordinates[:, :n], coordinates[:, n:]) if self.stage2 else np.ones((len(grams), n))
+        means = (accepted[:, None] @ coordinates[:, :n])[:, 0] / accepted.sum(axis=1, keepdims=True)
+        coefficients = subspaces.origins + (subspaces.axes @ means[:, :, None])[:, :, 0]
+        return questions.combine(torch.from_numpy(coefficients[:, :n]).to(questions.rows.device))
+
     def trimmed_loss(self, updates: Updates, server: ServerView) -> float:
         """The objective of stage 1: the sum of the n - f smallest squared distances of clients from the subspace."""
         gram = updates.joint_gram(server.class_updates).cpu().numpy()
@@ -109,15 +125,37 @@ class Boba(Aggregator):
             subspace = fit_subspace(gram, nearest, dim)
         return subspace
 
+    def _subspaces(self, grams: Array, n: int) -> Subspaces:
+        """Stage 1 by alternation, for several sets of clients beside the same classes."""
+        kept, (k, p, _) = n - self.num_byzantine, grams.shape
+        found = fit_subspaces(grams, np.tile(np.arange(n, p), (k, 1)), p - n - 1)
+        nearest, changing = np.full((k, kept), -1), np.arange(k)
+        for _ in range(self.max_iter):
+            some = Subspaces(found.origins[changing], found.axes[changing])
+            residuals = some.sq_residuals(grams[changing])[:, :n]
+            members = np.sort(residuals.argsort(axis=1, kind="stable")[:, :kept], axis=1)
+            changed = (members != nearest[changing]).any(axis=1)
+            changing, members = changing[changed], members[changed]
+            if not len(changing):
+                break
+            nearest[changing] = members
+            fitted = fit_subspaces(grams[changing], members, p - n - 1)
+            found.origins[changing], found.axes[changing] = fitted.origins, fitted.axes
+        return found
+
     def _accepted(self, clients: Array, classes: Array) -> np.ndarray:
-        """Stage 2: the accepted clients, (n,) bool, from the coordinates of clients (n, r) and classes (c, r)."""
-        scale = np.abs(classes).max(initial=0) or 1.0  # makes the cut-off of the pseudo-inverse independent of units
-        corners = np.column_stack([classes / scale, np.ones(len(classes))])
-        points = np.column_stack([clients / scale, np.ones(len(clients))])
+        """Stage 2: the accepted clients, (..., n) bool, from coordinates of clients (..., n, r) and classes (..., c,
+        r)."""
+        scale = np.abs(classes).max(axis=(-2, -1), initial=0, keepdims=True)
+        scale = np.where(scale > 0, scale, 1.0)  # makes the cut-off of the pseudo-inverse independent of units
+        corners, points = (
+            np.concatenate([rows / scale, np.ones((*rows.shape[:-1], 1))], axis=-1) for rows in (classes, clients)
+        )
         # The paper inverts. Classes with equal projections make that singular; the pseudo-inverse shares equally.
-        lowest = (points @ np.linalg.pinv(corners, rcond=1e-10)).min(axis=1)
-        best = (-lowest).argsort(kind="stable")[: len(clients) - self.num_byzantine]
-        passes: np.ndarray = lowest >= self.p_min
-        if lowest[best[-1]] <= self.p_min:
-            passes = np.isin(np.arange(len(clients)), best)
+        lowest = (points @ np.linalg.pinv(corners, rcond=1e-10)).min(axis=-1)
+        best = (-lowest).argsort(axis=-1, kind="stable")[..., : lowest.shape[-1] - self.num_byzantine]
+        among_best = np.zeros(lowest.shape, dtype=bool)
+        np.put_along_axis(among_best, best, True, axis=-1)
+        too_few = np.take_along_axis(lowest, best[..., -1:], axis=-1) <= self.p_min
+        passes: np.ndarray = np.where(too_few, among_best, lowest >= self.p_min)
         return passes

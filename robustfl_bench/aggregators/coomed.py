@@ -1,10 +1,14 @@
 """Coordinate-wise median (Yin et al., ICML 2018, https://arxiv.org/abs/1803.01498)."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Annotated
 
+from torch import Tensor
+
 from robustfl_bench.aggregators.base import Aggregator, ServerView
 from robustfl_bench.base.fields import one_of
+from robustfl_bench.numerics.questions import Questions
 from robustfl_bench.numerics.updates import Aggregate, Updates
 
 
@@ -16,8 +20,19 @@ class CooMed(Aggregator):
     """median of an even number of clients"""
 
     def aggregate(self, updates: Updates, server: ServerView) -> Aggregate:
-        lower, upper = (updates.n - 1) // 2, updates.n // 2
-        if lower == upper or self.even == "lower":
-            return Aggregate(updates.by_sorted_column(lambda values: values[:, lower]))
+        lower, upper = self._middle(updates.n)
+        if lower == upper:
+            return Aggregate(updates.by_sorted_row(lambda rows: rows[lower]))
         # Halved before they are added, as the sum of two large floats could overflow.
-        return Aggregate(updates.by_sorted_column(lambda values: values[:, lower] * 0.5 + values[:, upper] * 0.5))
+        return Aggregate(updates.by_sorted_row(lambda rows: rows[lower] * 0.5 + rows[upper] * 0.5))
+
+    def aggregate_many(self, questions: Questions, server: Callable[[], ServerView]) -> Tensor:
+        lower, upper = self._middle(questions.n)
+        if lower == upper:
+            return questions.sorted_values(lower)
+        return questions.sorted_values(lower) * 0.5 + questions.sorted_values(upper) * 0.5
+
+    def _middle(self, n: int) -> tuple[int, int]:
+        """The places of the sorted values whose mean is the median; the same place twice if it is one value."""
+        lower = (n - 1) // 2
+        return lower, lower if self.even == "lower" else n // 2

@@ -1,14 +1,18 @@
 """Geometric median by Weiszfeld's iteration (Chen et al., POMACS 2017; iteration: Vardi and Zhang, PNAS 2000)."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Annotated
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from robustfl_bench.aggregators.base import Aggregator, ServerView
 from robustfl_bench.base.fields import at_least
+from robustfl_bench.numerics import gram_stacks
 from robustfl_bench.numerics.gram_space import weiszfeld
+from robustfl_bench.numerics.questions import Questions
 from robustfl_bench.numerics.updates import Aggregate, Updates
 
 
@@ -32,3 +36,8 @@ class GeoMed(Aggregator):
     def aggregate(self, updates: Updates, server: ServerView) -> Aggregate:
         weights = weiszfeld(updates.gram.cpu().numpy(), np.ones(updates.n), self.eps, self.max_iter)
         return updates.combine(torch.from_numpy(weights).to(updates.device))
+
+    def aggregate_many(self, questions: Questions, server: Callable[[], ServerView]) -> Tensor:
+        grams = questions.grams.cpu().numpy()
+        weights = gram_stacks.weiszfeld(grams, np.ones(questions.n), self.eps, self.max_iter)
+        return questions.combine(torch.from_numpy(weights).to(questions.rows.device))

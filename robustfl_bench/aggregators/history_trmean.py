@@ -3,12 +3,15 @@
 https://github.com/CRYPTO-KU/FL-Byzantine-Library
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
+from torch import Tensor
+
 from robustfl_bench.aggregators.base import Aggregator, ServerView
 from robustfl_bench.base.fields import at_least
+from robustfl_bench.numerics.questions import Questions
 from robustfl_bench.numerics.ranking import require_majority
 from robustfl_bench.numerics.updates import Aggregate, Updates
 
@@ -32,8 +35,16 @@ class HistoryTrMean(Aggregator):
     def aggregate(self, updates: Updates, server: ServerView) -> Aggregate:
         self.check(updates.n)
         n, f = updates.n, self.num_byzantine
-        trimmed = updates.sorted_mean(f, n - f)
+        return Aggregate(self._completed(updates.sorted_mean(f, n - f), n, server))
+
+    def aggregate_many(self, questions: Questions, server: Callable[[], ServerView]) -> Tensor:
+        self.check(questions.n)
+        n, f = questions.n, self.num_byzantine
+        return self._completed(questions.sorted_means(f, n - f), n, server())
+
+    def _completed(self, trimmed: Tensor, n: int, server: ServerView) -> Tensor:
+        """The trimmed means (..., d) of n values, with the share of the last aggregate."""
         if server.previous is None:
-            return Aggregate(trimmed)
-        share = 2 * f / n
-        return Aggregate((1 - share) * trimmed + share * server.previous)
+            return trimmed
+        share = 2 * self.num_byzantine / n
+        return (1 - share) * trimmed + share * server.previous

@@ -1,5 +1,6 @@
 """Krum and Multi-Krum: updates close to their neighbours (Blanchard et al., NeurIPS 2017)."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Annotated
 
@@ -9,6 +10,7 @@ from torch import Tensor
 from robustfl_bench.aggregators.base import Aggregator, ServerView
 from robustfl_bench.base.errors import ConfigError
 from robustfl_bench.base.fields import Flag, at_least
+from robustfl_bench.numerics.questions import Questions
 from robustfl_bench.numerics.ranking import lowest, nearest_sums
 from robustfl_bench.numerics.updates import Aggregate, Updates
 
@@ -55,15 +57,29 @@ class Krum(Aggregator):
         return n // 2 if self.num_byzantine is None else self.num_byzantine
 
     def aggregate(self, updates: Updates, server: ServerView) -> Aggregate:
-        n, f = updates.n, self._f(updates.n)
+        n = updates.n
         self.check_mixed(n)
-        others = n - f - 2 - self.self_distance
+        chosen = lowest(updates, lambda sq_dists: self._scores(sq_dists, n), self._selected(n))
+        return updates.combine(self._weights(chosen, updates.counts))
 
-        def scores(sq_dists: Tensor) -> Tensor:
-            return nearest_sums(sq_dists, others, self.squared)
+    def aggregate_many(self, questions: Questions, server: Callable[[], ServerView]) -> Tensor:
+        n = questions.n
+        self.check_mixed(n)
+        scores = torch.stack([self._scores(sq_dists, n) for sq_dists in questions.sq_dists])
+        chosen = scores.argsort(dim=1, stable=True)[:, : self._selected(n)]
+        return questions.combine(self._weights(chosen, questions.counts))
 
-        chosen = lowest(updates, scores, self.num_selected or (f if self.num_byzantine is None else n - f))
-        masses = updates.counts if self.weighted else torch.ones_like(updates.counts)
-        weights = torch.zeros_like(masses)
-        weights[chosen] = masses[chosen] / masses[chosen].sum()
-        return updates.combine(weights)
+    def _scores(self, sq_dists: Tensor, n: int) -> Tensor:
+        """The scores (n,) of n clients, from their squared distances (n, n)."""
+        others = n - self._f(n) - 2 - self.self_distance
+        return nearest_sums(sq_dists, others, self.squared)
+
+    def _selected(self, n: int) -> int:
+        """The number of updates that are averaged."""
+        return self.num_selected or (self._f(n) if self.num_byzantine is None else n - self._f(n))
+
+    def _weights(self, chosen: Tensor, counts: Tensor) -> Tensor:
+        """The weights (..., n) of all clients when some are ``chosen`` (..., m)."""
+        masses = (counts if self.weighted else torch.ones_like(counts))[chosen]
+        shares = masses / masses.sum(dim=-1, keepdim=True)
+        return counts.new_zeros(*chosen.shape[:-1], len(counts)).scatter(-1, chosen, shares)

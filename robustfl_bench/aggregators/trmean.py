@@ -1,10 +1,14 @@
 """Coordinate-wise trimmed mean (Yin et al., ICML 2018, https://arxiv.org/abs/1803.01498)."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Annotated
 
+from torch import Tensor
+
 from robustfl_bench.aggregators.base import Aggregator, ServerView
 from robustfl_bench.base.fields import at_least
+from robustfl_bench.numerics.questions import Questions
 from robustfl_bench.numerics.ranking import require_majority
 from robustfl_bench.numerics.updates import Aggregate, Updates
 
@@ -23,3 +27,7 @@ class TrMean(Aggregator):
     def aggregate(self, updates: Updates, server: ServerView) -> Aggregate:
         self.check(updates.n)
         return Aggregate(updates.sorted_mean(self.num_byzantine, updates.n - self.num_byzantine))
+
+    def aggregate_many(self, questions: Questions, server: Callable[[], ServerView]) -> Tensor:
+        self.check(questions.n)
+        return questions.sorted_means(self.num_byzantine, questions.n - self.num_byzantine)

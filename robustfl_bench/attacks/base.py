@@ -50,10 +50,11 @@ class AttackView:
     which ``num_byzantine`` are attackers. ``own`` (b, d), computed on first access, are the updates from honest
     training on the attackers' own (poisoned) data from ``params`` (d,); ``train_own`` computes them from any
     parameters. ``previous`` (d,) is the last aggregate, None in the first round. ``aggregate`` returns the aggregate of
-    the server's rule for crafted rows (b, d). ``upload`` maps updates (..., d) to the clients' uploads: the updates
-    themselves, or the models that result from them. ``rng`` is the attack's random stream of this round. ``memory`` is
-    the memory of the attack's last ``Crafted``, empty at first. With several models, a view covers one of them and the
-    clients that train it.
+    the server's rule for crafted rows (b, d), or (d,) if all attackers send the same. ``ask`` is the engine's faster
+    way to ask several questions, which ``aggregate_many`` uses; None if there is none. ``upload`` maps updates (..., d)
+    to the clients' uploads: the updates themselves, or the models that result from them. ``rng`` is the attack's random
+    stream of this round. ``memory`` is the memory of the attack's last ``Crafted``, empty at first. With several
+    models, a view covers one of them and the clients that train it.
 
     ``after`` returns the model (d,) after the server's step along an aggregate (d,). ``assess`` evaluates models (k, d)
     on a fixed sample of the honest clients' data (with ``knowledge=own``, the attackers' data): it returns their mean
@@ -76,6 +77,7 @@ class AttackView:
     upload: Callable[[Tensor], Tensor]
     after: Callable[[Tensor], Tensor]
     assess: Callable[[Tensor], tuple[Tensor, Tensor | None]]
+    ask: Callable[[Tensor], Tensor] | None = None
 
     @cached_property
     def own(self) -> Tensor:
@@ -90,6 +92,18 @@ class AttackView:
     def std(self) -> Tensor:
         """Standard deviation of the honest updates per coordinate, (d,), with n - 1 in the denominator."""
         return self.honest.std
+
+    def aggregate_many(self, crafted: Tensor) -> Tensor:
+        """The aggregates (k, d) of the server's rule for k candidates of crafted rows, (k, b, d) or (k, 1, d).
+
+        The answers are those of ``aggregate`` up to rounding, about 1e-7 of their size.
+        """
+        if self.ask is not None:
+            return self.ask(crafted)
+        import torch
+
+        alike = crafted.shape[1] == 1
+        return torch.stack([self.aggregate(rows[0] if alike else rows).vector for rows in crafted])
 
     @cached_property
     def of_updates(self) -> AttackView:

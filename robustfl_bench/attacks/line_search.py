@@ -16,19 +16,26 @@ SEARCHES = {
 }
 
 
-def harm(view: AttackView, objective: str) -> Callable[[Tensor], float]:
-    """A function from the vector (d,) that all attackers send to its harm to the aggregate of the rule in use.
+Values = Callable[[Sequence[float]], list[float]]
+"""The values of several numbers, which are asked together."""
+
+
+def harms_of(view: AttackView, objective: str) -> Callable[[Sequence[Tensor]], list[float]]:
+    """A function from vectors (d,), each sent by all attackers, to the harm that each does to the aggregate of the rule
+    in use.
 
     ``distance`` is the Euclidean distance of the aggregate from the honest mean. ``loss`` is minus the inner product of
     the two: to first order, in units of the step size, the increase of the honest clients' loss by the server's step.
     """
     wanted = view.upload(view.mean).double()
 
-    def measured(rows: Tensor) -> float:
-        aggregate = view.aggregate(rows).vector.double()
+    def harm(aggregate: Tensor) -> float:
         if objective == "distance":
             return float(torch.linalg.vector_norm(aggregate - wanted))
         return -float(aggregate @ wanted)
+
+    def measured(sent: Sequence[Tensor]) -> list[float]:
+        return [harm(vector.double()) for vector in view.aggregate_many(torch.stack(list(sent))[:, None])]
 
     return measured
 
@@ -36,35 +43,35 @@ def harm(view: AttackView, objective: str) -> Callable[[Tensor], float]:
 def largest_harm(view: AttackView, direction: Tensor, limit: float, evaluations: int) -> float:
     """The gamma, among ``evaluations`` evenly spaced ones up to ``limit``, for which the honest mean plus gamma times
     ``direction`` (d,), when sent, moves the aggregate of the rule in use farthest from the honest mean."""
-    measured = harm(view, "distance")
     tried = [limit * (i + 1) / evaluations for i in range(evaluations)]
-    return max(tried, key=lambda gamma: measured(view.mean + gamma * direction))
+    harms = harms_of(view, "distance")([view.mean + gamma * direction for gamma in tried])
+    return tried[harms.index(max(harms))]
 
 
-def maximum(value: Callable[[float], float], search: str | None, evaluations: int, step: float, ratio: float) -> float:
-    """The number >= 0 of the largest ``value`` among ``evaluations`` numbers tried, by one of SEARCHES; None is
+def maximum(values: Values, search: str | None, evaluations: int, step: float, ratio: float) -> float:
+    """The number >= 0 of the largest of the ``values`` of ``evaluations`` numbers tried, by one of SEARCHES; None is
     ``line_maximum``, byzfl the same without steps back."""
     if search == "grid":
-        return grid_maximum(value, evaluations, step)
-    return line_maximum(value, evaluations, step, ratio, back=search is None)
+        return grid_maximum(values, evaluations, step)
+    return line_maximum(lambda number: values([number])[0], evaluations, step, ratio, back=search is None)
 
 
-def grid_maximum(value: Callable[[float], float], evaluations: int, step: float) -> float:
-    """The number >= 0 of the largest ``value`` among ``evaluations`` numbers tried; of equal ones the smallest.
+def grid_maximum(values: Values, evaluations: int, step: float) -> float:
+    """The number >= 0 of the largest of the ``values`` of ``evaluations`` numbers tried; of equal ones the smallest.
 
-    The first half is 0 and a grid of numbers that double: for 20 evaluations, from ``step`` / 32 to 8 ``step``. Every
-    other number halves, on a logarithmic scale, the wider gap beside the best so far, the upper of two equal ones; next
-    to 0 and beyond the largest number, the best is halved or doubled. A value that drops suddenly is thus found from
-    below, if it grows for a factor of two before.
+    The first half, asked together, is 0 and a grid of numbers that double: for 20 evaluations, from ``step`` / 32 to
+    8 ``step``. Every other number halves, on a logarithmic scale, the wider gap beside the best so far, the upper of
+    two equal ones; next to 0 and beyond the largest number, the best is halved or doubled. A value that drops suddenly
+    is thus found from below, if it grows for a factor of two before.
     """
     doublings = max(1, evaluations // 2 - 1)
     grid = [0.0, *(step * 2.0 ** (i - doublings // 2 - 1) for i in range(doublings))]
-    values = {number: value(number) for number in grid[:evaluations]}
-    for _ in range(evaluations - len(values)):
-        tried = sorted(values)
-        number = _beside(tried, tried.index(max(tried, key=values.__getitem__)))
-        values[number] = value(number)
-    return max(sorted(values), key=values.__getitem__)
+    found = dict(zip(grid[:evaluations], values(grid[:evaluations]), strict=True))
+    for _ in range(evaluations - len(found)):
+        tried = sorted(found)
+        number = _beside(tried, tried.index(max(tried, key=found.__getitem__)))
+        (found[number],) = values([number])
+    return max(sorted(found), key=found.__getitem__)
 
 
 def _beside(tried: Sequence[float], place: int) -> float:

@@ -1,13 +1,14 @@
 """ALIE at the strength that hurts the rule in use most (Baruch et al., NeurIPS 2019; the line search as in Allouah et
 al., AISTATS 2023, https://arxiv.org/abs/2302.01772)."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated
 
 from torch import Tensor
 
 from robustfl_bench.attacks.base import Attack, AttackView
-from robustfl_bench.attacks.line_search import OBJECTIVES, SEARCHES, harm, maximum
+from robustfl_bench.attacks.line_search import OBJECTIVES, SEARCHES, harms_of, maximum
 from robustfl_bench.base.fields import at_least, between, one_of
 
 
@@ -41,9 +42,9 @@ class OptimalLittleIsEnough(Attack):
 
     def craft(self, view: AttackView) -> Tensor:
         direction = view.std if self.sign == "plus" else -view.std
-        measured = harm(view, self.objective)
+        measured = harms_of(view, self.objective)
 
-        def value(z: float) -> float:
-            return measured(view.mean + z * direction)
+        def values(numbers: Sequence[float]) -> list[float]:
+            return measured([view.mean + z * direction for z in numbers])
 
-        return view.mean + maximum(value, self.search, self.evaluations, self.step, self.ratio) * direction
+        return view.mean + maximum(values, self.search, self.evaluations, self.step, self.ratio) * direction

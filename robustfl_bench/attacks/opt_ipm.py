@@ -1,13 +1,14 @@
 """IPM at the strength that hurts the rule in use most (Xie et al., UAI 2019; the line search as in Allouah et al.,
 AISTATS 2023, https://arxiv.org/abs/2302.01772, who call it Fall of Empires)."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated
 
 from torch import Tensor
 
 from robustfl_bench.attacks.base import Attack, AttackView
-from robustfl_bench.attacks.line_search import OBJECTIVES, SEARCHES, harm, maximum
+from robustfl_bench.attacks.line_search import OBJECTIVES, SEARCHES, harms_of, maximum
 from robustfl_bench.base.fields import at_least, between, one_of
 
 
@@ -33,10 +34,13 @@ class OptimalInnerProductManipulation(Attack):
     """the strengths tried"""
 
     def craft(self, view: AttackView) -> Tensor:
-        update, measured = view.upload(view.mean), harm(view, self.objective)
+        update, measured = view.upload(view.mean), harms_of(view, self.objective)
         first = 1.0 if self.search == "byzfl" else 0.0
 
         def sent(more: float) -> Tensor:
             return view.upload((1 - first - more) * update)
 
-        return sent(maximum(lambda more: measured(sent(more)), self.search, self.evaluations, self.step, self.ratio))
+        def values(numbers: Sequence[float]) -> list[float]:
+            return measured([sent(more) for more in numbers])
+
+        return sent(maximum(values, self.search, self.evaluations, self.step, self.ratio))

@@ -4,6 +4,7 @@ import math
 from dataclasses import dataclass
 from typing import Annotated
 
+import torch
 from torch import Tensor
 
 from robustfl_bench.attacks.base import Attack, AttackView
@@ -37,14 +38,16 @@ class Tailored(Attack):
         direction = perturbation(view, self.perturbation)
         calm = view.aggregate(view.mean).vector
 
-        def found(gamma: float) -> Harm:
-            return harms(view, self.harm or "distance", [view.aggregate(view.mean + gamma * direction).vector], calm)[0]
+        def found(*gammas: float) -> list[Harm]:
+            candidates = torch.stack([view.mean + gamma * direction for gamma in gammas])[:, None]
+            return harms(view, self.harm or "distance", list(view.aggregate_many(candidates)), calm)
 
         first = (self.evaluations + 1) // 2
-        best, gamma = max((found(gamma), gamma) for gamma in (math.ldexp(self.gamma_init, k) for k in range(first)))
+        gammas = [math.ldexp(self.gamma_init, k) for k in range(first)]
+        best, gamma = max(zip(found(*gammas), gammas, strict=True))
         step = gamma / 2
         for _ in range(self.evaluations - first):
-            reached = found(gamma + step)
+            (reached,) = found(gamma + step)
             if reached > best:
                 best, gamma = reached, gamma + step
             else:  # try the other side, then half as far

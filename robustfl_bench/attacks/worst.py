@@ -3,8 +3,10 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import compress
 from typing import Annotated
 
+import torch
 from torch import Tensor
 
 from robustfl_bench.attacks.base import Attack, AttackView, Crafted
@@ -12,6 +14,7 @@ from robustfl_bench.attacks.candidates import ENTRIES, Scene
 from robustfl_bench.attacks.harm import HARMS, Harm, harms
 from robustfl_bench.base.errors import ConfigError
 from robustfl_bench.base.fields import at_least, one_of
+from robustfl_bench.numerics.updates import finite_parts
 
 NOTHING = -1  # the choice reported when no attack of the list works
 REFINEMENTS = 2
@@ -71,25 +74,44 @@ class _Search:
         together = max(1, TOGETHER // self._view.honest.d)
         for first in range(0, len(questions), together):
             some = questions[first : first + together]
-            answered = [(question, *answer) for question in some if (answer := self._answer(*question)) is not None]
+            uploads = [self._view.upload(ENTRIES[number].rows(self._scene, strength)) for number, strength in some]
+            for number, strength in some:
+                self._tried.setdefault(number, set()).add(strength)
+            aggregates = self._answers(uploads)
+            answered = [i for i, aggregate in enumerate(aggregates) if aggregate is not None]
             if answered:
-                aggregates = [aggregate for _, _, aggregate in answered]
-                found = harms(self._view, self._attack.harm, aggregates, self._calm, self._attack.ahead)
-                for ((number, strength), rows, _), harm in zip(answered, found, strict=True):
+                vectors = [vector for vector in aggregates if vector is not None]
+                found = harms(self._view, self._attack.harm, vectors, self._calm, self._attack.ahead)
+                for i, harm in zip(answered, found, strict=True):
                     if harm > self.harm:
-                        self.rows, self.choice, self.strength, self.harm = rows, number, strength, harm
+                        (self.choice, self.strength), self.rows, self.harm = some[i], uploads[i], harm
 
-    def _answer(self, number: int, strength: float) -> tuple[Tensor, Tensor] | None:
-        """The attackers' upload and the aggregate (d,); None if either is not finite or the rule raises ConfigError."""
-        self._tried.setdefault(number, set()).add(strength)
-        rows = self._view.upload(ENTRIES[number].rows(self._scene, strength))
-        if not rows.isfinite().all():
-            return None
+    def _answers(self, uploads: Sequence[Tensor]) -> list[Tensor | None]:
+        """The aggregate (d,) for each upload; None if either is not finite or the rule raises ConfigError.
+
+        Uploads (d,) that all attackers share are asked together, and so are those with a row for each attacker.
+        """
+        answers: list[Tensor | None] = [None] * len(uploads)
+        for dims in (1, 2):
+            asked = [i for i, rows in enumerate(uploads) if rows.dim() == dims]
+            if not asked:
+                continue
+            candidates = torch.stack([uploads[i].view(-1, uploads[i].shape[-1]) for i in asked])
+            if not all(fine := finite_parts(candidates)):
+                asked, candidates = list(compress(asked, fine)), candidates[fine]
+            vectors = self._vectors(candidates)
+            for i, vector, known in zip(asked, vectors, finite_parts(vectors), strict=True):
+                answers[i] = vector if known else None
+        return answers
+
+    def _vectors(self, candidates: Tensor) -> Tensor:
+        """The aggregates (k, d) of candidates (k, 1 or b, d); nan for those that the rule refuses by ConfigError."""
         try:
-            aggregate = self._view.aggregate(rows).vector
+            return self._view.aggregate_many(candidates) if len(candidates) else candidates[:, 0]
         except ConfigError:
-            return None
-        return (rows, aggregate) if aggregate.isfinite().all() else None
+            if len(candidates) == 1:
+                return torch.full_like(candidates[:, 0], torch.nan)
+            return torch.cat([self._vectors(candidate) for candidate in candidates.split(1)])
 
     def between(self) -> list[Question]:
         """The best entry at the geometric means of its strength and the neighbouring strengths tried so far."""

@@ -16,9 +16,10 @@ from robustfl_bench.aggregators.base import Aggregator, ServerView
 from robustfl_bench.attacks.base import AttackView, Crafted
 from robustfl_bench.base import seeding
 from robustfl_bench.base.errors import BrokenContract, ConfigError, Diverged
-from robustfl_bench.engine.contract import aggregate_fault, crafted_fault, mixed_fault
+from robustfl_bench.engine.contract import aggregate_fault, crafted_fault, mixed_fault, vectors_fault
 from robustfl_bench.engine.federation import Federation
 from robustfl_bench.network.samples import Population
+from robustfl_bench.numerics.questions import Questions
 from robustfl_bench.numerics.updates import Aggregate, Updates
 from robustfl_bench.protocols.base import RoundContext, Rule
 from robustfl_bench.protocols.state import Cohort, ModelState, Remembered, Trained
@@ -90,7 +91,11 @@ class Context(RoundContext):
         def joined(crafted: Tensor) -> Updates:
             return self._appended(honest, self._sent(crafted).expand(len(attackers), -1))
 
-        view = self._attack_view(honest, lambda crafted: rule(joined(crafted)))
+        def questions(crafted: Tensor) -> Questions:
+            counts = torch.cat([honest.counts, federation.counts[self._byzantine_ids]])
+            return Questions(honest, self._sent(crafted), counts, federation.buffer[: len(self.cohort)])
+
+        view = self._attack_view(honest, rule, questions)
         if federation.settings.knowledge == "own":
             view = self._of_their_own(view, rule)
         elif not honest.n and attack.needs_honest:
@@ -132,6 +137,33 @@ class Context(RoundContext):
             name = type(parts.aggregator).__name__
             reason = f"aggregator {name} failed with updates of up to {largest:.0e} ({error})"
             raise Diverged(self.model.round + 1, reason) from error
+
+    def _answers(self, rule: Rule, questions: Questions) -> Tensor:
+        """The vectors (k, d) of the rule for the questions of attackers, at once if nothing but the rule itself is
+        asked and all candidates are finite.
+
+        The rule is asked one by one where it fails, so that the question at fault is found.
+        """
+        parts, contract = self.federation.parts, self.federation.contract
+        alone = rule == self.aggregate and parts.pre_aggregation is None and not parts.course.aggregates
+        if len(questions) == 1 or not alone or not all(questions.finite):
+            return torch.stack([rule(updates).vector for updates in questions])
+        aggregator, answers = parts.aggregator, []
+        for some in questions.split():
+            try:
+                vectors = contract.call(
+                    "aggregate_many of aggregator",
+                    aggregator,
+                    some.honest.matrix,
+                    partial(aggregator.aggregate_many, some, self._server_view),
+                    partial(vectors_fault, questions=some),
+                )
+            except ConfigError:
+                raise
+            except (ArithmeticError, ValueError, RuntimeError):  # for example from linear algebra
+                vectors = torch.stack([rule(updates).vector for updates in some])
+            answers.append(vectors)
+        return torch.cat(answers)
 
     def server_step(self, vector: Tensor) -> tuple[Tensor, Remembered]:
         parts, clustering = self.federation.parts, self.federation.parts.clustering
@@ -183,7 +215,7 @@ class Context(RoundContext):
         buffer = self.federation.buffer[: len(self.cohort)]
         return honest.append(rows, self.federation.counts[self._byzantine_ids], buffer)
 
-    def _attack_view(self, honest: Updates, aggregate: Callable[[Tensor], Aggregate]) -> AttackView:
+    def _attack_view(self, honest: Updates, rule: Rule, questions: Callable[[Tensor], Questions]) -> AttackView:
         federation = self.federation
         sends_models = federation.parts.local_update.sends_models
         return AttackView(
@@ -199,10 +231,11 @@ class Context(RoundContext):
             rng=seeding.generator(federation.settings.seed, "attack", self.model.round),
             memory=MappingProxyType(self.model.memory.attack),
             train_own=self._train_byzantine,
-            aggregate=aggregate,
             upload=self._sent,
             after=lambda vector: self.server_step(vector)[0],
             assess=self._assessor(federation.honest, self.cohort.honest),
+            aggregate=lambda crafted: rule(questions(crafted.reshape(1, -1, crafted.shape[-1]))[0]),
+            ask=lambda crafted: self._answers(rule, questions(crafted)),
         )
 
     def _train_byzantine(self, start: Tensor) -> Tensor:
@@ -243,11 +276,11 @@ class Context(RoundContext):
         own = view.own.clone()
         zero_non_finite(own)
         turns = torch.arange(view.n, device=own.device) % len(attackers)
-        counts = federation.counts[ids][turns]
+        counts, honest = federation.counts[ids][turns], turns[: len(self.cohort.honest)]
+        supposed = Updates(view.upload(own[honest]), federation.counts[ids][honest])
 
-        def aggregate(crafted: Tensor) -> Aggregate:
-            supposed = torch.cat([own[turns[: len(self.cohort.honest)]], crafted.expand(len(attackers), -1)])
-            return rule(Updates(view.upload(supposed), counts))
+        def questions(crafted: Tensor) -> Questions:
+            return Questions(supposed, view.upload(crafted), counts)
 
         label_counts = torch.zeros(len(attackers), 0, dtype=torch.int64)
         if not federation.network.regression:
@@ -257,8 +290,9 @@ class Context(RoundContext):
             honest=Updates(own, federation.counts[ids]),
             clients=torch.tensor(ids),
             label_counts=label_counts,
-            aggregate=aggregate,
             assess=self._assessor(federation.byzantine, attackers),
+            aggregate=lambda crafted: rule(questions(crafted.reshape(1, -1, crafted.shape[-1]))[0]),
+            ask=lambda crafted: self._answers(rule, questions(crafted)),
         )
         mine.own = view.own  # training again would change the clients' memory
         return mine

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from robustfl_bench.attacks.base import Crafted
 from robustfl_bench.base.errors import BrokenContract
+from robustfl_bench.numerics.questions import Questions
 from robustfl_bench.numerics.updates import Aggregate, Updates
 from robustfl_bench.partitions.base import Partition
 from robustfl_bench.protocols.state import Round, State
@@ -135,6 +136,12 @@ def aggregate_fault(aggregate: object, updates: Updates) -> str:
         or (_tensor_fault("weights", aggregate.weights, [(n,)], torch.float64) if aggregate.weights is not None else "")
         or (_tensor_fault("accepted", aggregate.accepted, [(n,)], torch.bool) if aggregate.accepted is not None else "")
     )
+
+
+def vectors_fault(vectors: object, questions: Questions) -> str:
+    """The fault of a rule's answers to the ``questions`` of attackers; empty if there is none."""
+    like = questions.rows
+    return _tensor_fault("vectors", vectors, [(len(questions), questions.d)], like.dtype, like.device)
 
 
 def crafted_fault(crafted: object, num_byzantine: int, like: Tensor) -> str:

@@ -69,8 +69,8 @@ def inserted(rows: Rows, value: Array, times: int, first: int = 0, last: int | N
     """
     count, found = len(rows), []
     for i in range(count + times)[first:last]:
-        place = value if i >= count else np.minimum(value, rows[i])
-        found.append(place if i < times else np.maximum(place, rows[i - times]))
+        place = value.copy() if i >= count else np.minimum(value, rows[i])
+        found.append(place if i < times else np.maximum(place, rows[i - times], out=place))
     return found
 
 

@@ -88,6 +88,14 @@ def all_finite(numbers: Tensor) -> bool:
     return math.isfinite(numbers.sum()) or bool(numbers.isfinite().all())
 
 
+def finite_parts(stack: Tensor) -> list[bool]:
+    """Whether each of the k parts of a stack (k, ...) is finite."""
+    if all_finite(stack):
+        return [True] * len(stack)
+    fine: list[bool] = stack.isfinite().flatten(1).all(dim=1).tolist()
+    return fine
+
+
 def mean_row(rows: Tensor) -> Tensor:
     """Mean (d,) of the rows (n, d), also if their sum overflows."""
     mean = by_columns(lambda block: _times(rows.new_ones(len(rows)), block), rows, _worth(len(rows))) / len(rows)

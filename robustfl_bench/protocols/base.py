@@ -169,6 +169,11 @@ class Protocol(Part):
     def deliver(self, uploads: Tensor) -> None:
         """Turn the clients' uploads (n, d) into the received ones, in place; by default they are the same."""
 
+    @property
+    def aggregates(self) -> bool:
+        """Whether the protocol overrides ``aggregate``, so that attackers cannot ask the rule alone."""
+        return type(self).aggregate is not Protocol.aggregate
+
     def aggregate(self, rule: Aggregator, updates: Updates, server: ServerView) -> Aggregate:
         """The aggregate of one round; by default that of the rule, which sees all updates."""
         return rule(updates, server)
