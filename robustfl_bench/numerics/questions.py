@@ -44,7 +44,7 @@ class Questions:
     def __getitem__(self, number: int) -> Updates:
         if number >= len(self):
             raise IndexError(number)
-        return _Asked(self, number) if self.finite[number] else Updates(self.matrix(number), self.counts)
+        return _Asked(self, number)
 
     def __iter__(self) -> Iterator[Updates]:
         return (self[number] for number in range(len(self)))
@@ -189,7 +189,7 @@ class _Asked(Updates):
         super().__init__(questions.matrix(number), questions.counts)
         self._questions, self._number = questions, number
         self._above = questions.honest
-        self._shares = len(questions) > 1 or questions.n >= FEW
+        self._shares = (len(questions) > 1 or questions.n >= FEW) and questions.finite[number]
 
     @property
     def _begun(self) -> bool:
@@ -200,7 +200,7 @@ class _Asked(Updates):
         return self._questions.grams[self._number] if self._shares else super().gram
 
     def _by_sorted(self, reduce: Callable[[Any], Any]) -> Tensor:
-        ordered = self._questions.honest.ordered
+        ordered = self._questions.honest.ordered if self._questions.finite[self._number] else None
         rows = self._questions.rows[self._number]
         firsts, which = distinct(rows) if ordered is not None else (np.empty(0), np.empty(0))
         if ordered is None or len(firsts) > GROUPS:

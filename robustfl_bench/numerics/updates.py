@@ -353,7 +353,7 @@ class Updates:
     def ordered(self) -> NDArray[np.float32] | None:
         """Every coordinate's values in ascending order, n rows (d,), kept for later use; None on a GPU and for very
         many numbers."""
-        if self.device.type != "cpu" or self.n * self.d > KEPT:
+        if self.device.type != "cpu" or not 0 < self.n * self.d <= KEPT:
             return None
         ordered = np.empty((self.n, self.d), dtype=np.float32)
 
