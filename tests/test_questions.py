@@ -212,14 +212,15 @@ def federation(*overrides: str) -> Federation:
     return Federation(planned.settings, planned.parts, data)
 
 
-def views_of(monkeypatch: pytest.MonkeyPatch, *overrides: str) -> list[AttackView]:
-    """The attackers' views of the first two rounds."""
-    seen: list[AttackView] = []
-    made = federation("attack=opt_alie", *overrides)
+def watch(monkeypatch: pytest.MonkeyPatch, check: Callable[[AttackView], None], *overrides: str) -> int:
+    """Call ``check`` with the attackers' view in each of two rounds, whose updates are overwritten later; returns the
+    number of calls."""
+    made, seen = federation("attack=opt_alie", *overrides), []
     kind = type(made.parts.attack)
     craft = kind.craft
 
     def watched(self: Any, view: AttackView) -> Any:
+        check(view)
         seen.append(view)
         return craft(self, view)
 
@@ -227,7 +228,7 @@ def views_of(monkeypatch: pytest.MonkeyPatch, *overrides: str) -> list[AttackVie
     state = rounds.initial_state(made)
     for _ in range(2):
         state, _ = rounds.step(made, state)
-    return seen
+    return len(seen)
 
 
 @pytest.mark.parametrize("mixing", ["none", "nnm", "bucketing", "arc", "[clipping,nnm]"])
@@ -240,10 +241,11 @@ def test_a_view_answers_at_once_as_one_by_one(
     overrides = [f"aggregator={name}", f"pre_aggregation={mixing}", f"knowledge={knowledge}"]
     if name == "foolsgold":
         overrides.append("aggregator.history=false")
-    for view in views_of(monkeypatch, *overrides):
+
+    def check(view: AttackView) -> None:
         size = float(view.honest.matrix.norm(dim=1).max())
 
-        def alone(sent: Tensor, view: AttackView = view) -> Tensor:
+        def alone(sent: Tensor) -> Tensor:
             return view.aggregate(sent if len(sent) > 1 else sent[0]).vector
 
         for rows in (3, 1):
@@ -254,6 +256,8 @@ def test_a_view_answers_at_once_as_one_by_one(
                 tolerance = TOLERANCE * max(size, float(expected.norm()))
                 jumps = name == "boba" and float((alone(sent * (1 + 1e-7)) - expected).norm()) > tolerance
                 assert float((at_once - expected).norm()) <= tolerance or jumps
+
+    assert watch(monkeypatch, check, *overrides) == 2
 
 
 @pytest.mark.parametrize("attack", ASKING)
