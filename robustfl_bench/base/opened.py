@@ -5,7 +5,6 @@ import linecache
 import os
 import sys
 import sysconfig
-import tokenize
 from collections import defaultdict
 from collections.abc import Iterable
 from functools import cache
@@ -60,8 +59,6 @@ def _note(event: str, arguments: tuple[object, ...]) -> None:
         except ValueError:
             return
     frame = sys._getframe(1)
-    if frame.f_code.co_filename in (tokenize.__file__, linecache.__file__):
-        return  # the line of code that a traceback or a warning shows
     while frame is not None:
         file = frame.f_code.co_filename
         if file == linecache.__file__ or _is_ours(file):  # shows source, such as that of a launcher; or our own file
