@@ -466,7 +466,7 @@ def test_the_engine_numbers_the_attackers() -> None:
 
     f = made(*ATTACKED, attack=Numbered())
     assert [int(f.byzantine.y[f.byzantine.slice(i)].unique()) for i in range(4)] == [0, 1, 2, 3]
-    assert int(f.poisoned(f.byzantine_ids[[2]]).y.unique()) == 2
+    assert int(f.poisoned(f.byzantine_ids[[2]], f.parts.attack).y.unique()) == 2
 
 
 @pytest.mark.parametrize("scaling", [UNIT, STANDARD])

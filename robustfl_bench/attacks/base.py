@@ -133,6 +133,25 @@ class ChoiceView:
 
 
 @dataclass(frozen=True)
+class PlanView:
+    """The knowledge of attackers who choose, before a round, the attack that they carry out in it.
+
+    ``round`` rounds are over, of ``rounds``. ``memory`` is that of their last ``Crafted``. ``simulate`` trains the
+    model at hand to the end under an attack, with random streams of the number given, never those of the run. It
+    returns the attackers' harm: the mean error rate of the models of the evaluated rounds in the last third of the
+    run, and their mean loss, on the clean samples of all clients (with ``knowledge=own``, of the attackers). For
+    regression the error rate is 0. A training that diverges counts as guessing. ``varies`` says whether trainings
+    with other random streams can end differently, beside the attack's own draws.
+    """
+
+    round: int
+    rounds: int
+    memory: Mapping[str, Tensor]
+    varies: bool
+    simulate: Callable[[Attack, int], tuple[float, float]]
+
+
+@dataclass(frozen=True)
 class Crafted:
     """The result of an attack that keeps a memory or reports numbers.
 
@@ -180,6 +199,15 @@ class Attack(Part):
     def poisons(self) -> bool:
         """Whether the attack overrides ``poison``, so that the Byzantine clients need data."""
         return type(self).poison is not Attack.poison
+
+    @property
+    def plans(self) -> bool:
+        """Whether the attack overrides ``plan``."""
+        return type(self).plan is not Attack.plan
+
+    def plan(self, view: PlanView) -> Attack:
+        """The attack that the Byzantine clients carry out in the next round, with its own poisoned data."""
+        return self
 
     def active(self, round: int) -> bool:
         """Whether the Byzantine clients attack in this round (from 1).

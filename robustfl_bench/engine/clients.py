@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from robustfl_bench.attacks.base import Shard
+from robustfl_bench.attacks.base import Attack, Shard
 from robustfl_bench.base import seeding
 from robustfl_bench.base.errors import ConfigError
 from robustfl_bench.corruptions.base import Corruption
@@ -135,7 +135,7 @@ class Clients:
     @cached_property
     def byzantine(self) -> Population:
         """The Byzantine clients' own samples, poisoned."""
-        return self.poisoned(self.byzantine_ids)
+        return self.poisoned(self.byzantine_ids, self.parts.attack)
 
     @cached_property
     def byzantine_clean(self) -> Population:
@@ -146,9 +146,9 @@ class Clients:
         """The samples that the Byzantine clients train on in a round (from 1)."""
         return self.byzantine if self.parts.attack.active(round) else self.byzantine_clean
 
-    def poisoned(self, ids: np.ndarray) -> Population:
-        """The chosen Byzantine clients with their own samples, poisoned."""
-        s, attack = self.settings, self.parts.attack
+    def poisoned(self, ids: np.ndarray, attack: Attack) -> Population:
+        """The chosen Byzantine clients with their own samples, poisoned by an attack."""
+        s = self.settings
         if s.byzantine_placement == "add":
             raise ConfigError(
                 f"attack {type(attack).__name__} trains on the Byzantine clients' own data, but added clients "

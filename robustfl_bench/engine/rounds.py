@@ -11,6 +11,7 @@ from torch import Tensor
 from robustfl_bench.base import seeding
 from robustfl_bench.base.errors import ConfigError
 from robustfl_bench.clustering.base import StartView
+from robustfl_bench.engine import foresight
 from robustfl_bench.engine.context import Context
 from robustfl_bench.engine.contract import protocol_fault
 from robustfl_bench.engine.federation import Federation
@@ -39,6 +40,7 @@ def initial_state(federation: Federation) -> State:
 
 def step(federation: Federation, state: State) -> tuple[State, Round]:
     """The state after the next round, and the results of that round."""
+    federation = foresight.in_force(federation, state, step)
     course, nothing = federation.parts.course, state.params[:0]
     return federation.contract.call(
         "protocol",

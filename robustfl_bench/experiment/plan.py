@@ -182,6 +182,8 @@ def _check_feasible(planned: Plan) -> None:
     """Raise ConfigError when the rule cannot work with these clients, or in this protocol."""
     parts = planned.parts
     s, clients = planned.settings, planned.settings.clients_per_round
+    if parts.attack.plans and parts.clustering is not None:
+        raise ConfigError(f"attack {type(parts.attack).__name__} plans for one model: set clustering=none")
     parts.course.check(Setup(parts.aggregator, parts.local_update, parts.optional, clients, s.num_byzantine))
     if parts.availability is not None:
         parts.availability.check(parts.local_update)

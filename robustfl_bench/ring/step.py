@@ -38,11 +38,11 @@ class RingStep:
 
     def __init__(self, link: Link, federation: Federation) -> None:
         ids = np.concatenate([federation.honest_ids, federation.byzantine_ids])[[link.rank]]
-        honest, protocol = link.rank < len(federation.honest_ids), federation.parts.protocol
+        honest, parts, protocol = link.rank < len(federation.honest_ids), federation.parts, federation.parts.protocol
         assert isinstance(protocol, Ring)
         self.protocol, self.payload = protocol, list[int]()
         self._link, self._ids = link, ids.tolist()
-        self._samples = federation.unpoisoned(ids) if honest else federation.poisoned(ids)
+        self._samples = federation.unpoisoned(ids) if honest else federation.poisoned(ids, parts.attack)
         self._paused = None if honest else federation.unpoisoned(ids)
         self._row = federation.rows(1)
 

@@ -1,0 +1,234 @@
+"""Attackers who simulate whole trainings, commit to the most harmful attack, and plan again later (ours)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from copy import copy
+from dataclasses import dataclass
+from statistics import mean
+from typing import Annotated
+
+import torch
+from torch import Tensor
+
+from robustfl_bench.attacks.adaptive import Adaptive
+from robustfl_bench.attacks.base import Attack, AttackView, Crafted, PlanView
+from robustfl_bench.attacks.bit_flip import BitFlip
+from robustfl_bench.attacks.candidates import Scene
+from robustfl_bench.attacks.fake_loss import FakeLoss
+from robustfl_bench.attacks.held import Held
+from robustfl_bench.attacks.label_flip import LabelFlip
+from robustfl_bench.attacks.label_shuffle import LabelShuffle
+from robustfl_bench.attacks.mimic import Mimic
+from robustfl_bench.attacks.minmax import MinMax
+from robustfl_bench.attacks.minsum import MinSum
+from robustfl_bench.attacks.noisy import Noisy
+from robustfl_bench.attacks.opt_alie import OptimalLittleIsEnough
+from robustfl_bench.attacks.opt_ipm import OptimalInnerProductManipulation
+from robustfl_bench.attacks.rop import RelocatedOrthogonalPerturbation
+from robustfl_bench.attacks.tailored import Tailored
+from robustfl_bench.attacks.worst import Worst
+from robustfl_bench.attacks.wrapped import Wrapped
+from robustfl_bench.base.errors import ConfigError
+from robustfl_bench.base.fields import at_least, between
+
+Harm = tuple[float, float]
+
+
+@dataclass(frozen=True)
+class Honest(Attack):
+    """Byzantine clients that train honestly, on unpoisoned data: what attackers do if every attack would help."""
+
+    crafts = False
+
+
+def _held(entry: str, *strengths: float) -> dict[str, Attack]:
+    return {f"{entry} {strength:g}": Held(entry, strength) for strength in strengths}
+
+
+POOL: dict[str, Attack] = {
+    "honest": Honest(),
+    **_held("ipm", 0.5, 1, 2, 10),
+    **_held("alie_plus", 1.5),
+    **_held("alie_minus", 0.5, 1.5, 3),
+    **_held("sign", 1, 4),
+    **_held("scaled_sign", 1),
+    **_held("noise", 10, 100),
+    **_held("minmax_unit", 1),
+    **_held("minsum_unit", 1),
+    **_held("krum_attack", 1),
+    **_held("trim_attack", 1),
+    **_held("zero", 1),
+    **_held("mimic_skewed", 1),
+    **_held("mimic_shortest", 1),
+    **_held("split_alie", 3),
+    **_held("split_ipm", 10),
+    **_held("drift", 1, 4),
+    **_held("rewind", 1, 4, 10),
+    "mimic": Mimic(),
+    "minmax": MinMax(),
+    "minsum": MinSum(),
+    "adaptive": Adaptive(),
+    "rop": RelocatedOrthogonalPerturbation(),
+    "bit_flip": BitFlip(),
+    "label_flip": LabelFlip(),
+    "label_shuffle": LabelShuffle(),
+    "fake_loss": FakeLoss(LabelShuffle()),
+    "noisy": Noisy(),
+    "tailored": Tailored(),
+    "opt_alie": OptimalLittleIsEnough(),
+    "opt_ipm": OptimalInnerProductManipulation(),
+    "worst": Worst(),
+}
+"""The attacks that are simulated. ``attack_policy`` in the metrics of a run is an index into it, from 0."""
+
+_POLICIES = tuple(POOL.values())
+SCENE, PLAN = "scene/", "plan"
+"""Parts of the attackers' memory, beside one for each attack of the pool."""
+
+
+
+@dataclass(frozen=True)
+class _Acting(Wrapped):
+    """The ``attack`` of the pool at ``place`` in one round, with what the attackers remember of their ``plan``.
+
+    It has a part of the attackers' memory of its own. What ``candidates.Scene`` remembers is common to the whole pool
+    and kept in every round, so that an attack that is chosen late still knows the model of the first round.
+    """
+
+    place: int = 0
+    plan_made: _Plan | None = None
+
+    def craft(self, view: AttackView) -> Crafted:
+        slot = SCENE if isinstance(self.attack, Held | Worst) else f"{self.place}/"
+        returned = self.attack.craft(_with_memory(view, _part(view.memory, slot)))
+        crafted = returned if isinstance(returned, Crafted) else Crafted(returned)
+        scene = crafted.memory
+        memory = {**view.memory, **_named(slot, crafted.memory)}
+        if slot != SCENE:
+            scene = Scene(_with_memory(view, _part(view.memory, SCENE)).of_updates).memory
+        memory |= _named(SCENE, scene)
+        notes = {}
+        if self.plan_made is not None:
+            memory[PLAN] = self.plan_made.stored
+            notes = {"policy": self.place, "harm": self.plan_made.error}
+        return Crafted(crafted.rows, memory, notes)
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """A plan made before round ``round`` (from 0): the place of the chosen attack in the pool, its simulated error,
+    and the places of those that did most harm."""
+
+    round: int
+    place: int
+    error: float
+    leaders: tuple[int, ...]
+
+    @property
+    def stored(self) -> Tensor:
+        return torch.tensor([self.round, self.place, self.error, *self.leaders], dtype=torch.float64)
+
+    @staticmethod
+    def read(stored: Tensor) -> _Plan:
+        round, place, error, *leaders = stored.tolist()
+        return _Plan(int(round), int(place), error, tuple(map(int, leaders)))
+
+    def attack(self) -> _Acting:
+        return _Acting(_POLICIES[self.place], self.place, self)
+
+
+@dataclass(frozen=True)
+class Planned(Attack):
+    """Before the first round, the attackers simulate the whole training under every attack of ``POOL`` on the server's
+    rule, and carry out the one that does the most harm: the largest error of the models that are evaluated in the last
+    third of the run.
+
+    Where trainings depend on random draws (batches, participation), the ``leaders`` are simulated with ``streams``
+    random streams each, never those of the run, and their harm is the mean. They plan again ``replans`` times, evenly
+    over the run: the leaders are simulated from the model at hand, and another attack takes over if its error is larger
+    by more than ``margin``. If all attacks would help, the attackers train honestly.
+
+    They know what ``worst`` knows, and where the other clients' data lie: ``knowledge=own`` leaves them simulations in
+    which honest clients have the attackers' own data. ``attack_policy`` in metrics.csv is the index of the attack in
+    the pool, ``attack_harm`` the simulated error.
+    """
+
+    leaders: Annotated[int, at_least(1)] = 4
+    """attacks that are simulated again"""
+    streams: Annotated[int, at_least(1)] = 3
+    """random streams over which their harm is averaged"""
+    replans: Annotated[int, at_least(0)] = 2
+    """later plans"""
+    margin: Annotated[float, between(0, 1)] = 0.03
+    """the additional error for which attackers change their attack"""
+
+    reports = ("policy", "harm")
+
+    def plan(self, view: PlanView) -> Attack:
+        if PLAN not in view.memory:
+            return self._first(view).attack()
+        last = _Plan.read(view.memory[PLAN])
+        due = [round(view.rounds * i / (self.replans + 1)) for i in range(1, self.replans + 1)]
+        if any(last.round < number <= view.round for number in due):
+            return self._again(view, last).attack()
+        return last.attack()
+
+    def craft(self, view: AttackView) -> Tensor | Crafted:
+        """Unused: the attackers carry out their plan."""
+        raise NotImplementedError
+
+    def _first(self, view: PlanView) -> _Plan:
+        harms = self._simulated(view, range(len(_POLICIES)), [0])
+        leaders = _best(harms, self.leaders)
+        if view.varies:
+            more = self._simulated(view, leaders, range(1, self.streams))
+            harms = {place: harms[place] + more[place] for place in leaders if place in more} or harms
+        best = _best(harms, 1)[0]
+        return _Plan(view.round, best, _mean(harms[best])[0], leaders)
+
+    def _again(self, view: PlanView, last: _Plan) -> _Plan:
+        contenders = dict.fromkeys((last.place, *last.leaders))
+        harms = self._simulated(view, contenders, range(self.streams if view.varies else 1))
+        best = _best(harms, 1)[0]
+        if last.place in harms and not self._beats(_mean(harms[best]), _mean(harms[last.place])):
+            best = last.place
+        return _Plan(view.round, best, _mean(harms[best])[0], last.leaders)
+
+    def _beats(self, one: Harm, other: Harm) -> bool:
+        """By the margin of the error; where errors are 0, as in regression, by that of the loss."""
+        return one[0] > other[0] + self.margin or (one[0] == other[0] == 0 and one[1] > (1 + self.margin) * other[1])
+
+    def _simulated(self, view: PlanView, places: Iterable[int], streams: Iterable[int]) -> dict[int, list[Harm]]:
+        """The harms of attacks of the pool by their places, one per random stream; without those that cannot work."""
+        found: dict[int, list[Harm]] = {}
+        for place in places:
+            try:
+                found[place] = [view.simulate(_Acting(_POLICIES[place], place), stream) for stream in streams]
+            except ConfigError:
+                continue
+        return found
+
+
+def _best(harms: Mapping[int, list[Harm]], number: int) -> tuple[int, ...]:
+    """The places of the largest mean harm, in descending order; the first of equal ones."""
+    return tuple(sorted(harms, key=lambda place: _mean(harms[place]), reverse=True)[:number])
+
+
+def _mean(harms: Sequence[Harm]) -> Harm:
+    return mean(error for error, _ in harms), mean(loss for _, loss in harms)
+
+
+def _part(memory: Mapping[str, Tensor], slot: str) -> dict[str, Tensor]:
+    return {name.removeprefix(slot): value for name, value in memory.items() if name.startswith(slot)}
+
+
+def _named(slot: str, memory: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    return {slot + name: value for name, value in memory.items()}
+
+
+def _with_memory(view: AttackView, memory: Mapping[str, Tensor]) -> AttackView:
+    """The view with another memory, and with what it has computed so far."""
+    other = copy(view)
+    other.memory = memory
+    return other
