@@ -87,7 +87,6 @@ SCENE, PLAN = "scene/", "plan"
 """Parts of the attackers' memory, beside one for each attack of the pool."""
 
 
-
 @dataclass(frozen=True)
 class _Acting(Wrapped):
     """The ``attack`` of the pool at ``place`` in one round, with what the attackers remember of their ``plan``.
@@ -140,11 +139,10 @@ class _Plan:
 
 @dataclass(frozen=True)
 class Planned(Attack):
-    """Before the first round, the attackers simulate the whole training under every attack of ``POOL`` on the server's
-    rule, and carry out the one that does the most harm: the largest error of the models that are evaluated in the last
-    third of the run.
+    """The attackers simulate the whole training under every attack of a pool, carry out the most harmful, and plan again.
 
-    Where trainings depend on random draws (batches, participation), the ``leaders`` are simulated with ``streams``
+    They do so before the first round, with all attacks of ``POOL``, on the server's rule. The most harmful attack is
+    that of the largest error of the models that are evaluated in the last third of the run. Where trainings depend on random draws (batches, participation), the ``leaders`` are simulated with ``streams``
     random streams each, never those of the run, and their harm is the mean. They plan again ``replans`` times, evenly
     over the run: the leaders are simulated from the model at hand, and another attack takes over if its error is larger
     by more than ``margin``. If all attacks would help, the attackers train honestly.
@@ -173,10 +171,6 @@ class Planned(Attack):
         if any(last.round < number <= view.round for number in due):
             return self._again(view, last).attack()
         return last.attack()
-
-    def craft(self, view: AttackView) -> Tensor | Crafted:
-        """Unused: the attackers carry out their plan."""
-        raise NotImplementedError
 
     def _first(self, view: PlanView) -> _Plan:
         harms = self._simulated(view, range(len(_POLICIES)), [0])

@@ -24,7 +24,8 @@ from statistics import mean
 import torch
 
 from robustfl_bench import datasets
-from robustfl_bench.attacks.candidates import ENTRIES, Scene
+from robustfl_bench.attacks.candidates import ENTRIES
+from robustfl_bench.attacks.held import Held
 from robustfl_bench.attacks.none import NoAttack
 from robustfl_bench.attacks.worst import Worst
 from robustfl_bench.base.errors import Diverged
@@ -61,18 +62,6 @@ POINT = 0.01
 
 
 @dataclass(frozen=True)
-class Fixed(Attack):
-    """One entry of the list at one strength, in every round."""
-
-    place: int
-    strength: float
-
-    def craft(self, view: AttackView) -> Crafted:
-        scene = Scene(view)
-        return Crafted(ENTRIES[self.place].rows(scene, self.strength), scene.memory)
-
-
-@dataclass(frozen=True)
 class Timed(Attack):
     """The ``attack``, whose processor time and choices are kept."""
 
@@ -95,9 +84,9 @@ def attacks() -> Iterator[tuple[str, float | None, Attack]]:
     yield "none", None, NoAttack()
     yield "worst", None, Worst()
     yield "worst_ahead_3", None, Worst(ahead=3)
-    for place, entry in enumerate(ENTRIES):
+    for entry in ENTRIES:
         for strength in entry.strengths:
-            yield entry.name, strength, Fixed(place, strength)
+            yield entry.name, strength, Held(entry.name, strength)
 
 
 def measure(rule: str, seed: int, attack: Attack, overrides: list[str]) -> dict[str, object]:

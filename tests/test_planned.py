@@ -1,0 +1,140 @@
+"""Attackers who plan: what they simulate, what they choose, and that planning itself changes nothing."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from robustfl_bench import datasets
+from robustfl_bench.attacks.base import Attack, PlanView
+from robustfl_bench.attacks.held import Held
+from robustfl_bench.attacks.label_flip import LabelFlip
+from robustfl_bench.attacks.planned import POOL, Planned
+from robustfl_bench.base.errors import ConfigError
+from robustfl_bench.config import compose
+from robustfl_bench.engine import loop, rounds
+from robustfl_bench.engine.evaluation import Record
+from robustfl_bench.engine.federation import Federation
+from robustfl_bench.experiment.plan import plan
+from robustfl_bench.protocols.state import State
+
+SETTING = ["dataset=digits", "num_clients=10", "num_byzantine=3", "byzantine_placement=replace", "partition=iid",
+           "model.hidden=[8]", "lr=0.3", "rounds=6", "eval_every=2", "aggregator=trmean"]  # fmt: skip
+PLACES = {name: place for place, name in enumerate(POOL)}
+
+
+def federation(*overrides: str, attack: Attack | None = None) -> Federation:
+    planned = plan(compose.resolve([*SETTING, "attack=planned", *overrides]).config)
+    parts = planned.parts if attack is None else replace(planned.parts, attack=attack)
+    return Federation(planned.settings, parts, datasets.load(parts.dataset, None, torch.device("cpu")))
+
+
+def trained(f: Federation) -> tuple[State, list[Record]]:
+    state, records = rounds.initial_state(f), []
+    for state, record in loop.run(f, state):
+        records += [record] if record else []
+    return state, records
+
+
+def without_notes(records: list[Record]) -> list[Record]:
+    return [{name: value for name, value in record.items() if not name.startswith("attack_")} for record in records]
+
+
+def simulated(harms: dict[str, list[float]], round: int = 0, varies: bool = False) -> tuple[PlanView, list[str]]:
+    """A view in which attacks do the given harm with each random stream, all others none; and what was simulated."""
+    asked = []
+    named = {id(attack): name for name, attack in POOL.items()}
+
+    def simulate(acting: Attack, stream: int) -> tuple[float, float]:
+        asked.append(name := named[id(acting.attack)])  # type: ignore[attr-defined]
+        if name == "noisy":
+            raise ConfigError("this data set has no images")
+        return harms.get(name, [0.1] * 9)[stream], 1.0
+
+    return PlanView(round, 9, {}, varies, simulate), asked
+
+
+@pytest.mark.parametrize("overrides", [[], ["local_update=momentum"], ["batch_size=8", "participation=0.8"]])
+@pytest.mark.parametrize("chosen", [Held("rewind", 4.0), LabelFlip()], ids=["held", "poisons"])
+def test_a_planned_attack_gives_the_bits_of_that_attack_alone(
+    overrides: list[str], chosen: Attack, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Simulations change neither the state nor the random streams of the run."""
+    monkeypatch.setattr("robustfl_bench.attacks.planned._POLICIES", (POOL["honest"], chosen))
+    monkeypatch.setattr("robustfl_bench.attacks.planned._best", lambda harms, number: (1, 0)[:number])
+    planned, records = trained(federation(*overrides))
+    alone, expected = trained(federation(*overrides, attack=chosen))
+    assert torch.equal(planned.params, alone.params)
+    assert without_notes(records) == without_notes(expected)
+    assert [record["attack_policy"] for record in records] == [1, 1, 1]
+
+
+def test_where_nothing_varies_the_harm_is_the_one_foreseen() -> None:
+    f = federation(attack=Planned(replans=0))
+    state, records = trained(f)
+    x, y = f.unpoisoned(np.arange(10)).thinned(range(10), 2048)
+    _, errors = f.network.assess(state.params, x, y)
+    assert errors is not None and records[-1]["attack_harm"] == pytest.approx(float(errors[0]), abs=1e-12)
+
+
+def test_it_does_at_least_the_harm_of_each_attack_of_its_pool() -> None:
+    harm = {name: 1 - trained(federation(attack=POOL[name]))[1][-1]["test_accuracy"]
+            for name in ("honest", "ipm 2", "rewind 4", "label_flip", "alie_minus 1.5", "trim_attack 1")}  # fmt: skip
+    planned = 1 - trained(federation())[1][-1]["test_accuracy"]
+    assert planned >= max(harm.values()) - 0.02
+
+
+def test_the_random_streams_are_never_those_of_the_run() -> None:
+    f = federation("batch_size=8")
+    other = f.under(POOL["honest"], seed=77)
+    assert other.settings.seed == 77 and f.settings.seed == 0
+    assert other.honest is f.honest and other.shards is f.shards and other.byzantine_clean is f.byzantine_clean
+    mine, theirs = (each.train(each.honest, [0], [0], "batches", rounds.initial_state(f).model(0), f.rows(1)).matrix
+                    for each in (f, other))  # fmt: skip
+    assert not torch.equal(mine, theirs)
+
+
+def test_attackers_who_know_only_their_own_data_simulate_with_it() -> None:
+    f = federation("knowledge=own")
+    other = f.under(POOL["honest"], seed=1)
+    own = f.byzantine_clean
+    assert len(other.honest) == len(f.honest_ids) == 7
+    for client in range(7):
+        assert torch.equal(other.honest.x[other.honest.slice(client)], own.x[own.slice(client % 3)])
+    assert other.counts[other.honest_ids].tolist() == [len(f.shards[f.byzantine_ids[i % 3]]) for i in range(7)]
+    assert 0 <= trained(f)[1][-1]["attack_policy"] < len(POOL)
+
+
+def test_the_most_harmful_is_chosen_and_leaders_are_averaged_over_streams() -> None:
+    harms = {"ipm 2": [0.9, 0.2, 0.2], "drift 4": [0.8, 0.7, 0.7], "zero 1": [0.5] * 3}
+    view, asked = simulated(harms)
+    assert Planned(leaders=2).plan(view).attack is POOL["ipm 2"]  # type: ignore[attr-defined]
+    assert sorted(asked) == sorted(POOL), "each once"
+    view, asked = simulated(harms, varies=True)
+    assert Planned(leaders=2).plan(view).attack is POOL["drift 4"]  # type: ignore[attr-defined]
+    assert len(asked) == len(POOL) + 2 * 2
+
+
+def test_a_plan_changes_only_for_more_than_the_margin() -> None:
+    view, _ = simulated({"ipm 2": [0.5], "drift 4": [0.4]})
+    first = Planned(leaders=2).plan(view)
+    for gain, expected in ((0.02, "ipm 2"), (0.04, "drift 4")):
+        again, asked = simulated({"ipm 2": [0.5], "drift 4": [0.5 + gain]}, round=3)
+        memory = {"plan": first.plan_made.stored}  # type: ignore[attr-defined]
+        kept = Planned(leaders=2).plan(replace(again, memory=memory))
+        assert kept.attack is POOL[expected]  # type: ignore[attr-defined]
+        assert sorted(asked) == ["drift 4", "ipm 2"]
+    between, asked = simulated({}, round=2)
+    assert Planned(leaders=2).plan(replace(between, memory=memory)).attack is POOL["ipm 2"]  # type: ignore[attr-defined]
+    assert not asked
+
+
+def test_attackers_stay_honest_where_every_attack_would_help() -> None:
+    view, _ = simulated({name: [0.1 if name == "honest" else 0.05] for name in POOL})
+    assert Planned().plan(view).attack is POOL["honest"]  # type: ignore[attr-defined]
+
+
+def test_a_clustering_is_refused() -> None:
+    with pytest.raises(ConfigError, match="set clustering=none"):
+        plan(compose.resolve(["attack=planned", "clustering=ifca", "num_byzantine=2"]).config)
