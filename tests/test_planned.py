@@ -1,6 +1,7 @@
 """Attackers who plan: what they simulate, what they choose, and that planning itself changes nothing."""
 
 from dataclasses import replace
+from types import MappingProxyType
 
 import numpy as np
 import pytest
@@ -31,28 +32,32 @@ def federation(*overrides: str, attack: Attack | None = None) -> Federation:
 
 
 def trained(f: Federation) -> tuple[State, list[Record]]:
-    state, records = rounds.initial_state(f), []
-    for state, record in loop.run(f, state):
-        records += [record] if record else []
-    return state, records
+    course = list(loop.run(f, rounds.initial_state(f)))
+    return course[-1][0], [record for _, record in course if record]
 
 
 def without_notes(records: list[Record]) -> list[Record]:
     return [{name: value for name, value in record.items() if not name.startswith("attack_")} for record in records]
 
 
-def simulated(harms: dict[str, list[float]], round: int = 0, varies: bool = False) -> tuple[PlanView, list[str]]:
-    """A view in which attacks do the given harm with each random stream, all others none; and what was simulated."""
-    asked = []
-    named = {id(attack): name for name, attack in POOL.items()}
+class Told(PlanView):
+    """A view in which attacks of the pool do the given ``harms``, one per random stream, and all others a little."""
 
-    def simulate(acting: Attack, stream: int) -> tuple[float, float]:
-        asked.append(name := named[id(acting.attack)])  # type: ignore[attr-defined]
+    round, rounds, memory, varies = 0, 9, MappingProxyType({}), False  # type: ignore[assignment]
+
+    def __init__(self, harms: dict[str, list[float]], **others: object) -> None:
+        self.harms, self.asked = harms, list[str]()
+        vars(self).update(others)
+
+    def simulate(self, attack: Attack, stream: int) -> tuple[float, float]:
+        self.asked.append(name := self.carry_out(attack))
         if name == "noisy":
             raise ConfigError("this data set has no images")
-        return harms.get(name, [0.1] * 9)[stream], 1.0
+        return self.harms.get(name, [0.1] * 9)[stream], 1.0
 
-    return PlanView(round, 9, {}, varies, simulate), asked
+    def carry_out(self, attack: Attack) -> str:
+        (name,) = (name for name, policy in POOL.items() if policy is attack.attack)  # type: ignore[attr-defined]
+        return name
 
 
 @pytest.mark.parametrize("overrides", [[], ["local_update=momentum"], ["batch_size=8", "participation=0.8"]])
@@ -108,31 +113,26 @@ def test_attackers_who_know_only_their_own_data_simulate_with_it() -> None:
 
 def test_the_most_harmful_is_chosen_and_leaders_are_averaged_over_streams() -> None:
     harms = {"ipm 2": [0.9, 0.2, 0.2], "drift 4": [0.8, 0.7, 0.7], "zero 1": [0.5] * 3}
-    view, asked = simulated(harms)
-    assert Planned(leaders=2).plan(view).attack is POOL["ipm 2"]  # type: ignore[attr-defined]
-    assert sorted(asked) == sorted(POOL), "each once"
-    view, asked = simulated(harms, varies=True)
-    assert Planned(leaders=2).plan(view).attack is POOL["drift 4"]  # type: ignore[attr-defined]
-    assert len(asked) == len(POOL) + 2 * 2
+    view = Told(harms)
+    assert Planned(leaders=2).plan(view) == "ipm 2"
+    assert sorted(view.asked) == sorted(POOL), "each once"
+    view = Told(harms, varies=True)
+    assert Planned(leaders=2).plan(view) == "drift 4"
+    assert len(view.asked) == len(POOL) + 2 * 2
 
 
 def test_a_plan_changes_only_for_more_than_the_margin() -> None:
-    view, _ = simulated({"ipm 2": [0.5], "drift 4": [0.4]})
-    first = Planned(leaders=2).plan(view)
+    memory = {"plan": torch.tensor([0, PLACES["ipm 2"], 0.5, PLACES["ipm 2"], PLACES["drift 4"]], dtype=torch.float64)}
     for gain, expected in ((0.02, "ipm 2"), (0.04, "drift 4")):
-        again, asked = simulated({"ipm 2": [0.5], "drift 4": [0.5 + gain]}, round=3)
-        memory = {"plan": first.plan_made.stored}  # type: ignore[attr-defined]
-        kept = Planned(leaders=2).plan(replace(again, memory=memory))
-        assert kept.attack is POOL[expected]  # type: ignore[attr-defined]
-        assert sorted(asked) == ["drift 4", "ipm 2"]
-    between, asked = simulated({}, round=2)
-    assert Planned(leaders=2).plan(replace(between, memory=memory)).attack is POOL["ipm 2"]  # type: ignore[attr-defined]
-    assert not asked
+        again = Told({"ipm 2": [0.5], "drift 4": [0.5 + gain]}, round=3, memory=memory)
+        assert Planned().plan(again) == expected
+        assert sorted(again.asked) == ["drift 4", "ipm 2"]
+    between = Told({}, round=2, memory=memory)
+    assert Planned().plan(between) == "ipm 2" and not between.asked
 
 
 def test_attackers_stay_honest_where_every_attack_would_help() -> None:
-    view, _ = simulated({name: [0.1 if name == "honest" else 0.05] for name in POOL})
-    assert Planned().plan(view).attack is POOL["honest"]  # type: ignore[attr-defined]
+    assert Planned().plan(Told({name: [0.1 if name == "honest" else 0.05] for name in POOL})) == "honest"
 
 
 def test_a_clustering_is_refused() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -132,23 +133,46 @@ class ChoiceView:
     own_losses: Callable[[Tensor], Tensor] | None
 
 
-@dataclass(frozen=True)
-class PlanView:
+Harm = tuple[float, float]
+"""The harm of what attackers try, and a second number that breaks ties."""
+
+
+class PlanView(ABC):
     """The knowledge of attackers who choose, before a round, the attack that they carry out in it.
 
-    ``round`` rounds are over, of ``rounds``. ``memory`` is that of their last ``Crafted``. ``simulate`` trains the
-    model at hand to the end under an attack, with random streams of the number given, never those of the run. It
-    returns the attackers' harm: the mean error rate of the models of the evaluated rounds in the last third of the
-    run, and their mean loss, on the clean samples of all clients (with ``knowledge=own``, of the attackers). For
-    regression the error rate is 0. A training that diverges counts as guessing. ``varies`` says whether trainings
-    with other random streams can end differently, beside the attack's own draws.
+    ``round`` rounds are over, of ``rounds``. ``memory`` is that of their last ``Crafted``. ``varies`` says whether
+    trainings with other random streams can end differently, beside the attack's own draws.
     """
 
-    round: int
-    rounds: int
-    memory: Mapping[str, Tensor]
-    varies: bool
-    simulate: Callable[[Attack, int], tuple[float, float]]
+    @property
+    @abstractmethod
+    def round(self) -> int: ...
+
+    @property
+    @abstractmethod
+    def rounds(self) -> int: ...
+
+    @property
+    @abstractmethod
+    def memory(self) -> Mapping[str, Tensor]: ...
+
+    @property
+    @abstractmethod
+    def varies(self) -> bool: ...
+
+    @abstractmethod
+    def simulate(self, attack: Attack, stream: int) -> Harm:
+        """The harm of a training to the end under an attack, with the random streams of a number, never those of the
+        run.
+
+        It is the mean error rate of the models of the evaluated rounds in the last third of the run, and their mean
+        loss, on the clean samples of all clients (with ``knowledge=own``, of the attackers). For regression the error
+        rate is 0. A training that diverges counts as guessing.
+        """
+
+    @abstractmethod
+    def carry_out(self, attack: Attack) -> object:
+        """End the plan: the attackers carry out this attack in the next round, with its own poisoned data."""
 
 
 @dataclass(frozen=True)
@@ -205,9 +229,9 @@ class Attack(Part):
         """Whether the attack overrides ``plan``."""
         return type(self).plan is not Attack.plan
 
-    def plan(self, view: PlanView) -> Attack:
-        """The attack that the Byzantine clients carry out in the next round, with its own poisoned data."""
-        return self
+    def plan(self, view: PlanView) -> object:
+        """Choose the attack of the next round, which may be another one: returns ``view.carry_out(attack)``."""
+        raise NotImplementedError
 
     def active(self, round: int) -> bool:
         """Whether the Byzantine clients attack in this round (from 1).

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from robustfl_bench.attacks.base import AttackView
+from robustfl_bench.attacks.base import AttackView, Harm
 
 HARMS = {
     "error": "share of honest samples",
@@ -14,10 +14,6 @@ HARMS = {
     "slope": "that loss, to first order",
     "distance": "of the aggregate",
 }
-
-
-Harm = tuple[float, float]
-"""The harm of an aggregate, and a second number that breaks ties."""
 
 
 def harms(

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from robustfl_bench.attacks.adaptive import Adaptive
-from robustfl_bench.attacks.base import Attack, AttackView, Crafted, PlanView
+from robustfl_bench.attacks.base import Attack, AttackView, Crafted, Harm, PlanView
 from robustfl_bench.attacks.bit_flip import BitFlip
 from robustfl_bench.attacks.candidates import Scene
 from robustfl_bench.attacks.fake_loss import FakeLoss
@@ -31,8 +31,6 @@ from robustfl_bench.attacks.worst import Worst
 from robustfl_bench.attacks.wrapped import Wrapped
 from robustfl_bench.base.errors import ConfigError
 from robustfl_bench.base.fields import at_least, between
-
-Harm = tuple[float, float]
 
 
 @dataclass(frozen=True)
@@ -139,13 +137,14 @@ class _Plan:
 
 @dataclass(frozen=True)
 class Planned(Attack):
-    """The attackers simulate the whole training under every attack of a pool, carry out the most harmful, and plan again.
+    """The attackers simulate the whole training under every attack of a pool and carry out the most harmful one.
 
     They do so before the first round, with all attacks of ``POOL``, on the server's rule. The most harmful attack is
-    that of the largest error of the models that are evaluated in the last third of the run. Where trainings depend on random draws (batches, participation), the ``leaders`` are simulated with ``streams``
-    random streams each, never those of the run, and their harm is the mean. They plan again ``replans`` times, evenly
-    over the run: the leaders are simulated from the model at hand, and another attack takes over if its error is larger
-    by more than ``margin``. If all attacks would help, the attackers train honestly.
+    that of the largest error of the models that are evaluated in the last third of the run. Where trainings depend on
+    random draws (batches, participation), the ``leaders`` are simulated with ``streams`` random streams each, never
+    those of the run, and their harm is the mean. They plan again ``replans`` times, evenly over the run: the leaders
+    are simulated from the model at hand, and another attack takes over if its error is larger by more than ``margin``.
+    If all attacks would help, the attackers train honestly.
 
     They know what ``worst`` knows, and where the other clients' data lie: ``knowledge=own`` leaves them simulations in
     which honest clients have the attackers' own data. ``attack_policy`` in metrics.csv is the index of the attack in
@@ -163,14 +162,15 @@ class Planned(Attack):
 
     reports = ("policy", "harm")
 
-    def plan(self, view: PlanView) -> Attack:
+    def plan(self, view: PlanView) -> object:
+        return view.carry_out(self._next(view).attack())
+
+    def _next(self, view: PlanView) -> _Plan:
         if PLAN not in view.memory:
-            return self._first(view).attack()
+            return self._first(view)
         last = _Plan.read(view.memory[PLAN])
         due = [round(view.rounds * i / (self.replans + 1)) for i in range(1, self.replans + 1)]
-        if any(last.round < number <= view.round for number in due):
-            return self._again(view, last).attack()
-        return last.attack()
+        return self._again(view, last) if any(last.round < number <= view.round for number in due) else last
 
     def _first(self, view: PlanView) -> _Plan:
         harms = self._simulated(view, range(len(_POLICIES)), [0])

@@ -7,8 +7,8 @@ from typing import Annotated
 import torch
 from torch import Tensor
 
-from robustfl_bench.attacks.base import Attack, AttackView
-from robustfl_bench.attacks.harm import HARMS, Harm, harms
+from robustfl_bench.attacks.base import Attack, AttackView, Harm
+from robustfl_bench.attacks.harm import HARMS, harms
 from robustfl_bench.attacks.perturbation import PERTURBATIONS, perturbation
 from robustfl_bench.base.fields import at_least, one_of
 

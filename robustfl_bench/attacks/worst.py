@@ -9,9 +9,9 @@ from typing import Annotated
 import torch
 from torch import Tensor
 
-from robustfl_bench.attacks.base import Attack, AttackView, Crafted
+from robustfl_bench.attacks.base import Attack, AttackView, Crafted, Harm
 from robustfl_bench.attacks.candidates import ENTRIES, Scene
-from robustfl_bench.attacks.harm import HARMS, Harm, harms
+from robustfl_bench.attacks.harm import HARMS, harms
 from robustfl_bench.base.errors import ConfigError
 from robustfl_bench.base.fields import at_least, one_of
 from robustfl_bench.numerics.updates import finite_parts

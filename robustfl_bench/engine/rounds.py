@@ -11,10 +11,10 @@ from torch import Tensor
 from robustfl_bench.base import seeding
 from robustfl_bench.base.errors import ConfigError
 from robustfl_bench.clustering.base import StartView
-from robustfl_bench.engine import foresight
 from robustfl_bench.engine.context import Context
 from robustfl_bench.engine.contract import protocol_fault
 from robustfl_bench.engine.federation import Federation
+from robustfl_bench.engine.foresight import Foresight
 from robustfl_bench.protocols.base import Engine
 from robustfl_bench.protocols.state import Cohort, ModelState, Remembered, Round, State, Trained
 
@@ -40,7 +40,10 @@ def initial_state(federation: Federation) -> State:
 
 def step(federation: Federation, state: State) -> tuple[State, Round]:
     """The state after the next round, and the results of that round."""
-    federation = foresight.in_force(federation, state, step)
+    if federation.parts.attack.plans and len(federation.byzantine_ids):
+        planned = federation.parts.attack.plan(Foresight(federation, state, step))
+        assert isinstance(planned, Federation)
+        federation = planned
     course, nothing = federation.parts.course, state.params[:0]
     return federation.contract.call(
         "protocol",
