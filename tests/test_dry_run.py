@@ -4,10 +4,10 @@ import re
 from pathlib import Path
 
 import pytest
+from robustfl_bench.experiment.api import run
 
 from robustfl_bench.base.errors import ConfigError
 from robustfl_bench.experiment import provenance
-from robustfl_bench.experiment.api import run
 from tests.conftest import Bench, run_folders
 
 TINY = ("rounds=2", "num_clients=4", "partition=iid", "model.hidden=[4]")
