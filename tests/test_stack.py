@@ -2,6 +2,7 @@
 
 import json
 import signal
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -145,12 +146,17 @@ def test_a_stack_with_other_bytes_is_given_up(monkeypatch: pytest.MonkeyPatch) -
 def test_a_mixed_sweep_has_the_bytes_of_its_runs_alone(bench: Bench, tmp_path: Path, counted: list[int]) -> None:
     assert bench(*SWEEP, "results_dir=apart", "stack=false").code == 0
     assert not counted
+    began = time.monotonic()
     assert bench(*SWEEP, "results_dir=stacked").code == 0
+    elapsed = time.monotonic() - began
     assert counted == [4] * 3 + [8] * 3  # without attackers there are other honest clients
     assert contents(tmp_path / "stacked") == contents(tmp_path / "apart")
-    models = [json.loads((path / "summary.json").read_text())["model_sha256"]
-              for name in ("stacked", "apart") for path in run_folders(tmp_path / name).values()]  # fmt: skip
-    assert models[: len(models) // 2] == models[len(models) // 2 :]
+    stacked_runs, runs_apart = (
+        [json.loads((path / "summary.json").read_text()) for path in run_folders(tmp_path / name).values()]
+        for name in ("stacked", "apart")
+    )
+    assert [each["model_sha256"] for each in stacked_runs] == [each["model_sha256"] for each in runs_apart]
+    assert 0 < sum(each["seconds"] for each in stacked_runs) < elapsed, "a run counts the time that others take"
 
 
 def test_a_run_that_two_cells_ask_for_is_made_once(bench: Bench, tmp_path: Path) -> None:
