@@ -70,7 +70,7 @@ def run_of(*overrides: str) -> Steps[Any]:
 # --- the gradients ----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("hidden", [(32,), (), (48, 16)])
+@pytest.mark.parametrize("hidden", [(32,), (10,), (48, 16)])
 @pytest.mark.parametrize("samples", [1, 57])
 def test_gradients_have_the_bytes_of_one_model_at_a_time(hidden: tuple[int, ...], samples: int) -> None:
     network = Network(Mlp(hidden), (1, 8, 8), 10, seed=0)
@@ -248,6 +248,7 @@ def test_cells_are_together_if_their_clients_data_and_batches_are_the_same(tmp_p
     assert stacks_of(tmp_path, "num_byzantine=2,3", "attack=ipm,lie", "aggregator=average,krum") == [4, 4]
     assert stacks_of(tmp_path, "lr=0.1,0.2", "batch_size=8,16", "stack=false") == [1, 1, 1, 1]
     assert stacks_of(tmp_path, "lr=0.1,0.2", "model.hidden=[3000]") == [1, 1]
+    assert stacks_of(tmp_path, "lr=0.1,0.2", "model.hidden=[]") == [1, 1]
     assert stacks_of(tmp_path, "lr=0.1,0.2", "local_update=fedavg") == [1, 1]
     assert stacks_of(tmp_path, "lr=0.1,0.2", "protocol=buffered") == [1, 1]
     assert stacks_of(tmp_path, "lr=0.1,0.2", "tracker=tensorboard") == [1, 1]

@@ -17,7 +17,6 @@ from robustfl_bench.engine.parts import Parts
 from robustfl_bench.local_updates.base import LocalUpdate
 from robustfl_bench.local_updates.fedsgd import FedSgd
 from robustfl_bench.network import stacked
-from robustfl_bench.network.dense import is_dense
 from robustfl_bench.network.network import Network
 from robustfl_bench.network.samples import Batch, Samples
 from robustfl_bench.protocols.base import Protocol
@@ -77,7 +76,7 @@ def can_be_stacked(parts: Parts) -> bool:
     if type(parts.course).step is not Protocol.step or parts.course.clients_compute_alone:
         return False
     with torch.device("meta"):
-        return is_dense(parts.model(parts.dataset.input_shape, parts.dataset.num_classes))
+        return stacked.fits(parts.model(parts.dataset.input_shape, parts.dataset.num_classes))
 
 
 def _sends_a_gradient(update: LocalUpdate) -> bool:

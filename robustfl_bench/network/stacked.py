@@ -11,7 +11,7 @@ from functools import lru_cache
 from itertools import accumulate
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn import functional
 
 from robustfl_bench.network.dense import Layer, is_dense
@@ -27,7 +27,12 @@ NARROW = 16  # outputs of a layer; MKL sums up the products of narrower ones in 
 
 def is_stackable(network: Network) -> bool:
     """Whether ``gradients`` can work with a network: a dense classifier on a CPU."""
-    return network.side_by_side is None and not network.regression and is_dense(network.module)
+    return network.side_by_side is None and not network.regression and fits(network.module)
+
+
+def fits(module: nn.Module) -> bool:
+    """Whether a module is dense with a hidden layer; a single layer has a form of its own, which sums up otherwise."""
+    return is_dense(module) and len(list(module.children())) > 2
 
 
 @torch.no_grad()
