@@ -5,6 +5,7 @@ import shlex
 from functools import cache
 from pathlib import Path
 
+import numpy as np
 import pytest
 import yaml
 
@@ -48,7 +49,9 @@ def check(*command: str) -> None:
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(CONF)))
-def test_a_file_begins_with_a_command_that_uses_it(path: Path) -> None:
+def test_a_file_begins_with_a_command_that_uses_it(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    np.savez("mine.npz", x=np.zeros((4, 3)), y=np.arange(4) % 2)  # dataset=arrays reads such a file
     command = command_of(path)
     check(*command)
     folder, name = path.relative_to(CONF).parent, path.stem

@@ -8,9 +8,9 @@ import pdoc
 
 ROOMS = (
     "aggregators", "attacks", "partitions", "pre_aggregations", "local_updates", "server_optimizers", "schedules",
-    "models", "protocols",
+    "models", "protocols", "adapters",
 )  # fmt: skip
-PUBLIC = ("robustfl_bench", "robustfl_bench.testing", *(f"robustfl_bench.{room}" for room in ROOMS))
+PUBLIC = ("robustfl_bench", *(f"robustfl_bench.{name}" for name in ("api.plot", "testing", *ROOMS)))
 
 
 def build(folder: Path) -> None:
