@@ -58,6 +58,14 @@ class First:
         return gradients[: n - f].mean(axis=0)
 
 
+class Last:
+    def __init__(self, *, f=0):
+        self.f = f
+
+    def aggregate(self, gradients):
+        return sum(list(gradients)[self.f :]) / (len(gradients) - self.f)
+
+
 class Slow:
     def __init__(self, f=0, rate=0.5):
         self.f, self.rate, self.last, self.rounds = f, rate, None, 0
@@ -151,6 +159,7 @@ def test_what_a_rule_is_called_with_is_read_from_its_signature(rules: str) -> No
     rows = np.random.default_rng(0).normal(size=(9, 4)).astype(np.float32)
     assert np.array_equal(rule_of(f"{rules}:median")(rows), np.median(rows, axis=0))
     assert rule_of(f"{rules}:First")(rows) == pytest.approx(rows[:7].mean(axis=0))
+    assert rule_of(f"{rules}:Last")(rows) == pytest.approx(rows[2:].mean(axis=0), abs=1e-6)
     assert rule_of(f"{rules}:trimmed")(torch.from_numpy(rows)).dtype == torch.float32
 
 

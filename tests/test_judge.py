@@ -131,7 +131,7 @@ def test_a_function_is_judged_and_its_runs_are_made_once(
     code, out, err = command(monkeypatch, capfd, *words)
     assert code == 0, err
     assert "Contract: it keeps all 6 promises" in out and "Against trmean: not told apart in any of 2 cases" in out
-    assert "<table" in Path("page.html").read_text() and "nan" not in out
+    assert "<table" in Path("page.html").read_text() and " nan" not in out
     lines = csv.DictReader(io.StringIO(Path("page.csv").read_text()))
     rows = {tuple(row.values())[:4]: float(row["test_accuracy"]) for row in lines}
     assert len(rows) == 16

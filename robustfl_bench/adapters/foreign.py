@@ -22,4 +22,5 @@ class Foreign(Adapter):
 
     def ask(self, rule: Any, updates: Updates, server: ServerView) -> Any:
         rows = updates.matrix.clone()
-        return rule(rows if self.array == "torch" else rows.cpu().numpy())
+        called = rule if callable(rule) else rule.aggregate
+        return called(rows if self.array == "torch" else rows.cpu().numpy())

@@ -15,6 +15,9 @@ DECLARED = ("f", "num_byzantine", "n_byzantine", "nb_byzantine", "byzantine", "n
 CLIENTS = ("n", "num_clients", "n_clients")
 """Arguments that are the number of updates; they are given at each call."""
 
+METHODS = ("__call__", "aggregate")
+"""The methods of an object that take a matrix, the first that exists."""
+
 _FUNCTIONS = (FunctionType, BuiltinFunctionType, MethodType)
 
 
@@ -76,12 +79,13 @@ def built(found: Any, arguments: Mapping[str, Any]) -> Any:
 
 
 def _asked(found: Any) -> Any:
-    """What is called with a matrix: a function, a class method ``aggregate``, an object's ``__call__``; or None."""
+    """What is called with a matrix: a function, a class method ``aggregate``, or one of METHODS of an object; else
+    None."""
     if isinstance(found, _FUNCTIONS):
         return found
     if isinstance(found, type):
-        calls = (vars(base)["__call__"] for base in found.__mro__ if "__call__" in vars(base))
-        return _class_method(found) or next(calls, None)
+        methods = (vars(base)[name] for name in METHODS for base in found.__mro__ if name in vars(base))
+        return _class_method(found) or next(methods, None)
     return None
 
 
