@@ -176,6 +176,8 @@ def needed(*words: str) -> list[str]:
         (["probe", "--help"], "0"),
         (["probe", "boba/nothing"], "2"),
         (["resilience", "--help"], "0"),
+        (["judge", "--help"], "0"),
+        (["judge", "nothing"], "2"),
     ],
 )
 def test_help_lists_and_refusals_need_nothing_heavy(words: list[str], code: str) -> None:
