@@ -21,8 +21,11 @@ ROOTS = (
 )
 """What every run executes: reading data, dealing them out, the rounds, and the tests of the models."""
 
-NEUTRAL = frozenset(f"robustfl_bench.base.{name}" for name in ("abilities", "console", "errors", "fields"))
-"""Modules that change no number: they only refuse and report."""
+NEUTRAL = frozenset(
+    f"robustfl_bench.{name}"
+    for name in ("base.abilities", "base.console", "base.errors", "base.fields", "engine.execution")
+)
+"""Modules that change no number: they only refuse, report, and say where and how long a run is computed."""
 
 
 @cache

@@ -9,7 +9,8 @@ from types import NoneType
 from typing import Annotated, Any, get_args
 
 from robustfl_bench.base.errors import ConfigError
-from robustfl_bench.base.fields import Option, at_least, between, one_of, options_of
+from robustfl_bench.base.fields import Option, at_least, one_of, options_of
+from robustfl_bench.engine.execution import Execution
 from robustfl_bench.engine.parts import FOLLOWING, GROUPS
 
 DEVICES = ("auto", "cpu", "cuda")
@@ -50,36 +51,6 @@ class Defining:
     """rounds between evaluations on the test set; the last round is always evaluated"""
     precision: Annotated[str, one_of("highest", high="TF32", medium="bfloat16")]
     """precision of float32 products, as in PyTorch"""
-
-
-@dataclass
-class Execution:
-    """Scalars of the execution of a run; they change no result."""
-
-    device: str
-    """auto, cpu, cuda, cuda:N"""
-    num_threads: Annotated[int | None, between(1, 1024)]  # with more, the operating system may end the process
-    """results do not depend on it; null: 1 for small problems, else all that the launcher gives this job"""
-    data_dir: str | None
-    """folder of the data sets; null: $ROBUSTFL_DATA, else the user's cache folder"""
-    results_dir: str
-    """run folders go to results_dir/runs"""
-    checkpoint_seconds: Annotated[float, at_least(0)]
-    """least time between checkpoints; an interrupted run resumes from the last one; 0: every round"""
-    use_kept: bool
-    """use the results that ship with the package (results/*/*.csv); false: run anyway"""
-    retry_failed: bool
-    """in a sweep, run failed runs again; false: skip them"""
-    wait: bool
-    """in a sweep, wait for runs of other processes; false: skip them (exit code 75)"""
-    stack: bool
-    """in a sweep, train runs of small models that share data and batches together; false: one by one"""
-    dry_run: bool
-    """count the runs that would be made and estimate their time; make none. -v lists them"""
-    origin: str | None
-    """set by rerun=FOLDER and reference=FOLDER: which of them, and the folder"""
-    allow: Any
-    """packages, NAME or [NAME,NAME], whose classes the config of such a folder may use"""
 
 
 @dataclass

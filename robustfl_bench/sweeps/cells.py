@@ -18,7 +18,7 @@ from typing import Any
 from robustfl_bench.base.errors import ConfigError
 from robustfl_bench.config import identity, request
 from robustfl_bench.config.request import Call
-from robustfl_bench.engine.settings import Execution
+from robustfl_bench.engine.execution import Execution
 from robustfl_bench.experiment.plan import Outline, outline
 from robustfl_bench.store.folders import UNCOMPOSED, RunFolder
 

@@ -1,0 +1,36 @@
+"""The scalars of the execution of a run. They count in no code digest: a new one leaves all stored results valid."""
+
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+from robustfl_bench.base.fields import at_least, between
+
+
+@dataclass
+class Execution:
+    """Scalars of the execution of a run; they change no result."""
+
+    device: str
+    """auto, cpu, cuda, cuda:N"""
+    num_threads: Annotated[int | None, between(1, 1024)]  # with more, the operating system may end the process
+    """results do not depend on it; null: 1 for small problems, else all that the launcher gives this job"""
+    data_dir: str | None
+    """folder of the data sets; null: $ROBUSTFL_DATA, else the user's cache folder"""
+    results_dir: str
+    """run folders go to results_dir/runs"""
+    checkpoint_seconds: Annotated[float, at_least(0)]
+    """least time between checkpoints; an interrupted run resumes from the last one; 0: every round"""
+    use_kept: bool
+    """use the results that ship with the package (results/*/*.csv); false: run anyway"""
+    retry_failed: bool
+    """in a sweep, run failed runs again; false: skip them"""
+    wait: bool
+    """in a sweep, wait for runs of other processes; false: skip them (exit code 75)"""
+    stack: bool
+    """in a sweep, train runs of small models that share data and batches together; false: one by one"""
+    dry_run: bool
+    """count the runs that would be made and estimate their time; make none. -v lists them"""
+    origin: str | None
+    """set by rerun=FOLDER and reference=FOLDER: which of them, and the folder"""
+    allow: Any
+    """packages, NAME or [NAME,NAME], whose classes the config of such a folder may use"""
