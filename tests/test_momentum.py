@@ -18,14 +18,17 @@ from robustfl_bench.interfaces import ConfigError, LocalUpdate, ServerOptimizer
 from robustfl_bench.local_updates.fedsgd import FedSgd
 from robustfl_bench.local_updates.local_sgd import LocalSgd
 from robustfl_bench.local_updates.momentum import Momentum
+from robustfl_bench.network.client_rows import ClientRows
 from robustfl_bench.network.network import Network
 from robustfl_bench.network.samples import Population, Samples
+from robustfl_bench.protocols.state import Memory, State
 from robustfl_bench.server_optimizers.adaptive import Adaptive
 from robustfl_bench.server_optimizers.sgd import Sgd
 from tests.test_clustering import LINEAR
 from tests.test_clustering import federation as clustered
 from tests.test_engine import experiment
-from tests.test_local_sgd import NETWORK, START, gradient, population, samples
+from tests.test_local_sgd import MEMORIES, NETWORK, START, gradient, population, samples
+from tests.test_memory import through_a_file
 
 # --- clients ---------------------------------------------------------------------------------------------------------
 
@@ -55,7 +58,8 @@ def test_absent_clients_keep_their_momentum_and_newcomers_begin_with_their_gradi
         for client, row, g in zip(present, out, plain, strict=True):
             by_hand[client] = 0.9 * by_hand[client] + 0.1 * g if client in by_hand else g
             torch.testing.assert_close(row, by_hand[client])
-    assert memory["momenta"].shape == (3, NETWORK.dim), "one vector for each client, whoever takes part"
+        rows = [len(block) for name, block in memory.items() if name.startswith("momenta_")]
+        assert sum(rows) == len(by_hand) == len(ClientRows(memory, "momenta", 3)), "none for who never took part"
 
 
 @dataclass(frozen=True)
@@ -81,6 +85,43 @@ def test_a_client_s_momentum_has_the_same_bits_in_any_company_and_on_a_machine_o
         assert torch.equal(together[1:2], one) and torch.equal(one, apart)
 
 
+def test_vectors_of_clients_are_added_in_blocks_that_stay_where_they_are() -> None:
+    memory: dict[str, Tensor] = {}
+    rows = ClientRows(memory, "v", 6)
+    assert not len(rows) and rows.missing([3, 1]) == [0, 1] and rows.block([3, 1]) is None
+    first = torch.tensor([[3.0], [1.0]])
+    rows.add([3, 1], first)
+    assert rows.block([3, 1]) is memory["v_0"] is first
+    assert rows.block([1, 3]) is None and rows.block([3]) is None and rows.block([3, 1, 0]) is None
+    assert rows.missing([0, 1, 2, 3]) == [0, 2] and rows.block([0]) is None
+    rows.add([0], torch.tensor([[0.0]]))
+    again = ClientRows(through_a_file_of(memory), "v", 6)
+    for held in (rows, again):
+        assert [(i, float(v)) for i, v in held.vectors([5, 0, 1, 3])] == [(1, 0.0), (2, 1.0), (3, 3.0)]
+        assert len(held) == 3 and held.block([0]) is not None and held.block([0, 3]) is None
+    for _, vector in rows.vectors([1]):
+        vector += 10
+    assert first.tolist() == [[3.0], [11.0]]
+
+
+def through_a_file_of(memory: dict[str, Tensor]) -> dict[str, Tensor]:
+    state = replace(State.start(torch.zeros(1, 1)), memory=(Memory(local={"honest": memory}),))
+    return through_a_file(state).memory[0].local["honest"]
+
+
+@pytest.mark.parametrize("name", ["momentum", "saga", "broadcast", "rsa"])
+def test_only_clients_that_took_part_are_remembered(name: str) -> None:
+    made = experiment(*MEMORIES[name], "attack=none", "rounds=3", "batch_size=8", "num_clients=30", "participation=0.2")
+    federation = Federation(*made)
+    state, seen = initial_state(federation), set[int]()
+    for number in range(3):
+        seen |= set(federation.cohorts.present(number).honest)
+    *_, (last, _) = run(federation, state)
+    kept = last.memory[0].local["honest"]
+    vectors = sum(len(value) for name, value in kept.items() if name.rpartition("_")[2].isdigit())
+    assert len(seen) < 18 and vectors == len(seen) * (2 if name == "broadcast" else 1)  # BROADCAST compresses SAGA's
+
+
 def test_no_momentum_and_no_memory_leave_the_inner_update_as_it_is() -> None:
     inner, memory = LocalSgd(upload="model", server_lr=0.5), {}
     for round in range(3):
@@ -100,7 +141,7 @@ def test_poisoned_clients_have_momentum_of_their_own() -> None:
     def memories(*overrides: str) -> Iterator[dict[str, Any]]:
         federation = Federation(*experiment(*base, *overrides))
         for state, _ in run(federation, initial_state(federation)):
-            yield {kind: kept["momenta"].clone() for kind, kept in state.memory[0].local.items()}
+            yield {kind: kept["momenta_0"].clone() for kind, kept in state.memory[0].local.items()}
 
     for before, after in zip(*([*memories("local_update=momentum")][i:] for i in (0, 1)), strict=False):
         assert set(after) == {"honest", "byzantine"} and after["byzantine"].shape[0] == 4

@@ -10,6 +10,7 @@ from torch import Tensor
 from robustfl_bench.base import seeding
 from robustfl_bench.base.fields import between, one_of
 from robustfl_bench.local_updates.base import LocalUpdate
+from robustfl_bench.network.client_rows import ClientRows
 from robustfl_bench.network.network import Network
 from robustfl_bench.network.samples import Samples
 
@@ -22,7 +23,8 @@ class Compressed(LocalUpdate):
     server uses h + Q as the upload. Both then add ``beta`` Q to h, so that g - h becomes small if g changes little.
     ``compressor`` = ``random`` keeps every coordinate with probability ``share`` and divides it by ``share``, without
     bias; ``top`` keeps that share of the coordinates, the largest in absolute value. BROADCAST is ``random`` on
-    Byrd-SAGA's gradients. ``beta`` null is 1 / (1 + variance). The state is one vector per client.
+    Byrd-SAGA's gradients. ``beta`` null is 1 / (1 + variance). The state is one vector for each client that has
+    taken part.
     """
 
     inner: LocalUpdate
@@ -48,15 +50,15 @@ class Compressed(LocalUpdate):
         """Fill the rows of ``out`` (n, d) with the uploads as the server reconstructs them; returns the
         losses of ``inner``."""
         losses = self.inner(network, params, samples, lr, out)
-        if "known_uploads" not in samples.memory:
-            samples.memory["known_uploads"] = params.new_zeros(len(samples.population), network.dim)
-        known = samples.memory["known_uploads"]
+        known = ClientRows(samples.memory, "known_uploads", len(samples.population))
+        if new := known.missing(samples.clients):
+            known.add([samples.clients[i] for i in new], out.new_zeros(len(new), out.shape[1]))
         beta = self.beta if self.beta is not None else self.share if self.compressor == "random" else 1.0
-        for row, client, i in zip(out, samples.clients, samples.ids, strict=True):
-            row -= known[client]
+        for row, i, (_, copy) in zip(out, samples.ids, known.vectors(samples.clients), strict=True):
+            row -= copy
             row *= self._kept(row, samples, i)
-            row += known[client]
-            known[client].lerp_(row, beta)  # h + beta Q, as row is h + Q
+            row += copy
+            copy.lerp_(row, beta)  # h + beta Q, as row is h + Q
         return losses
 
     def step_size(self, lr: float) -> float:

@@ -3,12 +3,12 @@
 from dataclasses import dataclass
 from typing import Annotated
 
-import torch
 from torch import Tensor
 
 from robustfl_bench.base.errors import ConfigError
 from robustfl_bench.base.fields import between
 from robustfl_bench.local_updates.base import LocalUpdate
+from robustfl_bench.network.client_rows import ClientRows
 from robustfl_bench.network.network import Network
 from robustfl_bench.network.samples import Samples
 
@@ -22,8 +22,8 @@ class Momentum(LocalUpdate):
 
     A client that does not take part in a round keeps its m unchanged. Byzantine clients that train on their own data
     have momentum as well. With several models, a client has one m for each. The server's updates, and an attacker's
-    updates from models other than the received one, are g, as no m is stored for them. The state is one vector per
-    client, as large as the matrix of updates when all take part.
+    updates from models other than the received one, are g, as no m is stored for them. The state is one vector for each
+    client that has taken part.
 
     Code: the authors send m / (1 - beta), so that their learning rate is smaller and their clipping radius larger by
     that factor. They and ByzFL start from m = 0, which slows the first 1 / (1 - beta) rounds or so.
@@ -50,18 +50,16 @@ class Momentum(LocalUpdate):
 
     def __call__(self, network: Network, params: Tensor, samples: Samples, lr: float, out: Tensor) -> Tensor:
         """Fill the rows of ``out`` (n, d) with the momenta of the chosen clients; returns the losses of ``inner``."""
-        losses = self.inner(network, params, samples, lr, out)
-        memory, count = samples.memory, len(samples.population)
-        if "momenta" not in memory:
-            memory["momenta"] = params.new_zeros(count, network.dim)
-            memory["momenta_begun"] = torch.zeros(count, dtype=torch.bool, device=params.device)
-        momenta, chosen = memory["momenta"], torch.tensor(samples.clients, device=params.device)
-        share = torch.where(memory["momenta_begun"][chosen], 1 - self.beta, 1.0)[:, None]
-        memory["momenta_begun"][chosen] = True
-        if list(samples.clients) == list(range(count)):
-            out.copy_(momenta.lerp_(out, share))
+        losses, clients = self.inner(network, params, samples, lr, out), samples.clients
+        momenta = ClientRows(samples.memory, "momenta", len(samples.population))
+        new = momenta.missing(clients)
+        if (block := momenta.block(clients)) is not None:
+            out.copy_(block.lerp_(out, 1 - self.beta))
         else:
-            momenta[chosen] = torch.lerp(momenta[chosen], out, share, out=out)
+            for position, own in momenta.vectors(clients):
+                out[position] = own.lerp_(out[position], 1 - self.beta)
+        if new:
+            momenta.add([clients[i] for i in new], out[new])
         return losses
 
     def step_size(self, lr: float) -> float:

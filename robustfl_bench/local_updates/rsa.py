@@ -8,6 +8,7 @@ from torch import Tensor
 
 from robustfl_bench.base.fields import at_least
 from robustfl_bench.local_updates.base import LocalUpdate
+from robustfl_bench.network.client_rows import ClientRows
 from robustfl_bench.network.network import Network
 from robustfl_bench.network.samples import Samples
 
@@ -18,7 +19,7 @@ class Rsa(LocalUpdate):
 
     The clients' models start as the server's first model. As published, the server and the clients step at the same
     time, each from the other's previous model. Use it with ``aggregator=rsa`` and the same penalty. Attackers see and
-    send models. The state is one model per client.
+    send models. The state is one model for each client that has taken part, and the first model.
     """
 
     penalty: Annotated[float, at_least(0)] = 0.005
@@ -29,13 +30,16 @@ class Rsa(LocalUpdate):
     def __call__(self, network: Network, params: Tensor, samples: Samples, lr: float, out: Tensor) -> Tensor:
         """Fill the rows of ``out`` (n, d) with ``params`` minus the clients' models; returns these models' losses
         (n,)."""
-        if "rsa_models" not in samples.memory:
-            samples.memory["rsa_models"] = params.repeat(len(samples.population), 1)
-        models, chosen = samples.memory["rsa_models"], list(samples.clients)
-        own = models[chosen]
-        gradients = torch.empty_like(out)
+        memory, clients = samples.memory, samples.clients
+        first = memory.setdefault("rsa_first", params.clone())
+        models = ClientRows(memory, "rsa_models", len(samples.population))
+        if new := models.missing(clients):
+            models.add([clients[i] for i in new], first.repeat(len(new), 1))
+        own, gradients = torch.stack([model for _, model in models.vectors(clients)]), torch.empty_like(out)
         losses = network.own_gradients(own, samples.batch(0), gradients)
         torch.sub(params, own, out=out)
         gradients.sub_(out.sign(), alpha=self.penalty)
-        models[chosen] = own.sub_(gradients, alpha=lr)
+        own.sub_(gradients, alpha=lr)
+        for position, model in models.vectors(clients):
+            model.copy_(own[position])
         return losses

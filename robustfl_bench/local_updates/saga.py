@@ -1,6 +1,7 @@
 """Byrd-SAGA's variance-reduced stochastic gradients (Wu et al., IEEE TSP 2020, arXiv 1912.12716; SAGA: Defazio et al.,
 NeurIPS 2014)."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated
 
@@ -12,6 +13,7 @@ from robustfl_bench.base import seeding
 from robustfl_bench.base.errors import ConfigError
 from robustfl_bench.base.fields import at_least
 from robustfl_bench.local_updates.base import LocalUpdate
+from robustfl_bench.network.client_rows import ClientRows
 from robustfl_bench.network.network import Network
 from robustfl_bench.network.samples import Batch, Population, Samples, moved
 
@@ -28,8 +30,9 @@ class Saga(LocalUpdate):
     is then updated. Without a memory, as in the first round, the result is its full gradient.
 
     The state holds, instead of the gradients of all blocks, the models w_j, which all clients share and which are
-    several times fewer; the old gradient is computed again. It is one vector per client and at most one per block, d
-    float32 numbers each. A run that could need more than ``memory_gib`` is refused before its first round.
+    several times fewer; the old gradient is computed again. For each client that has taken part it is one vector and at
+    most one per block, d float32 numbers each. A run stops in the first round after which these could need more than
+    ``memory_gib``; if all clients take part in every round, that is the first.
     """
 
     memory_gib: Annotated[float, at_least(0)] = 16
@@ -40,11 +43,14 @@ class Saga(LocalUpdate):
     def __call__(self, network: Network, params: Tensor, samples: Samples, lr: float, out: Tensor) -> Tensor:
         """Fill the rows of ``out`` (n, d) for the chosen clients; returns their mean losses (n,), each over its
         block."""
-        population, memory, chosen = samples.population, samples.memory, list(samples.clients)
+        population, memory, clients = samples.population, samples.memory, samples.clients
         width = samples.batch_size or int(population.sizes.max())
         ends = np.cumsum(-(-population.sizes // width))  # ends of the clients' blocks among all blocks
         if "saga_models" not in memory:
-            self._begin(network, params, population, int(ends[-1]), memory)
+            memory["saga_models"] = params[None].clone()
+            memory["saga_used"] = torch.zeros(int(ends[-1]), dtype=torch.int64, device=params.device)
+        means = ClientRows(memory, "saga_means", len(population))
+        self._begin(network, population, clients, np.diff(ends, prepend=0), memory, means)
         batch, blocks = _draw(samples, width, ends)
         losses = network.gradients(params, batch, out)
         old = torch.empty_like(out)
@@ -53,25 +59,36 @@ class Saga(LocalUpdate):
         out -= old
         share = torch.tensor(batch.sizes) / torch.from_numpy(samples.sizes)  # share of the client's samples
         torch.mul(out, share[:, None].to(out), out=old)
-        out += memory["saga_means"][chosen]
-        memory["saga_means"][chosen] += old
+        for position, mean in means.vectors(clients):
+            out[position] += mean
+            mean += old[position]
         return losses
 
     def _begin(
-        self, network: Network, params: Tensor, population: Population, blocks: int, memory: dict[str, Tensor]
+        self,
+        network: Network,
+        population: Population,
+        clients: Sequence[int],
+        blocks: np.ndarray,
+        memory: dict[str, Tensor],
+        means: ClientRows,
     ) -> None:
-        """Initialise all old gradients with those at ``params``."""
-        needed = 4 * network.dim * (len(population) + blocks + ROOM) / 2**30
+        """Initialise the old gradients of clients that have not taken part with those at the first model, which is
+        stored until they have. ``blocks`` are the numbers of all clients' blocks."""
+        if not (new := [clients[i] for i in means.missing(clients)]):
+            return
+        begun = np.append(np.flatnonzero(memory["saga_means"][:, 0].numpy() >= 0), new)
+        could_use = int(blocks[begun].sum())
+        needed = 4 * network.dim * (len(begun) + could_use + ROOM) / 2**30
         if needed > self.memory_gib:
             raise ConfigError(
-                f"saga could need {needed:.3g} GiB to remember {len(population)} clients with {blocks} blocks of "
+                f"saga could need {needed:.3g} GiB to remember {len(begun)} clients with {could_use} blocks of "
                 f"samples for {network.dim} parameters, more than local_update.memory_gib={self.memory_gib:g}; "
                 "raise that, raise batch_size, or take a smaller model"
             )
-        memory["saga_models"] = params[None].clone()
-        memory["saga_used"] = torch.zeros(blocks, dtype=torch.int64, device=params.device)
-        memory["saga_means"] = params.new_empty(len(population), network.dim)
-        network.gradients(params, population.batch(range(len(population))), memory["saga_means"])
+        vectors = torch.empty(len(new), network.dim, device=memory["saga_models"].device)
+        network.gradients(memory["saga_models"][0], population.batch(new), vectors)
+        means.add(new, vectors)
 
 
 def _draw(samples: Samples, width: int, ends: np.ndarray) -> tuple[Batch, Tensor]:
