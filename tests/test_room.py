@@ -11,57 +11,76 @@ from tests.conftest import Bench
 
 SMALL = ("rounds=1", "num_clients=600", "partition=iid", "model.hidden=[10]")
 MATRIX = 4 * 600 * 760  # bytes: 600 clients by 64 * 10 + 10 + 10 * 10 + 10 parameters
-DIGITS = 4 * 1797 * 64
+DIGITS, TRAIN = 4 * 1797 * 64, 4 * 1437 * 64
 
 
 @pytest.mark.parametrize(
-    ("overrides", "matrices", "what"),
+    ("overrides", "matrices", "honest", "what"),
     [
-        (("local_update=fedsgd",), 1, "the updates of n=600 clients by d=760 parameters take 1.82 MB"),
-        (("local_update=momentum",), 2, "the updates of n=600 clients"),
+        (("local_update=fedsgd",), 1, 600, "the updates of n=600 clients by d=760 parameters take 1.82 MB"),
+        (("local_update=momentum",), 2, 600, "the updates of n=600 clients"),
+        (("local_update=momentum", "participation=0.01", "rounds=2"), 0.03, 600, "the samples of digits"),
         (
             ("local_update=momentum", "local_update.inner._target_=robustfl_bench.local_updates.Rsa"),
             3,
+            600,
             "remembers of 600",
         ),
         (
             ("local_update=momentum", "attack=ipm", "num_byzantine=150", "byzantine_placement=replace"),
             1.75,
+            450,
             "the updates of n=600 clients",
         ),
     ],
 )
 def test_what_a_run_needs(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch, overrides: tuple[str, ...], matrices: float, what: str
+    bench: Bench,
+    monkeypatch: pytest.MonkeyPatch,
+    overrides: tuple[str, ...],
+    matrices: float,
+    honest: int,
+    what: str,
 ) -> None:
     monkeypatch.setattr(memory, "is_loaded", lambda *_: False)
-    monkeypatch.setattr(memory, "_free_here", lambda: int(matrices * MATRIX) + DIGITS)  # the models are not in it
+    least = int(matrices * MATRIX) + DIGITS + TRAIN * honest // 600
+    monkeypatch.setattr(memory, "free_bytes", lambda: least)  # the models are not in it
     refused = bench(*SMALL, *overrides)
     assert refused.code == 2 and len(refused.err.splitlines()) == 1
-    assert what in refused.err and "n=600, d=760" in refused.err and "lower num_clients (now 600)" in refused.err
-    monkeypatch.setattr(memory, "_free_here", lambda: int(matrices * MATRIX) + DIGITS + 100_000)
+    assert what in refused.err and "d=760" in refused.err
+    assert refused.err.endswith("lower num_clients (now 600)\n") == (what != "the samples of digits")
+    monkeypatch.setattr(memory, "free_bytes", lambda: least + 100_000)
     assert bench(*SMALL, *overrides).code == 0
 
 
+def test_square_matrices_are_counted(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(memory, "free_bytes", lambda: 8 * 3 * 600**2)
+    run = ("attack=none", "aggregator=krum", "local_update=fedsgd")
+    refused = bench(*SMALL, *run)
+    assert "the (n, n) matrices of n=600 clients take 8.64 MB" in refused.err
+    refused = bench(*SMALL, *run, "pre_aggregation=nnm")
+    assert "the (n, n) matrices of n=600 clients take 14.4 MB" in refused.err
+
+
 @pytest.mark.parametrize(
-    ("dataset", "numbers"),
+    ("dataset", "numbers", "copied"),
     [
-        ("mnist", 70_000 * 784),
-        ("rotated_mnist", 70_000 * 784),
-        ("mnist_writers", 70_000 * 784),  # which reads all of MNIST, and keeps some writers
-        ("cifar10", 60_000 * 3072),
+        ("mnist", 70_000 * 784, 60_000 * 784),
+        ("rotated_mnist", 70_000 * 784, 60_000 * 784),
+        ("mnist_writers", 70_000 * 784, 0),  # which reads all of MNIST, and keeps some writers
+        ("cifar10", 60_000 * 3072, 50_000 * 3072),
     ],
 )
 def test_samples_are_counted_by_what_their_files_are_known_to_hold(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch, dataset: str, numbers: int
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, dataset: str, numbers: int, copied: int
 ) -> None:
-    monkeypatch.setattr(memory, "_free_here", lambda: 4 * numbers)
+    monkeypatch.setattr(memory, "free_bytes", lambda: 4 * (numbers + copied))
     run = (f"dataset={dataset}", "data_dir=none_here", "num_clients=4", "num_byzantine=0", "model.hidden=[2]")
     refused = bench(*run)
     assert refused.code == 2 and len(refused.err.splitlines()) == 1
     assert f"the samples of {dataset} take " in refused.err and "(n=4, d=" in refused.err
     assert refused.err.endswith(f"take a smaller data set than dataset={dataset}\n")
-    monkeypatch.setattr(memory, "_free_here", lambda: 4 * numbers + 1_000_000)
+    monkeypatch.setattr(memory, "free_bytes", lambda: 4 * (numbers + copied) + 1_000_000)
     assert "no mnist in" in (absent := bench(*run)).err or "no cifar10 in" in absent.err
     assert absent.code == 3
 
@@ -73,11 +92,11 @@ def test_files_that_declare_no_sizes_are_counted_as_they_lie(
         (tmp_path / "femnist" / part).mkdir(parents=True)
         (tmp_path / "femnist" / part / "all.json").write_bytes(b"x" * 2_000_000)
     run = ("dataset=femnist", "data_dir=.", "num_clients=4", "num_byzantine=0", "model.hidden=[2]")
-    monkeypatch.setattr(memory, "_free_here", lambda: 3_999_999)
+    monkeypatch.setattr(memory, "free_bytes", lambda: 3_999_999)
     refused = bench(*run)
     assert refused.code == 2 and "the files of femnist take 4 MB and 4 MB are free" in refused.err
     assert refused.err.endswith("take a smaller data set than dataset=femnist\n")
-    monkeypatch.setattr(memory, "_free_here", lambda: 4_000_000)
+    monkeypatch.setattr(memory, "free_bytes", lambda: 4_100_000)
     assert "not a JSON file of LEAF" in bench(*run).err
 
 
@@ -85,9 +104,9 @@ def test_data_in_memory_are_not_counted_again(bench: Bench, monkeypatch: pytest.
     datasets._load.cache_clear()
     gc.collect()
     small = ("rounds=1", "num_clients=4", "num_byzantine=0", "partition=iid", "model.hidden=[2]")
-    monkeypatch.setattr(memory, "_free_here", lambda: DIGITS)
+    monkeypatch.setattr(memory, "free_bytes", lambda: DIGITS)
     assert "the samples of digits take 460 kB" in bench(*small).err
-    monkeypatch.setattr(memory, "_free_here", lambda: 2 * DIGITS)
+    monkeypatch.setattr(memory, "free_bytes", lambda: 2 * DIGITS)
     assert bench(*small).code == 0
-    monkeypatch.setattr(memory, "_free_here", lambda: DIGITS // 2)
+    monkeypatch.setattr(memory, "free_bytes", lambda: DIGITS - 1)
     assert bench(*small, "seed=1").code == 0

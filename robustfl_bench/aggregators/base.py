@@ -103,10 +103,12 @@ class Aggregator(Part):
     """A robust rule: a pure function of the updates and its memory.
 
     ``ring`` describes how clients on a ring compute the rule, None for a rule that needs a server. ``exempt`` names the
-    promises of ``testing.PROMISES`` that the rule does not make, each with the reason.
+    promises of ``testing.PROMISES`` that the rule does not make, each with the reason. ``square_matrices`` is the most
+    (n, n) float64 matrices that the rule holds at once, by which a run's memory is estimated before it starts.
     """
 
     exempt: ClassVar[Mapping[str, str]] = MappingProxyType({})
+    square_matrices: ClassVar[int] = 0
 
     if TYPE_CHECKING:
 

@@ -29,6 +29,8 @@ class Krum(Aggregator):
     ``weighted``. ByzFL sums over one neighbour more.
     """
 
+    square_matrices = 3
+
     num_byzantine: Annotated[int | None, at_least(0)]
     """f: an update is compared with its n - f - 2 nearest others; null: half of the clients of the round"""
     num_selected: Annotated[int | None, at_least(1)] = 1

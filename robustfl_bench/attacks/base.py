@@ -197,11 +197,12 @@ class Attack(Part):
     is False if ``craft`` works without honest updates, which are missing for a model that only attackers train.
     ``exempt`` may name ``finite`` (uploads may be non-finite) or ``memory`` (the attack keeps state on itself), with
     the reason. ``reports`` names the numbers that ``craft`` reports in each round: columns ``attack_NAME`` of
-    metrics.csv.
+    metrics.csv. ``square_matrices`` is the most (n, n) float64 matrices of the honest updates that it holds at once.
     """
 
     exempt: ClassVar[Mapping[str, str]] = MappingProxyType({})
     reports: ClassVar[tuple[str, ...]] = ()
+    square_matrices: ClassVar[int] = 0
 
     if TYPE_CHECKING:
 

@@ -10,6 +10,7 @@ from torch import Tensor
 from robustfl_bench.attacks.base import Attack, ChoiceView
 from robustfl_bench.base import seeding
 from robustfl_bench.base.errors import BrokenContract
+from robustfl_bench.engine import participation
 from robustfl_bench.engine.clients import Clients
 from robustfl_bench.engine.model_choice import ModelChoice
 from robustfl_bench.protocols.state import Cohort, State
@@ -38,7 +39,7 @@ class Cohorts:
     def work(self, round: int) -> np.ndarray | None:
         """The share of its local work that every client does in a round, (N,); None if all do all of it.
 
-        ``draw`` says on what the shares depend.
+        ``participation.draw`` says on what the shares depend.
         """
         clients = self._clients
         availability = clients.parts.availability
@@ -59,15 +60,8 @@ class Cohorts:
         return work
 
     def draw(self, name: str, round: int, numbers: Callable[[int, np.random.Generator], np.ndarray]) -> np.ndarray:
-        """One number per client, (N,), from ``numbers`` (how many, generator), for a round.
-
-        Clients added by the attack have another random stream, so that the honest clients' numbers do not depend on
-        the attack or the rule.
-        """
-        s = self._clients.settings
-        streams = {name: s.num_clients, f"{name} of added clients": s.total_clients - s.num_clients}
-        drawn = [numbers(n, seeding.generator(s.seed, stream, round)) for stream, n in streams.items()]
-        return np.concatenate(drawn)
+        """One number per client, (N,), from ``numbers`` (how many, generator), for a round; see ``participation``."""
+        return participation.draw(self._clients.settings, name, round, numbers)
 
     def arrivals(self, rounds: int) -> list[int]:
         """The number of updates that arrive in each of the first ``rounds`` rounds."""
@@ -78,16 +72,11 @@ class Cohorts:
         return self._arrived[:rounds]
 
     def _taking_part(self, round: int) -> Cohort:
-        """The clients that take part in a round.
-
-        Every client draws a number, and the clients with the smallest numbers take part, so that the choice among the
-        honest clients does not depend on the attack or the rule.
-        """
+        """The clients that take part in a round."""
         clients, s = self._clients, self._clients.settings
         if s.clients_per_round >= s.total_clients:
             return Cohort(list(range(len(clients.honest_ids))), list(range(len(clients.byzantine_ids))))
-        draws = self.draw("participation", round, lambda n, rng: rng.random(n))
-        return self.made_of(np.argsort(draws, kind="stable")[: s.clients_per_round])
+        return self.made_of(participation.taking_part(s, round))
 
     def of(self, state: State) -> tuple[Cohort, ...]:
         """The cohort of each model in the round after ``state``."""

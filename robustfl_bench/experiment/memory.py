@@ -1,57 +1,132 @@
 """Lower bound on the memory of a run, from its settings, compared with the free memory before anything is loaded."""
 
 import math
-import os
+import time
+import weakref
 from collections.abc import Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+from robustfl_bench.base.console import say
 from robustfl_bench.base.errors import ConfigError
 from robustfl_bench.base.trees import flatten
 from robustfl_bench.datasets import find_folder, is_loaded
 from robustfl_bench.datasets.base import Dataset
 from robustfl_bench.datasets.files import bytes_read
+from robustfl_bench.engine.participation import taking_part
+from robustfl_bench.engine.parts import Parts
 from robustfl_bench.engine.settings import Settings
+from robustfl_bench.experiment.free_memory import Reservations, free_bytes
 from robustfl_bench.experiment.machine import choose_device
-from robustfl_bench.experiment.plan import Plan, num_params
+from robustfl_bench.experiment.plan import Plan, num_params, outputs_per_sample
+from robustfl_bench.protocols.base import Protocol
 
 if TYPE_CHECKING:
     import torch
 
-_FLOAT = 4  # bytes; of a token id too
+_FLOAT, _DOUBLE = 4, 8  # bytes; a token id has as many as a float
 _CLIENT = 112  # bytes of the empty index array that a client has
+POLL = 2.0  # seconds between two looks at the room that other runs leave
 
 
 def check(planned: Plan) -> None:
-    """Raise ConfigError when a run certainly does not fit. A lower bound, so that no possible run is refused. It counts
-    the clients, what the local update remembers of the honest ones, the models (k, d), the updates of a round (n, d),
-    and the samples if they are drawn or their number is declared; else the size of the files on disk, which are read
-    whole. Data that this process has already loaded count as 0.
+    """Raise ConfigError when a run certainly does not fit; wait where it fits only once other runs have ended.
 
     Raises ConfigError also where the device does not exist.
     """
+    device = choose_device(planned.settings.device)
+    needed, files = needs(planned, device), _files(planned, device)
+    here = files | (needed if device.type == "cpu" else {})
+    for where, free, wanted in ((*_free(device), needed), (*_here(), here)):
+        if sum(wanted.values()) > free:
+            worst = max(wanted, key=lambda what: wanted[what])
+            dataset, n = planned.parts.dataset, _updates_per_round(planned)
+            smaller = f"take a smaller data set than dataset={dataset.name}"
+            of_data = worst in (_samples_of(dataset), *files) and not _drawn(planned.config["dataset"])
+            advice = smaller if of_data else f"lower {_largest(planned.config)}"
+            sizes = f"(n={n}, d={num_params(planned.parts.model, dataset)})"
+            raise ConfigError(
+                f"{worst} take {_size(wanted[worst])} and {_size(free)} are free on {where} {sizes}; {advice}"
+            )
+    _wait_for_room(planned, sum(here.values()))
+
+
+def needs(planned: Plan, device: "torch.device") -> dict[str, int]:
+    """The bytes that a run needs at least on its device, by what needs them.
+
+    They are lower bounds: the clients, what the local update remembers of the honest ones that take part, the models
+    (k, d), the updates of a round (n, d), the (n, n) matrices of the attack, the pre-aggregation and the rule, and the
+    samples if they are drawn or their number is declared, unless this process has loaded them. Two are means over the
+    clients, where every training sample has a client: the clients' copy of their samples, and the feature maps of one.
+    """
     settings, parts = planned.settings, planned.parts
-    device = choose_device(settings.device)
-    n, d = parts.course.updates_per_round(settings.clients_per_round), num_params(parts.model, parts.dataset)
+    n, d = _updates_per_round(planned), num_params(parts.model, parts.dataset)
     models = 1 if parts.clustering is None else parts.clustering.num_clusters
-    honest, vectors = _least_honest(settings), parts.local_update.remembered
-    drawn, declared, on_disk = _data(planned, device)
-    samples, files = f"the samples of {parts.dataset.name}", f"the files of {parts.dataset.name}"
-    needs = {
+    vectors, shape = parts.local_update.remembered, math.prod(parts.dataset.input_shape)
+    remembered = _taking_part(settings, parts) if vectors else 0
+    own = 0.0 if "covering" in parts.partition.exempt else _train_samples(planned) / settings.num_clients
+    own *= 1 - (settings.validation_share or 0)
+    at_once = int(min(settings.batch_size or math.inf, own))
+    remembers = type(parts.local_update).__name__
+    return {
         f"the updates of n={n} clients by d={d} parameters": _FLOAT * n * d,
-        f"what {type(parts.local_update).__name__} remembers of {honest} clients": _FLOAT * honest * vectors * d,
+        f"what {remembers} remembers of {remembered} clients": _FLOAT * vectors * remembered * d,
         f"{models} models of d={d} parameters": _FLOAT * models * d,
-        samples: _FLOAT * (drawn or declared),
+        f"the (n, n) matrices of n={n} clients": _DOUBLE * n**2 * _square_matrices(parts),
+        _samples_of(parts.dataset): _FLOAT * (0 if _in_memory(planned, device) else _numbers(planned)),
+        "the clients' copies of their samples": _FLOAT * int(own * _least_honest(settings)) * shape,
+        "the feature maps of a client": _FLOAT * at_once * outputs_per_sample(parts.model, parts.dataset),
         f"{settings.total_clients} clients": _CLIENT * settings.total_clients,
     }
-    for where, free, needed in ((*_free(device), needs), (*_here(), {files: on_disk})):
-        if sum(needed.values()) > free:
-            worst = max(needed, key=lambda what: needed[what])
-            smaller = f"take a smaller data set than dataset={parts.dataset.name}"
-            advice = smaller if worst in (samples, files) and not drawn else f"lower {_largest(planned.config)}"
-            raise ConfigError(
-                f"{worst} take {_size(needed[worst])} and {_size(free)} are free on {where} (n={n}, d={d}); {advice}"
-            )
+
+
+def _wait_for_room(planned: Plan, needed: int) -> None:
+    """Wait until a run that needs ``needed`` bytes fits beside the runs that have announced theirs, and announce it.
+
+    The announcement ends with ``planned``, or with this process.
+    """
+    try:
+        reservations, waits = Reservations(), False
+    except OSError:  # nowhere to write: runs do not know of each other
+        return
+    while True:
+        with reservations.lock():
+            reservations.drop()
+            if not (others := reservations.of_others()) or needed <= free_bytes() - others:
+                reservations.announce(needed)
+                weakref.finalize(planned, reservations.drop)
+                return
+        if not waits:
+            say(f"waiting for other runs on this machine to end: this one needs {_size(needed)}, and of "
+                f"{_size(free_bytes())} free they still need {_size(others)}")  # fmt: skip
+        waits = True
+        time.sleep(POLL)
+
+
+def _updates_per_round(planned: Plan) -> int:
+    return planned.parts.course.updates_per_round(planned.settings.clients_per_round)
+
+
+def _taking_part(settings: Settings, parts: Parts) -> int:
+    """Lower bound on the honest clients that take part in some round."""
+    least = _least_honest(settings)
+    if settings.clients_per_round >= settings.total_clients:
+        return least
+    if parts.availability is not None or type(parts.course).step is not Protocol.step:  # other clients than are drawn
+        return 0
+    seen = np.zeros(settings.total_clients, dtype=bool)
+    for round in range(settings.rounds):
+        seen[taking_part(settings, round)] = True
+        if seen.all():
+            break
+    return max(0, int(seen.sum()) - (settings.total_clients - least))
+
+
+def _square_matrices(parts: Parts) -> int:
+    """The most (n, n) float64 matrices that the attack, the pre-aggregation or the rule holds at once."""
+    held = [parts.attack.square_matrices, parts.aggregator.square_matrices]
+    return max(*held, 0 if parts.pre_aggregation is None else parts.pre_aggregation.square_matrices)
 
 
 def _least_honest(settings: Settings) -> int:
@@ -62,16 +137,38 @@ def _least_honest(settings: Settings) -> int:
     return settings.num_clients - settings.num_byzantine if settings.byzantine_share_by == "clients" else 1
 
 
-def _data(planned: Plan, device: "torch.device") -> tuple[int, int, int]:
-    """Numbers in the data if they are drawn or declared, and otherwise the bytes of their files."""
-    dataset, data_dir = planned.parts.dataset, planned.settings.data_dir
-    if is_loaded(dataset, data_dir, device):
-        return 0, 0, 0
+def _samples_of(dataset: Dataset) -> str:
+    return f"the samples of {dataset.name}"
+
+
+def _in_memory(planned: Plan, device: "torch.device") -> bool:
+    """Whether this process has loaded the data."""
+    return is_loaded(planned.parts.dataset, planned.settings.data_dir, device)
+
+
+def _numbers(planned: Plan) -> int:
+    """Numbers in the inputs of the data if they are drawn or declared, else 0."""
+    return _drawn(planned.config["dataset"]) or _declared(planned.parts.dataset)
+
+
+def _files(planned: Plan, device: "torch.device") -> dict[str, int]:
+    """The bytes of the files of data whose numbers are not known, which are read whole."""
+    dataset = planned.parts.dataset
+    read = 0
+    if not _in_memory(planned, device) and not _numbers(planned):
+        read = bytes_read(dataset.source, find_folder(planned.settings.data_dir))
+    return {f"the files of {dataset.name}": read}
+
+
+def _train_samples(planned: Plan) -> int:
+    """The number of training samples, by the smallest variant; 0 where that is not declared."""
+    dataset = planned.parts.dataset
     if drawn := _drawn(planned.config["dataset"]):
-        return drawn, 0, 0
-    if declared := _declared(dataset):
-        return 0, declared, 0
-    return 0, 0, bytes_read(dataset.source, find_folder(data_dir))
+        return drawn // math.prod(dataset.input_shape)
+    source = dataset.source
+    if source is None or source.leaf or source.base is not None or not source.sizes:
+        return 0
+    return min(train for train, _ in source.sizes.values())
 
 
 def _drawn(dataset: Mapping[str, Any]) -> int:
@@ -102,16 +199,7 @@ def _free(device: "torch.device") -> tuple[str, int]:
 
 def _here() -> tuple[str, int]:
     """This machine, and its free bytes."""
-    return "this machine", _free_here()
-
-
-def _free_here() -> int:
-    """Bytes available to programs; all memory of the machine if the system does not report them."""
-    try:
-        lines = Path("/proc/meminfo").read_text().splitlines()
-        return 1024 * next(int(line.split()[1]) for line in lines if line.startswith("MemAvailable:"))
-    except (OSError, StopIteration):
-        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return "this machine", free_bytes()
 
 
 def _largest(config: Mapping[str, Any]) -> str:

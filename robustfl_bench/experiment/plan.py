@@ -218,6 +218,37 @@ def num_params(model: Any, dataset: Dataset) -> int:
 
     Raises ConfigError for a model that cannot be built.
     """
+    return sum(parameter.numel() for parameter in _shapes_of(model, dataset).parameters())
+
+
+def outputs_per_sample(model: Any, dataset: Dataset) -> int:
+    """Numbers in the outputs of all layers with parameters for one sample, from shapes only; 0 for a network that
+    shapes cannot run.
+
+    Other layers may work in place. What a module computes outside of layers is not counted.
+    """
+    import torch
+
+    module, numbers = _shapes_of(model, dataset), 0
+
+    def count(_: Any, __: Any, output: Any) -> None:
+        nonlocal numbers
+        numbers += output.numel() if isinstance(output, torch.Tensor) else 0
+
+    for layer in module.modules():
+        if any(True for _ in layer.parameters(recurse=False)):
+            layer.register_forward_hook(count)
+    kind = torch.float32 if dataset.content == "numbers" else torch.int32
+    try:
+        with torch.no_grad():
+            module(torch.zeros(1, *dataset.input_shape, dtype=kind, device="meta"))
+    except Exception:  # a module that reads values, which shapes do not have
+        return 0
+    return numbers
+
+
+def _shapes_of(model: Any, dataset: Dataset) -> Any:
+    """The module of a model, without memory for its parameters."""
     import torch
 
     shape, classes = dataset.input_shape, dataset.num_classes
@@ -235,7 +266,7 @@ def num_params(model: Any, dataset: Dataset) -> int:
             f"model {type(model).__name__} has {type(mixing[0]).__name__}: what a sample gives must not depend on "
             "other samples or on earlier rounds; use GroupNorm or LayerNorm"
         )
-    return sum(parameter.numel() for parameter in module.parameters())
+    return module
 
 
 def _mixes(layer: Any) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import TYPE_CHECKING, Any, TypeVar, overload
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, overload
 
 from robustfl_bench.base.abilities import Part
 
@@ -17,7 +17,12 @@ if TYPE_CHECKING:
 
 
 class PreAggregation(Part):
-    """Transforms the updates before the rule; all known pre-aggregations are linear in the updates."""
+    """Transforms the updates before the rule; all known pre-aggregations are linear in the updates.
+
+    ``square_matrices`` is the most (n, n) float64 matrices that it holds at once.
+    """
+
+    square_matrices: ClassVar[int] = 0
 
     def check(self, n: int) -> None:
         """Raise ConfigError if n clients are too few; called before any data are loaded."""

@@ -21,6 +21,8 @@ class Nnm(PreAggregation):
     Updates at the same distance share the remaining weight equally.
     """
 
+    square_matrices = 5
+
     num_byzantine: Annotated[int, at_least(0)]
     """f: every update is replaced by the mean of its n - f nearest ones"""
 
