@@ -2,21 +2,38 @@
 
     python scripts/benches/bench_rounds.py [--clients 100] [--samples 600 64] [--threads 1 2]
         [--neighbours 0 2] [--repeats 7] [--csv FILE]
+    python scripts/benches/bench_rounds.py --before COMMIT --settings boba/ag_news boba/cifar10 ... [--set batch_size=64
+        aggregator=krum ...] [--threads 1 2] [--repeats 7] [--cpu] [--csv FILE]
 
 The shape is BOBA's MNIST setting: a 784-200-200-10 MLP and 100 clients, all their 600 samples or batches of 64. The
 measure is the matrix products that any implementation must do (forward, backward to the hidden layers, one weight
 gradient per client and layer), by `torch.mm` with nothing around them, on as many threads of PyTorch; where oneDNN is
 faster than that, the engine is below 1. Beside it: the gradients by plain autograd, one client after the other, the way
 a loop over clients with one model would do it, and whole rounds: batches drawn, 15 IPM attackers, and the mean, the
-trimmed mean or Krum. ``--neighbours`` are processes that keep the cores busy. All figures are medians of one run, taken
-in turn; compare ratios, not seconds.
+trimmed mean or Krum. ``--neighbours`` are processes that keep the cores busy.
+
+With ``--before``, whole rounds of settings on their own data are compared with those of the package as of another
+commit, in this process: training, attack, rule and server step, without a test. All figures are medians of one run,
+taken in turn; compare ratios, not seconds.
 """
 
-from collections.abc import Callable
-from itertools import pairwise
+import argparse
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from itertools import pairwise, product
+from typing import Any
 
 import numpy as np
-from benches import conditions, measured, medians, neighbours, parser, report  # first: sets how idle threads wait
+from benches import (  # first: sets how idle threads wait
+    as_of,
+    conditions,
+    measured,
+    medians,
+    neighbours,
+    parser,
+    part_of,
+    report,
+)
 
 # isort: split
 import torch
@@ -31,6 +48,7 @@ from robustfl_bench.network.samples import Batch, Population, Samples
 from robustfl_bench.numerics.updates import Updates
 
 WIDTHS = (784, 200, 200, 10)
+UNTESTED = 1_000_000  # rounds between two tests
 
 
 def products(clients: int, samples: int) -> Callable[[], object]:
@@ -111,6 +129,38 @@ def works(
     }
 
 
+def rounds_of(package: str, overrides: Sequence[str]) -> Iterator[Any]:
+    """The states after the rounds of a run by a version of this package, each computed when it is asked for."""
+    resolve = part_of(package, "config.compose:resolve", "config.presets:resolve")
+    planned = part_of(package, "experiment.plan:plan")(resolve([*overrides, f"eval_every={UNTESTED}"]).config)
+    data = part_of(package, "datasets:load")(planned.parts.dataset, None, torch.device("cpu"))
+    federation = part_of(package, "engine.federation:Federation")(planned.settings, planned.parts, data)
+    start = part_of(package, "engine.rounds:initial_state")(federation)
+    return (state for state, _ in part_of(package, "engine.loop:run")(federation, start))
+
+
+def compare(args: argparse.Namespace) -> list[dict[str, object]]:
+    """The rows of whole rounds of settings, now and before."""
+    packages, rows = {"now": "robustfl_bench", "before": as_of(args.before)}, []
+    in_threads = part_of(packages["before"], "base.parallel:workers", "parallel:workers")
+    for threads, setting in product(args.threads, args.settings):
+        runs = {name: rounds_of(package, (f"+setting={setting}", *args.set)) for name, package in packages.items()}
+        last: dict[str, torch.Tensor] = {}
+
+        def go_on(name: str, runs: dict[str, Any] = runs, last: dict[str, torch.Tensor] = last) -> None:
+            last[name] = next(runs[name]).params
+
+        with measured(threads), in_threads(threads):
+            seconds = medians({name: partial(go_on, name) for name in packages}, args.repeats, args.cpu)
+        difference = float((last["now"] - last["before"]).norm() / last["before"].norm())
+        rows.append(
+            {"setting": setting, "with": " ".join(args.set), "threads": threads}
+            | {f"{name}, ms": 1e3 * value for name, value in seconds.items()}
+            | {"before / now": seconds["before"] / seconds["now"], "models differ by": difference}
+        )
+    return rows
+
+
 def main() -> None:
     """Print the table, and write it with --csv."""
     arguments = parser(__doc__)
@@ -118,8 +168,18 @@ def main() -> None:
     arguments.add_argument("--attackers", type=int, default=15, help="beside them (15)")
     arguments.add_argument("--samples", type=int, nargs="+", default=[600, 64], help="of a client in a round")
     arguments.add_argument("--neighbours", type=int, nargs="+", default=[0], help="busy processes beside this one (0)")
+    arguments.add_argument(
+        "--cpu", action="store_true", help="seconds of the processor, for a machine that is not idle"
+    )
+    arguments.add_argument("--before", metavar="COMMIT", help="compare rounds of settings with those of this commit")
+    arguments.add_argument("--settings", nargs="+", default=["boba/ag_news", "boba/cifar10"], metavar="SETTING")
+    arguments.add_argument("--set", nargs="+", default=[], metavar="KEY=VALUE", help="overrides of all settings")
     args = arguments.parse_args()
     print(conditions())
+    if args.before:
+        print(f"medians of {args.repeats} rounds{', CPU time' * args.cpu}")
+        report(compare(args), args.csv)
+        return
     network, rows = Network(Mlp(), (1, 28, 28), 10, seed=0), []
     for threads, busy in ((threads, busy) for threads in args.threads for busy in args.neighbours):
         for samples in args.samples:

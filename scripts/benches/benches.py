@@ -1,15 +1,22 @@
 """What the benchmarks share: turns and medians, the machine and whether it is idle, tables and CSV files."""
 
 import argparse
+import atexit
 import csv
+import io
 import os
+import shutil
 import statistics
 import subprocess
 import sys
+import tarfile
+import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 from robustfl_bench.base.parallel import workers
 from robustfl_bench.experiment.machine import facts
@@ -24,6 +31,32 @@ def parser(text: str | None) -> argparse.ArgumentParser:
     made.add_argument("--threads", type=int, nargs="+", default=[os.cpu_count() or 1], help="numbers of threads")
     made.add_argument("--csv", type=Path, help="also write the table here")
     return made
+
+
+def as_of(commit: str) -> str:
+    """The name under which this package as of ``commit`` can be imported, beside that of today."""
+    name, folder = f"robustfl_bench_{commit}", Path(tempfile.mkdtemp())
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    command = ["git", "archive", commit, "robustfl_bench", "conf"]
+    archive = subprocess.run(command, cwd=Path(__file__).parents[2], stdout=subprocess.PIPE, check=True).stdout
+    with tarfile.open(fileobj=io.BytesIO(archive)) as files:
+        files.extractall(folder, filter="data")
+    for path in (*folder.rglob("*.py"), *folder.rglob("*.yaml")):
+        path.write_text(path.read_text().replace("robustfl_bench", name))
+    (folder / "robustfl_bench").rename(folder / name)
+    sys.path.append(str(folder))
+    return name
+
+
+def part_of(package: str, *places: str) -> Any:
+    """The first of ``places``, such as ``network.network:Network``, that a version of this package has."""
+    for place in places:
+        module, _, name = place.partition(":")
+        try:
+            return getattr(import_module(f"{package}.{module}"), name)
+        except ModuleNotFoundError:
+            continue
+    raise ModuleNotFoundError(f"{package} has none of {', '.join(places)}")
 
 
 @contextmanager
@@ -46,17 +79,19 @@ def neighbours(number: int) -> Iterator[None]:
             process.wait()
 
 
-def medians(works: Mapping[str, Callable[[], object]], repeats: int) -> dict[str, float]:
+def medians(works: Mapping[str, Callable[[], object]], repeats: int, cpu: bool = False) -> dict[str, float]:
     """Median seconds of each, taken in turn so that a change of the machine's speed hits all alike.
 
-    A first turn warms up and is not counted. Work that measures itself, in another process, returns its seconds.
+    A first turn warms up and is not counted. Work that measures itself, in another process, returns its seconds. With
+    ``cpu``, they are seconds of a processor in all threads, which other programs lengthen little.
     """
+    clock = time.process_time if cpu else time.perf_counter
     times: dict[str, list[float]] = {name: [] for name in works}
     for turn in range(repeats + 1):
         for name, work in works.items():
-            began = time.perf_counter()
+            began = clock()
             found = work()
-            seconds = found if isinstance(found, float) else time.perf_counter() - began
+            seconds = found if isinstance(found, float) else clock() - began
             if turn:
                 times[name].append(seconds)
     return {name: statistics.median(values) for name, values in times.items()}
