@@ -140,14 +140,16 @@ def test_packed_texts_are_those_with_padding() -> None:
     [(Cnn(), (3, 32, 32), (30, 30)), (Cnn((3, 4), dense=6), (2, 11, 13), (10, 12)), (Cnn((3,)), (1, 9, 9), (9, 9))],
 )
 def test_pixels_without_effect_are_left_out(model: Any, shape: tuple[int, ...], used: tuple[int, int]) -> None:
-    module, x = model(shape, 5), torch.randn(3, *shape, generator=torch.Generator().manual_seed(0))
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        module, x, noise = model(shape, 5), torch.randn(8, *shape), torch.randn(8, shape[0])
     assert (module[0].height, module[0].width) == used
     found = module(x)
     changed = x.clone()
     changed[:, :, used[0] :], changed[:, :, :, used[1] :] = torch.nan, torch.nan
     assert torch.equal(module(changed), found)
     changed = x.clone()
-    changed[:, :, used[0] - 1, used[1] - 1] += 10  # the last pixel in use
+    changed[:, :, used[0] - 1, used[1] - 1] += 30 * noise  # the last pixel in use
     assert not torch.equal(module(changed), found)
     module[0] = ChannelsLast()
     torch.testing.assert_close(module(x), found)

@@ -350,11 +350,24 @@ def test_highest_precision_sets_every_flag_and_others_do_not_stay() -> None:
     def flags() -> tuple[bool, bool]:
         return torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32
 
-    machine.set_precision("high", torch.device("cpu"))
+    assert machine.set_precision("high", torch.device("cuda")) == "TF32"
     assert flags() == (True, True)
-    machine.set_precision("highest", torch.device("cpu"))
+    assert machine.set_precision("highest", torch.device("cpu")) == "float32"
     assert flags() == (False, False) and torch.get_float32_matmul_precision() == "highest"
     assert torch.backends.cudnn.deterministic and not torch.backends.cudnn.benchmark
+
+
+@pytest.mark.parametrize("units", [True, False])
+def test_bfloat16_is_for_processors_with_the_units(
+    bench: Bench, tmp_path: Path, units: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch.cpu, "_is_amx_tile_supported", lambda: units)
+    done = bench("rounds=1", "num_clients=4", "num_byzantine=0", "partition=iid", "precision=medium")
+    assert done.code == 0 and ("precision=medium: this processor has no units for it" in done.err) != units
+    (summary,) = tmp_path.rglob("summary.json")
+    assert json.loads(summary.read_text())["products"] == ("bfloat16" if units else "float32")
+    assert torch.get_float32_matmul_precision() == ("medium" if units else "highest")
+    machine.set_precision("highest", torch.device("cpu"))
 
 
 def test_the_kind_of_processor_is_recorded(bench: Bench, tmp_path: Path) -> None:

@@ -50,7 +50,7 @@ class Defining:
     eval_every: Annotated[int, at_least(1)]
     """rounds between evaluations on the test set; the last round is always evaluated"""
     precision: Annotated[str, one_of("highest", high="TF32", medium="bfloat16")]
-    """precision of float32 products, as in PyTorch"""
+    """precision of float32 products; a device without the units computes in float32 and says so"""
 
 
 @dataclass

@@ -147,7 +147,9 @@ def _attempt(
     outcome: dict[str, Any] = {"status": folders.FAILED, "error": None, "device": str(data.train_x.device)}
     outcome["data"] = provenance.origin(planned, data)
     try:
-        set_precision(planned.settings.precision, data.train_x.device)
+        outcome["products"] = set_precision(planned.settings.precision, data.train_x.device)
+        if planned.settings.precision != "highest" and outcome["products"] == "float32":
+            note(f"precision={planned.settings.precision}: this processor has no units for it; products are in float32")
         with threads(choose_threads(planned, len(data.train_y))) as number:
             outcome["num_threads"] = number
             if train is None:
