@@ -2,6 +2,7 @@
 
 import os
 import sys
+import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -38,9 +39,16 @@ Bench = Callable[..., Outcome]
 
 
 @pytest.fixture
-def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Bench:
-    """Call ``robustfl-bench`` with overrides in an empty working directory, ``tmp_path``."""
+def bench(
+    tmp_path: Path,
+    tmp_path_factory: pytest.TempPathFactory,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> Bench:
+    """Call ``robustfl-bench`` with overrides in an empty working directory, ``tmp_path``, and without the
+    announcements of other runs on the machine."""
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path_factory.mktemp("machine")))
     monkeypatch.delenv("ROBUSTFL_DATA", raising=False)
 
     def call(*overrides: str) -> Outcome:
