@@ -22,6 +22,7 @@ from robustfl_bench.config import compose, options, targets
 from robustfl_bench.config.options import Search
 from robustfl_bench.models.base import Model
 from robustfl_bench.numerics.inner_products import cross_products, distance_bounds, gram_matrix
+from robustfl_bench.numerics.sorting import NETWORK, sorted_rows
 from robustfl_bench.numerics.updates import Updates
 from robustfl_bench.partitions.base import Partition
 from robustfl_bench.pre_aggregations.base import PreAggregation
@@ -245,6 +246,8 @@ def _counted() -> Iterator[Counter[str]]:
             cost["products"] += len(frame.f_locals["parts"][0]) ** 2  # other parts have few rows
         elif event == "call" and frame.f_code is distance_bounds.__code__:
             cost["products"] += len(frame.f_locals["rows"]) ** 2
+        elif event == "call" and frame.f_code is sorted_rows.__code__ and len(frame.f_locals["rows"]) <= NETWORK:
+            cost["sorted"] += frame.f_locals["rows"].size  # by minima and maxima
         elif event == "c_call" and getattr(called, "__name__", "") in _SORTS:
             shape = getattr(getattr(called, "__self__", None), "shape", ())
             cost["sorted"] += math.prod(shape) if COORDINATES in shape else 0
