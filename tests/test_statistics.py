@@ -7,6 +7,7 @@ import pytest
 from scipy import stats
 
 from robustfl_bench.runs import statistics
+from robustfl_bench.runs.statistics import Estimate, bootstrapped, leaders
 
 SEEDS = ("0", "1", "2", "3")
 
@@ -90,3 +91,36 @@ def test_mean_ranks_and_the_critical_difference_are_those_of_demsar() -> None:
 def test_equal_numbers_share_a_rank_and_lower_may_be_better() -> None:
     found = statistics.ranks({"a": [1, 1], "b": [1, 2], "c": [3, 3]}, -1)
     assert found.mean == {"a": 1.25, "b": 1.75, "c": 3.0}
+
+
+def test_the_error_of_a_bootstrapped_mean_is_the_standard_error() -> None:
+    numbers = np.random.default_rng(0).normal(size=(1, 12))
+    found = bootstrapped(numbers, lambda means: means[:, 0])
+    assert found.value == pytest.approx(numbers.mean()) and found.n == 12
+    assert found.error == pytest.approx(numbers.std(ddof=1) / math.sqrt(12), rel=0.05)
+    single = bootstrapped(numbers[:, :1], lambda means: means[:, 0])
+    assert math.isnan(single.error) and single.interval() is None
+    bounds = Estimate(5, 1, 3).interval()
+    assert bounds is not None and bounds.high - 5 == pytest.approx(4.303, abs=1e-3), "Student's factor for three seeds"
+
+
+def test_leaders_are_those_that_the_seeds_cannot_tell_from_the_best() -> None:
+    near = {
+        "best": Estimate(90, 2, 5),
+        "near": Estimate(88, 2, 5),
+        "far": Estimate(50, 2, 5),
+        "wide": Estimate(60, 40, 5),
+    }
+    assert leaders(near) == ["best", "near", "wide"]
+    assert leaders({}) == [] and leaders({"only": Estimate(1, 0, 3)}) == ["only"]
+    assert leaders({"a": Estimate(2, 0, 3), "b": Estimate(1, 0, 3), "c": Estimate(2, 0, 3)}) == ["a", "c"]
+    assert leaders({"a": Estimate(2, math.nan, 1), "b": Estimate(1, 0, 3)}) == ["a", "b"], "one seed tells nothing"
+
+
+def test_comparisons_with_the_best_are_corrected_for_their_number() -> None:
+    pair = {"best": Estimate(10, 1, 5), "less": Estimate(7.2, 1, 5)}
+    assert leaders(pair) == ["best"]
+    equal = {f"rule {number}": Estimate(10 - 0.01 * number, 1, 5) for number in range(20)}
+    assert "less" in leaders(pair | equal), "among many equal rules the same difference is no evidence"
+    worse = {f"rule {number}": Estimate(1, 1, 5) for number in range(20)}
+    assert leaders(pair | worse) == ["best"], "where most are worse, it is"

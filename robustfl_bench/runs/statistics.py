@@ -4,12 +4,21 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from typing import TYPE_CHECKING
+
+from robustfl_bench.base import seeding
+
+if TYPE_CHECKING:
+    import numpy as np
 
 LEVEL = 0.95
 """Default confidence level of intervals and tests."""
+
+RESAMPLES = 2000
+"""Number of draws of a bootstrap."""
 
 
 @dataclass(frozen=True)
@@ -25,6 +34,23 @@ class Interval:
     def has_zero(self) -> bool:
         """Whether the interval contains 0."""
         return self.low <= 0 <= self.high
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A statistic of ``n`` seeds and its standard error, which is nan for a single seed."""
+
+    value: float
+    error: float
+    n: int
+
+    def interval(self, level: float = LEVEL) -> Interval | None:
+        """Student's interval with n - 1 degrees of freedom; None for a single seed."""
+        return _around(self.value, self.error, self.n - 1, self.n, level) if self.n > 1 else None
+
+
+UNKNOWN = Estimate(math.nan, math.nan, 0)
+"""The estimate of a statistic without seeds."""
 
 
 @dataclass(frozen=True)
@@ -91,6 +117,66 @@ def indistinguishable(numbers: Mapping[str, Mapping[str, float]], better: int) -
         if means[name] == means[top] or (difference is not None and difference.has_zero):
             alike.add(name)
     return alike
+
+
+def bootstrapped(numbers: np.ndarray, statistic: Callable[[np.ndarray], np.ndarray]) -> Estimate:
+    """A statistic of the means over seeds of ``numbers`` (conditions, seeds), with its standard error.
+
+    The error is that over RESAMPLES draws of the n seeds with replacement, times sqrt(n / (n - 1)), because resampled
+    seeds vary less than new ones.
+
+    ``statistic`` takes means (draws, conditions) to its values (draws,).
+    """
+    n = numbers.shape[1]
+    value = float(statistic(numbers.mean(axis=1)[None])[0])
+    if n < 2:
+        return Estimate(value, math.nan, n)
+    values = statistic(_shares(n) @ numbers.T)
+    return Estimate(value, float(values.std()) * math.sqrt(n / (n - 1)), n)
+
+
+@cache
+def _shares(n: int) -> np.ndarray:
+    """How often each draw has each of n seeds, as shares: (RESAMPLES, n)."""
+    return seeding.generator(0, "bootstrap", n).multinomial(n, [1 / n] * n, size=RESAMPLES) / n
+
+
+def leaders(estimates: Mapping[str, Estimate], level: float = LEVEL) -> list[str]:
+    """The methods that cannot be told from the one of the largest value, which comes first.
+
+    Each of the others is compared with it by a one-sided test for different variances (Welch). The procedure of
+    Benjamini and Hochberg (1995) corrects for their number: of the methods left out, at most a share of ``1 - level``
+    is expected to be as good as the first. With a single seed, nothing can be told apart.
+    """
+    ordered = sorted(estimates, key=lambda name: -estimates[name].value)
+    if not ordered:
+        return []
+    first, *others = ordered
+    chances = {name: _chance(estimates[first], estimates[name]) for name in others}
+    ascending = sorted(others, key=lambda name: chances[name])
+    passed = [place for place, name in enumerate(ascending, 1) if chances[name] <= (1 - level) * place / len(others)]
+    left_out = set(ascending[: max(passed, default=0)])
+    return [name for name in ordered if name not in left_out]
+
+
+def _chance(larger: Estimate, smaller: Estimate) -> float:
+    """The chance of so large a difference between equal methods; 1 where a standard error is unknown."""
+    from scipy.special import stdtr
+
+    if larger.value == smaller.value or min(larger.n, smaller.n) < 2:
+        return 1.0
+    own, others = larger.error**2, smaller.error**2
+    if own + others == 0:
+        return 0.0
+    freedom = (own + others) ** 2 / (own**2 / (larger.n - 1) + others**2 / (smaller.n - 1))
+    return float(stdtr(freedom, (smaller.value - larger.value) / math.sqrt(own + others)))
+
+
+def rank_correlation(first: Sequence[float], second: Sequence[float]) -> float:
+    """Spearman's rank correlation."""
+    from scipy.stats import spearmanr
+
+    return float(spearmanr(first, second).statistic)
 
 
 def ranks(numbers: Mapping[str, Sequence[float]], better: int) -> Ranks:
