@@ -1,9 +1,15 @@
 """The arena: every rule under every attack in one fixed protocol, and the table that says which rule holds out.
 
-``track``     the runs of a protocol, by rule, partition and attack
-``scores``    the score of each rule
-``checks``    what a rule needs and depends on: measured, not declared
-``page``      both as tables
-``claims``    the papers' claims about their rules, judged
-``picture``   the scores as pictures
+``track``      the runs of a protocol, by rule, partition and attack
+``panels``     the scores of the rules in each partition with each number of attackers
+``order``      the rules' order, and its agreement between partitions, seeds and sizes
+``checks``     what a rule needs and depends on: measured, not declared
+``needs``      the same for the rules in a table of runs
+``flags``      what to look at before a rule's worst case is believed
+``page``       all of these as tables
+``picture``    the scores as pictures
+``claims``     the papers' claims about their rules, judged
+``views``      further questions that the runs answer
+``recommend``  which rule to use in a panel
+``findings``   what the arena shows, in sentences
 """

@@ -7,10 +7,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from statistics import fmean
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from robustfl_bench.arena.scores import Place
-from robustfl_bench.arena.track import NONE, ArenaRun, Track, settle, track_and_runs
+from robustfl_bench.arena.panels import Arena
+from robustfl_bench.arena.track import NONE, ArenaRun, Track, settle
 from robustfl_bench.config import options
 from robustfl_bench.runs.origins import origins
 from robustfl_bench.runs.values import Value, describe
@@ -21,11 +21,12 @@ from robustfl_bench.tables.sheets import Printed, Sheet
 from robustfl_bench.tables.table import Cell, Column, Table
 from robustfl_bench.tables.verdicts import VERDICTS, Verdict, judge
 
-if TYPE_CHECKING:
-    import pandas as pd
-
 FILE = Path(__file__).with_suffix(".yaml")
 _IID, _SKEWED, _OWN, _ANY = "iid", "skewed", "its attacks", "any attack"
+
+Place = tuple[str, str]
+"""A partition and a seed."""
+
 _MEANING = (
     f"{_OWN}, {_ANY}: test accuracy [%] under the one that harms most in each partition and seed, of the paper's or of "
     "all; a model that diverged counts as 0",
@@ -33,13 +34,10 @@ _MEANING = (
 )
 
 
-def sheets(table: pd.DataFrame, name: str) -> list[Sheet]:
-    """For each paper the verdicts on its claims, and the accuracies of the rules that it compares.
-
-    ``table`` is that of ``records.load``. Raises ConfigError for an unknown track, NoRuns if it has none.
-    """
-    track, runs = track_and_runs(table, name)
-    value = describe("final_accuracy", table)
+def sheets(arena: Arena) -> list[Sheet]:
+    """For each paper the verdicts on its claims, and the accuracies of the rules that it compares."""
+    track, runs, name = arena.track, arena.runs, arena.track.name
+    value = describe("final_accuracy", arena.table)
     papers = options.read(FILE, absent=f"no file {FILE}").values()
     scores, pages = [], []
     for paper in papers:
@@ -48,7 +46,7 @@ def sheets(table: pd.DataFrame, name: str) -> list[Sheet]:
         scores.append(MeasuredPaper(name, paper["title"], tables, _verdicts(paper, tables)))
         pages += [_claims(paper, scores[-1]), _numbers(paper, tables)]
     pages[-1] = replace(pages[-1], footnotes=(*_MEANING, *scorecard.MEANING[:2]))
-    remarks = [*_untuned(track, runs, papers), *origins(table.iloc[[run.row for run in runs]])]
+    remarks = [*_untuned(track, runs, papers), *origins(arena.table.iloc[[run.row for run in runs]])]
     return [_overview(name, scores, remarks), *pages]
 
 

@@ -1,252 +1,201 @@
-"""The arena as tables: scores of every rule, its needs, and its flags."""
+"""The arena as tables: an overview of all partitions, then a table for each panel, then flags."""
 
 from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from statistics import fmean
+from typing import TYPE_CHECKING
 
-from robustfl_bench.arena.scores import NEAR, WORST, Score, in_order, likeness, rank, scores, stability, strongest
-from robustfl_bench.arena.track import HONEST, NONE, SERVER, ArenaRun, Track, by_number, track_and_runs
-from robustfl_bench.base.code_digest import PACKAGE
-from robustfl_bench.base.errors import ConfigError
-from robustfl_bench.config import compose, options, outside, stored
+from robustfl_bench.arena import flags
+from robustfl_bench.arena.order import NEAR, WORST, likeness, rank, stability, strongest
+from robustfl_bench.arena.panels import SERVER_DATA, Arena, ArenaPanel
+from robustfl_bench.arena.track import HONEST, SERVER, Track
+from robustfl_bench.arena.words import block, bounds, cells, number
+from robustfl_bench.config import options
 from robustfl_bench.runs.origins import origins
-from robustfl_bench.runs.records import one_line
-from robustfl_bench.runs.statistics import Interval, Ranks, paired
 from robustfl_bench.tables.sheets import Printed, Sheet, Todo
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from robustfl_bench.arena.checks import RuleCheck
+_TOP = 15  # rules whose order between seeds is also compared
+DIVISIONS = {"rules without server data": False, f"rules that read {SERVER_DATA}": True}
+"""Names of the divisions, and whether the server's samples are read in them."""
+_PANEL = ("rule", "score", "worst case", "by", "no attack", "max recall drop", "backdoor")
+_BOLD = "cannot be told from the best rule of its division"
+SCORE_MEANING = (
+    "score: (worst case - chance) / (honest clients' mean - chance) in percent, at least 0, with its 95% interval: a "
+    "bootstrap over seeds, widened by Student's factor for their number. worst case: the least over attacks of the "
+    "means over seeds, test accuracy [%]. A model that diverged counts as 0",
+    f"{HONEST}: the plain mean of the honest clients alone, what no attacker could stop. {SERVER}: the server's own "
+    "samples alone, to which no attack comes",
+    "cannot be told from the best: one-sided Welch tests at 5% with the bootstrap's errors, corrected for the number "
+    "of rules by Benjamini and Hochberg's procedure",
+)
+"""What scores are, and when rules cannot be told apart."""
 
-_HEADING = (
-    "rule", "no attack", "worst case", "over server", "by", "rank", "max recall drop", "backdoor",
-    "iid - pathological", "needs", "cost", "cells",
-)  # fmt: skip
-_FOOTNOTES = (
-    "no attack, worst case: test accuracy [%]; worst case: of each partition and seed the least under any attack, the "
-    "mean of these, and its 95% interval over seeds. A model that diverged counts as 0",
-    f"over {SERVER} [points]: by how much the worst case is above that of the server's own samples alone, and the 95% "
-    "interval of this difference, paired by seed; of rules with all cells",
-    "by: the attack that does it most often, and in how many of the partitions and seeds",
-    "rank: mean rank over partitions and attacks, 1 is best",
-    "max recall drop [points]: the largest under any attack, against the plain mean without attack",
-    "backdoor [%]: its success. iid - pathological [points]: loss of accuracy without attack",
-    "needs: f, server data, ...; cost: Gram matrices and sorts of a round, counted",
-    f"{HONEST}: what no attacker could stop, the plain mean of the honest clients alone",
+_PANEL_MEANING = (
+    "by: the attack of the worst case. max recall drop [points]: the largest under any attack, against the plain mean "
+    "without attack. backdoor [%]: its success",
+)
+_OVERVIEW_MEANING = (
+    "columns of partitions: score. rank: mean rank over partitions by worst case, 1 is best; needs: f, server data, "
+    "...; cost: Gram matrices and sorts of a round, counted; cells: partitions, attacks and seeds that were run",
 )
 
 
-def sheets(table: pd.DataFrame, name: str, allowed: Sequence[str] = ()) -> list[Sheet]:
-    """A table for each number of attackers that rules were run with, one of flags, one of wrong assumptions about f.
-
-    ``table`` is that of ``records.load``. Rules from outside are tried only if their package is ``allowed``. Raises
-    ConfigError for an unknown track, NoRuns if it has none.
-    """
-    track, runs = track_and_runs(table, name)
-    checked = _Checks(table, runs, allowed)
-    chosen = by_number(track, runs)
-    scores_by_number = {number: scores(of) for number, of in chosen.items()}
-    pages = [_standing(track, number, chosen[number], scores_by_number[number], checked) for number in chosen]
-    used = table.iloc[[run.row for run in runs]]
-    pages[0] = replace(pages[0], above=[*pages[0].above, *_doubled(track, table, chosen), *origins(used)])
-    pages[-1] = replace(pages[-1], footnotes=_FOOTNOTES)
-    pages.append(_flags(scores_by_number, checked))
-    wrong = {run.num_byzantine for run in runs if run.num_byzantine and run.declared not in (None, run.num_byzantine)}
-    return [*pages, *(_declared([run for run in runs if run.num_byzantine == number], number)
-                     for number in sorted(wrong))]  # fmt: skip
+def sheets(arena: Arena) -> list[Sheet]:
+    """For each number of attackers a table of all partitions, then a table for each of its panels; then the flags."""
+    pages = []
+    for of in arena.settled:
+        pages.append(_overview(arena, of))
+        pages += [_panel(arena, panel) for panel in arena.row(of)]
+    used = arena.table.iloc[[run.row for run in arena.runs]]
+    pages[0] = replace(pages[0], above=[*pages[0].above, *_doubled(arena), *_processors(used), *origins(used)])
+    return [*pages, flags.sheet(arena.settled, arena.needs)]
 
 
-def _doubled(track: Track, table: pd.DataFrame, chosen: Mapping[int, Sequence[ArenaRun]]) -> list[str]:
+def divided(arena: Arena, panel: ArenaPanel) -> Iterator[tuple[str, list[str], set[str]]]:
+    """The divisions: name, rules in their order, and those that cannot be told from the best. Server alone is no rule
+    of a division."""
+    for name, reads in DIVISIONS.items():
+        rules = [rule for rule in panel.standings if _is_in(arena, rule, reads)]
+        yield name, rules, set(panel.best(rules))
+
+
+def _is_in(arena: Arena, rule: str, reads: bool) -> bool:
+    return rule != SERVER and (SERVER_DATA in arena.needs.of(rule)) == reads
+
+
+def by_rank(row: Sequence[ArenaPanel]) -> list[str]:
+    """The rules by their mean rank over partitions, those without one by their mean worst case after them."""
+    place = ranked.mean if (ranked := rank(row)) is not None else {}
+    means = {rule: fmean(panel.standings[rule].worst for panel in row if rule in panel.standings)
+             for panel in row for rule in panel.standings}  # fmt: skip
+    known = {rule: -math.inf if math.isnan(mean) else mean for rule, mean in means.items()}
+    return sorted(known, key=lambda rule: (place.get(rule, math.inf), -known[rule]))
+
+
+def _overview(arena: Arena, of: int) -> Sheet:
+    """The scores of the rules in all partitions."""
+    row = arena.row(of)
+    ranked = rank(row)
+    place = ranked.mean if ranked is not None else {}
+    heading = ("rule", *(panel.partition for panel in row), "rank", "needs", "cost", "cells")
+    best = {rule: {panel.partition for panel in row for _, _, top in divided(arena, panel) if rule in top}
+            for panel in row for rule in panel.standings}  # fmt: skip
+
+    def line(rule: str) -> list[Printed]:
+        held = [panel.standings.get(rule) for panel in row]
+        scores = [Printed(number(standing.score.value) if standing else "", best=panel.partition in best[rule])
+                  for standing, panel in zip(held, row, strict=True)]  # fmt: skip
+        count = sum(standing.cells for standing in held if standing)
+        return [Printed(rule), *scores, *cells([
+            number(place.get(rule, math.nan)), ", ".join(arena.needs.of(rule)), arena.needs.cost(rule),
+            f"{count}/{arena.track.cells}",
+        ])]  # fmt: skip
+
+    rows = [cells([HONEST, *("100" if not math.isnan(panel.honest) else "" for panel in row), *[""] * 4])]
+    if SERVER in best:
+        rows.append([replace(cell, best=False) for cell in line(SERVER)])
+    for name, reads in DIVISIONS.items():
+        rules = [rule for rule in by_rank(row) if _is_in(arena, rule, reads)]
+        rows += [block(name, len(heading)), *map(line, rules)] if rules else []
+    infeasible = sorted({rule for panel in row for rule in panel.infeasible} - best.keys())
+    rows += [cells([rule, *["cannot run"] * len(row), *[""] * 3, f"0/{arena.track.cells}"]) for rule in infeasible]
+    above = [f"{arena.track.title(of)}: scores in all partitions", *_agreement(arena, of)]
+    footnotes = [*SCORE_MEANING, *_OVERVIEW_MEANING]
+    return Sheet(above, heading, rows, bold=_BOLD, footnotes=footnotes, todos=_todos(arena, of))
+
+
+def _agreement(arena: Arena, of: int) -> list[str]:
+    """What ranks, seeds and ``worst`` say, in words."""
+    row, lines = arena.row(of), []
+    if (ranked := rank(row)) is not None:
+        lines.append(
+            f"ranks: {len(ranked.mean)} rules over {ranked.conditions} partitions; two mean ranks that differ by less "
+            f"than {ranked.critical:.1f} cannot be told apart (Nemenyi, 95%)"
+        )
+    whole, top = stability(row), stability(row, _TOP)
+    if whole is not None and top is not None:
+        worst = [standing.worst for panel in row for standing in panel.standings.values() if standing.accuracies]
+        lines.append(
+            f"seeds: Spearman's rank correlation of the order by one seed with that by the others is {whole[0]:.2f} "
+            f"over {whole[1]} rules, whose worst cases range from {min(worst):.0f} to {max(worst):.0f}%, and "
+            f"{top[0]:.2f} over the {top[1]} best ({whole[2]} seeds): seeds agree on which rules fail, "
+            f"{'and' if top[0] > 0.9 else 'less'} on which of the best is best"
+        )
+    if (harm := strongest(arena.settled[of])) is not None:
+        lines.append(
+            f"{WORST}: no single attack does more harm in {harm[0]} of {harm[2]} cases (rule, partition and seed), "
+            f"and none by more than {NEAR} points in {harm[1]}"
+        )
+    return lines
+
+
+def _processors(used: pd.DataFrame) -> list[str]:
+    """On which kinds of processor the runs were made."""
+    kinds = sorted(set(used["processor"].dropna().astype(str)))
+    if len(kinds) != 1:
+        return [f"processors: {', '.join(kinds)}"] if kinds else []
+    return [f"processors: one kind, {kinds[0]}; these runs do not show how much a cell varies between processors"]
+
+
+def _doubled(arena: Arena) -> list[str]:
     """The agreement of the rules' order with that at twice the size, if such runs exist."""
-    if not options.exists("experiment", double := f"{track.experiment}_double"):
+    if not options.exists("experiment", double := f"{arena.track.experiment}_double"):
         return []
     twice = Track(double.partition("/")[2])
-    others = twice.runs(table[table["num_clients"] == twice.clients])
-    alike = likeness(chosen.get(others[0].num_byzantine // 2, []), others) if others else None
+    others = twice.runs(arena.table[arena.table["num_clients"] == twice.clients])
+    alike = likeness(arena.settled.get(others[0].num_byzantine // 2, []), others) if others else None
     if alike is None:
         return []
     return [f"at twice the size, the rank correlation with the same cells here is {alike[0]:.2f} ({alike[1]} rules)"]
 
 
-class _Checks:
-    """The needs and dependences of rules, each measured once; a reason in words if that is impossible."""
+def _panel(arena: Arena, panel: ArenaPanel) -> Sheet:
+    """The rules of a panel."""
 
-    def __init__(self, table: pd.DataFrame, runs: Sequence[ArenaRun], allowed: Sequence[str]) -> None:
-        self._runs = {run.rule: run for run in runs}
-        self._table, self._allowed = table, allowed
-        self._found: dict[str, RuleCheck | str] = {}
+    def line(rule: str, top: set[str]) -> list[Printed]:
+        standing = panel.standings[rule]
+        return [
+            Printed(rule),
+            Printed(number(standing.score.value) + bounds(panel.interval(standing)), best=rule in top),
+            *cells([
+                number(standing.worst), standing.attack if rule != SERVER else "", number(standing.clean),
+                number(standing.recall_drop), number(standing.backdoor),
+            ]),
+        ]  # fmt: skip
 
-    def of(self, rule: str) -> RuleCheck | str:
-        if rule not in self._found:
-            self._found[rule] = self._try(rule)
-        return self._found[rule]
-
-    def asked_as(self, rule: str) -> tuple[str, tuple[str, ...]]:
-        """The option or class from outside that chooses a rule, and its changed options."""
-        row = self._row(rule)
-        known = options.exists("aggregator", str(row["aggregator"]))
-        name = str(row["aggregator"]) if known else outside.word(str(row["aggregator._target_"]))
-        return name, self._runs[rule].options
-
-    def _row(self, rule: str) -> pd.Series[Any]:
-        return self._table.iloc[self._runs[rule].row]
-
-    def _try(self, rule: str) -> RuleCheck | str:
-        from robustfl_bench.arena.checks import check
-
-        row = self._row(rule)
-        package = str(row["aggregator._target_"]).partition(".")[0]
-        if package not in (PACKAGE.name, *self._allowed):
-            return f"not tried: add --allow {package}"
-        try:
-            if package == PACKAGE.name:
-                name, others = self.asked_as(rule)
-                return check(compose.resolve([f"aggregator={name}", *others]).config["aggregator"])
-            return check(stored.read(str(row["folder"]))["aggregator"])
-        except ConfigError as error:
-            return f"not tried: {error}"
-        except Exception as error:
-            if package == PACKAGE.name:
-                raise
-            return f"not tried: {type(error).__name__}: {one_line(error)}"  # a user's rule can raise anything
+    rows = [cells([HONEST, "100", number(panel.honest), *[""] * 4])] if not math.isnan(panel.honest) else []
+    rows += [line(SERVER, set())] if panel.server else []
+    for name, rules, top in divided(arena, panel):
+        rows += [block(name, len(_PANEL)), *(line(rule, top) for rule in rules)] if rules else []
+    partial = [rule for rule in panel.standings if not panel.is_whole(rule)]
+    above = [
+        f"{arena.track.title(panel.number)}, {panel.partition}",
+        f"chance is {panel.chance:.1f}%; {panel.seeds} seed{'s' * (panel.seeds != 1)}"
+        + (", so intervals are wide" if 1 < panel.seeds < 10 else ", so there are no intervals" * (panel.seeds == 1)),
+        *([f"not under all attacks, and below the others: {', '.join(partial)}"] if partial else []),
+    ]
+    return Sheet(above, _PANEL, rows, bold=_BOLD, footnotes=_PANEL_MEANING)
 
 
-def _standing(
-    track: Track, number: int, runs: Sequence[ArenaRun], score_of: Mapping[str, Score], checked: _Checks
-) -> Sheet:
-    ranked = rank(runs)
-    rules, expected = in_order(score_of, track.attacked), track.cells
-    best = max((score.worst for score in rules if score.cells == expected), default=math.nan)
-    reference = [score_of[HONEST]] if HONEST in score_of else []
-    server = next((score.by_seed for score in rules if score.rule == SERVER and score.cells == expected), {})
-    lines = [_line(score, ranked, checked, expected, best, server) for score in [*reference, *rules]]
-    above = [track.title(number)]
-    if ranked is not None:
-        above.append(
-            f"ranks: {len(ranked.mean)} rules over {ranked.conditions} partitions and attacks; two mean ranks that "
-            f"differ by less than {ranked.critical:.2f} cannot be told apart (Nemenyi, 95%)"
-        )
-    if (stable := stability(score_of)) is not None:
-        above.append(
-            f"stability: Spearman's rank correlation of the worst case between one seed and the others is "
-            f"{stable[0]:.2f} ({stable[1]} rules, {stable[2]} seeds)"
-        )
-    if (harm := strongest(runs)) is not None:
-        above.append(
-            f"{WORST}: no single attack does more harm in {harm[0]} of {harm[2]} cases (rule, partition and seed), "
-            f"and none by more than {NEAR} points in {harm[1]}"
-        )
-    missing = [score.rule for score in rules if score.cells < expected and not score.infeasible]
+def _todos(arena: Arena, of: int) -> list[Todo]:
+    """The rules whose cells are missing, and the commands that run them."""
+    count: dict[str, int] = defaultdict(int)
+    for panel in arena.row(of):
+        for rule, standing in panel.standings.items():
+            count[rule] += standing.cells
     by_options: dict[tuple[str, ...], dict[str, str]] = defaultdict(dict)
-    for rule in missing:
-        name, others = checked.asked_as(rule)
+    for rule in (rule for rule, run in count.items() if run < arena.track.cells):
+        name, others = arena.needs.asked_as(rule)
         by_options[others][rule] = name
-    todos = [
-        Todo("missing", f"runs of {', '.join(names)}", f"robustfl-bench -m +experiment={track.experiment} "
+    return [
+        Todo("missing", f"runs of {', '.join(names)}", f"robustfl-bench -m +experiment={arena.track.experiment} "
              + " ".join([f"aggregator={','.join(dict.fromkeys(names.values()))}", *others]))
         for others, names in by_options.items()
     ]  # fmt: skip
-    return Sheet(
-        above=above,
-        heading=_HEADING,
-        rows=lines,
-        bold="the best worst case of the rules with all cells",
-        todos=todos,
-    )
-
-
-def _line(
-    score: Score, ranked: Ranks | None, checked: _Checks, expected: int, best: float, server: Mapping[str, float]
-) -> list[Printed]:
-    needs, cost = "", ""
-    if score.rule != HONEST and not isinstance(known := checked.of(score.rule), str):
-        needs, cost = ", ".join(known.facts.needs), known.facts.cost
-    if not score.cells and score.infeasible:
-        return [Printed(score.rule), *[Printed("cannot run")] * 2, *[Printed("")] * 6, Printed(needs), Printed(cost),
-                Printed(f"0/{expected}")]  # fmt: skip
-    worst = _number(score.worst) + _spread(score.spread)
-    above = paired(score.by_seed, server) if score.cells == expected and score.rule != SERVER else None
-    place = ranked.mean.get(score.rule) if ranked is not None else None
-    by = f"{score.attack} {100 * score.share:.0f}%" if score.attack and score.rule != HONEST else ""
-    return [
-        Printed(score.rule),
-        Printed(_number(score.clean)),
-        Printed(worst, best=score.worst == best),
-        Printed(_number(above.mean) + _spread(above) if above is not None else ""),
-        Printed(by),
-        Printed("" if place is None else f"{place:.1f}"),
-        Printed(_number(score.recall_drop)),
-        Printed(_number(score.backdoor)),
-        Printed(_number(score.skew)),
-        Printed(needs),
-        Printed(cost),
-        Printed("" if score.rule == HONEST else f"{score.cells}/{expected}"),
-    ]
-
-
-def _spread(bounds: Interval | None) -> str:
-    return f" ({bounds.low:.1f} to {bounds.high:.1f})" if bounds is not None else ""
-
-
-def _number(number: float) -> str:
-    return "" if math.isnan(number) else f"{number:.1f}"
-
-
-def _flags(scores_by_number: Mapping[int, Mapping[str, Score]], checked: _Checks) -> Sheet:
-    rows = []
-    for rule in sorted({rule for of in scores_by_number.values() for rule in of if rule != HONEST}):
-        known = checked.of(rule)
-        flags = [known] if isinstance(known, str) else known.flags
-        for number, of in scores_by_number.items():
-            score = of.get(rule)
-            if score is None:
-                continue
-            for words, differences in (
-                (f"helped by {{}}, {number} attackers", score.helping),
-                (f"{WORST} is beaten by {{}}, {number} attackers", score.stronger),
-            ):
-                if differences:
-                    names = ", ".join(
-                        f"{name} (+{difference.mean:.1f})" if "helped" in words else f"{name} ({-difference.mean:.1f})"
-                        for name, difference in sorted(differences.items(), key=lambda item: -item[1].mean)
-                    )
-                    flags.append(words.format(names))
-            if score.diverged:
-                flags.append(f"diverged in {score.diverged} runs, {number} attackers")
-        rows.append([Printed(rule), Printed("; ".join(flags))])
-    return Sheet(
-        above=[
-            "Flags: what to look at before a rule's worst case is believed",
-            "helped by: accuracy above that without attack, worst beaten by: a single attack that does more harm than "
-            "the adaptive one; in points, where the paired 95% interval over partitions and seeds excludes 0",
-        ],
-        heading=["rule", "flags"],
-        rows=rows,
-        labels=2,
-        footnotes=["in brackets after the others: by how much the result of one round changes, relative to its length"],
-    )
-
-
-def _declared(runs: Sequence[ArenaRun], number: int) -> Sheet:
-    """The least accuracy under the attacks that were run with a wrong f, beside that with the right one, of the
-    ``runs`` with this number of attackers."""
-    wrong = [run for run in runs if run.declared not in (None, number)]
-    conditions = {(run.partition, run.attack, run.seed) for run in wrong}
-    alike = [run for run in runs if (run.partition, run.attack, run.seed) in conditions]
-    assumed = sorted({run.declared for run in alike if run.declared is not None})
-    rows = []
-    for rule in sorted({run.rule for run in wrong}):
-        of = {f: scores([run for run in alike if run.rule == rule and run.declared == f]) for f in assumed}
-        worst_cases = [_number(of[f][rule].worst) if rule in of[f] else "" for f in assumed]
-        rows.append([Printed(rule), *map(Printed, worst_cases)])
-    attacks = ", ".join(sorted({run.attack for run in wrong} - {NONE}))
-    return Sheet(
-        above=[f"Wrong assumptions: worst case [%] with {number} attackers, {attacks}, if the rule assumes f of them"],
-        heading=["rule", *(f"f = {f}" for f in assumed)],
-        rows=rows,
-    )

@@ -1,4 +1,4 @@
-"""The arena as pictures: the rules by their worst case, and every rule under every attack."""
+"""The arena as pictures: the rules' scores in all partitions, and every rule under every attack."""
 
 from __future__ import annotations
 
@@ -7,71 +7,69 @@ from collections import defaultdict
 from statistics import fmean
 from typing import TYPE_CHECKING
 
-from robustfl_bench.arena.scores import Score, in_order, scores
-from robustfl_bench.arena.track import HONEST, NONE, SERVER, by_number, settle, track_and_runs
-from robustfl_bench.pages.pictures import dots, heat
+from robustfl_bench.arena.page import by_rank, divided
+from robustfl_bench.arena.panels import Arena
+from robustfl_bench.arena.track import NONE, SERVER
+from robustfl_bench.pages.pictures import heat
 from robustfl_bench.pages.pictures.canvas import Frame
-from robustfl_bench.pages.pictures.dots import Dot
 from robustfl_bench.runs.where import check_name
 
 if TYPE_CHECKING:
-    import pandas as pd
     from matplotlib.figure import Figure
 
-_PAGE = Frame(width="page")
 
+def standing(arena: Arena, number: int | None = None) -> Figure:
+    """The score of each rule in each partition with this number of attackers, by default the least; framed where it
+    cannot be told from the best rule of its division. Rules are ordered by their mean rank.
 
-def standing(table: pd.DataFrame, name: str) -> Figure:
-    """Each rule's accuracy without attack and its worst case, with a panel for each number of attackers.
-
-    ``table`` is that of ``records.load``. Raises ConfigError for an unknown track, NoRuns if it has none.
-    """
-    track, runs = track_and_runs(table, name)
-    shown, partial = [], set[str]()
-    for number, of in by_number(track, runs).items():
-        score_of = scores(of)
-        rules = [score for score in in_order(score_of, track.attacked) if score.cells]
-        partial |= {score.rule for score in rules if score.cells < track.cells}
-        references = {HONEST: HONEST, "server's own samples alone": SERVER}
-        lines = {words: score_of[rule].worst for words, rule in references.items() if rule in score_of}
-        shown.append(dots.DotPanel(f"{number} of {track.clients} clients are attackers", list(map(_dot, rules)), lines))
-    heading = f"Arena {name}: the rules by their worst case"
-    heading += f"; {len(partial)} of them have not been run in all cells" * bool(partial)
-    return dots.draw(
-        shown, "without attack", "worst case, 95% interval over seeds", "Test accuracy [%]", heading, _PAGE
-    )
-
-
-def _dot(score: Score) -> Dot:
-    low, high = (score.spread.low, score.spread.high) if score.spread else (score.worst, score.worst)
-    return Dot(score.rule, score.clean, score.worst, low, high)
-
-
-def attacks(table: pd.DataFrame, name: str, number: int | None = None) -> Figure:
-    """The accuracy of each rule under each attack with this number of attackers, by default the least: the mean over
-    partitions and seeds. Rules are ordered by worst case, attacks by harm.
-
-    ``table`` is that of ``records.load``. Raises ConfigError for an unknown track or number, NoRuns without runs.
+    Raises ConfigError for a number that was not run.
     """
     import numpy as np
 
-    track, runs = track_and_runs(table, name)
-    number = track.numbers[0] if number is None else number
-    check_name(str(number), list(map(str, track.numbers)), "number of attackers")
-    settled = list(settle(runs, number))
+    number = _known(arena, number)
+    row = arena.row(number)
+    rules = [SERVER] if any(panel.server for panel in row) else []
+    rules += [rule for rule in by_rank(row) if rule != SERVER]
+    numbers = np.array([[panel.standings[rule].score.value if rule in panel.standings else math.nan for panel in row]
+                        for rule in rules])  # fmt: skip
+    best = [{rule for _, _, top in divided(arena, panel) for rule in top} for panel in row]
+    framed = frozenset((place, column) for place, rule in enumerate(rules) for column, top in enumerate(best)
+                       if rule in top)  # fmt: skip
+    heading = f"{arena.track.title(number)}; framed: cannot be told from the best with, or without, server data"
+    panel = heat.HeatPanel("", rules, [panel.partition for panel in row], numbers, framed)
+    return heat.draw([panel], heat.Scale("Score", 0, 100), "", "", heading, Frame(width="column"))
+
+
+def attacks(arena: Arena, number: int | None = None) -> Figure:
+    """The accuracy of each rule under each attack with this number of attackers, by default the least: the mean over
+    partitions and seeds. Rules are ordered by mean rank, attacks by harm.
+
+    Raises ConfigError for a number that was not run.
+    """
+    import numpy as np
+
+    number = _known(arena, number)
     accuracies: dict[tuple[str, str], list[float]] = defaultdict(list)
-    for run in settled:
+    for run in arena.settled[number]:
         if run.state != "infeasible":
             accuracies[run.rule, run.attack].append(100 * run.accuracy)
     mean = {place: fmean(held) for place, held in accuracies.items()}
-    rules = [score.rule for score in in_order(scores(settled), track.attacked)]
+    rules = by_rank(arena.row(number))
     harm = {attack: fmean([mean[rule, attack] for rule in rules if (rule, attack) in mean])
-            for attack in track.swept["attack"] if any((rule, attack) in mean for rule in rules)}  # fmt: skip
+            for attack in arena.track.swept["attack"] if any((rule, attack) in mean for rule in rules)}  # fmt: skip
     across = sorted(harm, key=lambda attack: (attack != NONE, -harm[attack]))
     numbers = np.array([[mean.get((rule, attack), math.nan) for attack in across] for rule in rules])
     worst = frozenset((row, min(held)[1]) for row, rule in enumerate(rules)
                       if (held := [(mean[rule, attack], column) for column, attack in enumerate(across)
                                    if attack != NONE and (rule, attack) in mean]))  # fmt: skip
-    heading = f"{track.title(number)}; mean over partitions and seeds, framed: the worst attack on a rule"
+    heading = f"{arena.track.title(number)}; mean over partitions and seeds, framed: the worst attack on a rule"
     panel = heat.HeatPanel("", rules, across, numbers, worst)
-    return heat.draw([panel], heat.Scale("Test accuracy [%]", 0, 100), "attack", "rule", heading, _PAGE)
+    return heat.draw([panel], heat.Scale("Test accuracy [%]", 0, 100), "attack", "rule", heading, Frame(width="page"))
+
+
+def _known(arena: Arena, number: int | None) -> int:
+    """The number, by default the least that was run. Raises ConfigError for one that was not."""
+    if number is None:
+        return min(arena.settled)
+    check_name(str(number), map(str, arena.settled), "number of attackers")
+    return number

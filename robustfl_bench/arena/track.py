@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -30,7 +30,8 @@ NONE, BACKDOOR = "none", "backdoor"
 _SUFFIXES = ("_rates", "_declared", "_honest", "_double")
 _FREE = ("aggregator", "partition", "attack")
 _COUNTS = ("num_byzantine", "lr", "validation_share")
-_READ = ("aggregator", "code", "state", "seed", "final_accuracy", "validation_accuracy", "recall", "last", "folder")
+_READ = ("aggregator", "code", "state", "seed", "final_accuracy", "best_accuracy", "validation_accuracy", "recall",
+         "seconds", "last", "folder")  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -38,9 +39,10 @@ class ArenaRun:
     """One run of a track.
 
     ``declared`` is the number of attackers that the rule assumes, None for a rule that assumes none. ``accuracy`` (a
-    fraction; 0 where the model diverged, nan where the rule cannot be run) and ``recall`` are of the last round;
-    ``success`` is that of a backdoor, nan for other attacks. ``row`` is its index in the table of runs. ``options`` are
-    the changed options of the rule, ``key=value``. ``validated`` says whether validation chose its rate.
+    fraction; 0 where the model diverged, nan where the rule cannot be run), ``recall`` and the other metrics in
+    ``last`` are of the last round; ``best`` is the accuracy of the best evaluated round. ``seconds`` is the time that
+    the run took. ``row`` is its index in the table of runs. ``options`` are the changed options of the rule,
+    ``key=value``. ``validated`` says whether validation chose its rate.
     """
 
     rule: str
@@ -53,8 +55,10 @@ class ArenaRun:
     state: str
     accuracy: float
     recall: Sequence[float] | None
-    success: float
     row: int
+    best: float = math.nan
+    seconds: float = math.nan
+    last: Mapping[str, float] = field(default_factory=dict)
     options: tuple[str, ...] = ()
     validated: bool = False
 
@@ -116,9 +120,14 @@ class Track:
         """Number of clients, attackers included."""
         return int(compose.resolve([f"+experiment={self.experiment}", "lr=1"]).config["num_clients"])
 
+    @property
+    def name(self) -> str:
+        """Its name without the folder of its experiment."""
+        return self.experiment.partition("/")[2]
+
     def title(self, number: int) -> str:
         """The title of its results with this number of attackers."""
-        return f"Arena {self.experiment.partition('/')[2]}: {number} of {self.clients} clients are attackers"
+        return f"Arena {self.name}: {number} of {self.clients} clients are attackers"
 
     @cached_property
     def _fixed(self) -> Content:
@@ -246,15 +255,16 @@ def _run(
         state=state,
         accuracy=0.0 if state == "diverged" else float(row["final_accuracy"]),
         recall=row["recall"] if isinstance(row["recall"], list) else None,
-        success=_success(row) if attack == BACKDOOR and state == "finished" else math.nan,
         row=place,
+        best=float(row["best_accuracy"]),
+        seconds=float(row["seconds"]),
+        last=_last(row) if state == "finished" else {},
         options=other,
     )
 
 
-def _success(row: Mapping[Any, Any]) -> float:
-    last = row["last"] if isinstance(row["last"], dict) else last_metrics(row["folder"])
-    return float(last.get("attack_success_rate", math.nan))
+def _last(row: Mapping[Any, Any]) -> Mapping[str, float]:
+    return row["last"] if isinstance(row["last"], dict) else last_metrics(row["folder"])
 
 
 def _settings(experiment: str, *overrides: str) -> _Settings:

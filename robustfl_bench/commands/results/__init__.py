@@ -15,6 +15,7 @@ from robustfl_bench.commands.results import (
     figure,
     listing,
     plot,
+    recommend,
     report,
     status,
     table,
@@ -23,7 +24,7 @@ from robustfl_bench.commands.results import (
 from robustfl_bench.commands.verb import parser_of
 
 PROGRAM = "robustfl-results"
-MODULES = (status, listing, table, agreement, arena, tune, plot, figure, report, diff, export)
+MODULES = (status, listing, table, agreement, arena, recommend, tune, plot, figure, report, diff, export)
 VERBS = tuple(module.VERB for module in MODULES)
 
 

@@ -1,9 +1,11 @@
-"""``robustfl-results arena``: every rule under every attack in one protocol, as tables, claims or pictures."""
+"""``robustfl-results arena``: every rule under every attack in one protocol, as tables, claims, views or pictures."""
 
 from argparse import Namespace
 
 from robustfl_bench.arena import claims, page, picture
+from robustfl_bench.arena.panels import Arena
 from robustfl_bench.arena.track import tracks
+from robustfl_bench.arena.views import VIEWS
 from robustfl_bench.base.console import Parser, completed
 from robustfl_bench.base.errors import ConfigError
 from robustfl_bench.commands.results import shared
@@ -16,31 +18,38 @@ def _add(parser: Parser) -> None:
     track = parser.add_argument("track", nargs="?", default="digits", help="the track of the arena (%(default)s)")
     completed(track, lambda **_: tracks())
     parser.add_argument("--format", choices=sheets.FORMATS, default="text")
-    parser.add_argument(
-        "--allow",
-        action="append",
-        default=[],
-        metavar="PACKAGE",
-        help="a package whose rules may be imported and tested; repeatable",
-    )
+    shared.add_allowed(parser)
     shown = parser.add_mutually_exclusive_group()
     shown.add_argument("--claims", action="store_true", help="show verdicts on the claims of the five papers instead")
-    shown.add_argument("--plot", metavar="FILE", help="draw all rules with and without attack instead")
+    shown.add_argument(
+        "--view", choices=VIEWS, metavar="NAME",
+        help="answer another question instead: "
+        + "; ".join(f"{view.name}: {view.question}" for view in VIEWS.values()),
+    )  # fmt: skip
     shown.add_argument("--heat", metavar="FILE", help="draw a heat map of every rule under every attack instead")
-    parser.add_argument("--attackers", type=int, metavar="N", help="for --heat: the number of attackers (the fewest)")
+    parser.add_argument("--plot", metavar="FILE", help="draw all rules in all partitions, or the view, instead")
+    parser.add_argument("--attackers", type=int, metavar="N", help="for pictures: the number of attackers (the fewest)")
     shared.add_runs(parser)
 
 
 def _run(arguments: Namespace) -> None:
-    if arguments.attackers is not None and arguments.heat is None:
-        raise ConfigError("--attackers needs --heat; all else shows every number of them")
-    runs, track = shared.load_any(arguments, of_arena=True), arguments.track
+    if arguments.attackers is not None and (arguments.view or not (arguments.heat or arguments.plot)):
+        raise ConfigError("--attackers needs --heat or --plot without --view; all else shows every number of them")
+    if arguments.plot is not None and (arguments.claims or arguments.heat):
+        raise ConfigError("--plot draws the scores or a --view; leave out --claims and --heat")
+    runs = shared.load_any(arguments, of_arena=True)
+    arena, view = Arena(runs, arguments.track, arguments.allow), VIEWS.get(arguments.view)
     if arguments.plot is not None:
-        print(save(picture.standing(runs, track), arguments.plot, "--plot"))
+        drawn = picture.standing(arena, arguments.attackers) if view is None else view.picture(arena)
+        print(save(drawn, arguments.plot, "--plot"))
     elif arguments.heat is not None:
-        print(save(picture.attacks(runs, track, arguments.attackers), arguments.heat, "--heat"))
+        print(save(picture.attacks(arena, arguments.attackers), arguments.heat, "--heat"))
     else:
-        pages = claims.sheets(runs, track) if arguments.claims else page.sheets(runs, track, arguments.allow)
+        pages = (
+            claims.sheets(arena) if arguments.claims
+            else page.sheets(arena) if view is None
+            else view.sheets(arena)
+        )  # fmt: skip
         print(sheets.FORMATS[arguments.format](pages), end="")
 
 

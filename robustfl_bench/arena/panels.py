@@ -1,0 +1,215 @@
+"""The panels of an arena: how the rules stand in one partition with one number of attackers."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from statistics import fmean
+from typing import TYPE_CHECKING
+
+from robustfl_bench.arena.needs import RuleNeeds
+from robustfl_bench.arena.track import BACKDOOR, HONEST, NONE, SERVER, ArenaRun, Track, by_number, track_and_runs
+from robustfl_bench.runs.statistics import UNKNOWN, Estimate, Interval, bootstrapped, leaders
+
+if TYPE_CHECKING:
+    import numpy as np
+    import pandas as pd
+
+SERVER_DATA = "server data"
+"""What a rule needs that reads the server's samples."""
+
+REFERENCE = "average"
+"""The rule whose recalls without attack are compared with."""
+
+
+@dataclass(frozen=True)
+class Standing:
+    """How a rule stands in a panel.
+
+    ``worst`` is the worst case: the least over attacks of the means over seeds, an accuracy in percent, reached under
+    ``attack``; ``accuracies`` are these means. ``score`` is the worst case in percent of what honest clients reach; see
+    ``ArenaPanel.scaled``. ``clean`` is the accuracy without attack. ``by_seed`` is the least over attacks in each seed.
+    ``recall_drop`` is the largest max recall drop under any attack, in points, against the plain mean without attack;
+    ``backdoor`` the success of the backdoor in percent. ``cells`` counts the conditions, attack and seed, that were
+    run.
+    """
+
+    rule: str
+    worst: float = math.nan
+    attack: str = ""
+    accuracies: Mapping[str, float] = field(default_factory=dict)
+    score: Estimate = UNKNOWN
+    clean: float = math.nan
+    by_seed: Mapping[str, float] = field(default_factory=dict)
+    recall_drop: float = math.nan
+    backdoor: float = math.nan
+    diverged: int = 0
+    cells: int = 0
+
+
+@dataclass(frozen=True, eq=False)
+class ArenaPanel:
+    """The rules in one partition with one number of attackers.
+
+    ``honest`` is the accuracy in percent of the plain mean of the honest clients, and ``chance`` that of guessing.
+    ``standings`` has the rules by their worst case, the best first: those with all attacks in at least one seed, then
+    the others. ``infeasible`` are rules that cannot be run.
+    """
+
+    partition: str
+    number: int
+    chance: float
+    honest: float
+    attacks: int
+    standings: Mapping[str, Standing]
+    infeasible: tuple[str, ...] = ()
+
+    def scaled(self, accuracy: float) -> float:
+        """An accuracy as a score: 0 is guessing or less, 100 what the honest clients alone reach."""
+        return max(0.0, 100 * (accuracy - self.chance) / (self.honest - self.chance))
+
+    def is_whole(self, rule: str) -> bool:
+        """Whether a rule was run under all attacks."""
+        return len(self.standings[rule].accuracies) == self.attacks
+
+    @property
+    def server(self) -> Standing | None:
+        """The server's own samples alone."""
+        return self.standings.get(SERVER)
+
+    @property
+    def seeds(self) -> int:
+        """The most seeds of a rule."""
+        return max((standing.score.n for standing in self.standings.values()), default=0)
+
+    def interval(self, standing: Standing) -> Interval | None:
+        """The 95% interval of a score, as far as scores go."""
+        bounds = standing.score.interval()
+        if bounds is None or math.isnan(bounds.low):
+            return None
+        most = max(100.0, self.scaled(100))
+        return Interval(bounds.mean, max(bounds.low, 0.0), min(bounds.high, most), bounds.n)
+
+    def best(self, rules: Iterable[str]) -> list[str]:
+        """Those of the rules, run under all attacks, that cannot be told from the best of them; see ``leaders``."""
+        known = {rule: self.standings[rule].score for rule in rules if rule in self.standings and self.is_whole(rule)}
+        return leaders({rule: score for rule, score in known.items() if not math.isnan(score.value)})
+
+
+class Arena:
+    """The runs of a track with their panels and the needs of the rules, each computed when first read."""
+
+    def __init__(self, table: pd.DataFrame, name: str, allowed: Sequence[str] = ()) -> None:
+        """``table`` is that of ``records.load``. Rules from outside are tried only if their package is ``allowed``.
+        Raises ConfigError for an unknown track, NoRuns if it has none."""
+        self.table = table
+        self.track, self.runs = track_and_runs(table, name)
+        self.needs = RuleNeeds(table, self.runs, allowed)
+
+    @cached_property
+    def settled(self) -> dict[int, list[ArenaRun]]:
+        """The runs by number of attackers."""
+        return by_number(self.track, self.runs)
+
+    @cached_property
+    def panels(self) -> dict[tuple[int, str], ArenaPanel]:
+        """By number of attackers and partition, in the order of the track."""
+        return {(number, partition): panel(self.track, partition, number, runs)
+                for number, runs in self.settled.items() for partition in self.track.swept["partition"]
+                if any(run.partition == partition for run in runs)}  # fmt: skip
+
+    def row(self, number: int) -> list[ArenaPanel]:
+        """The panels with this number of attackers."""
+        return [panel for (of, _), panel in self.panels.items() if of == number]
+
+    def share(self, number: int) -> str:
+        """A number of attackers as a share of the clients."""
+        return f"{100 * number / self.track.clients:.0f}%"
+
+    def titled(self, panel: ArenaPanel) -> str:
+        """A panel in words."""
+        return f"{panel.partition}, {self.share(panel.number)} attackers"
+
+
+def panel(track: Track, partition: str, number: int, runs: Sequence[ArenaRun]) -> ArenaPanel:
+    """The panel of a partition among ``runs`` with one number of attackers."""
+    by_rule: dict[str, list[ArenaRun]] = defaultdict(list)
+    for run in runs:
+        if run.partition == partition:
+            by_rule[run.rule].append(run)
+    infeasible = tuple(rule for rule, of in by_rule.items() if all(run.state == "infeasible" for run in of))
+    chance = 100 / max((len(run.recall) for of in by_rule.values() for run in of if run.recall), default=math.inf)
+    honest = _mean(100 * run.accuracy for run in by_rule.pop(HONEST, []))
+    empty = ArenaPanel(partition, number, chance, honest, len(track.swept["attack"]) - 1, {}, infeasible)
+    reference = {run.seed: run.recall for run in by_rule[REFERENCE] if run.attack == NONE}
+    standings = [_standing(rule, [run for run in of if run.state != "infeasible"], empty, reference)
+                 for rule, of in by_rule.items() if of and rule not in infeasible]  # fmt: skip
+    ordered = sorted(standings, key=lambda of: (-len(of.accuracies), -_or_least(of.worst), -_or_least(of.clean)))
+    return ArenaPanel(
+        partition, number, chance, honest, empty.attacks, {standing.rule: standing for standing in ordered}, infeasible
+    )
+
+
+def _or_least(number: float) -> float:
+    return -math.inf if math.isnan(number) else number
+
+
+def _standing(
+    rule: str, runs: Sequence[ArenaRun], scale: ArenaPanel, reference: Mapping[str, Sequence[float] | None]
+) -> Standing:
+    import numpy as np
+
+    cells: dict[str, dict[str, ArenaRun]] = defaultdict(dict)
+    for run in runs:
+        cells[run.attack][run.seed] = run
+    clean = {seed: 100 * run.accuracy for seed, run in cells.pop(NONE, {}).items()}
+    reached = Counter(seed for of in cells.values() for seed in of)
+    seeds = sorted(seed for seed, count in reached.items() if count == max(reached.values()))
+    attacks = [attack for attack, of in cells.items() if all(seed in of for seed in seeds)]
+    shown = Standing(
+        rule,
+        clean=_mean([number for seed, number in clean.items() if seed in seeds] or clean.values()),
+        diverged=sum(run.state == "diverged" for run in runs),
+        cells=len(runs),
+    )
+    if not attacks or not seeds:
+        return shown
+    numbers = np.array([[100 * cells[attack][seed].accuracy for seed in seeds] for attack in attacks])
+    means = dict(zip(attacks, numbers.mean(axis=1).tolist(), strict=True))
+    worst = min(means, key=lambda attack: means[attack])
+    drops = [max(_drop(reference[seed], cells[attack][seed].recall) for attack in attacks)
+             for seed in seeds if reference.get(seed)]  # fmt: skip
+    successes = [run.last.get("attack_success_rate", math.nan) for run in cells.get(BACKDOOR, {}).values()]
+
+    def score(of: np.ndarray) -> np.ndarray:
+        return np.array([scale.scaled(least) for least in of.min(axis=1).tolist()])
+
+    return Standing(
+        rule=rule,
+        worst=means[worst],
+        attack=worst,
+        accuracies=means,
+        score=bootstrapped(numbers, score),
+        clean=shown.clean,
+        by_seed=dict(zip(seeds, numbers.min(axis=0).tolist(), strict=True)),
+        recall_drop=_mean(drops),
+        backdoor=100 * _mean(success for success in successes if not math.isnan(success)),
+        diverged=shown.diverged,
+        cells=shown.cells,
+    )
+
+
+def _drop(reference: Sequence[float] | None, recall: Sequence[float] | None) -> float:
+    """The max recall drop in points; for a diverged model, the whole recall of the reference."""
+    from robustfl_bench.numerics.metrics import max_recall_drop
+
+    assert reference is not None
+    return 100 * max_recall_drop(reference, recall if recall is not None else [0.0] * len(reference))
+
+
+def _mean(numbers: Iterable[float]) -> float:
+    values = list(numbers)
+    return fmean(values) if values else math.nan

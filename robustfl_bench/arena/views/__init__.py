@@ -1,0 +1,20 @@
+"""What an arena's runs answer beyond their scores: a module for each view, with its table, picture and sentence.
+
+``attacks``    which attacks to try first
+``detection``  how well rules tell attackers from honest clients
+``stability``  how far runs fall behind their best round
+``classes``    which classes an attack harms
+``pareto``     robustness against cost and needs
+``collapse``   at which share of attackers a rule collapses
+``declared``   the price of a wrong f
+``kappa``      kappa, searched without training, against the worst case
+"""
+
+from robustfl_bench.arena.views import attacks, classes, collapse, declared, detection, kappa, pareto, stability
+from robustfl_bench.arena.views.base import ArenaView
+
+VIEWS: dict[str, ArenaView] = {
+    module.VIEW.name: module.VIEW
+    for module in (attacks, detection, stability, classes, pareto, collapse, declared, kappa)
+}
+"""The views by name."""

@@ -1,0 +1,39 @@
+"""``robustfl-results recommend``: which rule to use, by the runs of an arena."""
+
+from argparse import Namespace
+
+from robustfl_bench.arena.panels import Arena
+from robustfl_bench.arena.recommend import as_json, recommend, sheet
+from robustfl_bench.arena.track import tracks
+from robustfl_bench.base.console import Parser, completed
+from robustfl_bench.commands.results import shared
+from robustfl_bench.commands.verb import Verb
+from robustfl_bench.tables import sheets
+
+
+def _add(parser: Parser) -> None:
+    parser.add_argument("--partition", required=True, metavar="NAME", help="how data lie at the clients: dirichlet")
+    parser.add_argument(
+        "--attackers", required=True, metavar="SHARE", help="share of the clients, or their number: 0.2"
+    )
+    parser.add_argument(
+        "--server-data", choices=("yes", "no"), default="no", help="whether the server has samples (%(default)s)"
+    )
+    track = parser.add_argument("--arena", default="digits", metavar="TRACK", help="the arena's track (%(default)s)")
+    completed(track, lambda **_: tracks())
+    parser.add_argument("--format", choices=(*sheets.FORMATS, "md", "json"), default="text")
+    shared.add_allowed(parser)
+    shared.add_runs(parser)
+
+
+def _run(arguments: Namespace) -> None:
+    arena = Arena(shared.load_any(arguments, of_arena=True), arguments.arena, arguments.allow)
+    found = recommend(arena, arguments.partition, arguments.attackers, arguments.server_data == "yes")
+    if arguments.format == "json":
+        print(as_json(found), end="")
+    else:
+        form = "markdown" if arguments.format == "md" else arguments.format
+        print(sheets.FORMATS[form]([sheet(found)]), end="")
+
+
+VERB = Verb("recommend", "which rule to use against which share of attackers", _add, _run)

@@ -1,0 +1,189 @@
+"""The arena's panels: scores with their intervals, groups of the best, the rules' order, flags, pages and pictures."""
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from robustfl_bench.arena import flags, page, picture
+from robustfl_bench.arena.order import likeness, rank, stability, strongest
+from robustfl_bench.arena.panels import Arena, ArenaPanel, Standing, panel
+from robustfl_bench.arena.track import HONEST, Track
+from robustfl_bench.base.errors import ConfigError
+from robustfl_bench.runs.statistics import Estimate
+from tests.arenas import arena_of, every_run, honest_runs, run, shipped_runs
+
+
+def track_of(*attacks: str) -> Track:
+    track = Track("digits")
+    track.swept = {**track.swept, "attack": ["none", *attacks]}
+    return track
+
+
+def test_the_worst_case_is_the_least_over_attacks_of_the_means_over_seeds() -> None:
+    runs = [
+        run("r", "none", 0.9), run("r", "none", 0.7, seed="1"),
+        run("r", "ipm", 0.5), run("r", "ipm", 0.3, seed="1"),
+        run("r", "lie", 0.2), run("r", "lie", 0.8, seed="1"),
+        run("r", "ipm", 0.0, seed="2", state="diverged", recall=None),
+        run("average", "none", 0.95), run(HONEST, HONEST, 0.9), run(HONEST, HONEST, 0.7, seed="1"),
+        run("bulyan", "ipm", math.nan, state="infeasible", recall=None),
+    ]  # fmt: skip
+    found = panel(track_of("ipm", "lie"), "iid", 5, runs)
+    standing = found.standings["r"]
+    assert standing.worst == pytest.approx(40) and standing.attack == "ipm", "lie does more harm only in one seed"
+    assert standing.by_seed == pytest.approx({"0": 20, "1": 30}), "seed 2 has one attack of two"
+    assert standing.clean == pytest.approx(80) and standing.diverged == 1 and standing.cells == 7
+    assert standing.recall_drop == pytest.approx(75), "of seed 0, where the reference is"
+    assert (found.chance, found.honest) == pytest.approx((10, 80))
+    assert standing.score.value == pytest.approx(100 * 30 / 70) and standing.score.n == 2
+    assert found.infeasible == ("bulyan",) and found.scaled(5) == 0 and found.scaled(80) == 100
+    bounds = found.interval(standing)
+    assert bounds is not None and (bounds.low, bounds.high) == (0, pytest.approx(found.scaled(100)))
+
+
+def test_the_error_of_a_score_is_that_of_resampled_seeds() -> None:
+    levels = (0.5, 0.6, 0.4, 0.7)
+    runs = [run("r", "ipm", level, seed=str(seed)) for seed, level in enumerate(levels)]
+    runs += [run("r", "lie", 0.9, seed=str(seed)) for seed in range(len(levels))]
+    standing = panel(track_of("ipm", "lie"), "iid", 5, [*runs, run(HONEST, HONEST, 0.9)]).standings["r"]
+    expected = 100 * np.std(levels, ddof=1) / math.sqrt(len(levels)) / 0.8
+    assert standing.score.error == pytest.approx(expected, rel=0.05), "no resample of these has lie as the worst"
+
+
+def test_rules_with_all_attacks_come_first_and_only_they_are_among_the_best() -> None:
+    runs = [run(rule, attack, level, seed=seed) for rule, level in (("a", 0.5), ("b", 0.6))
+            for attack in ("none", "ipm", "lie") for seed in ("0", "1")]  # fmt: skip
+    runs += [run("c", "ipm", 0.8), run("c", "none", 0.8, seed="1"), run(HONEST, HONEST, 0.9)]
+    found = panel(track_of("ipm", "lie"), "iid", 5, runs)
+    assert list(found.standings) == ["b", "a", "c"], "c has been under one attack of two"
+    assert not found.is_whole("c") and found.standings["c"].clean == pytest.approx(80), "it has no other"
+    assert found.best("abc") == ["b"], "without spread, any difference counts"
+
+
+def with_scores(partition: str, **worst: float) -> ArenaPanel:
+    standings = {rule: Standing(rule, value, "ipm", {"ipm": value}, Estimate(value, 1, 3), by_seed={"0": value})
+                 for rule, value in worst.items()}  # fmt: skip
+    return ArenaPanel(partition, 5, 10, 90, 1, standings)
+
+
+def test_a_partition_is_a_block_of_the_ranks() -> None:
+    row = [with_scores("iid", a=90, b=80, c=50), with_scores("fang", a=70, b=90, c=10, d=5)]
+    ranked = rank(row)
+    assert ranked is not None and ranked.mean == {"a": 1.5, "b": 1.5, "c": 3} and ranked.conditions == 2
+    assert rank(row[:1]) is None and rank([]) is None
+    even = [with_scores(name, a=87.638889, b=87.6388885) for name in ("iid", "fang")]
+    assert (tied := rank(even)) is not None and tied.mean == {"a": 1.5, "b": 1.5}, "as files round them"
+
+
+def test_stability_compares_seeds_of_all_rules_and_of_the_best() -> None:
+    def row(**by_seed: tuple[float, ...]) -> list[ArenaPanel]:
+        found = with_scores("iid", **{rule: sum(values) for rule, values in by_seed.items()})
+        standings = {rule: replace(found.standings[rule], by_seed=dict(zip("0123", values, strict=False)))
+                     for rule, values in by_seed.items()}  # fmt: skip
+        return [replace(found, standings=standings)]
+
+    assert stability(row(a=(1, 3), b=(2, 2), c=(3, 1))) == (pytest.approx(-1), 3, 2)
+    assert stability(row(a=(1, 3), b=(2, 2), c=(3, 1, 9))) == (pytest.approx(-1), 3, 2), "one rule has seed 2"
+    both = row(a=(7, 9), b=(8, 8), c=(9, 7), d=(1, 1), e=(0, 0))
+    whole, top = stability(both), stability(both, 3)
+    assert whole is not None and top is not None and top == (pytest.approx(-1), 3, 2) and whole[0] > 0.5
+    assert stability(row(a=(1,), b=(2,), c=(3,))) is None and stability([]) is None
+
+
+def test_the_order_at_twice_the_size_is_compared_on_the_same_cells() -> None:
+    levels = {"a": 0.9, "b": 0.8, "c": 0.5, "d": 0.4}
+    here = [run(rule, attack, level - 0.3 * (attack == "lie") * (rule == "a"))
+            for rule, level in levels.items() for attack in ("ipm", "lie")]  # fmt: skip
+    double = [run(rule, "ipm", level / 2, num_byzantine=10) for rule, level in levels.items()]
+    assert likeness(here, double) == (pytest.approx(1), 4), "lie was not run at twice the size"
+    assert likeness(here, double[:2]) is None
+    assert likeness(here, [*double, run("a", "ipm", 0.1, seed="1")]) == (pytest.approx(1), 4)
+
+
+def test_how_often_the_adaptive_attack_is_the_strongest() -> None:
+    runs = [run("krum", "worst", level, seed=str(seed)) for seed, level in enumerate((0.5, 0.51, 0.6))]
+    runs += [run("krum", "ipm", 0.5, seed=str(seed)) for seed in range(3)]
+    runs += [run("krum", "none", 0.9), run("mda", "worst", 0.1), run("krum", "ipm", 0.1, seed="3")]
+    assert strongest(runs) == (1, 2, 3)
+    assert strongest(runs[-2:]) is None
+
+
+def test_attacks_that_help_and_attacks_beyond_worst_are_told_from_noise() -> None:
+    cells = [("iid", "0"), ("iid", "1"), ("fang", "0"), ("fang", "1")]
+    noise = (0.0, 0.01, -0.01, 0.02)
+    runs = [run("r", name, level + noise[place], partition, seed)
+            for place, (partition, seed) in enumerate(cells)
+            for name, level in (("none", 0.6), ("ipm", 0.7), ("lie", 0.3), ("worst", 0.5))]  # fmt: skip
+    runs += [run("r", "rop", 0.6 + (-1) ** place * 0.2, *cell) for place, cell in enumerate(cells)]
+    found = flags.remarks(runs)["r"]
+    assert list(found.helping) == ["ipm"] and found.helping["ipm"].mean == pytest.approx(10)
+    assert list(found.stronger) == ["lie"] and found.stronger["lie"].mean == pytest.approx(20)
+    lost = [replace(one, accuracy=one.accuracy - 0.3, recall=[0.5] * 4) for one in runs]
+    assert not flags.remarks(lost)["r"].stronger, "worst left no more than guessing"
+    assert not flags.remarks([run(HONEST, HONEST, 0.9)])
+
+
+def test_a_page_has_the_numbers_of_attackers_that_were_run_and_one_command_for_the_rest(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    rules = ["krum", "trmean"]
+    clean = [run(rule, "none", 0.9) for rule in rules]
+    attacked = [run(rule, "ipm", 0.5) for rule in rules]
+    for made, numbers in ((clean, [5, 10]), (clean + attacked, [5])):
+        *standing, last = page.sheets(arena_of(monkeypatch, made))
+        titles = [f"{Track('digits').title(number)}{end}" for number in numbers
+                  for end in (": scores in all partitions", ", iid")]  # fmt: skip
+        assert [sheet.above[0] for sheet in standing] == titles
+        assert last.above[0].startswith("Flags")
+        (todo,) = standing[0].todos
+        assert todo.what == f"runs of {', '.join(rules)}" and todo.command.endswith(f"aggregator={','.join(rules)}")
+
+
+@pytest.fixture
+def whole(monkeypatch: pytest.MonkeyPatch) -> Arena:
+    track = Track("digits")
+    made = every_run(track, {"krum": 0.7, "geomed": 0.8, "server": 0.6, "fltrust": 0.75, "trmean": 0.9, "average": 0.5})
+    shift = {"0": 0.02, "1": 0.0, "2": -0.02}
+    made = [replace(one, accuracy=one.accuracy + shift[one.seed] * (one.rule == "geomed")) for one in made]
+    made = [one for one in made if one.rule != "trmean" or one.attack in ("none", "ipm")]
+    return arena_of(monkeypatch, [*made, *honest_runs(track, 0.9)])
+
+
+def test_rules_stand_in_divisions_beside_the_servers_own_samples(whole: Arena) -> None:
+    overview, first, *_ = page.sheets(whole)
+    names = [row[0].text for row in first.rows]
+    assert names == [HONEST, "server", "rules without server data", "geomed", "krum", "average", "trmean",
+                     "rules that read server data", "fltrust"]  # fmt: skip
+    assert {row[0].text for row in first.rows if any(cell.best for cell in row)} == {"geomed", "fltrust"}
+    assert first.rows[3][1].text == "75.0 (69 to 81)" and first.rows[8][1].text == "68.8 (69 to 69)"
+    assert any("not under all attacks" in line and "trmean" in line for line in first.above)
+    assert any("over 5 partitions" in line for line in overview.above)
+    assert [row[0].text for row in overview.rows] == names, "trmean has no rank"
+    assert any("processors: one kind" in line for line in overview.above)
+
+
+def test_a_rule_that_cannot_be_tried_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = [run("trmean x", "ipm", 0.5, options=("aggregator.nonsense=1",))]
+    *_, last = page.sheets(arena_of(monkeypatch, made))
+    assert last.rows[0][1].text.startswith("not tried: ") and "nonsense" in last.rows[0][1].text
+
+
+def test_pictures_show_rules_by_rank_and_attacks_by_their_harm(whole: Arena) -> None:
+    axis, _ = picture.standing(whole).axes
+    names = [label.get_text() for label in axis.get_yticklabels()]
+    assert names == ["server", "geomed", "fltrust", "krum", "average", "trmean"]
+    assert axis.images[0].get_array().shape == (6, 5) and len(axis.patches) == 2 * 5
+    heat, _ = picture.attacks(whole, 10).axes
+    assert heat.get_xticklabels()[0].get_text() == "none" and heat.images[0].get_array().shape == (6, 27)
+    with pytest.raises(ConfigError, match="7"):
+        picture.attacks(whole, 7)
+
+
+def test_version_one_has_all_its_cells() -> None:
+    arena = Arena(shipped_runs(), "digits")
+    rules = set(arena.track.swept["aggregator"])
+    for (number, _), found in arena.panels.items():
+        assert {*found.standings, *found.infeasible} == rules, number
+        assert all(standing.cells == 81 for standing in found.standings.values()), "27 attacks, 3 seeds"

@@ -1,0 +1,227 @@
+"""What an arena's runs answer: views, recommendations, findings, and the pages that are made of them."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from robustfl_bench.arena import findings
+from robustfl_bench.arena.panels import Arena
+from robustfl_bench.arena.recommend import as_json, recommend, sheet
+from robustfl_bench.arena.track import HONEST, ArenaRun, Track
+from robustfl_bench.arena.views import VIEWS, attacks, classes, collapse, declared, detection, kappa, pareto, stability
+from robustfl_bench.base.errors import ConfigError
+from robustfl_bench.commands import results
+from robustfl_bench.commands.results import shared
+from robustfl_bench.runs.records import NoRuns
+from robustfl_bench.tables import sheets
+from scripts.generators import arena as generator
+from tests.arenas import arena_of, every_run, honest_runs, run, shipped_runs
+
+LEVELS = {"krum": 0.5, "geomed": 0.8, "server": 0.6, "fltrust": 0.85, "trmean": 0.7, "average": 0.3, "caf": 0.79}
+
+
+def made(track: Track) -> list[ArenaRun]:
+    """All cells of some rules: in the worst case, under ipm, 20 points lower than under the others, with a spread."""
+    shift = {"0": 0.02, "1": 0.0, "2": -0.02}
+    runs = [*every_run(track, LEVELS), *honest_runs(track, 0.9)]
+    return [replace(one, accuracy=max(0.0, one.accuracy + shift[one.seed] - 0.2 * (one.attack == "ipm")))
+            for one in runs]  # fmt: skip
+
+
+@pytest.fixture
+def arena(monkeypatch: pytest.MonkeyPatch) -> Arena:
+    track = Track("digits")
+    runs = [replace(one, last={"byzantine_accepted": one.num_byzantine if one.rule == "caf" else 1.0,
+                               "honest_dropped": 3.0 * list(LEVELS).index(one.rule)} if one.rule in LEVELS else {})
+            for one in made(track)]  # fmt: skip
+    return arena_of(monkeypatch, runs)
+
+
+@pytest.fixture(scope="module")
+def shipped() -> Arena:
+    return Arena(shipped_runs(), "digits")
+
+
+@pytest.mark.parametrize("name", VIEWS)
+def test_every_view_of_the_shipped_runs_has_a_table_a_sentence_and_a_picture(shipped: Arena, name: str) -> None:
+    view = VIEWS[name]
+    first, *_ = view.sheets(shipped)
+    assert first.above[0].startswith("Arena digits") and first.above[1].endswith(".") and first.rows
+    assert all(len(row) == len(first.heading) for row in first.rows)
+    assert view.picture(shipped).axes
+
+
+def test_a_short_list_of_attacks_is_chosen_by_what_it_adds() -> None:
+    cases = {("a", "iid"): {"x": 10.0, "y": 50.0, "z": 12.0}, ("b", "iid"): {"x": 90.0, "y": 20.0, "z": 80.0}}
+    assert attacks.first_attacks(cases, 2) == ["y", "x"]
+    assert attacks.missed(cases, ["y"]) == 20 and attacks.missed(cases, ["y", "x"]) == 0
+    assert attacks.missed(cases, ["z"]) == 31
+    runs = [run("a", "x", 0.1 + 0.8 * (seed == "0"), seed=seed) for seed in "01"]
+    runs += [run("a", "y", 0.5, seed=seed) for seed in "01"]
+    assert attacks.held_out(runs, 1) == [pytest.approx(40)], "each seed alone would have chosen the other attack"
+    assert attacks.held_out([one for one in runs if one.seed == "0"]) == []
+
+
+def test_detection_counts_who_is_dropped_in_the_last_round(arena: Arena) -> None:
+    found = detection.detections(arena, 5)
+    assert found["krum"].attackers == pytest.approx(80) and found["krum"].honest == 0
+    assert found["geomed"].honest == pytest.approx(15) and found["geomed"].honest_by_partition["fang"] == pytest.approx(
+        15
+    )
+    assert found["caf"].attackers == 0 and found["caf"].chooses
+    assert HONEST not in found and "the 6 rules" in detection.answer(arena, 5)
+    weighs = [replace(one, last={"byzantine_accepted": 5.0, "honest_dropped": 0.0}) for one in arena.settled[5]]
+    arena.settled[5] = weighs
+    assert not any(of.chooses for of in detection.detections(arena, 5).values())
+    assert "fewer than three rules" in detection.answer(arena, 5)
+
+
+def test_stability_compares_the_best_and_the_last_round(arena: Arena) -> None:
+    assert stability.evaluated_rounds(arena) == [20, 40, 60]
+    fallen = [replace(one, best=one.accuracy + 0.3 * (one.rule == "krum")) for one in arena.settled[5]]
+    arena.settled.update({5: fallen, 10: fallen})
+    assert stability.falls(one for one in fallen if one.rule == "krum")[0] == pytest.approx(30)
+    assert "17% of the attacked runs" in stability.answer(arena, 5) and "krum" in stability.answer(arena, 5)
+    assert stability.falls([run("r", "ipm", 0.0, state="diverged", best=float("nan"))]) == []
+
+
+def test_classes_lose_recall_in_the_worst_case(monkeypatch: pytest.MonkeyPatch) -> None:
+    track = Track("digits")
+    runs = [replace(one, recall=[0.0] * 5 + [0.5] * 5 if one.attack == "ipm" else [1.0] * 10) for one in made(track)]
+    lost, held = classes.losses(arena_of(monkeypatch, runs), 5)
+    assert list(lost["krum"]) == [100] * 5 + [50] * 5 and list(held["krum"]["iid"][:6]) == [0] * 5 + [50]
+    with pytest.raises(NoRuns, match="recall by class"):
+        classes.losses(arena_of(monkeypatch, [replace(one, recall=None) for one in runs]), 5)
+
+
+def test_the_front_has_rules_that_no_better_one_spares(arena: Arena) -> None:
+    scores = {"fltrust": 90.0, "caf": 85.0, "geomed": 80.0, "trmean": 70.0, "average": 50.0, "krum": 0.0}
+    assert pareto.front(arena, scores) == ["fltrust", "caf", "geomed", "trmean", "average"]
+    assert pareto.front(arena, {"fltrust": 90.0, "geomed": 86.0, "caf": 85.0}) == ["fltrust", "geomed"]
+    assert pareto.work(arena, "average") == 1 and pareto.work(arena, "geomed") == 26
+
+
+def test_a_collapse_lies_between_shares_that_were_run() -> None:
+    assert collapse.bracket({0.0: 90.0, 20.0: 60.0, 40.0: 10.0}) == "20 to 40%"
+    assert collapse.bracket({0.0: 90.0, 20.0: 40.0, 40.0: 60.0}) == "< 20%"
+    assert collapse.bracket({0.0: 90.0, 20.0: 80.0, 40.0: 50.0}) == "> 40%"
+    assert collapse.bracket({0.0: 10.0, 20.0: 80.0}) == "without attack"
+
+
+def test_the_price_of_a_wrong_f_compares_the_same_attacks() -> None:
+    runs = [run("r", "ipm", 0.5, declared=f, num_byzantine=b) for b in (5, 10) for f in (5, 10)]
+    runs += [run("r", "lie", 0.1, declared=5), run("s", "ipm", 0.2), run("r", "ipm", 0.3, "fang", declared=10)]
+    five, ten = declared.wrong_assumptions(runs)
+    assert (five.number, five.attacks, five.assumed) == (5, ("ipm",), [5, 10])
+    assert five.worst == {"r": {5: pytest.approx(50), 10: pytest.approx(40)}}, "lie has no run with a wrong f"
+    assert ten.worst == {"r": {5: pytest.approx(50), 10: pytest.approx(50)}}
+    assert not declared.wrong_assumptions([run("r", "ipm", 0.5, declared=5)])
+
+
+def test_kappas_are_those_of_a_partition_and_number_of_attackers(shipped: Arena) -> None:
+    known = {partition: kappa.searched("digits", partition) for partition in shipped.track.swept["partition"]}
+    assert all({f for f, _ in of.values()} == {5} and len(of) > 40 for of in known.values() if of) and any(
+        known.values()
+    )
+    assert kappa.searched("digits", "nowhere") == {}
+    dirichlet = shipped.panels[5, "mild_dirichlet"]
+    of = kappa.kappas(dirichlet, "digits")
+    assert "server" not in of and kappa.correlation(dirichlet, of) < -0.5
+    assert kappa.kappas(shipped.panels[10, "mild_dirichlet"], "digits") == {}, "it was searched with 5 attackers"
+
+
+def test_a_recommendation_is_the_group_of_the_best_and_their_limits(arena: Arena) -> None:
+    found = recommend(arena, "dirichlet", "0.2", server_data=False)
+    assert found.panel.partition == "mild_dirichlet" and [of.rule for of in found.group] == ["geomed", "caf"]
+    assert found.answer == "geomed scores best of 5 rules; 1 cannot be told from it: caf"
+    assert [of.rule for of in recommend(arena, "iid", "5", True).group] == ["fltrust"]
+    limits = found.limits()
+    assert limits[0].startswith("No rule of the group is sure to keep more than ")
+    assert any("samples alone score" in line and "geomed and caf are surely better" in line for line in limits)
+    assert any(line.startswith("26 attacks were run") for line in limits) and any("3 seeds" in line for line in limits)
+    assert found.fails(found.panel.standings["krum"])[0] == "ipm" and not found.fails(found.panel.standings["fltrust"])
+    printed = sheets.text([sheet(found)])
+    assert "geomed" in printed and printed.index("What nobody can promise") < printed.index("26 attacks")
+    answer = json.loads(as_json(found))
+    assert answer["group"][0]["rule"] == "geomed" and answer["group"][0]["needs"] == [] and answer["attackers"] == 5
+
+
+def test_a_recommendation_says_that_no_rule_holds(monkeypatch: pytest.MonkeyPatch) -> None:
+    runs = [replace(one, accuracy=one.accuracy * (0.4 if one.rule != HONEST else 1)) for one in made(Track("digits"))]
+    assert recommend(arena_of(monkeypatch, runs), "iid", "0.4", True).answer.startswith("no rule keeps half")
+    with pytest.raises(ConfigError, match="arena/digits_honest"):
+        recommend(arena_of(monkeypatch, [one for one in runs if one.rule != HONEST]), "iid", "0.4", True)
+
+
+@pytest.mark.parametrize(
+    ("partition", "attackers", "words"),
+    [("dirchlet", "0.2", "unknown partition 'dirchlet'; did you mean mild_dirichlet"),
+     ("", "0.2", "unknown partition"), ("iid", "0.3", "--attackers 0.3 was not run; known: 0.2, 0.4"),
+     ("iid", "few", "--attackers few was not run")],
+)  # fmt: skip
+def test_unknown_panels_are_one_line(arena: Arena, partition: str, attackers: str, words: str) -> None:
+    with pytest.raises(ConfigError, match=words):
+        recommend(arena, partition, attackers, server_data=False)
+
+
+def test_findings_are_sentences_of_computed_numbers(arena: Arena) -> None:
+    lines = findings.findings(arena)
+    assert "with 20% attackers, of 6: iid 0, " in lines[0]
+    assert "iid 4, " in lines[0].partition("better than")[2], "all but krum and average"
+    known = findings.answers(arena)
+    assert "the price of a wrong f" not in known and known["which attacks to try first"].startswith(
+        "with 20% attackers"
+    )
+    assert any(line.startswith("Accuracy without attack") and "+1.00" in line for line in lines)
+    best = findings.best_rules(arena)
+    assert [cell.text for cell in best.rows[0][:2]] == ["iid", "20%"] and best.rows[0][2].text.startswith("geomed ")
+    near = [replace(one, accuracy=0.88) if one.rule == "krum" else one for one in arena.settled[5]]
+    arena.__dict__.pop("panels", None)
+    arena.settled[5] = near
+    assert "iid 1, mild_dirichlet 1" in findings.heterogeneity(arena)
+
+
+def test_rules_that_do_nothing_without_attack_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    runs = [replace(one, recall=[0.5] * 10 if one.rule in ("average", "krum") else one.recall)
+            for one in made(Track("digits"))]  # fmt: skip
+    arena = arena_of(monkeypatch, runs)
+    assert findings.alike(arena)["krum"] == 1 and findings.alike(arena)["caf"] == 0
+    assert "krum (100% of its runs)" in findings.idle(arena) and "caf" not in findings.idle(arena)
+
+
+def test_the_protocol_is_that_of_the_configuration(arena: Arena) -> None:
+    facts = {row[0].text: row[1].text for row in findings.protocol(arena).rows}
+    assert facts["clients, attackers among them"] == "25, 5 and 10" and facts["seeds"] == "0, 1, 2"
+    assert facts["rates tried"] == "0.003, 0.01, 0.03, 0.1, 0.3, 1, 3" and facts["attacks"] == "26"
+
+
+def test_the_pages_are_those_that_the_runs_make(shipped: Arena) -> None:
+    image = Arena(shipped_runs(), "image")
+    for path, text in generator.pages({"digits": shipped, "image": image}).items():
+        assert Path(path).read_text(encoding="utf-8") == text, f"{path.name}: make arena"
+
+
+def test_the_commands_answer_in_every_format(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    monkeypatch.setattr(shared, "load_any", lambda arguments, of_arena: shipped_runs())
+    asked = ["recommend", "--partition", "dirichlet", "--attackers", "0.2"]
+    for form, words in (("json", '"partition": "mild_dirichlet"'), ("csv", "rule,score"), ("md", "| rule | score |")):
+        assert results.main([*asked, "--format", form]) == 0
+        assert words in capsys.readouterr().out
+    assert results.main(["arena", "--view", "collapse", "--plot", str(tmp_path / "view.png")]) == 0
+    assert capsys.readouterr().out.endswith("view.png\n") and (tmp_path / "view.png").exists()
+    assert results.main(["arena", "--view", "collapse", "--format", "csv"]) == 0
+    assert capsys.readouterr().out.startswith("rule,iid")
+    for wrong, words in (
+        ([*asked[:-1], "0.3"], "--attackers 0.3 was not run"),
+        (["recommend", "--partition", "x", "--attackers", "0.2"], "unknown partition 'x'; known: fang, iid"),
+        ([*asked, "--arena", "audio"], "unknown track 'audio'"),
+        (["arena", "--heat", "a.png", "--plot", "b.png"], "leave out --claims and --heat"),
+        (["arena", "--view", "collapse", "--attackers", "5"], "--attackers needs"),
+    ):
+        assert results.main(wrong) == 2
+        (line,) = capsys.readouterr().err.splitlines()
+        assert words in line
