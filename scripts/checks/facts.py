@@ -1,13 +1,13 @@
 """Recomputes the numbers in the sentences of pages from the runs that are kept in results/. Run: make facts
 
 A fact is a sentence of a page with ``{}`` in the place of each number, and a function that computes these numbers. The
-sentence with the computed numbers must stand on the page. Tables and verdicts that `make agreement`, `make catalogue`
-or a command writes are no facts, and neither are the checks of results/forensics.md, which are doctests.
+sentence with the computed numbers must stand on the page. What `make agreement`, `make arena`, `make catalogue` or a
+command writes is no fact, and neither are the checks of results/forensics.md, which are doctests.
 """
 
 import re
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -182,120 +182,6 @@ def demo() -> list[str]:
     return [
         " ".join(line for line in lines if line.startswith("| ") and "---" not in line and "aggregator" not in line)
     ]
-
-
-# --- the arena --------------------------------------------------------------------------------------------------------
-
-
-@cache
-def arena(name: str) -> tuple[Any, Mapping[int, Any]]:
-    """A track, and its runs by the number of attackers."""
-    from robustfl_bench.arena.track import by_number, track_and_runs
-    from robustfl_bench.runs import archive
-
-    track, kept = track_and_runs(archive.kept(arena=True), name)
-    return track, by_number(track, kept)
-
-
-@cache
-def standing(name: str, attackers: int) -> Mapping[str, Any]:
-    """The scores of the rules of a track, the best first."""
-    from robustfl_bench.arena.scores import in_order, scores
-
-    by_rule = scores(arena(name)[1][attackers])
-    return {score.rule: score for score in in_order(by_rule, max(score.attacked for score in by_rule.values()))}
-
-
-def honest(name: str) -> float:
-    """The accuracy of the honest clients' mean."""
-    from robustfl_bench.arena.scores import scores
-    from robustfl_bench.arena.track import HONEST
-
-    return float(scores(arena(name)[1][5])[HONEST].worst)
-
-
-def place(name: str, rule: str) -> int:
-    """The place of a rule in a track with 5 attackers, by its worst case."""
-    return list(standing(name, 5)).index(rule) + 1
-
-
-def ordinal(number: int) -> str:
-    """1st, 2nd, 3rd, 4th, 11th, 21st."""
-    last = {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
-    return f"{number}{'th' if number % 100 in (11, 12, 13) else last}"
-
-
-def between(name: str, low: float, high: float) -> int:
-    """How many rules have a worst case from low to high, in percent with one decimal."""
-    return sum(low <= round(score.worst, 1) <= high for rule, score in standing(name, 5).items() if rule != "server")
-
-
-def alike(first: str, second: str) -> float:
-    """The rank correlation of two tracks by the worst case."""
-    from scipy.stats import spearmanr
-
-    one, other = standing(first, 5), standing(second, 5)
-    shared = [rule for rule in one if rule in other]
-    return float(spearmanr([one[rule].worst for rule in shared], [other[rule].worst for rule in shared])[0])
-
-
-def from_seed_to_seed(attackers: int) -> float:
-    """The rank correlation of two seeds on digits by the worst case."""
-    from robustfl_bench.arena.scores import stability
-
-    found = stability(standing("digits", attackers))
-    assert found is not None
-    return found[0]
-
-
-def above_server(name: str, attackers: int) -> list[object]:
-    """How many rules are better in the worst case than the server alone, in words, and the number of other rules."""
-    found = standing(name, attackers)
-    words = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
-    return [words[sum(score.worst > found["server"].worst for score in found.values())], len(found) - 1]
-
-
-def fltrust_at_ten() -> list[float]:
-    """FLTrust's worst case with 10 attackers by seed, and that of the best rule without a server."""
-    found = standing("digits", 10)
-    best = [score.worst for rule, score in found.items() if rule not in ("fltrust", "bygars", "server")]
-    return [*found["fltrust"].by_seed.values(), max(best)]
-
-
-@cache
-def arena_cells() -> pd.DataFrame:
-    """The kept cells of both tracks that were run: data set, attack, rule and seconds."""
-    table = pd.read_csv(RESULTS / "arena/runs.csv.gz", low_memory=False)
-    return table[table["seconds"] > 0]
-
-
-def middle_half(dataset: str, *attacks: str) -> list[float]:
-    """The quartiles of the seconds of a cell under these attacks; without one, under all but those that search."""
-    cells = arena_cells()[arena_cells()["dataset"] == dataset]
-    searching = cells["attack"].isin(["opt_alie", "opt_ipm", "tailored", "worst"])
-    chosen = cells[cells["attack"].isin(attacks)] if attacks else cells[~searching]
-    return [float(chosen["seconds"].quantile(share)) for share in (0.25, 0.75)]
-
-
-def costs(dataset: str) -> list[float]:
-    """The quartiles of cells under usual attacks, opt_alie and opt_ipm, tailored, and worst."""
-    groups = ((), ("opt_alie", "opt_ipm"), ("tailored",), ("worst",))
-    return [second for attacks in groups for second in middle_half(dataset, *attacks)]
-
-
-def image_total() -> list[object]:
-    """The number of image cells that have been run, and their hours."""
-    seconds = arena_cells().query("dataset == 'fashion_mnist'")["seconds"]
-    return [len(seconds), float(seconds.sum()) / 3600]
-
-
-def rfa_on_images() -> list[object]:
-    """RFA's accuracy under worst on images, and in how many of how many runs it diverges under opt_alie and opt_ipm."""
-    cells = runs("arena/runs.csv.gz").query("dataset == 'fashion_mnist' and aggregator == 'rfa' and num_byzantine == 5")
-    cells = cells.query("`attack.scale` != -1") if "attack.scale" in cells else cells
-    opt = cells[cells["attack"].isin(["opt_alie", "opt_ipm"])]
-    return [100 * float(cells.query("attack == 'worst'")["final_accuracy"].mean()),
-            int((opt["state"] == "diverged").sum()), len(opt)]  # fmt: skip
 
 
 # --- the facts --------------------------------------------------------------------------------------------------------
@@ -506,72 +392,6 @@ FACTS = (
             float(runs("bench/tables.csv").query("rule == 'all'")[column].sum()) / share
             for column, share in (("runs", 1), ("hours of a core", 2))
         ],
-    ),
-    Fact(
-        "results/arena/README.md",
-        "the server's own 50 samples ({:.1f}%); FLTrust ({:.1f}%) is close. The honest clients "
-        "alone reach {:.1f}%; {} rules reach 50 to 60%.",
-        lambda: [
-            standing("image", 5)["server"].worst,
-            standing("image", 5)["fltrust"].worst,
-            honest("image"),
-            between("image", 50, 60),
-        ],
-        slow=True,
-    ),
-    Fact(
-        "results/arena/README.md",
-        "{} of {} rules are better on average than training on the server's 20 samples",
-        lambda: above_server("digits", 5),
-        slow=True,
-    ),
-    Fact(
-        "results/arena/README.md",
-        "reaches {:.0f}% with one seed and {:.0f}% and {:.0f}% with the others; the next rule reaches {:.0f}%.",
-        fltrust_at_ten,
-        slow=True,
-    ),
-    Fact(
-        "results/arena/README.md",
-        "RFA keeps {:.0f}% on average under `worst`, and diverges in {} of its {} runs under",
-        rfa_on_images,
-    ),
-    Fact(
-        "results/arena/README.md",
-        "a digits cell takes {:.1f} to {:.1f} s, with the searching attacks `opt_alie` and "
-        "`opt_ipm` {:.1f} to {:.1f} s, with `tailored` {:.1f} to {:.1f} s, under `worst` {:.0f} to {:.0f} s;",
-        lambda: costs("digits"),
-    ),
-    Fact(
-        "results/arena/README.md",
-        "an image cell {:.1f} to {:.1f} s, {:.0f} to {:.0f} s, {:.0f} to {:.0f} s and {:.0f} to {:.0f} s.",
-        lambda: costs("fashion_mnist"),
-    ),
-    Fact("results/arena/README.md", "The {:,} image cells that have been run took {:.1f} hours.", image_total),
-    Fact(
-        "results/arena/README.md",
-        "is similar to that on digits (rank correlation {:.2f}).",
-        lambda: [alike("digits", "image")],
-        slow=True,
-    ),
-    Fact(
-        "results/arena/README.md",
-        "{} and {} here, {} and {} of {} on digits.",
-        lambda: [
-            *(
-                ordinal(place(name, rule))
-                for name in ("image", "digits")
-                for rule in ("sequential_clipping", "norm_bound")
-            ),
-            len(standing("digits", 5)),
-        ],
-        slow=True,
-    ),
-    Fact(
-        "results/arena/README.md",
-        "(rank correlation {:.2f} with 5 attackers, {:.2f} with 10)",
-        lambda: [from_seed_to_seed(5), from_seed_to_seed(10)],
-        slow=True,
     ),
 )
 

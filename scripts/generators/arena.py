@@ -1,0 +1,77 @@
+"""Writes the pages and pictures of results/arena from its kept runs: README.md (what stands between its marks),
+digits.md, image.md, claims.md, views.md and the pictures. Run: make arena"""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from robustfl_bench.arena import claims, findings, page, picture
+from robustfl_bench.arena.panels import Arena
+from robustfl_bench.arena.views import VIEWS
+from robustfl_bench.pages.pictures.canvas import save
+from robustfl_bench.runs import archive
+from robustfl_bench.tables import sheets
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+FOLDER = Path(__file__).parents[2] / "results" / "arena"
+README = FOLDER / "README.md"
+BLOCK = re.compile(r"(<!-- (\w+) of (\w+), made by `make arena` -->\n).*?(<!-- end -->)", re.DOTALL)
+
+
+def pages(arenas: dict[str, Arena]) -> dict[Path, str]:
+    """What each file of text should hold."""
+    texts = {FOLDER / f"{name}.md": sheets.markdown(page.sheets(arena)) for name, arena in arenas.items()}
+    texts[FOLDER / "claims.md"] = sheets.markdown(claims.sheets(arenas["digits"]))
+    texts[FOLDER / "views.md"] = _views(arenas["digits"])
+    blocks = {
+        "findings": lambda arena: "".join(f"- {line}\n" for line in findings.findings(arena)),
+        "views": lambda arena: "".join(
+            f"- **{_sentence(question)}.** {_sentence(answer)}\n"
+            for question, answer in findings.answers(arena).items()
+        ),
+        "best": lambda arena: sheets.markdown([findings.best_rules(arena)]),
+        "protocol": lambda arena: sheets.markdown([findings.protocol(arena)]),
+    }
+    texts[README] = BLOCK.sub(
+        lambda mark: f"{mark[1]}\n{blocks[mark[2]](arenas[mark[3]])}\n{mark[4]}", README.read_text(encoding="utf-8")
+    )
+    return texts
+
+
+def _sentence(words: str) -> str:
+    return words[0].upper() + words[1:]
+
+
+def _views(arena: Arena) -> str:
+    """The answers of all views, each with its picture and tables."""
+    parts = [f"# What the runs of arena {arena.track.name} already know\n\nMade by `make arena`."]
+    for name, view in VIEWS.items():
+        parts.append(
+            f"## {_sentence(view.question)}\n\n"
+            f"`robustfl-results arena {arena.track.name} --view {name}`\n\n"
+            f"![{view.question}](view_{name}.png)\n\n{sheets.markdown(view.sheets(arena))}"
+        )
+    return "\n\n".join(part.rstrip("\n") for part in parts) + "\n"
+
+
+def pictures(arenas: dict[str, Arena]) -> Iterator[tuple[Path, "Figure"]]:
+    """Each picture and its file."""
+    for name, arena in arenas.items():
+        for number in arena.settled:
+            suffix = "" if number == min(arena.settled) else f"_{number}"
+            yield FOLDER / f"{name}{suffix}.png", picture.standing(arena, number)
+            yield FOLDER / f"{name}_attacks{suffix}.png", picture.attacks(arena, number)
+    for name, view in VIEWS.items():
+        yield FOLDER / f"view_{name}.png", view.picture(arenas["digits"])
+
+
+if __name__ == "__main__":
+    runs = archive.kept(arena=True)
+    kept = {name: Arena(runs, name) for name in ("digits", "image")}
+    for path, text in pages(kept).items():
+        path.write_text(text, encoding="utf-8")
+    for path, figure in pictures(kept):
+        save(figure, path)
