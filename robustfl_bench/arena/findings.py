@@ -228,6 +228,6 @@ def _time(arena: Arena) -> str:
     slowest = max(times, key=lambda attack: times[attack])
     every = [seconds for of in held.values() for seconds in of]
     return (
-        f"{len(every):,} took {sum(every) / 3600:.1f} hours: {median(every):.2g} s in the median, {times[slowest]:.2g} s "
-        f"under {slowest}"
+        f"{len(every):,} took {sum(every) / 3600:.1f} hours: {median(every):.2g} s in the median, "
+        f"{times[slowest]:.2g} s under {slowest}"
     )
