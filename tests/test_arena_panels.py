@@ -134,7 +134,7 @@ def test_a_page_has_the_numbers_of_attackers_that_were_run_and_one_command_for_t
     for made, numbers in ((clean, [5, 10]), (clean + attacked, [5])):
         *standing, last = page.sheets(arena_of(monkeypatch, made))
         titles = [f"{Track('digits').title(number)}{end}" for number in numbers
-                  for end in (": scores in all partitions", ", iid")]  # fmt: skip
+                  for end in (", scores in all partitions", ", iid")]  # fmt: skip
         assert [sheet.above[0] for sheet in standing] == titles
         assert last.above[0].startswith("Flags")
         (todo,) = standing[0].todos
@@ -187,3 +187,13 @@ def test_version_one_has_all_its_cells() -> None:
     for (number, _), found in arena.panels.items():
         assert {*found.standings, *found.infeasible} == rules, number
         assert all(standing.cells == 81 for standing in found.standings.values()), "27 attacks, 3 seeds"
+
+
+def test_a_rule_that_surely_fails_is_not_among_the_best() -> None:
+    found = with_scores("fang", wide=62, fails=2, none=0)
+    standings = found.standings | {"wide": replace(found.standings["wide"], score=Estimate(62, 50, 3))}
+    assert replace(found, standings=standings).best(standings) == ["wide"], (
+        "its seeds differ so much that all are alike"
+    )
+    single = {rule: replace(of, score=Estimate(of.worst, math.nan, 1)) for rule, of in standings.items()}
+    assert replace(found, standings=single).best(single) == ["wide", "fails", "none"], "nothing is sure of one seed"

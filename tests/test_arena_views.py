@@ -168,7 +168,7 @@ def test_unknown_panels_are_one_line(arena: Arena, partition: str, attackers: st
 
 def test_findings_are_sentences_of_computed_numbers(arena: Arena) -> None:
     lines = findings.findings(arena)
-    assert "with 20% attackers, of 6: iid 0, " in lines[0]
+    assert "with 20% attackers, of 6: none in any partition" in lines[0]
     assert "iid 4, " in lines[0].partition("better than")[2], "all but krum and average"
     known = findings.answers(arena)
     assert "the price of a wrong f" not in known and known["which attacks to try first"].startswith(

@@ -8,10 +8,9 @@ from statistics import median
 
 from robustfl_bench.arena import page
 from robustfl_bench.arena.flags import remarks
-from robustfl_bench.arena.panels import REFERENCE, Arena, ArenaPanel
+from robustfl_bench.arena.panels import HALF, REFERENCE, Arena, ArenaPanel
 from robustfl_bench.arena.track import HONEST, NONE, SERVER, ArenaRun
 from robustfl_bench.arena.views import VIEWS
-from robustfl_bench.arena.views.collapse import HALF
 from robustfl_bench.arena.words import bounds, cells, listed
 from robustfl_bench.config import compose, options
 from robustfl_bench.runs.records import NoRuns
@@ -45,7 +44,7 @@ def answers(arena: Arena) -> dict[str, str]:
 def _by_partition(row: list[ArenaPanel], count: Callable[[ArenaPanel], int]) -> str:
     """A count in each partition, the largest first."""
     counts = sorted(((count(panel), panel.partition) for panel in row), key=lambda item: -item[0])
-    return ", ".join(f"{name} {number}" for number, name in counts)
+    return ", ".join(f"{name} {number}" for number, name in counts) if counts[0][0] else "none in any partition"
 
 
 def _rules(panel: ArenaPanel) -> list[str]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from robustfl_bench.arena import flags
 from robustfl_bench.arena.order import NEAR, WORST, likeness, rank, stability, strongest
-from robustfl_bench.arena.panels import SERVER_DATA, Arena, ArenaPanel
+from robustfl_bench.arena.panels import HALF, SERVER_DATA, Arena, ArenaPanel
 from robustfl_bench.arena.track import HONEST, SERVER, Track
 from robustfl_bench.arena.words import block, bounds, cells, number
 from robustfl_bench.config import options
@@ -33,7 +33,7 @@ SCORE_MEANING = (
     f"{HONEST}: the plain mean of the honest clients alone, what no attacker could stop. {SERVER}: the server's own "
     "samples alone, to which no attack comes",
     "cannot be told from the best: one-sided Welch tests at 5% with the bootstrap's errors, corrected for the number "
-    "of rules by Benjamini and Hochberg's procedure",
+    f"of rules by Benjamini and Hochberg's procedure; rules whose whole interval is below {HALF:g} are left out",
 )
 """What scores are, and when rules cannot be told apart."""
 
@@ -106,7 +106,7 @@ def _overview(arena: Arena, of: int) -> Sheet:
         rows += [block(name, len(heading)), *map(line, rules)] if rules else []
     infeasible = sorted({rule for panel in row for rule in panel.infeasible} - best.keys())
     rows += [cells([rule, *["cannot run"] * len(row), *[""] * 3, f"0/{arena.track.cells}"]) for rule in infeasible]
-    above = [f"{arena.track.title(of)}: scores in all partitions", *_agreement(arena, of)]
+    above = [f"{arena.track.title(of)}, scores in all partitions", *_agreement(arena, of)]
     footnotes = [*SCORE_MEANING, *_OVERVIEW_MEANING]
     return Sheet(above, heading, rows, bold=_BOLD, footnotes=footnotes, todos=_todos(arena, of))
 

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     import numpy as np
     import pandas as pd
 
+HALF = 50.0
+"""The score below which a rule counts as failed: half of what the honest clients reach."""
+
 SERVER_DATA = "server data"
 """What a rule needs that reads the server's samples."""
 
@@ -94,9 +97,12 @@ class ArenaPanel:
         return Interval(bounds.mean, max(bounds.low, 0.0), min(bounds.high, most), bounds.n)
 
     def best(self, rules: Iterable[str]) -> list[str]:
-        """Those of the rules, run under all attacks, that cannot be told from the best of them; see ``leaders``."""
+        """Those of the rules, run under all attacks, that cannot be told from the best of them (see ``leaders``), but
+        for others whose whole interval is below HALF."""
         known = {rule: self.standings[rule].score for rule in rules if rule in self.standings and self.is_whole(rule)}
-        return leaders({rule: score for rule, score in known.items() if not math.isnan(score.value)})
+        group = leaders({rule: score for rule, score in known.items() if not math.isnan(score.value)})
+        bounds = {rule: self.interval(self.standings[rule]) for rule in group}
+        return [*group[:1], *(rule for rule in group[1:] if (of := bounds[rule]) is None or of.high >= HALF)]
 
 
 class Arena:

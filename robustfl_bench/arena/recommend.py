@@ -10,9 +10,8 @@ from typing import Any
 
 from robustfl_bench.arena.order import WORST
 from robustfl_bench.arena.page import SCORE_MEANING
-from robustfl_bench.arena.panels import SERVER_DATA, Arena, ArenaPanel, Standing
+from robustfl_bench.arena.panels import HALF, SERVER_DATA, Arena, ArenaPanel, Standing
 from robustfl_bench.arena.track import SERVER
-from robustfl_bench.arena.views.collapse import HALF
 from robustfl_bench.arena.views.declared import wrong_assumptions
 from robustfl_bench.arena.words import bounds, cells, listed, number
 from robustfl_bench.base.errors import ConfigError

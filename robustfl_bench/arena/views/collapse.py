@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from robustfl_bench.arena.panels import Arena
+from robustfl_bench.arena.panels import HALF, Arena
 from robustfl_bench.arena.track import SERVER
 from robustfl_bench.arena.views.base import ArenaView, mean_scores, rows_of_panels
 from robustfl_bench.arena.words import cells
@@ -14,9 +14,6 @@ from robustfl_bench.tables.sheets import Sheet
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-
-HALF = 50.0
-"""The score below which a rule counts as collapsed: half of what the honest clients reach."""
 
 _SHOWN = 6  # rules in the picture
 

@@ -109,7 +109,11 @@ def _picture(arena: Arena) -> Figure:
             )
             for rule in by_kappa
         ]
-        shown.append(scatter.ScatterPanel(f"{arena.titled(panel)}: {correlation(panel, known):.2f}", points))
+        shown.append(
+            scatter.ScatterPanel(
+                f"{panel.partition}, {arena.share(panel.number)}: {correlation(panel, known):.2f}", points
+            )
+        )
     heading = f"Arena {arena.track.name}: kappa against the worst case, with Spearman's rank correlation"
     x, y = f"kappa (at the edge: {_LARGEST:g} or more)", "Worst case [%]"
     return scatter.draw(shown, x, y, heading, log=True, frame=Frame(width="column"), height=1.8)
