@@ -15,6 +15,7 @@ from robustfl_bench.runs import matching
 from robustfl_bench.runs.matching import Content
 from robustfl_bench.runs.records import MEASURED, NoRuns, last_metrics
 from robustfl_bench.runs.where import check_name
+from robustfl_bench.store.folders import LAST
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -27,10 +28,11 @@ SERVER = "server"
 """The rule that steps along the server's own samples: another row of reference."""
 
 NONE, BACKDOOR = "none", "backdoor"
-_SUFFIXES = ("_rates", "_declared", "_honest", "_double")
+_SUFFIXES = ("_rates", "_declared", "_honest", "_double", "_server")
 _FREE = ("aggregator", "partition", "attack")
 _COUNTS = ("num_byzantine", "lr", "validation_share")
-_READ = ("aggregator", "code", "state", "seed", "final_accuracy", "best_accuracy", "validation_accuracy", "recall",
+_READ = ("aggregator", "code", "state", "seed", "final_accuracy", "last_accuracy", "best_accuracy",
+         "validation_accuracy", "recall",
          "seconds", "last", "folder")  # fmt: skip
 
 
@@ -38,11 +40,11 @@ _READ = ("aggregator", "code", "state", "seed", "final_accuracy", "best_accuracy
 class ArenaRun:
     """One run of a track.
 
-    ``declared`` is the number of attackers that the rule assumes, None for a rule that assumes none. ``accuracy`` (a
-    fraction; 0 where the model diverged, nan where the rule cannot be run), ``recall`` and the other metrics in
-    ``last`` are of the last round; ``best`` is the accuracy of the best evaluated round. ``seconds`` is the time that
-    the run took. ``row`` is its index in the table of runs. ``options`` are the changed options of the rule,
-    ``key=value``. ``validated`` says whether validation chose its rate.
+    ``declared`` is the number of attackers that the rule assumes, None for a rule that assumes none. ``accuracy`` is
+    that of ``Track.judged``: a fraction; 0 where the model diverged, nan where the rule cannot be run. ``recall`` and
+    the other metrics in ``last`` are of the last round; ``best`` is the accuracy of the best evaluated round.
+    ``seconds`` is the time that the run took. ``row`` is its index in the table of runs. ``options`` are the changed
+    options of the rule, ``key=value``. ``validated`` says whether validation chose its rate.
     """
 
     rule: str
@@ -130,6 +132,13 @@ class Track:
         return f"Arena {self.name}: {number} of {self.clients} clients are attackers"
 
     @cached_property
+    def judged(self) -> str:
+        """The accuracy that counts: the mean of the last LAST evaluated rounds if there are more, else that of the last
+        round."""
+        config = compose.resolve([f"+experiment={self.experiment}", "lr=1"]).config
+        return "last_accuracy" if config["rounds"] // config["eval_every"] > LAST else "final_accuracy"
+
+    @cached_property
     def _fixed(self) -> Content:
         return _without(_settings(self.experiment).others, _COUNTS)
 
@@ -177,7 +186,7 @@ class Track:
             partition, attack = self._partitions.get(of.partition), self._attack(of)
             if partition is None or attack is None:
                 continue
-            run = _run(rows[place], place, of, partition, attack, names)
+            run = _run(rows[place], place, of, partition, attack, names, self.judged)
             if "validation_share" not in _values(of.others):
                 measured += [run] if run.state in (*MEASURED, "infeasible") else []
             elif self._tries(of, run):
@@ -240,7 +249,8 @@ def _by_rate(numbers: Mapping[tuple[float, str], float]) -> Mapping[float, Seque
 
 
 def _run(
-    row: Mapping[Any, Any], place: int, settings: _Settings, partition: str, attack: str, names: _RuleNames
+    row: Mapping[Any, Any], place: int, settings: _Settings, partition: str, attack: str, names: _RuleNames,
+    judged: str,
 ) -> ArenaRun:  # fmt: skip
     rule, other = names.of(row, settings)
     state = str(row["state"])
@@ -253,7 +263,7 @@ def _run(
         seed=str(row["seed"]),
         lr=float(_values(settings.others)["lr"]),
         state=state,
-        accuracy=0.0 if state == "diverged" else float(row["final_accuracy"]),
+        accuracy=0.0 if state == "diverged" else float(row[judged]),
         recall=row["recall"] if isinstance(row["recall"], list) else None,
         row=place,
         best=float(row["best_accuracy"]),
