@@ -69,7 +69,8 @@ def _sheets(arena: Arena) -> list[Sheet]:
     rows = [row for _, row in rows_of_panels(arena)]
     held = levels(arena)
     partitions = list(arena.track.swept["partition"])
-    rules = sorted({rule for rule, _ in held}, key=lambda rule: -sum(mean_scores(row).get(rule, 0.0) for row in rows))
+    total = {rule: sum(mean_scores(row).get(rule, 0.0) for row in rows) for rule, _ in held}
+    rules = sorted(total, key=lambda rule: (-total[rule], rule))
     return [Sheet(
         above=[f"Arena {arena.track.name}: the collapse point f*, the share of attackers at which a rule fails",
                f"{answer(arena)}."],

@@ -73,7 +73,7 @@ def answer(arena: Arena) -> str:
 def _sheets(arena: Arena) -> list[Sheet]:
     kept = _panels(arena)
     rules = sorted({rule for known in kept.values() for rule in known},
-                   key=lambda rule: min(known.get(rule, math.inf) for known in kept.values()))  # fmt: skip
+                   key=lambda rule: (min(known.get(rule, math.inf) for known in kept.values()), rule))  # fmt: skip
     rows = []
     for rule in rules:
         row = [rule]
