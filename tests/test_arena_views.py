@@ -198,9 +198,14 @@ def test_the_protocol_is_that_of_the_configuration(arena: Arena) -> None:
 
 
 def test_the_pages_are_those_that_the_runs_make(shipped: Arena) -> None:
+    """But for the number of runs that are of other code: any edit changes it."""
+
+    def lines(text: str) -> list[str]:
+        return [line.rstrip() for line in text.splitlines() if "with other code than today's" not in line]
+
     image = Arena(shipped_runs(), "image")
     for path, text in generator.pages({"digits": shipped, "image": image}).items():
-        assert Path(path).read_text(encoding="utf-8") == text, f"{path.name}: make arena"
+        assert lines(path.read_text(encoding="utf-8")) == lines(text), f"{path.name}: make arena"
 
 
 def test_the_commands_answer_in_every_format(
