@@ -29,7 +29,7 @@ def main() -> int:
     parser = Parser(
         prog="robustfl-bench judge",
         description="Judge a rule by its promises, its cost, and paired comparisons in cells of the arena: one page. "
-        "Ten minutes of a core, one with --quick; the same command resumes.",
+        "Two to ten minutes of a core, one with --quick; the same command resumes.",
     )
     parser.add_argument("rule", metavar="RULE", help="an option, or my_module:my_rule")
     parser.add_argument("overrides", nargs="*", metavar="OVERRIDE", help="of the rule, such as aggregator.stretch=2")
