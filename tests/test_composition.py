@@ -311,7 +311,10 @@ def test_an_infeasible_rule_is_known_before_the_data_are_loaded(bench: Bench, tm
     single = bench(*command)
     assert single.code == 2 and single.err.startswith(f"error: {BEHIND[overrides]}"), single.err
     assert single.err.count("\n") == 1 and not run_folders(tmp_path / "results")
-    assert bench("-m", *command).code == 0
+    sweep = bench("-m", *command)
+    assert sweep.code == 3 and sweep.err.startswith("error: no mnist in "), "a sweep asks for its data first"
+    assert sweep.err.count("\n") == 1 and not run_folders(tmp_path / "results")
+    assert bench("-m", *command, "dataset=digits").code == 0
     (folder,) = run_folders(tmp_path / "results").values()
     summary = json.loads((folder / "summary.json").read_text())
     assert summary["status"] == "infeasible" and summary["error"].startswith(BEHIND[overrides])

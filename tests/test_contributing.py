@@ -4,13 +4,18 @@ import importlib
 import re
 import shlex
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import torch
+from torch import Tensor
 
 import robustfl_bench
+from robustfl_bench import Aggregate, Aggregator, ServerView, Updates, testing
 from robustfl_bench.commands import results as results_cli
 from robustfl_bench.config import compose
+from robustfl_bench.numerics.questions import Questions
 from tests.conftest import Bench, config_of, run_folders
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -40,7 +45,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_the_example_rule_its_test_and_its_commands_run(bench: Bench, folder: Path) -> None:
-    rule, test = blocks(GUIDE, "python")
+    rule, test, _ = blocks(GUIDE, "python")
     (folder / "norm_median.py").write_text(rule)
     (folder / "test_norm_median.py").write_text(test)
     asked = [words for words in commands(GUIDE, "robustfl-bench") if "norm_median:" in " ".join(words)]
@@ -56,8 +61,27 @@ def test_the_example_rule_its_test_and_its_commands_run(bench: Bench, folder: Pa
     tests.test_norm_median_keeps_its_promises()
 
 
+def test_the_example_of_many_questions_answers_as_one_by_one() -> None:
+    names = {"Callable": Callable, "Questions": Questions, "ServerView": ServerView, "Tensor": Tensor, "torch": torch}
+    exec(blocks(GUIDE, "python")[2], names)
+
+    class Closest(Aggregator):
+        """The updates, weighted by how near they are to all others."""
+
+        exempt = dict.fromkeys(testing.PROMISES, "an example")
+        aggregate_many = names["aggregate_many"]
+
+        def aggregate(self, updates: Updates, server: ServerView) -> Aggregate:
+            return updates.combine(self._weights(updates.sq_dists))
+
+        def _weights(self, sq_dists: Tensor) -> Tensor:
+            return torch.softmax(-sq_dists.mean(dim=1), dim=0)
+
+    testing.check_aggregator(Closest(), num_byzantine=3)
+
+
 def test_the_example_runs_as_a_yaml_of_the_users_own(bench: Bench, folder: Path) -> None:
-    rule, _ = blocks(GUIDE, "python")
+    rule, *_ = blocks(GUIDE, "python")
     (option,) = blocks(GUIDE, "yaml")
     (target,) = re.findall(r"_target_: (\S+)\.NormMedian", option)
     (folder / "norm_median.py").write_text(rule)

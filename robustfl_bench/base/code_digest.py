@@ -12,6 +12,8 @@ from robustfl_bench.base.units import Closure, Symbol, Tree
 ROOTS = (
     ("robustfl_bench.datasets", "load"),
     ("robustfl_bench.engine.federation", "Federation"),
+    ("robustfl_bench.engine.stack", "Stackable"),
+    ("robustfl_bench.engine.stack", "Stack"),
     ("robustfl_bench.engine.rounds", "initial_state"),
     ("robustfl_bench.engine.rounds", "step"),
     ("robustfl_bench.engine.evaluation", "on_test_set"),
