@@ -30,6 +30,11 @@ class Command:
         """The same."""
         return self.poll()
 
+    @property
+    def pid(self) -> int | None:
+        """The number of the process."""
+        return self._process.pid
+
     def send_signal(self, number: signal.Signals) -> None:
         """Send a signal, unless it has ended."""
         if self.poll() is None and self._process.pid is not None:

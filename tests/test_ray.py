@@ -4,6 +4,8 @@ import os
 import re
 import signal
 import sys
+import time
+from contextlib import suppress
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -32,6 +34,35 @@ def test_a_killed_worker_leaves_the_same_bytes(bench: Bench, tmp_path: Path, mon
     assert out.count("result: ") == 12 and "sweep: 12 runs: 12 finished" in err
     assert contents(tmp_path / "results") == undisturbed(bench, *TWELVE)
     assert not list(tmp_path.glob("results/runs/*/.*"))  # no leases, no temporary files
+
+
+def test_a_lost_head_ends_the_sweep_with_its_sum_and_leaves_no_worker(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("ray", reason="ray is not installed")
+    monkeypatch.setenv("RAY_worker_niceness", "0")
+    command = start(tmp_path, *TWELVE, *RAY, "rounds=1000000", "checkpoint_seconds=60")
+    wait_for(is_training(tmp_path), command)
+    owners = [Lease(path).owner for path in tmp_path.glob("results/runs/*")]
+    workers = [int(re.findall(r"\d+", owner)[0]) for owner in owners if owner]
+    os.kill(head_of(command.pid), signal.SIGKILL)
+    _, err = command.communicate(30)
+    assert command.poll() == 1 and "the head of the Ray cluster at 127.0.0.1:" in err, err
+    assert "sweep: 12 runs: 12 missing" in err
+    deadline = time.monotonic() + 20
+    while any(Path(f"/proc/{pid}").exists() for pid in workers):
+        assert time.monotonic() < deadline, "a worker trains on"
+        time.sleep(0.1)
+
+
+def head_of(pid: int | None) -> int:
+    """The process of the head that a process has started."""
+    for path in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            parent = int((path / "stat").read_text().rpartition(")")[2].split()[1])
+            if parent == pid and "gcs_server" in (path / "cmdline").read_text().split("\0")[0]:
+                return int(path.name)
+    raise AssertionError("no gcs_server")
 
 
 def test_a_cluster_of_our_own_listens_on_this_host_alone(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,6 +2,7 @@
 
 import logging
 import os
+import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -19,6 +20,9 @@ from robustfl_bench.sweeps.watch import check_at_least_one, watch
 CLUSTERS = "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"
 """At 0, Ray listens on 127.0.0.1 alone, on every system. Otherwise its own cluster would obey whoever reaches this
 host."""
+
+CONNECTING = 5
+"""Seconds in which the head of the cluster has to answer."""
 
 PATIENCE = 60
 """Seconds that a task has to write its checkpoint when the sweep is interrupted."""
@@ -79,12 +83,26 @@ def take_with_tasks(sweep: Sweep, tasks: Tasks) -> Outcome:
     left = taker.remaining()
     if left.cells:
         with tasks.cluster() as ray, terminable():  # Ray sets a handler of its own
-            started = tasks.start(ray, left)
+            started, head = tasks.start(ray, left), ray.get_runtime_context().gcs_address
             try:
-                watch(taker, lambda: bool(_pending(ray, started)), tasks.watch_seconds)
+                watch(taker, lambda: _answers(head) and bool(_pending(ray, started)), tasks.watch_seconds)
             finally:
-                _end(ray, started)
+                if _answers(head):
+                    _end(ray, started)
+                else:
+                    say(f"the head of the Ray cluster at {head} is gone; the same command goes on from what is left")
     return taker.outcome_of_others()
+
+
+def _answers(address: str) -> bool:
+    """Whether a process listens at an address. Ray itself waits for a lost head for a minute, and then ends the
+    process that waits."""
+    host, _, port = address.rpartition(":")
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), timeout=CONNECTING).close()
+    except OSError:
+        return False
+    return True
 
 
 def _pending(ray: Any, started: list[Any], patience: float = 0) -> list[Any]:
