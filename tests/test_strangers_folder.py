@@ -1,6 +1,7 @@
 """A results folder from a stranger: commands end in time, in a line or two, execute nothing of it, and leave the user's
 files alone."""
 
+import gzip
 import hashlib
 import os
 import pickle
@@ -12,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from robustfl_bench.commands import results as results_cli
+from robustfl_bench.runs import archive
 from robustfl_bench.store import sealed
 from tests.conftest import Bench, contents, run_folders
 from tests.processes import start
@@ -126,3 +128,12 @@ def test_a_checkpoint_executes_nothing(bench: Bench, finished: Path, mine: Path,
     outcome = bench(*SMALL)
     assert outcome.code == 0 and outcome.err.startswith("starts again: checkpoint.pt "), outcome
     assert contents(tmp_path / "results") == contents(finished) and not (tmp_path / "executed").exists()
+
+
+def test_a_file_of_runs_unpacks_to_no_more_than_a_file_of_runs_holds(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(archive, "LARGEST", 1 << 20)
+    (tmp_path / "bomb.csv.gz").write_bytes(gzip.compress(b"run,run_id,state\n" + bytes(1 << 24)))
+    assert results_cli.main(["list", "--from", str(tmp_path / "bomb.csv.gz")]) == 2
+    assert "bomb.csv.gz: it holds more than 1 MiB, more than any file of runs" in capsys.readouterr().err

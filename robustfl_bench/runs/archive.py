@@ -117,11 +117,11 @@ def read(path: str) -> pd.DataFrame:
 
 
 def _content(path: str) -> bytes:
-    """The bytes of a file, unpacked; raises ConfigError for more than LARGEST."""
+    """The bytes of a file, unpacked; raises ConfigError, without its name, for more than LARGEST."""
     with (gzip.open if path.endswith(".gz") else open)(path, "rb") as file:
         content: bytes = file.read(LARGEST + 1)
     if len(content) > LARGEST:
-        raise ConfigError(f"{path} holds more than {LARGEST >> 20} MiB, more than any file of runs")
+        raise ConfigError(f"it holds more than {LARGEST >> 20} MiB, more than any file of runs")
     return content
 
 
