@@ -4,8 +4,8 @@ import re
 from pathlib import Path
 
 import pytest
-from robustfl_bench.experiment.api import run
 
+from robustfl_bench.api.run import run
 from robustfl_bench.base.errors import ConfigError
 from robustfl_bench.experiment import provenance
 from tests.conftest import Bench, run_folders

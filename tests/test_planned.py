@@ -12,6 +12,7 @@ from robustfl_bench.attacks.base import Attack, PlanView
 from robustfl_bench.attacks.held import Held
 from robustfl_bench.attacks.label_flip import LabelFlip
 from robustfl_bench.attacks.planned import POOL, Planned
+from robustfl_bench.attacks.scheduled import Scheduled
 from robustfl_bench.base.errors import ConfigError
 from robustfl_bench.config import compose
 from robustfl_bench.engine import loop, rounds
@@ -133,6 +134,23 @@ def test_a_plan_changes_only_for_more_than_the_margin() -> None:
 
 def test_attackers_stay_honest_where_every_attack_would_help() -> None:
     assert Planned().plan(Told({name: [0.1 if name == "honest" else 0.05] for name in POOL})) == "honest"
+
+
+def test_a_wrapper_changes_the_attacks_that_are_simulated_and_carried_out() -> None:
+    wrapped = Scheduled(Planned(), first=4)
+    seen = list[Attack]()
+
+    class View(Told):
+        def simulate(self, attack: Attack, stream: int) -> tuple[float, float]:
+            seen.append(attack)
+            assert isinstance(attack, Scheduled)
+            return super().simulate(attack.attack, stream)
+
+        def carry_out(self, attack: Attack) -> str:
+            return super().carry_out(attack.attack if isinstance(attack, Scheduled) else attack)
+
+    assert wrapped.plans and wrapped.plan(View({"drift 4": [0.5]})) == "drift 4"
+    assert len(seen) == len(POOL) and not seen[0].active(3) and seen[0].active(4)
 
 
 def test_a_clustering_is_refused() -> None:

@@ -86,7 +86,10 @@ def test_jobs_that_are_gone_are_missed_and_submitted_again_but_not_for_what_is_s
 
 @pytest.mark.parametrize(
     ("option", "told"),
-    [("hydra.launcher.jobs=0", "jobs must be >= 1"), ("hydra.launcher.partition=none", "invalid partition")],
+    [
+        ("hydra.launcher.jobs=0", "jobs must be a whole number >= 1"),
+        ("hydra.launcher.partition=none", "invalid partition"),
+    ],
 )
 def test_what_cannot_be_submitted_is_one_line(bench: Bench, option: str, told: str) -> None:
     found = bench(*CELLS, "seed=0,1", *SLURM, option)

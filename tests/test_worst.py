@@ -14,6 +14,7 @@ from robustfl_bench import datasets
 from robustfl_bench.attacks import candidates
 from robustfl_bench.attacks.candidates import ENTRIES, Entry, Scene
 from robustfl_bench.attacks.harm import HARMS, Harm, harms
+from robustfl_bench.attacks.held import Held
 from robustfl_bench.attacks.tailored import Tailored
 from robustfl_bench.attacks.worst import NOTHING, Worst
 from robustfl_bench.config import compose
@@ -254,9 +255,7 @@ def test_the_script_prints_what_was_measured(tmp_path: Path, capsys: Any) -> Non
     assert "| median | 1 | 60.0% | 20.0% |  | ipm 1 | 10.0% | 1 of 2 | 1 | ipm 2 |" in line
 
 
-def test_a_fixed_attack_of_the_script_sends_its_entry() -> None:
-    from scripts.generators import worst_adversary
-
+def test_held_sends_its_entry() -> None:
     view = example_view()
-    crafted = worst_adversary.Fixed(0, 2).craft(view)
+    crafted = Held("ipm", 2).craft(view)
     assert isinstance(crafted, Crafted) and torch.equal(crafted.rows, -2 * view.mean)

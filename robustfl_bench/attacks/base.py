@@ -193,7 +193,7 @@ class Attack(Part):
     report false losses and have a goal.
 
     ``present`` is False only for ``none``: then there are no Byzantine clients at all. ``crafts`` is False for an
-    attack that does not override ``craft``: its clients train like honest clients, on poisoned data. ``needs_honest``
+    attack that overrides neither ``craft`` nor ``plan``: its clients train like honest clients, on poisoned data. ``needs_honest``
     is False if ``craft`` works without honest updates, which are missing for a model that only attackers train.
     ``exempt`` may name ``finite`` (uploads may be non-finite) or ``memory`` (the attack keeps state on itself), with
     the reason. ``reports`` names the numbers that ``craft`` reports in each round: columns ``attack_NAME`` of

@@ -1,11 +1,11 @@
 """The base class of attacks that change another attack."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from torch import Tensor
 
-from robustfl_bench.attacks.base import Attack, AttackView, ChoiceView, Crafted, Shard
+from robustfl_bench.attacks.base import Attack, AttackView, ChoiceView, Crafted, Harm, PlanView, Shard
 
 
 @dataclass(frozen=True)
@@ -41,6 +41,19 @@ class Wrapped(Attack):
     def poisons(self) -> bool:
         return self.attack.poisons
 
+    @property
+    def plans(self) -> bool:
+        return self.attack.plans
+
+    @property
+    def square_matrices(self) -> int:  # type: ignore[override]
+        """The (n, n) matrices that ``attack`` holds."""
+        return self.attack.square_matrices
+
+    def plan(self, view: PlanView) -> object:
+        """The plan of ``attack``, whose attacks are changed as it is."""
+        return self.attack.plan(_Changed(view, self))
+
     def active(self, round: int) -> bool:
         return self.attack.active(round)
 
@@ -58,3 +71,33 @@ class Wrapped(Attack):
 
     def craft(self, view: AttackView) -> Tensor | Crafted:
         return self.attack.craft(view)
+
+
+@dataclass(frozen=True)
+class _Changed(PlanView):
+    """The view of a planning attack that ``wrapper`` changes: so it changes all attacks that are simulated."""
+
+    view: PlanView
+    wrapper: Wrapped
+
+    @property
+    def round(self) -> int:
+        return self.view.round
+
+    @property
+    def rounds(self) -> int:
+        return self.view.rounds
+
+    @property
+    def memory(self) -> Mapping[str, Tensor]:
+        return self.view.memory
+
+    @property
+    def varies(self) -> bool:
+        return self.view.varies
+
+    def simulate(self, attack: Attack, stream: int) -> Harm:
+        return self.view.simulate(replace(self.wrapper, attack=attack), stream)
+
+    def carry_out(self, attack: Attack) -> object:
+        return self.view.carry_out(replace(self.wrapper, attack=attack))

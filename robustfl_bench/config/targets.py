@@ -123,7 +123,7 @@ def build(value: Any) -> Any:
 def _whole(built: Any) -> Any:
     """The object, if it has all that its kind of part needs; else raises TypeError."""
     needed = [name for kind in type(built).__mro__ if Part in kind.__bases__ for name in get_annotations(kind)]
-    if lacks := [name for name in needed if not hasattr(built, name)]:
+    if lacks := [name for name in needed if not (hasattr(type(built), name) or name in vars(built))]:
         raise TypeError(f"the class must set {' and '.join(lacks)}")
     return built
 

@@ -9,8 +9,6 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING
 
-from robustfl_bench.base import seeding
-
 if TYPE_CHECKING:
     import numpy as np
 
@@ -138,6 +136,8 @@ def bootstrapped(numbers: np.ndarray, statistic: Callable[[np.ndarray], np.ndarr
 @cache
 def _shares(n: int) -> np.ndarray:
     """How often each draw has each of n seeds, as shares: (RESAMPLES, n)."""
+    from robustfl_bench.base import seeding  # late: it imports NumPy
+
     return seeding.generator(0, "bootstrap", n).multinomial(n, [1 / n] * n, size=RESAMPLES) / n
 
 
