@@ -193,11 +193,12 @@ class Attack(Part):
     report false losses and have a goal.
 
     ``present`` is False only for ``none``: then there are no Byzantine clients at all. ``crafts`` is False for an
-    attack that overrides neither ``craft`` nor ``plan``: its clients train like honest clients, on poisoned data. ``needs_honest``
-    is False if ``craft`` works without honest updates, which are missing for a model that only attackers train.
-    ``exempt`` may name ``finite`` (uploads may be non-finite) or ``memory`` (the attack keeps state on itself), with
-    the reason. ``reports`` names the numbers that ``craft`` reports in each round: columns ``attack_NAME`` of
-    metrics.csv. ``square_matrices`` is the most (n, n) float64 matrices of the honest updates that it holds at once.
+    attack that overrides neither ``craft`` nor ``plan``: its clients train like honest clients, on poisoned data.
+    ``needs_honest`` is False if ``craft`` works without honest updates, which are missing for a model that only
+    attackers train. ``exempt`` may name ``finite`` (uploads may be non-finite) or ``memory`` (the attack keeps
+    state on itself), with the reason. ``reports`` names the numbers that ``craft`` reports in each round: columns
+    ``attack_NAME`` of metrics.csv. ``square_matrices`` is the most (n, n) float64 matrices of the honest updates
+    that it holds at once.
     """
 
     exempt: ClassVar[Mapping[str, str]] = MappingProxyType({})
