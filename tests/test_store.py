@@ -215,7 +215,13 @@ def test_a_result_of_other_data_is_named_and_made_again(
 
     def run() -> tuple[str, str]:
         datasets._load.cache_clear()  # a process of its own
-        own = ("dataset._target_=own_data.Numbers", "~dataset.scaling", "partition=iid", "data_dir=files")
+        own = (
+            "dataset._target_=own_data.Numbers",
+            "~dataset.scaling",
+            "~dataset.split",
+            "partition=iid",
+            "data_dir=files",
+        )
         outcome = bench(*SMALL, *own)
         assert outcome.code == 0, outcome.err
         return outcome.out, outcome.err
