@@ -219,6 +219,12 @@ def under(data: str, seeds: int, rule: str, *attacks: str) -> list[float]:
     return [100 * float(adversaries(data, seeds).loc[rule, attack]) for attack in attacks]
 
 
+def diverged() -> list[object]:
+    """The rule, and the strengths of ipm and noise, of the runs on digits that diverged."""
+    table = runs("worst/digits.csv").query("status == 'diverged'").sort_values("attack")
+    return [*table["rule"].unique(), *table["strength"].unique()]
+
+
 def overhead(data: str) -> list[float]:
     """The least and largest seconds of worst in a round over the rules, and as multiples of a round without attack."""
     means = runs(f"worst/{data}.csv").groupby(["attack", "rule"])[["attack_seconds", "round_seconds"]].mean()
@@ -662,6 +668,16 @@ FACTS = (
         "results/worst/README.md",
         "with seed 0, {} of the 55 raise the accuracy of krum by over a point, {} that of rage.",
         lambda: list(helpful("digits", 1)[["krum", "rage"]]),
+    ),
+    Fact(
+        "results/worst/README.md",
+        "A run that diverged ({}, `ipm` at {:.0f} and `noise` at {:,.0f}) counts as guessing.",
+        diverged,
+    ),
+    Fact(
+        "results/worst/README.md",
+        "Seeds 1 and 2 on digits were run with the {} attacks of the list that did the most harm with seed 0.",
+        lambda: [NUMBERS[number] for number in adversaries("digits", 3).drop(columns=[*WORST]).count(axis=1).unique()],
     ),
     Fact(
         "results/worst/README.md",
