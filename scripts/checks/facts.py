@@ -112,6 +112,9 @@ def _raga(phi: float) -> str:
     return f"`partition.alpha` == {phi} and model == 'mlp'"
 
 
+_OF_CLASSES = "`partition.per` == 'class' and byzantine_share_by == 'clients'"
+
+
 def raga_first(phi: float) -> list[object]:
     """In how many columns of Table III RAGA is first, and the number of columns."""
     table = runs("raga/runs.csv").query(_raga(phi)).pivot(
@@ -172,6 +175,148 @@ def weightless() -> list[int]:
     table = pd.read_csv(RESULTS / "arfl/fig6_mnist.csv", comment="#")
     weights = table[table["line"].str.startswith("byzantine")].groupby("x")["mean"].max()
     return [int(weights[weights > 0].index.max()) + 1]
+
+
+def table_iii(rule: str, attack: str, phi: float = 0.6, path: str = "raga/runs.csv") -> list[float]:
+    """The best accuracies of a rule under an attack by 10, 20, 30 and 40% of the clients, in percent."""
+    condition = f"aggregator == '{rule}' and attack == '{attack}' and {_raga(phi)}"
+    return percent(path, *(f"{condition} and num_byzantine == {number}" for number in (5, 10, 15, 20)))
+
+
+def own_flips(rule: str) -> list[float]:
+    """The same under sign flipping, if each attacker turns its own upload around."""
+    condition = (
+        f"aggregator == '{rule}' and `attack.flip` == 'own' and {_raga(0.6)} and {_OF_CLASSES} and lr not in (0.1, 0.3)"
+    )
+    return percent("raga/options.csv", *(f"{condition} and num_byzantine == {number}" for number in (5, 10, 15, 20)))
+
+
+def flips(rule: str) -> list[float]:
+    """Measured with a running sum, and with own uploads turned around, at 10, 20, 30 and 40%."""
+    pairs = zip(table_iii(rule, "sign_flip"), own_flips(rule), strict=True)
+    return [value for pair in pairs for value in pair]
+
+
+def lie_of(path: str, noise: str) -> list[float]:
+    """The accuracy under LIE by 40%, of RAGA, Median, Byrd-SAGA, RFA and MCA, in percent."""
+    chosen = f"attack == 'lie' and num_byzantine == 20 and {noise} and {_raga(0.6)} and {_OF_CLASSES}"
+    return percent(
+        path, *(f"aggregator == '{rule}' and {chosen}" for rule in ("raga", "median", "byrd_saga", "rfa", "mca"))
+    )
+
+
+def cells_of_boba(attack: str, *rules: str, column: str = "final_accuracy") -> list[float]:
+    """The accuracies of rules under an attack in BOBA's Tables 1 and 2 on MNIST, in percent."""
+    return percent(
+        "boba/runs.csv", *(f"aggregator == '{rule}' and attack == '{attack}'" for rule in rules), column=column
+    )
+
+
+def errors(condition: str, *, path: str = "brace/options.csv") -> float:
+    """The test error of the only run of BRACE that meets a condition."""
+    return 1 - float(runs(path).query(condition)["final_accuracy"].item())
+
+
+def writers(rule: str, *attacks: tuple[str, int]) -> list[float]:
+    """The accuracies of a rule on MNIST by writer under corruptions by a number of clients, in percent."""
+    conditions = (f"aggregator == '{rule}' and attack == '{attack}' and num_byzantine == {n}" for attack, n in attacks)
+    return percent("arfl/writers.csv", *conditions, column="final_accuracy")
+
+
+def lost(rule: str) -> list[float]:
+    """The least and largest loss of a rule by half of bad clients on MNIST by writer, and its accuracy without them."""
+    clean = writers(rule, ("none", 0))[0]
+    least, most = extremes("arfl/writers.csv", f"aggregator == '{rule}' and num_byzantine == 269", "final_accuracy")
+    return [clean - most, clean - least, clean]
+
+
+def cifar10_of_arfl(rule: str) -> list[float]:
+    """The accuracy in percent, the loss, and the weight of the bad half of a rule."""
+    run = runs("arfl/cifar10.csv").query("aggregator == @rule and attack != 'none'")
+    return [100 * run["final_accuracy"].item(), run["test_loss"].item(), run["last.byzantine_weight"].item()]
+
+
+def rounds_by(column: str, **places: object) -> "pd.Series[float]":
+    """A column of bench/rounds.csv, of the rows that meet the conditions, by what was measured and its samples."""
+    table = runs("bench/rounds.csv")
+    chosen = table[(table[list(places)] == pd.Series(places)).all(axis=1)]
+    return chosen.set_index(["what", "samples"])[column]
+
+
+def of_rounds(table: "pd.Series[float]") -> list[float]:
+    """The least and the largest number of whole rounds."""
+    rounds = table[[str(what).startswith("round") for what, _ in table.index]]
+    return [float(rounds.min()), float(rounds.max())]
+
+
+def second_thread() -> list[float]:
+    """How many times as fast a second thread makes gradients of 600 and of 64 samples, now and before."""
+    now = rounds_by("ms", threads=1, neighbours=0) / rounds_by("ms", threads=2, neighbours=0)
+    old = runs("bench/before.csv").set_index(["threads", "what"])["before_ms"]
+    before = [float(old[1, f"gradients, {n} samples"] / old[2, f"gradients, {n} samples"]) for n in (600, 64)]
+    return [*(float(now["gradients", n]) for n in (600, 64)), *before]
+
+
+def peers(rule: str) -> list[str]:
+    """The fastest peer's time over a rule's, with one and two threads, by n and d, as the page writes it."""
+    table = pd.concat([runs(f"bench/{name}.csv") for name in ("rules", "rules_500", "rules_large")])
+    ratios = table[table["rule"] == rule].set_index(["d", "n", "threads"])["x fastest peer"].dropna()
+    places = [(d, n) for d in (10_000, 199_210, 1_200_000) for n in (25, 115, 500)]
+    return [", ".join(_ratio(float(ratios[d, n, t])) for t in (1, 2) if (d, n, t) in ratios.index) for d, n in places]
+
+
+def _ratio(value: float) -> str:
+    """A ratio as the page writes it: bold where the rule is clearly behind."""
+    if value >= 9.95:
+        return f"{value:.0f}"
+    if value < 0.94:
+        return f"**{value:.1f}**"
+    return f"{value:.2f}" if value < 0.995 else f"{value:.1f}"
+
+
+def stacked(column: str, inputs: int, hidden: str, samples: int) -> list[float]:
+    """A column of bench/stack.csv for 2, 8 and 32 runs of a network."""
+    table = runs("bench/stack.csv").astype({"hidden": str})
+    chosen = table.query("inputs == @inputs and hidden == @hidden and samples == @samples").sort_values("runs")
+    return [float(value) for value in chosen[column]]
+
+
+def before(path: str, column: str, names: Sequence[str], by: str = "model") -> list[float]:
+    """Numbers of a column of a benchmark's CSV file, by the names of its rows."""
+    table = runs(f"bench/{path}.csv").set_index(by)[column]
+    return [float(table[name]) for name in names]
+
+
+def _ends(values: Sequence[float]) -> list[float]:
+    return [min(values), max(values)]
+
+
+def ag_news(rule: str, attack: str) -> list[float]:
+    """The accuracies of a rule under an attack on AG-News, with the paper's clients and at quick scale, in percent."""
+    cell = f"aggregator == '{rule}' and attack == '{attack}' and dataset == 'ag_news'"
+    return [percent(f"boba/{name}.csv", cell, column="final_accuracy")[0] for name in ("ag_news", "quick")]
+
+
+def table_2a(rule: str) -> list[float]:
+    """A method's test errors in BRACE's Table 2(a), and the success of the backdoor."""
+    attacks = (
+        "none",
+        "label_flip",
+        "gaussian",
+        "krum_attack",
+        "trim_attack",
+        "minmax",
+        "minsum",
+        "backdoor",
+        "adaptive",
+    )
+    success = runs("brace/runs.csv").query("aggregator == @rule and attack == 'backdoor'")["last.attack_success_rate"]
+    return [*(float(brace().loc[rule, attack]) for attack in attacks), float(success.item())]
+
+
+def fig4(threshold: float, q: float) -> float:
+    """The test error of BRACE in its Fig. 4 with a threshold and a non-IID degree."""
+    return errors(f"`aggregator.threshold` == {threshold} and `partition.q` == {q}", path="brace/fig4.csv")
 
 
 def demo() -> list[str]:
@@ -452,6 +597,607 @@ FACTS = (
                 _TABLE_III, f"aggregator == 'rfa' and {_raga(0.6)} and attack == 'sign_flip' and num_byzantine == 20"
             ),
         ],
+    ),
+    Fact(
+        "results/raga/README.md",
+        "| RAGA | {:.1f}; {:.1f}; 94.8 | {:.1f}; {:.1f}; 95.0 | {:.1f}; {:.1f}; 94.2 | {:.1f}; {:.1f}; 95.0 |",
+        lambda: flips("raga"),
+    ),
+    Fact(
+        "results/raga/README.md",
+        "| Median | {:.1f}; {:.1f}; 91.2 | {:.1f}; {:.1f}; 91.3 | {:.1f}; {:.1f}; 90.9 | {:.1f}; {:.1f}; 91.6 |",
+        lambda: flips("median"),
+    ),
+    Fact(
+        "results/raga/README.md",
+        "| Byrd-SAGA | {:.1f}; {:.1f}; 90.5 | {:.1f}; {:.1f}; 90.6 | {:.1f}; {:.1f}; 89.9 | {:.1f}; {:.1f}; 90.6 |",
+        lambda: flips("byrd_saga"),
+    ),
+    Fact(
+        "results/raga/README.md",
+        "| RFA | {:.1f}; {:.1f}; 92.1 | {:.1f}; {:.1f}; 91.9 | {:.1f}; {:.1f}; 90.8 | {:.1f}; {:.1f}; 92.3 |",
+        lambda: flips("rfa"),
+    ),
+    Fact(
+        "results/raga/README.md",
+        "leaves RAGA, Median, Byrd-SAGA, RFA and MCA at {:.1f}, {:.1f}, {:.1f}, {:.1f} and {:.1f} at 40%, noise for "
+        "each at {:.1f}, {:.1f}, {:.1f}, {:.1f} and {:.1f} (published",
+        lambda: [
+            *lie_of("raga/options.csv", "`attack.noise`.isna()"),
+            *lie_of("raga/runs.csv", "`attack.noise` == 'each'"),
+        ],
+    ),
+    Fact(
+        "results/raga/README.md",
+        "| FedAvg, noise at 10 to 40% | {:.1f} to {:.1f} | 9.8",
+        lambda: _ends(table_iii("fedavg", "gaussian")),
+    ),
+    Fact(
+        "results/raga/README.md",
+        "| FedAvg, noise at 10 to 40% | {:.1f} to {:.1f} | 12.3",
+        lambda: _ends(table_iii("fedavg", "gaussian", 0.2)),
+    ),
+    Fact(
+        "results/raga/README.md",
+        "| MCA, sign flipping at 20, 30, 40% | {:.1f}, {:.1f}, {:.1f} | 87.9",
+        lambda: table_iii("mca", "sign_flip")[1:],
+    ),
+    Fact(
+        "results/raga/README.md",
+        "| MCA, sign flipping at 20, 30, 40% | {:.1f}, {:.1f}, {:.1f} | 81.0",
+        lambda: table_iii("mca", "sign_flip", 0.2)[1:],
+    ),
+    Fact(
+        "results/raga/README.md",
+        "| RFA, sign flipping at 40% | {:.1f} | 92.3",
+        lambda: table_iii("rfa", "sign_flip")[3:],
+    ),
+    Fact(
+        "results/raga/README.md",
+        "| RFA, sign flipping at 40% | {:.1f} | 92.0",
+        lambda: table_iii("rfa", "sign_flip", 0.2)[3:],
+    ),
+    Fact(
+        "results/raga/README.md",
+        "| RFA, noise at 40% | {:.1f} | 91.7",
+        lambda: table_iii("rfa", "gaussian", 0.2)[3:],
+    ),
+    Fact(
+        "results/raga/README.md",
+        "| FedAvg, LIE at 30, 40% | {:.1f}, {:.1f} | 88.0",
+        lambda: table_iii("fedavg", "lie")[2:],
+    ),
+    Fact(
+        "results/raga/README.md",
+        "| FedAvg, LIE at 30, 40% | {:.1f}, {:.1f} | 87.5",
+        lambda: table_iii("fedavg", "lie", 0.2)[2:],
+    ),
+    Fact(
+        "results/raga/README.md",
+        "without attack it has {:.2f} (published 94.53), under noise {:.2f} to {:.2f} (94.16 to 94.69), under LIE "
+        "{:.2f} to {:.2f} (94.16",
+        lambda: [
+            *percent("raga/runs.csv", f"aggregator == 'raga' and {_raga(0.2)} and attack == 'none'"),
+            *(end for attack in ("gaussian", "lie") for end in _ends(table_iii("raga", attack, 0.2))),
+        ],
+    ),
+    Fact(
+        "results/raga/README.md",
+        "| RAGA | {:.2f} (97.89) | {:.2f} (97.79) | {:.2f} (97.76) |",
+        lambda: percent(
+            "raga/lenet.csv", *(f"aggregator == 'raga' and attack == '{a}'" for a in ("none", "gaussian", "sign_flip"))
+        ),
+    ),
+    Fact(
+        "results/raga/README.md",
+        "| FedAvg | {:.2f} (95.54) | {:.2f} (11.35) | {:.2f} (9.80) |",
+        lambda: percent(
+            "raga/lenet.csv",
+            *(f"aggregator == 'fedavg' and attack == '{a}'" for a in ("none", "gaussian", "sign_flip")),
+        ),
+    ),
+    Fact(
+        "results/raga/README.md",
+        "| Median | | {:.2f} (published 91.32) | {:.2f} | {:.2f} |",
+        lambda: [
+            table_iii("median", "sign_flip")[1],
+            *percent("raga/rates.csv", *(f"aggregator == 'median' and lr == {lr}" for lr in (0.1, 0.3))),
+        ],
+    ),
+    Fact(
+        "results/raga/README.md",
+        "| RFA | | {:.2f} (published 91.86) | {:.2f} | {:.2f} |",
+        lambda: [
+            table_iii("rfa", "sign_flip")[1],
+            *percent("raga/rates.csv", *(f"aggregator == 'rfa' and lr == {lr}" for lr in (0.1, 0.3))),
+        ],
+    ),
+    Fact(
+        "results/boba/README.md",
+        "BOBA: {:.1f}, {:.1f}, {:.1f}, {:.1f}, {:.1f}, {:.1f} (published",
+        lambda: [cells_of_boba(a, "boba")[0] for a in ("gauss", "ipm", "lie", "mimic", "minmax", "minsum")],
+    ),
+    Fact(
+        "results/boba/README.md",
+        "as torch.median, has {:.1f}, at best {:.1f} (",
+        lambda: [
+            percent("boba/options.csv", "aggregator == 'coomed'", column=c)[0]
+            for c in ("final_accuracy", "best_accuracy")
+        ],
+    ),
+    Fact(
+        "results/boba/README.md",
+        "| Average {:.1f}, AvgRej {:.1f} |",
+        lambda: percent(
+            "boba/options.csv",
+            *(f"aggregator == '{r}' and attack == 'gauss'" for r in ("average", "avgrej")),
+            column="final_accuracy",
+        ),
+    ),
+    Fact(
+        "results/boba/README.md",
+        "CooMed {:.1f} (89.6), ByGARS {:.1f} (85.0)",
+        lambda: cells_of_boba("lie", "coomed", "bygars"),
+    ),
+    Fact(
+        "results/boba/README.md",
+        "Average {:.1f}, {:.1f} (90.0, 90.8); GeoMed {:.1f}, {:.1f} (91.2",
+        lambda: [cells_of_boba(a, r)[0] for r in ("average", "geomed") for a in ("minmax", "minsum")],
+    ),
+    Fact(
+        "results/boba/README.md",
+        "| RAGE, Gauss | {:.1f} |",
+        lambda: cells_of_boba("gauss", "rage"),
+    ),
+    Fact(
+        "results/boba/README.md",
+        "| RAGE, LIE | {:.1f} |",
+        lambda: cells_of_boba("lie", "rage"),
+    ),
+    Fact(
+        "results/boba/README.md",
+        "| TrMean, LIE | {:.1f} | 88.9 (0.6) | it does not settle: its best round has {:.1f}. With seed 1 it ends at "
+        "{:.1f}",
+        lambda: [
+            *cells_of_boba("lie", "trmean"),
+            *cells_of_boba("lie", "trmean", column="best_accuracy"),
+            *percent("boba/options.csv", "aggregator == 'trmean'", column="final_accuracy"),
+        ],
+    ),
+    Fact(
+        "results/boba/README.md",
+        "| CooMed, Gauss | {:.1f} |",
+        lambda: cells_of_boba("gauss", "coomed"),
+    ),
+    Fact(
+        "results/boba/README.md",
+        "| B-Krum, Min-Max | {:.1f} |",
+        lambda: cells_of_boba("minmax", "b_krum"),
+    ),
+    Fact(
+        "results/boba/README.md",
+        "| SelfRej, IPM | {:.1f} | 71.1 (2.5) | 2.04 published sd, one seed; Zeno, which is the same but for a small "
+        "penalty, is at {:.1f}",
+        lambda: cells_of_boba("ipm", "selfrej", "zeno"),
+    ),
+    Fact(
+        "results/boba/README.md",
+        "| ByGARS, Mimic | {:.1f} | 77.1 (1.3) | as without attack ({:.1f}",
+        lambda: [*cells_of_boba("mimic", "bygars"), *cells_of_boba("none", "bygars")],
+    ),
+    Fact(
+        "results/boba/README.md",
+        "`aggregator.deviation=absolute` ({:.1f} without attack, {:.1f} under IPM;",
+        lambda: [cells_of_boba(a, "rage")[0] for a in ("none", "ipm")],
+    ),
+    Fact(
+        "results/boba/README.md",
+        "`aggregator.normalize=cosine` ({:.1f}, {:.1f};",
+        lambda: [cells_of_boba(a, "bygars")[0] for a in ("none", "ipm")],
+    ),
+    Fact(
+        "results/boba/README.md",
+        "it does not settle: its best round has {:.1f}. Which",
+        lambda: cells_of_boba("none", "coomed", column="best_accuracy"),
+    ),
+    Fact(
+        "results/boba/README.md",
+        "agree ({:.1f} and {:.1f} without attack; published 92.3, 85.3). BOBA and Multi-Krum leave out all clients "
+        "of a class and have {:.1f} and {:.1f} (92.3, 90.0). With `partition.alpha=0.5` they have {:.1f} and {:.1f}",
+        lambda: [
+            *percent(
+                "boba/table7_mnist.csv",
+                *(
+                    f"aggregator == '{r}' and attack == 'none' and seed == 0"
+                    for r in ("average", "fltrust", "boba", "mkrum")
+                ),
+                column="final_accuracy",
+            ),
+            *percent(
+                "boba/options.csv",
+                *(f"aggregator == '{r}' and attack == 'none' and `partition.alpha` == 0.5" for r in ("boba", "mkrum")),
+                column="final_accuracy",
+            ),
+        ],
+    ),
+    Fact(
+        "results/boba/README.md",
+        "| Average | none | 88.3 | {:.1f} | {:.1f} |",
+        lambda: ag_news("average", "none"),
+    ),
+    Fact(
+        "results/boba/README.md",
+        "| Multi-Krum | none | 88.0 | {:.1f} | {:.1f} |",
+        lambda: ag_news("mkrum", "none"),
+    ),
+    Fact(
+        "results/boba/README.md",
+        "| BOBA | none | 88.3 | {:.1f} | {:.1f} |",
+        lambda: ag_news("boba", "none"),
+    ),
+    Fact(
+        "results/boba/README.md",
+        "| Average | IPM | 25.0 | {:.1f} | {:.1f} |",
+        lambda: ag_news("average", "ipm"),
+    ),
+    Fact(
+        "results/boba/README.md",
+        "| Multi-Krum | IPM | 80.7 | {:.1f} | {:.1f} |",
+        lambda: ag_news("mkrum", "ipm"),
+    ),
+    Fact(
+        "results/boba/README.md",
+        "| BOBA | IPM | 87.7 | {:.1f} | {:.1f} |",
+        lambda: ag_news("boba", "ipm"),
+    ),
+    Fact(
+        "results/brace/README.md",
+        "| RAR | {:.2f} (0.19) | {:.2f} (0.19) | {:.2f} (0.27) | {:.2f} (0.19) | {:.2f} (0.33) | {:.2f} (0.54) | "
+        "{:.2f} (0.48) | {:.2f} (0.20) | {:.2f} (0.61) | {:.2f} (0.94) |",
+        lambda: table_2a("rar"),
+    ),
+    Fact(
+        "results/brace/README.md",
+        "| Krum | {:.2f} (0.21) | {:.2f} (0.24) | {:.2f} (0.22) | {:.2f} (0.90) | {:.2f} (0.22) | {:.2f} (0.22) | "
+        "{:.2f} (0.21) | {:.2f} (0.22) | {:.2f} (0.24) | {:.2f} (0.03) |",
+        lambda: table_2a("krum"),
+    ),
+    Fact(
+        "results/brace/README.md",
+        "| Median | {:.2f} (0.23) | {:.2f} (0.25) | {:.2f} (0.23) | {:.2f} (0.42) | {:.2f} (0.34) | {:.2f} (0.25) | "
+        "{:.2f} (0.28) | {:.2f} (0.28) | {:.2f} (0.26) | {:.2f} (0.06) |",
+        lambda: table_2a("median"),
+    ),
+    Fact(
+        "results/brace/README.md",
+        "| Trimmed mean | {:.2f} (0.23) | {:.2f} (0.29) | {:.2f} (0.25) | {:.2f} (0.27) | {:.2f} (0.35) | {:.2f} "
+        "(0.25) | {:.2f} (0.26) | {:.2f} (0.24) | {:.2f} (0.24) | {:.2f} (0.10) |",
+        lambda: table_2a("trimmed_mean"),
+    ),
+    Fact(
+        "results/brace/README.md",
+        "| signSGD | {:.2f} (0.19) | {:.2f} (0.24) | {:.2f} (0.23) | {:.2f} (0.24) | {:.2f} (0.31) | {:.2f} (0.27) | "
+        "{:.2f} (0.22) | {:.2f} (0.20) | {:.2f} (0.24) | {:.2f} (0.03) |",
+        lambda: table_2a("signsgd"),
+    ),
+    Fact(
+        "results/brace/README.md",
+        "| RLR | {:.2f} (0.19) | {:.2f} (0.24) | {:.2f} (0.22) | {:.2f} (0.26) | {:.2f} (0.36) | {:.2f} (0.24) | "
+        "{:.2f} (0.27) | {:.2f} (0.20) | {:.2f} (0.20) | {:.2f} (0.03) |",
+        lambda: table_2a("rlr"),
+    ),
+    Fact(
+        "results/brace/README.md",
+        "| BRACE | {:.2f} (0.19) | {:.2f} (0.19) | {:.2f} (0.19) | {:.2f} (0.19) | {:.2f} (0.19) | {:.2f} (0.19) | "
+        "{:.2f} (0.19) | {:.2f} (0.19) | {:.2f} (0.19) | {:.2f} (0.03) |",
+        lambda: table_2a("brace"),
+    ),
+    Fact(
+        "results/brace/README.md",
+        "| RAR | none | `lr=0.2` | {:.3f} |",
+        lambda: [errors("aggregator == 'rar' and attack == 'none' and lr == 0.2")],
+    ),
+    Fact(
+        "results/brace/README.md",
+        "| RAR | none | `lr=0.3`, taken | {:.3f} |",
+        lambda: [errors("aggregator == 'rar' and attack == 'none' and lr == 0.3")],
+    ),
+    Fact(
+        "results/brace/README.md",
+        "| BRACE | none | `lr=0.001` | {:.3f} |",
+        lambda: [errors("aggregator == 'brace' and attack == 'none' and lr == 0.001")],
+    ),
+    Fact(
+        "results/brace/README.md",
+        "| BRACE | none | `lr=0.002`, taken | {:.3f} |",
+        lambda: [errors("aggregator == 'brace' and attack == 'none' and lr == 0.002")],
+    ),
+    Fact(
+        "results/brace/README.md",
+        "| BRACE | none | `lr=0.003` | {:.3f} |",
+        lambda: [errors("aggregator == 'brace' and attack == 'none' and lr == 0.003")],
+    ),
+    Fact(
+        "results/brace/README.md",
+        "| RAR | Min-Max | `lr=0.2 attack.perturbation=inverse_std` | {:.3f} |",
+        lambda: [errors("aggregator == 'rar' and attack == 'minmax' and `attack.perturbation` == 'inverse_std'")],
+    ),
+    Fact(
+        "results/brace/README.md",
+        "| RAR | Min-Max | `lr=0.2` (plus) | {:.3f} |",
+        lambda: [errors("aggregator == 'rar' and attack == 'minmax' and `attack.perturbation` == 'std'")],
+    ),
+    Fact(
+        "results/brace/README.md",
+        "| Median | Min-Max | `lr=0.2 attack.perturbation=inverse_std` | {:.3f} |",
+        lambda: [errors("aggregator == 'median' and attack == 'minmax' and `attack.perturbation` == 'inverse_std'")],
+    ),
+    Fact(
+        "results/brace/README.md",
+        "| Median | Min-Max | `lr=0.2` (plus) | {:.3f} |",
+        lambda: [errors("aggregator == 'median' and attack == 'minmax' and `attack.perturbation` == 'std'")],
+    ),
+    Fact(
+        "results/brace/README.md",
+        "| RAR | Trim | `lr=0.2` | {:.3f} |",
+        lambda: [errors("aggregator == 'rar' and attack == 'trim_attack' and lr == 0.2")],
+    ),
+    Fact(
+        "results/brace/README.md",
+        "| signSGD | Trim | `lr=0.001` | {:.3f} |",
+        lambda: [errors("aggregator == 'signsgd' and attack == 'trim_attack' and lr == 0.001")],
+    ),
+    Fact(
+        "results/brace/README.md",
+        "| BRACE | Trim | `lr=0.001` | {:.3f} |",
+        lambda: [errors("aggregator == 'brace' and attack == 'trim_attack' and lr == 0.001")],
+    ),
+    Fact(
+        "results/brace/README.md",
+        "`attack.factor=1,1.3,1.6,2` have {:.2f}, {:.2f}, {:.2f}, {:.2f} (",
+        lambda: [errors(f"attack == 'adaptive' and `attack.factor` == {x}") for x in (1, 1.3, 1.6, 2)],
+    ),
+    Fact(
+        "results/brace/README.md",
+        "0 is best at q = 0.1 and 0.5, {:.2f} and {:.2f}; 5, the printed value, has {:.2f} and {:.2f}.",
+        lambda: [fig4(t, q) for t in (0, 5) for q in (0.1, 0.5)],
+    ),
+    Fact(
+        "results/brace/README.md",
+        "out: {:.2f} and {:.2f} with 40.",
+        lambda: [fig4(40, q) for q in (0.1, 0.5)],
+    ),
+    Fact(
+        "results/brace/README.md",
+        "from 5 to 20 errors grow by {:.2f} at q = 0.1 and by {:.2f} at q = 0.5",
+        lambda: [fig4(20, q) - fig4(5, q) for q in (0.1, 0.5)],
+    ),
+    Fact(
+        "results/brace/README.md",
+        "learns little at any degree ({:.2f} to {:.2f}).",
+        lambda: spread("brace/fig3b_quick.csv", ["rar"]),
+    ),
+    Fact(
+        "results/brace/README.md",
+        "With 40% Krum alone still learns ({:.2f}; the others {:.2f} to {:.2f}), and with 45% it has {:.2f}.",
+        lambda: [
+            *points("brace/fig3a_quick.csv", "krum", x=40),
+            *spread("brace/fig3a_quick.csv", ["rar", "median", "signsgd", "rlr", "brace", "trimmed_mean"], x=40),
+            *points("brace/fig3a_quick.csv", "krum", x=45),
+        ],
+    ),
+    Fact(
+        "results/arfl/README.md",
+        "{:.1f} with half of the clients flipped to one label, {:.1f} shuffled, {:.1f} noisy",
+        lambda: writers("fedavg", ("label_flip_one", 269), ("label_shuffle", 269), ("noisy", 269)),
+    ),
+    Fact(
+        "results/arfl/README.md",
+        "RFA loses {:.1f} to {:.1f} points against its own clean {:.1f}; Multi-Krum at most {:.1f} against its own "
+        "clean {:.1f}",
+        lambda: [*lost("rfa"), *lost("mkrum")[1:]],
+    ),
+    Fact(
+        "results/arfl/README.md",
+        "| {:.1f} shuffled, {:.1f} flipped |",
+        lambda: writers("cfl", ("label_shuffle", 269), ("label_flip_one", 269)),
+    ),
+    Fact(
+        "results/arfl/README.md",
+        "with 30% shuffled CFL has {:.1f} against {:.1f} |",
+        lambda: [writers(r, ("label_shuffle", 161))[0] for r in ("cfl", "arfl")],
+    ),
+    Fact(
+        "results/arfl/README.md",
+        "the authors' code: {:.1f} | `received`, Algorithm 1 | {:.1f}: none |",
+        lambda: [
+            *writers("arfl", ("label_shuffle", 269)),
+            *percent("arfl/options.csv", "`aggregator.loss_at` == 'received'", column="final_accuracy"),
+        ],
+    ),
+    Fact(
+        "results/arfl/README.md",
+        "| 1: {:.1f} | 0.1; 10 | {:.1f}; {:.1f} |",
+        lambda: [
+            *writers("arfl", ("label_shuffle", 269)),
+            *percent("arfl/options.csv", "`aggregator.regularization` == 0.1", column="final_accuracy"),
+            *percent("arfl/options.csv", "`aggregator.regularization` == 10", column="final_accuracy"),
+        ],
+    ),
+    Fact(
+        "results/arfl/README.md",
+        "the authors' code: {:.1f} | squared, others alone (Blanchard et al.) | {:.1f}: none |",
+        lambda: [
+            *writers("mkrum", ("label_shuffle", 269)),
+            *percent("arfl/options.csv", "aggregator == 'mkrum'", column="final_accuracy"),
+        ],
+    ),
+    Fact(
+        "results/arfl/README.md",
+        "the authors' code: {:.1f} | `heavier`; `smaller` | {:.1f}; {:.1f},",
+        lambda: [
+            *writers("cfl", ("label_shuffle", 269)),
+            *percent("arfl/options.csv", "`aggregator.group` == 'heavier'", column="final_accuracy"),
+            *percent("arfl/options.csv", "`aggregator.group` == 'smaller'", column="final_accuracy"),
+        ],
+    ),
+    Fact(
+        "results/arfl/README.md",
+        "the authors' code: {:.1f} | `image` | {:.1f} |",
+        lambda: [
+            *writers("fedavg", ("noisy", 269)),
+            *percent("arfl/options.csv", "`attack.rescale` == 'image'", column="final_accuracy"),
+        ],
+    ),
+    Fact(
+        "results/arfl/README.md",
+        "FedAvg on clean data has {:.1f} there",
+        lambda: percent("arfl/cifar10.csv", "attack == 'none'", column="final_accuracy"),
+    ),
+    Fact(
+        "results/arfl/README.md",
+        "| ARFL | **{:.1f}** | **69.7** | {:.2f} | {:.2f} |",
+        lambda: cifar10_of_arfl("arfl"),
+    ),
+    Fact(
+        "results/arfl/README.md",
+        "| CFL | {:.1f} | 50.3 | {:.2f} | {:.2f} |",
+        lambda: cifar10_of_arfl("cfl"),
+    ),
+    Fact(
+        "results/arfl/README.md",
+        "| FedAvg | {:.1f} | 47.0 | {:.2f} | {:.2f} |",
+        lambda: cifar10_of_arfl("fedavg"),
+    ),
+    Fact(
+        "results/arfl/README.md",
+        "| RFA | {:.1f} | 40.3 | {:.2f} | {:.2f} |",
+        lambda: cifar10_of_arfl("rfa"),
+    ),
+    Fact(
+        "results/arfl/README.md",
+        "| Multi-Krum | {:.1f} | 52.3 (14.9) | {:.2f} | {:.2f} |",
+        lambda: cifar10_of_arfl("mkrum"),
+    ),
+    Fact(
+        "results/bench/README.md",
+        "| average | {} | {} | {} | {} | {} | {} | {} | {} | {} |",
+        lambda: peers("average"),
+    ),
+    Fact(
+        "results/bench/README.md",
+        "| coomed | {} | {} | {} | {} | {} | {} | {} | {} | {} |",
+        lambda: peers("coomed"),
+    ),
+    Fact(
+        "results/bench/README.md",
+        "| trmean | {} | {} | {} | {} | {} | {} | {} | {} | {} |",
+        lambda: peers("trmean"),
+    ),
+    Fact(
+        "results/bench/README.md",
+        "| meamed | {} | {} | {} | {} | {} | {} | {} | {} | {} |",
+        lambda: peers("meamed"),
+    ),
+    Fact(
+        "results/bench/README.md",
+        "| krum | {} | {} | {} | {} | {} | {} | {} | {} | {} |",
+        lambda: peers("krum"),
+    ),
+    Fact(
+        "results/bench/README.md",
+        "| mkrum | {} | {} | {} | {} | {} | {} | {} | {} | {} |",
+        lambda: peers("mkrum"),
+    ),
+    Fact(
+        "results/bench/README.md",
+        "| b_krum | {} | {} | {} | {} | {} | {} | {} | {} | {} |",
+        lambda: peers("b_krum"),
+    ),
+    Fact(
+        "results/bench/README.md",
+        "| geomed | {} | {} | {} | {} | {} | {} | {} | {} | {} |",
+        lambda: peers("geomed"),
+    ),
+    Fact(
+        "results/bench/README.md",
+        "| rfa | {} | {} | {} | {} | {} | {} | {} | {} | {} |",
+        lambda: peers("rfa"),
+    ),
+    Fact(
+        "results/bench/README.md",
+        "| cge | {} | {} | {} | {} | {} | {} | {} | {} | {} |",
+        lambda: peers("cge"),
+    ),
+    Fact(
+        "results/bench/README.md",
+        "| centered_clipping | {} | {} | {} | {} | {} | {} | {} | {} | {} |",
+        lambda: peers("centered_clipping"),
+    ),
+    Fact(
+        "results/bench/README.md",
+        "| caf | {} | {} | {} | {} | {} | {} | {} | {} | {} |",
+        lambda: peers("caf"),
+    ),
+    Fact(
+        "results/bench/README.md",
+        "full batches take {:.1f} to {:.1f} times their bare matrix products",
+        lambda: of_rounds(rounds_by("x products", samples=600)),
+    ),
+    Fact(
+        "results/bench/README.md",
+        "makes the gradients of full batches {:.1f} times as fast and of batches of 64 {:.1f} times; before, {:.1f} "
+        "and {:.1f} times",
+        second_thread,
+    ),
+    Fact(
+        "results/bench/README.md",
+        "makes a round on 2 threads {:.1f} to {:.1f} times as long",
+        lambda: of_rounds(rounds_by("ms", threads=2, neighbours=2) / rounds_by("ms", threads=2, neighbours=0)),
+    ),
+    Fact(
+        "results/bench/README.md",
+        "client gradients are {:.1f} to {:.0f} times as fast as a plain autograd loop, but for a CNN with dropout "
+        "({:.1f}) and a model of means ({:.1f})",
+        lambda: [
+            *extremes("bench/models.csv", "model not in ('dropout_cnn', 'mean')", "x loop", 1),
+            *before("models", "x loop", ["dropout_cnn", "mean"]),
+        ],
+    ),
+    Fact(
+        "results/bench/README.md",
+        "{:.1f} for LeNet, {:.1f} for the GRU, {:.1f} for a single layer",
+        lambda: before("models_before", "x loop", ["lenet", "gru", "linear"]),
+    ),
+    Fact(
+        "results/bench/README.md",
+        "the GRU's gradients are {:.1f} times as fast, those of the CIFAR-10 CNN {:.2f}, of a single layer {:.1f}, "
+        "of LeNet {:.2f}, of the MLP {:.2f} (",
+        lambda: before("models_before", "x before", ["gru", "cnn", "linear", "lenet", "mlp"]),
+    ),
+    Fact(
+        "results/bench/README.md",
+        "with 214 clients is {:.1f} times as fast, one of CIFAR-10 with 115 clients {:.2f}",
+        lambda: [float(runs(f"bench/rounds_{data}.csv")["before / now"].item()) for data in ("ag_news", "cifar10")],
+    ),
+    Fact(
+        "results/bench/README.md",
+        "a round takes {:.1f} times its matrix of 1.5 GiB, {:.1f} to {:.1f} times one of 0.4 GiB",
+        lambda: [
+            extremes("bench/scaling_memory.csv", "n == 400", "x matrix", 1)[1],
+            *extremes("bench/scaling_memory.csv", "n == 100 and d == 999_985", "x matrix", 1),
+        ],
+    ),
+    Fact(
+        "results/bench/README.md",
+        "cost {:.1f}, {:.1f} and {:.1f} times less with 2, 8 and 32 runs of the arena's network on digits, and "
+        "{:.1f}, {:.1f} and {:.1f} times less",
+        lambda: [*stacked("ratio", 64, "32", 57), *stacked("ratio", 784, "32", 32)],
+    ),
+    Fact(
+        "results/bench/README.md",
+        "costs {:.1f} times less with Krum",
+        lambda: before("stack_cells", "ratio", ["krum", "trmean"], "rule")[:1],
     ),
     Fact("results/raga/README.md", "RAGA is first in {} of {} columns; without attack", lambda: raga_first(0.2)),
     Fact(
