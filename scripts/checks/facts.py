@@ -342,6 +342,26 @@ def in_table_2a(attacks: Sequence[str], rules: Sequence[str] = (), without: Sequ
     return [float(values.min()), float(values.max())]
 
 
+def diverged(path: str, *conditions: str) -> list[str]:
+    """The round in which each of the runs that meet a condition diverged, by its message."""
+    messages = (str(runs(path).query(condition)["error"].item()) for condition in conditions)
+    return [message.split("round ")[1].split(":")[0] for message in messages]
+
+
+def faster_than() -> list[float]:
+    """Of how many of BOBA's baselines BOBA is faster in Fig. 3, and how many there are."""
+    multiples = runs("boba/fig3.csv").set_index("rule")["per_gram"]
+    baselines = [name for name in runs("boba/runs.csv")["aggregator"].unique() if name != "boba"]
+    return [int((multiples[baselines] > multiples["boba"]).sum()), len(baselines)]
+
+
+def distances(panel: str, how: str, rules: Sequence[str]) -> list[float]:
+    """The mean or the largest distance of rules' aggregates from the honest mean in BOBA's Fig. 2."""
+    table = pd.read_csv(RESULTS / "boba/fig2.csv", comment="#").query("panel == @panel")
+    far = ((table["x"] ** 2 + table["mean"] ** 2) ** 0.5).groupby(table["line"]).agg(how)
+    return [float(far[rule]) for rule in rules]
+
+
 def demo() -> list[str]:
     """The rows of the table that `make run` prints."""
     from robustfl_bench.runs import archive
@@ -1236,10 +1256,8 @@ FACTS = (
         "results/raga/README.md",
         "(`attack.noise=null`) | {:.1f} | {:.1f} |",
         lambda: [
-            *other_reading("`partition.per` == 'class' and byzantine_share_by == 'clients' and `attack.flip` == 'own'"),
-            *other_reading(
-                "`partition.per` == 'class' and byzantine_share_by == 'clients' and `attack.noise`.isna() and attack == 'lie'"
-            ),
+            *other_reading(f"{_OF_CLASSES} and `attack.flip` == 'own'"),
+            *other_reading(f"{_OF_CLASSES} and `attack.noise`.isna() and attack == 'lie'"),
         ],
     ),
     Fact(
@@ -1341,6 +1359,44 @@ FACTS = (
         "results/boba/README.md",
         "BOBA takes {:.2f} of one Gram matrix",
         lambda: before("../boba/fig3", "per_gram", ["boba"], "rule"),
+    ),
+    Fact(
+        "results/boba/README.md",
+        "without attack: BOBA {:.3f}, GeoMed {:.3f}, CooMed {:.3f}, Krum {:.3f}, as the paper says",
+        lambda: distances("no attack", "mean", ["boba", "geomed", "coomed", "krum"]),
+    ),
+    Fact(
+        "results/boba/README.md",
+        "under six attacks: CooMed {:.3f}, GeoMed {:.3f}, BOBA {:.3f}, Krum {:.3f};",
+        lambda: distances("under attack", "max", ["coomed", "geomed", "boba", "krum"]),
+    ),
+    Fact(
+        "results/boba/README.md",
+        "and is faster than {} of the {} baselines; no rule",
+        faster_than,
+    ),
+    Fact(
+        "results/boba/README.md",
+        "no rule takes more than {:.1f} Gram matrices",
+        lambda: extremes("boba/fig3.csv", "rule != 'sort'", "per_gram", 1)[1:],
+    ),
+    Fact(
+        "results/boba/README.md",
+        "Average and AvgRej diverge in rounds {} and {} (",
+        lambda: diverged(
+            "boba/runs.csv", *(f"aggregator == '{rule}' and attack == 'gauss'" for rule in ("average", "avgrej"))
+        ),
+    ),
+    Fact(
+        "results/raga/README.md",
+        "| FedAvg, sign flipping | diverged in rounds {}, {}, {}, {} |",
+        lambda: diverged(
+            "raga/runs.csv",
+            *(
+                f"aggregator == 'fedavg' and attack == 'sign_flip' and {_raga(0.6)} and num_byzantine == {n}"
+                for n in (5, 10, 15, 20)
+            ),
+        ),
     ),
     Fact("results/raga/README.md", "RAGA is first in {} of {} columns; without attack", lambda: raga_first(0.2)),
     Fact(
