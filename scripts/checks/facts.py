@@ -342,7 +342,7 @@ def in_table_2a(attacks: Sequence[str], rules: Sequence[str] = (), without: Sequ
     return [float(values.min()), float(values.max())]
 
 
-def diverged(path: str, *conditions: str) -> list[str]:
+def diverged_in(path: str, *conditions: str) -> list[str]:
     """The round in which each of the runs that meet a condition diverged, by its message."""
     messages = (str(runs(path).query(condition)["error"].item()) for condition in conditions)
     return [message.split("round ")[1].split(":")[0] for message in messages]
@@ -355,7 +355,7 @@ def faster_than() -> list[float]:
     return [int((multiples[baselines] > multiples["boba"]).sum()), len(baselines)]
 
 
-def distances(panel: str, how: str, rules: Sequence[str]) -> list[float]:
+def aggregates_of_fig2(panel: str, how: str, rules: Sequence[str]) -> list[float]:
     """The mean or the largest distance of rules' aggregates from the honest mean in BOBA's Fig. 2."""
     table = pd.read_csv(RESULTS / "boba/fig2.csv", comment="#").query("panel == @panel")
     far = ((table["x"] ** 2 + table["mean"] ** 2) ** 0.5).groupby(table["line"]).agg(how)
@@ -1375,12 +1375,12 @@ FACTS = (
     Fact(
         "results/boba/README.md",
         "without attack: BOBA {:.3f}, GeoMed {:.3f}, CooMed {:.3f}, Krum {:.3f}, as the paper says",
-        lambda: distances("no attack", "mean", ["boba", "geomed", "coomed", "krum"]),
+        lambda: aggregates_of_fig2("no attack", "mean", ["boba", "geomed", "coomed", "krum"]),
     ),
     Fact(
         "results/boba/README.md",
         "under six attacks: CooMed {:.3f}, GeoMed {:.3f}, BOBA {:.3f}, Krum {:.3f};",
-        lambda: distances("under attack", "max", ["coomed", "geomed", "boba", "krum"]),
+        lambda: aggregates_of_fig2("under attack", "max", ["coomed", "geomed", "boba", "krum"]),
     ),
     Fact(
         "results/boba/README.md",
@@ -1395,14 +1395,14 @@ FACTS = (
     Fact(
         "results/boba/README.md",
         "Average and AvgRej diverge in rounds {} and {} (",
-        lambda: diverged(
+        lambda: diverged_in(
             "boba/runs.csv", *(f"aggregator == '{rule}' and attack == 'gauss'" for rule in ("average", "avgrej"))
         ),
     ),
     Fact(
         "results/raga/README.md",
         "| FedAvg, sign flipping | diverged in rounds {}, {}, {}, {} |",
-        lambda: diverged(
+        lambda: diverged_in(
             "raga/runs.csv",
             *(
                 f"aggregator == 'fedavg' and attack == 'sign_flip' and {_raga(0.6)} and num_byzantine == {n}"
