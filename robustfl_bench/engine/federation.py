@@ -128,6 +128,10 @@ class _Under(Federation):
         return counts
 
     @cached_property
+    def label_counts(self) -> Tensor:
+        return super().label_counts if self._blind else self._real.label_counts
+
+    @cached_property
     def byzantine(self) -> Population:
         known, attack = self._real.poisonings, self.parts.attack
         if attack not in known:
