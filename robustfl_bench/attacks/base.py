@@ -232,7 +232,10 @@ class Attack(Part):
         return type(self).plan is not Attack.plan
 
     def plan(self, view: PlanView) -> object:
-        """Choose the attack of the next round, which may be another one: returns ``view.carry_out(attack)``."""
+        """Choose the attack of the next round, which may be another one: returns ``view.carry_out(attack)``.
+
+        It is called only if the attack overrides it.
+        """
         raise NotImplementedError
 
     def active(self, round: int) -> bool:
