@@ -15,6 +15,7 @@ import pytest
 import robustfl_bench
 from robustfl_bench.base import code_digest, public, units
 from robustfl_bench.config import compose
+from robustfl_bench.network import bfloat16
 
 P = "robustfl_bench"
 
@@ -161,10 +162,14 @@ RECORDED = re.compile(
         ["aggregator=b_mkrum", "attack=backdoor", "byzantine_placement=replace", "local_update=fedavg", "batch_size=8"],
         ["aggregator=lasa", "attack=minmax", "local_update=saga", "batch_size=4"],
         ["aggregator=zeno", "attack=tailored", "availability=unreliable", "server_optimizer=adam"],
+        ["precision=medium", "local_update=momentum"],
     ],
     ids=lambda overrides: overrides[0],
 )
-def test_every_function_that_a_run_enters_is_in_its_digest(overrides: list[str], tmp_path: Path) -> None:
+def test_every_function_that_a_run_enters_is_in_its_digest(
+    overrides: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bfloat16, "has_units", lambda: True)
     entered: set[str] = set()
 
     def note(frame: FrameType, event: str, _: Any) -> None:

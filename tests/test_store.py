@@ -368,6 +368,7 @@ def test_bfloat16_is_for_processors_with_the_units(
     bench: Bench, tmp_path: Path, units: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(torch.cpu, "_is_amx_tile_supported", lambda: units)
+    monkeypatch.setattr(torch.cpu, "_is_avx512_bf16_supported", lambda: False)
     done = bench("rounds=1", "num_clients=4", "num_byzantine=0", "partition=iid", "precision=medium")
     assert done.code == 0 and ("precision=medium: this processor has no units for it" in done.err) != units
     (summary,) = tmp_path.rglob("summary.json")

@@ -23,6 +23,9 @@ ROOTS = (
 )
 """What every run executes: reading data, dealing them out, the rounds, and the tests of the models."""
 
+IN_BFLOAT16 = ("robustfl_bench.network.bfloat16", "rounded")
+"""What runs with ``precision=medium`` execute as well."""
+
 NEUTRAL = frozenset(
     f"robustfl_bench.{name}"
     for name in ("base.abilities", "base.console", "base.errors", "base.fields", "engine.execution")
@@ -44,10 +47,10 @@ def code_digest(config: object, outside: Iterable[Path | bytes] = ()) -> str:
     """SHA-256 over the code of this package that can change the numbers of a run.
 
     This is the text of all functions, methods, class bodies and constants that can be reached from ROOTS, from the
-    parts that ``config`` names, and from ``outside``, the code of parts from outside: files or texts. So an edit of a
-    rule changes the digests of the runs with this rule; an edit of a table, a docstring, an error message or of the
-    name of a local variable changes none, and neither does moving code to another module. Not covered: conf/ and how
-    configs are composed, which a run's id covers, the machine and the libraries.
+    parts and the precision that ``config`` names, and from ``outside``, the code of parts from outside: files or texts.
+    So an edit of a rule changes the digests of the runs with this rule; an edit of a table, a docstring, an error
+    message or of the name of a local variable changes none, and neither does moving code to another module. Not
+    covered: conf/ and how configs are composed, which a run's id covers, the machine and the libraries.
     """
     return closure_of(config, outside).digest
 
@@ -68,5 +71,6 @@ def _tree() -> Tree:
 
 
 def _named(config: object) -> frozenset[Symbol]:
-    """The parts that a config names."""
-    return frozenset(re.findall(r"\b(robustfl_bench\.\w+)\.([A-Z]\w*)", str(config)))
+    """The parts that a config names, and the code of its precision."""
+    parts = frozenset(re.findall(r"\b(robustfl_bench\.\w+)\.([A-Z]\w*)", str(config)))
+    return parts | {IN_BFLOAT16} if re.search(r"\bmedium\b", str(config)) else parts

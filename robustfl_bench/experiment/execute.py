@@ -147,9 +147,10 @@ def _attempt(
     outcome: dict[str, Any] = {"status": folders.FAILED, "error": None, "device": str(data.train_x.device)}
     outcome["data"] = provenance.origin(planned, data)
     try:
-        outcome["products"] = set_precision(planned.settings.precision, data.train_x.device)
+        outcome["products"] = _in_precision(planned, federation)
         if planned.settings.precision != "highest" and outcome["products"] == "float32":
-            note(f"precision={planned.settings.precision}: this processor has no units for it; products are in float32")
+            note(f"precision={planned.settings.precision}: this processor has no units for it that serve this model; "
+                 "products are in float32")  # fmt: skip
         with threads(choose_threads(planned, len(data.train_y))) as number:
             outcome["num_threads"] = number
             if train is None:
@@ -171,6 +172,18 @@ def _attempt(
         return outcome, traceback.format_exc()
 
 
+def _in_precision(planned: Plan, federation: Any) -> str:
+    """Let a federation compute with the precision of its settings; returns the type of the factors of its products."""
+    from robustfl_bench.network import bfloat16
+
+    precision = planned.settings.precision
+    products = set_precision(precision, federation.data.train_x.device)
+    if precision == "medium" and (network := bfloat16.rounded(federation.network)) is not None:
+        federation.network = network
+        return "bfloat16"
+    return products
+
+
 def _all_rows(planned: Plan, folder: folders.RunFolder) -> list[dict[str, float]]:
     """The rows of the whole run; raises Damaged, after removing them, if they are not exactly those."""
     try:
@@ -187,9 +200,10 @@ def take_part(cfg: Mapping[str, Any], call: Call, train: "Train") -> None:
     planned = plan(cfg)
     provenance.code(planned.config)
     data = _load(planned)
-    set_precision(planned.settings.precision, data.train_x.device)
+    federation = _federation(planned, data)
+    _in_precision(planned, federation)
     with threads(choose_threads(planned, len(data.train_y))), suppress(Diverged):  # the other process records it
-        train(planned, _federation(planned, data), folder_of(planned, call), None)
+        train(planned, federation, folder_of(planned, call), None)
 
 
 def record(outcome: Mapping[str, Any], planned: Plan, call: Call, trace: str | None = None) -> None:

@@ -54,12 +54,15 @@ def at_once(planned: Plan) -> int:
     """How many runs like this one are trained together, 1 if each is trained alone.
 
     Together are dense networks on a CPU whose clients send one gradient, if a round has at most ``SMALL`` samples times
-    parameters: larger products gain nothing, see results/bench/README.md. Trackers follow one run at a time.
+    parameters: larger products gain nothing, see results/bench/README.md. Trackers follow one run at a time, and
+    products in bfloat16 belong to one run.
     """
     from robustfl_bench.engine.stack import can_be_stacked
 
     s, parts = planned.settings, planned.parts
-    if not s.stack or parts.tracker or choose_device(s.device).type != "cpu" or not can_be_stacked(parts):
+    if not s.stack or parts.tracker or s.precision == "medium":
+        return 1
+    if choose_device(s.device).type != "cpu" or not can_be_stacked(parts):
         return 1
     try:
         data = datasets.load(parts.dataset, s.data_dir, choose_device("cpu"))

@@ -38,7 +38,8 @@ def other_code(runs: pd.DataFrame) -> str:
 
     Runs with parts from outside are left out: what these use of the package is known only where they can be read.
     """
-    code, names = list(_words(runs["code"])), [name for name in settings(runs) if "." in name and _names(runs[name])]
+    code = list(_words(runs["code"]))
+    names = [name for name in settings(runs) if name == "precision" or ("." in name and _names(runs[name]))]
     unknown = code.count(None)
     parts = list(zip(*(mapped(runs[name], str) for name in names), strict=True)) if names else [()] * len(runs)
     digests = {values: code_digest(values)[:SHORT] for values in set(parts)}
