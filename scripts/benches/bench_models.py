@@ -5,9 +5,10 @@
 
 A model gets random inputs with the shapes of the data set that the command in its file of ``conf/model`` names (MNIST
 where it names none). The loop is that of ``bench_rounds.py``: one module, one client after the other, on as many
-threads of PyTorch. ``--before`` adds the engine as of another commit, in this process. All give the same gradients,
-which is checked before anything is timed. All figures are medians of one run, taken in turn; compare ratios, not
-seconds.
+threads of PyTorch. ``--before`` adds the engine as of another commit, in this process, and a processor with units for
+bfloat16 the engine with ``precision=medium``, for the networks that use them. All give the same gradients, within
+``LIMITS``, which is checked before anything is timed. All figures are medians of one run, taken in turn; compare
+ratios, not seconds.
 """
 
 import re
@@ -27,14 +28,16 @@ from torch import Tensor
 from robustfl_bench.config import options
 from robustfl_bench.config.options import CONF
 from robustfl_bench.interfaces import Dataset
+from robustfl_bench.network.bfloat16 import rounded
 from robustfl_bench.network.network import Network
 from robustfl_bench.network.samples import Batch
 from robustfl_bench.pages.pictures import bars
 from robustfl_bench.pages.pictures.canvas import save
 
 WORDS = 10_000  # of a vocabulary
-LIMIT = 1e-2  # by which the gradients may differ, as a share of their length: masks and winners of poolings flip
-ENGINE, LOOP, BEFORE = "robustfl_bench", "plain loop", "engine before"
+ENGINE, LOOP, BEFORE, ROUNDED = "robustfl_bench", "plain loop", "engine before", "bfloat16"
+LIMITS = {LOOP: 1e-2, BEFORE: 1e-2, ROUNDED: 0.15}
+"""By which the gradients may differ, as a share of their length: masks and winners of poolings flip."""
 
 
 def dataset_of(model: str) -> str:
@@ -84,7 +87,7 @@ def works(
 
     With dropout, every client has its own random stream, here all with the same seed.
     """
-    results = {what: torch.empty(len(batch.sizes), network.dim) for what in (ENGINE, LOOP, BEFORE)}
+    results = {what: torch.empty(len(batch.sizes), network.dim) for what in (ENGINE, LOOP, BEFORE, ROUNDED)}
 
     def clients(what: str) -> list[tuple[Batch, Tensor]]:
         parts = zip(batch.clients(), results[what].split(1), strict=True)
@@ -112,11 +115,15 @@ def works(
     if before is not None:
         old, _ = made(model, before)
         jobs[BEFORE] = by(old, BEFORE, part_of(before, "network.samples:Batch", "engine.samples:Batch"))
+    if (low := rounded(network)) is not None:
+        jobs[ROUNDED] = by(low, ROUNDED, Batch)
     for job in jobs.values():
         job()
     for what in set(jobs) - {ENGINE}:
         difference = float((results[ENGINE] - results[what]).norm() / results[what].norm())
-        assert difference <= LIMIT, f"the gradients differ from those of the {what} by {difference:.1g} of their length"
+        assert difference <= LIMITS[what], (
+            f"gradients differ from those of the {what} by {difference:.1g} of their length"
+        )
     return jobs
 
 
@@ -149,7 +156,12 @@ def main() -> None:
             rows.append(
                 {"model": model, "data": dataset.name, "d": network.dim, "threads": threads}
                 | {f"{what}, ms": 1e3 * value for what, value in seconds.items()}
-                | {f"x {what.split()[-1]}": seconds[what] / seconds[ENGINE] for what in seconds if what != ENGINE}
+                | {
+                    f"x {what.split()[-1]}": seconds[what] / seconds[ENGINE]
+                    for what in (LOOP, BEFORE)
+                    if what in seconds
+                }
+                | {f"x in {what}": seconds[ENGINE] / seconds[what] for what in (ROUNDED,) if what in seconds}
             )
     report(rows, args.csv)
     if args.png:
