@@ -1275,6 +1275,11 @@ FACTS = (
     ),
     Fact(
         "results/bench/README.md",
+        "take {:.1f} times less time with 600 samples per client, {:.1f} with 64 and {:.1f} with 16",
+        lambda: [before(f"bfloat16_{samples}", "x in bfloat16", ["mlp"])[0] for samples in (600, 64, 16)],
+    ),
+    Fact(
+        "results/bench/README.md",
         "a round takes {:.1f} times its matrix of 1.5 GiB, {:.1f} to {:.1f} times one of 0.4 GiB",
         lambda: [
             extremes("bench/scaling_memory.csv", "n == 400", "x matrix", 1)[1],
