@@ -8,7 +8,7 @@ from pathlib import Path
 from robustfl_bench.config.options import CONF
 
 SCRIPT = CONF.parent / "scripts" / "checks" / "cuda_check.py"
-QUICK = ("exactness", "rules", "rounds", "bounds")
+QUICK = ("exactness", "rules", "rounds", "bounds", "stacks")
 
 
 def check(folder: Path, *arguments: str) -> "subprocess.CompletedProcess[str]":
@@ -34,6 +34,7 @@ def test_it_asks_in_sections_and_goes_on(tmp_path: Path) -> None:
     times = answers(tmp_path / "bounds.csv")
     assert float(times["krum"]["value"]) > 0 and {"reading", "Gram", "Gram float32", "sort"} <= set(times)
     assert float(answers(tmp_path / "rounds.csv")["mlp, batches, CPU"]["value"]) > 0
+    assert {row["unit"].split()[-1] for row in answers(tmp_path / "stacks.csv").values()} == {"shared"}
     assert answers(tmp_path / "exactness.csv")["products, highest"]["verdict"] == "ok"
 
 

@@ -29,7 +29,7 @@ def of_the_cpu(seed: int, _: torch.device) -> torch.Generator:
     return torch.Generator().manual_seed(seed)
 
 
-@pytest.mark.parametrize("section", ["models", "rules", "pre_aggregations", "attacks", "local_updates"])
+@pytest.mark.parametrize("section", ["models", "rules", "pre_aggregations", "attacks", "local_updates", "stacks"])
 def test_every_part_computes_what_it_does_on_a_cpu(
     section: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -39,7 +39,20 @@ def test_every_part_computes_what_it_does_on_a_cpu(
     assert code == 0, capsys.readouterr().out
     with (tmp_path / f"{section}.csv").open() as file:
         answered = [row["case"] for row in csv.DictReader(file) if row["verdict"] == "ok"]
-    assert len(answered) >= {"models": 14, "rules": 60, "attacks": 30, "pre_aggregations": 5}.get(section, 13)
+    least = {"models": 14, "rules": 60, "attacks": 30, "pre_aggregations": 5, "stacks": 3}
+    assert len(answered) >= least.get(section, 13)
+
+
+OPERATIONS = {"gru": 2_400, "lstm": 5_200, "resnet20": 1_100}
+"""The most operations that the gradients of a group of clients may call: a few per layer, or per step of a text."""
+
+
+def test_operations_of_models_with_many_small_ones() -> None:
+    with PretendedGpu():
+        asked = cuda_check.operations(cuda_check.Setup(DEVICE, tiny=True))
+        counts = {name: answer()["value"] for name, answer in asked}
+    assert counts.keys() == OPERATIONS.keys()
+    assert all(0.8 * most < counts[name] <= most for name, most in OPERATIONS.items()), counts
 
 
 def waits(*overrides: str) -> int:

@@ -6,8 +6,9 @@
 
 ``check`` asks, section by section: does every part compute on the device what it does on a CPU (``LIMITS``: as a share
 of how far the model moves, or of the largest number), are products as exact as ``precision`` says and two runs equal
-bit by bit, how do the rules' times compare with their bounds, how many rounds a second are there beside a CPU, and how
-much memory do they take. A section is a CSV file in ``--output``. What is in a file is not asked again, so the same
+bit by bit, are the cells of a sweep that are trained together those that are trained alone, how do the rules' times
+compare with their bounds, how many operations does a step call, how many rounds a second are there beside a CPU, and
+how much memory do they take. A section is a CSV file in ``--output``. What is in a file is not asked again, so the same
 command goes on after ``--seconds`` or an interruption; remove a file to ask anew. It exits with 1 if an answer is
 wrong. ``--tiny`` is a check of this script.
 
@@ -21,9 +22,10 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 sys.path.append(str(Path(__file__).resolve().parents[1] / "benches"))
 from benches import conditions, medians  # first: sets how idle threads wait
@@ -31,13 +33,16 @@ from benches import conditions, medians  # first: sets how idle threads wait
 # isort: split
 import numpy as np
 import torch
+from bench_models import draw, made
 from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from robustfl_bench import datasets
 from robustfl_bench.config import compose, options, targets
 from robustfl_bench.engine import loop
 from robustfl_bench.engine.federation import Federation
 from robustfl_bench.engine.rounds import initial_state
+from robustfl_bench.engine.stack import Stack, Stackable
 from robustfl_bench.experiment.machine import choose_device, set_precision
 from robustfl_bench.experiment.plan import plan
 from robustfl_bench.interfaces import Aggregator, ConfigError, ServerView
@@ -63,6 +68,8 @@ GOLDEN = {
     "trmean, lie, fedavg": ("aggregator=trmean", "attack=lie", "local_update=fedavg", "batch_size=16"),
     "krum, nnm, momentum": ("aggregator=krum", "attack=gauss", "pre_aggregation=nnm", "local_update=momentum"),
 }
+STACKED = ("krum", "trmean", "boba")  # rules of cells that are trained together
+STEPWISE = ("gru", "lstm", "resnet20")  # models of many small operations
 CLASSES, VOCABULARY = 10, 40
 
 
@@ -127,6 +134,21 @@ def trained(device: torch.device, *overrides: str) -> tuple[Tensor, Tensor, floa
     *_, (state, record) = loop.run(federation, start)
     assert record is not None
     return state.params.cpu(), (state.params - start.params).cpu(), record["test_loss"]
+
+
+def trained_together(device: torch.device, cells: Sequence[Sequence[str]]) -> tuple[list[Tensor], bool]:
+    """The models after runs on the digits that go in step, as a sweep trains them, on the CPU, and whether their
+    gradients were computed together."""
+    plans = [plan(compose.resolve(overrides).config) for overrides in cells]
+    data = datasets.load(plans[0].parts.dataset, None, device)
+    set_precision(plans[0].settings.precision, device)
+    federations = [Stackable(planned.settings, planned.parts, data) for planned in plans]
+    states, stack = [initial_state(federation) for federation in federations], Stack()
+    runs = [loop.run(*begun) for begun in zip(federations, states, strict=True)]
+    for _ in range(plans[0].settings.rounds):
+        stack.prepare(list(zip(federations, states, strict=True)))
+        states = [next(run)[0] for run in runs]
+    return [state.params.cpu() for state in states], stack.is_right is True
 
 
 def compared(setup: Setup, *overrides: str) -> Answer:
@@ -230,6 +252,23 @@ def golden(setup: Setup) -> Iterator[Question]:
         yield f"{name}, twice", lambda overrides=overrides: differing((*overrides, rounds))  # type: ignore[misc]
 
 
+def stacks(setup: Setup) -> Iterator[Question]:
+    """Cells of a sweep: trained in step they have the bits of each alone, whether or not they share gradients."""
+
+    def differing(cells: Sequence[Sequence[str]]) -> Answer:
+        together, shared = trained_together(setup.device, cells)
+        alone = [trained(setup.device, *cell)[0] for cell in cells]
+        number = sum(int((first != second).sum()) for first, second in zip(together, alone, strict=True))
+        return judged(number, 0, f"parameters that differ, gradients {'shared' if shared else 'apart'}")
+
+    common = (*BASE, f"rounds={setup.of(10, 2)}")
+    for attack in ("ipm", "lie"):
+        cells = [(*common, f"aggregator={rule}", f"attack={attack}") for rule in STACKED]
+        yield f"rules, {attack}", lambda cells=cells: differing(cells)  # type: ignore[misc]
+    rates = [(*common, "aggregator=krum", "attack=ipm", f"lr={lr}") for lr in (0.1, 1)]
+    yield "rates, krum", lambda: differing(rates)
+
+
 # --- the machine -----------------------------------------------------------------------------------------------------
 
 
@@ -289,6 +328,34 @@ def bounds(setup: Setup) -> Iterator[Question]:
         yield name, lambda rule=rule: timed(lambda: rule(Updates(matrix), server))  # type: ignore[misc]
 
 
+class Calls(TorchDispatchMode):
+    """While it is entered, ``number`` counts the operations that are called, without views."""
+
+    number = 0
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        self.number += not func.is_view
+        return func(*args, **(kwargs or {}))
+
+
+def operations(setup: Setup) -> Iterator[Question]:
+    """How many operations the gradients of four clients call, with inputs of the models' data sets."""
+
+    def ask(name: str) -> Answer:
+        network, dataset = made(name)
+        x, y = draw(network, dataset, 8)
+        network.to(setup.device)
+        batch = Batch(x.to(setup.device), y.to(setup.device), (2,) * 4)
+        out = torch.empty(4, network.dim, device=setup.device)
+        network.gradients(network.initial, batch, out)
+        with Calls() as calls:
+            network.gradients(network.initial, batch, out)
+        return measure(calls.number, "operations")
+
+    for name in STEPWISE:
+        yield name, lambda name=name: ask(name)  # type: ignore[misc]
+
+
 def rounds(setup: Setup) -> Iterator[Question]:
     """Local training of many clients, a second, on the device and on the CPU, and the device's peak of memory."""
     clients, held = setup.of(100, 3), setup.of(600, 8)
@@ -330,7 +397,9 @@ SECTIONS: dict[str, Callable[[Setup], Iterator[Question]]] = {
     "local_updates": local_updates,
     "server_optimizers": every("server_optimizer", *ALONE),
     "golden": golden,
+    "stacks": stacks,
     "bounds": bounds,
+    "operations": operations,
     "rounds": rounds,
 }
 COLUMNS = ("case", "value", "unit", "limit", "verdict")
