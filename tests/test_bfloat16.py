@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from robustfl_bench.base import code_digest
+from robustfl_bench.base.parallel import workers
 from robustfl_bench.config import compose
 from robustfl_bench.interfaces import Model
 from robustfl_bench.models import Cnn, Mlp
@@ -50,6 +51,17 @@ def test_a_model_for_each_client_gives_the_same_as_one_for_all() -> None:
     found = network.own_gradients(network.initial.repeat(len(SIZES), 1), batch, own)
     torch.testing.assert_close(own, together, atol=1e-5, rtol=2**-6)
     torch.testing.assert_close(found, losses, atol=0, rtol=1e-4)
+
+
+def test_the_number_of_threads_changes_no_byte() -> None:
+    network, batch = bfloat16.Rounded(Network(Mlp((24, 16)), (1, 28, 28), 10, seed=0)), drawn()
+    found = []
+    for threads in (1, 3):
+        with workers(threads):
+            own = torch.empty(len(SIZES), network.dim)
+            network.own_gradients(network.initial.repeat(len(SIZES), 1), batch, own)
+            found.append((*gradients(network, batch), own))
+    assert all(torch.equal(one, other) for one, other in zip(*found, strict=True))
 
 
 def test_the_samples_of_a_population_are_converted_once() -> None:
