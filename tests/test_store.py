@@ -1,5 +1,6 @@
 """A stored result is of this code, these data and these files; else it is named, and the run is made again."""
 
+import hashlib
 import json
 import math
 import os
@@ -553,6 +554,60 @@ def test_one_flipped_bit_in_a_checkpoint_is_found(tmp_path: Path, place: int) ->
     with pytest.raises(writing.Damaged, match=r"checkpoint\.pt is damaged"):
         folder.checkpoint(STAMP)
     assert {path.name for path in folder.path.iterdir()} == {".claim", "config.yaml"}
+
+
+def test_tensors_of_all_kinds_come_back_and_changes_to_them_stay_in_memory(tmp_path: Path) -> None:
+    twice = torch.arange(7, dtype=torch.bfloat16)
+    content = {
+        "strided": torch.arange(12.0).reshape(3, 4).T,
+        "of": [torch.tensor(3), torch.zeros(0, 5), torch.tensor([True, False]), twice, twice],
+        "plain": (None, 1 << 70, 0.1, "a", {"b": [False]}),
+    }
+    sealed.save(tmp_path / "a.pt", content, STAMP)
+    before = (tmp_path / "a.pt").read_bytes()
+    loaded = sealed.load(tmp_path / "a.pt", STAMP)
+    assert loaded is not None and torch.equal(loaded["strided"], content["strided"])
+    assert loaded["plain"] == content["plain"]
+    for one, other in zip(loaded["of"], content["of"], strict=True):
+        assert one.dtype == other.dtype and torch.equal(one, other)
+    loaded["of"][-1][0] = 9
+    assert loaded["of"][-2][0] == 9 and (tmp_path / "a.pt").read_bytes() == before
+
+
+def test_a_checkpoint_of_an_earlier_format_says_so(tmp_path: Path) -> None:
+    folder = opened(tmp_path)
+    payload = b"PK content"
+    digest = hashlib.sha256(payload).hexdigest().encode()
+    (folder.path / "checkpoint.pt").write_bytes(b"robustfl-bench checkpoint 1 %s\n%s" % (digest, payload))
+    with pytest.raises(writing.Damaged, match=r"checkpoint\.pt is of format 1, this version reads 2"):
+        folder.checkpoint(STAMP)
+
+
+def test_writing_and_reading_a_checkpoint_take_no_memory_for_a_copy(tmp_path: Path) -> None:
+    """In a process of its own, which has 128 MiB of tensors in 16 parts; a part may be copied."""
+    script = f"""
+import resource, torch
+from pathlib import Path
+from robustfl_bench.store import sealed
+
+def private():
+    pairs = (line.split(":") for line in open("/proc/self/status"))
+    return next(int(value.split()[0]) for name, value in pairs if name == "RssAnon") >> 10
+
+path, parts = Path({str(tmp_path / "a.pt")!r}), {{str(i): torch.ones(1 << 21) for i in range(16)}}
+sealed.save(path.with_name("b.pt"), {{"a": torch.ones(1)}}, {{}})
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10
+sealed.save(path, parts, {{}})
+saving = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10) - before
+parts.clear()
+before = private()
+loaded = sealed.load(path, {{}})
+loading = private() - before
+print(saving, loading, sum(float(each.sum()) for each in loaded.values()) / (1 << 21))
+"""
+    ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    saving, loading, total = map(float, ended.stdout.split())
+    assert saving < 24 and loading < 24 and total == 16, ended.stdout
 
 
 @pytest.mark.parametrize("subject", STAMP)

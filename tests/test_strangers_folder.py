@@ -123,8 +123,10 @@ def test_a_checkpoint_executes_nothing(bench: Bench, finished: Path, mine: Path,
     (folder,) = run_folders(tmp_path / "results").values()
     (folder / "summary.json").unlink()
     payload = pickle.dumps(Payload(), protocol=2)
-    head = b"%s %s\n" % (sealed.FORMAT, hashlib.sha256(payload).hexdigest().encode())
-    (folder / "checkpoint.pt").write_bytes(head + payload if wrapped else payload)
+    whole = b"%s %d\n%s" % (sealed.FORMAT, len(payload), payload)
+    whole += bytes(-len(whole) % sealed.ALIGNED)
+    digest = hashlib.sha256(whole).hexdigest().encode()
+    (folder / "checkpoint.pt").write_bytes(whole + digest if wrapped else payload)
     outcome = bench(*SMALL)
     assert outcome.code == 0 and outcome.err.startswith("starts again: checkpoint.pt "), outcome
     assert contents(tmp_path / "results") == contents(finished) and not (tmp_path / "executed").exists()

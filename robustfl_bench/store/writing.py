@@ -5,10 +5,10 @@ import os
 import re
 import stat
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TypeVar
+from typing import BinaryIO, TypeVar
 
 
 class CannotWrite(OSError):
@@ -44,22 +44,30 @@ def persistently(attempt: Callable[[], Result]) -> Result:
     return attempt()
 
 
-def read_regular(path: Path, largest: int | None = LARGEST) -> bytes:
-    """The content of a regular file, which may come from a stranger: no link is followed, no pipe waited for.
+def read_regular(path: Path) -> bytes:
+    """The content of a regular file of at most LARGEST bytes, as ``read_from`` reads it."""
 
-    Raises FileNotFoundError, and Damaged for a link, a folder, a pipe or a device, for more than ``largest`` bytes, and
-    for a file that cannot be read.
+    def content(file: BinaryIO) -> bytes:
+        if (size := os.fstat(file.fileno()).st_size) > LARGEST:
+            raise Damaged(f"{path.name} has {size} bytes; at most {LARGEST} are read")
+        return file.read()
+
+    return read_from(path, content)
+
+
+def read_from(path: Path, read: Callable[[BinaryIO], Result]) -> Result:
+    """What ``read`` returns for a regular file, which may come from a stranger: no link is followed, no pipe waited
+    for.
+
+    Raises FileNotFoundError, and Damaged for a link, a folder, a pipe or a device, and for a file that cannot be read.
     """
 
-    def attempt() -> bytes:
+    def attempt() -> Result:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
         with os.fdopen(descriptor, "rb") as file:
-            state = os.fstat(descriptor)
-            if not stat.S_ISREG(state.st_mode):
+            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
                 raise Damaged(f"{path.name} is no regular file; remove it")
-            if largest is not None and state.st_size > largest:
-                raise Damaged(f"{path.name} has {state.st_size} bytes; at most {largest} are read")
-            return file.read()
+            return read(file)
 
     try:
         return persistently(attempt)
@@ -103,19 +111,25 @@ def named(path: Path) -> Iterator[None]:
         raise CannotWrite(error.errno, error.strerror or str(error), str(path)) from error
 
 
-def write_atomically(path: Path, *content: str | bytes | memoryview) -> None:
-    """Write a file, from one or more pieces, that other processes see whole or not at all, also after a power cut.
+def write_atomically(path: Path, content: str | bytes) -> None:
+    """Write a file that other processes see whole or not at all, also after a power cut.
 
     Raises CannotWrite, with the earlier content of the file intact.
     """
+    piece = content.encode() if isinstance(content, str) else content
+    stream_atomically(path, lambda: [piece])
+
+
+def stream_atomically(path: Path, pieces: Callable[[], Iterable[bytes | memoryview]]) -> None:
+    """As ``write_atomically``, for content in ``pieces``, which are asked for anew at each attempt."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
 
     def attempt() -> None:
         remove_leftovers(path)
         try:
             with open(temporary, "wb") as file:
-                for piece in content:
-                    file.write(piece.encode() if isinstance(piece, str) else piece)
+                for piece in pieces():
+                    file.write(piece)
                 file.flush()
                 os.fsync(file.fileno())
             os.replace(temporary, path)
