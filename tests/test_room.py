@@ -1,13 +1,20 @@
 """A run that cannot fit is refused before anything is loaded, in one line with n and d."""
 
 import gc
+import sys
+from importlib.abc import MetaPathFinder
 from pathlib import Path
 
 import pytest
+import torch
+from torch import nn
 
 from robustfl_bench import datasets
-from robustfl_bench.experiment import memory
+from robustfl_bench.datasets import Digits
+from robustfl_bench.experiment import memory, plan
+from robustfl_bench.models import Mlp
 from tests.conftest import Bench
+from tests.processes import start
 
 SMALL = ("rounds=1", "num_clients=600", "partition=iid", "model.hidden=[10]")
 MATRIX = 4 * 600 * 760  # bytes: 600 clients by 64 * 10 + 10 + 10 * 10 + 10 parameters
@@ -111,3 +118,32 @@ def test_data_in_memory_are_not_counted_again(bench: Bench, monkeypatch: pytest.
     assert bench(*small).code == 0
     monkeypatch.setattr(memory, "free_bytes", lambda: DIGITS - 1)
     assert bench(*small, "seed=1").code == 0
+
+
+@pytest.mark.parametrize("hidden", [(), (30, 20)], ids=str)
+def test_the_outputs_of_dense_layers_are_counted_without_a_forward_pass(hidden: tuple[int, ...]) -> None:
+    dataset = Digits()
+    module, counted = Mlp(hidden)(dataset.input_shape, dataset.num_classes), list[int]()
+    for layer in module.modules():
+        if isinstance(layer, nn.Linear):
+            layer.register_forward_hook(lambda _, __, output: counted.append(output.numel()))
+    module(torch.zeros(1, *dataset.input_shape))
+    assert plan.outputs_per_sample(Mlp(hidden), dataset) == sum(counted)
+
+
+def refuse_compiler() -> None:
+    """From now on, importing the compiler of PyTorch ends this process."""
+
+    class Refusing(MetaPathFinder):
+        def find_spec(self, fullname: str, path: object, target: object = None) -> None:
+            if fullname == "torch._dynamo":
+                raise SystemExit("imported the compiler of PyTorch")
+
+    sys.meta_path.insert(0, Refusing())
+
+
+def test_a_dense_run_does_not_import_the_compiler_of_pytorch(tmp_path: Path) -> None:
+    """It would take over a second of every start."""
+    command = start(tmp_path, *SMALL, first=refuse_compiler)
+    printed, errors = command.communicate()
+    assert command.returncode == 0 and printed.startswith("result: "), errors
