@@ -91,6 +91,18 @@ def test_it_does_at_least_the_harm_of_each_attack_of_its_pool() -> None:
     assert planned >= max(harm.values()) - 0.02
 
 
+@pytest.mark.parametrize("rule", ["krum", "fltrust"])
+def test_it_never_helps(rule: str) -> None:
+    """On the samples by which they judge, no model is better than that of attackers who train honestly."""
+    errors = []
+    for attack in (Planned(), POOL["honest"]):
+        f = federation(f"aggregator={rule}", "partition=pathological", attack=attack)
+        _, wrong = f.network.assess(trained(f)[0].params, *f.unpoisoned(np.arange(10)).thinned(range(10), 2048))
+        assert wrong is not None
+        errors.append(float(wrong[0]))
+    assert errors[0] >= errors[1]
+
+
 def test_the_random_streams_are_never_those_of_the_run() -> None:
     f = federation("batch_size=8")
     other = f.under(POOL["honest"], seed=77)
