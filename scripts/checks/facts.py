@@ -613,7 +613,8 @@ OTHERS = ("median", "mca", "byrd_saga")
 
 @cache
 def planned() -> pd.DataFrame:
-    """The accuracy [%] under attack=planned, and under the most harmful of the arena's attacks, in every case."""
+    """The accuracy [%] under attack=planned, the one that the attackers foresaw, and that under the most harmful of the
+    arena's attacks, in every case."""
     key = ["partition", "num_byzantine", "aggregator"]
     both = [runs("planned/runs.csv"), runs("arena/runs.csv.gz").query("aggregator != 'server'")]
     own, others = (table.copy().assign(accuracy=100 * table["final_accuracy"].fillna(CHANCE)) for table in both)
@@ -621,17 +622,24 @@ def planned() -> pd.DataFrame:
     singles = others.query(f"{cases} and dataset == 'digits' and num_clients == 25 and rounds == 60")
     singles = singles.replace({"aggregator": {"trimmed_mean": "trmean"}}).sort_values("accuracy", kind="stable")
     best = singles.drop_duplicates(key).set_index(key)
-    found = own.set_index(key)[["accuracy"]].join(best[["attack", "accuracy"]].add_prefix("single_"))
+    own["foreseen"] = 100 * (1 - own["last.attack_harm"])
+    found = own.set_index(key)[["accuracy", "foreseen"]].join(best[["attack", "accuracy"]].add_prefix("single_"))
     more = found["single_accuracy"].clip(100 * CHANCE) - found["accuracy"].clip(100 * CHANCE)
     return found.assign(more=more).sort_index()
+
+
+def foresight() -> tuple[float, float]:
+    """The mean and the largest difference between the accuracy that attackers foresaw and the real one, in points."""
+    apart = (planned()["foreseen"] - planned()["accuracy"]).abs()
+    return float(apart.mean()), float(apart.max())
 
 
 def planned_table() -> list[str]:
     """The rows of the table of results/planned."""
     rows = planned().reset_index().itertuples(index=False)
     return [
-        f"| {row.partition} | {row.num_byzantine} | {row.aggregator} | {row.accuracy:.1f} | {row.single_attack} "
-        f"| {row.single_accuracy:.1f} | {row.more:+.1f} |"
+        f"| {row.partition} | {row.num_byzantine} | {row.aggregator} | {row.foreseen:.1f} | {row.accuracy:.1f} "
+        f"| {row.single_attack} | {row.single_accuracy:.1f} | {row.more:+.1f} |"
         for row in rows
     ]
 
@@ -644,8 +652,13 @@ FACTS = (
     ),
     Fact(
         "results/planned/README.md",
-        "| --- | ---: | --- | ---: | --- | ---: | ---: | {}",
+        "| --- | ---: | --- | ---: | ---: | --- | ---: | ---: | {}",
         lambda: [" ".join(planned_table())],
+    ),
+    Fact(
+        "results/planned/README.md",
+        "The simulated and the real accuracy differ by {:.1f} points on average, by {:.1f} at most",
+        lambda: list(foresight()),
     ),
     Fact("README.md", "| --- | ---: | ---: | ---: | ---: | {} Rules:", demo),
     Fact(
