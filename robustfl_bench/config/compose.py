@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, get_args
 from robustfl_bench.base.errors import ConfigError, near
 from robustfl_bench.base.fields import type_of_field
 from robustfl_bench.base.trees import merge
-from robustfl_bench.config import identity, options, presets, stored, words
+from robustfl_bench.config import assumed, identity, options, presets, stored, words
 from robustfl_bench.config.changes import change
 from robustfl_bench.config.choices import check_names, chosen
 from robustfl_bench.config.interpolate import interpolated
@@ -109,10 +109,20 @@ def _resolved(config: Mapping[str, Any]) -> dict[str, Any]:
     typed = {name: _typed(name, config[name]) for name in SCALARS if not options.refers(config[name])}
     whole = {**config, **typed}
     try:
+        whole[assumed.NAME] = _assumed(whole)
         resolved = {key: interpolated(value, whole) for key, value in whole.items()}
     except RecursionError:
         raise ConfigError("settings refer to each other in a circle") from None
     return resolved | {name: _typed(name, resolved[name]) for name in SCALARS}
+
+
+def _assumed(config: Mapping[str, Any]) -> int:
+    """The number of attackers that the server assumes in a round."""
+    declared = _typed(assumed.NAME, interpolated(config[assumed.NAME], config))
+    if isinstance(declared, int):
+        return declared
+    scalars = {name: _typed(name, interpolated(config[name], config)) for name in assumed.SCALARS}
+    return assumed.number(declared, config, scalars)
 
 
 class _Composed(NamedTuple):
@@ -181,6 +191,8 @@ def _typed(name: str, value: Any) -> Any:
     """The value of a scalar, converted to its type. Raises ConfigError."""
     if value == REQUIRED:
         raise ConfigError(f"{name} has no default and no value; add {name}=VALUE")
+    if name == assumed.NAME:
+        return assumed.read(value)
     kinds = get_args(_TYPES[name]) or (_TYPES[name],)
     if Any in kinds or (value is None and NoneType in kinds):
         return value

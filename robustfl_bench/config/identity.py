@@ -33,7 +33,7 @@ def digest(identity: Mapping[str, Any]) -> str:
 
 def defining(config: Mapping[str, Any]) -> dict[str, Any]:
     """The part of a resolved config that a run folder keeps. Without Byzantine clients, the attack is dropped."""
-    whole = _chained(config)
+    whole = chained(config)
     kept = {key: whole[key] or None if key in GROUPS else whole[key] for key in DEFINING if key in whole}
     if not is_attacked(config):
         kept |= {"num_byzantine": 0, "attack": options.option("attack", "none"), "knowledge": None}
@@ -54,7 +54,7 @@ def reference(config: Mapping[str, Any]) -> dict[str, Any]:
     return {**config, "num_byzantine": 0, **chosen}
 
 
-def _chained(config: Mapping[str, Any]) -> dict[str, Any]:
+def chained(config: Mapping[str, Any]) -> dict[str, Any]:
     """The config with its pre-aggregations as one part: a single one as it is, several as a chain. Their order is part
     of the identity, which ignores the order of mappings.
     """
