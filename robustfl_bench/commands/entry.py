@@ -18,6 +18,7 @@ PROGRAMS = {
 
 VERBS = {
     "--list": "robustfl_bench.commands.listing",
+    "arena": "robustfl_bench.commands.arena",
     "completion": "robustfl_bench.commands.completion",
     "judge": "robustfl_bench.commands.judge",
     "new": "robustfl_bench.commands.new",

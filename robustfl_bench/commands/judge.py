@@ -96,9 +96,9 @@ def _accuracies(asked: Namespace, trial: judge.Trial, name: str, rivals: Sequenc
     found: dict[tuple[str, str, str], dict[str, float]] = {}
     for option, label, extra in ((asked.rule, name, asked.overrides), *((rival, rival, []) for rival in rivals)):
         extra = [*extra, f"results_dir={asked.results_dir}"]
-        _made(trial.rates([option], extra), asked, f"{label}: its learning rates")
+        made_all(trial.rates([option], extra), asked, f"{label}: its learning rates")
         cells = compose.sweep(trial.cells([option], extra))
-        outcome = _made(trial.cells([option], extra), asked, f"{label}: its runs")
+        outcome = made_all(trial.cells([option], extra), asked, f"{label}: its runs")
         for cell, end in zip(cells, outcome.ends, strict=True):
             if end.status in (FINISHED, DIVERGED):
                 config = dict(
@@ -109,7 +109,7 @@ def _accuracies(asked: Namespace, trial: judge.Trial, name: str, rivals: Sequenc
     return found
 
 
-def _made(words: Sequence[str], asked: Namespace, what: str) -> Outcome:
+def made_all(words: Sequence[str], asked: Namespace, what: str) -> Outcome:
     """The ends of a sweep, after making what is missing. Raises ConfigError if a run cannot be made."""
     sweep = Sweep(cells=tuple(compose.sweep(words)), results_dir=asked.results_dir)
     say(f"{what}: {len(sweep.cells)} runs")

@@ -33,8 +33,8 @@ class Defining:
     num_byzantine: Annotated[int, at_least(0)]
     """number of Byzantine clients; counts as 0 with attack=none"""
     num_byzantine_declared: Annotated[int, at_least(0)]
-    """f: the number that the server assumes in a round; rules read it. 0.1: a tenth of all clients, of whom at most f take
-    part in 95% of rounds; null: the same of num_byzantine, at most what the rule accepts with participation < 1"""
+    """f: the number that the server assumes in a round; rules read it. 0.1: a tenth of all clients, of whom at most f
+    take part in 95% of rounds; null: the same of num_byzantine, at most what the rule accepts with participation < 1"""
     byzantine_placement: Annotated[str, one_of(add="to num_clients", replace="some of num_clients")]
     """what Byzantine clients do"""
     byzantine_share_by: Annotated[

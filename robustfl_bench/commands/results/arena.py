@@ -2,7 +2,7 @@
 
 from argparse import Namespace
 
-from robustfl_bench.arena import claims, page, picture
+from robustfl_bench.arena import board, claims, page, picture
 from robustfl_bench.arena.panels import Arena
 from robustfl_bench.arena.track import tracks
 from robustfl_bench.arena.views import VIEWS
@@ -26,6 +26,9 @@ def _add(parser: Parser) -> None:
         help="answer another question instead: "
         + "; ".join(f"{view.name}: {view.question}" for view in VIEWS.values()),
     )  # fmt: skip
+    shown.add_argument(
+        "--entries", metavar="FOLDER", help="show the entries of a folder instead, by their lowest known score"
+    )
     shown.add_argument("--heat", metavar="FILE", help="draw a heat map of every rule under every attack instead")
     parser.add_argument("--plot", metavar="FILE", help="draw all rules in all partitions, or the view, instead")
     parser.add_argument("--attackers", type=int, metavar="N", help="for pictures: the number of attackers (the fewest)")
@@ -35,8 +38,12 @@ def _add(parser: Parser) -> None:
 def _run(arguments: Namespace) -> None:
     if arguments.attackers is not None and (arguments.view or not (arguments.heat or arguments.plot)):
         raise ConfigError("--attackers needs --heat or --plot without --view; all else shows every number of them")
-    if arguments.plot is not None and (arguments.claims or arguments.heat):
-        raise ConfigError("--plot draws the scores or a --view; leave out --claims and --heat")
+    if arguments.plot is not None and (arguments.claims or arguments.heat or arguments.entries):
+        raise ConfigError("--plot draws the scores or a --view; leave out --claims, --heat and --entries")
+    if arguments.entries is not None:
+        arena = Arena(board.load(arguments.entries), arguments.track, arguments.allow)
+        print(sheets.FORMATS[arguments.format]([board.sheet(arena)]), end="")
+        return
     runs = shared.load_any(arguments, of_arena=True)
     arena, view = Arena(runs, arguments.track, arguments.allow), VIEWS.get(arguments.view)
     if arguments.plot is not None:

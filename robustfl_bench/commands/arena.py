@@ -1,0 +1,109 @@
+"""``robustfl-bench arena enter RULE``: a rule's runs in a protocol of the arena, and the folder that one submits."""
+
+import shlex
+import sys
+from argparse import Namespace
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from robustfl_bench.arena import board
+from robustfl_bench.arena.track import NONE, Track, tracks
+from robustfl_bench.base.console import Parser, reported, say
+from robustfl_bench.base.errors import ConfigError
+from robustfl_bench.commands import verb
+from robustfl_bench.commands.judge import made_all
+from robustfl_bench.commands.verb import Verb
+from robustfl_bench.config import compose, identity, options
+from robustfl_bench.runs import archive, records
+from robustfl_bench.runs.where import check_name
+from robustfl_bench.sweeps.cells import Sweep
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+def main() -> int:
+    """Console entry point; returns its exit code."""
+    about = "Enter a rule into the arena: its learning rates, its cells, its result, and the folder to submit."
+    parser = verb.parser_of("robustfl-bench arena", about, [ENTER])
+    arguments = parser.parse_args(sys.argv[1:])
+    return reported(arguments.run, arguments)
+
+
+def _add(parser: Parser) -> None:
+    parser.add_argument("rule", metavar="RULE", help="an option, or my_module:MyRule")
+    parser.add_argument("overrides", nargs="*", metavar="OVERRIDE", help="of the rule, such as aggregator.stretch=2")
+    parser.add_argument("--protocol", default="silos", metavar="TRACK", help="the arena's track (%(default)s)")
+    parser.add_argument("--partitions", metavar="NAMES", help="only these, such as iid,fang")
+    parser.add_argument("--attackers", metavar="NUMBERS", help="only these numbers of attackers, such as 5")
+    parser.add_argument("--attacks", metavar="NAMES", help="only these; none is always among them")
+    parser.add_argument("--seeds", metavar="NUMBERS", help="only these, such as 0,1")
+    parser.add_argument("--output", default="entries", metavar="FOLDER", help="the entries' folder (%(default)s)")
+    parser.add_argument("--results-dir", default="results", metavar="FOLDER", help="of the runs (%(default)s)")
+    parser.add_argument("--jobs", type=int, default=1, metavar="N", help="processes; -1: one for each core")
+
+
+def _enter(asked: Namespace) -> None:
+    check_name(asked.protocol, tracks(), "protocol")
+    track, name = Track(asked.protocol), options.label("aggregator", asked.rule)
+    chosen = {key: _narrowed(track, key, getattr(asked, option)) for key, option in _NARROWED.items()}
+    swept = [f"{key}={','.join(values)}" for key, values in chosen.items()]
+    partitions = f"partition={','.join(chosen['partition'])}"
+    own = [f"aggregator={asked.rule}", *asked.overrides]
+    rule = identity.defining(compose.resolve([f"+experiment={track.experiment}", "lr=1", *own]).config)["aggregator"]
+    others = [word for word in swept if not word.startswith("attack=")]
+    sweeps = {
+        f"{name}: its learning rates": [f"+experiment={track.experiment}_rates", *own, partitions],
+        f"{name}: its cells": [f"+experiment={track.experiment}", *own, *swept],
+        "average: its learning rates": [f"+experiment={track.experiment}_rates", "aggregator=average", partitions],
+        "honest clients' mean": [f"+experiment={track.experiment}_honest", *others],
+    }
+    tables = []
+    for what, words in sweeps.items():
+        words = [*words, f"results_dir={asked.results_dir}"]
+        made_all(words, asked, what)
+        tables.append(_runs(words, asked.results_dir))
+    entry = board.Entry(name, asked.protocol, rule, _command(asked), archive.join(tables))
+    folder = Path(asked.output) / name
+    entry.write(folder)
+    say(f"wrote {folder}: submit it as it is")
+    print((folder / "README.md").read_text(encoding="utf-8"), end="")
+
+
+_NARROWED = {"partition": "partitions", "num_byzantine": "attackers", "attack": "attacks", "seed": "seeds"}
+"""The axes of a protocol that an option of the command narrows."""
+
+
+def _narrowed(track: Track, key: str, asked: str | None) -> Sequence[str]:
+    """The values of an axis of the protocol, or those among them that are asked for. Raises ConfigError."""
+    known = track.swept[key]
+    if asked is None:
+        return known
+    values = [value.strip() for value in asked.split(",")]
+    if strange := [value for value in values if value not in known]:
+        raise ConfigError(f"--{_NARROWED[key]}: {strange[0]!r} is not in {track.name}, which has {', '.join(known)}")
+    return [NONE, *(value for value in values if value != NONE)] if key == "attack" else values
+
+
+def _runs(words: Sequence[str], results_dir: str) -> "pd.DataFrame":
+    """The finished runs of a sweep, from their folders or as the package keeps them."""
+    cells = Sweep(cells=tuple(compose.sweep(words)), results_dir=results_dir).listed
+    folders = {cell.folder().path: cell.asked.run_id for cell in cells}
+    own = [path for path in folders if (path / "summary.json").exists()]
+    kept = archive.kept(arena=True)
+    found = records.of_folders(own) if own else records.nothing()
+    return archive.join([found, kept[kept["run_id"].isin(set(folders.values()))]])
+
+
+def _command(asked: Namespace) -> str:
+    """The command that makes the entry again."""
+    narrowed = [
+        word for option in _NARROWED.values() if (value := getattr(asked, option)) for word in (f"--{option}", value)
+    ]
+    return shlex.join(
+        ["robustfl-bench", "arena", "enter", asked.rule, *asked.overrides, "--protocol", asked.protocol, *narrowed]
+    )
+
+
+ENTER = Verb("enter", "run a rule in a protocol of the arena and write the folder of its entry", _add, _enter)
