@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from robustfl_bench.arena.panels import Arena, ArenaPanel, Standing
 from robustfl_bench.arena.page import SCORE_MEANING
+from robustfl_bench.arena.panels import Arena, ArenaPanel, Standing
 from robustfl_bench.arena.track import HONEST
 from robustfl_bench.arena.words import bounds, cells, number
 from robustfl_bench.base.errors import ConfigError
@@ -29,7 +29,7 @@ _HEADING = ("rule", "lowest score", "partition", "attackers", "by", "mean score"
 
 
 @dataclass(frozen=True, eq=False)
-class Entry:
+class ArenaEntry:
     """A rule in a protocol: its name and its content as a config has it, the command that makes its runs, and these."""
 
     name: str

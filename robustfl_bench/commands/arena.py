@@ -14,7 +14,7 @@ from robustfl_bench.base.errors import ConfigError
 from robustfl_bench.commands import verb
 from robustfl_bench.commands.judge import made_all
 from robustfl_bench.commands.verb import Verb
-from robustfl_bench.config import compose, identity, options
+from robustfl_bench.config import compose, options
 from robustfl_bench.runs import archive, records
 from robustfl_bench.runs.where import check_name
 from robustfl_bench.sweeps.cells import Sweep
@@ -51,7 +51,7 @@ def _enter(asked: Namespace) -> None:
     swept = [f"{key}={','.join(values)}" for key, values in chosen.items()]
     partitions = f"partition={','.join(chosen['partition'])}"
     own = [f"aggregator={asked.rule}", *asked.overrides]
-    rule = identity.defining(compose.resolve([f"+experiment={track.experiment}", "lr=1", *own]).config)["aggregator"]
+    rule = compose.shown([f"+experiment={track.experiment}", "lr=1", *own])["aggregator"]
     others = [word for word in swept if not word.startswith("attack=")]
     sweeps = {
         f"{name}: its learning rates": [f"+experiment={track.experiment}_rates", *own, partitions],
@@ -64,7 +64,7 @@ def _enter(asked: Namespace) -> None:
         words = [*words, f"results_dir={asked.results_dir}"]
         made_all(words, asked, what)
         tables.append(_runs(words, asked.results_dir))
-    entry = board.Entry(name, asked.protocol, rule, _command(asked), archive.join(tables))
+    entry = board.ArenaEntry(name, asked.protocol, rule, _command(asked), archive.join(tables))
     folder = Path(asked.output) / name
     entry.write(folder)
     say(f"wrote {folder}: submit it as it is")
