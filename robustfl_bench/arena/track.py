@@ -40,11 +40,11 @@ _READ = ("aggregator", "code", "state", "seed", "final_accuracy", "last_accuracy
 class ArenaRun:
     """One run of a track.
 
-    ``declared`` is the number of attackers that the rule assumes, None for a rule that assumes none. ``accuracy`` is
-    that of ``Track.judged``: a fraction; 0 where the model diverged, nan where the rule cannot be run. ``recall`` and
-    the other metrics in ``last`` are of the last round; ``best`` is the accuracy of the best evaluated round.
-    ``seconds`` is the time that the run took. ``row`` is its index in the table of runs. ``options`` are the changed
-    options of the rule, ``key=value``. ``validated`` says whether validation chose its rate.
+    ``declared`` is the number of attackers that the rule assumes, None for a rule that assumes none or follows the
+    round. ``accuracy`` is that of ``Track.judged``: a fraction; 0 where the model diverged, nan where the rule cannot
+    be run. ``recall`` and the other metrics in ``last`` are of the last round; ``best`` is the accuracy of the best
+    evaluated round. ``seconds`` is the time that the run took. ``row`` is its index in the table of runs. ``options``
+    are the changed options of the rule, ``key=value``. ``validated`` says whether validation chose its rate.
     """
 
     rule: str
@@ -259,7 +259,7 @@ def _run(
         partition=partition,
         attack=attack,
         num_byzantine=int(_values(settings.others)["num_byzantine"]),
-        declared=_declared(settings.aggregator),
+        declared=_declared(settings.aggregator) if float(_values(settings.others)["participation"]) == 1 else None,
         seed=str(row["seed"]),
         lr=float(_values(settings.others)["lr"]),
         state=state,

@@ -3,7 +3,7 @@
     python scripts/checks/check_entry.py FOLDER [--cells 20] [--seed 0] [--tolerance 0.02]
 
 The folder is that of ``robustfl-bench arena enter``. Random cells of it are run again with the rule's source from the
-folder. A cell made by the same code, data, libraries and kind of processor must be equal. For another cell the numerical
+folder. A cell of the same code, data, libraries and kind of processor must be equal. For another cell the numerical
 errors of the protocol are allowed: test accuracies may differ by ``--tolerance`` in the mean over the cells, as single
 cells can be far apart (an initial model moved by one unit in the last place changes a quarter of the cells). Exit code
 1, with a line for each difference, if the entry does not stand.
@@ -56,7 +56,13 @@ def is_same_origin(run: dict[str, Any], now: dict[str, Any]) -> bool:
     return all(run[key] == now[key] for key in ("code", "data", "versions", "processor"))
 
 
+def source_of(run: dict[str, Any]) -> Any:
+    """The digest of the rule's source that made a run."""
+    return records.code_of_line(run["code"])["parts"].get("aggregator")
+
+
 def main() -> int:
+    """Run the cells again; returns the exit code."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--cells", type=int, default=20, help="cells to run again (%(default)s)")
@@ -71,6 +77,9 @@ def main() -> int:
             now = again(run, entry, results_dir)
             if now["run_id"] != run["run_id"]:
                 differences.append(f"{run['run']}: the protocol makes another run, {now['run']}")
+                continue
+            if source_of(run) != source_of(now):
+                differences.append(f"{run['run']}: made by another source of the rule than that in the folder")
                 continue
             pairs = {key: (records.text(run[key]), records.text(now[key])) for key in COMPARED}
             unlike = [f"{key} {was}, now {found}" for key, (was, found) in pairs.items() if was != found]
