@@ -1,0 +1,49 @@
+"""``robustfl-bench arena enter``: the folder of an entry, the board, and the script that runs its cells again."""
+
+import csv
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from robustfl_bench.config import options
+from tests.conftest import Bench
+
+ROOT = Path(__file__).resolve().parent.parent
+CHECK = ROOT / "scripts" / "checks" / "check_entry.py"
+NARROW = ("--protocol", "digits", "--partitions", "iid", "--attackers", "5", "--seeds", "0", "--attacks", "ipm")
+
+
+@pytest.mark.slow
+def test_an_entry_is_made_listed_and_checked(bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert bench("new", "aggregator", "near_others").code == 0
+    outcome = bench("arena", "enter", "near_others:NearOthers", *NARROW)
+    assert outcome.code == 0, outcome.err
+    folder = tmp_path / "entries" / "near_others"
+    assert {path.name for path in folder.iterdir()} == {"README.md", "entry.yaml", "near_others.py", "runs.csv"}
+    assert options.read(folder / "entry.yaml", "")["rule"]["_target_"] == "near_others.NearOthers"
+    with (folder / "runs.csv").open() as file:
+        rows = [row for row in csv.DictReader(file) if row["aggregator"] == "near_others"]
+    assert len(rows) == 14 + 2 and all(row["code"] and row["versions"] and row["processor"] for row in rows)
+    (tmp_path / "near_others.py").unlink()
+    check = [sys.executable, str(CHECK), str(folder), "--cells", "1"]
+    assert subprocess.run(check, check=False, cwd=tmp_path).returncode == 0
+    source = folder / "near_others.py"
+    source.write_text(source.read_text().replace("self.num_byzantine\n", "self.num_byzantine - 1\n"))
+    changed = subprocess.run(check, check=False, cwd=tmp_path, capture_output=True, text=True)
+    assert changed.returncode == 1 and "made by another source of the rule" in changed.stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "phrase"),
+    [
+        (("krum", "--protocol", "nowhere"), "unknown protocol 'nowhere'"),
+        (("krum", "--protocol", "digits", "--attackers", "7"), "--attackers: '7' is not in digits, which has 5, 10"),
+        (("nowhere:Rule",), "cannot import nowhere.Rule"),
+    ],
+)
+def test_a_mistake_is_one_line(bench: Bench, words: tuple[str, ...], phrase: str) -> None:
+    outcome = bench("arena", "enter", *words)
+    assert outcome.code == 2 and phrase in outcome.err and len(outcome.err.strip().splitlines()) == 1
