@@ -76,8 +76,8 @@ def _works(config: Mapping[str, Any], f: int, clients: int) -> bool:
     try:
         for group, content in parts.items():
             targets.check(group, content)
-        rule, mixing = (targets.build(content) if content else None for content in parts.values())
-        check_clients(rule, mixing, clients)
+        mixing = parts["pre_aggregation"]
+        check_clients(targets.build(parts["aggregator"]), targets.build(mixing) if mixing else None, clients)
     except ConfigError:
         return False
     return True
