@@ -17,7 +17,9 @@ def test_the_shown_config_is_the_composed_one(bench: Bench) -> None:
     shown = bench(*RULE, "--cfg", "job")
     assert (shown.code, shown.err) == (0, "")
     written = options.parse(shown.out)
-    assert written == compose.shown(RULE) and written["aggregator"]["rule"]["num_byzantine"] == "${num_byzantine_declared}"
+    assert (
+        written == compose.shown(RULE) and written["aggregator"]["rule"]["num_byzantine"] == "${num_byzantine_declared}"
+    )
     assert written["data_dir"] == "5e-4" and written["lr"] == 5e-4
     resolved = options.parse(bench("--cfg", "job", "--resolve", *RULE).out)
     assert resolved == json.loads(json.dumps(compose.resolve(RULE).config))

@@ -26,7 +26,7 @@ COLUMNS = {
         "bits_total",
     ],
     ("availability=unreliable", "attack=worst", "aggregator=coomed"): [
-        *TESTED, *RECALL, "clients", "skipped", *WEIGHTS, "attack_choice", "attack_strength", "attack_harm",
+        *TESTED, *RECALL, "clients", "byzantine_clients", "skipped", *WEIGHTS, "attack_choice", "attack_strength", "attack_harm",
         "non_finite_updates",
     ],
     ("dataset=rotated_digits", "partition=natural", "clustering=ifca", "aggregator=trmean"): [
