@@ -95,6 +95,10 @@ def test_the_example_runs_as_a_yaml_of_the_users_own(bench: Bench, folder: Path)
     assert config_of(path)["aggregator"] == {"_target_": "norm_median.NormMedian", "stretch": 1.0}
 
 
+def test_the_readme_fits_two_screens() -> None:
+    assert len(README.splitlines()) <= 100
+
+
 def test_the_commands_of_the_readme_run(bench: Bench, folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
     new, single, sweep = commands(OWN_RULE, "robustfl-bench")
     assert bench(*new).code == 0

@@ -8,7 +8,7 @@ from statistics import median
 
 from robustfl_bench.arena import page
 from robustfl_bench.arena.flags import remarks
-from robustfl_bench.arena.panels import HALF, REFERENCE, Arena, ArenaPanel
+from robustfl_bench.arena.panels import HALF, REFERENCE, SERVER_DATA, Arena, ArenaPanel
 from robustfl_bench.arena.track import HONEST, NONE, SERVER, ArenaRun
 from robustfl_bench.arena.views import VIEWS
 from robustfl_bench.arena.words import bounds, cells, listed
@@ -88,6 +88,32 @@ def best_rules(arena: Arena) -> Sheet:
         labels=4,
         footnotes=[*page.SCORE_MEANING, "after the first rule: those that cannot be told from it, by score"],
     )
+
+
+def cases(arena: Arena) -> Sheet:
+    """The best rules of ``best_rules`` in a few words, a row for each partition: for each share of attackers and each
+    division one rule, and how many others cannot be told from it."""
+    rows: dict[str, list[str]] = {partition: [] for _, partition in arena.panels}
+    for (_, partition), panel in arena.panels.items():
+        rows[partition] += [_first(panel, [rule for rule in rules if rule in top])
+                            for _, rules, top in page.divided(arena, panel)]  # fmt: skip
+    heading = [f"{arena.share(number)}, {words} {SERVER_DATA}" for number in arena.settled for words in ("no", "with")]
+    return Sheet(
+        above=[],
+        heading=["partition", *heading],
+        rows=[cells([partition, *groups]) for partition, groups in rows.items()],
+        labels=1 + len(heading),
+    )
+
+
+def _first(panel: ArenaPanel, group: Sequence[str]) -> str:
+    """The first rule of a group with its score, and the number of the others."""
+    if not group:
+        return "none"
+    score = panel.standings[group[0]].score.value
+    if score < HALF:
+        return f"none reaches {HALF:g}"
+    return f"{group[0]} {score:.0f}" + (f" and {len(group) - 1} more" if group[1:] else "")
 
 
 def _group(panel: ArenaPanel, rules: Sequence[str], top: Collection[str]) -> str:

@@ -7,11 +7,11 @@ from collections import defaultdict
 from statistics import fmean
 from typing import TYPE_CHECKING
 
-from robustfl_bench.arena.page import by_rank, divided
+from robustfl_bench.arena.page import DIVISIONS, by_rank, divided
 from robustfl_bench.arena.panels import Arena
 from robustfl_bench.arena.track import NONE, SERVER
 from robustfl_bench.pages.pictures import heat
-from robustfl_bench.pages.pictures.canvas import Frame
+from robustfl_bench.pages.pictures.canvas import WIDTHS, Frame, for_print, sheet
 from robustfl_bench.runs.where import check_name
 
 if TYPE_CHECKING:
@@ -65,6 +65,43 @@ def attacks(arena: Arena, number: int | None = None) -> Figure:
     heading = f"{arena.track.title(number)}; mean over partitions and seeds, framed: the worst attack on a rule"
     panel = heat.HeatPanel("", rules, across, numbers, worst)
     return heat.draw([panel], heat.Scale("Test accuracy [%]", 0, 100), "attack", "rule", heading, Frame(width="page"))
+
+
+_COLOURS = ("#2166ac", "#d6604d")
+"""Without and with server data."""
+
+
+@for_print
+def answer(arena: Arena) -> Figure:
+    """The best rule of each division in each panel: its score with its interval, by whether it reads server data."""
+    figure = sheet(WIDTHS["page"], 0.6 + 0.31 * len(arena.panels))
+    axis = figure.subplots()
+    marks: list[list[tuple[float, float]]] = [[] for _ in DIVISIONS]
+    alone = []
+    for place, panel in enumerate(arena.panels.values()):
+        for number, (_, rules, top) in enumerate(divided(arena, panel)):
+            best = next((rule for rule in rules if rule in top), None)
+            if best is None:
+                continue
+            standing, height = panel.standings[best], place + 0.36 * (number - 0.5)
+            marks[number].append((standing.score.value, height))
+            bounds = panel.interval(standing)
+            low, high = (bounds.low, bounds.high) if bounds else (standing.score.value,) * 2
+            axis.plot([low, high], [height, height], color=_COLOURS[number], linewidth=1)
+            axis.annotate(best, (high, height), xytext=(4, 0), textcoords="offset points", va="center", fontsize=6)
+        if panel.server:
+            alone.append((panel.server.score.value, place))
+    for points, name, colour, shape in zip(marks, DIVISIONS, _COLOURS, "os", strict=True):
+        axis.plot(*zip(*points, strict=True), shape, color=colour, label=f"best of the {name}", markersize=5)
+    if alone:
+        axis.plot(*zip(*alone, strict=True), "|", color="#555555", markersize=10, label="the server's data alone")
+    axis.set_yticks(range(len(arena.panels)), [arena.titled(panel) for panel in arena.panels.values()])
+    axis.invert_yaxis()
+    axis.set_xlim(-3, 150)
+    axis.set_xlabel("score under the worst attack: 0 is guessing, 100 what the honest clients alone reach")
+    axis.grid(True, axis="x")
+    figure.legend(loc="outside upper center", ncols=3, frameon=False)
+    return figure
 
 
 def _known(arena: Arena, number: int | None) -> int:

@@ -387,6 +387,48 @@ def demo() -> list[str]:
     ]
 
 
+# --- the arena --------------------------------------------------------------------------------------------------------
+
+
+@cache
+def _arena() -> Any:
+    from robustfl_bench.arena.panels import Arena
+    from robustfl_bench.runs import archive
+
+    return Arena(archive.kept(arena=True), "digits")
+
+
+def arena_size() -> list[int]:
+    """The number of rules and of attacks of arena digits."""
+    return [len(_arena().track.swept["aggregator"]), len(_arena().track.swept["attack"]) - 1]
+
+
+def arena_answer() -> list[object]:
+    """How many rules are tied with the first on iid, the seeds, the server's samples, and the least and the largest
+    score of these samples alone."""
+    from robustfl_bench.arena.page import divided
+
+    panels = list(_arena().panels.values())
+    _, _, first = next(iter(divided(_arena(), panels[0])))
+    per_class = runs("arena/runs.csv.gz").query("dataset == 'digits'")["server_data.samples_per_class"].iloc[0]
+    alone = [panel.server.score.value for panel in panels]
+    return [len(first) - 1, NUMBERS[panels[0].seeds], round(per_class / CHANCE), min(alone), max(alone)]
+
+
+def _of_rules(path: str) -> Any:
+    return runs(path).query("dataset == 'digits'").groupby("aggregator")["seconds"]
+
+
+def row_runs() -> list[int]:
+    """The runs of the arena that choose a rule's rate, and the most others of a rule."""
+    return [int(_of_rules(f"arena/{name}.csv.gz").size().max()) for name in ("rates", "runs")]
+
+
+def row_minutes() -> list[float]:
+    """The minutes of these runs, of the median rule."""
+    return [float(_of_rules(f"arena/{name}.csv.gz").sum().median() / 60) for name in ("rates", "runs")]
+
+
 # --- attack=worst, FedBuff and resilience -----------------------------------------------------------------------------
 
 NUMBERS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
@@ -660,7 +702,21 @@ FACTS = (
         "The simulated and the real accuracy differ by {:.1f} points on average, by {:.1f} at most",
         lambda: list(foresight()),
     ),
-    Fact("README.md", "| --- | ---: | ---: | ---: | ---: | {} Rules:", demo),
+    Fact("README.md", "| --- | ---: | ---: | ---: | ---: | {} ## Your own rule", demo),
+    Fact("README.md", "runs {} rules under {} attacks in one protocol", arena_size, slow=True),
+    Fact(
+        "README.md",
+        '"And {} more": {} seeds cannot tell these rules from the first. A server with the {} samples that such rules '
+        "read scores {:.0f} to {:.0f} alone.",
+        arena_answer,
+        slow=True,
+    ),
+    Fact(
+        "README.md",
+        "is {} runs that choose its learning rate and at most {} cells: {:.1f} and {:.1f} minutes of a core for the "
+        "median rule.",
+        lambda: [*row_runs(), *row_minutes()],
+    ),
     Fact(
         "results/README.md",
         "Of the five papers' {} published numbers that need runs ({} more follow from formulas), {} are measured, {} "
@@ -670,8 +726,8 @@ FACTS = (
     ),
     Fact(
         "README.md",
-        "of the {} numbers in their tables that need runs, {} are measured so far, {} of them with one seed, and {} "
-        "agree",
+        "Of the {} numbers in the five papers' tables that need runs, {} are measured so far, {} of them with one "
+        "seed, and {} agree.",
         lambda: [reproduced()[0], *reproduced()[2:5]],
         slow=True,
     ),

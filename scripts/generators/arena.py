@@ -1,5 +1,5 @@
-"""Writes the pages and pictures of results/arena from its kept runs: README.md (what stands between its marks),
-digits.md, image.md, claims.md, views.md and the pictures. Run: make arena"""
+"""Writes the pages and pictures of results/arena from its kept runs: digits.md, image.md, claims.md, views.md, the
+pictures, and what stands between the marks of README.md, there and at the root. Run: make arena"""
 
 import re
 from collections.abc import Iterator
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 FOLDER = Path(__file__).parents[2] / "results" / "arena"
-README = FOLDER / "README.md"
+READMES = (FOLDER / "README.md", FOLDER.parents[1] / "README.md")
 BLOCK = re.compile(r"(<!-- (\w+) of (\w+), made by `make arena` -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
@@ -33,11 +33,13 @@ def pages(arenas: dict[str, Arena]) -> dict[Path, str]:
             for question, answer in findings.answers(arena).items()
         ),
         "best": lambda arena: sheets.markdown([findings.best_rules(arena)]),
+        "cases": lambda arena: sheets.markdown([findings.cases(arena)]),
         "protocol": lambda arena: sheets.markdown([findings.protocol(arena)]),
     }
-    texts[README] = BLOCK.sub(
-        lambda mark: f"{mark[1]}\n{blocks[mark[2]](arenas[mark[3]])}\n{mark[4]}", README.read_text(encoding="utf-8")
-    )
+    for readme in READMES:
+        texts[readme] = BLOCK.sub(
+            lambda mark: f"{mark[1]}\n{blocks[mark[2]](arenas[mark[3]])}\n{mark[4]}", readme.read_text(encoding="utf-8")
+        )
     return texts
 
 
@@ -64,6 +66,7 @@ def pictures(arenas: dict[str, Arena]) -> Iterator[tuple[Path, "Figure"]]:
             suffix = "" if number == min(arena.settled) else f"_{number}"
             yield FOLDER / f"{name}{suffix}.png", picture.standing(arena, number)
             yield FOLDER / f"{name}_attacks{suffix}.png", picture.attacks(arena, number)
+    yield FOLDER / "answer.png", picture.answer(arenas["digits"])
     for name, view in VIEWS.items():
         yield FOLDER / f"view_{name}.png", view.picture(arenas["digits"])
 
