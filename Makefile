@@ -8,7 +8,7 @@ QUICK := $(addprefix tests/,test_aggregators.py test_attacks.py test_field_rules
            test_configs.py::test_the_keys_of_an_option_are_the_fields_of_what_it_makes \
            test_imports.py::test_rules_know_their_base_and_numerics_and_never_each_other)
 
-.PHONY: run test quick lint catalogue definitions agreement arena facts docs bench clean
+.PHONY: run test quick lint catalogue definitions agreement arena facts site bench clean
 
 $(VENV)/.installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
@@ -52,8 +52,11 @@ facts: $(VENV)/.installed
 arena: $(VENV)/.installed
 	$(BIN)/python scripts/generators/arena.py
 
-docs: $(VENV)/.installed
-	$(BIN)/python scripts/generators/docs.py build/docs
+site: $(VENV)/.installed
+	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[site]'
+	$(BIN)/python -m scripts.generators.site_pages build/pages
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+	$(BIN)/python scripts/checks/site_links.py build/site
 
 bench: $(VENV)/.installed
 	$(BIN)/python scripts/benches/bench_aggregators.py

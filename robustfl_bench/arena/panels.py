@@ -96,6 +96,12 @@ class ArenaPanel:
         most = max(100.0, self.scaled(100))
         return Interval(bounds.mean, max(bounds.low, 0.0), min(bounds.high, most), bounds.n)
 
+    def fails(self, standing: Standing) -> list[str]:
+        """The attacks under which a rule scores less than HALF, the most harmful first."""
+        low = sorted((accuracy, attack) for attack, accuracy in standing.accuracies.items()
+                     if self.scaled(accuracy) < HALF)  # fmt: skip
+        return [attack for _, attack in low]
+
     def best(self, rules: Iterable[str]) -> list[str]:
         """Those of the rules, run under all attacks, that cannot be told from the best of them (see ``leaders``), but
         for others whose whole interval is below HALF."""

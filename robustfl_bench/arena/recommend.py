@@ -55,12 +55,6 @@ class Recommendation:
             f"{listed(names[1:])}"
         )
 
-    def fails(self, standing: Standing) -> list[str]:
-        """The attacks under which a rule scores less than HALF, the most harmful first."""
-        low = sorted((accuracy, attack) for attack, accuracy in standing.accuracies.items()
-                     if self.panel.scaled(accuracy) < HALF)  # fmt: skip
-        return [attack for _, attack in low]
-
     def limits(self) -> list[str]:
         """What nobody can promise there."""
         panel, arena = self.panel, self.arena
@@ -100,7 +94,7 @@ class Recommendation:
 
     def _everyone(self) -> str:
         """The attacks under which all rules of the division fail."""
-        failed = [set(self.fails(self.panel.standings[rule])) for rule in self.rules]
+        failed = [set(self.panel.fails(self.panel.standings[rule])) for rule in self.rules]
         common = set.intersection(*failed) if failed else set()
         return f"Under {listed(sorted(common))} every rule scores below {HALF:g}." if common else ""
 
@@ -169,7 +163,7 @@ def sheet(found: Recommendation) -> Sheet:
     panel = found.panel
     rows = [cells([
         of.rule, number(of.score.value) + bounds(panel.interval(of)), number(of.worst), of.attack,
-        listed(found.fails(of), 4), ", ".join(found.arena.needs.of(of.rule)) or "nothing",
+        listed(panel.fails(of), 4), ", ".join(found.arena.needs.of(of.rule)) or "nothing",
         found.arena.needs.cost(of.rule),
     ]) for of in found.group]  # fmt: skip
     return Sheet(
@@ -198,7 +192,7 @@ def as_json(found: Recommendation) -> str:
             "worst_case_percent": round(of.worst, 2),
             "worst_attack": of.attack,
             "seeds": of.score.n,
-            "fails_against": found.fails(of),
+            "fails_against": panel.fails(of),
             "needs": list(found.arena.needs.of(of.rule)),
             "cost": found.arena.needs.cost(of.rule),
         }

@@ -69,16 +69,22 @@ def _keys(group: Group) -> list[str]:
     """The table of the keys of a group's options; a class that several options build is shown once."""
     rows, shown = [], set[str]()
     for entry in entries(group.name):
-        if entry.same_as or entry.target in shown:
-            continue
-        for key in keys_at(group.name, entry.name).values():
-            value = entry.parts.get(key.name, entry.content.get(key.name, key.default))
-            default = "" if value is MISSING else f"`{value if options.refers(value) else words.written(value)}`"
-            allowed = "" if key.option.choices else key.option.allowed
-            cells = (f"`{entry.name}`", f"`{key.name}`", default, allowed, key.text)
-            rows.append(f"| {' | '.join(cell.replace('|', BAR) for cell in cells)} |")
-        shown.add(entry.target)
+        if not entry.same_as and entry.target not in shown:
+            rows += [f"| `{entry.name}` {row}" for row in key_rows(entry)]
+            shown.add(entry.target)
     return ["| option | key | default | range | meaning |", f"|{' --- |' * 5}", *rows, ""] if rows else []
+
+
+def key_rows(entry: CatalogueEntry) -> list[str]:
+    """A row of a table for each key of an option: its name, default, range and meaning."""
+    rows = []
+    for key in keys_at(entry.group, entry.name).values():
+        value = entry.parts.get(key.name, entry.content.get(key.name, key.default))
+        default = "" if value is MISSING else f"`{value if options.refers(value) else words.written(value)}`"
+        allowed = "" if key.option.choices else key.option.allowed
+        cells = (f"`{key.name}`", default, allowed, key.text)
+        rows.append(f"| {' | '.join(cell.replace('|', BAR) for cell in cells)} |")
+    return rows
 
 
 def _linked(entry: CatalogueEntry) -> str:

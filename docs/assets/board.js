@@ -1,0 +1,83 @@
+// The board of the arena: filters hide rows and columns, the buttons of the headings sort.
+"use strict";
+(() => {
+  const board = document.getElementById("board");
+  const heads = [...board.tHead.rows[0].cells];
+  const body = board.tBodies[0];
+  const rows = [...body.rows];
+  const filter = (name) => document.getElementById(`board-${name}`);
+  const MEAN = 3;
+  let sorted = { column: MEAN, ascending: false };
+
+  const isShown = (head) =>
+    !head.dataset.track ||
+    (head.dataset.track === filter("track").value &&
+      ["", head.dataset.share].includes(filter("share").value) &&
+      ["", head.dataset.partition].includes(filter("partition").value));
+
+  const isKept = (row) => {
+    const needs = row.dataset.needs ? row.dataset.needs.split("; ") : [];
+    const wanted = filter("needs").value;
+    const most = filter("cost").value;
+    return (
+      ["", row.dataset.server].includes(filter("division").value) &&
+      !(wanted === "f" && needs.includes("f")) &&
+      !(wanted === "nothing" && needs.length) &&
+      (most === "" || Number(row.cells[2].dataset.value) <= Number(most)) &&
+      row.cells[0].textContent.includes(filter("name").value.trim())
+    );
+  };
+
+  const valueOf = (row, column) => {
+    const cell = row.cells[column];
+    if (heads[column].dataset.kind === "text") return cell.textContent;
+    return cell.dataset.value === undefined ? -1 : Number(cell.dataset.value);
+  };
+
+  const sort = () => {
+    const { column, ascending } = sorted;
+    const order = (a, b) => {
+      const [first, second] = [valueOf(a, column), valueOf(b, column)];
+      const less = typeof first === "string" ? first.localeCompare(second) : first - second;
+      return ascending ? less : -less;
+    };
+    body.append(...rows.sort(order));
+    heads.forEach((head, place) => {
+      if (place === column) head.setAttribute("aria-sort", ascending ? "ascending" : "descending");
+      else head.removeAttribute("aria-sort");
+    });
+  };
+
+  const update = () => {
+    const columns = heads.map(isShown);
+    if (!columns[sorted.column]) sorted = { column: MEAN, ascending: false };
+    heads.forEach((head, place) => { head.hidden = !columns[place]; });
+    rows.forEach((row) => {
+      const numbers = [];
+      [...row.cells].forEach((cell, place) => {
+        cell.hidden = !columns[place];
+        if (columns[place] && cell.classList.contains("score")) numbers.push(Number(cell.dataset.value));
+      });
+      const mean = row.cells[MEAN];
+      delete mean.dataset.value;
+      if (numbers.length) mean.dataset.value = numbers.reduce((sum, number) => sum + number, 0) / numbers.length;
+      mean.textContent = numbers.length ? Math.round(mean.dataset.value) : "";
+      row.hidden = !numbers.length || !isKept(row);
+    });
+    const kept = rows.filter((row) => !row.hidden).length;
+    document.getElementById("board-count").textContent = `${kept} of ${rows.length} rows`;
+    sort();
+  };
+
+  heads.forEach((head, column) => {
+    head.querySelector("button").addEventListener("click", () => {
+      const ascending = sorted.column === column ? !sorted.ascending : head.dataset.kind === "text";
+      sorted = { column, ascending };
+      sort();
+    });
+  });
+  const controls = document.getElementById("board-controls");
+  controls.addEventListener("input", update);
+  controls.addEventListener("submit", (event) => event.preventDefault());
+  update();
+})();

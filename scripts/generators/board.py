@@ -1,0 +1,258 @@
+"""The arena as pages of the site: a board of all scores, a page for each rule and attack, the runs of each score."""
+
+import csv
+import html
+import inspect
+import io
+from collections.abc import Iterator
+from functools import cache
+from itertools import groupby
+
+from robustfl_bench.arena.page import by_rank, divided
+from robustfl_bench.arena.panels import HALF, SERVER_DATA, Arena, ArenaPanel
+from robustfl_bench.arena.track import SERVER
+from robustfl_bench.arena.words import bounds, listed, number
+from robustfl_bench.catalogue.entries import CatalogueEntry, entries
+from robustfl_bench.catalogue.measures import facts
+from robustfl_bench.config import targets
+from robustfl_bench.runs import archive
+from scripts.generators.catalogue import BAR, key_rows
+
+PLURALS = {"aggregator": "rules", "attack": "attacks"}
+RUNS = ("rule", "partition", "attackers", "attack", "seed", "rate", "state", "accuracy", "run")
+"""The columns of the files of runs."""
+
+_INTRODUCTION = """---
+hide: [navigation, toc]
+---
+# The board
+
+Each number is the score of a rule in one case: its worst case over {attacks} attacks, where 0 is guessing and 100 what
+the honest clients alone reach. **Bold** numbers cannot be told from the best of their division, with or without server
+data. A number opens the runs behind it, a name the page of the rule; the headings sort. [The
+arena](../results/arena/README.md) explains the protocol and what these numbers cannot say. The attacks are listed
+[below](#attacks).
+"""
+
+
+@cache
+def arenas() -> dict[str, Arena]:
+    """The tracks of the arena, from the kept runs."""
+    runs = archive.kept(arena=True)
+    return {name: Arena(runs, name) for name in ("digits", "image")}
+
+
+def place(group: str, name: str) -> str:
+    """The page of a rule or an attack."""
+    return f"arena/{PLURALS[group]}/{name}.md"
+
+
+def pages() -> Iterator[tuple[str, str]]:
+    """All pages and files of runs, each with its content."""
+    yield "arena/board.md", _board()
+    for group, of_arena in (("aggregator", _rule), ("attack", _attack)):
+        for entry in entries(group):
+            yield place(group, entry.name), "\n".join([*described(entry), *of_arena(entry.name), *code(entry)])
+    for track, arena in arenas().items():
+        for panel in arena.panels.values():
+            yield from _runs(track, arena, panel)
+
+
+# --- the board --------------------------------------------------------------------------------------------------------
+
+
+def _board() -> str:
+    digits = arenas()["digits"]
+    columns = [(track, arena, panel) for track, arena in arenas().items() for panel in arena.panels.values()]
+    order = [SERVER, *(rule for rule in by_rank(list(digits.panels.values())) if rule != SERVER)]
+    best = {(track, panel.number, panel.partition): {rule for _, _, top in divided(arena, panel) for rule in top}
+            for track, arena, panel in columns}  # fmt: skip
+    heads = [
+        _head("rule", "text"),
+        _head("needs", "text"),
+        *(_head(of, "number") for of in ("cost", "mean of the shown")),
+    ]
+    for track, arena, panel in columns:
+        share = arena.share(panel.number)
+        heads.append(_head(f"{panel.partition} {share}", "number", track, share, panel.partition))
+    rows = []
+    for rule in order:
+        needs, cost = digits.needs.of(rule), digits.needs.cost(rule)
+        cells = [_score(track, arena, panel, rule, rule in best[track, panel.number, panel.partition])
+                 for track, arena, panel in columns]  # fmt: skip
+        weight = sum(digits.needs.operations(rule).values())
+        rows.append(
+            f'<tr data-needs="{html.escape("; ".join(needs))}" data-server="{int(SERVER_DATA in needs)}">'
+            f'<th scope="row"><a href="rules/{rule}.html">{rule}</a></th><td>{", ".join(needs) or "nothing"}</td>'
+            f'<td data-value="{weight:g}">{cost}</td><td class="mean"></td>{"".join(cells)}</tr>'
+        )
+    shares = [digits.share(of) for of in digits.settled]
+    partitions = list(digits.track.swept["partition"])
+    controls = [
+        _select("track", "Track", {"digits": "digits", "image": "images"}),
+        _select("share", "Attackers", {"": "all", **{share: share for share in shares}}),
+        _select("partition", "Partition", {"": "all", **{name: name for name in partitions}}),
+        _select("division", "Division", {"": "all rules", "0": "without server data", "1": "that read server data"}),
+        _select("needs", "Needs", {"": "anything", "f": "not the number of attackers, f", "nothing": "nothing"}),
+        _select("cost", "Cost", {"": "any", "0": "linear", "1.5": "up to 1 Gram or sort", "3": "up to 3"}),
+        '<label>Name <input type="search" id="board-name" autocomplete="off"></label>',
+    ]
+    attacks = ", ".join(f"[{name}](attacks/{name}.md)" for name in digits.track.swept["attack"])
+    return "\n".join([
+        _INTRODUCTION.format(attacks=len(digits.track.swept["attack"]) - 1),
+        f'<form id="board-controls" aria-label="Filters of the board">{"".join(controls)}</form>',
+        '<p id="board-count" role="status"></p>',
+        '<div id="board-frame" tabindex="0" role="region" aria-label="Scores of all rules">',
+        f'<table id="board" class="board"><thead><tr>{"".join(heads)}</tr></thead>', "<tbody>", *rows, "</tbody></table></div>",
+        '<script src="../assets/board.js"></script>', "",
+        "## Attacks", "", f"Each score is the least over these: {attacks}.", "",
+    ])  # fmt: skip
+
+
+def _head(words: str, kind: str, track: str = "", share: str = "", partition: str = "") -> str:
+    data = f' data-track="{track}" data-share="{share}" data-partition="{partition}"' if track else ""
+    return f'<th scope="col" data-kind="{kind}"{data}><button type="button">{words}</button></th>'
+
+
+def _select(name: str, label: str, choices: dict[str, str]) -> str:
+    options = "".join(f'<option value="{value}">{words}</option>' for value, words in choices.items())
+    return f'<label>{label} <select id="board-{name}">{options}</select></label>'
+
+
+def _score(track: str, arena: Arena, panel: ArenaPanel, rule: str, best: bool) -> str:
+    """The cell of a score; empty where the rule was not run."""
+    standing = panel.standings.get(rule)
+    if standing is None or not panel.is_whole(rule):
+        return "<td></td>"
+    value = standing.score.value
+    about = f"{bounds(panel.interval(standing)).strip() or 'one seed'}, worst under {standing.attack}"
+    words = f"<b>{value:.0f}</b>" if best else f"{value:.0f}"
+    link = f"{_file(track, arena, panel, rule)}".removeprefix("arena/")
+    return (
+        f'<td class="score" data-value="{value:.2f}" style="--score:{min(value, 100):.0f}%">'
+        f'<a href="{link}" title="{about}">{words}</a></td>'
+    )
+
+
+# --- the runs ---------------------------------------------------------------------------------------------------------
+
+
+def _file(track: str, arena: Arena, panel: ArenaPanel, rule: str) -> str:
+    """The file of the runs of a rule in a panel."""
+    return f"arena/runs/{track}-{panel.partition}-{panel.number}/{rule}.csv"
+
+
+def _runs(track: str, arena: Arena, panel: ArenaPanel) -> Iterator[tuple[str, str]]:
+    """The runs of each rule in a panel, as CSV."""
+    ids = arena.table["run_id"]
+    of_panel = (run for run in arena.settled[panel.number] if run.partition == panel.partition)
+    for rule, runs in groupby(sorted(of_panel, key=lambda run: (run.rule, run.attack, run.seed)), lambda run: run.rule):
+        if rule in panel.standings:
+            text = io.StringIO()
+            writer = csv.writer(text, lineterminator="\n")
+            writer.writerow(RUNS)
+            writer.writerows(
+                (run.rule, run.partition, run.num_byzantine, run.attack, run.seed, f"{run.lr:g}", run.state,
+                 f"{run.accuracy:.6g}", ids.iloc[run.row])
+                for run in runs
+            )  # fmt: skip
+            yield _file(track, arena, panel, rule), text.getvalue()
+
+
+# --- rules and attacks ------------------------------------------------------------------------------------------------
+
+
+def described(entry: CatalogueEntry) -> Iterator[str]:
+    """What an option does, its source, needs and cost, and its keys."""
+    about = facts(entry)
+    yield f"# {entry.name}\n\n{entry.summary.replace('``', '`')}\n"
+    yield f"`robustfl-bench {entry.group}={entry.name}`\n"
+    yield "| source | needs | does | cost |\n| --- | --- | --- | --- |"
+    facts_of = (entry.citation, ", ".join(about.needs) or "nothing", ", ".join(about.does), about.cost)
+    yield f"| {' | '.join(word.replace('|', BAR) for word in facts_of)} |\n"
+    if entry.same_as:
+        yield f"It is another form of [{entry.same_as}]({entry.same_as}.md).\n"
+    elif len(paragraphs := _paragraphs(entry.doc)) > 1:
+        begin = 1 if paragraphs[0].removesuffix(".") == entry.summary.replace("``", "`").removesuffix(".") else 0
+        yield "\n\n".join(["## What it computes", *paragraphs[begin:]]) + "\n"
+    if rows := key_rows(entry):
+        yield "## Keys\n\n| key | default | range | meaning |\n| --- | --- | --- | --- |"
+        yield "\n".join(rows) + "\n"
+
+
+def _paragraphs(doc: str) -> list[str]:
+    return [part.replace("``", "`").replace("::\n", ":\n") for part in inspect.cleandoc(doc).split("\n\n")]
+
+
+def code(entry: CatalogueEntry) -> Iterator[str]:
+    """The YAML of an option, and the module of its class."""
+    yield f"## YAML\n\n```yaml\n{entry.file.read_text(encoding='utf-8').strip()}\n```\n"
+    if entry.target:
+        module = inspect.getmodule(targets.found_part(entry.group, entry.target))
+        assert module is not None
+        file, text = module.__name__.replace(".", "/"), inspect.getsource(module).strip()
+        yield f"## Code\n\n`{file}.py`\n\n```python\n{text}\n```\n"
+
+
+def _rule(rule: str) -> Iterator[str]:
+    """How a rule stands in each panel, and when not to use it."""
+    rows, weak = [], []
+    for track, arena in arenas().items():
+        for panel in arena.panels.values():
+            standing = panel.standings.get(rule)
+            if standing is None or not panel.is_whole(rule):
+                continue
+            broken = panel.fails(standing)
+            file = f"../../{_file(track, arena, panel, rule)}"
+            score = f"[{standing.score.value:.0f}{bounds(panel.interval(standing))}]({file})"
+            cells = (track, arena.titled(panel), score, number(standing.worst), _attack_link(standing.attack),
+                     number(standing.clean), listed(map(_attack_link, broken), 6))  # fmt: skip
+            rows.append(f"| {' | '.join(cells)} |")
+            if standing.score.value < HALF:
+                weak.append(f"{track}, {arena.titled(panel)}")
+    if not rows:
+        yield "## In the arena\n\nIt is not in [the arena](../board.md), or is there under another name.\n"
+        return
+    yield "## In the arena\n\n| track | case | score | worst case | under | no attack | fails against |"
+    yield "| --- | --- | ---: | ---: | --- | ---: | --- |"
+    yield "\n".join(rows)
+    yield f"\nScore: see [the board](../board.md). Fails against: attacks under which the score is below {HALF:g}.\n"
+    check = arenas()["digits"].needs.check(rule)
+    dependences = [] if isinstance(check, str) else check.flags
+    limits = [f"- Its score is below {HALF:g} in {len(weak)} of {len(rows)} cases: {'; '.join(weak)}."] if weak else []
+    limits += [f"- It {flag}." if flag.startswith("depends") else f"- It is {flag}." for flag in dependences]
+    needs = arenas()["digits"].needs.of(rule)
+    limits += [f"- It cannot work without {need}." for need in needs if need == SERVER_DATA]
+    limits += ["- It needs f, the number of attackers to expect; [a wrong f has a price]"
+               "(../../results/arena/views.md)."] if "f" in needs else []  # fmt: skip
+    if limits:
+        yield "\n".join(["## When not to use it", "", *limits, ""])
+
+
+def _attack_link(attack: str) -> str:
+    return f"[{attack}](../attacks/{attack}.md)"
+
+
+def _attack(attack: str) -> Iterator[str]:
+    """Which rules an attack breaks in each panel, and for which it is the worst."""
+    rows = []
+    for track, arena in arenas().items():
+        for panel in arena.panels.values():
+            met = [of for of in panel.standings.values() if attack in of.accuracies and of.rule != SERVER]
+            broken = [of.rule for of in met if panel.scaled(of.accuracies[attack]) < HALF]
+            worst = [of.rule for of in met if of.attack == attack]
+            if met:
+                cells = (track, arena.titled(panel), f"{len(broken)} of {len(met)}",
+                         listed(map(_rule_link, worst), 8), listed(map(_rule_link, broken), 8))  # fmt: skip
+                rows.append(f"| {' | '.join(cells)} |")
+    if not rows:
+        yield "## In the arena\n\nIt is not one of the attacks of [the arena](../board.md).\n"
+        return
+    yield "## In the arena\n\n| track | case | rules that fail | it is the worst for | fail |"
+    yield "| --- | --- | ---: | --- | --- |"
+    yield "\n".join(rows)
+    yield f"\nA rule fails if its score under this attack is below {HALF:g}; see [the board](../board.md).\n"
+
+
+def _rule_link(rule: str) -> str:
+    return f"[{rule}](../rules/{rule}.md)"

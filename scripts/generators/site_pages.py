@@ -1,0 +1,168 @@
+"""Writes the pages of the site, as Markdown and the files that they link to, into a folder. Run: make site
+
+Pages of the repository keep their places, so the links between them hold. Pages of commands, columns, classes, and the
+arena's board are made from what they describe.
+"""
+
+import os
+import re
+import shutil
+import sys
+from collections.abc import Iterator
+from contextlib import redirect_stdout, suppress
+from importlib import import_module
+from io import StringIO
+from pathlib import Path
+from unittest.mock import patch
+
+from scripts.generators import board
+
+ROOT = Path(__file__).resolve().parents[2]
+COPIED = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "conf/*.md", "results/**/*.md", "scripts/README.md",
+          "robustfl_bench/*/README.md")  # fmt: skip
+_ABOUT_COLUMNS = """One row per evaluated round. A column that does not apply to a run is left out. `{}` stands for the
+member of a family: a class, a cluster. The unit is that of tables; the file has fractions where it is percent.
+"""
+_LINK = re.compile(r"(?P<before>\]\()(?P<target>[^)\s#]+)(?P<anchor>#[^)\s]*)?(?P<after>\))")
+_OPTION = re.compile(r"conf/(aggregator|attack)/(\w+)\.yaml")
+_FENCED = re.compile(r"(^```.*?^```$)", re.DOTALL | re.MULTILINE)
+
+
+def write(folder: Path) -> None:
+    """Write all pages into a folder, which is made anew."""
+    shutil.rmtree(folder, ignore_errors=True)
+    shutil.copytree(ROOT / "docs", folder)
+    made = {**copied(folder), **dict(board.pages()), **dict(reference())}
+    for name, content in made.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(content, encoding="utf-8")
+    _draw_partitions(folder / "assets")
+
+
+def copied(folder: Path) -> dict[str, str]:
+    """The repository's pages by their paths. The files that they link to are copied into ``folder``."""
+    sources = sorted({path for pattern in COPIED for path in ROOT.glob(pattern)})
+    return {source.relative_to(ROOT).as_posix(): _linked(source, folder) for source in sources}
+
+
+def _linked(source: Path, folder: Path) -> str:
+    """A page whose links lead to files of the site."""
+
+    def linked(match: re.Match[str]) -> str:
+        target = match["target"]
+        if "://" in target or target.startswith("mailto:"):
+            return match[0]
+        path = (source.parent / target).resolve()
+        name = path.relative_to(ROOT).as_posix()
+        if option := _OPTION.fullmatch(name):
+            path = ROOT / board.place(option[1], option[2])
+        elif path.is_dir():
+            path /= "README.md"
+        elif path.suffix != ".md":
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(path, folder / name)
+        relative = os.path.relpath(path, source.parent)
+        return f"{match['before']}{relative}{match['anchor'] or ''}{match['after']}"
+
+    parts = _FENCED.split(source.read_text(encoding="utf-8"))
+    return "".join(part if part.startswith("```") else _LINK.sub(linked, part) for part in parts)
+
+
+def reference() -> Iterator[tuple[str, str]]:
+    """The pages of the reference that no file of the repository holds."""
+    yield "reference/commands.md", _commands()
+    yield "reference/columns.md", _columns()
+    yield "reference/python.md", _python()
+    yield "partitions.md", _partitions()
+
+
+def _commands() -> str:
+    """The help of every command and verb."""
+    from robustfl_bench.commands import data, results
+    from robustfl_bench.commands.entry import PROGRAMS, VERBS
+
+    parts = ["# Commands", "What `--help` of each command prints. The overrides of a run are in [every option]"
+             "(../conf/CATALOGUE.md) and [groups and presets](../conf/README.md)."]  # fmt: skip
+    verbs = {
+        "robustfl-bench": [(verb, module, []) for verb, module in VERBS.items()],
+        "robustfl-results": [(verb.name, PROGRAMS["robustfl-results"], [verb.name]) for verb in results.VERBS],
+        "robustfl-data": [(verb.name, PROGRAMS["robustfl-data"], [verb.name]) for verb in data.VERBS],
+    }
+    for program, module in PROGRAMS.items():
+        parts += [f"## {program}", _help(program, module)]
+        for verb, of_verb, words in verbs.get(program, []):
+            parts += [f"### {program} {verb}", _help(program, of_verb, *words)]
+    return "\n\n".join(parts) + "\n"
+
+
+def _help(program: str, module: str, *words: str) -> str:
+    """What a command prints for --help, as a block."""
+    printed = StringIO()
+    argv, width = patch.object(sys, "argv", [program, *words, "--help"]), patch.dict(os.environ, {"COLUMNS": "100"})
+    with argv, width, redirect_stdout(printed), suppress(SystemExit):
+        import_module(module).main()
+    return f"```text\n{printed.getvalue().strip()}\n```"
+
+
+def _columns() -> str:
+    """The columns of metrics.csv."""
+    from robustfl_bench.engine.metrics import METRICS
+
+    better = {1: "higher", -1: "lower", 0: ""}
+    rows = [f"| `{of.name}` | {of.heading} | {of.unit} | {better[of.better]} |" for of in METRICS]
+    return "\n".join(["# Columns of metrics.csv", "", _ABOUT_COLUMNS, "| column | what it is | unit | better |",
+                      "| --- | --- | --- | --- |", *rows, ""])  # fmt: skip
+
+
+def _python() -> str:
+    """The public names of the package, from their docstrings."""
+    import robustfl_bench
+
+    homes = {name: getattr(getattr(robustfl_bench, name), "__module__", "") for name in robustfl_bench.__all__}
+    modules = {"plot": "robustfl_bench.api.plot"}
+    about = (
+        "The names of `import robustfl_bench as rb`. [Python and notebooks](../results/PYTHON.md) shows them at work; "
+        "each rule and attack has [a page of its own](../arena/board.md)."
+    )
+    parts = ["# Python", about]
+    for name, home in homes.items():
+        if name in modules or home.startswith("robustfl_bench"):
+            parts.append(f"::: {modules.get(name, f'{home}.{name}')}")
+    return "\n\n".join(parts) + "\n"
+
+
+def _partitions() -> str:
+    """The partitions of the arena, each with its picture."""
+    from robustfl_bench.catalogue.entries import option
+
+    about = (
+        "Who holds which samples: digits, the clients of the arena. `robustfl-data partition partition=NAME --picture "
+        "FILE` draws any other; [every option](conf/CATALOGUE.md) has the rest."
+    )
+    parts = ["# Partitions in pictures", about]
+    for name in _arena_partitions():
+        parts += [f"## {name}", option("partition", name).summary.replace("``", "`"),
+                  f"![Samples per client and class of {name}](assets/partition_{name}.svg)"]  # fmt: skip
+    return "\n\n".join(parts) + "\n"
+
+
+def _draw_partitions(folder: Path) -> None:
+    """A picture of each partition of the arena."""
+    from robustfl_bench.config.options import HERE
+    from robustfl_bench.experiment.split import made
+    from robustfl_bench.pages.pictures.canvas import save
+    from robustfl_bench.pages.split import draw
+
+    for name in _arena_partitions():
+        split = made(["+experiment=arena/digits", "lr=1", "num_byzantine=5", f"partition={name}"], HERE)
+        save(draw(split), folder / f"partition_{name}.svg")
+
+
+def _arena_partitions() -> list[str]:
+    return list(board.arenas()["digits"].track.swept["partition"])
+
+
+if __name__ == "__main__":
+    write(Path(sys.argv[1]))
+    print(f"written: {sys.argv[1]}")

@@ -1,0 +1,93 @@
+"""The site: every page of the repository is on it, and its generated pages say what they are generated from."""
+
+import importlib.util
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+import robustfl_bench
+from robustfl_bench.aggregators.krum import Krum
+from robustfl_bench.catalogue.entries import option
+from robustfl_bench.commands import data, results
+from robustfl_bench.engine.metrics import METRICS
+from scripts.checks import site_links
+from scripts.generators import board, site_pages
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+class _Loader(yaml.SafeLoader):
+    """Reads mkdocs.yml without the objects of Python in it."""
+
+
+_Loader.add_multi_constructor("tag:yaml.org,2002:python/", lambda loader, suffix, node: None)
+SETTINGS = yaml.load((ROOT / "mkdocs.yml").read_text(encoding="utf-8"), _Loader)
+
+
+def _places(navigation: Any) -> list[str]:
+    if isinstance(navigation, str):
+        return [navigation]
+    values = navigation.values() if isinstance(navigation, dict) else navigation
+    return [place for value in values for place in _places(value)]
+
+
+def test_the_navigation_has_every_page_once(tmp_path: Path) -> None:
+    places = _places(SETTINGS["nav"])
+    hand_written = {path.relative_to(ROOT / "docs").as_posix() for path in (ROOT / "docs").glob("*.md")}
+    generated = {"arena/board.md", "partitions.md", *(name for name, _ in site_pages.reference())}
+    assert sorted(places) == sorted({*site_pages.copied(tmp_path), *hand_written, *generated})
+
+
+def test_the_pages_of_the_reference_have_all_commands_columns_and_names() -> None:
+    pages = dict(site_pages.reference())
+    for program, verbs in (("robustfl-results", results.VERBS), ("robustfl-data", data.VERBS)):
+        for verb in verbs:
+            assert (
+                f"### {program} {verb.name}\n\n```text\nusage: {program} {verb.name}" in pages["reference/commands.md"]
+            )
+    assert all(f"| `{metric.name}` | {metric.heading} |" in pages["reference/columns.md"] for metric in METRICS)
+    shown = set(re.findall(r"^::: \S+\.(\w+)$", pages["reference/python.md"], re.MULTILINE))
+    assert set(robustfl_bench.__all__) - shown == {"Flag", "Number"}, "the names that are no class, function or module"
+
+
+def test_the_page_of_a_rule_is_its_docstring_its_keys_and_its_code() -> None:
+    page = "\n".join([*board.described(option("aggregator", "krum")), *board.code(option("aggregator", "krum"))])
+    sentences = " ".join(str(Krum.__doc__).replace("``", "`").split()).split(". ")
+    words = " ".join(page.split())
+    assert len(sentences) > 5 and [sentence for sentence in sentences if sentence not in words] == []
+    assert "| `num_selected` | `1` | >= 1 |" in page and "class Krum(" in page and "_target_: " in page
+    alias = "\n".join(board.described(option("aggregator", "median")))
+    assert "Alias of coomed." in alias and "It is another form of [coomed](coomed.md)." in alias
+
+
+def test_links_of_a_built_site_are_checked(tmp_path: Path) -> None:
+    (tmp_path / "a.html").write_text('<h1 id="top">A</h1><a href="b.html#top">b</a><a href="https://x.org">x</a>')
+    (tmp_path / "b.html").write_text('<h1 id="top">B</h1><a href="a.html#top">a</a><img src="data:image/png;base64,">')
+    assert list(site_links.problems(tmp_path)) == []
+    (tmp_path / "a.html").write_text(
+        '<a href="b.html#end"></a><a href="c.html"></a><script src="//x.org/y.js"></script>'
+    )
+    site_links.links.cache_clear()
+    assert list(site_links.problems(tmp_path)) == [
+        "a.html: no place b.html#end",
+        "a.html: no file c.html",
+        "a.html loads //x.org/y.js",
+        "b.html: no place a.html#top",
+    ]
+
+
+def test_the_theme_loads_nothing_from_a_network(tmp_path: Path) -> None:
+    if importlib.util.find_spec("material") is None:
+        pytest.skip("the extra `site`, which builds the pages, is not installed; `make site` does this check too")
+    whole = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
+    (tmp_path / "mkdocs.yml").write_text(whole.partition("validation:")[0].replace("build/", ""))
+    (tmp_path / "pages").mkdir()
+    (tmp_path / "pages" / "index.md").write_text("# A page\n\n```python\nprint()\n```\n")
+    subprocess.run([sys.executable, "-m", "mkdocs", "build", "--strict"], cwd=tmp_path, check=True, capture_output=True)
+    lacking = {"index.html: no file assets/site.css"}
+    assert set(site_links.problems(tmp_path / "site")) <= lacking and (tmp_path / "site" / "index.html").exists()
