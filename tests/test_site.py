@@ -39,7 +39,7 @@ def _places(navigation: Any) -> list[str]:
 def test_the_navigation_has_every_page_once(tmp_path: Path) -> None:
     places = _places(SETTINGS["nav"])
     hand_written = {path.relative_to(ROOT / "docs").as_posix() for path in (ROOT / "docs").glob("*.md")}
-    generated = {"arena/board.md", "partitions.md", *(name for name, _ in site_pages.reference())}
+    generated = {"arena/board.md", "partitions.md", site_pages.NOTEBOOK, *(name for name, _ in site_pages.reference())}
     assert sorted(places) == sorted({*site_pages.copied(tmp_path), *hand_written, *generated})
 
 
@@ -53,6 +53,14 @@ def test_the_pages_of_the_reference_have_all_commands_columns_and_names() -> Non
     assert all(f"| `{metric.name}` | {metric.heading} |" in pages["reference/columns.md"] for metric in METRICS)
     shown = set(re.findall(r"^::: \S+\.(\w+)$", pages["reference/python.md"], re.MULTILINE))
     assert set(robustfl_bench.__all__) - shown == {"Flag", "Number"}, "the names that are no class, function or module"
+
+
+def test_the_stories_have_every_entry_of_forensics() -> None:
+    whole = (ROOT / "results" / "forensics.md").read_text(encoding="utf-8")
+    titles = [" ".join(title.split()).rstrip(".") for title in re.findall(r"^\*\*(.+?)\*\*", whole, re.M | re.S)]
+    stories = dict(site_pages.reference())["results/stories.md"]
+    assert len(titles) > 30 and [title for title in titles if f"### {title}" not in " ".join(stories.split())] == []
+    assert "```" not in stories
 
 
 def test_the_page_of_a_rule_is_its_docstring_its_keys_and_its_code() -> None:

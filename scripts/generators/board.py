@@ -103,7 +103,8 @@ def _board() -> str:
         f'<form id="board-controls" aria-label="Filters of the board">{"".join(controls)}</form>',
         '<p id="board-count" role="status"></p>',
         '<div id="board-frame" tabindex="0" role="region" aria-label="Scores of all rules">',
-        f'<table id="board" class="board"><thead><tr>{"".join(heads)}</tr></thead>', "<tbody>", *rows, "</tbody></table></div>",
+        f'<table id="board" class="board"><thead><tr>{"".join(heads)}</tr></thead>',
+        "<tbody>", *rows, "</tbody></table></div>",
         '<script src="../assets/board.js"></script>', "",
         "## Attacks", "", f"Each score is the least over these: {attacks}.", "",
     ])  # fmt: skip

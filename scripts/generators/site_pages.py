@@ -8,11 +8,13 @@ import os
 import re
 import shutil
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import redirect_stdout, suppress
 from importlib import import_module
 from io import StringIO
 from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
 from unittest.mock import patch
 
 from scripts.generators import board
@@ -23,7 +25,10 @@ COPIED = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "conf/*.md", "results/
 _ABOUT_COLUMNS = """One row per evaluated round. A column that does not apply to a run is left out. `{}` stands for the
 member of a family: a class, a cluster. The unit is that of tables; the file has fractions where it is percent.
 """
+NOTEBOOK = "results/notebook.md"
 _LINK = re.compile(r"(?P<before>\]\()(?P<target>[^)\s#]+)(?P<anchor>#[^)\s]*)?(?P<after>\))")
+_STYLE = re.compile(r'<style.*?</style>| border="1" class="dataframe"', re.DOTALL)
+_STORY = re.compile(r"\*\*(.+?)\*\*", re.DOTALL)
 _OPTION = re.compile(r"conf/(aggregator|attack)/(\w+)\.yaml")
 _FENCED = re.compile(r"(^```.*?^```$)", re.DOTALL | re.MULTILINE)
 
@@ -32,7 +37,7 @@ def write(folder: Path) -> None:
     """Write all pages into a folder, which is made anew."""
     shutil.rmtree(folder, ignore_errors=True)
     shutil.copytree(ROOT / "docs", folder)
-    made = {**copied(folder), **dict(board.pages()), **dict(reference())}
+    made = {**copied(folder), **dict(board.pages()), **dict(reference()), NOTEBOOK: _notebook()}
     for name, content in made.items():
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -71,10 +76,28 @@ def _linked(source: Path, folder: Path) -> str:
 
 def reference() -> Iterator[tuple[str, str]]:
     """The pages of the reference that no file of the repository holds."""
+    yield "results/stories.md", _stories()
     yield "reference/commands.md", _commands()
     yield "reference/columns.md", _columns()
     yield "reference/python.md", _python()
     yield "partitions.md", _partitions()
+
+
+def _stories() -> str:
+    """The entries of results/forensics.md as short stories, without their checks."""
+    text = _FENCED.sub("", (ROOT / "results" / "forensics.md").read_text(encoding="utf-8"))
+    about = (
+        "What printed numbers turn out to mean. [The whole page](forensics.md) proves each story by a check that runs. "
+        "Two more are pages of their own: [the worst attack is not the worst](worst/README.md), and "
+        "[definitions that differ](definitions.md) between papers and their code."
+    )
+    parts = ["# Short stories of forensics", about]
+    for paragraph in text.split("\n\n")[1:]:
+        if story := _STORY.match(paragraph.strip()):
+            parts.append(f"### {story[1].rstrip('.')}\n\n{paragraph.strip()[story.end() :].lstrip(' :')}")
+        elif paragraph.strip().startswith("## "):
+            parts.append(paragraph.strip())
+    return "\n\n".join(parts) + "\n"
 
 
 def _commands() -> str:
@@ -130,6 +153,32 @@ def _python() -> str:
         if name in modules or home.startswith("robustfl_bench"):
             parts.append(f"::: {modules.get(name, f'{home}.{name}')}")
     return "\n\n".join(parts) + "\n"
+
+
+def _notebook() -> str:
+    """The notebook with what its cells show, executed in an empty folder."""
+    import nbformat
+    from nbclient import NotebookClient
+
+    notebook = nbformat.read((ROOT / NOTEBOOK).with_suffix(".ipynb"), as_version=4)
+    with TemporaryDirectory() as folder:
+        NotebookClient(notebook, kernel_name="python3", resources={"metadata": {"path": folder}}).execute()
+    parts = []
+    for cell in notebook.cells:
+        parts.append(cell.source if cell.cell_type == "markdown" else f"```python\n{cell.source}\n```")
+        parts += filter(None, map(_shown, cell.get("outputs", [])))
+    return "\n\n".join(parts) + "\n"
+
+
+def _shown(output: Mapping[str, Any]) -> str:
+    """An output of a cell: its picture, its HTML, or its text."""
+    data = output.get("data", {})
+    if picture := data.get("image/png"):
+        return f"![what the cell draws](data:image/png;base64,{''.join(picture.split())})"
+    if page := data.get("text/html"):
+        return f"<div>{_STYLE.sub('', page).replace(chr(10), ' ')}</div>"
+    text = data.get("text/plain") or (output.get("text") if output.get("name") == "stdout" else "")
+    return f"```text\n{text.strip()}\n```" if text else ""
 
 
 def _partitions() -> str:
