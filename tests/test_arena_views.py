@@ -17,6 +17,7 @@ from robustfl_bench.commands.results import shared
 from robustfl_bench.runs.records import NoRuns
 from robustfl_bench.tables import sheets
 from scripts.generators import arena as generator
+from scripts.generators import board
 from tests.arenas import arena_of, every_run, honest_runs, run, shipped_runs
 
 LEVELS = {"krum": 0.5, "geomed": 0.8, "server": 0.6, "fltrust": 0.85, "trmean": 0.7, "average": 0.3, "caf": 0.79}
@@ -207,6 +208,25 @@ def test_the_pages_are_those_that_the_runs_make(shipped: Arena) -> None:
     image = Arena(shipped_runs(), "image")
     for path, text in generator.pages({"digits": shipped, "image": image}).items():
         assert lines(path.read_text(encoding="utf-8")) == lines(text), f"{path.name}: make arena"
+
+
+def test_the_board_has_every_score_and_the_runs_behind_it(shipped: Arena, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(board, "arenas", lambda: {"digits": shipped})
+    panel = shipped.panels[5, "fang"]
+    pages = dict(board.arena_pages())
+    rows = [line for line in pages["arena/board.md"].splitlines() if line.startswith("<tr")]
+    assert len(rows) == len(panel.standings), "all rules, and the server alone"
+    assert all(row.count('class="score"') in (5, 10) for row in rows), "some rules cannot be run with 10 attackers"
+    (krum,) = (row for row in rows if 'href="rules/krum.html"' in row)
+    score = panel.standings["krum"].score.value
+    assert f'data-value="{score:.2f}"' in krum and 'href="runs/digits-fang-5/krum.csv"' in krum
+    runs = pages["arena/runs/digits-fang-5/krum.csv"].splitlines()
+    worst = [float(line.split(",")[7]) for line in runs[1:] if line.split(",")[3] == panel.standings["krum"].attack]
+    assert 100 * sum(worst) / len(worst) == pytest.approx(panel.standings["krum"].worst, abs=1e-3)
+    met = [of for of in panel.standings.values() if of.rule != "server"]
+    broken = sum("ipm" in panel.fails(of) for of in met)
+    assert f"| digits | {shipped.titled(panel)} | {broken} of {len(met)} |" in "\n".join(board.attacked("ipm"))
+    assert "below 50 in" in "\n".join(board.standing("krum"))
 
 
 def test_the_commands_answer_in_every_format(

@@ -49,10 +49,15 @@ def place(group: str, name: str) -> str:
 
 def pages() -> Iterator[tuple[str, str]]:
     """All pages and files of runs, each with its content."""
-    yield "arena/board.md", _board()
-    for group, of_arena in (("aggregator", _rule), ("attack", _attack)):
+    yield from arena_pages()
+    for group, in_arena in (("aggregator", standing), ("attack", attacked)):
         for entry in entries(group):
-            yield place(group, entry.name), "\n".join([*described(entry), *of_arena(entry.name), *code(entry)])
+            yield place(group, entry.name), "\n".join([*described(entry), *in_arena(entry.name), *code(entry)])
+
+
+def arena_pages() -> Iterator[tuple[str, str]]:
+    """The board and the files of runs."""
+    yield "arena/board.md", _board()
     for track, arena in arenas().items():
         for panel in arena.panels.values():
             yield from _runs(track, arena, panel)
@@ -74,7 +79,9 @@ def _board() -> str:
     ]
     for track, arena, panel in columns:
         share = arena.share(panel.number)
-        heads.append(_head(f"{panel.partition} {share}", "number", track, share, panel.partition))
+        heads.append(
+            _head(f"{panel.partition.replace('_', '_<wbr>')} {share}", "number", track, share, panel.partition)
+        )
     rows = []
     for rule in order:
         needs, cost = digits.needs.of(rule), digits.needs.cost(rule)
@@ -122,11 +129,11 @@ def _select(name: str, label: str, choices: dict[str, str]) -> str:
 
 def _score(track: str, arena: Arena, panel: ArenaPanel, rule: str, best: bool) -> str:
     """The cell of a score; empty where the rule was not run."""
-    standing = panel.standings.get(rule)
-    if standing is None or not panel.is_whole(rule):
+    of_rule = panel.standings.get(rule)
+    if of_rule is None or not panel.is_whole(rule):
         return "<td></td>"
-    value = standing.score.value
-    about = f"{bounds(panel.interval(standing)).strip() or 'one seed'}, worst under {standing.attack}"
+    value = of_rule.score.value
+    about = f"{bounds(panel.interval(of_rule)).strip() or 'one seed'}, worst under {of_rule.attack}"
     words = f"<b>{value:.0f}</b>" if best else f"{value:.0f}"
     link = f"{_file(track, arena, panel, rule)}".removeprefix("arena/")
     return (
@@ -195,21 +202,21 @@ def code(entry: CatalogueEntry) -> Iterator[str]:
         yield f"## Code\n\n`{file}.py`\n\n```python\n{text}\n```\n"
 
 
-def _rule(rule: str) -> Iterator[str]:
+def standing(rule: str) -> Iterator[str]:
     """How a rule stands in each panel, and when not to use it."""
     rows, weak = [], []
     for track, arena in arenas().items():
         for panel in arena.panels.values():
-            standing = panel.standings.get(rule)
-            if standing is None or not panel.is_whole(rule):
+            of_rule = panel.standings.get(rule)
+            if of_rule is None or not panel.is_whole(rule):
                 continue
-            broken = panel.fails(standing)
+            broken = panel.fails(of_rule)
             file = f"../../{_file(track, arena, panel, rule)}"
-            score = f"[{standing.score.value:.0f}{bounds(panel.interval(standing))}]({file})"
-            cells = (track, arena.titled(panel), score, number(standing.worst), _attack_link(standing.attack),
-                     number(standing.clean), listed(map(_attack_link, broken), 6))  # fmt: skip
+            score = f"[{of_rule.score.value:.0f}{bounds(panel.interval(of_rule))}]({file})"
+            cells = (track, arena.titled(panel), score, number(of_rule.worst), _attack_link(of_rule.attack),
+                     number(of_rule.clean), listed(map(_attack_link, broken), 6))  # fmt: skip
             rows.append(f"| {' | '.join(cells)} |")
-            if standing.score.value < HALF:
+            if of_rule.score.value < HALF:
                 weak.append(f"{track}, {arena.titled(panel)}")
     if not rows:
         yield "## In the arena\n\nIt is not in [the arena](../board.md), or is there under another name.\n"
@@ -234,7 +241,7 @@ def _attack_link(attack: str) -> str:
     return f"[{attack}](../attacks/{attack}.md)"
 
 
-def _attack(attack: str) -> Iterator[str]:
+def attacked(attack: str) -> Iterator[str]:
     """Which rules an attack breaks in each panel, and for which it is the worst."""
     rows = []
     for track, arena in arenas().items():

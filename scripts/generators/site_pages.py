@@ -204,7 +204,7 @@ def _draw_partitions(folder: Path) -> None:
     from robustfl_bench.pages.split import draw
 
     for name in _arena_partitions():
-        split = made(["+experiment=arena/digits", "lr=1", "num_byzantine=5", f"partition={name}"], HERE)
+        split = made(["+experiment=arena/digits", "lr=1", "attack=ipm", "num_byzantine=5", f"partition={name}"], HERE)
         save(draw(split), folder / f"partition_{name}.svg")
 
 
