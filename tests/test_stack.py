@@ -3,7 +3,7 @@
 import json
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -43,9 +43,9 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """The number of models in each stacked computation."""
     computed, found = stacked.gradients, list[int]()
 
-    def gradients(network: Network, models: Tensor, batch: Batch, out: Tensor) -> Tensor:
+    def gradients(network: Network, models: Tensor, batches: Sequence[Batch], out: Tensor) -> Tensor:
         found.append(len(models))
-        return computed(network, models, batch, out)
+        return computed(network, models, batches, out)
 
     monkeypatch.setattr(stacked, "gradients", gradients)
     return found
@@ -77,14 +77,12 @@ def test_gradients_have_the_bytes_of_one_model_at_a_time(hidden: tuple[int, ...]
     sizes = tuple(samples + i % 7 for i in range(25))
     draws = torch.Generator().manual_seed(0)
     x, y = torch.randn(sum(sizes), 1, 8, 8, generator=draws), torch.arange(sum(sizes)) % 10
-    models = network.initial + 0.1 * torch.randn(stacked.TOGETHER + 3, network.dim, generator=draws)
+    models = network.initial + 0.1 * torch.randn(19, network.dim, generator=draws)
     one_by_one, at_once = (torch.empty(len(models), len(sizes), network.dim) for _ in range(2))
-    batch = Batch(x, y, sizes)
+    batches = [Batch(x, (y + i % 3) % 10, sizes) for i in range(len(models))]
     with workers(1):
-        expected = torch.stack(
-            [network.gradients(model, batch, out) for model, out in zip(models, one_by_one, strict=True)]
-        )
-        losses = stacked.gradients(network, models, batch, at_once)
+        expected = torch.stack([network.gradients(*each) for each in zip(models, batches, one_by_one, strict=True)])
+        losses = stacked.gradients(network, models, batches, at_once)
     assert torch.equal(losses, expected)
     torch.testing.assert_close(at_once, one_by_one, rtol=1e-5, atol=1e-7)
     if samples > 1:  # a product of a single sample is computed otherwise
@@ -123,11 +121,23 @@ def test_what_runs_share_may_be_anything(overrides: str, counted: list[int]) -> 
     assert counted == [2, 2, 2]
 
 
+def test_attackers_and_servers_with_the_same_samples_are_trained_together(counted: list[int]) -> None:
+    attacks = ("label_flip", "label_shuffle", "sign_flip", "noisy")  # the last one changes inputs, not labels
+
+    def made() -> list[Steps[Any]]:
+        return [run_of(f"attack={name}", f"aggregator={rule}") for name in attacks for rule in ("fltrust", "bygars")]
+
+    with workers(1):
+        for (state, _), (own, _) in zip(together(made()), map(alone, made()), strict=True):
+            assert torch.equal(state.params, own.params)
+    assert sorted(counted) == sorted([8] * 3 + [6, 2, 4] * 2)  # honest clients; those of noisy and the others, a server
+
+
 def test_a_stack_with_other_bytes_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     computed, called = stacked.gradients, []
 
-    def gradients(network: Network, models: Tensor, batch: Batch, out: Tensor) -> Tensor:
-        losses = computed(network, models, batch, out)
+    def gradients(network: Network, models: Tensor, batches: Sequence[Batch], out: Tensor) -> Tensor:
+        losses = computed(network, models, batches, out)
         out.view(torch.int32)[-1, 0, 0] ^= 1  # the last bit of a number
         called.append(len(models))
         return losses
@@ -149,7 +159,7 @@ def test_a_mixed_sweep_has_the_bytes_of_its_runs_alone(bench: Bench, tmp_path: P
     began = time.monotonic()
     assert bench(*SWEEP, "results_dir=stacked").code == 0
     elapsed = time.monotonic() - began
-    assert counted == [4] * 3 + [8] * 3  # without attackers there are other honest clients
+    assert counted == [4] * 3 + [8] + [8, 4] * 2  # no attackers: other honest clients; from round 2, label flippers
     assert contents(tmp_path / "stacked") == contents(tmp_path / "apart")
     stacked_runs, runs_apart = (
         [json.loads((path / "summary.json").read_text()) for path in run_folders(tmp_path / name).values()]

@@ -1,12 +1,14 @@
-"""Runs that share clients, samples and batches, whose honest gradients are computed for all of them at once.
+"""Runs that share clients, samples and batches, whose gradients are computed for all of them at once.
 
-The gradients of the honest clients are computed at the models of all runs before each round. All else of a round is
-each run's own. The gradients have the same bytes as those that a run computes alone: the first ones of a stack are also
-computed one by one, and the stack is given up if a bit differs.
+The gradients of the honest clients are computed at the models of all runs before each round, and so are those of
+attackers who poison nothing but labels and of the server, where the round before needed them. All else of a round is
+each run's own. The gradients have the same bytes as those that a run computes alone: the first ones on the same samples
+are also computed one by one, and these samples are given up if a bit differs.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
+from functools import cached_property
 from typing import Any
 
 import torch
@@ -52,10 +54,10 @@ class _Answering:
 
 @dataclass(frozen=True)
 class _Prepared:
-    """The gradients (n, d) and losses (n,) of honest clients on a batch at a model."""
+    """The gradients (n, d) and losses (n,) of the clients of ``samples`` at a model, on their first batch."""
 
     params: Tensor
-    clients: list[int]
+    samples: Samples
     batch: Batch
     rows: Tensor
     losses: Tensor
@@ -64,9 +66,11 @@ class _Prepared:
         """Whether ``params`` is the same tensor as that of the model."""
         return params.data_ptr() == self.params.data_ptr() and params.shape == self.params.shape
 
-    def is_for(self, samples: Samples, params: Tensor) -> bool:
-        """Whether these are the gradients of the honest clients of ``samples`` at ``params``."""
-        return self.is_at(params) and list(samples.clients) == self.clients
+    def is_for(self, samples: Samples) -> bool:
+        """Whether these are the gradients of the clients of ``samples``."""
+        own = self.samples
+        same = samples.population is own.population and list(samples.clients) == list(own.clients)
+        return same and (samples.stream, samples.round) == (own.stream, own.round)
 
 
 def can_be_stacked(parts: Parts) -> bool:
@@ -87,60 +91,97 @@ def _sends_a_gradient(update: LocalUpdate) -> bool:
 
 
 class Stackable(Federation):
-    """A federation for which the honest clients' gradients of the next round may be ``prepared``."""
+    """A federation for which gradients at the model of the next round may be ``prepared``."""
 
     prepared: tuple[_Prepared, ...] = ()
 
-    def drawn(self, round: int) -> Samples:
-        """The samples of the honest clients that take part in a round (from 0)."""
+    def trainings(self, round: int) -> list[Samples]:
+        """The trainings from the model of a round (from 0) that are expected in it: that of the honest clients who take
+        part, and those of all attackers or on all samples of the server that the round before had."""
         clients = self.cohorts.present(round).honest
         ids, s = self.honest_ids[clients].tolist(), self.settings
-        return Samples(
+        honest = Samples(
             self.honest, clients, ids, s.seed, "batches", round, s.batch_size, augmentation=self.parts.augmentation
         )
+        others = [replace(samples, round=round) for samples in self._others.values() if samples.round == round - 1]
+        return [honest, *others]
+
+    @cached_property
+    def _others(self) -> dict[tuple[int, str], Samples]:
+        """The last trainings of whole populations other than the honest clients, by population and stream."""
+        return {}
 
     def _local_update(self, samples: Samples, params: Tensor, lr: float, out: Tensor) -> Tensor:
-        found = (each for each in self.prepared if samples.population is self.honest and each.is_for(samples, params))
-        if (ready := next(found, None)) is None:
+        found = [each for each in self.prepared if each.is_at(params)]
+        if found and samples.population is not self.honest and len(samples.clients) == len(samples.population):
+            self._others[id(samples.population), samples.stream] = replace(samples, memory={}, work=None)
+        if (ready := next((each for each in found if each.is_for(samples)), None)) is None:
             return super()._local_update(samples, params, lr, out)
         own = {each.name: getattr(samples, each.name) for each in fields(Samples)}
         network: Any = _Answering(self.network, ready)
         return self.parts.local_update(network, params, _Drawn(**own, first=ready.batch), lr, out)
 
 
+@dataclass(frozen=True)
+class _Training:
+    """A training from a model that is expected in the next round of a run."""
+
+    federation: Stackable
+    params: Tensor
+    samples: Samples
+
+    @property
+    def kind(self) -> tuple[bytes, str]:
+        """What trainings on the same inputs have in common."""
+        return self.samples.population.digests[0], self.samples.stream
+
+
 class Stack:
-    """The honest clients' gradients of runs with the same clients, samples and batches."""
+    """The gradients of runs with the same clients and batches."""
 
     def __init__(self) -> None:
-        self.is_right: bool | None = None
-        """Whether the gradients have the same bytes as those of a run alone; None until they are compared."""
+        self._right: dict[tuple[bytes, str], bool] = {}  # by kind: whether the gradients have the bytes of a run alone
 
     def prepare(self, runs: Sequence[tuple[Stackable, State]]) -> None:
-        """Compute the gradients of the next round for runs that can be stacked and are in the same round, each a
-        federation and its state.
+        """Compute gradients of the next round for runs that can be stacked and are in the same round, each a federation
+        and its state.
 
         A federation may occur several times, with different models.
         """
-        lead, state = runs[0]
         for federation, _ in runs:
             federation.prepared = ()
-        if len(runs) < 2 or self.is_right is False or not stacked.is_stackable(lead.network):
+        if len(runs) < 2 or not stacked.is_stackable(runs[0][0].network):
             return
-        samples = lead.drawn(state.round)
-        if not samples.clients:
-            return
-        batch, network = samples.batch(0), lead.network
-        models = torch.stack([state.params[0] for _, state in runs])
-        rows = torch.empty(len(runs), len(samples.clients), network.dim)
-        losses = stacked.gradients(network, models, batch, rows)
-        if self.is_right is None:
+        kinds: dict[tuple[bytes, str], list[_Training]] = {}
+        for federation, state in runs:
+            for samples in federation.trainings(state.round):
+                training = _Training(federation, state.params[0], samples)
+                kinds.setdefault(training.kind, []).append(training)
+        for kind, trainings in kinds.items():
+            if len(trainings) > 1 and trainings[0].samples.clients and self._right.get(kind, True):
+                self._compute(kind, trainings)
+
+    def _compute(self, kind: tuple[bytes, str], trainings: Sequence[_Training]) -> None:
+        """Compute the gradients of trainings on the same inputs, whose labels may differ."""
+        network, drawn = trainings[0].federation.network, dict[bytes, Batch]()
+        for training in trainings:
+            labels = training.samples.population.digests[1]
+            drawn[labels] = drawn.get(labels) or training.samples.batch(0)
+        batches = [drawn[training.samples.population.digests[1]] for training in trainings]
+        models = torch.stack([training.params for training in trainings])
+        rows = torch.empty(len(models), len(batches[0].sizes), network.dim)
+        losses = stacked.gradients(network, models, batches, rows)
+        if kind not in self._right:
             alone = torch.empty_like(rows[0])
-            pairs = [(network.gradients(model, batch, alone), alone.clone()) for model in models]
-            self.is_right = all(
+            pairs = [
+                (network.gradients(model, batch, alone), alone.clone())
+                for model, batch in zip(models, batches, strict=True)
+            ]
+            self._right[kind] = all(
                 torch.equal(loss, own) and torch.equal(row.view(torch.int32), mine.view(torch.int32))
                 for loss, row, (own, mine) in zip(losses, rows, pairs, strict=True)
             )
-        if self.is_right:
-            for (federation, state), row, loss in zip(runs, rows, losses, strict=True):
-                ready = _Prepared(state.params[0], list(samples.clients), batch, row, loss)
-                federation.prepared += (ready,)
+        if self._right[kind]:
+            for training, batch, row, loss in zip(trainings, batches, rows, losses, strict=True):
+                ready = _Prepared(training.params, training.samples, batch, row, loss)
+                training.federation.prepared += (ready,)

@@ -1,5 +1,6 @@
 """Samples arranged client by client, and the batches drawn from them."""
 
+import hashlib
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -110,6 +111,12 @@ class Population:
     def slice(self, client: int) -> slice:
         """Rows of one client."""
         return slice(int(self.starts[client]), int(self.starts[client] + self.sizes[client]))
+
+    @cached_property
+    def digests(self) -> tuple[bytes, bytes]:
+        """SHA-256 of the clients' inputs, and of their labels; for samples on a CPU."""
+        inputs, labels = (np.ascontiguousarray(part.numpy()) for part in (self.x, self.y))
+        return hashlib.sha256(self.sizes.tobytes() + inputs.tobytes()).digest(), hashlib.sha256(labels).digest()
 
     def batch(self, clients: Sequence[int]) -> Batch:
         """All samples of the clients at these positions."""

@@ -20,7 +20,6 @@ from robustfl_bench.network.network import Network
 from robustfl_bench.network.samples import Batch
 from robustfl_bench.numerics.products import LARGE, SMALL, times_into, times_transposed
 
-TOGETHER = 16  # models computed at once, so that the features of a chunk of samples stay in the cache
 WIDTH = 16  # float32 numbers in the largest vectors; PyTorch computes the logarithm of the rest of a row otherwise
 NARROW = 16  # outputs of a layer; MKL sums up the products of narrower ones in another order when they are side by side
 
@@ -36,17 +35,16 @@ def fits(module: nn.Module) -> bool:
 
 
 @torch.no_grad()
-def gradients(network: Network, models: Tensor, batch: Batch, out: Tensor) -> Tensor:
+def gradients(network: Network, models: Tensor, batches: Sequence[Batch], out: Tensor) -> Tensor:
     """Write the gradient of each client's mean loss at each of the ``models`` (k, d) into ``out`` (k, n, d).
 
-    Returns the mean losses (k, n) float64.
+    There is one of the ``batches`` for each model; they differ at most in their labels. Returns the mean losses (k, n)
+    float64.
     """
-    rows = []
-    for some, filled in zip(models.split(TOGETHER), out.split(TOGETHER), strict=True):
-        layers = _pairs(network, some)
-        parts = chunks(batch, filled.transpose(0, 1), network.chunk(batch.all_x))
-        rows.append(torch.cat([_of_chunk(layers, part, _pairs(network, place)) for part, place in parts], dim=1))
-    return torch.cat(rows)
+    layers, batch = _pairs(network, models), batches[0]
+    every = Batch(batch.x, torch.stack([each.y for each in batches], dim=1), batch.sizes)
+    parts = chunks(every, out.transpose(0, 1), network.chunk(batch.all_x))
+    return torch.cat([_of_chunk(layers, part, _pairs(network, place)) for part, place in parts], dim=1)
 
 
 def _pairs(network: Network, params: Tensor) -> list[Layer]:
@@ -57,7 +55,7 @@ def _pairs(network: Network, params: Tensor) -> list[Layer]:
 def _of_chunk(layers: Sequence[Layer], batch: Batch, out: Sequence[Layer]) -> Tensor:
     """As ``dense.gradients``, for weights (k, o, i) and biases (k, o), into weights (n, k, o, i) and biases (n, k, o).
 
-    Returns the clients' mean losses (k, n) float64.
+    The batch has labels (N, k). Returns the clients' mean losses (k, n) float64.
     """
     x, sizes, k = batch.x.flatten(1), batch.sizes, len(layers[0][0])
     bounds = [slice(end - size, end) for size, end in zip(sizes, accumulate(sizes), strict=True)]
@@ -67,7 +65,7 @@ def _of_chunk(layers: Sequence[Layer], batch: Batch, out: Sequence[Layer]) -> Te
         inputs.append(features.clamp_min_(0))
         features = _each_times(features, weight, bias)
     delta = _log_softmax(features)
-    chosen = batch.y[None, :, None].expand(k, -1, -1)
+    chosen = batch.y.T[:, :, None]
     parts = delta.gather(2, chosen).squeeze(2).split(sizes, dim=1)
     losses = [-part.sum(dim=1, dtype=torch.float64) / part.shape[1] for part in parts]
     delta.exp_().scatter_add_(2, chosen, delta.new_full((k, len(x), 1), -1.0))
@@ -80,7 +78,7 @@ def _of_chunk(layers: Sequence[Layer], batch: Batch, out: Sequence[Layer]) -> Te
                 _each_into(delta[:, own].transpose(1, 2), inputs[depth][:, own], weights[i])
                 torch.sum(delta[:, own], dim=1, out=biases[i])
             delta = _each_times(delta, layers[depth][0].transpose(1, 2))
-            delta = torch.ops.aten.threshold_backward(delta, inputs[depth], 0)
+            torch.ops.aten.threshold_backward(delta, inputs[depth], 0, grad_input=delta)
         else:
             beside = delta.transpose(0, 1).reshape(len(x), -1)
             for i, own in enumerate(bounds):

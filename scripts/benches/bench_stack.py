@@ -58,7 +58,7 @@ def gradients(
 
     def together() -> float:
         began = time.process_time()
-        stacked.gradients(network, stack, batch, at_once)
+        stacked.gradients(network, stack, [batch] * models, at_once)
         return time.process_time() - began
 
     found = medians({"alone": one_by_one, "together": together}, repeats)
