@@ -1,12 +1,13 @@
 """Runs of a sweep trained together, against the same runs one by one.
 
     python scripts/benches/bench_stack.py [--runs 2 8 32] [--rules average krum trmean] [--rounds 60] [--repeats 3]
-        [--csv FILE]
+        [--before COMMIT] [--csv FILE]
 
 The first table has the gradients of 20 honest clients for several networks and numbers of samples, in milliseconds of
 one thread for one model, alone and together, and whether they have the same bytes. In the second, cells of arena/digits
 under attacks that do not search are made by the loop of a sweep, in folders of their own, with ``stack=false`` and
-``stack=true``: CPU milliseconds of a cell, all included. Turns alternate; compare ratios.
+``stack=true``: CPU milliseconds of a cell, all included; with ``--before`` also together by the package of a commit.
+Turns alternate; compare ratios.
 """
 
 import contextlib
@@ -16,7 +17,7 @@ from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from benches import conditions, measured, medians, parser, report  # first: sets how idle threads wait
+from benches import as_of, conditions, measured, medians, parser, part_of, report  # first: sets how idle threads wait
 
 # isort: split
 import torch
@@ -25,8 +26,6 @@ from robustfl_bench.models.mlp import Mlp
 from robustfl_bench.network import stacked
 from robustfl_bench.network.network import Network
 from robustfl_bench.network.samples import Batch
-from robustfl_bench.sweeps.cells import Sweep
-from robustfl_bench.sweeps.take import take
 
 CLIENTS = 20
 SHAPES = (
@@ -75,8 +74,9 @@ def gradients(
     }
 
 
-def sweep_of(rule: str, rounds: int, stack: bool) -> Callable[[], float]:
+def sweep_of(rule: str, rounds: int, stack: bool, package: str = "robustfl_bench") -> Callable[[], float]:
     """A sweep of cells of arena/digits with one rule; returns its CPU seconds."""
+    make, take = part_of(package, "sweeps.cells:Sweep"), part_of(package, "sweeps.take:take")
 
     def work() -> float:
         with TemporaryDirectory() as folder, contextlib.redirect_stdout(io.StringIO()):
@@ -84,7 +84,7 @@ def sweep_of(rule: str, rounds: int, stack: bool) -> Callable[[], float]:
                       f"aggregator={rule}", f"rounds={rounds}", f"results_dir={folder}", "use_kept=false",
                       f"stack={str(stack).lower()}")  # fmt: skip
             began = time.process_time()
-            take(Sweep(tuple((*common, f"attack={attack}") for attack in ATTACKS), results_dir=folder))
+            take(make(tuple((*common, f"attack={attack}") for attack in ATTACKS), results_dir=folder))
             return time.process_time() - began
 
     return work
@@ -96,7 +96,9 @@ def main() -> None:
     arguments.add_argument("--runs", type=int, nargs="+", default=[2, 8, 32], help="runs trained together")
     arguments.add_argument("--rules", nargs="*", default=["average", "krum", "trmean"], help="rules of the sweeps")
     arguments.add_argument("--rounds", type=int, default=60, help="rounds of their cells")
+    arguments.add_argument("--before", metavar="COMMIT", help="also stacks of this package as of that commit")
     args = arguments.parse_args()
+    earlier = as_of(args.before) if args.before else None
     print(conditions())
     with measured(1):
         rows = [
@@ -108,9 +110,14 @@ def main() -> None:
     cells: list[dict[str, object]] = []
     for rule in args.rules:
         works = {name: sweep_of(rule, args.rounds, name == "together") for name in ("alone", "together")}
+        if earlier:
+            works["before"] = sweep_of(rule, args.rounds, True, earlier)
         found = medians(works, args.repeats)
         each = {f"{name}_ms": 1e3 * seconds / len(ATTACKS) for name, seconds in found.items()}
-        cells.append({"rule": rule, "cells": len(ATTACKS), **each, "ratio": found["alone"] / found["together"]})
+        ratios = {"ratio": found["alone"] / found["together"]}
+        if earlier:
+            ratios["before / together"] = found["before"] / found["together"]
+        cells.append({"rule": rule, "cells": len(ATTACKS), **each, **ratios})
     if cells:
         report(cells, args.csv and Path(args.csv).with_stem(f"{args.csv.stem}_cells"))
 
