@@ -115,8 +115,8 @@ class Population:
     @cached_property
     def digests(self) -> tuple[bytes, bytes]:
         """SHA-256 of the clients' inputs, and of their labels; for samples on a CPU."""
-        inputs, labels = (np.ascontiguousarray(part.numpy()) for part in (self.x, self.y))
-        return hashlib.sha256(self.sizes.tobytes() + inputs.tobytes()).digest(), hashlib.sha256(labels).digest()
+        inputs, labels = (part.numpy().tobytes() for part in (self.x, self.y))
+        return hashlib.sha256(self.sizes.tobytes() + inputs).digest(), hashlib.sha256(labels).digest()
 
     def batch(self, clients: Sequence[int]) -> Batch:
         """All samples of the clients at these positions."""
