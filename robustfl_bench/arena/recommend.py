@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,6 +13,7 @@ from robustfl_bench.arena.panels import HALF, SERVER_DATA, Arena, ArenaPanel, St
 from robustfl_bench.arena.track import SERVER
 from robustfl_bench.arena.views.declared import wrong_assumptions
 from robustfl_bench.arena.words import bounds, cells, listed, number
+from robustfl_bench.base.answers import as_json as rendered
 from robustfl_bench.base.errors import ConfigError
 from robustfl_bench.runs.statistics import leaders
 from robustfl_bench.runs.where import check_name
@@ -208,4 +208,4 @@ def as_json(found: Recommendation) -> str:
         "server_alone": entry(panel.server) if panel.server else None,
         "nobody_can_promise": found.limits(),
     }
-    return json.dumps(answer, indent=2) + "\n"
+    return rendered(answer)

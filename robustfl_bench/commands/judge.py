@@ -21,7 +21,7 @@ from robustfl_bench.sweeps.take import take
 from robustfl_bench.sweeps.workers import take_with_workers
 from robustfl_bench.tables import sheets
 
-TEXTS = {".md": "markdown", ".html": "html", ".txt": "text", ".tex": "latex"}
+TEXTS = {".md": "markdown", ".html": "html", ".txt": "text", ".tex": "latex", ".json": "json"}
 
 
 def main() -> int:
@@ -42,6 +42,7 @@ def main() -> int:
     )
     parser.add_argument("--output", action="append", default=[], metavar="FILE",
                         help=f"also write the page ({', '.join(TEXTS)}) or its numbers (.csv); repeatable")  # fmt: skip
+    parser.add_argument("--format", choices=sheets.FORMATS, default="text")
     return reported(_judge, parser.parse_args(sys.argv[1:]))
 
 
@@ -75,7 +76,7 @@ def _judge(asked: Namespace) -> int:
         command=_command(asked),
     )
     pages = judgement.page(verdict)
-    print(sheets.FORMATS["text"](pages), end="")
+    print(sheets.FORMATS[asked.format](pages), end="")
     for path in map(Path, asked.output):
         path.parent.mkdir(parents=True, exist_ok=True)
         content = judgement.numbers(verdict) if path.suffix == ".csv" else sheets.FORMATS[TEXTS[path.suffix]](pages)

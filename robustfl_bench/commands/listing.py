@@ -3,9 +3,10 @@
 import sys
 import textwrap
 from collections.abc import Iterable, Sequence
-from dataclasses import MISSING
+from dataclasses import MISSING, asdict
 from pathlib import Path
 
+from robustfl_bench.base.answers import add_format, as_json
 from robustfl_bench.base.console import Parser, reported
 from robustfl_bench.base.errors import ConfigError, near
 from robustfl_bench.catalogue import entries as catalogue
@@ -15,12 +16,12 @@ from robustfl_bench.config import options, words
 from robustfl_bench.config.options import CONF, Search
 
 WIDTH = 100
-USAGE = "robustfl-bench --list [GROUP [NAME]] [--config-dir FOLDER]"
+USAGE = "robustfl-bench --list [GROUP [NAME]] [--config-dir FOLDER] [--format json]"
 
 
 def main() -> int:
     """Console entry point of ``robustfl-bench --list``; returns its exit code."""
-    return reported(lambda: print(listing(sys.argv[1:])))
+    return reported(lambda: print(listing(sys.argv[1:]).rstrip("\n")))
 
 
 def listing(arguments: Sequence[str]) -> str:
@@ -31,9 +32,12 @@ def listing(arguments: Sequence[str]) -> str:
     parser = Parser(prog="robustfl-bench --list", usage=USAGE, description="List the options of a run.")
     parser.add_argument("--config-dir", "-cd", type=Path, metavar="FOLDER", help="a folder with options of your own")
     parser.add_argument("words", nargs="*", metavar="GROUP NAME", help="a config group and one of its options (all)")
+    add_format(parser)
     asked = parser.parse_args(list(arguments))
     search = options.search(asked.config_dir)
     words = [word for written in asked.words for word in written.lstrip("+").split("=", 1)]
+    if asked.format == "json":
+        return as_json(_plain(words, search))
     match words:
         case []:
             return _groups(search)
@@ -42,6 +46,24 @@ def listing(arguments: Sequence[str]) -> str:
         case [group, name]:
             return _option(catalogue.option(_known(group, search), name, search), search)
     raise ConfigError(f"--list takes a group and a name at most, got {' '.join(asked.words)}; write {USAGE}")
+
+
+def _plain(words: Sequence[str], search: Search) -> list[dict[str, object]]:
+    """The groups, the options of a group, or one option, for a program. Raises ConfigError."""
+    if not words:
+        return [asdict(group) for group in catalogue.groups(search)]
+    group = _known(words[0], search)
+    chosen = catalogue.entries(group, search) if len(words) == 1 else [catalogue.option(group, words[1], search)]
+    return [
+        {"group": entry.group, "name": entry.name, "summary": entry.summary, "source": entry.source, "url": entry.url,
+         "facts": _facts(entry, search), "keys": {key.name: key.full_text for key in _keys(entry, search)}}
+        for entry in chosen
+    ]  # fmt: skip
+
+
+def _keys(entry: CatalogueEntry, search: Search) -> Iterable[Key]:
+    """The keys of an option; none if it makes no object."""
+    return (keys_at(entry.group, entry.name, search) if entry.target else {}).values()
 
 
 def _known(name: str, search: Search) -> str:

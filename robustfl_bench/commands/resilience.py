@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from robustfl_bench.studies.measure import Resilience
 
 FORMATS = tuple(sheets.FORMATS)
-TEXTS = {".csv": "csv", ".txt": "text", ".md": "markdown", ".tex": "latex", ".html": "html"}
+TEXTS = {".csv": "csv", ".txt": "text", ".md": "markdown", ".tex": "latex", ".html": "html", ".json": "json"}
 HEADING = (
     "aggregator", "pre-aggregation", "f", "kappa", "any updates", "least", "proven", "lambda", "lambda proven", "bias",
     "breakdown", "ms",
@@ -112,7 +112,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--format", choices=FORMATS, default="text")
     parser.add_argument(
         "--output", action="append", default=[], metavar="FILE",
-        help="also write the table (.csv, .txt, .md, .tex, .html) or a heat map (.png, .pdf, .svg); repeatable",
+        help="also write the table (.csv, .txt, .md, .tex, .html, .json) or a heat map (.png, .pdf, .svg); repeatable",
     )  # fmt: skip
     return parser
 

@@ -53,6 +53,17 @@ class Split:
         """A line for every client, and below it what the split is like as a whole."""
         return f"{self._table()}\n{self._summary()}"
 
+    def as_mapping(self) -> dict[str, object]:
+        """The split for a program: every client's samples in all and of each class."""
+        return {
+            "title": self.title,
+            "clients": [
+                {"client": client, "byzantine": client in self.byzantine, "samples": size, "of_class": counts}
+                for client, (size, counts) in enumerate(zip(self.sizes.tolist(), self.counts.tolist(), strict=True))
+            ],
+            "attackers_without_samples": self.added,
+        }
+
     def _table(self) -> str:
         shown = self.counts if self.counts.shape[1] <= MOST_COLUMNS else self.counts[:, :0]
         header = ["client", "", "samples", *map(str, range(shown.shape[1]))]

@@ -1,4 +1,4 @@
-"""Tables as text, Markdown, LaTeX (booktabs), CSV and HTML."""
+"""Tables as text, Markdown, LaTeX (booktabs), CSV, HTML and JSON."""
 
 import csv
 import io

@@ -1,11 +1,12 @@
-"""Sheets, tables ready to print, as text, Markdown, LaTeX (booktabs), CSV and HTML."""
+"""Sheets, tables ready to print, as text, Markdown, LaTeX (booktabs), CSV, HTML and JSON."""
 
 import csv
 import io
 import re
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import astuple, dataclass, field, replace
+from dataclasses import asdict, astuple, dataclass, field, replace
 
+from robustfl_bench.base.answers import as_json
 from robustfl_bench.base.console import printable
 from robustfl_bench.runs.spreadsheets import guarded
 
@@ -198,6 +199,23 @@ def plain_csv(sheets: Sequence[Sheet]) -> str:
     return out.getvalue()
 
 
+def plain_json(sheets: Sequence[Sheet]) -> str:
+    """A list of tables, each with its title, remarks, columns, rows of printed cells, notes, report and todos."""
+    return as_json([
+        {
+            "title": sheet.above[0],
+            "remarks": sheet.above[1:],
+            "columns": sheet.heading,
+            "rows": [[cell.text for cell in row] for row in sheet.rows],
+            "best": [[cell.best for cell in row] for row in sheet.rows],
+            "notes": [*sheet.footnotes, *([f"best: {sheet.bold}"] if sheet.bold else [])],
+            "report": sheet.report,
+            "todos": [asdict(todo) for todo in grouped(sheet.todos)],
+        }
+        for sheet in sheets
+    ])  # fmt: skip
+
+
 def _of_printable(write: Callable[[Sequence[Sheet]], str]) -> Callable[[Sequence[Sheet]], str]:
     """The format, for sheets whose words are all ``printable``: names in somebody else's runs can be anything."""
 
@@ -218,6 +236,7 @@ def _of_printable(write: Callable[[Sequence[Sheet]], str]) -> Callable[[Sequence
 FORMATS: dict[str, Callable[[Sequence[Sheet]], str]] = {
     name: _of_printable(write) for name, write in (
         ("text", text), ("markdown", markdown), ("latex", latex), ("csv", plain_csv), ("html", page),
+        ("json", plain_json),
     )
 }  # fmt: skip
 

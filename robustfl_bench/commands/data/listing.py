@@ -4,6 +4,8 @@ from argparse import Namespace
 from collections.abc import Sequence
 from pathlib import Path
 
+from robustfl_bench.base.answers import add_format, as_json
+from robustfl_bench.base.console import Parser
 from robustfl_bench.base.errors import DataError
 from robustfl_bench.commands.data import shared
 from robustfl_bench.commands.verb import Verb
@@ -13,6 +15,11 @@ from robustfl_bench.datasets.base import Dataset
 from robustfl_bench.datasets.files import UNKNOWN, CheckedFile, Source, find, read
 
 HEADINGS = ("name", "shape", "classes", "train", "test", "state", "licence", "variant", "files")
+
+
+def _add(parser: Parser) -> None:
+    shared.add_folders(parser)
+    add_format(parser)
 
 
 def _run(arguments: Namespace) -> None:
@@ -28,6 +35,9 @@ def _run(arguments: Namespace) -> None:
         described = shared.sources(dataset)
         cells = _of_files(described, root) if described else _of_loaded(dataset, root)
         rows.append((name, shape, classes, *cells))
+    if arguments.format == "json":
+        print(as_json([dict(zip(HEADINGS, row, strict=True)) for row in rows[1:]]), end="")
+        return
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for row in rows:
         print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
@@ -76,4 +86,4 @@ def _line(error: Exception) -> str:
     return " ".join(str(error).split())
 
 
-VERB = Verb("list", "the data sets, and the state of their files", shared.add_folders, _run)
+VERB = Verb("list", "the data sets, and the state of their files", _add, _run)

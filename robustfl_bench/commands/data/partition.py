@@ -3,6 +3,7 @@
 from argparse import Namespace
 from pathlib import Path
 
+from robustfl_bench.base.answers import add_format, as_json
 from robustfl_bench.base.console import Parser, completed
 from robustfl_bench.base.errors import ConfigError
 from robustfl_bench.commands.verb import Verb
@@ -19,6 +20,7 @@ def _add(parser: Parser) -> None:
         "--output", metavar="FILE.csv", help="write the partition, for partition=from_file partition.path=FILE.csv"
     )
     parser.add_argument("--picture", metavar="FILE", help="draw the partition, as a .png, .pdf or .svg file")
+    add_format(parser)
     parser.add_argument("--config-dir", type=Path, help="a folder with your own options, such as partition/NAME.yaml")
 
 
@@ -30,7 +32,7 @@ def _run(arguments: Namespace) -> None:
 
     output, picture, config_dir = arguments.output, arguments.picture, arguments.config_dir
     split = made(arguments.overrides, search(config_dir))
-    print(split.report())
+    print(as_json(split.as_mapping()) if arguments.format == "json" else f"{split.report()}\n", end="")
     if output is not None:
         try:
             write_atomically(Path(output), split.csv())

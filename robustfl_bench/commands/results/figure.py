@@ -5,9 +5,11 @@ from __future__ import annotations
 import warnings
 from argparse import Namespace
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from robustfl_bench.base.answers import add_format, as_json
 from robustfl_bench.base.console import Parser, completed
 from robustfl_bench.base.errors import ConfigError
 from robustfl_bench.commands.results import shared
@@ -37,6 +39,7 @@ def _add(parser: Parser) -> None:
         "--output", action="append", default=[], metavar="FILE",
         help="the picture, a .png, .pdf or .svg file, or the points that it shows, a .csv file; repeatable",
     )  # fmt: skip
+    add_format(parser)
     shared.add_frame(parser)
     shared.add_runs(parser)
 
@@ -48,7 +51,7 @@ def _run(arguments: Namespace) -> None:
     runs = records.nothing() if kept and not arguments.archives else shared.load_any(arguments)
     kept = kept or [*archive.kept_points()]
     if name is None:
-        _list(runs, kept)
+        _list(runs, kept, arguments.format)
         return
     check_name(name, described.figures(), "figure")
     for output in outputs:
@@ -68,9 +71,12 @@ def _run(arguments: Namespace) -> None:
         warnings.warn(line, stacklevel=2)
 
 
-def _list(runs: pd.DataFrame, kept: Sequence[Path]) -> None:
+def _list(runs: pd.DataFrame, kept: Sequence[Path], form: str) -> None:
     """Print every figure, how many of its runs exist, and the overrides of which points are kept."""
     drawn = list(filter(None, map(figures.shown_by, kept)))
+    if form == "json":
+        print(as_json(list(map(asdict, inventory(runs, known=described.figures())))), end="")
+        return
     print(f"{'name':<20}  {'runs done':>9}  title")
     for entry in inventory(runs, known=described.figures()):
         points = [" ".join(sorted(changes)) or "as published" for name, changes in drawn if name == entry.name]

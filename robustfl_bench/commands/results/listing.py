@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from argparse import Namespace
+from dataclasses import asdict
 
+from robustfl_bench.base.answers import add_format, as_json
 from robustfl_bench.base.console import Parser, completed
 from robustfl_bench.commands.results import shared
 from robustfl_bench.commands.verb import Verb
@@ -20,6 +22,7 @@ def _add(parser: Parser) -> None:
         help="list only names that begin with NAME, with their commands; example: boba/fig",
     )
     completed(name, lambda **_: [*described.tables(), *described.figures()])
+    add_format(parser)
     shared.add_runs(parser)
 
 
@@ -27,6 +30,9 @@ def _run(arguments: Namespace) -> None:
     entries = list(inventory(shared.load_any(arguments), arguments.name or ""))
     if not entries:
         check_name(arguments.name, [*described.tables(), *described.figures()], "table or figure")
+    if arguments.format == "json":
+        print(as_json(list(map(asdict, entries))), end="")
+        return
     lines = [["name", "runs done", "cells inside", "compared", "all", "title"]]
     for entry in entries:
         counts = ["-"] * 3 if entry.cells is None else [str(n) for n in (entry.inside, entry.compared, entry.cells)]

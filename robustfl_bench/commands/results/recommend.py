@@ -21,7 +21,7 @@ def _add(parser: Parser) -> None:
     )
     track = parser.add_argument("--arena", default="digits", metavar="TRACK", help="the arena's track (%(default)s)")
     completed(track, lambda **_: tracks())
-    parser.add_argument("--format", choices=(*sheets.FORMATS, "md", "json"), default="text")
+    parser.add_argument("--format", choices=(*sheets.FORMATS, "md"), default="text")
     shared.add_allowed(parser)
     shared.add_runs(parser)
 

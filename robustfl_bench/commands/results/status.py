@@ -8,6 +8,7 @@ from argparse import Namespace
 from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
+from robustfl_bench.base.answers import add_format, as_json
 from robustfl_bench.base.console import Parser, printable
 from robustfl_bench.commands.results import shared
 from robustfl_bench.commands.verb import Verb
@@ -20,13 +21,29 @@ _Run = Mapping[Hashable, Any]
 
 def _add(parser: Parser) -> None:
     parser.add_argument("--all", action="store_true", help="list every run, the finished ones too")
+    add_format(parser)
     shared.add_folder(parser)
 
 
 def _run(arguments: Namespace) -> None:
     runs = shared.load(arguments)
-    counts = [f"{count} {state}" for state in STATES if (count := int((runs["state"] == state).sum()))]
-    print(f"{len(runs)} runs in {shared.folder_of(arguments)}: {', '.join(counts)}")
+    counts = {state: count for state in STATES if (count := int((runs["state"] == state).sum()))}
+    if arguments.format == "json":
+        shown = runs if arguments.all else runs[runs["state"] != "finished"]
+        print(
+            as_json(
+                {
+                    "folder": shared.folder_of(arguments),
+                    "counts": counts,
+                    "runs": list(map(_entry, shown.to_dict("records"))),
+                }
+            ),
+            end="",
+        )
+        return
+    print(
+        f"{len(runs)} runs in {shared.folder_of(arguments)}: {', '.join(f'{n} {state}' for state, n in counts.items())}"
+    )
     lines = []
     for state in STATES:
         if state == "finished" and not arguments.all:
@@ -38,6 +55,12 @@ def _run(arguments: Namespace) -> None:
     width = max((len(name) for _, name, _ in lines), default=0)
     for state, name, result in lines:
         print(printable(f"{state:<10}  {name:<{width}}  {result}".rstrip()))
+
+
+def _entry(run: _Run) -> dict[str, Any]:
+    """A run for a program; ``error`` is null unless the run has one."""
+    numbers = {name: run.get(name) for name in ("final_accuracy", "test_loss", "rounds_done", "rounds")}
+    return {"run": run["run"], "folder": run["folder"], "state": run["state"], **numbers, "error": run["error"] or None}
 
 
 def _alike(runs: Sequence[_Run]) -> list[list[_Run]]:
