@@ -61,7 +61,7 @@ def _keep_freed_memory() -> None:
 
 _keep_freed_memory()
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 
 def __getattr__(name: str) -> Any:

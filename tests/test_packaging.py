@@ -12,6 +12,7 @@ import pytest
 import yaml
 
 import robustfl_bench
+from robustfl_bench.commands.docs import guides
 from robustfl_bench.config.options import CONF
 from tests import installed
 from tests.installed import ROOT
@@ -62,13 +63,60 @@ def test_the_page_of_a_package_index_has_no_dead_link(wheel: Path) -> None:
 def test_versions_are_the_same_wherever_they_are_said() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     citation = yaml.safe_load((ROOT / "CITATION.cff").read_text())
-    assert citation["version"] == robustfl_bench.__version__ and citation["license"] == project["license"]
+    versions = {citation["version"], citation["preferred-citation"]["version"]}
+    assert versions == {robustfl_bench.__version__} and citation["license"] == project["license"]
+    dated = f"## [{citation['version']}] - {citation['date-released']}"
+    assert dated in (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
     kinds = [text.rpartition(" :: ")[2] for text in project["classifiers"] if ":: Python :: 3." in text]
     workflow = yaml.safe_load((ROOT / ".github" / "workflows" / "ci.yml").read_text())
     assert workflow["jobs"]["check"]["strategy"]["matrix"]["python"] == kinds
+    release = yaml.safe_load((ROOT / ".github" / "workflows" / "release.yml").read_text())
+    assert release["jobs"]["install"]["strategy"]["matrix"]["python"] == kinds
     low, high = (re.escape(version) for version in (kinds[0], f"3.{int(kinds[-1].partition('.')[2]) + 1}"))
     assert re.fullmatch(f">={low},<{high}", project["requires-python"])
     assert f"Python {kinds[0]} to {kinds[-1]}" in (ROOT / "README.md").read_text()
+
+
+def test_a_release_is_published_only_after_its_wheel_was_installed_and_without_a_token() -> None:
+    jobs = yaml.safe_load((ROOT / ".github" / "workflows" / "release.yml").read_text())["jobs"]
+    assert jobs["publish"]["needs"] == "install" and jobs["install"]["needs"] == "build"
+    assert jobs["publish"]["permissions"] == {"id-token": "write"}
+    lines = "\n".join(step.get("run", "") for job in jobs.values() for step in job["steps"])
+    assert "twine check --strict" in lines and "secrets." not in str(jobs)
+    for script in re.findall(r"^scripts/\S+", lines, re.MULTILINE):
+        assert os.access(ROOT / script, os.X_OK)
+
+
+def test_the_recipes_of_containers_copy_what_a_wheel_is_built_of() -> None:
+    docker, apptainer = (ROOT / "Dockerfile").read_text(), (ROOT / "robustfl_bench.def").read_text()
+    known = {"FROM", "COPY", "RUN", "ENV", "WORKDIR", "ENTRYPOINT"}
+    assert {line.split()[0] for line in docker.splitlines() if not line.startswith("#")} == known
+    sections = set(re.findall(r"^%(\w+)$", apptainer, re.MULTILINE))
+    assert sections == {"files", "post", "environment", "runscript"}
+    copied = dict(re.findall(r"^    (\S+) (/source/\S+)$", apptainer, re.MULTILINE))
+    assert all((ROOT / name).exists() and place == f"/source/{name}" for name, place in copied.items())
+    build = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["hatch"]["build"]["targets"]["wheel"]
+    needed = {
+        *build["force-include"],
+        "robustfl_bench",
+        "results",
+        "pyproject.toml",
+        "constraints.txt",
+        "LICENSE",
+        "NOTICE",
+    }
+    assert {name.partition("/")[0] for name in needed} == set(copied)
+    images = [
+        re.search(pattern, text, re.MULTILINE)
+        for pattern, text in ((r"^FROM (\S+)$", docker), (r"^From: (\S+)$", apptainer))
+    ]
+    assert images[0] and images[1] and images[0][1] == images[1][1]
+
+
+def test_the_guides_are_files_of_a_checkout_and_of_a_wheel(wheel: Path) -> None:
+    assert all(file.is_file() for file in guides().values())
+    names = zipfile.ZipFile(wheel).namelist()
+    assert {f"robustfl_bench/docs/{file.relative_to(ROOT)}" for file in guides().values()} <= set(names)
 
 
 def test_the_command_runs_from_an_unpacked_wheel_in_any_folder(wheel: Path, tmp_path: Path) -> None:
