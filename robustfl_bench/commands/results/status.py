@@ -29,13 +29,13 @@ def _run(arguments: Namespace) -> None:
     runs = shared.load(arguments)
     counts = {state: count for state in STATES if (count := int((runs["state"] == state).sum()))}
     if arguments.format == "json":
-        shown = runs if arguments.all else runs[runs["state"] != "finished"]
+        listed = runs if arguments.all else runs[runs["state"] != "finished"]
         print(
             as_json(
                 {
                     "folder": shared.folder_of(arguments),
                     "counts": counts,
-                    "runs": list(map(_entry, shown.to_dict("records"))),
+                    "runs": list(map(_entry, listed.to_dict("records"))),
                 }
             ),
             end="",
