@@ -188,7 +188,7 @@ class Aggregator(Part):
 
         result: Any = self.aggregate(updates, server)
         if isinstance(result, torch.Tensor | np.ndarray):
-            return Aggregate(torch.as_tensor(result).to(updates.matrix))
+            return Aggregate(torch.as_tensor(result).to(updates.columns))
         return result
 
     def _of_matrix(

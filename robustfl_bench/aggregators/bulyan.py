@@ -54,7 +54,7 @@ class Bulyan(Aggregator):
         dists = updates.sq_dists.cpu().numpy().copy()
         np.fill_diagonal(dists, math.inf)
         chosen = self._repeated(dists) if self.selection == "repeated" else _scores(dists, f).argsort(kind="stable")
-        return Aggregate(mean_near_median(Updates(updates.matrix[np.sort(chosen[: n - 2 * f])]), n - 4 * f))
+        return Aggregate(mean_near_median(updates.of_clients(np.sort(chosen[: n - 2 * f])), n - 4 * f))
 
     def _repeated(self, dists: Array) -> NDArray[np.intp]:
         """The clients in the order in which repeated Krum selects them."""

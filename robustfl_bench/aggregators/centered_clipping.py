@@ -45,10 +45,9 @@ class CenteredClipping(Aggregator):
     def aggregate(self, updates: Updates, server: ServerView) -> Aggregate:
         if not self.per_layer:
             return self._clipped(updates, server.previous)
-        layers = server.layers or (updates.d,)
-        starts = [None] * len(layers) if server.previous is None else server.previous.split(layers)
-        parts = zip(updates.matrix.split(layers, dim=1), starts, strict=True)
-        return Aggregate(torch.cat([self._clipped(Updates(rows), start).vector for rows, start in parts]))
+        start, parts = server.previous, updates.layers(server.layers or (updates.d,))
+        clipped = (self._clipped(part, None if start is None else start[columns]) for part, columns in parts)
+        return Aggregate(torch.cat([aggregate.vector for aggregate in clipped]))
 
     def _clipped(self, updates: Updates, start: torch.Tensor | None) -> Aggregate:
         centre = ClippingCentre(updates, start, self.radius)

@@ -49,6 +49,7 @@ class ClippedTrMean(Aggregator):
         for _ in range(self.steps):
             centre.step(np.arange(updates.n))
         factors = torch.from_numpy(centre.factors()).to(updates.device)
-        near = (1 - factors).to(updates.matrix.dtype)[:, None] * centre.aggregate().vector
-        clipped = Updates(factors.to(updates.matrix.dtype)[:, None] * updates.matrix + near)
+        rows = updates.columns
+        near = (1 - factors).to(rows.dtype)[:, None] * centre.aggregate().vector
+        clipped = updates.like(factors.to(rows.dtype)[:, None] * rows + near)
         return Aggregate(clipped.sorted_mean(self.num_byzantine, updates.n - self.num_byzantine))

@@ -15,7 +15,6 @@ from scipy.linalg import eigh
 from robustfl_bench.aggregators.base import Aggregator, ServerView
 from robustfl_bench.base.fields import at_least
 from robustfl_bench.numerics.gram_space import Array
-from robustfl_bench.numerics.inner_products import gram_matrix
 from robustfl_bench.numerics.ranking import num_kept
 from robustfl_bench.numerics.updates import Aggregate, Updates
 
@@ -66,8 +65,7 @@ class Dnc(Aggregator):
         if updates.d <= self.sub_dim:
             return updates.gram.cpu().numpy()
         drawn = torch.from_numpy(rng.choice(updates.d, self.sub_dim, replace=False)).to(updates.device)
-        rows = updates.matrix[:, drawn]
-        return gram_matrix(rows).cpu().numpy()
+        return updates.at(drawn).gram.cpu().numpy()
 
 
 def _deviations(gram: Array) -> Array:

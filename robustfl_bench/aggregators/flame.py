@@ -49,7 +49,8 @@ class Flame(Aggregator):
         aggregate = updates.combine(weights, members)
         if self.noise == 0:
             return aggregate
-        noise = torch.from_numpy(server.rng.normal(size=updates.d) * (self.noise * bound)).to(aggregate.vector)
+        drawn = updates.place.share(torch.from_numpy(server.rng.normal(size=updates.d)))
+        noise = (drawn * (self.noise * bound)).to(aggregate.vector)
         return replace(aggregate, vector=aggregate.vector + noise, weights=None)
 
     def _cosines(self, updates: Updates, server: ServerView) -> Array:

@@ -24,7 +24,8 @@ class FLTrust(Aggregator):
     }
 
     def aggregate(self, updates: Updates, server: ServerView) -> Aggregate:
-        norms, server_norm = updates.norms, torch.linalg.vector_norm(server.update, dtype=torch.float64)
+        norms = updates.norms
+        server_norm = updates.place.norm(torch.linalg.vector_norm(server.update, dtype=torch.float64))
         # A zero update, of a client or of the server, has no direction: 0 / 0 means no trust.
         trust = (updates.cross(server.update[None])[:, 0] / (norms * server_norm)).nan_to_num(nan=0.0).clamp(min=0)
         weights = (trust / trust.sum()) * (server_norm / norms)

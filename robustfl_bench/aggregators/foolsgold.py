@@ -17,7 +17,6 @@ from robustfl_bench.base.errors import ConfigError
 from robustfl_bench.base.fields import Flag, at_least, one_of
 from robustfl_bench.numerics.directions import cosines
 from robustfl_bench.numerics.gram_space import Array
-from robustfl_bench.numerics.inner_products import gram_matrix
 from robustfl_bench.numerics.updates import Aggregate, Updates
 
 NEEDS_CLIENTS = "foolsgold must know whose updates it gets; set pre_aggregation=none, or history=false"
@@ -74,13 +73,12 @@ class FoolsGold(Aggregator):
             raise ConfigError(NEEDS_CLIENTS)
         memory: Mapping[str, Tensor] = server.memory
         if "sums" in memory:
-            sums, most = memory["sums"].clone(), torch.finfo(updates.matrix.dtype).max
-            sums[server.clients] = (sums[server.clients] + updates.matrix).clamp(-most, most)
+            sums, most = memory["sums"].clone(), torch.finfo(updates.columns.dtype).max
+            sums[server.clients] = (sums[server.clients] + updates.columns).clamp(-most, most)
         else:
-            sums = updates.matrix.new_zeros(len(server.counts), updates.d)
-            sums[server.clients] = updates.matrix
-        rows = sums[server.clients]
-        return {"sums": sums}, gram_matrix(rows)
+            sums = updates.columns.new_zeros(len(server.counts), updates.columns.shape[1])
+            sums[server.clients] = updates.columns
+        return {"sums": sums}, updates.like(sums[server.clients]).gram
 
     def _weights(self, gram: Array) -> Array:
         if len(gram) == 1:

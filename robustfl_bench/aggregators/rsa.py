@@ -28,4 +28,4 @@ class Rsa(Aggregator):
     """lambda: how far one client can move a coordinate; local_update.penalty must be the same"""
 
     def aggregate(self, updates: Updates, server: ServerView) -> Aggregate:
-        return Aggregate(updates.matrix.sign().sum(dim=0).mul_(self.penalty))
+        return Aggregate(updates.columns.sign().sum(dim=0).mul_(self.penalty))

@@ -65,9 +65,10 @@ class SignGuard(Aggregator):
     def _sign_shares(self, updates: Updates, rng: np.random.Generator) -> Array:
         """Shares (n, 3) of positive, zero and negative entries, each relative to the largest."""
         drawn = rng.choice(updates.d, max(1, round(self.fraction * updates.d)), replace=False)
-        numbers = updates.matrix.index_select(1, torch.from_numpy(drawn).to(updates.device))
+        part = updates.at(torch.from_numpy(drawn).to(updates.device))
+        numbers = part.columns
         counts = torch.stack([sign.sum(dim=1) for sign in (numbers > 0, numbers == 0, numbers < 0)])
-        shares = counts.double() / len(drawn)
+        shares = part.place.sum(counts.double()) / len(drawn)
         return np.column_stack([_relative(share) for share in shares.cpu().numpy()])
 
     def _similarity(self, updates: Updates, server: ServerView) -> Array:

@@ -1,6 +1,7 @@
 """Distances of the updates to their mean, precise even if huge updates cancel in the mean."""
 
 import numpy as np
+import torch
 
 from robustfl_bench.numerics.gram_space import Array, sq_dists_to
 from robustfl_bench.numerics.inner_products import BLOCK
@@ -23,11 +24,11 @@ def sq_dists_to_mean(updates: Updates, gram: Array, masses: Array) -> Array:
     error = len(gram) * np.finfo(np.float64).eps * (lengths + weights @ lengths) ** 2
     if (error <= DIGITS * sq_dists).all():
         return sq_dists
-    exact, matrix = np.zeros(updates.n), updates.matrix.cpu().numpy()
-    for start in range(0, updates.d, BLOCK):
+    exact, matrix = np.zeros(updates.n), updates.columns.cpu().numpy()
+    for start in range(0, matrix.shape[1], BLOCK):
         block = matrix[:, start : start + BLOCK].astype(np.float64)
         exact += np.square(block - exact_sum(masses[:, None] * block) / masses.sum()).sum(axis=1)
-    return exact
+    return updates.place.sum(torch.from_numpy(exact)).numpy()
 
 
 def exact_sum(rows: Array) -> Array:

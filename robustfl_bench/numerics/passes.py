@@ -1,6 +1,7 @@
 """Distances by reading the updates again, which for many updates costs less than their inner products."""
 
 import numpy as np
+import torch
 
 from robustfl_bench.base.parallel import each
 from robustfl_bench.numerics.gram_space import Array
@@ -21,7 +22,8 @@ def sq_dists_by_pass(updates: Updates, weights: Array) -> Array:
     Both the combination and the differences from it are computed in float64, by blocks of columns that are read once.
     The error of a distance is about 1e-16 times n times the norm of the longest update.
     """
-    matrix, d = updates.matrix.numpy(), updates.d
+    matrix = updates.columns.numpy()
+    d = matrix.shape[1]
     step = max(1, min(BLOCK, CACHED // updates.n))
     length = step * -(-d // (STRIPS * step))
 
@@ -34,5 +36,5 @@ def sq_dists_by_pass(updates: Updates, weights: Array) -> Array:
             total += np.vecdot(block, block)
         return total
 
-    sq_dists: Array = np.sum(each(strip, range(0, d, length)), axis=0)
-    return sq_dists
+    sums: Array = np.sum(each(strip, range(0, d, length)), axis=0)
+    return updates.place.sum(torch.from_numpy(sums)).numpy()

@@ -22,7 +22,7 @@ def principal_axes(updates: Updates, count: int) -> Tensor:
     spanning = lengths > 1e-7 * max(lengths[0], 1e-300)
     weights = np.divide(coefficients[:, :count], lengths, out=np.zeros((updates.n, count)), where=spanning)
     weights -= weights.mean(axis=0)  # components are directions from the mean
-    return torch.from_numpy(weights.T).to(updates.matrix) @ updates.matrix
+    return torch.from_numpy(weights.T).to(updates.columns) @ updates.columns
 
 
 def _decomposed(updates: Updates) -> tuple[np.ndarray, np.ndarray]:

@@ -1,7 +1,7 @@
 """One round as one matrix: the updates of all clients, their lazy Gram matrix, and linear combinations of them."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any
@@ -21,6 +21,7 @@ from robustfl_bench.numerics.inner_products import (
     row_squares,
     sq_dists_from,
 )
+from robustfl_bench.numerics.places import Place, require_whole
 from robustfl_bench.numerics.sorting import NETWORK, mean_of_rows, sorted_rows, transposed
 
 BLOCK = 16384  # columns per CPU thread for work that reads a block once
@@ -107,10 +108,17 @@ class Updates:
 
     ``matrix`` (n, d) float32 has one client per row and is never written to. ``counts`` (n,) float64 are sample counts.
     ``losses`` (n,) float64 are the clients' mean training losses at the received model, or None.
+
+    Several processes can share the columns: ``matrix`` then has those that are at the ``place``, and vectors (d,) that
+    go in or come out have the same columns. Norms, inner products and distances are those of whole updates.
     """
 
-    def __init__(self, matrix: Tensor, counts: Tensor | None = None, losses: Tensor | None = None) -> None:
-        self.n, self.d = matrix.shape
+    def __init__(
+        self, matrix: Tensor, counts: Tensor | None = None, losses: Tensor | None = None, place: Place | None = None
+    ) -> None:
+        self.n, width = matrix.shape
+        self.place = Place(width, 0, width) if place is None else place
+        self.d = self.place.d
         self.device = matrix.device
         self.counts = torch.ones(self.n, dtype=torch.float64, device=self.device) if counts is None else counts
         self.losses = losses
@@ -120,17 +128,24 @@ class Updates:
 
     @property
     def matrix(self) -> Tensor:
-        """The (n, d) float32 matrix, one client per row."""
+        """The (n, d) float32 matrix, one client per row. Raises ConfigError if a part of the columns is elsewhere."""
+        require_whole(self.place)
+        return self.columns
+
+    @property
+    def columns(self) -> Tensor:
+        """The columns of the matrix that are in this process, by default all, for work that treats every column
+        alike."""
         if self._matrix is None:
             assert self._source is not None
             source, mixing = self._source
             if self._grouped and self.device.type == "cpu":
-                mixed = _group_sums(mixing, source.matrix)
+                mixed = _group_sums(mixing, source.columns)
             else:
-                mixed = by_columns(partial(_times, mixing.to(source.matrix.dtype)), source.matrix, made=(self.n,))
+                mixed = by_columns(partial(_times, mixing.to(source.columns.dtype)), source.columns, made=(self.n,))
             wide = ((mixing != 0) & (mixing.abs() <= SMALLEST)).any(dim=1) | torch.tensor(not all_finite(mixed))
             if wide.any():
-                mixed[wide] = (mixing[wide] @ source.matrix.double()).to(mixed.dtype)
+                mixed[wide] = (mixing[wide] @ source.columns.double()).to(mixed.dtype)
             self._matrix = mixed
         return self._matrix
 
@@ -154,10 +169,10 @@ class Updates:
             source, mixing = self._source
             return mixing @ source.gram @ mixing.T
         if self._above is not None and self._begun:
-            below = self.matrix[self._above.n :]
-            side, corner = self._above.cross(below), gram_matrix(below)
+            below = self.columns[self._above.n :]
+            side, corner = self._above.cross(below), self.place.sum(gram_matrix(below))
             return torch.cat([torch.cat([self._above.gram, side], 1), torch.cat([side.T, corner], 1)])
-        return gram_matrix(self.matrix)
+        return self.place.sum(gram_matrix(self.columns))
 
     @cached_property
     def sq_dists(self) -> Tensor:
@@ -171,10 +186,10 @@ class Updates:
     @cached_property
     def sq_dist_bounds(self) -> tuple[Tensor, Tensor] | None:
         """Lower and upper bounds of ``sq_dists``, (n, n) float64 each; None if ``sq_dists`` itself is as cheap."""
-        few = self.n < LEAST_BOUNDED or self.device.type != "cpu"
+        few = self.n < LEAST_BOUNDED or self.device.type != "cpu" or not self.place.whole
         if few or self._begun or (self._source is not None and not self._grouped):
             return None
-        return distance_bounds(self.matrix)
+        return distance_bounds(self.columns)
 
     @cached_property
     def norms(self) -> Tensor:
@@ -186,7 +201,7 @@ class Updates:
         """Squared Euclidean norms, (n,) float64; the Gram matrix is not computed for them."""
         if self._begun or self._source is not None or self.device.type != "cpu":
             return self.gram.diagonal().clamp(min=0)
-        return row_squares(self.matrix)
+        return self.place.sum(row_squares(self.columns))
 
     def sq_dists_from(self, start: Tensor | None) -> Tensor:
         """Squared Euclidean distances (n,), float64, from ``start`` (d,), or from 0; without the Gram matrix if
@@ -194,7 +209,7 @@ class Updates:
         if start is None:
             return self.squares
         if self._source is None and self.device.type == "cpu":
-            return sq_dists_from(self.matrix, start)
+            return self.place.sum(sq_dists_from(self.columns, start))
         joint = self.joint_gram(start[None])
         squares, products = joint.diagonal(), joint[: self.n, self.n]
         return (squares[: self.n] - 2 * products + squares[self.n]).clamp_(min=0)
@@ -202,7 +217,7 @@ class Updates:
     @cached_property
     def mean(self) -> Tensor:
         """The unweighted mean, (d,)."""
-        return mean_row(self.matrix)
+        return mean_row(self.columns)
 
     @cached_property
     def std(self) -> Tensor:
@@ -217,20 +232,20 @@ class Updates:
             block = block.to(dtype)
             return (block - block.mean(dim=0)).square_().sum(dim=0)
 
-        return (by_columns(squares, self.matrix, CACHED, dtype) / (self.n - 1)).sqrt_().float()
+        return (by_columns(squares, self.columns, CACHED, dtype) / (self.n - 1)).sqrt_().float()
 
     @cached_property
     def votes(self) -> Tensor:
         """The sum of the clients' signs per coordinate, (d,) float32, integers in [-n, n]; zeros count 0."""
-        ones = self.matrix.new_ones(self.n)
-        return by_columns(lambda block: _times(ones, block.sign()), self.matrix)
+        ones = self.columns.new_ones(self.n)
+        return by_columns(lambda block: _times(ones, block.sign()), self.columns)
 
     def cross(self, vectors: Tensor) -> Tensor:
         """Inner products (n, k), float64, of the updates with the rows of ``vectors`` (k, d)."""
         if self._source is not None:
             source, mixing = self._source
             return mixing @ source.cross(vectors)
-        return cross_products(self.matrix, vectors)
+        return self.place.sum(cross_products(self.columns, vectors))
 
     def joint_gram(self, vectors: Tensor) -> Tensor:
         """Inner products of all pairs among the updates followed by ``vectors`` (k, d): (n + k, n + k) float64.
@@ -238,11 +253,11 @@ class Updates:
         Takes one pass over the matrix and little more time than the Gram matrix alone, which is kept too.
         """
         if self._source is None and not self._begun:
-            joint = gram_matrix(self.matrix, vectors)
+            joint = self.place.sum(gram_matrix(self.columns, vectors))
             self.__dict__["gram"] = joint[: self.n, : self.n]
             return joint
         cross = self.cross(vectors)
-        own = gram_matrix(vectors)
+        own = self.place.sum(gram_matrix(vectors))
         return torch.cat([torch.cat([self.gram, cross], dim=1), torch.cat([cross.T, own], dim=1)])
 
     def combine(self, weights: Tensor, accepted: Tensor | None = None) -> Aggregate:
@@ -272,20 +287,20 @@ class Updates:
         used = np.flatnonzero(held)
         few = 2 * len(used) < self.n  # reading few rows is faster than a product over all
         chosen = numbers[used] if few else np.where(held, numbers, 0)
-        factors, index = torch.from_numpy(chosen).to(self.device, self.matrix.dtype), torch.from_numpy(used)
+        factors, index = torch.from_numpy(chosen).to(self.device, self.columns.dtype), torch.from_numpy(used)
         index = index.to(self.device)
 
         def times(block: Tensor) -> Tensor:
             return _times(factors, block.index_select(0, index) if few else block)
 
-        vector = by_columns(times, self.matrix, _worth(len(chosen)))
+        vector = by_columns(times, self.columns, _worth(len(chosen)))
         if not all_finite(vector):
             vector, wide = torch.zeros_like(vector), sizes != 0
         if wide.any():
             total = vector.double()
             for client in np.flatnonzero(wide).tolist():
-                total.add_(self.matrix[client].double(), alpha=float(numbers[client]))
-            vector = total.to(self.matrix.dtype)
+                total.add_(self.columns[client].double(), alpha=float(numbers[client]))
+            vector = total.to(self.columns.dtype)
         return vector
 
     def mix(self, mixing: Tensor) -> "Updates":
@@ -295,7 +310,7 @@ class Updates:
         those of the source; the mixed matrix is computed only on access.
         """
         mixed = Updates.__new__(Updates)
-        mixed.n, mixed.d, mixed.device = len(mixing), self.d, self.device
+        mixed.n, mixed.d, mixed.device, mixed.place = len(mixing), self.d, self.device, self.place
         mixed.counts = (mixing != 0).to(self.counts) @ self.counts
         mixed.losses = None if self.losses is None else mixing @ self.losses
         source, before = self._source if self._source is not None and self._matrix is None else (self, None)
@@ -309,9 +324,28 @@ class Updates:
         ``storage`` (n + b, d) holds this matrix in its first n rows; ``rows`` are written into the others.
         """
         storage[self.n :] = rows
-        joined = Updates(storage, torch.cat([self.counts, counts]))
+        joined = Updates(storage, torch.cat([self.counts, counts]), place=self.place)
         joined._above = self
         return joined
+
+    def of_clients(self, clients: Any) -> "Updates":
+        """The updates of these clients (m,), an index of the rows."""
+        return Updates(self.columns[clients], self.counts[clients], place=self.place)
+
+    def at(self, columns: Tensor) -> "Updates":
+        """The updates on these columns (k,) int64, counted over whole updates."""
+        place, here = self.place.chosen(columns)
+        return Updates(self.columns.index_select(1, here), self.counts, place=place)
+
+    def layers(self, sizes: Sequence[int]) -> list[tuple["Updates", slice]]:
+        """The updates on consecutive parts of their columns with these ``sizes``, each with its columns in a vector."""
+        return [
+            (Updates(self.columns[:, here], self.counts, place=place), here) for place, here in self.place.split(sizes)
+        ]
+
+    def like(self, columns: Tensor) -> "Updates":
+        """Updates at the same place with other numbers (n', d)."""
+        return Updates(columns, place=self.place)
 
     def sorted_mean(self, first: int, last: int) -> Tensor:
         """The mean (d,) of every coordinate's sorted values from index ``first`` up to, not including, ``last``."""
@@ -342,7 +376,7 @@ class Updates:
             with np.errstate(over="ignore", invalid="ignore"):
                 return torch.as_tensor(reduce(_sorted(block)))
 
-        return by_columns(work, self.matrix, self._sorted_at_once)
+        return by_columns(work, self.columns, self._sorted_at_once)
 
     @property
     def _sorted_at_once(self) -> int:
@@ -353,15 +387,15 @@ class Updates:
     def ordered(self) -> NDArray[np.float32] | None:
         """Every coordinate's values in ascending order, n rows (d,), kept for later use; None on a GPU and for very
         many numbers."""
-        if self.device.type != "cpu" or not 0 < self.n * self.d <= KEPT:
+        if self.device.type != "cpu" or not 0 < self.columns.numel() <= KEPT:
             return None
-        ordered = np.empty((self.n, self.d), dtype=np.float32)
+        ordered = np.empty((self.n, self.columns.shape[1]), dtype=np.float32)
 
         def fill(columns: slice) -> None:
-            for row, values in zip(ordered, _sorted(self.matrix[:, columns]), strict=True):
+            for row, values in zip(ordered, _sorted(self.columns[:, columns]), strict=True):
                 row[columns] = values
 
-        each_block(fill, self.d, self._sorted_at_once)
+        each_block(fill, self.columns.shape[1], self._sorted_at_once)
         return ordered
 
 
