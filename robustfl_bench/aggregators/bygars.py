@@ -58,7 +58,7 @@ class ByGars(Aggregator):
             model = server.params - server.step_size * updates.combine(weights * scales).vector
             gradient = server.gradient(model)
             if self.normalize == "cosine":
-                length = torch.linalg.vector_norm(gradient, dtype=torch.float64)
+                length = updates.place.norm(torch.linalg.vector_norm(gradient, dtype=torch.float64))
                 gradient = gradient if length == 0 else gradient.double() / length
             weights = weights + rate * units * updates.cross(gradient[None])[:, 0]
         return updates.combine(weights * scales)

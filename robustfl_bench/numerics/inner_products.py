@@ -175,6 +175,8 @@ def _summed(products: Callable[[slice], Array], shape: tuple[int, ...], width: i
     Every thread adds up strips of neighbouring blocks. The strips are so few that their sums take no more memory than
     the vectors, and that each is worth waking a thread.
     """
+    if width == 0:
+        return products(slice(0))  # of a process that holds none of the columns
     work = width * (math.prod(shape) + READING * shape[0])
     strips = max(1, min(STRIPS, width // (2 * max(1, *shape)), work // LEAST_WORK))
     length = -(-width // strips)

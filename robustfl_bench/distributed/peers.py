@@ -1,0 +1,96 @@
+"""The processes of a ``torch.distributed`` group: sums and exchanges, with one line for the peer that fails."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from datetime import timedelta
+from itertools import pairwise
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+from robustfl_bench.base.errors import ConfigError, Interrupted
+
+SIGNED = 4  # int64 numbers by which the processes compare what they are about to do
+
+
+class PeerLost(Interrupted):
+    """A process of the group has gone or is silent."""
+
+
+class Peers:
+    """Process ``rank`` of ``size`` in a group of ``torch.distributed``, by default the one of all processes.
+
+    ``sent`` counts the bytes that this process has sent of updates and aggregates. PeerLost is raised at once when a
+    peer has closed its connection, and after ``timeout`` seconds when a peer is silent; the ranks that it names are
+    those of the group. A group whose processes have failed once is not used again.
+    """
+
+    def __init__(self, group: dist.ProcessGroup | None = None, timeout: float = 300.0) -> None:
+        if not dist.is_initialized():
+            raise ConfigError("torch.distributed is not set up: call torch.distributed.init_process_group first")
+        self.group, self.rank, self.size, self.sent = group, dist.get_rank(group), dist.get_world_size(group), 0
+        self._timeout = timedelta(seconds=timeout)
+
+    def agree(self, what: Sequence[int], names: Sequence[str]) -> None:
+        """Raise ConfigError on every process, naming the first rank that differs from rank 0, unless all pass the same
+        numbers; ``names`` says what they are."""
+        mine = torch.tensor([*what, *[0] * (SIGNED - len(what))], dtype=torch.int64)
+        rows = torch.zeros(self.size, SIGNED, dtype=torch.int64)
+        self._swap([mine] * self.size, list(rows))
+        for rank, row in enumerate(rows.tolist()):
+            for name, value, first in zip(names, row, rows[0].tolist(), strict=False):
+                if value != first:
+                    raise ConfigError(
+                        f"the processes disagree on {name}: rank 0 has {first}, rank {rank} has {value}; "
+                        "start all of them with the same rule, settings and parameters"
+                    )
+
+    def swap(self, outgoing: Sequence[Tensor], incoming: Sequence[Tensor]) -> None:
+        """Send ``outgoing[i]`` to process i and receive ``incoming[i]`` from it; the own part is copied."""
+        self.sent += sum(part.numel() * part.element_size() for i, part in enumerate(outgoing) if i != self.rank)
+        self._swap(outgoing, incoming)
+
+    def _swap(self, outgoing: Sequence[Tensor], incoming: Sequence[Tensor]) -> None:
+        incoming[self.rank].copy_(outgoing[self.rank])
+        begun = list[tuple[int, dist.Work | None]]()
+        for step in range(1, self.size):
+            before, after = (self.rank - step) % self.size, (self.rank + step) % self.size
+            if (room := incoming[before]).numel():
+                with self._from(before):
+                    begun.append((before, dist.irecv(room, group=self.group, group_src=before)))
+            if (part := outgoing[after]).numel():
+                with self._from(after):
+                    begun.append((after, dist.isend(part, group=self.group, group_dst=after)))
+        for peer, work in begun:
+            with self._from(peer):
+                assert work is not None
+                work.wait(self._timeout)
+
+    @contextmanager
+    def _from(self, peer: int) -> Iterator[None]:
+        """Within this context, what fails is the fault of a peer; raises PeerLost."""
+        try:
+            yield
+        except RuntimeError as error:
+            raise self._lost(error, f"rank {peer}") from error
+
+    def sum(self, numbers: Tensor) -> Tensor:
+        """The sum of the processes' tensors, the same bytes on all of them."""
+        total = numbers.contiguous().clone()
+        try:
+            work = dist.all_reduce(total, group=self.group, async_op=True)
+            assert work is not None
+            work.wait(self._timeout)
+        except RuntimeError as error:
+            raise self._lost(error, "a rank") from error
+        return total
+
+    def _lost(self, error: RuntimeError, who: str) -> PeerLost:
+        silent = f"is silent for {self._timeout.total_seconds():g} s" if "imed out" in str(error) else "has gone"
+        return PeerLost(f"{who} of the group {silent}; rank {self.rank} stops")
+
+
+def parts(d: int, size: int) -> list[slice]:
+    """The columns of vectors (d,) that each of ``size`` processes holds, as equally many as can be."""
+    return [slice(start, stop) for start, stop in pairwise(i * d // size for i in range(size + 1))]
