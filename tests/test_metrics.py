@@ -26,8 +26,8 @@ COLUMNS = {
         "bits_total",
     ],
     ("availability=unreliable", "attack=worst", "aggregator=coomed"): [
-        *TESTED, *RECALL, "clients", "byzantine_clients", "skipped", *WEIGHTS, "attack_choice", "attack_strength", "attack_harm",
-        "non_finite_updates",
+        *TESTED, *RECALL, "clients", "byzantine_clients", "skipped", *WEIGHTS, "attack_choice", "attack_strength",
+        "attack_harm", "non_finite_updates",
     ],
     ("dataset=rotated_digits", "partition=natural", "clustering=ifca", "aggregator=trmean"): [
         *TESTED, *RECALL, *[f"accuracy_cluster_{i}" for i in range(4)], "cluster_recovery", "non_finite_updates",
