@@ -25,7 +25,7 @@ from robustfl_bench.runs.records import (
     written,
 )
 from robustfl_bench.runs.spreadsheets import guarded, unguarded
-from robustfl_bench.store.kept import ARENA, FOLDER, SEAL, files, seal_of
+from robustfl_bench.store.kept import FOLDER, SEAL, files, is_of_arena, seal_of
 from robustfl_bench.store.writing import write_atomically
 
 if TYPE_CHECKING:
@@ -154,7 +154,7 @@ def kept_points() -> tuple[Path, ...]:
 
 def kept(arena: bool = False) -> pd.DataFrame:
     """The kept runs that come with the package: those of papers, or those of the arena."""
-    return join([nothing(), *(read(str(path)) for path in files() if (path.parent.name == ARENA) == arena)])
+    return join([nothing(), *(read(str(path)) for path in files() if is_of_arena(path) == arena)])
 
 
 def join(tables: Sequence[pd.DataFrame]) -> pd.DataFrame:

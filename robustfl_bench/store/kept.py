@@ -30,7 +30,7 @@ ARENA = "arena"
 @cache
 def files() -> tuple[Path, ...]:
     """The files of kept runs."""
-    found = sorted([*FOLDER.glob("*/*.csv"), *FOLDER.glob("*/*.csv.gz")])
+    found = sorted(path for kind in ("csv", "csv.gz") for path in FOLDER.glob(f"*/**/*.{kind}"))
     return tuple(path for path in found if _first_line(path).startswith(BEGINNING))
 
 
@@ -46,12 +46,17 @@ def find(run_id: str) -> Mapping[str, str] | None:
     names, values = csv.reader([_first_line(path), line])
     if names[-1] != SEAL or seal_of(values[:-1]) != values[-1]:
         return None  # edited, or damaged: it is not what was written
-    return {**dict(zip(names, values, strict=True)), "file": f"{path.parent.name}/{path.name}"}
+    return {**dict(zip(names, values, strict=True)), "file": path.relative_to(FOLDER).as_posix()}
 
 
 def seal_of(values: Iterable[str]) -> str:
     """The seal of a line with these values: eight hex digits."""
     return hashlib.sha256("\x1f".join(values).encode()).hexdigest()[:8]
+
+
+def is_of_arena(path: Path) -> bool:
+    """Whether a file of kept runs is of the arena."""
+    return path.relative_to(FOLDER).parts[0] == ARENA
 
 
 @cache
