@@ -101,6 +101,7 @@ class Track:
     def __init__(self, name: str) -> None:
         self.experiment = f"{PAPER}/{name}"
         self.swept = compose.swept([f"+experiment={self.experiment}"])
+        self._fixed_by_seed: dict[str, Content] = {}
 
     @property
     def cells(self) -> int:
@@ -138,9 +139,11 @@ class Track:
         config = compose.resolve([f"+experiment={self.experiment}", "lr=1"]).config
         return "last_accuracy" if config["rounds"] // config["eval_every"] > LAST else "final_accuracy"
 
-    @cached_property
-    def _fixed(self) -> Content:
-        return _without(_settings(self.experiment).others, _COUNTS)
+    def _fixed(self, seed: str) -> Content:
+        """The settings that all runs with this seed share: the seed may draw the split of the data too."""
+        if seed not in self._fixed_by_seed:
+            self._fixed_by_seed[seed] = _without(_settings(self.experiment, f"seed={seed}").others, _COUNTS)
+        return self._fixed_by_seed[seed]
 
     @cached_property
     def _partitions(self) -> Mapping[Content, str]:
@@ -161,13 +164,14 @@ class Track:
         return settings.rule, settings.attack
 
     @cached_property
-    def _tried(self) -> tuple[Content, set[tuple[float, str]]] | None:
-        """The settings of the runs that choose rates, but for the rate, and their rates and seeds."""
+    def _tried(self) -> tuple[str, set[tuple[float, str]]] | None:
+        """The share of validation of the runs that choose rates, and their rates and seeds."""
         if not options.exists("experiment", rates := f"{self.experiment}_rates"):
             return None
         swept = compose.swept([f"+experiment={rates}"])
-        asked = _without(_settings(rates).others, ("lr",))
-        return asked, {(float(rate), str(seed)) for rate in swept["lr"] for seed in swept["seed"]}
+        return _values(_settings(rates).others)["validation_share"], {
+            (float(rate), str(seed)) for rate in swept["lr"] for seed in swept["seed"]
+        }
 
     def runs(self, table: pd.DataFrame) -> list[ArenaRun]:
         """The runs of ``records.load`` that belong to this protocol, at the rate that validation chose.
@@ -178,8 +182,10 @@ class Track:
         """
         rows = table[[name for name in _READ if name in table]].to_dict("records")
         parts = [_Settings(*of) for of in matching.contents(table, _FREE)]
-        ours = {others for others in {of.others for of in parts} if _without(others, _COUNTS) == self._fixed}
-        held = [(place, of) for place, of in enumerate(parts) if of.others in ours]
+        seeds = [str(row["seed"]) for row in rows]
+        pairs = {(of.others, seed) for of, seed in zip(parts, seeds, strict=True)}
+        ours = {(others, seed) for others, seed in pairs if _without(others, _COUNTS) == self._fixed(seed)}
+        held = [(place, of) for place, of in enumerate(parts) if (of.others, seeds[place]) in ours]
         names = _RuleNames(self.experiment, [(rows[place], of) for place, of in held])
         measured, tried = [], defaultdict[tuple[str, str], dict[tuple[float, str], float]](dict)
         for place, of in held:
@@ -206,8 +212,13 @@ class Track:
         """Whether this is one of the runs that choose rates."""
         if self._tried is None:
             return False
-        asked, pairs = self._tried
-        return _without(settings.others, ("lr",)) == asked and run.attack == NONE and (run.lr, run.seed) in pairs
+        share, pairs = self._tried
+        return (
+            _values(settings.others)["validation_share"] == share
+            and run.num_byzantine == 0
+            and run.attack == NONE
+            and (run.lr, run.seed) in pairs
+        )
 
 
 class _RuleNames:

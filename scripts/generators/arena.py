@@ -73,7 +73,7 @@ def pictures(arenas: dict[str, Arena]) -> Iterator[tuple[Path, "Figure"]]:
 
 if __name__ == "__main__":
     runs = archive.kept(arena=True)
-    kept = {name: Arena(runs, name) for name in ("digits", "image")}
+    kept = {name: Arena(runs, name) for name in ("digits", "image", "silos")}
     for path, text in pages(kept).items():
         path.write_text(text, encoding="utf-8")
     for path, figure in pictures(kept):
