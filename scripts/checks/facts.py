@@ -1054,6 +1054,18 @@ FACTS = (
         "{:.2f} (0.19) | {:.2f} (0.19) | {:.2f} (0.19) | {:.2f} (0.03) |",
         lambda: table_2a("brace"),
     ),
+    *(
+        Fact(
+            "results/brace/README.md",
+            f"| {title} | {{:.1f}} | {{:.1f}} | {{:.1f}} | {{:.1f}} | {{:.1f}} |",
+            lambda rule=rule: percent(
+                "brace/rates.csv",
+                *(f"aggregator == '{rule}' and lr == {rate}" for rate in (0.05, 0.1, 0.2, 0.3, 0.5)),
+                column="final_accuracy",
+            ),
+        )
+        for rule, title in (("krum", "Krum"), ("median", "Median"), ("trimmed_mean", "Trimmed mean"))
+    ),
     Fact(
         "results/brace/README.md",
         "| RAR | none | `lr=0.2` | {:.3f} |",

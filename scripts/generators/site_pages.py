@@ -36,7 +36,7 @@ _FENCED = re.compile(r"(^```.*?^```$)", re.DOTALL | re.MULTILINE)
 def write(folder: Path) -> None:
     """Write all pages into a folder, which is made anew."""
     shutil.rmtree(folder, ignore_errors=True)
-    shutil.copytree(ROOT / "docs", folder)
+    shutil.copytree(ROOT / "scripts" / "site", folder)
     made = {**copied(folder), **dict(board.pages()), **dict(reference()), NOTEBOOK: _notebook()}
     for name, content in made.items():
         path = folder / name
