@@ -14,7 +14,16 @@ from robustfl_bench.numerics.updates import Aggregate, Updates
 
 @dataclass(frozen=True)
 class CooMed(Aggregator):
-    """Median of every coordinate; robust while fewer than half of the clients are Byzantine."""
+    """Median of every coordinate; robust while fewer than half of the clients are Byzantine.
+
+        >>> import numpy as np
+        >>> import robustfl_bench as rb
+        >>> updates = np.array([[1.0, 0.0], [2.0, 0.0], [3.0, 1.0], [4.0, 1.0], [100.0, -100.0]])
+        >>> rb.CooMed()(updates)  # the last client attacks
+        array([3., 0.])
+
+    An even number of clients has two middle values: ``even`` says which median is taken.
+    """
 
     even: Annotated[str, one_of(mean="of the two middle values", lower="of the two, as in torch.median")] = "mean"
     """median of an even number of clients"""

@@ -24,6 +24,12 @@ class GeoMed(Aggregator):
     most ``eps`` or after ``max_iter`` steps. Updates within ``eps`` of the iterate are treated as equal to it. The unit
     of ``eps`` is the median distance from the medoid. The defaults are those of the hdmedians package, which BOBA uses.
 
+        >>> import numpy as np
+        >>> import robustfl_bench as rb
+        >>> updates = np.array([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0], [1.0, 1.0], [100.0, -100.0]])
+        >>> rb.GeoMed()(updates).round(2)  # the last client attacks; the mean is at (20.4, -19.6)
+        array([0.79, 0.21])
+
     Code: hdmedians starts at the mean, where huge updates can cancel and leave only rounding errors, and its ``eps`` is
     an absolute length. ByzFL makes 3 steps from zero, with distances of at least 0.1.
     """

@@ -24,6 +24,12 @@ class Krum(Aggregator):
     needs one neighbour per update, so that it also runs on the few means that bucketing makes (``check_mixed``).
     Distances are squared and exclude the update itself.
 
+        >>> import numpy as np
+        >>> import robustfl_bench as rb
+        >>> updates = np.array([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0], [1.0, 1.0], [0.5, 0.5], [100.0, -100.0]])
+        >>> rb.Krum(num_byzantine=1)(updates)  # the last client attacks; the fifth is closest to the others
+        array([0.5, 0.5])
+
     Code: ARFL's (Li et al., arXiv 2101.05880) differs in all of these: ``num_byzantine`` is null, regardless of the
     theory, and as many updates are selected; distances are not ``squared``; and it has ``self_distance`` and
     ``weighted``. ByzFL sums over one neighbour more.

@@ -15,7 +15,16 @@ from robustfl_bench.numerics.updates import Aggregate, Updates
 
 @dataclass(frozen=True)
 class TrMean(Aggregator):
-    """Mean of every coordinate without its f largest and f smallest values; needs n > 2f. f = 0 gives the mean."""
+    """Mean of every coordinate without its f largest and f smallest values; needs n > 2f. f = 0 gives the mean.
+
+        >>> import numpy as np
+        >>> import robustfl_bench as rb
+        >>> updates = np.array([[1.0, 0.0], [2.0, 0.0], [3.0, 1.0], [4.0, 1.0], [100.0, -100.0]])
+        >>> rb.TrMean(num_byzantine=1)(updates)  # the means of 2, 3, 4 and of 0, 0, 1, rounded to 32 bits
+        array([3.        , 0.33333334])
+
+    The values are sorted and averaged without the extremes, never subtracted from a sum, so that 1e30 erases no other.
+    """
 
     num_byzantine: Annotated[int, at_least(0)]
     """f: values trimmed at each end of every coordinate"""

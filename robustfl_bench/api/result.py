@@ -22,6 +22,13 @@ class Result:
     folder.
 
     ``summary["status"]`` is ``finished`` or ``diverged``. A model that diverged in its first round has no metrics.
+
+        >>> import robustfl_bench as rb
+        >>> result = rb.run(aggregator="krum", rounds=2)
+        >>> result.name.startswith("digits-pathological-none-krum-s0-"), result.summary["status"]
+        (True, 'finished')
+        >>> bool(result.accuracy == result.metrics["test_accuracy"].iloc[-1])
+        True
     """
 
     metrics: "pd.DataFrame"

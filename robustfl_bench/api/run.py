@@ -23,14 +23,18 @@ def run(
 ) -> Result:
     """The result of the run ``robustfl-bench OVERRIDES``; a stored result is reused.
 
-    >>> run("aggregator=krum", "attack=ipm", "rounds=5").accuracy
-    >>> run(aggregator=Krum(num_byzantine=2), attack="ipm", rounds=5).plot()
-    >>> run(dataset=(X, y), partition="iid", **{"aggregator.num_selected": 3})
+        >>> import robustfl_bench as rb
+        >>> result = rb.run(aggregator=rb.Krum(num_byzantine=4), attack="ipm", rounds=5)
+        >>> list(result.metrics["round"])
+        [1, 2, 3, 4, 5]
+        >>> same = rb.run("aggregator=krum", "attack=ipm", "rounds=5")  # the same run, as words of the command line
+        >>> same.path == result.path
+        True
 
     ``settings`` are the same by keyword, and count after ``overrides``. A config group takes the name of an option, a
-    part such as ``Krum(2)``, its class, or a function of a matrix; ``dataset`` takes arrays as well. Objects make the
-    same run as the words that describe them, which ``summary["command"]`` holds. ``config_dir`` is a folder with your
-    own options, as for ``--config-dir``.
+    part such as ``Krum(2)``, its class, or a function of a matrix; ``dataset`` takes arrays as well, ``(X, y)``. Objects
+    make the same run as the words that describe them, which ``summary["command"]`` holds. ``config_dir`` is a folder
+    with your own options, as for ``--config-dir``.
 
     Prints nothing but a bar where the output is a terminal or a notebook; notes on unusual settings are issued as
     warnings. Raises ConfigError for an invalid configuration, DataError for missing or damaged data, RunLocked while

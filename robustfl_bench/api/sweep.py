@@ -30,8 +30,14 @@ def sweep(
 ) -> "pd.DataFrame":
     """The runs of ``robustfl-bench -m OVERRIDES``, one row each: its result and every setting; stored runs are reused.
 
-    >>> sweep(aggregator=[MyRule(), "krum"], attack=["none", "ipm"], seed=range(3), rounds=20)
-    >>> sweep("aggregator=krum,average", "attack=none,ipm", rounds=20)
+        >>> import robustfl_bench as rb
+        >>> runs = rb.sweep(aggregator=[rb.CooMed(), "krum"], attack=["none", "ipm"], rounds=2)
+        >>> runs[["aggregator", "attack", "state"]]
+          aggregator attack     state
+        0     coomed   none  finished
+        1     coomed    ipm  finished
+        2       krum   none  finished
+        3       krum    ipm  finished
 
     ``settings`` are those of ``run``; a list, tuple, range or array is swept over its items. A setting whose value is
     itself a list takes a list of lists. The runs share the folder with every other process that sweeps it, and a run

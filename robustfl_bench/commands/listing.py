@@ -96,7 +96,7 @@ def _options(group: str, search: Search) -> str:
 def _option(entry: CatalogueEntry, search: Search) -> str:
     facts = "; ".join(_facts(entry, search))
     source = ", ".join(filter(None, [entry.source, entry.url]))
-    paragraphs = [" ".join(paragraph.split()) for paragraph in entry.doc.split("\n\n")]
+    paragraphs = [" ".join(text.split()) for text in entry.doc.split("\n\n") if not text.lstrip().startswith(">>>")]
     paragraphs = [
         *([] if paragraphs[0].startswith(entry.summary) else [entry.summary]),
         *paragraphs,
