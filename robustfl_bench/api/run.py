@@ -32,7 +32,7 @@ def run(
         True
 
     ``settings`` are the same by keyword, and count after ``overrides``. A config group takes the name of an option, a
-    part such as ``Krum(2)``, its class, or a function of a matrix; ``dataset`` takes arrays as well, ``(X, y)``. Objects
+    part such as ``Krum(2)``, its class, or a function of a matrix; ``dataset`` also takes arrays, ``(X, y)``. Objects
     make the same run as the words that describe them, which ``summary["command"]`` holds. ``config_dir`` is a folder
     with your own options, as for ``--config-dir``.
 
