@@ -5,7 +5,7 @@
 ``order``      the rules' order, and its agreement between partitions, seeds and sizes
 ``checks``     what a rule needs and depends on: measured, not declared
 ``needs``      the same for the rules in a table of runs
-``flags``      what to look at before a rule's worst case is believed
+``flags``      reasons to doubt a rule's worst case
 ``page``       all of these as tables
 ``picture``    the scores as pictures
 ``claims``     the papers' claims about their rules, judged

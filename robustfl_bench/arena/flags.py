@@ -1,4 +1,4 @@
-"""What to look at before a rule's worst case is believed: attacks that help, rules that depend on scale or order."""
+"""Reasons to doubt a rule's worst case: attacks that help, rules that depend on scale or order."""
 
 from __future__ import annotations
 
@@ -70,14 +70,14 @@ def sheet(settled: Mapping[int, Sequence[ArenaRun]], needs: RuleNeeds) -> Sheet:
         rows.append([Printed(rule), Printed("; ".join(flags))])
     return Sheet(
         above=[
-            "Flags: what to look at before a rule's worst case is believed",
+            "Flags: reasons to doubt a rule's worst case",
             "helped by: accuracy above that without attack, worst beaten by: a single attack that does more harm than "
-            "the adaptive one; in points, where the paired 95% interval over partitions and seeds excludes 0",
+            "attack=worst; in points, where the paired 95% interval over partitions and seeds excludes 0",
         ],
         heading=["rule", "flags"],
         rows=rows,
         labels=2,
-        footnotes=["in brackets after the others: by how much the result of one round changes, relative to its length"],
+        footnotes=["depends on ... (x%): the aggregate of one round then changes by x% of its length"],
     )
 
 

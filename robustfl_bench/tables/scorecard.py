@@ -115,7 +115,7 @@ def overview(scores: Sequence[MeasuredPaper]) -> Sheet:
         rows.append(_words(paper.name, *map(str, (cells, len(judged), inside, len(paper.verdicts), *counts))))
     return Sheet(
         above=["Papers: published numbers and claims, measured"],
-        heading=["paper", "cells", "measured", "inside", "claims", HOLDS, FAILS, FEW, "of these true of the means",
+        heading=["paper", "cells", "measured", "inside", "claims", HOLDS, FAILS, FEW, "too few seeds, but true of the means",
                  UNTESTED],
         rows=rows,
         footnotes=MEANING[:2],
