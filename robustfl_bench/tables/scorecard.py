@@ -115,8 +115,8 @@ def overview(scores: Sequence[MeasuredPaper]) -> Sheet:
         rows.append(_words(paper.name, *map(str, (cells, len(judged), inside, len(paper.verdicts), *counts))))
     return Sheet(
         above=["Papers: published numbers and claims, measured"],
-        heading=["paper", "cells", "measured", "inside", "claims", HOLDS, FAILS, FEW, "too few seeds, but true of the means",
-                 UNTESTED],
+        heading=["paper", "cells", "measured", "inside", "claims", HOLDS, FAILS, FEW,
+                 "too few seeds, but true on average", UNTESTED],
         rows=rows,
         footnotes=MEANING[:2],
     )  # fmt: skip

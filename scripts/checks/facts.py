@@ -1138,7 +1138,7 @@ FACTS = (
     ),
     Fact(
         "results/brace/README.md",
-        "out: {:.2f} and {:.2f} with 40.",
+        "Seen: {:.2f} and {:.2f} with 40.",
         lambda: [fig4(40, q) for q in (0.1, 0.5)],
     ),
     Fact(
