@@ -27,7 +27,7 @@ class Adaptive(Attack):
     threshold: Annotated[float, at_least(0)] = 5
     """lambda of the attacked rule"""
     factor: Annotated[float, at_least(0)] = 1
-    """size of a malicious value, in mean sizes of the honest values"""
+    """size of a value that attackers send, in mean sizes of the honest values"""
 
     def craft(self, view: AttackView) -> Tensor:
         size = self.factor * mean_row(view.honest.matrix.abs())
