@@ -68,7 +68,7 @@ def test_bold_is_all_that_cannot_be_told_from_the_best(sweep: Path, capsys: pyte
     _, out, _ = run_cli(capsys, "table", "--format", "markdown", "--results-dir", sweep)
     rows = {line.split("|")[1].strip(): line for line in out.splitlines() if line.startswith("|")}
     assert rows["boba"].count("**") == 6 and rows["krum"].count("**") == 6 and "**" not in rows["average"]
-    assert "bold: cannot be told from the best of its column" in out
+    assert "bold: tied with the best of its column" in out
 
 
 def test_few_seeds_are_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -83,7 +83,7 @@ def bold(table: Table) -> str:
     if table.fewest == 1:
         return "the best number of its column; with one seed, differences cannot be told from noise"
     few = f"; with {table.fewest} seeds few differences can be told" if table.fewest < FEW else ""
-    return f"cannot be told from the best of its column, by paired differences over shared seeds (95%){few}"
+    return f"tied with the best of its column, by paired differences over shared seeds (95%){few}"
 
 
 def _measures(table: Table) -> list[str]:
