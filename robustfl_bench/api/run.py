@@ -70,7 +70,10 @@ def of_folder(path: Path) -> Result:
 def results(folder: str | Path = "results", where: str | Sequence[str] = ()) -> "pd.DataFrame":
     """The runs in a results folder, one row each: its result and every setting.
 
-    >>> results("results", where=["attack=ipm", "aggregator=krum,boba"])[["aggregator", "final_accuracy"]]
+        >>> import robustfl_bench as rb
+        >>> runs = rb.sweep(aggregator=["krum", "average"], attack=["none", "ipm"], rounds=2)
+        >>> rb.results("results", where=["attack=ipm", "aggregator=krum"])["rounds"].tolist()
+        [2]
 
     ``where`` keeps the runs that meet ``KEY=VALUE``, or all of several such conditions. Raises ConfigError for a key
     that no run has, DataError where there are no runs.
