@@ -188,9 +188,9 @@ class _WatchedUpdates(Updates):
     seen: Counter[str]
 
     @property
-    def matrix(self) -> torch.Tensor:
+    def columns(self) -> torch.Tensor:
         self.seen["honest"] += 1
-        return super().matrix
+        return super().columns
 
 
 def _of_attack(attack: Attack) -> Facts:
