@@ -141,7 +141,8 @@ def test_what_is_not_read_in_a_file_is_refused(tmp_path: Path, name: str, conten
         (["wait=no", "retry_failed=0", "use_kept='on'"], {"wait": False, "retry_failed": False, "use_kept": True}),
         (["batch_size=010", "lr='1'", "num_clients=1_000", "aggregator='average'", 'rounds="7"'],
          {"batch_size": 10, "lr": 1.0, "num_clients": 1000, "rounds": 7}),
-        (["participation=.5", "lr=1.", "precision= high"], {"participation": 0.5, "lr": 1.0, "precision": "high"}),
+        (["participation=.5", "lr=1.", "precision= high"],
+         {"participation": 0.5, "lr": 1.0, "precision": "high", "num_byzantine_declared": 3}),  # of a round
     ],
 )  # fmt: skip
 def test_settings_are_set_added_and_taken_away(

@@ -230,7 +230,10 @@ def test_the_command_writes_a_table_and_a_heat_map(
     [
         (["aggregator=krumm"], "unknown aggregator 'krumm' (did you mean krum"),
         (["num_byzantine=10", "num_clients=20"], "num_byzantine must be less than half of num_clients, got f=10, n=20"),
-        (["--output=map.gif"], "--output must end in .csv, .txt, .md, .tex, .html, .png, .pdf, .svg, got map.gif"),
+        (
+            ["--output=map.gif"],
+            ".md, .tex, .html, .json, .png, .pdf, .svg, got map.gif",
+        ),
         (["--steps=0"], "--steps must be > 0, got 0"),
     ],
 )

@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 import torch
 
+import robustfl_bench
 from robustfl_bench import datasets
 from robustfl_bench.base.code_digest import code_digest
 from robustfl_bench.base.errors import ConfigError
@@ -203,7 +204,7 @@ def test_code_without_a_commit_has_its_version_and_digest(monkeypatch: pytest.Mo
     monkeypatch.setattr(machine, "_installed_from", lambda: None)
     machine.commit.cache_clear()
     try:
-        assert machine.commit() == f"0.1.0+sha256.{machine.package_digest()[:12]}"
+        assert machine.commit() == f"{robustfl_bench.__version__}+sha256.{machine.package_digest()[:12]}"
     finally:
         machine.commit.cache_clear()
 

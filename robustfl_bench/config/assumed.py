@@ -16,6 +16,9 @@ from robustfl_bench.engine.parts import check_clients
 
 NAME = "num_byzantine_declared"
 
+DEFAULT = "${num_byzantine}"
+"""The value in ``conf/config.yaml``, which means the same as null; Hydra, which knows no rounds, reads it as it is."""
+
 SCALARS = ("num_clients", "num_byzantine", "byzantine_placement", "participation")
 """The scalars on which a share depends."""
 

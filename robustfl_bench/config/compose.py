@@ -118,7 +118,8 @@ def _resolved(config: Mapping[str, Any]) -> dict[str, Any]:
 
 def _assumed(config: Mapping[str, Any]) -> int:
     """The number of attackers that the server assumes in a round."""
-    declared = _typed(assumed.NAME, interpolated(config[assumed.NAME], config))
+    given = config[assumed.NAME]
+    declared = None if given == assumed.DEFAULT else _typed(assumed.NAME, interpolated(given, config))
     if isinstance(declared, int):
         return declared
     scalars = {name: _typed(name, interpolated(config[name], config)) for name in assumed.SCALARS}

@@ -11,7 +11,7 @@ import math
 import mmap
 import os
 import pickle
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
@@ -31,7 +31,7 @@ DIGITS = 64
 """The length of a SHA-256 in hexadecimal, which ends a file."""
 
 CHUNK = 1 << 20
-"""Bytes read at a time to compare the SHA-256."""
+"""Bytes read at a time to compare the SHA-256, and the most that are written at once unless a tensor has more."""
 
 Stamp = Mapping[str, str]
 """The identity of a state by subject (``run``, ``code``, ``data``). A state can only continue under the same
@@ -53,7 +53,7 @@ def save(path: Path, content: Mapping[str, Any], stamp: Stamp) -> None:
                 yield part
         yield total.hexdigest().encode()
 
-    stream_atomically(path, pieces)
+    stream_atomically(path, lambda: _gathered(pieces()))
 
 
 def load(path: Path, stamp: Stamp) -> dict[str, Any] | None:
@@ -75,6 +75,20 @@ def load(path: Path, stamp: Stamp) -> dict[str, Any] | None:
     if other or not isinstance(content, dict):
         raise Damaged(f"{path.name} belongs to other {' and '.join(other) or 'content'}")
     return content
+
+
+def _gathered(pieces: Iterable[bytes | memoryview]) -> Iterator[bytes | memoryview]:
+    """The same bytes, with small pieces put together, so that a small state is written at once."""
+    small = bytearray()
+    for piece in pieces:
+        if small and len(small) + len(piece) > CHUNK:
+            yield bytes(small)
+            small.clear()
+        if len(piece) > CHUNK:
+            yield piece
+        else:
+            small += piece
+    yield bytes(small)
 
 
 def _mapped(file: BinaryIO, name: str) -> tuple[bytes, memoryview]:

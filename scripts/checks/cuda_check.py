@@ -148,7 +148,7 @@ def trained_together(device: torch.device, cells: Sequence[Sequence[str]]) -> tu
     for _ in range(plans[0].settings.rounds):
         stack.prepare(list(zip(federations, states, strict=True)))
         states = [next(run)[0] for run in runs]
-    return [state.params.cpu() for state in states], stack.is_right is True
+    return [state.params.cpu() for state in states], bool(federations[0].prepared)
 
 
 def compared(setup: Setup, *overrides: str) -> Answer:
