@@ -10,9 +10,9 @@ from torch import Tensor
 
 from robustfl_bench.aggregators.base import Aggregator, ServerView
 from robustfl_bench.base.errors import ConfigError
-from robustfl_bench.distributed.peers import parts
 from robustfl_bench.numerics.places import Place
 from robustfl_bench.numerics.updates import Aggregate, Updates
+from robustfl_bench.protocols.chunks import chunks
 from robustfl_bench.testing import example_round
 from tests.rounds import build, names
 
@@ -33,7 +33,7 @@ class Group:
     """Places in one process. Each computes until it needs what another has not computed yet, and then starts anew."""
 
     def __init__(self, size: int, d: int) -> None:
-        self.columns, self.d = parts(d, size), d
+        self.columns, self.d = chunks(d, size), d
         self._answered: list[list[Tensor]] = []  # the parts of every exchange so far
         self._next, self._asked = 0, torch.empty(0)
 

@@ -15,9 +15,10 @@ from torch import Tensor
 from robustfl_bench.aggregators.base import Aggregator, ServerAlone
 from robustfl_bench.base import seeding
 from robustfl_bench.base.errors import ConfigError
-from robustfl_bench.distributed.peers import Peers, parts
+from robustfl_bench.distributed.peers import Peers
 from robustfl_bench.numerics.places import Place
 from robustfl_bench.numerics.updates import Updates
+from robustfl_bench.protocols.chunks import chunks
 
 
 class RobustAllReduce:
@@ -59,7 +60,7 @@ class RobustAllReduce:
         peers, d = self.peers, len(flat)
         rule = zlib.crc32(repr((self.rule, self.seed)).encode())
         peers.agree([d, rule, self.round], ["the length of an update", "the rule and its seed", "the round"])
-        columns = parts(d, peers.size)
+        columns = chunks(d, peers.size)
         mine = columns[peers.rank]
         if self._rows.shape[1] != mine.stop - mine.start or self._rows.device != flat.device:
             self._rows = flat.new_empty(peers.size, mine.stop - mine.start)

@@ -3,7 +3,6 @@
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
-from itertools import pairwise
 
 import torch
 import torch.distributed as dist
@@ -89,8 +88,3 @@ class Peers:
     def _lost(self, error: RuntimeError, who: str) -> PeerLost:
         silent = f"is silent for {self._timeout.total_seconds():g} s" if "imed out" in str(error) else "has gone"
         return PeerLost(f"{who} of the group {silent}; rank {self.rank} stops")
-
-
-def parts(d: int, size: int) -> list[slice]:
-    """The columns of vectors (d,) that each of ``size`` processes holds, as equally many as can be."""
-    return [slice(start, stop) for start, stop in pairwise(i * d // size for i in range(size + 1))]
