@@ -12,4 +12,5 @@
 ``views``      further questions that the runs answer
 ``recommend``  which rule to use in a panel
 ``findings``   what the arena shows, in sentences
+``entries``    rules that somebody ran in a protocol, in a folder each
 """

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from robustfl_bench.arena import board
+from robustfl_bench.arena import entries
 from robustfl_bench.arena.track import NONE, Track, tracks
 from robustfl_bench.base.console import Parser, reported, say
 from robustfl_bench.base.errors import ConfigError
@@ -64,7 +64,7 @@ def _enter(asked: Namespace) -> None:
         words = [*words, f"results_dir={asked.results_dir}"]
         made_all(words, asked, what)
         tables.append(_runs(words, asked.results_dir))
-    entry = board.ArenaEntry(name, asked.protocol, rule, _command(asked), archive.join(tables))
+    entry = entries.ArenaEntry(name, asked.protocol, rule, _command(asked), archive.join(tables))
     folder = Path(asked.output) / name
     entry.write(folder)
     say(f"wrote {folder}: submit it as it is")

@@ -60,6 +60,7 @@ class Place:
 
     def kth_smallest(self, rows: Tensor, k: int) -> Tensor:
         """The k-th smallest number (n, 1), counted from 1, of each of the rows (n, d) of numbers that are not negative.
+        The rows may be reordered.
 
         Over several places, the bits of the number are found one by one: a float32 that is not negative is the larger,
         the larger the integer with the same bits.

@@ -19,7 +19,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from robustfl_bench.arena import board
+from robustfl_bench.arena import entries
 from robustfl_bench.base.errors import ConfigError
 from robustfl_bench.config import compose, options
 from robustfl_bench.experiment.execute import execute
@@ -36,7 +36,7 @@ def cell(run: dict[str, Any], protocol: str) -> list[str]:
 
 def chosen(folder: Path, entry: dict[str, Any], count: int, seed: int) -> list[dict[str, Any]]:
     """Random cells of the entry's own rule."""
-    runs = archive.read(str(folder / board.RUNS))
+    runs = archive.read(str(folder / entries.RUNS))
     own = runs[(runs["aggregator"] == entry["name"]) & (runs["validation_share"] == "null")].to_dict("records")
     return random.Random(seed).sample(own, min(count, len(own)))
 
@@ -69,7 +69,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0, help="chooses the cells (%(default)s)")
     parser.add_argument("--tolerance", type=float, default=0.02, help="mean difference of accuracy (%(default)s)")
     asked = parser.parse_args()
-    entry = options.read(asked.folder / board.RULE, absent=f"no entry in {asked.folder}")
+    entry = options.read(asked.folder / entries.RULE, absent=f"no entry in {asked.folder}")
     sys.path.insert(0, str(asked.folder.resolve()))
     differences, apart, equal = [], [], 0
     with tempfile.TemporaryDirectory() as results_dir:

@@ -2,7 +2,7 @@
 
 from argparse import Namespace
 
-from robustfl_bench.arena import board, claims, page, picture
+from robustfl_bench.arena import claims, entries, page, picture
 from robustfl_bench.arena.panels import Arena
 from robustfl_bench.arena.track import tracks
 from robustfl_bench.arena.views import VIEWS
@@ -41,8 +41,8 @@ def _run(arguments: Namespace) -> None:
     if arguments.plot is not None and (arguments.claims or arguments.heat or arguments.entries):
         raise ConfigError("--plot draws the scores or a --view; leave out --claims, --heat and --entries")
     if arguments.entries is not None:
-        arena = Arena(board.load(arguments.entries), arguments.track, arguments.allow)
-        print(sheets.FORMATS[arguments.format]([board.sheet(arena)]), end="")
+        arena = Arena(entries.load(arguments.entries), arguments.track, arguments.allow)
+        print(sheets.FORMATS[arguments.format]([entries.sheet(arena)]), end="")
         return
     runs = shared.load_any(arguments, of_arena=True)
     arena, view = Arena(runs, arguments.track, arguments.allow), VIEWS.get(arguments.view)

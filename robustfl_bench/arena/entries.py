@@ -1,4 +1,4 @@
-"""Entries: a folder for each rule that somebody runs in a protocol, and the board that compares them."""
+"""Entries: a folder for each rule that somebody runs in a protocol, and a table that compares them."""
 
 from __future__ import annotations
 
