@@ -86,5 +86,9 @@ class Peers:
         return total
 
     def _lost(self, error: RuntimeError, who: str) -> PeerLost:
-        silent = f"is silent for {self._timeout.total_seconds():g} s" if "imed out" in str(error) else "has gone"
-        return PeerLost(f"{who} of the group {silent}; rank {self.rank} stops")
+        return PeerLost(f"{who} of the group {fault(error, self._timeout)}; rank {self.rank} stops")
+
+
+def fault(error: RuntimeError, timeout: timedelta) -> str:
+    """What an error of ``torch.distributed`` in an exchange says of the peer, in words that follow its name."""
+    return f"is silent for {timeout.total_seconds():g} s" if "imed out" in str(error) else "has gone"

@@ -10,6 +10,7 @@ import torch.distributed as dist
 from torch import Tensor
 
 from robustfl_bench.base.errors import Interrupted
+from robustfl_bench.distributed.peers import fault
 
 INTERFACE = "GLOO_SOCKET_IFNAME"  # the variable that names the network interface of a ring's clients
 FORMING = timedelta(minutes=5)  # time for all clients to read their data, or for the first to write the result
@@ -58,8 +59,7 @@ class Link:
             neighbour = after
             sending.wait(timeout)
         except RuntimeError as error:
-            silent = f"is silent for {timeout.total_seconds():g} s" if "imed out" in str(error) else "has gone"
-            raise RingBroken(f"client {neighbour} {silent}") from error
+            raise RingBroken(f"client {neighbour} {fault(error, timeout)}") from error
         return incoming
 
 
