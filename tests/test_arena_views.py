@@ -14,6 +14,7 @@ from robustfl_bench.arena.views import VIEWS, attacks, classes, collapse, declar
 from robustfl_bench.base.errors import ConfigError
 from robustfl_bench.commands import results
 from robustfl_bench.commands.results import shared
+from robustfl_bench.pages.pictures.canvas import PLAIN
 from robustfl_bench.runs.records import NoRuns
 from robustfl_bench.tables import sheets
 from scripts.generators import arena as generator
@@ -51,7 +52,7 @@ def test_every_view_of_the_shipped_runs_has_a_table_a_sentence_and_a_picture(shi
     first, *_ = view.sheets(shipped)
     assert first.above[0].startswith("Arena digits") and first.above[1].endswith(".") and first.rows
     assert all(len(row) == len(first.heading) for row in first.rows)
-    assert view.picture(shipped).axes
+    assert view.picture(shipped, PLAIN).axes
 
 
 def test_a_short_list_of_attacks_is_chosen_by_what_it_adds() -> None:

@@ -17,7 +17,7 @@ from robustfl_bench.base.errors import ConfigError
 from robustfl_bench.config import identity, options
 from robustfl_bench.pages import figures, plots
 from robustfl_bench.pages.pictures import curves
-from robustfl_bench.pages.pictures.canvas import WIDTHS, Frame, readable, save
+from robustfl_bench.pages.pictures.canvas import WIDTHS, Frame, drawable, save
 from robustfl_bench.pages.pictures.curves import COLUMNS, Curves
 from robustfl_bench.pages.pictures.styles import BLACK, BLUE, COMPARED, ramp, series, styles
 from robustfl_bench.runs import archive, records
@@ -61,7 +61,8 @@ def test_styles_of_other_rules_follow_from_their_names() -> None:
     own, rules = [f"rule{i}" for i in range(60)], options.names("aggregator")
     together = styles([*rules, *own])
     assert styles(["krum"])["krum"] == together["krum"] == COMPARED["krum"]
-    assert styles(["average", "norm_median", "krum"])["norm_median"] == styles(["norm_median"])["norm_median"]
+    assert styles(["coomed", "norm_median", "krum"])["norm_median"] == styles(["norm_median"])["norm_median"]
+    assert styles(["average", "norm_median"])["norm_median"][1] != COMPARED["average"][1], "told apart in grey"
     assert styles(["norm_median"]) == {"norm_median": (BLUE, "o", "--")}, "in every process"
     assert len({together[name] for name in own}) == 60
     assert not {together[name] for name in own} & {together[name] for name in rules}
@@ -131,7 +132,7 @@ def test_title_labels_and_limits(results: Path, capsys: pytest.CaptureFixture[st
     for wrong, told in (
         (("--ylim", "1"), "--ylim takes two numbers, LOW,HIGH, got '1'"),
         (("--ylim", "2,1"), "--ylim takes two numbers"),
-        (("--labels", "boba"), "--labels takes NAME=WORDS, got 'boba'"),
+        (("--labels", "boba"), "--labels takes NAME=WORDS or a YAML file, got 'boba'"),
         (("--width", "poster"), "invalid choice"),
     ):
         code, _, err = run_cli(capsys, *shown, *wrong)
@@ -154,7 +155,7 @@ def test_the_worst_attack_of_every_row_has_a_frame(results: Path) -> None:
     figure = plots.matrix(records.load(results))
     axis, _ = figure.axes
     assert axis.images[0].get_array().ravel().tolist() == pytest.approx([91, 31, 61, 91, 81, 86])
-    assert [label.get_text() for label in axis.get_xticklabels()] == ["none", "ipm", "lie"]
+    assert [label.get_text() for label in axis.get_xticklabels()] == ["none", "IPM", "LIE"]
     frames = sorted((round(patch.get_y() + 0.44), round(patch.get_x() + 0.46)) for patch in axis.patches)
     assert frames == [(0, 1), (1, 1)] and "framed" in figure.get_suptitle().replace("\n", " ")
     other = plots.matrix(records.load(results), columns="num_byzantine", conditions=["attack=ipm"])
@@ -179,7 +180,7 @@ def test_recall_of_every_class_against_the_round(tmp_path: Path) -> None:
     figure = plots.trajectory(records.load(tmp_path))
     axis = figure.axes[0]
     np.testing.assert_allclose(axis.images[0].get_array(), [[55] * 4, [20] * 4])
-    assert axis.get_title() == "krum, attack: ipm" and axis.get_xlabel() == "Round"
+    assert axis.get_title() == "Krum, attack: IPM" and axis.get_xlabel() == "Round"
     assert [label.get_text() for label in axis.get_xticklabels()] == ["1", "2", "3", "4"]
 
 
@@ -220,7 +221,7 @@ def test_a_dollar_sign_is_a_formula_or_a_dollar_sign(tmp_path: Path, capsys: pyt
         output = tmp_path / f"{kind}.svg"
         asked = ("plot", kind, "--results-dir", tmp_path, "--output", output, "--title", "$a$ for $5 and $b", *labels)
         assert run_cli(capsys, *asked) == (0, f"{output}\n", "")
-    assert readable("$x_1$") == "$x_1$" and readable("$x_1") == readable("\\$x_1") == "\\$x_1"
+    assert drawable("$x_1$") == "$x_1$" and drawable("$x_1") == drawable("\\$x_1") == "\\$x_1"
 
 
 def test_what_has_not_learned_without_attack_is_named(
@@ -234,7 +235,7 @@ def test_what_has_not_learned_without_attack_is_named(
     caution = "not learned (at chance without attack)"
     for kind in (plots.rounds, plots.recall):
         heading = " ".join(kind(records.load(tmp_path)).get_suptitle().split())
-        assert heading.endswith(f"; {caution}: fedavg / none (2)")
+        assert heading.endswith(f"; {caution}: FedAvg / none (2)")
     _, out, _ = run_cli(capsys, "table", "--results-dir", tmp_path)
     assert f"[1] {caution}" in out and re.search(r"^fedavg +11\.0 \(0\.0\) \[1\] +20\.0", out, re.M)
     assert out.count("[1]") == 2 and "20.0 (0.0) [1]" not in out
@@ -245,7 +246,7 @@ def test_what_has_not_learned_without_attack_is_named(
         "mnist lenet, gaussian": lenet, "mnist lenet, lie": lenet,
     }  # fmt: skip
     title = " ".join(figures.draw(figure, points).get_suptitle().split())
-    assert f"{caution}: " in title and title.endswith("(mnist lenet, gaussian and mnist lenet, lie)")
+    assert f"{caution}: " in title and title.endswith("(MNIST LeNet, Gaussian and MNIST LeNet, LIE)")
 
 
 def test_a_figure_takes_a_compressed_file_of_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -11,14 +11,14 @@ from robustfl_bench.arena.page import DIVISIONS, by_rank, divided
 from robustfl_bench.arena.panels import Arena
 from robustfl_bench.arena.track import NONE, SERVER
 from robustfl_bench.pages.pictures import heat
-from robustfl_bench.pages.pictures.canvas import WIDTHS, Frame, for_print, sheet
+from robustfl_bench.pages.pictures.canvas import PLAIN, WIDTHS, Frame, for_print, sheet
 from robustfl_bench.runs.where import check_name
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-def standing(arena: Arena, number: int | None = None) -> Figure:
+def standing(arena: Arena, number: int | None = None, frame: Frame = PLAIN) -> Figure:
     """The score of each rule in each partition with this number of attackers, by default the least; framed where it
     cannot be told from the best rule of its division. Rules are ordered by their mean rank.
 
@@ -37,10 +37,10 @@ def standing(arena: Arena, number: int | None = None) -> Figure:
                        if rule in top)  # fmt: skip
     heading = f"{arena.track.title(number)}; framed: cannot be told from the best with, or without, server data"
     panel = heat.HeatPanel("", rules, [panel.partition for panel in row], numbers, framed)
-    return heat.draw([panel], heat.Scale("Score", 0, 100), "", "", heading, Frame(width="column"))
+    return heat.draw([panel], heat.Scale("Score", 0, 100), "", "", heading, frame.at("column"))
 
 
-def attacks(arena: Arena, number: int | None = None) -> Figure:
+def attacks(arena: Arena, number: int | None = None, frame: Frame = PLAIN) -> Figure:
     """The accuracy of each rule under each attack with this number of attackers, by default the least: the mean over
     partitions and seeds. Rules are ordered by mean rank, attacks by harm.
 
@@ -64,7 +64,7 @@ def attacks(arena: Arena, number: int | None = None) -> Figure:
                                    if attack != NONE and (rule, attack) in mean]))  # fmt: skip
     heading = f"{arena.track.title(number)}; mean over partitions and seeds, framed: the worst attack on a rule"
     panel = heat.HeatPanel("", rules, across, numbers, worst)
-    return heat.draw([panel], heat.Scale("Test accuracy [%]", 0, 100), "attack", "rule", heading, Frame(width="page"))
+    return heat.draw([panel], heat.Scale("Test accuracy [%]", 0, 100), "attack", "rule", heading, frame.at("page"))
 
 
 _COLOURS = ("#2166ac", "#d6604d")
@@ -72,7 +72,7 @@ _COLOURS = ("#2166ac", "#d6604d")
 
 
 @for_print
-def answer(arena: Arena) -> Figure:
+def answer(arena: Arena, frame: Frame = PLAIN) -> Figure:
     """The best rule of each division in each panel: its score with its interval, by whether it reads server data."""
     figure = sheet(WIDTHS["page"], 0.6 + 0.31 * len(arena.panels))
     axis = figure.subplots()
@@ -88,7 +88,9 @@ def answer(arena: Arena) -> Figure:
             bounds = panel.interval(standing)
             low, high = (bounds.low, bounds.high) if bounds else (standing.score.value,) * 2
             axis.plot([low, high], [height, height], color=_COLOURS[number], linewidth=1)
-            axis.annotate(best, (high, height), xytext=(4, 0), textcoords="offset points", va="center", fontsize=6)
+            axis.annotate(
+                frame.name(best), (high, height), xytext=(4, 0), textcoords="offset points", va="center", fontsize=6
+            )
         if panel.server:
             alone.append((panel.server.score.value, place))
     for points, name, colour, shape in zip(marks, DIVISIONS, _COLOURS, "os", strict=True):

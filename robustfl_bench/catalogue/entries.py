@@ -130,7 +130,11 @@ def _beside(entry: CatalogueEntry, original: CatalogueEntry) -> CatalogueEntry:
 def _entry(group: str, name: str, search: Search) -> CatalogueEntry:
     file = options.find(f"{group}/{name}", search)
     assert file is not None
-    lines = [line for line in file.read_text(encoding="utf-8").splitlines() if not line.startswith("# @package ")]
+    lines = [
+        line
+        for line in file.read_text(encoding="utf-8").splitlines()
+        if not line.startswith(("# @package ", "# name: "))
+    ]
     remark = re.search(r"\s{2,}\((.*)\)$", lines[0])
     comment = []
     for line in lines[1:]:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from robustfl_bench.base.console import printable
 from robustfl_bench.base.errors import ConfigError
 from robustfl_bench.config import targets
+from robustfl_bench.config.names import readable
 from robustfl_bench.config.options import is_group
 from robustfl_bench.pages import plots
 from robustfl_bench.pages.pictures import bars, curves, plane
@@ -234,7 +235,8 @@ def _cautions(shown: Points) -> str:
     for panel, lines in shown.unlearned.items():
         panels.setdefault(", ".join(lines), []).append(panel)
     every = shown.table["panel"].nunique()
-    words = [lines + f" ({' and '.join(names)})" * (len(names) < every) for lines, names in panels.items()]
+    words = [readable(lines) + f" ({readable(' and '.join(names))})" * (len(names) < every)
+             for lines, names in panels.items()]  # fmt: skip
     return f"{UNLEARNED}: {'; '.join(words)}" if words else ""
 
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from robustfl_bench.base.errors import ConfigError
+from robustfl_bench.config.names import readable
 from robustfl_bench.pages.pictures import curves, heat
 from robustfl_bench.pages.pictures.canvas import PLAIN, Frame
 from robustfl_bench.pages.pictures.curves import COLUMNS, WEIGHT, Curves
@@ -426,10 +427,10 @@ def _cautions(runs: pd.DataFrame, lines: str, panels: str, conditions: Sequence[
     kinds = {"diverged": [state == "diverged" for state in chosen["state"]], UNLEARNED: unlearned(chosen)}
     words = []
     for kind, are_of_kind in kinds.items():
-        names = chosen[are_of_kind][_keys(lines, panels)].map(text)
-        if len(names):
-            counts = names.agg(" / ".join, axis=1).value_counts().sort_index()
-            words.append(f"; {kind}: {', '.join(f'{name} ({count})' for name, count in counts.items())}")
+        labels = chosen[are_of_kind][_keys(lines, panels)].map(text)
+        if len(labels):
+            counts = labels.agg(" / ".join, axis=1).value_counts().sort_index()
+            words.append(f"; {kind}: {', '.join(f'{readable(str(name))} ({count})' for name, count in counts.items())}")
     return "".join(words)
 
 
@@ -444,9 +445,10 @@ def over_seeds(chosen: pd.DataFrame, spread: str = "") -> str:
     counts = sorted(set(chosen.groupby(places)["seed"].nunique()))
     number = f"{counts[0]}" if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
     seeds = f"{number} seed{'s' * (counts[-1] > 1)}"
-    data = [f"{key}={text(chosen[key].iloc[0])}" for key in ("dataset", "scale") if _constant(chosen, key)]
+    held = [readable(text(chosen["dataset"].iloc[0]))] if _constant(chosen, "dataset") else []
+    held += ["quick scale"] if _constant(chosen, "scale") and chosen["scale"].iloc[0] == "quick" else []
     mean = f"mean over {seeds}" + (f", {spread}" if spread else "") if counts[-1] > 1 else seeds
-    return "; ".join([*data, mean])
+    return "; ".join([*held, mean])
 
 
 def _constant(chosen: pd.DataFrame, key: str) -> bool:

@@ -3,7 +3,7 @@
 import csv
 import io
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 from robustfl_bench.base.console import printable
@@ -25,7 +25,7 @@ class Look:
     """How tables are laid out.
 
     ``compact``: one line for each row, without numbers of seeds. ``versus``: the differences to this row in place of
-    numbers. ``caption``, ``label`` and ``width`` are those of ``Sheet``.
+    numbers. ``caption``, ``label``, ``width``, ``names`` and ``bare`` are those of ``Sheet``.
     """
 
     compact: bool = False
@@ -33,6 +33,8 @@ class Look:
     caption: str = ""
     label: str = ""
     width: str = ""
+    names: Mapping[str, str] = field(default_factory=dict)
+    bare: bool = False
 
 
 def render(tables: Sequence[Table], form: str, look: Look = Look()) -> str:
@@ -43,7 +45,8 @@ def render(tables: Sequence[Table], form: str, look: Look = Look()) -> str:
     if form == "csv" and not look.versus:
         return _csv(tables)
     make = partial(versus, rival=look.versus) if look.versus else partial(sheet, compact=look.compact)
-    printed = [replace(make(table), caption=look.caption, label=look.label, width=look.width) for table in tables]
+    asked = {name: getattr(look, name) for name in ("caption", "label", "width", "names", "bare")}
+    printed = [replace(make(table), **asked) for table in tables]
     return sheets.FORMATS[form](printed)
 
 

@@ -3,11 +3,12 @@
 import csv
 import io
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, astuple, dataclass, field, replace
 
 from robustfl_bench.base.answers import as_json
 from robustfl_bench.base.console import printable
+from robustfl_bench.config.names import named, readable
 from robustfl_bench.runs.spreadsheets import guarded
 
 _LATEX = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "<": r"\textless{}",
@@ -58,7 +59,8 @@ class Sheet:
     The first of the lines ``above`` it is its title. Each row begins with ``labels`` label cells. ``footnotes`` and the
     meaning of ``bold`` type are part of the table in every format. The ``report`` on the table, and the ``todos``,
     which it lacks, are printed below it, in LaTeX as comments. In LaTeX the table has a ``caption``, by default the
-    title, a ``label``, and a ``width`` that it fits: ``column``, ``page``, or none.
+    title, a ``label``, and a ``width`` that it fits: ``column``, ``page``, or none; its options and settings have the
+    ``names`` that are given, else those that readers know; in a ``bare`` one, footnotes are comments.
     """
 
     above: Sequence[str]
@@ -72,6 +74,8 @@ class Sheet:
     caption: str = ""
     label: str = ""
     width: str = ""
+    names: Mapping[str, str] = field(default_factory=dict)
+    bare: bool = False
 
     def is_heading(self, row: Sequence[Printed]) -> bool:
         """Whether a row is the name of the block below it."""
@@ -116,10 +120,9 @@ def latex(sheets: Sequence[Sheet]) -> str:
     """To paste into a paper; lines that are not part of the table are comments."""
     fitted = any(sheet.width for sheet in sheets)
     parts = [r"% needs \usepackage{booktabs" + (",graphicx" if fitted else "") + "}"]
-    for sheet in sheets:
-        heading, *rows = _grid(
-            sheet, _latex_escape, r"\textbf{{{}}}".format, r"\textsuperscript{{[{}]}}".format, minus="$-$"
-        )
+    for sheet in map(_named, sheets):
+        note = (lambda number: "") if sheet.bare else r"\textsuperscript{{[{}]}}".format
+        heading, *rows = _grid(sheet, _latex_escape, r"\textbf{{{}}}".format, note, minus="$-$")
         environment, length = WIDTHS.get(sheet.width, ("table", ""))
         parts += [f"% {line}" for line in sheet.above]
         parts.append(rf"\begin{{{environment}}}" + "\n  \\centering")
@@ -134,11 +137,25 @@ def latex(sheets: Sequence[Sheet]) -> str:
         parts.append("    \\bottomrule\n  \\end{tabular}")
         if length:
             parts.append(rf"  }}\ifdim\wd0>{length}\resizebox{{{length}}}{{!}}{{\usebox0}}\else\usebox0\fi")
-        parts += [rf"  \par\footnotesize {_latex_escape(line)}" for line in _below(sheet)]
+        below = _below(sheet)
+        parts += [] if sheet.bare else [rf"  \par\footnotesize {_latex_escape(line)}" for line in below]
         parts.append(rf"\end{{{environment}}}")
+        parts += [f"% {line}" for line in below] if sheet.bare else []
         parts += [f"% {line}" for line in sheet.report]
         parts.append("")
     return "\n".join([*parts, *(f"% {line}" for line in _todo_lines(sheets))]).rstrip("\n") + "\n"
+
+
+def _named(sheet: Sheet) -> Sheet:
+    """The sheet with names for readers, in its title, its labels, and the cells that hold nothing but a name."""
+
+    def name(words: str) -> str:
+        return sheet.names[words] if words in sheet.names else readable(words)
+
+    known = {option for group in named().values() for option in group} | {*sheet.names}
+    rows = [[replace(cell, text=name(cell.text)) if at < sheet.labels or cell.text in known else cell
+             for at, cell in enumerate(row)] for row in sheet.rows]  # fmt: skip
+    return replace(sheet, above=[*map(name, sheet.above)], heading=[*map(name, sheet.heading)], rows=rows)
 
 
 def _latex_row(cells: Sequence[str]) -> str:

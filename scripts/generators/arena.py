@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from robustfl_bench.arena import claims, findings, page, picture
 from robustfl_bench.arena.panels import Arena
 from robustfl_bench.arena.views import VIEWS
-from robustfl_bench.pages.pictures.canvas import save
+from robustfl_bench.pages.pictures.canvas import PLAIN, save
 from robustfl_bench.runs import archive
 from robustfl_bench.tables import sheets
 
@@ -68,7 +68,7 @@ def pictures(arenas: dict[str, Arena]) -> Iterator[tuple[Path, "Figure"]]:
             yield FOLDER / f"{name}_attacks{suffix}.png", picture.attacks(arena, number)
     yield FOLDER / "answer.png", picture.answer(arenas["digits"])
     for name, view in VIEWS.items():
-        yield FOLDER / f"view_{name}.png", view.picture(arenas["digits"])
+        yield FOLDER / f"view_{name}.png", view.picture(arenas["digits"], PLAIN)
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ from robustfl_bench.arena.track import HONEST, SERVER, ArenaRun
 from robustfl_bench.arena.views.base import ArenaView, rows_of_panels
 from robustfl_bench.arena.words import cells, listed, number
 from robustfl_bench.pages.pictures import curves
+from robustfl_bench.pages.pictures.canvas import Frame
 from robustfl_bench.tables.sheets import Printed, Sheet
 
 if TYPE_CHECKING:
@@ -122,7 +123,7 @@ def _lists(arena: Arena) -> Sheet:
     )
 
 
-def _picture(arena: Arena) -> Figure:
+def _picture(arena: Arena, frame: Frame) -> Figure:
     import pandas as pd
 
     points = []
@@ -136,7 +137,7 @@ def _picture(arena: Arena) -> Figure:
     table = pd.DataFrame(points, columns=["value", "panel", "line", "x", "mean"])
     table = table.assign(low=table["mean"], high=table["mean"])
     heading = f"Arena {arena.track.name}: what a short list of attacks misses of the worst case"
-    return curves.draw(curves.Curves(table, "Attacks tried", {"": "Accuracy missed [points]"}, heading))
+    return curves.draw(curves.Curves(table, "Attacks tried", {"": "Accuracy missed [points]"}, heading), frame)
 
 
 VIEW = ArenaView("attacks", "which attacks to try first", _sheets, _picture)

@@ -8,6 +8,7 @@ from statistics import fmean
 from typing import TYPE_CHECKING
 
 from robustfl_bench.arena.panels import Arena, ArenaPanel
+from robustfl_bench.pages.pictures.canvas import Frame
 from robustfl_bench.runs.records import NoRuns
 from robustfl_bench.tables.sheets import Sheet
 
@@ -23,7 +24,7 @@ class ArenaView:
     name: str
     question: str
     sheets: Callable[[Arena], list[Sheet]]
-    picture: Callable[[Arena], Figure]
+    picture: Callable[[Arena, Frame], Figure]
 
 
 def mean_scores(row: Sequence[ArenaPanel]) -> dict[str, float]:

@@ -94,7 +94,7 @@ def _sheets(arena: Arena) -> list[Sheet]:
     return pages
 
 
-def _picture(arena: Arena) -> Figure:
+def _picture(arena: Arena, frame: Frame) -> Figure:
     import numpy as np
 
     shown = []
@@ -106,7 +106,7 @@ def _picture(arena: Arena) -> Figure:
         values = np.array([of_rule.get(rule, np.full(classes, np.nan)) for rule in order])
         shown.append(heat.HeatPanel(f"{arena.share(of)} attackers", order, list(map(str, range(classes))), values))
     heading = f"Arena {arena.track.name}: loss of recall in the worst case, by class"
-    return heat.draw(shown, heat.Scale("Loss of recall [points]", 0, 100), "class", "", heading, Frame(width="page"))
+    return heat.draw(shown, heat.Scale("Loss of recall [points]", 0, 100), "class", "", heading, frame.at("page"))
 
 
 VIEW = ArenaView("classes", "which classes an attack harms", _sheets, _picture)

@@ -84,7 +84,7 @@ def _sheets(arena: Arena) -> list[Sheet]:
     )]  # fmt: skip
 
 
-def _picture(arena: Arena) -> Figure:
+def _picture(arena: Arena, frame: Frame) -> Figure:
     import pandas as pd
 
     held = levels(arena)
@@ -97,7 +97,7 @@ def _picture(arena: Arena) -> Figure:
     table = table.assign(low=table["mean"], high=table["mean"])
     heading = f"Arena {arena.track.name}: the {len(best)} best rules against the share of attackers"
     drawn = curves.Curves(table, "Attackers [% of clients]", {"": "Score"}, heading, methods=True)
-    return curves.draw(drawn, Frame(width="column"))
+    return curves.draw(drawn, frame.at("column"))
 
 
 VIEW = ArenaView("collapse", "at which share of attackers a rule collapses", _sheets, _picture)

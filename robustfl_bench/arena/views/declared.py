@@ -14,6 +14,7 @@ from robustfl_bench.arena.track import ArenaRun
 from robustfl_bench.arena.views.base import ArenaView
 from robustfl_bench.arena.words import cells, listed, number
 from robustfl_bench.pages.pictures import heat
+from robustfl_bench.pages.pictures.canvas import Frame
 from robustfl_bench.runs.records import NoRuns
 from robustfl_bench.tables.sheets import Sheet
 
@@ -106,7 +107,7 @@ def _found(arena: Arena) -> list[WrongF]:
     return found
 
 
-def _picture(arena: Arena) -> Figure:
+def _picture(arena: Arena, frame: Frame) -> Figure:
     import numpy as np
 
     shown = []
@@ -118,7 +119,7 @@ def _picture(arena: Arena) -> Figure:
         title = f"{found.number} attackers (framed: the right f)"
         shown.append(heat.HeatPanel(title, rules, [f"f = {f}" for f in found.assumed], values, marked))
     heading = f"Arena {arena.track.name}: the worst case if the server assumes f attackers"
-    return heat.draw(shown, heat.Scale("Test accuracy [%]", 0, 100), "", "", heading)
+    return heat.draw(shown, heat.Scale("Test accuracy [%]", 0, 100), "", "", heading, frame)
 
 
 VIEW = ArenaView("declared", "the price of a wrong f", _sheets, _picture)

@@ -114,7 +114,7 @@ def _sheets(arena: Arena) -> list[Sheet]:
     return pages
 
 
-def _picture(arena: Arena) -> Figure:
+def _picture(arena: Arena, frame: Frame) -> Figure:
     shown = []
     for of, row in rows_of_panels(arena):
         scores = mean_scores(row)
@@ -125,7 +125,7 @@ def _picture(arena: Arena) -> Figure:
         shown.append(scatter.ScatterPanel(f"{arena.share(of)} attackers", points))
     heading = f"Arena {arena.track.name}: whom rules drop, and their mean score"
     x, y = "Honest clients dropped [%]", "Attackers dropped [%]"
-    return scatter.draw(shown, x, y, heading, frame=Frame(width="column"))
+    return scatter.draw(shown, x, y, heading, frame=frame.at("column"))
 
 
 def _kind(score: float) -> str:

@@ -94,7 +94,7 @@ def _sheets(arena: Arena) -> list[Sheet]:
     )]  # fmt: skip
 
 
-def _picture(arena: Arena) -> Figure:
+def _picture(arena: Arena, frame: Frame) -> Figure:
     shown = []
     for panel, known in _panels(arena).items():
         by_kappa = sorted(known, key=lambda rule: (known[rule], -panel.standings[rule].worst))
@@ -116,7 +116,7 @@ def _picture(arena: Arena) -> Figure:
         )
     heading = f"Arena {arena.track.name}: kappa against the worst case, with Spearman's rank correlation"
     x, y = f"kappa (at the edge: {_LARGEST:g} or more)", "Worst case [%]"
-    return scatter.draw(shown, x, y, heading, log=True, frame=Frame(width="column"), height=1.8)
+    return scatter.draw(shown, x, y, heading, log=True, frame=frame.at("column"), height=1.8)
 
 
 VIEW = ArenaView("kappa", "kappa, searched without training, against the worst case", _sheets, _picture)

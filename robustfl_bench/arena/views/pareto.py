@@ -84,7 +84,7 @@ def _sheets(arena: Arena) -> list[Sheet]:
     return pages
 
 
-def _picture(arena: Arena) -> Figure:
+def _picture(arena: Arena, frame: Frame) -> Figure:
     shown = []
     for of, row in rows_of_panels(arena):
         scores = {rule: score for rule, score in mean_scores(row).items() if rule != SERVER}
@@ -94,7 +94,7 @@ def _picture(arena: Arena) -> Figure:
         shown.append(scatter.ScatterPanel(f"{arena.share(of)} attackers", points))
     x, y = "Operations per number", "Mean score over partitions"
     heading = f"Arena {arena.track.name}: robustness against cost and needs; with its name: the front"
-    return scatter.draw(shown, x, y, heading, log=True, frame=Frame(width="column"))
+    return scatter.draw(shown, x, y, heading, log=True, frame=frame.at("column"))
 
 
 VIEW = ArenaView("pareto", "robustness against cost and needs", _sheets, _picture)

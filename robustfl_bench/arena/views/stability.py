@@ -88,7 +88,7 @@ def _sheets(arena: Arena) -> list[Sheet]:
     return pages
 
 
-def _picture(arena: Arena) -> Figure:
+def _picture(arena: Arena, frame: Frame) -> Figure:
     shown = []
     for of, _ in rows_of_panels(arena):
         attacked = _by_rule(run for run in arena.settled[of] if is_attacked(run))
@@ -98,7 +98,7 @@ def _picture(arena: Arena) -> Figure:
             lines.append(dots.Dot(rule, fmean(100 * run.best for run in attacked[rule]), last, last, last))
         shown.append(dots.DotPanel(f"{arena.share(of)} attackers", lines))
     heading = f"Arena {arena.track.name}: mean accuracy under attack, in the best and in the last round"
-    return dots.draw(shown, "best evaluated round", "last round", "Test accuracy [%]", heading, Frame(width="column"))
+    return dots.draw(shown, "best evaluated round", "last round", "Test accuracy [%]", heading, frame.at("column"))
 
 
 VIEW = ArenaView("stability", "how far runs fall behind their best round", _sheets, _picture)

@@ -32,6 +32,7 @@ def _add(parser: Parser) -> None:
     shown.add_argument("--heat", metavar="FILE", help="draw a heat map of every rule under every attack instead")
     parser.add_argument("--plot", metavar="FILE", help="draw all rules in all partitions, or the view, instead")
     parser.add_argument("--attackers", type=int, metavar="N", help="for pictures: the number of attackers (the fewest)")
+    shared.add_look(parser)
     shared.add_runs(parser)
 
 
@@ -47,10 +48,11 @@ def _run(arguments: Namespace) -> None:
     runs = shared.load_any(arguments, of_arena=True)
     arena, view = Arena(runs, arguments.track, arguments.allow), VIEWS.get(arguments.view)
     if arguments.plot is not None:
-        drawn = picture.standing(arena, arguments.attackers) if view is None else view.picture(arena)
+        frame = shared.frame(arguments)
+        drawn = picture.standing(arena, arguments.attackers, frame) if view is None else view.picture(arena, frame)
         print(save(drawn, arguments.plot, "--plot"))
     elif arguments.heat is not None:
-        print(save(picture.attacks(arena, arguments.attackers), arguments.heat, "--heat"))
+        print(save(picture.attacks(arena, arguments.attackers, shared.frame(arguments)), arguments.heat, "--heat"))
     else:
         pages = (
             claims.sheets(arena) if arguments.claims

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import math
 from argparse import Namespace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from robustfl_bench.base.console import Parser, completed
 from robustfl_bench.base.errors import ConfigError
+from robustfl_bench.config import options
 from robustfl_bench.config.completion import overrides
 from robustfl_bench.pages.pictures.canvas import WIDTHS, Frame
 from robustfl_bench.runs import archive, records
@@ -54,29 +56,52 @@ def add_conditions(parser: Parser) -> None:
     completed(condition, overrides)
 
 
-def add_frame(parser: Parser) -> None:
-    """The arguments of ``frame``."""
+def add_labels(parser: Parser) -> None:
+    """The argument of ``labels``."""
+    parser.add_argument(
+        "--labels", action="append", default=[], metavar="NAME=WORDS",
+        help='other words for a name, repeatable: boba=Ours, "x=Share of attackers", "y=Accuracy [%%]"; or a YAML file '
+        "with NAME: WORDS",
+    )  # fmt: skip
+
+
+def labels(arguments: Namespace) -> dict[str, str]:
+    """The words for names, of which a later one replaces an earlier one. Raises ConfigError."""
+    words: dict[str, str] = {}
+    for label in arguments.labels:
+        name, equals, named = label.partition("=")
+        if equals:
+            words[name] = named
+        elif label.endswith((".yaml", ".yml")):
+            content = options.read(Path(label), f"--labels: no file {label}")
+            if not isinstance(content, dict):
+                raise ConfigError(f"{label} must hold NAME: WORDS, got {content!r}")
+            words |= {str(key): str(value) for key, value in content.items()}
+        else:
+            raise ConfigError(f"--labels takes NAME=WORDS or a YAML file, got {label!r}")
+    return words
+
+
+def add_look(parser: Parser) -> None:
+    """The arguments of ``frame`` that all pictures take."""
     parser.add_argument(
         "--width", choices=WIDTHS, default="", help="width in a paper: 3.3 or 6.9 inches (depends on the panels)"
     )
-    parser.add_argument("--title", metavar="WORDS", help='title of the picture; "" for none')
-    parser.add_argument(
-        "--labels", action="append", default=[], metavar="NAME=WORDS",
-        help='other words for a name, repeatable: boba=Ours, "x=Share of attackers", "y=Accuracy [%%]"',
-    )  # fmt: skip
+    parser.add_argument("--title", metavar="WORDS", help="title of the picture")
+    parser.add_argument("--bare", action="store_true", help="no title: a paper has its caption")
+    add_labels(parser)
+
+
+def add_frame(parser: Parser) -> None:
+    """The arguments of ``frame``."""
+    add_look(parser)
     parser.add_argument("--ylim", metavar="LOW,HIGH", help="limits of the vertical axis")
 
 
 def frame(arguments: Namespace) -> Frame:
     """The format of a picture. Raises ConfigError."""
-    labels = {}
-    for label in arguments.labels:
-        name, equals, words = label.partition("=")
-        if not equals:
-            raise ConfigError(f"--labels takes NAME=WORDS, got {label!r}")
-        labels[name] = words
     limits = None
-    if arguments.ylim is not None:
+    if getattr(arguments, "ylim", None) is not None:
         try:
             low, high = map(float, arguments.ylim.split(","))
         except ValueError:
@@ -84,7 +109,8 @@ def frame(arguments: Namespace) -> Frame:
         if not -math.inf < low < high < math.inf:
             raise ConfigError(f"--ylim takes two numbers, LOW,HIGH, got {arguments.ylim!r}")
         limits = low, high
-    return Frame(arguments.width, arguments.title, labels, limits)
+    title = "" if arguments.bare else arguments.title
+    return Frame(arguments.width, title, labels(arguments), limits)
 
 
 def load(arguments: Namespace) -> pd.DataFrame:

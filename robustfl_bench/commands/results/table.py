@@ -57,6 +57,8 @@ def _add(parser: Parser) -> None:
     parser.add_argument("--caption", default="", metavar="LATEX", help="caption of the LaTeX table (its title)")
     parser.add_argument("--label", default="", metavar="NAME", help="label of the LaTeX table, such as tab:attacks")
     parser.add_argument("--width", choices=sheets.WIDTHS, default="", help="fit the LaTeX table to a column or a page")
+    parser.add_argument("--bare", action="store_true", help="footnotes of the LaTeX table become comments")
+    shared.add_labels(parser)
     shared.add_conditions(parser)
     shared.add_runs(parser)
 
@@ -111,7 +113,8 @@ def _print(tables: Sequence[Table], arguments: Namespace) -> None:
     for table in tables:
         table.put_first([name for name in listed(arguments.order) if name])
     compact = arguments.layout == "compact"
-    look = Look(compact, arguments.versus, arguments.caption, arguments.label, arguments.width)
+    words = shared.labels(arguments)
+    look = Look(compact, arguments.versus, arguments.caption, arguments.label, arguments.width, words, arguments.bare)
     print(render(tables, arguments.format, look), end="")
 
 

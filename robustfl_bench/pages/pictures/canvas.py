@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import io
 import math
 import re
 import textwrap
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar
 
 from robustfl_bench.base.errors import ConfigError
+from robustfl_bench.config import names
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -20,7 +22,7 @@ if TYPE_CHECKING:
 SUFFIXES = (".png", ".pdf", ".svg")
 WIDTHS = {"column": 3.3, "page": 6.9}
 """Inches of a column and of a page with two of them, in most conferences."""
-_ACROSS = {"column": 2, "page": 4}
+_ACROSS = {"column": 2, "page": 5}
 _LINE, _LETTER = 0.135, 0.055  # inches of a line and of a letter of the small print
 
 _PRINT: dict[Any, Any] = {
@@ -39,7 +41,8 @@ _Drawn = TypeVar("_Drawn")
 @dataclass(frozen=True)
 class Frame:
     """The format of a picture: a width of WIDTHS (by default that of a column for one or two panels), a title
-    in place of the usual one, words in place of names (of lines and panels; ``x`` and ``y`` are the axes), and limits.
+    in place of the usual one, words in place of labels, and limits. Labels are those of lines and panels, ``x`` and
+    ``y`` of the axes, and ``key`` of the legend.
     """
 
     width: str = ""
@@ -47,9 +50,17 @@ class Frame:
     labels: Mapping[str, str] = field(default_factory=dict)
     ylim: tuple[float, float] | None = None
 
+    def at(self, width: str) -> Frame:
+        """The format with this width, unless it has one."""
+        return replace(self, width=self.width or width)
+
     def name(self, label: str) -> str:
-        """The words that replace a name, ``readable``."""
-        return readable(self.labels.get(label, label))
+        """The words for a label: those of ``labels``, else with the names that readers know."""
+        return drawable(self.labels[label] if label in self.labels else names.readable(label))
+
+    def axis(self, place: str, key: str) -> str:
+        """The words on the axis ``x`` or ``y``, of which ``key`` is a setting or the title."""
+        return self.labels[place] if place in self.labels else names.of_axis(key)
 
 
 PLAIN = Frame()
@@ -106,22 +117,38 @@ def finish(
     for (column, row), axis in places.items():
         if (column, row + 1) not in places:
             axis.tick_params(labelbottom=True)
-            axis.set_xlabel(wrapped(frame.labels.get("x", x), width / across))
+            axis.set_xlabel(wrapped(frame.axis("x", x), width / across))
         if column == 0 and not axis.get_ylabel():
-            axis.set_ylabel(frame.labels.get("y", y))
+            axis.set_ylabel(frame.axis("y", y))
         axis.set_ylabel(wrapped(axis.get_ylabel(), height / down))
-    rows = 0
-    if legend:
-        names = [frame.name(name) for name in legend]
-        columns = max(1, int(width / (0.45 + _LETTER * max(map(len, names)))))
-        columns = math.ceil(len(names) / math.ceil(len(names) / columns))  # rows of about the same length
-        rows = math.ceil(len(names) / columns) + bool(key)
-        figure.legend(
-            list(legend.values()), names, loc="outside lower center", ncols=columns, title=frame.name(key) or None,
-            frameon=False, columnspacing=1.2, handletextpad=0.5, borderpad=0,
-        )  # fmt: skip
+    rows = _legend(figure, axes, frame, legend, key, across * down - len(places)) if legend else 0
     figure.set_size_inches(width, height + _LINE * (len(title.splitlines()) + rows + 1.5))
     return figure
+
+
+def _legend(figure: Figure, axes: Sequence[Axes], frame: Frame, legend: Mapping[str, Any], key: str, blank: int) -> int:
+    """Add the legend: in the ``blank`` places at the end of the last row of panels if it fits, else below all of them.
+    Returns the number of lines that it needs there."""
+    words = [frame.name(name) for name in legend]
+    look = {"title": frame.axis("key", key) or None, "frameon": False, "columnspacing": 1.2, "handletextpad": 0.5}
+    (width, height), cells = figure.get_size_inches(), axes[0].get_gridspec()
+    assert cells is not None
+    columns, rows = _columns(words, width * blank / cells.ncols, key)
+    if blank and rows * _LINE <= height / cells.nrows:
+        place = figure.add_subplot(cells[cells.nrows - 1, cells.ncols - blank :])
+        place.axis("off")
+        place.legend(list(legend.values()), words, loc="center", ncols=columns, **look)
+        return 0
+    columns, rows = _columns(words, width, key)
+    figure.legend(list(legend.values()), words, loc="outside lower center", ncols=columns, borderpad=0, **look)
+    return rows
+
+
+def _columns(words: Sequence[str], width: float, key: str) -> tuple[int, int]:
+    """The columns of a legend in this width, and its lines: rows of about the same length."""
+    most = max(1, int(width / (0.45 + _LETTER * max(map(len, words)))))
+    rows = math.ceil(len(words) / most)
+    return math.ceil(len(words) / rows), rows + bool(key)
 
 
 def grid(axis: Axes, title: str) -> None:
@@ -133,10 +160,10 @@ def grid(axis: Axes, title: str) -> None:
 
 def wrapped(words: str, inches: float) -> str:
     """The words with line breaks, so that each line in the small print is at most ``inches`` wide."""
-    return "\n".join(map(readable, textwrap.wrap(words, int(inches / _LETTER), break_on_hyphens=False)))
+    return "\n".join(map(drawable, textwrap.wrap(words, int(inches / _LETTER), break_on_hyphens=False)))
 
 
-def readable(words: str) -> str:
+def drawable(words: str) -> str:
     """The words as matplotlib draws them: formulas between dollar signs, or plain dollar signs if it cannot read them
     as formulas."""
     from matplotlib.mathtext import MathTextParser
@@ -168,7 +195,20 @@ def save(figure: Figure, output: str | Path, option: str = "--output") -> Path:
         raise ConfigError(f"{option} must end in {', '.join(SUFFIXES)}, got {str(output)!r}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        figure.savefig(path)
+        if path.suffix == ".png":
+            path.write_bytes(_with_palette(figure))
+        else:
+            figure.savefig(path)
     except OSError as error:
         raise ConfigError(f"cannot write {path}: {error.strerror or error}") from error
     return path
+
+
+def _with_palette(figure: Figure) -> bytes:
+    """The figure as PNG with a palette of its 256 commonest colours, a third of the size."""
+    from PIL import Image
+
+    drawn, written = io.BytesIO(), io.BytesIO()
+    figure.savefig(drawn, format="png")
+    Image.open(drawn).convert("RGB").quantize(256, dither=Image.Dither.NONE).save(written, "png", optimize=True)
+    return written.getvalue()

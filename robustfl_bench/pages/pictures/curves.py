@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 COLUMNS = ("value", "panel", "line", "x", "mean", "low", "high")
 _MANY = 6  # lines: with more, their bands are drawn fainter
 _FEW = 20  # Byzantine clients: more are drawn as a band, too
+_BAND = 25  # percentage points: an axis shows points in a narrower band alone
 _TICKS = 6  # on a logarithmic axis, that are named one by one
 WEIGHT = "weight"
 """The value whose lines are clients."""
@@ -89,9 +90,10 @@ def draw_on(axis: Axes, curves: Curves) -> None:
     places = places_on_axis(list(dict.fromkeys(points["x"])))
     _draw_lines(axis, points, places, curves, styles(lines) if curves.methods else series(lines))
     _scales(axis, curves, PLAIN, value, places)
-    axis.set_xlabel(curves.x)
+    axis.set_xlabel(PLAIN.axis("x", curves.x))
     axis.set_ylabel(curves.y[value])
-    axis.legend(title=curves.key or None)
+    handles, names = axis.get_legend_handles_labels()
+    axis.legend(handles, map(PLAIN.name, names), title=PLAIN.axis("key", curves.key) or None)
 
 
 def places_on_axis(ticks: Sequence[Any]) -> dict[Any, float]:
@@ -115,7 +117,7 @@ def _scales(axis: Axes, curves: Curves, frame: Frame, value: str, places: Mappin
     elif all(float(tick).is_integer() for tick in ticks):
         whole_ticks(axis.xaxis, ticks)
     if value in curves.percent:
-        axis.set_ylim(0, 100)
+        axis.set_ylim(*_percents(curves.points[curves.points["value"] == value]))
     elif "y" in curves.log:
         axis.set_yscale("log")
     if curves.clients and value == WEIGHT:
@@ -124,6 +126,15 @@ def _scales(axis: Axes, curves: Curves, frame: Frame, value: str, places: Mappin
         whole_ticks(axis.yaxis)
     if frame.ylim:
         axis.set_ylim(*frame.ylim)
+
+
+def _percents(points: pd.DataFrame) -> tuple[float, float]:
+    """The limits of an axis of percent: 0 and 100, or if all points are within a narrow band, those of the band."""
+    low, high = points["low"].min(), points["high"].max()
+    if not high - low <= _BAND:
+        return 0, 100
+    aside = max(1.0, 0.1 * (high - low))
+    return max(0.0, low - aside), min(100.0, high + aside)
 
 
 def _draw_lines(

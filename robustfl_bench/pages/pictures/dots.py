@@ -59,6 +59,6 @@ def draw(shown: Sequence[DotPanel], first: str, second: str, x: str, heading: st
         )
         axis.set_yticks(range(len(names)), [frame.name(name) for name in names])
         axis.set_ylim(len(names) - 0.4, -0.6)
-        grid(axis, panel.title)
+        grid(axis, frame.name(panel.title))
         axis.grid(visible=False, axis="y")
     return finish(figure, axes, frame, heading, x, legend=handles)

@@ -48,7 +48,7 @@ def draw(panels: Sequence[HeatPanel], scale: Scale, x: str, y: str, heading: str
     """The panels beside each other, with one scale; in cividis lightness grows with the value, in colour as in grey."""
     columns, letters = (
         max(len(panel.columns) for panel in panels),
-        max(len(row) for panel in panels for row in panel.rows),
+        max(len(frame.name(row)) for panel in panels for row in panel.rows),
     )
     names = 0.25 + 0.05 * letters  # inches
     wanted = names + 0.6 + len(panels) * columns * 0.25
@@ -84,8 +84,8 @@ def draw_on(axis: Axes, panel: HeatPanel, scale: Scale, x: str, y: str) -> None:
     figure = axis.figure
     inches = axis.get_window_extent().width / figure.dpi
     image = _drawn(axis, panel, scale, inches / len(panel.columns), PLAIN)
-    axis.set_xlabel(x)
-    axis.set_ylabel(y)
+    axis.set_xlabel(PLAIN.axis("x", x))
+    axis.set_ylabel(PLAIN.axis("y", y))
     figure.colorbar(image, ax=axis, label=scale.label, extend="max" if scale.unbounded else "neither")
 
 

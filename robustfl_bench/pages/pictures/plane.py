@@ -37,5 +37,5 @@ def draw(points: pd.DataFrame, x: str, y: str, heading: str, frame: Frame = PLAI
         (handles["honest mean"],) = axis.plot(0, 0, "k+", markersize=8, markeredgewidth=1.2, linestyle="none")
         for limit, column in ((axis.set_xlim, "x"), (axis.set_ylim, "mean")):
             limit(1.2 * clients[column].min(), 1.2 * clients[column].max())
-        grid(axis, name)
+        grid(axis, frame.name(name))
     return finish(figure, axes, frame, heading, x, y, handles)

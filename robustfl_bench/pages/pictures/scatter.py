@@ -54,7 +54,7 @@ def draw(
         if log:
             axis.set_xscale("log")
         axis.margins(0.06)
-        grid(axis, panel.title)
+        grid(axis, frame.name(panel.title))
     finished = finish(figure, axes, frame, heading, x, y, handles)
     finished.draw_without_rendering()  # the names are placed by where the points lie
     for axis, panel in zip(axes, shown, strict=True):

@@ -39,16 +39,18 @@ def styles(names: Sequence[str]) -> dict[str, Style]:
     """A style for each method of a figure; aliases of one rule share it.
 
     The methods of COMPARED have theirs. That of any other method follows from a hash of its name, so that it is the
-    same in every figure; only where another method of the figure has its colour and marker, it gets the next free pair.
+    same in every figure; only where another method of the figure has its marker, which is what remains in grey, it gets
+    the next one with a free marker.
     """
     rules = {name: options.original("aggregator", name) for name in names}
     chosen = {rule: COMPARED[rule] for rule in rules.values() if rule in COMPARED}
     for rule in sorted(set(rules.values()) - set(chosen)):
-        start, taken = zlib.crc32(rule.encode()), {style[:2] for style in chosen.values()}
+        start, taken = zlib.crc32(rule.encode()), list(chosen.values())
         looks = [_numbered(start + step) for step in range(len(_COLOURS) * len(_MARKERS) * len(_DASHES))]
-        free = [style for style in looks if style[:2] not in taken]
-        unused = [style for style in looks if style not in chosen.values()]
-        chosen[rule] = (free or unused or looks)[0]
+        own_marker = [style for style in looks if style[1] not in {marker for _, marker, _ in taken}]
+        own_pair = [style for style in looks if style[:2] not in {style[:2] for style in taken}]
+        unused = [style for style in looks if style not in taken]
+        chosen[rule] = (own_marker or own_pair or unused or looks)[0]
     return {name: chosen[rule] for name, rule in rules.items()}
 
 
