@@ -173,7 +173,7 @@ def test_a_rule_that_cannot_be_tried_is_reported(monkeypatch: pytest.MonkeyPatch
 def test_pictures_show_rules_by_rank_and_attacks_by_their_harm(whole: Arena) -> None:
     axis, _ = picture.standing(whole).axes
     names = [label.get_text() for label in axis.get_yticklabels()]
-    assert names == ["server", "geomed", "fltrust", "krum", "average", "trmean"]
+    assert names == ["server", "geometric median", "FLTrust", "Krum", "average", "trimmed mean"]
     assert axis.images[0].get_array().shape == (6, 5) and len(axis.patches) == 2 * 5
     heat, _ = picture.attacks(whole, 10).axes
     assert heat.get_xticklabels()[0].get_text() == "none" and heat.images[0].get_array().shape == (6, 27)

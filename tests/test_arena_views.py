@@ -246,7 +246,7 @@ def test_the_commands_answer_in_every_format(
         ([*asked[:-1], "0.3"], "--attackers 0.3 was not run"),
         (["recommend", "--partition", "x", "--attackers", "0.2"], "unknown partition 'x'; known: fang, iid"),
         ([*asked, "--arena", "audio"], "unknown track 'audio'"),
-        (["arena", "--heat", "a.png", "--plot", "b.png"], "leave out --claims, --heat and --entries"),
+        (["arena", "--heat", "a.png", "--plot", "b.png"], "leave out --claims, --heat, --best and --entries"),
         (["arena", "--view", "collapse", "--attackers", "5"], "--attackers needs"),
     ):
         assert results.main(wrong) == 2

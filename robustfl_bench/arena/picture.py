@@ -11,7 +11,7 @@ from robustfl_bench.arena.page import DIVISIONS, by_rank, divided
 from robustfl_bench.arena.panels import Arena
 from robustfl_bench.arena.track import NONE, SERVER
 from robustfl_bench.pages.pictures import heat
-from robustfl_bench.pages.pictures.canvas import PLAIN, WIDTHS, Frame, for_print, sheet
+from robustfl_bench.pages.pictures.canvas import PLAIN, WIDTHS, Frame, for_print, sheet, wrapped
 from robustfl_bench.runs.where import check_name
 
 if TYPE_CHECKING:
@@ -74,7 +74,8 @@ _COLOURS = ("#2166ac", "#d6604d")
 @for_print
 def answer(arena: Arena, frame: Frame = PLAIN) -> Figure:
     """The best rule of each division in each panel: its score with its interval, by whether it reads server data."""
-    figure = sheet(WIDTHS["page"], 0.6 + 0.31 * len(arena.panels))
+    width = WIDTHS[frame.width or "page"]
+    figure = sheet(width, 0.6 + 0.31 * len(arena.panels))
     axis = figure.subplots()
     marks: list[list[tuple[float, float]]] = [[] for _ in DIVISIONS]
     alone = []
@@ -88,21 +89,26 @@ def answer(arena: Arena, frame: Frame = PLAIN) -> Figure:
             bounds = panel.interval(standing)
             low, high = (bounds.low, bounds.high) if bounds else (standing.score.value,) * 2
             axis.plot([low, high], [height, height], color=_COLOURS[number], linewidth=1)
-            axis.annotate(
-                frame.name(best), (high, height), xytext=(4, 0), textcoords="offset points", va="center", fontsize=6
-            )
+            axis.text(
+                1.02, height, frame.name(best), transform=axis.get_yaxis_transform(), va="center", fontsize=6,
+                color=_COLOURS[number],
+            )  # fmt: skip
         if panel.server:
             alone.append((panel.server.score.value, place))
     for points, name, colour, shape in zip(marks, DIVISIONS, _COLOURS, "os", strict=True):
         axis.plot(*zip(*points, strict=True), shape, color=colour, label=f"best of the {name}", markersize=5)
     if alone:
         axis.plot(*zip(*alone, strict=True), "|", color="#555555", markersize=10, label="the server's data alone")
-    axis.set_yticks(range(len(arena.panels)), [arena.titled(panel) for panel in arena.panels.values()])
+    axis.set_yticks(
+        range(len(arena.panels)),
+        [wrapped(frame.name(arena.titled(panel)), width / 4) for panel in arena.panels.values()],
+    )
     axis.invert_yaxis()
-    axis.set_xlim(-3, 150)
-    axis.set_xlabel("score under the worst attack: 0 is guessing, 100 what the honest clients alone reach")
+    axis.set_xlim(-3, 125)
+    scale = "score under the worst attack: 0 is guessing, 100 what the honest clients alone reach"
+    axis.set_xlabel(wrapped(frame.axis("x", scale), 0.7 * width))
     axis.grid(True, axis="x")
-    figure.legend(loc="outside upper center", ncols=3, frameon=False)
+    figure.legend(loc="outside upper center", ncols=3 if width == WIDTHS["page"] else 1, frameon=False)
     return figure
 
 

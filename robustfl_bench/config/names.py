@@ -5,7 +5,9 @@ underscores.
 """
 
 import re
+from collections.abc import Mapping
 from functools import cache
+from types import MappingProxyType
 
 from robustfl_bench.config.options import CONF
 
@@ -28,8 +30,11 @@ def named() -> dict[str, dict[str, str]]:
     return found
 
 
-def readable(label: str) -> str:
-    """A label of runs with the names of the options and settings in it: ``Krum, IPM`` for ``krum, ipm``."""
+def readable(label: str, given: Mapping[str, str] = MappingProxyType({})) -> str:
+    """A label of runs in the words that are ``given`` for it, else with the names of the options and settings in it:
+    ``Krum, IPM`` for ``krum, ipm``."""
+    if label in given:
+        return given[label]
     whole = _named_in(label)
     return whole if "$" in whole else _named_in(re.sub(r"(?<=\w)_(?=\w)", " ", whole))
 

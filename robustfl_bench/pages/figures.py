@@ -101,7 +101,7 @@ def making(figure: PaperFigure, overrides: Sequence[str], results_dir: str = "re
 
 def draw(figure: PaperFigure, shown: Points, frame: Frame = PLAIN) -> Picture:
     """The picture of points."""
-    heading = "; ".join(filter(None, (figure.title, shown.heading, _cautions(shown))))
+    heading = "; ".join(filter(None, (figure.title, *_beside(figure, shown.heading), _cautions(shown))))
     x = figure.x if figure.draw in PROBED else _word(figure.x)
     values = [_described(name, None) for name in dict.fromkeys(shown.table["value"])]
     labels = figure.y if isinstance(figure.y, Mapping) else {value.name: figure.y for value in values if figure.y}
@@ -126,6 +126,11 @@ def draw(figure: PaperFigure, shown: Points, frame: Frame = PLAIN) -> Picture:
         mark=figure.mark,
     )
     return curves.draw(whole, frame)
+
+
+def _beside(figure: PaperFigure, heading: str) -> list[str]:
+    """The parts of a heading that the title of the figure does not say."""
+    return [part for part in heading.split("; ") if part not in figure.title]
 
 
 def write(figure: PaperFigure, overrides: Sequence[str], shown: Points, path: Path) -> None:

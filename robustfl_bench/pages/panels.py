@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
+from robustfl_bench.config.names import readable
 from robustfl_bench.pages import plots
 from robustfl_bench.pages.pictures.styles import BLACK, Style, series, styles
 from robustfl_bench.runs.records import NoRuns, text
@@ -30,10 +32,11 @@ Tick = tuple[float, str]
 class Line:
     """A line of a panel and the band of its seeds, from lowest to highest, as SVG paths.
 
-    Without a ``colour`` it has that of the text, without ``dashes`` it is solid.
+    ``title`` is its name for readers. Without a ``colour`` it has that of the text, without ``dashes`` it is solid.
     """
 
     name: str
+    title: str
     colour: str
     dashes: str
     path: str
@@ -50,8 +53,11 @@ class CurvePanel:
     up: Sequence[Tick]
 
 
-def panels(runs: pd.DataFrame, value: Value, lines: str, across: str) -> list[CurvePanel]:
+def panels(
+    runs: pd.DataFrame, value: Value, lines: str, across: str, names: Mapping[str, str] = MappingProxyType({})
+) -> list[CurvePanel]:
     """The value of finished runs against the round, mean over seeds: a panel for each value of the setting ``across``.
+    ``names`` are words for labels.
 
     Empty if no run has a folder, as kept ones, or if the value is not that of a round.
     """
@@ -64,12 +70,13 @@ def panels(runs: pd.DataFrame, value: Value, lines: str, across: str) -> list[Cu
         points = plots.curves_of_rounds(chosen, shown, "minmax").dropna()
     except NoRuns:
         return []
-    names = list(dict.fromkeys(points["line"]))
-    drawn = styles(names) if plots.are_methods(lines) else series(names)
+    labels = list(dict.fromkeys(points["line"]))
+    drawn = styles(labels) if plots.are_methods(lines) else series(labels)
     scale = _Scale(points, percents=shown.unit == "%")
     return [
-        CurvePanel(str(panel), [_line(str(name), drawn[str(name)], curve, scale, len(names) <= _BANDS)
-                           for name, curve in of_panel.groupby("line", sort=False)], scale.across, scale.up)
+        CurvePanel(readable(str(panel), names), [
+            _line(str(name), readable(str(name), names), drawn[str(name)], curve, scale, len(labels) <= _BANDS)
+            for name, curve in of_panel.groupby("line", sort=False)], scale.across, scale.up)
         for panel, of_panel in points.groupby("panel", sort=False)
     ]  # fmt: skip
 
@@ -104,11 +111,11 @@ def _is_within(tick: float, limits: tuple[float, float]) -> bool:
     return limits[0] <= tick <= limits[1]
 
 
-def _line(name: str, style: Style, curve: pd.DataFrame, scale: _Scale, with_band: bool) -> Line:
+def _line(name: str, title: str, style: Style, curve: pd.DataFrame, scale: _Scale, with_band: bool) -> Line:
     step = -(-(len(curve) - 1) // (_POINTS - 1)) or 1
     columns = (list(curve[column]) for column in ("x", "mean", "low", "high"))
     rounds, means, low, high = (values[::-step][::-1] for values in columns)  # the last round is one of them
     band = f"{scale.path(rounds, low)}L{scale.path(rounds[::-1], high[::-1])[1:]}z" if with_band and low != high else ""
     colour, _, dash = style
     dashes = _DASHES[dash] if isinstance(dash, str) else " ".join(map(str, dash[1]))
-    return Line(name, "" if colour == BLACK else colour, dashes, scale.path(rounds, means), band)
+    return Line(name, title, "" if colour == BLACK else colour, dashes, scale.path(rounds, means), band)

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import base64
 import math
 import shlex
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import date
 from typing import TYPE_CHECKING, Any
 
+from robustfl_bench import __version__
+from robustfl_bench.config.names import readable
 from robustfl_bench.pages.panels import BOTTOM, HEIGHT, LEFT, WIDTH, CurvePanel, Line, panels
 from robustfl_bench.runs import commands
 from robustfl_bench.runs.records import STATES, NoRuns, settings, text, written
@@ -16,8 +20,9 @@ from robustfl_bench.runs.statistics import LEVEL, interval
 from robustfl_bench.runs.values import Value
 from robustfl_bench.runs.where import check_name, keys, listed, parts, where
 from robustfl_bench.tables import agreement, html, layout
+from robustfl_bench.tables.layout import Look
 from robustfl_bench.tables.pivot import pivot
-from robustfl_bench.tables.sheets import grouped
+from robustfl_bench.tables.sheets import Sheet, below, bodies, grouped, with_names
 from robustfl_bench.tables.table import Cell, Column, Table
 
 if TYPE_CHECKING:
@@ -28,6 +33,9 @@ _MADE_OF = {
     "versions": "versions", "device": "device", "processor": "processor", "num_threads": "threads",
 }  # fmt: skip
 """The facts about a run that the page shows, and their names there."""
+
+
+_PLAIN = Look()
 
 
 @dataclass(frozen=True)
@@ -46,13 +54,18 @@ class Shown:
 
 @dataclass(frozen=True)
 class Heat:
-    """A table of the page: rows by block."""
+    """A table of the page: rows by block, each with its name in runs and that for readers.
+
+    ``downloads`` are files within the page: name and address. ``differences`` are those of the rows from one of them.
+    """
 
     title: str
     corner: str
     columns: Sequence[str]
-    blocks: Sequence[tuple[str, Sequence[tuple[str, Sequence[Shown | None]]]]]
+    blocks: Sequence[tuple[str, Sequence[tuple[str, str, Sequence[Shown | None]]]]]
     notes: Sequence[str]
+    downloads: Sequence[tuple[str, str]]
+    differences: Sheet | None
 
 
 @dataclass(frozen=True)
@@ -78,42 +91,48 @@ def report(
     columns: str = "attack",
     values: Sequence[str] = (),
     conditions: Sequence[str] = (),
+    title: str = "",
+    look: Look = _PLAIN,
 ) -> str:
     """The page on the runs of ``records.load`` that meet the conditions.
 
     Runs that cannot be in one table are shown in several sections, one for each setting. ``values`` are by default the
-    final accuracy, or the test loss where no classes are predicted. Raises ConfigError for unknown names, NoRuns when
-    no run can be read.
+    final accuracy, or the test loss where no classes are predicted. Of ``look``, ``names`` are words for labels, and
+    ``versus`` is the row from which the others' differences are shown, by default the first. Raises ConfigError for
+    unknown names, NoRuns when no run can be read.
     """
     chosen = where(runs, conditions)
     check_name(rows, keys(runs), "key")
     check_name(columns, keys(runs), "key")
-    readable = chosen[(chosen["state"] != "damaged") & chosen[[rows, columns]].notna().all(axis=1)]
-    if not len(readable):
+    usable = chosen[(chosen["state"] != "damaged") & chosen[[rows, columns]].notna().all(axis=1)]
+    if not len(usable):
         raise NoRuns("no run can be read; robustfl-results status says why")
-    data, sections, todos = _Data(), [], []
-    for split in parts(readable, (rows, columns)):
-        section_runs = where(readable, split)
+    data, sections, todos = _Data(look), [], []
+    for split in parts(usable, (rows, columns)):
+        section_runs = where(usable, split)
         names = values or ["final_accuracy" if section_runs["final_accuracy"].notna().any() else "test_loss"]
         tables = [pivot(runs, rows, columns, name, [*conditions, *split]) for name in names]
         todos += [todo for table in tables for todo in table.todos]
-        sections.append(_section(tables, section_runs, (rows, columns), split, [*conditions, *split], data))
+        sections.append(_section(tables, section_runs, (rows, columns), split, [*conditions, *split], data, look))
     counts = Counter(chosen["state"])
     return html.render(
         "report.html",
-        title=f"{len(chosen)} run{'s' * (len(chosen) > 1)}, {rows} by {columns}",
+        title=title or f"{len(chosen)} run{'s' * (len(chosen) > 1)}, {readable(rows)} by {readable(columns)}",
+        made=f"robustfl_bench {__version__}, {date.today():%d %B %Y}".replace(", 0", ", "),
         states=[(state, counts[state]) for state in STATES if counts[state]],
         damaged=[(run["run"], run["error"]) for run in chosen[chosen["state"] == "damaged"].to_dict("records")],
         sections=sections,
         todos=grouped(todos),
         data=data.content,
+        bodies=bodies,
+        below=below,
         frame={"left": LEFT, "right": WIDTH, "bottom": BOTTOM, "height": HEIGHT},
     )
 
 
 def _section(
     tables: Sequence[Table], runs: pd.DataFrame, axes: tuple[str, str], split: Sequence[str], conditions: Sequence[str],
-    data: _Data,
+    data: _Data, look: Look,
 ) -> Section:  # fmt: skip
     add = data.section(runs)
     value = tables[0].columns[0].value
@@ -123,13 +142,13 @@ def _section(
         title=", ".join(listed(condition)[0] for condition in split),
         command=shlex.join(["robustfl-results", *words]),
         remarks=tables[0].remarks[1 if conditions else 0 :],  # the first repeats the conditions
-        tables=[_heat(table, add) for table in tables],
-        panels=panels(runs, value, *axes),
+        tables=[_heat(table, add, look) for table in tables],
+        panels=panels(runs, value, *axes, look.names),
         curves_of=value.of_a_round,
     )
 
 
-def _heat(table: Table, add: _Add) -> Heat:
+def _heat(table: Table, add: _Add, look: Look) -> Heat:
     blocks = []
     for block in table.blocks:
         best = {column.label: table.best(column, block) for column in table.columns}
@@ -137,7 +156,7 @@ def _heat(table: Table, add: _Add) -> Heat:
         for row in table.rows:
             cells = [table.cells.get((block, row, column.label)) for column in table.columns]
             least = {cell.runs for cell in cells if cell is not None and cell.worst}
-            lines.append((row, [
+            lines.append((row, readable(row, look.names), [
                 None if cell is None else
                 _shown(table, cell, column, row in best[column.label], cell.runs in least, add(row, cell, column))
                 for cell, column in zip(cells, table.columns, strict=True)
@@ -145,8 +164,8 @@ def _heat(table: Table, add: _Add) -> Heat:
         blocks.append((block, lines))
     return Heat(
         title=f"{table.columns[0].value.title} {table.columns[0].value.heading}".strip(),
-        corner=table.corner.partition(" / ")[0],
-        columns=[column.label for column in table.columns],
+        corner=readable(table.corner.partition(" / ")[0]),
+        columns=[readable(column.label, look.names) for column in table.columns],
         blocks=blocks,
         notes=[
             f"mean ± half of its {LEVEL:.0%} interval, n seeds; more shade is better, \u25be the worst of its row",
@@ -154,7 +173,23 @@ def _heat(table: Table, add: _Add) -> Heat:
             *layout.footnotes(table),
             *agreement.mean_ranks(table),
         ],
+        downloads=[_file(table, "csv", "csv", look), _file(table, "tex", "latex", look)],
+        differences=_differences(table, look),
     )
+
+
+def _file(table: Table, ending: str, form: str, look: Look) -> tuple[str, str]:
+    """The name and the address of a table as a file in a format of ``layout.render``."""
+    content = layout.render([table], form, replace(look, versus=""))
+    address = f"data:text/plain;charset=utf-8;base64,{base64.b64encode(content.encode()).decode()}"
+    return f"{table.columns[0].value.name}.{ending}", address
+
+
+def _differences(table: Table, look: Look) -> Sheet | None:
+    """The paired differences of the rows from one of them; None of a single row."""
+    if len(table.rows) < 2:
+        return None
+    return with_names(replace(layout.versus(table, look.versus or table.rows[0]), names=look.names))
 
 
 def _shown(table: Table, cell: Cell, column: Column, best: bool, least: bool, place: int) -> Shown:
@@ -196,7 +231,8 @@ _Add = Callable[[str, Cell, Column], int]
 class _Data:
     """What the page's script shows of runs when it is asked, each pair of a name and a value once: ``content``."""
 
-    def __init__(self) -> None:
+    def __init__(self, look: Look) -> None:
+        self._names = look.names
         self._pairs: dict[tuple[str, str], int] = {}
         self._sections: list[dict[str, Any]] = []
 
@@ -228,7 +264,8 @@ class _Data:
             cell_places = [places[folder] for folder in cell.runs]
             numbers = [cell.numbers.get(entries[place]["seed"]) for place in cell_places]
             written_numbers = ["" if number is None else f"{number:.{column.value.digits}f}" for number in numbers]
-            cells.append({"title": f"{row} / {column.label}", "runs": cell_places, "numbers": written_numbers})
+            title = " / ".join(readable(label, self._names) for label in (row, column.label))
+            cells.append({"title": title, "runs": cell_places, "numbers": written_numbers})
             return len(cells) - 1
 
         return add

@@ -5,6 +5,7 @@ import io
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, astuple, dataclass, field, replace
+from functools import partial
 
 from robustfl_bench.base.answers import as_json
 from robustfl_bench.base.console import printable
@@ -108,7 +109,7 @@ def markdown(sheets: Sequence[Sheet]) -> str:
         lines = [heading, ["---"] * sheet.labels + ["---:"] * numbers, *rows]
         parts.append("  \n".join(map(_markdown_escape, sheet.above)))
         parts.append("\n".join(f"| {' | '.join(line)} |" for line in lines))
-        parts.append("  \n".join(map(_markdown_escape, _below(sheet))))
+        parts.append("  \n".join(map(_markdown_escape, below(sheet))))
         parts.append("\n".join(f"- {_markdown_escape(line)}" for line in sheet.report))
     for todo in _todos(sheets):
         parts.append(f"- {todo.kind}: {_markdown_escape(str(todo))}")
@@ -120,7 +121,7 @@ def latex(sheets: Sequence[Sheet]) -> str:
     """To paste into a paper; lines that are not part of the table are comments."""
     fitted = any(sheet.width for sheet in sheets)
     parts = [r"% needs \usepackage{booktabs" + (",graphicx" if fitted else "") + "}"]
-    for sheet in map(_named, sheets):
+    for sheet in map(with_names, sheets):
         note = (lambda number: "") if sheet.bare else r"\textsuperscript{{[{}]}}".format
         heading, *rows = _grid(sheet, _latex_escape, r"\textbf{{{}}}".format, note, minus="$-$")
         environment, length = WIDTHS.get(sheet.width, ("table", ""))
@@ -137,25 +138,25 @@ def latex(sheets: Sequence[Sheet]) -> str:
         parts.append("    \\bottomrule\n  \\end{tabular}")
         if length:
             parts.append(rf"  }}\ifdim\wd0>{length}\resizebox{{{length}}}{{!}}{{\usebox0}}\else\usebox0\fi")
-        below = _below(sheet)
-        parts += [] if sheet.bare else [rf"  \par\footnotesize {_latex_escape(line)}" for line in below]
+        notes = below(sheet)
+        parts += [] if sheet.bare else [rf"  \par\footnotesize {_latex_escape(line)}" for line in notes]
         parts.append(rf"\end{{{environment}}}")
-        parts += [f"% {line}" for line in below] if sheet.bare else []
+        parts += [f"% {line}" for line in notes] if sheet.bare else []
         parts += [f"% {line}" for line in sheet.report]
         parts.append("")
     return "\n".join([*parts, *(f"% {line}" for line in _todo_lines(sheets))]).rstrip("\n") + "\n"
 
 
-def _named(sheet: Sheet) -> Sheet:
+def with_names(sheet: Sheet) -> Sheet:
     """The sheet with names for readers, in its title, its labels, and the cells that hold nothing but a name."""
 
-    def name(words: str) -> str:
-        return sheet.names[words] if words in sheet.names else readable(words)
-
+    name = partial(readable, given=sheet.names)
     known = {option for group in named().values() for option in group} | {*sheet.names}
     rows = [[replace(cell, text=name(cell.text)) if at < sheet.labels or cell.text in known else cell
              for at, cell in enumerate(row)] for row in sheet.rows]  # fmt: skip
-    return replace(sheet, above=[*map(name, sheet.above)], heading=[*map(name, sheet.heading)], rows=rows)
+    return replace(
+        sheet, above=[name(sheet.above[0]), *sheet.above[1:]], heading=[*map(name, sheet.heading)], rows=rows
+    )
 
 
 def _latex_row(cells: Sequence[str]) -> str:
@@ -168,20 +169,20 @@ def page(sheets: Sequence[Sheet]) -> str:
     """An HTML page of its own, whose rows can be sorted and filtered."""
     from robustfl_bench.tables import html
 
-    tables = [(sheet, _bodies(sheet), [*_below(sheet), *sheet.report]) for sheet in sheets]
+    tables = [(sheet, bodies(sheet), [*below(sheet), *sheet.report]) for sheet in map(with_names, sheets)]
     return html.render("tables.html", title=sheets[0].above[0], sheets=tables, todos=_todos(sheets))
 
 
-def _bodies(sheet: Sheet) -> list[list[Sequence[Printed]]]:
+def bodies(sheet: Sheet) -> list[list[Sequence[Printed]]]:
     """Rows that stay together when a page sorts them: one that begins with an empty label belongs to that above."""
-    bodies: list[list[Sequence[Printed]]] = []
+    whole: list[list[Sequence[Printed]]] = []
     for row in sheet.rows:
         numbers = [replace(cell, text=with_minus(cell.text, "\u2212")) for cell in row[sheet.labels :]]
-        if not row[0].text and bodies:
-            bodies[-1].append([*row[: sheet.labels], *numbers])
+        if not row[0].text and whole:
+            whole[-1].append([*row[: sheet.labels], *numbers])
         else:
-            bodies.append([[*row[: sheet.labels], *numbers]])
-    return bodies
+            whole.append([[*row[: sheet.labels], *numbers]])
+    return whole
 
 
 def with_minus(words: str, minus: str) -> str:
@@ -258,7 +259,7 @@ FORMATS: dict[str, Callable[[Sequence[Sheet]], str]] = {
 }  # fmt: skip
 
 
-def _below(sheet: Sheet) -> list[str]:
+def below(sheet: Sheet) -> list[str]:
     """The lines below a table in a format that has bold type."""
     return [*sheet.footnotes, *([f"bold: {sheet.bold}"] if sheet.bold else [])]
 

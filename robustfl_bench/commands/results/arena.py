@@ -30,6 +30,9 @@ def _add(parser: Parser) -> None:
         "--entries", metavar="FOLDER", help="show the entries of a folder instead, by their lowest known score"
     )
     shown.add_argument("--heat", metavar="FILE", help="draw a heat map of every rule under every attack instead")
+    shown.add_argument(
+        "--best", metavar="FILE", help="draw the best rules of every panel, with and without server data, instead"
+    )
     parser.add_argument("--plot", metavar="FILE", help="draw all rules in all partitions, or the view, instead")
     parser.add_argument("--attackers", type=int, metavar="N", help="for pictures: the number of attackers (the fewest)")
     shared.add_look(parser)
@@ -39,8 +42,8 @@ def _add(parser: Parser) -> None:
 def _run(arguments: Namespace) -> None:
     if arguments.attackers is not None and (arguments.view or not (arguments.heat or arguments.plot)):
         raise ConfigError("--attackers needs --heat or --plot without --view; all else shows every number of them")
-    if arguments.plot is not None and (arguments.claims or arguments.heat or arguments.entries):
-        raise ConfigError("--plot draws the scores or a --view; leave out --claims, --heat and --entries")
+    if arguments.plot is not None and (arguments.claims or arguments.heat or arguments.best or arguments.entries):
+        raise ConfigError("--plot draws the scores or a --view; leave out --claims, --heat, --best and --entries")
     if arguments.entries is not None:
         arena = Arena(entries.load(arguments.entries), arguments.track, arguments.allow)
         print(sheets.FORMATS[arguments.format]([entries.sheet(arena)]), end="")
@@ -51,6 +54,8 @@ def _run(arguments: Namespace) -> None:
         frame = shared.frame(arguments)
         drawn = picture.standing(arena, arguments.attackers, frame) if view is None else view.picture(arena, frame)
         print(save(drawn, arguments.plot, "--plot"))
+    elif arguments.best is not None:
+        print(save(picture.answer(arena, shared.frame(arguments)), arguments.best, "--best"))
     elif arguments.heat is not None:
         print(save(picture.attacks(arena, arguments.attackers, shared.frame(arguments)), arguments.heat, "--heat"))
     else:

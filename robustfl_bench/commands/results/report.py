@@ -9,6 +9,7 @@ from robustfl_bench.commands.results import shared
 from robustfl_bench.commands.verb import Verb
 from robustfl_bench.pages.report import report
 from robustfl_bench.store.writing import write_atomically
+from robustfl_bench.tables.layout import Look
 
 
 def _add(parser: Parser) -> None:
@@ -21,6 +22,11 @@ def _add(parser: Parser) -> None:
     parser.add_argument(
         "--value", action="append", default=[], metavar="NAME", help="a value of the table command, repeatable"
     )
+    parser.add_argument("--title", default="", metavar="WORDS", help="title of the page")
+    parser.add_argument(
+        "--versus", metavar="ROW", default="", help="the row from which the others' differences are shown (the first)"
+    )
+    shared.add_labels(parser)
     parser.add_argument("--output", default="report.html", metavar="FILE.html", help="the page (%(default)s)")
     shared.add_conditions(parser)
     shared.add_runs(parser)
@@ -30,7 +36,9 @@ def _run(arguments: Namespace) -> None:
     path = Path(arguments.output)
     if path.suffix != ".html":
         raise ConfigError(f"--output must end in .html, got {arguments.output!r}")
-    page = report(shared.load(arguments), arguments.rows, arguments.columns, arguments.value, arguments.where)
+    look = Look(versus=arguments.versus, names=shared.labels(arguments))
+    axes = arguments.rows, arguments.columns, arguments.value, arguments.where
+    page = report(shared.load(arguments), *axes, arguments.title, look)
     try:
         write_atomically(path, page)
     except OSError as error:

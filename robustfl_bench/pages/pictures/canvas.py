@@ -56,7 +56,7 @@ class Frame:
 
     def name(self, label: str) -> str:
         """The words for a label: those of ``labels``, else with the names that readers know."""
-        return drawable(self.labels[label] if label in self.labels else names.readable(label))
+        return drawable(names.readable(label, self.labels))
 
     def axis(self, place: str, key: str) -> str:
         """The words on the axis ``x`` or ``y``, of which ``key`` is a setting or the title."""
@@ -117,7 +117,7 @@ def finish(
     for (column, row), axis in places.items():
         if (column, row + 1) not in places:
             axis.tick_params(labelbottom=True)
-            axis.set_xlabel(wrapped(frame.axis("x", x), width / across))
+            axis.set_xlabel(wrapped(frame.axis("x", x), width / across) if row == down - 1 else "")
         if column == 0 and not axis.get_ylabel():
             axis.set_ylabel(frame.axis("y", y))
         axis.set_ylabel(wrapped(axis.get_ylabel(), height / down))

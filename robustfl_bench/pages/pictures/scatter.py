@@ -53,6 +53,7 @@ def draw(
                 handles[kind] = drawn
         if log:
             axis.set_xscale("log")
+            axis.xaxis.set_major_formatter("{x:g}")
         axis.margins(0.06)
         grid(axis, frame.name(panel.title))
     finished = finish(figure, axes, frame, heading, x, y, handles)

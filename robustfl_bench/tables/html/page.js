@@ -45,12 +45,15 @@ function filter(input) {
   const keeps = (name) => !words.length || words.some((word) => name.toLowerCase().includes(word));
   let shown = 0, all = 0;
   for (const body of document.querySelectorAll("main tbody:not(.block)")) {
-    const kept = keeps(body.rows[0].cells[0].textContent);
+    const name = body.rows[0].cells[0];
+    const kept = keeps(`${name.dataset.key ?? ""} ${name.textContent}`);
     body.hidden = !kept;
     shown += kept;
     all += 1;
   }
-  for (const line of document.querySelectorAll("[data-name]")) line.toggleAttribute("hidden", !keeps(line.dataset.name));
+  for (const line of document.querySelectorAll("[data-name]")) {
+    line.toggleAttribute("hidden", !keeps(`${line.dataset.name} ${line.dataset.title}`));
+  }
   document.querySelector(".found").textContent = words.length ? `${shown} of ${all} rows` : "";
 }
 
