@@ -207,8 +207,10 @@ def test_the_papers_own_numbers_are_judged_too() -> None:
 def test_a_number_may_stand_on_the_left() -> None:
     made = table(krum=(20,))
     found = judge(claim("50 < krum / none", keys=[*made.cells]), made)
-    (note,) = scorecard.claims(scorecard.MeasuredPaper("p", "P", {"p/t": made}, [found])).footnotes
-    assert note.endswith("Against it in t: krum / none 20.0")
+    (against,) = scorecard.against(scorecard.MeasuredPaper("p", "P", {"p/t": made}, [found]))
+    assert [[cell.text for cell in row[1:4]] for row in against.rows] == [["t", "", "50.0"]] and [
+        cell.text for cell in against.rows[0][4:]
+    ] == ["krum / none", "20.0"]
 
 
 # --- the papers' claims, and the pages -------------------------------------------------------------------------------
@@ -277,7 +279,7 @@ def test_the_overview_in_the_readme_is_the_commands(
 
 def test_a_page_says_what_is_measured_and_what_is_claimed() -> None:
     runs = archive.kept()
-    tables, claims, columns, gaps = scorecard.pages_of(runs, "brace")
+    tables, claims, _, columns, gaps = scorecard.pages_of(runs, "brace")
     lines = {
         sheet.above[0]: [[cell.text for cell in row] for row in sheet.rows] for sheet in (tables, claims, columns, gaps)
     }
@@ -294,7 +296,7 @@ def test_a_page_says_what_is_measured_and_what_is_claimed() -> None:
 
 
 def test_tables_without_printed_numbers_stand_on_the_page() -> None:
-    _, judged, *tables = scorecard.pages_of(archive.kept(), "brifca")
+    _, judged, _, *tables = scorecard.pages_of(archive.kept(), "brifca")
     assert {row[1].text for row in judged.rows} == {name.partition("/")[2] for name in papers.papers()["brifca"].tables}
     assert len(tables) == 6 and not any(sheet.todos for sheet in tables)
     fair, published = ({row[0].text: row[-1].text for row in sheet.rows} for sheet in tables[:2])

@@ -14,7 +14,7 @@ import pytest
 from matplotlib.colors import to_rgb
 
 from robustfl_bench.base.errors import ConfigError
-from robustfl_bench.config import identity, options
+from robustfl_bench.config import identity, names, options
 from robustfl_bench.pages import figures, plots
 from robustfl_bench.pages.pictures import curves
 from robustfl_bench.pages.pictures.canvas import WIDTHS, Frame, drawable, save
@@ -196,8 +196,8 @@ def test_weights_are_bands_of_honest_and_lines_of_byzantine_clients(tmp_path: Pa
     assert everyone[:, 1].min() == pytest.approx(0.02) and everyone[:, 1].max() == pytest.approx(0.16)
     assert middle[:, 1].min() == pytest.approx(0.035) and middle[:, 1].max() == pytest.approx(0.13)
     lines = {line.get_label(): list(line.get_ydata()) for line in axis.get_lines()}
-    assert lines["honest: median"] == pytest.approx([0.05, 0.1]) and lines["Byzantine client"] == [0.1, 0.2]
-    assert len(axis.get_lines()) == 4  # two Byzantine clients, the honest median, equal weights
+    assert lines["honest: median"] == pytest.approx([0.05, 0.1]) and lines["attacker"] == [0.1, 0.2]
+    assert len(axis.get_lines()) == 4  # two attackers, the honest median, equal weights
     assert lines["equal weights"] == pytest.approx([1 / 9] * 2)
 
 
@@ -370,3 +370,51 @@ def test_a_description_needs_its_kind(tmp_path: Path) -> None:
     (tmp_path / "mine.yaml").write_text("figures:\n  one: {title: One}\n")
     with pytest.raises(ConfigError, match="figure one needs draw"):
         papers.read(tmp_path / "mine.yaml")
+
+
+# --- names ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("label", "name"),
+    [
+        ("mkrum", "Multi-Krum"), ("krum, ipm", "Krum, IPM"), ("mkrum nnm", "Multi-Krum NNM"),
+        ("mnist_lenet", "MNIST LeNet"),
+        ("attack: lie", "attack: LIE"), ("mnist mlp, num byzantine 4", "MNIST MLP, attackers 4"),
+        ("norm_median", "norm median"), ("believe, cut_krumhorn", "believe, cut krumhorn"),
+        ("partition.alpha", "partition.alpha"), ("$x_krum$", "$x_krum$"),
+    ],
+)  # fmt: skip
+def test_a_label_is_what_readers_call_it(label: str, name: str) -> None:
+    assert names.readable(label) == name and names.readable(label, {label: "Ours"}) == "Ours"
+
+
+def test_axes_begin_with_the_name_of_a_setting() -> None:
+    keys = ("aggregator", "aggregator,attack", "partition.alpha", "+method", "n", "time [ms]")
+    assert [names.of_axis(key) for key in keys] == ["Rule", "Rule, attack", "Alpha", "Method", "n", "time [ms]"]
+
+
+def test_an_option_has_one_name_and_names_of_a_group_differ() -> None:
+    everywhere = [pair for group in names.named().values() for pair in group.items()]
+    assert len(everywhere) > 100 and len(dict(everywhere)) == len(set(everywhere))
+    for group, named in names.named().items():
+        assert len({name.lower() for name in named.values()}) == len(named), group
+        assert {*named} <= {*options.names(group)}
+
+
+def test_names_can_be_given_in_a_file(results: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (results / "names.yaml").write_text("boba: Ours\nipm: Inner products\n")
+    asked = ("table", "--results-dir", results, "--format", "latex", "--labels", results / "names.yaml", "--bare")
+    code, table, _ = run_cli(capsys, *asked, "--labels", "boba=Theirs")
+    assert code == 0 and "Theirs & " in table and "& Inner products & " in table and "Ours" not in table
+    assert r"\par\footnotesize" not in table and "% bold: " in table
+    assert run_cli(capsys, *asked, "--labels", "absent.yaml")[2] == "robustfl-results: --labels: no file absent.yaml\n"
+
+
+def test_an_axis_shows_a_narrow_band_alone(tmp_path: Path) -> None:
+    for accuracy in (0.84, 0.9):
+        make_run(tmp_path, accuracy=accuracy, seed=int(100 * accuracy))
+    drawn = plots.sweep(records.load(tmp_path), "num_byzantine")
+    assert drawn.axes[0].get_ylim() == pytest.approx((83, 91))
+    make_run(tmp_path, "average", accuracy=0.1)
+    assert plots.sweep(records.load(tmp_path), "num_byzantine").axes[0].get_ylim() == (0, 100)

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import yaml
+from PIL import Image
 
 import robustfl_bench
 from robustfl_bench.aggregators.krum import Krum
@@ -73,6 +74,15 @@ def test_the_page_of_a_rule_is_its_docstring_its_keys_and_its_code() -> None:
     assert "| `num_selected` | `1` | >= 1 |" in page and "class Krum(" in page and "_target_: " in page
     alias = "\n".join(board.described(option("aggregator", "median")))
     assert "Alias of coomed." in alias and "It is another form of [coomed](coomed.md)." in alias
+
+
+def test_every_picture_of_the_repository_is_on_a_page_and_has_a_palette() -> None:
+    pages = [page for pattern in site_pages.COPIED for page in ROOT.glob(pattern)]
+    shown = {(page.parent / place).resolve() for page in pages
+             for place in re.findall(r"!\[[^\]]+\]\(([^)\s]+)\)", page.read_text(encoding="utf-8"))}  # fmt: skip
+    pictures = [path for path in (ROOT / "results").rglob("*.png") if "demo" not in path.parts]  # of make run
+    assert len(pictures) > 40 and [path.name for path in pictures if path.resolve() not in shown] == []
+    assert [path.name for path in pictures if Image.open(path).mode != "P"] == []
 
 
 def test_links_of_a_built_site_are_checked(tmp_path: Path) -> None:

@@ -44,7 +44,7 @@ def sheets(arena: Arena) -> list[Sheet]:
         tables = {f"{name}/{number} attackers": _table(track, number, list(settle(runs, number)), paper, value)
                   for number in track.numbers}  # fmt: skip
         scores.append(MeasuredPaper(name, paper["title"], tables, _verdicts(paper, tables)))
-        pages += [_claims(paper, scores[-1]), _numbers(paper, tables)]
+        pages += [_claims(paper, scores[-1]), *scorecard.against(scores[-1]), _numbers(paper, tables)]
     pages[-1] = replace(pages[-1], footnotes=(*_MEANING, *scorecard.MEANING[:2]))
     remarks = [*_untuned(track, runs, papers), *origins(arena.table.iloc[[run.row for run in runs]])]
     return [_overview(name, scores, remarks), *pages]

@@ -12,8 +12,9 @@ from types import MappingProxyType
 from robustfl_bench.config.options import CONF
 
 SETTINGS = {
-    "aggregator": "rule", "lr": "learning rate", "num_byzantine": "attackers",
+    "aggregator": "rule", "dim": "dimension", "lr": "learning rate", "num_byzantine": "attackers",
     "num_byzantine_declared": "assumed attackers", "num_clients": "clients", "pre_aggregation": "pre-aggregation",
+    "regularization": "lambda / M",
 }  # fmt: skip
 """The names of settings that are not their words."""
 _LINE = re.compile(r"^# name: (?P<name>.+)$", re.MULTILINE)
@@ -40,10 +41,12 @@ def readable(label: str, given: Mapping[str, str] = MappingProxyType({})) -> str
 
 
 def of_axis(key: str) -> str:
-    """The name of a setting, of several with commas, or a title as it is, as an axis begins with it."""
-    parts = [part.lstrip("+").rpartition(".")[2] if _KEY.fullmatch(part) else part for part in key.split(",")]
-    words = readable(", ".join(parts)) if all(map(_KEY.fullmatch, key.split(","))) else key
-    return words[:1].upper() + words[1:]
+    """The name of a setting, or of several with commas, as an axis begins with it; other words as they are."""
+    parts = key.split(",")
+    if not all(map(_KEY.fullmatch, parts)):
+        return key
+    words = readable(", ".join(part.lstrip("+").rpartition(".")[2] for part in parts))
+    return words[:1].upper() + words[1:] if len(words) > 1 else words
 
 
 def _named_in(label: str) -> str:

@@ -86,7 +86,7 @@ def page(paper: MeasuredPaper) -> list[Sheet]:
     ]
     if paper.verdicts:
         judged = claims(paper)
-        sheets.append(replace(judged, footnotes=[*judged.footnotes, *MEANING]))
+        sheets += [replace(judged, footnotes=[*judged.footnotes, *MEANING]), *against(paper)]
     if columns := list(_columns(paper)):
         heading = ["table", "column", "measured", "inside", "rank correlation"]
         note = "rank correlation: Spearman's, of measured and published numbers of the methods; -: fewer than three"
@@ -177,9 +177,7 @@ def claims(paper: MeasuredPaper, repeats: str = "seeds") -> Sheet:
     for note, (name, judged) in enumerate(by_name.items(), 1):
         rows += [[Printed(name, note=note), *_words(*_verdict(verdict, printed))] for verdict in judged]
         claim = judged[0].claim
-        against = filter(None, (_against(verdict, paper.tables[verdict.claim.table]) for verdict in judged))
-        sentences = [f"{claim.words} ({claim.place}): {'; '.join(claim.formulas)}", *against]
-        notes.append(f"[{note}] {'. '.join(sentences)}")
+        notes.append(f"[{note}] {claim.words} ({claim.place}): {'; '.join(claim.formulas)}")
     heading = ["claim", "table", "verdict", "measured", *["published"] * printed, repeats]
     return Sheet([f"{paper.title}: claims"], heading, rows, labels=3, footnotes=notes)
 
@@ -202,20 +200,23 @@ def _about(verdict: Verdict) -> str:
     return " / ".join(filter(None, (_short(verdict.claim.table), verdict.claim.block)))
 
 
-def _against(verdict: Verdict, table: Table) -> str:
-    """The comparisons that speak most against a claim."""
-    false = sorted((finding for finding in verdict.findings if not finding.true), key=lambda finding: finding.margin)
-    comparisons = [_numbers(finding, table) for finding in false[:_AGAINST]]
-    comparisons += [f"{len(false) - _AGAINST} more"] * (len(false) > _AGAINST)
-    return f"Against it in {_about(verdict)}: {'; '.join(comparisons)}" if comparisons else ""
+def against(paper: MeasuredPaper) -> list[Sheet]:
+    """The comparisons that are not true of the means, a row for each; no sheet if there are none."""
+    rows = []
+    for verdict in paper.verdicts:
+        false = sorted((finding for finding in verdict.findings if not finding.true), key=lambda one: one.margin)
+        table = paper.tables[verdict.claim.table]
+        rows += [_words(verdict.claim.name, _about(verdict), *_numbers(finding, table)) for finding in false[:_AGAINST]]
+    title = f"{paper.title}: what speaks against claims, at most {_AGAINST} comparisons of each"
+    return [Sheet([title], ["claim", "table", "of", "measured", "and", "measured"], rows, labels=3)] if rows else []
 
 
-def _numbers(finding: Finding, table: Table) -> str:
-    """A comparison with what was measured: ``boba / ipm 91.9, krum / ipm 92.0``."""
+def _numbers(finding: Finding, table: Table) -> list[str]:
+    """A comparison with what was measured: ``boba / ipm``, 91.9, ``krum / ipm``, 92.0."""
     sides = ((finding.comparison.left, finding.left.mean), (finding.comparison.right, finding.right.mean))
     (_, _, label), *_ = finding.comparison.left.keys or finding.comparison.right.keys
     digits = table.column(label).value.digits
-    return ", ".join(f"{_named(side)} {mean:.{digits}f}" for side, mean in sides if side.keys)
+    return [words for side, mean in sides for words in (_named(side) if side.keys else "", f"{mean:.{digits}f}")]
 
 
 def _named(side: Side) -> str:

@@ -228,7 +228,7 @@ def draw(seconds: dict[str, float], path: Path, title: str) -> None:
     points = pd.DataFrame([{"line": "", "x": name, "mean": 1e3 * value} for name, value in ordered])
     greys = [name for name in seconds if name in BOUNDS or ", " in name]
     colours = dict.fromkeys(BY_LOSS, SKY) | dict.fromkeys(greys, GREY) | {"boba": RED}
-    label = "ms (sky blue: evaluates models)"
+    label = "Time [ms] (sky blue: evaluates models)"
     save(bars.draw(points, label, "", f"One aggregation: {title}", log=True, colours=colours), path, "--png")
     print(f"written: {path}")
 

@@ -175,7 +175,7 @@ def draw_times(rows: list[dict[str, object]], path: Path, title: str) -> None:
         for row in rows
         for what in (ENGINE, LOOP)
     ]
-    save(bars.draw(pd.DataFrame(points), "ms", "", title, log=True), path, "--png")
+    save(bars.draw(pd.DataFrame(points), "Time [ms]", "", title, log=True), path, "--png")
     print(f"written: {path}")
 
 

@@ -125,7 +125,9 @@ def draw_times(rows: list[dict[str, Any]], against: str, fixed: str, folder: Pat
     ordered = sorted(rows, key=lambda row: (places[row["rule"]], row["rule"]))
     points = [_point(places[row["rule"]], row["rule"], row[against], row["ms"]) for row in ordered]
     heading = f"One aggregation: {fixed}, {threads=}"
-    _save(Curves(pd.DataFrame(points), against, {"": "ms"}, heading, log="xy"), folder / f"scaling_{against}.png")
+    _save(
+        Curves(pd.DataFrame(points), against, {"": "Time [ms]"}, heading, log="xy"), folder / f"scaling_{against}.png"
+    )
 
 
 def draw_memory(rows: list[dict[str, Any]], folder: Path) -> None:
@@ -135,7 +137,9 @@ def draw_memory(rows: list[dict[str, Any]], folder: Path) -> None:
     points = [_point("", row["rule"], size, row["peak MiB"]) for row, size in zip(rows, sizes, strict=True)]
     points += [_point("", "the matrix", size, size) for size in dict.fromkeys(sizes)]
     heading = f"Memory of a round beside the data, {threads=}"
-    found = Curves(pd.DataFrame(points), "matrix of the updates, 4 n d bytes [MiB]", {"": "MiB"}, heading, log="xy")
+    found = Curves(
+        pd.DataFrame(points), "matrix of the updates, 4 n d bytes [MiB]", {"": "Memory [MiB]"}, heading, log="xy"
+    )
     _save(found, folder / "scaling_memory.png")
 
 

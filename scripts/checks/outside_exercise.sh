@@ -1,5 +1,7 @@
 #!/usr/bin/env bash
-# A rule of one's own from nothing to a table and a picture, with the built wheel, outside the repository; timed.
+# A stranger's walk with the built wheel, outside the repository, timed: install, a first run, a rule of one's own in a
+# file and in the cell of a notebook, its verdict, its row on the arena's board, a figure and a table in a page of two
+# columns (where pdflatex is installed), and which rule to use.
 #
 #     scripts/checks/outside_exercise.sh FOLDER [SITE_PACKAGES]
 #
@@ -26,14 +28,16 @@ if [ -n "$packages" ]; then
   echo "$packages" > "$("$work/venv/bin/python" -c "import sysconfig; print(sysconfig.get_path('purelib'))")/packages.pth"
   "$work/venv/bin/pip" install --quiet --no-deps "$work"/*.whl
 else
-  "$work/venv/bin/pip" install --quiet --constraint "$root/constraints.txt" "$work"/*.whl pytest
+  "$work/venv/bin/pip" install --quiet --constraint "$root/constraints.txt" "$work"/*.whl pytest nbclient ipykernel
 fi
 PATH="$work/venv/bin:$PATH"
 mkdir "$work/project"
 cd "$work/project"
 
-SECONDS=0
-step "start from a template"
+step "a first run: Krum under an attack"
+robustfl-bench aggregator=krum attack=ipm
+
+step "start a rule from a template"
 robustfl-bench new aggregator cosine_vote
 
 step "write the rule"
@@ -80,16 +84,82 @@ python -m pytest -q test_cosine_vote.py
 step "run it and six other rules against three attacks and none, three seeds each"
 robustfl-bench -m aggregator=cosine_vote:CosineVote,average,coomed,trmean,krum,geomed,centered_clipping \
   attack=none,ipm,lie,minmax seed=0,1,2 partition=dirichlet partition.alpha=0.5 \
-  rounds=30 eval_every=5 model.hidden=[32] \
+  rounds=30 eval_every=5 model.hidden=[32] results_dir=compared \
   > runs.txt
 tail -n 1 runs.txt
 
 step "show the table, and the differences to the rule with their intervals"
-robustfl-results table
-robustfl-results table --versus cosine_vote
+robustfl-results table --results-dir compared
+robustfl-results table --results-dir compared --versus cosine_vote
 
 step "draw the picture"
-robustfl-results plot accuracy --output accuracy.png
+robustfl-results plot accuracy --results-dir compared --output accuracy.png
 ls -l accuracy.png
+
+step "a rule in the cell of a notebook"
+cat > cells.py <<'CELLS'
+import nbclient, nbformat
+
+cells = """
+import robustfl_bench as rb
+
+class Halves(rb.Aggregator):
+    def aggregate(self, updates, server):
+        shorter = updates.norms.argsort()[: (updates.n + 1) // 2]
+        weights = updates.counts.new_zeros(updates.n)
+        weights[shorter] = 1 / len(shorter)
+        return updates.combine(weights)
+
+runs = rb.sweep(aggregator=[Halves(), "krum"], attack=["none", "ipm"], seed=range(2), rounds=20)
+runs.groupby(["aggregator", "attack"])["final_accuracy"].mean().round(3)
+===
+rb.plot.accuracy(runs, where="attack=ipm")
+""".split("===")
+notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(cell.strip()) for cell in cells])
+nbclient.NotebookClient(notebook, timeout=600, kernel_name="python3").execute()
+shown = [output.data for cell in notebook.cells for output in cell.outputs if output.output_type == "execute_result"]
+print(shown[0]["text/plain"])
+assert any("image/png" in output.get("data", {}) for cell in notebook.cells for output in cell.outputs)
+CELLS
+python cells.py
+
+step "the verdict on the rule"
+robustfl-bench judge cosine_vote:CosineVote --quick --output verdict.md
+
+step "its row on the board"
+robustfl-bench arena enter cosine_vote:CosineVote --protocol digits --partitions iid --attackers 5 --attacks ipm,lie \
+  --seeds 0
+robustfl-results arena digits --entries entries
+
+step "a figure and a table in a page of two columns"
+robustfl-results plot heat --results-dir compared --width column --bare --labels cosine_vote=Ours --output heat.pdf
+robustfl-results table --results-dir compared --layout compact --width column --bare --labels cosine_vote=Ours --format latex \
+  --caption 'Test accuracy in percent.' --label tab:ours > table.tex
+cat > paper.tex <<'PAPER'
+\documentclass[twocolumn]{article}
+\usepackage{booktabs,graphicx}
+\title{A rule of ours}
+\author{}
+\begin{document}
+\maketitle
+Table~\ref{tab:ours} and Figure~\ref{fig:ours} compare our rule with six others.
+\begin{figure}
+  \centering
+  \includegraphics{heat}
+  \caption{Test accuracy under each attack.}
+  \label{fig:ours}
+\end{figure}
+\input{table}
+\end{document}
+PAPER
+if command -v pdflatex > /dev/null; then
+  pdflatex -interaction=nonstopmode -halt-on-error paper.tex > latex.txt
+  pdflatex -interaction=nonstopmode -halt-on-error paper.tex > latex.txt
+  if grep -E 'Overfull|undefined' latex.txt; then exit 1; fi
+  ls -l paper.pdf
+fi
+
+step "which rule for label skew with 20% attackers?"
+robustfl-results recommend --partition dirichlet --attackers 0.2
 
 step "done"

@@ -23,7 +23,7 @@ BLOCK = re.compile(r"(<!-- (\w+) of (\w+), made by `make arena` -->\n).*?(<!-- e
 
 def pages(arenas: dict[str, Arena]) -> dict[Path, str]:
     """What each file of text should hold."""
-    texts = {FOLDER / f"{name}.md": sheets.markdown(page.sheets(arena)) for name, arena in arenas.items()}
+    texts = {FOLDER / f"{name}.md": _track(name, arena) for name, arena in arenas.items()}
     texts[FOLDER / "claims.md"] = sheets.markdown(claims.sheets(arenas["digits"]))
     texts[FOLDER / "views.md"] = _views(arenas["digits"])
     blocks = {
@@ -41,6 +41,21 @@ def pages(arenas: dict[str, Arena]) -> dict[Path, str]:
             lambda mark: f"{mark[1]}\n{blocks[mark[2]](arenas[mark[3]])}\n{mark[4]}", readme.read_text(encoding="utf-8")
         )
     return texts
+
+
+def _track(name: str, arena: Arena) -> str:
+    """The tables of a track, then its pictures."""
+    parts = [sheets.markdown(page.sheets(arena))]
+    for number in arena.settled:
+        suffix, share = _suffix(arena, number), arena.share(number)
+        parts.append(f"![The score of each rule in each partition, {share} attackers]({name}{suffix}.png)\n")
+        parts.append(f"![The accuracy of each rule under each attack, {share} attackers]({name}_attacks{suffix}.png)\n")
+    return "\n".join(parts)
+
+
+def _suffix(arena: Arena, number: int) -> str:
+    """What the names of pictures with this number of attackers end in."""
+    return "" if number == min(arena.settled) else f"_{number}"
 
 
 def _sentence(words: str) -> str:
@@ -63,7 +78,7 @@ def pictures(arenas: dict[str, Arena]) -> Iterator[tuple[Path, "Figure"]]:
     """Each picture and its file."""
     for name, arena in arenas.items():
         for number in arena.settled:
-            suffix = "" if number == min(arena.settled) else f"_{number}"
+            suffix = _suffix(arena, number)
             yield FOLDER / f"{name}{suffix}.png", picture.standing(arena, number)
             yield FOLDER / f"{name}_attacks{suffix}.png", picture.attacks(arena, number)
     yield FOLDER / "answer.png", picture.answer(arenas["digits"])

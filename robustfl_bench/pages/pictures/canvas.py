@@ -205,10 +205,11 @@ def save(figure: Figure, output: str | Path, option: str = "--output") -> Path:
 
 
 def _with_palette(figure: Figure) -> bytes:
-    """The figure as PNG with a palette of its 256 commonest colours, a third of the size."""
+    """The figure as PNG with a palette of 256 colours, a third of the size."""
     from PIL import Image
 
     drawn, written = io.BytesIO(), io.BytesIO()
     figure.savefig(drawn, format="png")
-    Image.open(drawn).convert("RGB").quantize(256, dither=Image.Dither.NONE).save(written, "png", optimize=True)
+    image = Image.open(drawn).convert("RGB").quantize(256, Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE)
+    image.save(written, "png", optimize=True)
     return written.getvalue()

@@ -172,11 +172,11 @@ def _draw_clients(axis: Axes, rows: pd.DataFrame, places: Mapping[Any, float]) -
     axis.axhline(1 / len(table.columns), color="#999999", linewidth=0.7, linestyle=":", label="equal weights")
     _band(axis, x, table.drop(columns=byzantine), GREY, "honest")
     if len(byzantine) > _FEW:
-        _band(axis, x, table[byzantine], RED, "Byzantine")
+        _band(axis, x, table[byzantine], RED, "attackers")
     else:
         for number, name in enumerate(byzantine):
             every = max(1, len(x) // 6)
-            axis.plot(x, table[name], color=RED, linestyle="--", linewidth=0.9, label="Byzantine client",
+            axis.plot(x, table[name], color=RED, linestyle="--", linewidth=0.9, label="attacker",
                       marker="osD^v"[number % 5], markersize=2.5, markevery=(number % every, every))  # fmt: skip
 
 

@@ -95,7 +95,9 @@ def _drawn(axis: Axes, panel: HeatPanel, scale: Scale, cell: float, frame: Frame
     from matplotlib import colormaps
     from matplotlib.colors import LogNorm, Normalize
 
-    colours = colormaps["cividis"].with_extremes(bad="#bbbbbb", over="#b2182b" if scale.unbounded else None)
+    colours = (
+        colormaps["cividis"].resampled(100).with_extremes(bad="#bbbbbb", over="#b2182b" if scale.unbounded else None)
+    )
     norm = (LogNorm if scale.log else Normalize)(scale.low, scale.high)
     shown = np.where(np.isinf(panel.numbers), 1e30, panel.numbers)
     shown = shown.clip(min=scale.low) if scale.log else shown

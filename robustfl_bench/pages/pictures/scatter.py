@@ -79,7 +79,7 @@ def _write(axis: Axes, named: Sequence[NamedPoint], points: Sequence[NamedPoint]
             left = at[0] + across * step - width * _SHIFT[align]
             low = at[1] + up * step - height * _SHIFT[vertical]
             box = Bbox.from_bounds(left, low, width, height)
-            covered = sum(box.contains(*place) for place in places) + 3.0 * sum(map(box.overlaps, taken))
+            covered = sum(box.contains(*place) for place in places) + 10.0 * sum(map(box.overlaps, taken))
             outside = box.x0 < inside.x0 or box.x1 > inside.x1 or box.y0 < inside.y0 or box.y1 > inside.y1
             cost = covered + 5 * outside
             if best is None or cost < best[0]:
@@ -91,7 +91,7 @@ def _write(axis: Axes, named: Sequence[NamedPoint], points: Sequence[NamedPoint]
 
 
 _AROUND = tuple(
-    (across * far, up * far, align, vertical) for far in (3, 7, 11) for across, up, align, vertical in (
+    (across * far, up * far, align, vertical) for far in (3, 7, 11, 16, 22) for across, up, align, vertical in (
         (1, 0, "left", "center"), (-1, 0, "right", "center"), (0, 1, "center", "bottom"), (0, -1, "center", "top"),
         (0.7, 0.7, "left", "bottom"), (-0.7, 0.7, "right", "bottom"), (0.7, -0.7, "left", "top"),
         (-0.7, -0.7, "right", "top"),
