@@ -145,7 +145,7 @@ cat > paper.tex <<'PAPER'
 Table~\ref{tab:ours} and Figure~\ref{fig:ours} compare our rule with six others.
 \begin{figure}
   \centering
-  \includegraphics{heat}
+  \includegraphics[width=\columnwidth]{heat}
   \caption{Test accuracy under each attack.}
   \label{fig:ours}
 \end{figure}

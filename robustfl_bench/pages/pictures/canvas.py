@@ -94,8 +94,9 @@ def panels(
     """A figure and its panels, each ``height`` inches, at most ``across`` in a row; ``finish`` completes it."""
     width = frame.width or ("column" if number <= _ACROSS["column"] else "page")
     across = min(across or number, number, _ACROSS[width])
+    full = [count for count in range(across, across // 2, -1) if number % count == 0]  # rows without a gap, if any
+    across = full[0] if full else math.ceil(number / math.ceil(number / across))
     down = math.ceil(number / across)
-    across = math.ceil(number / down)
     figure = sheet(WIDTHS[width], height * down)
     grid = figure.subplots(down, across, sharex=True, sharey=share_y, squeeze=False).ravel()
     for axis in grid[number:]:
