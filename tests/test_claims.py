@@ -290,7 +290,7 @@ def test_a_page_says_what_is_measured_and_what_is_claimed() -> None:
     assert (largest[0][1].text, largest[0][4].text) == ("brace / backdoor success", "+0.56 OUT")
     assert not [row for row in gaps.rows if row[0].text == "table1"]  # which agrees in every decimal
     for form in sheets.FORMATS.values():
-        assert "least_worst_error" in form([claims]).replace("\\", "")
+        assert "least worst error" in form([claims]).replace("\\", "").replace("_", " ")
     alone = scorecard.pages_of(records.nothing(), "brifca")
     assert {row[2].text for row in alone[1].rows} == {UNTESTED} and len(alone) == 2
 
