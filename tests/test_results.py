@@ -628,17 +628,17 @@ def test_a_missing_cell_keeps_what_its_row_and_its_column_share(tmp_path: Path) 
 def test_accuracy_plot_holds_the_data(results: Path) -> None:
     figure = plots.rounds(records.load(results))
     panels = {axis.get_title(): axis for axis in figure.axes}
-    assert list(panels) == ["attack: none", "attack: ipm", "attack: lie"]
-    lines = {line.get_label(): line for line in panels["attack: ipm"].get_lines()}
+    assert list(panels) == ["attack: none", "attack: IPM", "attack: LIE"]
+    lines = {line.get_label(): line for line in panels["attack: IPM"].get_lines()}
     assert list(lines) == ["average", "boba"]
     assert list(lines["boba"].get_xdata()) == [1, 2, 3, 4]
     assert list(lines["boba"].get_ydata()) == pytest.approx([22.75, 45.5, 68.25, 91.0])
-    band = panels["attack: ipm"].collections[1].get_paths()[0].vertices
+    band = panels["attack: IPM"].collections[1].get_paths()[0].vertices
     assert band[:, 1].max() == pytest.approx(92.0) and band[band[:, 0] == 4][:, 1].min() == pytest.approx(90.0)
-    assert panels["attack: none"].get_ylabel() == "Test accuracy [%]" and panels["attack: lie"].get_xlabel() == "Round"
+    assert panels["attack: none"].get_ylabel() == "Test accuracy [%]" and panels["attack: LIE"].get_xlabel() == "Round"
     heading = " ".join(figure.get_suptitle().split())
-    assert heading == "dataset=digits; mean over 1 to 2 seeds, bands span lowest to highest"
-    assert [text.get_text() for text in figure.legends[0].get_texts()] == ["average", "boba"]
+    assert heading == "digits; mean over 1 to 2 seeds, bands span lowest to highest"
+    assert [text.get_text() for text in figure.legends[0].get_texts()] == ["average", "BOBA"]
 
 
 def test_any_column_against_the_round(results: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
@@ -661,7 +661,7 @@ def test_a_column_against_another_that_grows(tmp_path: Path, capsys: pytest.Capt
     figure = plots.rounds(records.load(tmp_path), panels="attack,aggregator", x="simulated_time")
     (axis,) = figure.axes
     (line,) = axis.get_lines()
-    assert axis.get_title() == "ipm, krum" and axis.get_xscale() == "log"
+    assert axis.get_title() == "IPM, Krum" and axis.get_xscale() == "log"
     assert axis.get_xlabel().startswith("Simulated time since the start")
     assert list(line.get_xdata()) == [2, 3, 4, 5, 6, 8]
     assert list(line.get_ydata()) == pytest.approx([20, 30, 40, 50, 60, 70])
@@ -680,7 +680,7 @@ def test_recall_plot_holds_the_data(results: Path) -> None:
     figure = plots.recall(records.load(results), conditions=["attack=ipm"])
     shares = figure.axes[0].images[0].get_array()
     assert shares.ravel().tolist() == pytest.approx([85.0, 0.0, 100.0, 75.0])
-    assert [label.get_text() for label in figure.axes[0].get_yticklabels()] == ["average", "boba"]
+    assert [label.get_text() for label in figure.axes[0].get_yticklabels()] == ["average", "BOBA"]
 
 
 def test_sweep_plot_holds_the_data(tmp_path: Path) -> None:
@@ -695,7 +695,10 @@ def test_sweep_plot_holds_the_data(tmp_path: Path) -> None:
     assert list(lines["boba"].get_ydata()) == pytest.approx([90.0])
     whisker = figure.axes[0].containers[0].lines[2][0].get_segments()[0]
     assert whisker[:, 1].tolist() == pytest.approx([70.0, 80.0])
-    assert figure.axes[0].get_xlabel() == "lr" and figure.axes[0].get_ylabel() == "Test accuracy, last\nround [%]"
+    assert (
+        figure.axes[0].get_xlabel() == "Learning rate"
+        and figure.axes[0].get_ylabel() == "Test accuracy, last\nround [%]"
+    )
 
 
 def test_the_heading_of_a_sweep_counts_the_seeds_of_each_point(tmp_path: Path) -> None:
