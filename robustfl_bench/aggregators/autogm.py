@@ -12,7 +12,7 @@ import numpy as np
 import torch
 
 from robustfl_bench.aggregators.base import Aggregator, ServerView
-from robustfl_bench.base.fields import at_least
+from robustfl_bench.base.fields import SCALE, at_least
 from robustfl_bench.numerics.geometric_median import geometric_median
 from robustfl_bench.numerics.gram_space import Array, medoid, recentred, spread, sq_dists_to
 from robustfl_bench.numerics.simplex import penalised_weights
@@ -36,7 +36,7 @@ class AutoGm(Aggregator):
         "scale": "the regularization is a length",
     }
 
-    regularization: Annotated[float | None, at_least(1e-100)] = None
+    regularization: Annotated[float | None, at_least(1e-100), SCALE] = None
     """lambda: small values leave the nearest clients; null: the number of clients"""
     eps: Annotated[float, at_least(0)] = 1e-6
     """precision of medians and weights, in median distances from the medoid"""

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 
 from robustfl_bench.aggregators.base import Aggregator, ServerView
-from robustfl_bench.base.fields import Flag, at_least
+from robustfl_bench.base.fields import SCALE, Flag, at_least
 from robustfl_bench.numerics.clipping import ClippingCentre
 from robustfl_bench.numerics.updates import Aggregate, Updates
 
@@ -35,7 +35,7 @@ class CenteredClipping(Aggregator):
         "scale": "the radius is a length",
     }
 
-    radius: Annotated[float, at_least(0)] = 10.0
+    radius: Annotated[float, at_least(0), SCALE] = 10.0
     """no client moves the aggregate by more than radius / n in a step"""
     steps: Annotated[int, at_least(1)] = 1
     """clipping steps, each centred where the previous step ended"""

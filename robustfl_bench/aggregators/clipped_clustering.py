@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from scipy.cluster.hierarchy import fcluster, linkage
 
 from robustfl_bench.aggregators.base import Aggregator, ServerView
-from robustfl_bench.base.fields import at_least, one_of
+from robustfl_bench.base.fields import SCALE, at_least, one_of
 from robustfl_bench.numerics.clipping import clip_factors, median_norm
 from robustfl_bench.numerics.directions import cosines
 from robustfl_bench.numerics.gram_space import Array
@@ -39,7 +39,7 @@ class ClippedClustering(Aggregator):
 
     linkage: Annotated[str, one_of("average", "single")] = "average"
     """linkage of the clusters"""
-    max_radius: Annotated[float | None, at_least(0)] = None
+    max_radius: Annotated[float | None, at_least(0), SCALE] = None
     """longest update after clipping; null: no limit"""
 
     def aggregate(self, updates: Updates, server: ServerView) -> Aggregate:

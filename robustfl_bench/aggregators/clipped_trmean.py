@@ -11,7 +11,7 @@ import numpy as np
 import torch
 
 from robustfl_bench.aggregators.base import Aggregator, ServerView
-from robustfl_bench.base.fields import at_least
+from robustfl_bench.base.fields import SCALE, at_least
 from robustfl_bench.numerics.clipping import ClippingCentre
 from robustfl_bench.numerics.ranking import require_majority
 from robustfl_bench.numerics.updates import Aggregate, Updates
@@ -34,7 +34,7 @@ class ClippedTrMean(Aggregator):
 
     num_byzantine: Annotated[int, at_least(0)]
     """f: values trimmed at each end of every coordinate"""
-    radius: Annotated[float, at_least(0)] = 1.0
+    radius: Annotated[float, at_least(0), SCALE] = 1.0
     """updates are clipped to this distance from the centre"""
     steps: Annotated[int, at_least(1)] = 1
     """number of clipping steps that move the centre"""

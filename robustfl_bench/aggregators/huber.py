@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 from robustfl_bench.aggregators.base import Aggregator, ServerView
-from robustfl_bench.base.fields import Flag, at_least
+from robustfl_bench.base.fields import SCALE, Flag, at_least
 from robustfl_bench.numerics.geometric_median import geometric_median
 from robustfl_bench.numerics.gram_space import length, medoid, recentred, spread, sq_dists_to
 from robustfl_bench.numerics.updates import Aggregate, Updates
@@ -24,7 +24,7 @@ class Huber(Aggregator):
     medoid, or for ``max_iter`` steps.
     """
 
-    threshold: Annotated[float | None, at_least(1e-100)] = None
+    threshold: Annotated[float | None, at_least(1e-100), SCALE] = None
     """distance beyond which the loss is linear; null: the median distance from the medoid"""
     weighted: Flag = True
     """true: by the clients' sample counts; false: each client counts once"""

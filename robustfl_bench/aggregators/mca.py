@@ -7,7 +7,7 @@ import numpy as np
 import torch
 
 from robustfl_bench.aggregators.base import Aggregator, ServerView
-from robustfl_bench.base.fields import at_least
+from robustfl_bench.base.fields import SCALE, at_least
 from robustfl_bench.numerics.gram_space import Array, length, medoid, recentred, spread, sq_dists_to
 from robustfl_bench.numerics.mean_distances import sq_dists_to_mean
 from robustfl_bench.numerics.updates import Aggregate, Updates
@@ -24,7 +24,7 @@ class Mca(Aggregator):
     gives the mean.
     """
 
-    sigma: Annotated[float | None, at_least(1e-150)] = None
+    sigma: Annotated[float | None, at_least(1e-150), SCALE] = None
     """width of the kernel; null: the median distance of the updates from the iterate"""
     eps: Annotated[float, at_least(0)] = 1e-5
     """shortest step that continues, in median distances from the medoid"""

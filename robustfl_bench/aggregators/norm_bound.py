@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
 from robustfl_bench.aggregators.base import Aggregator, ServerView
-from robustfl_bench.base.fields import at_least
+from robustfl_bench.base.fields import SCALE, at_least
 from robustfl_bench.numerics.clipping import clip_factors, median_norm
 from robustfl_bench.numerics.updates import Aggregate, Updates
 
@@ -23,7 +23,7 @@ class NormBound(Aggregator):
         "scale": "the bound is a length",
     }
 
-    bound: Annotated[float | None, at_least(0)] = 3.0
+    bound: Annotated[float | None, at_least(0), SCALE] = 3.0
     """longest update; null: the median norm of the round"""
 
     def aggregate(self, updates: Updates, server: ServerView) -> Aggregate:

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from robustfl_bench.aggregators.base import Aggregator, ServerView
-from robustfl_bench.base.fields import Flag, at_least
+from robustfl_bench.base.fields import SCALE, Flag, at_least
 from robustfl_bench.numerics.clipping import ClippingCentre
 from robustfl_bench.numerics.updates import Aggregate, Updates
 
@@ -27,7 +27,7 @@ class SequentialClipping(Aggregator):
     drawn groups, as the library's ``ccs_ecc`` does. ``weights`` are as in centered clipping.
     """
 
-    radius: Annotated[float, at_least(0)] = 1.0
+    radius: Annotated[float, at_least(0), SCALE] = 1.0
     """longest step"""
     bucket_size: Annotated[int, at_least(1)] = 3
     """clients in a group"""

@@ -6,7 +6,7 @@ comments in conf/, the help and the catalogue are made from both.
 
 import math
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass
 from functools import cache
 from types import MappingProxyType, NoneType, SimpleNamespace, UnionType
@@ -109,6 +109,10 @@ def one_of(*words: str, **notes: str) -> Option:
     return Option(choices={**dict.fromkeys(words, ""), **notes})
 
 
+SCALE = "scale"
+"""The mark of the one option of a rule that is a length of updates, after its range: ``Annotated[float, at_least(0),
+SCALE]``. The arena's tuned book tries several values of it, in units of the clean median length of an update."""
+
 Flag = Annotated[bool, Option()]
 """True or false."""
 
@@ -119,15 +123,25 @@ Number = Annotated[float, Option()]
 @cache
 def options_of(cls: type) -> Mapping[str, tuple[Option, Any]]:
     """The fields of a dataclass that are annotated with an ``Option``: this and the type of each."""
-    found = {}
+    return MappingProxyType({
+        name: (marks[0], wanted) for name, wanted, *marks in _annotated(cls) if isinstance(marks[0], Option)
+    })  # fmt: skip
+
+
+def scale_of(cls: type) -> str | None:
+    """The name of the field of a dataclass that is marked as its SCALE; None if none is."""
+    return next((name for name, _, *marks in _annotated(cls) if SCALE in marks), None)
+
+
+def _annotated(cls: type) -> Iterator[tuple[Any, ...]]:
+    """The fields of a dataclass that are ``Annotated``: the name and the type of each, and its marks."""
     for each in fields(cls) if is_dataclass(cls) else ():
         try:
             annotation = _annotation(cls, each.name)
         except NameError:  # of a name imported for type checkers only
             continue
-        if get_origin(annotation) is Annotated and isinstance(option := get_args(annotation)[1], Option):
-            found[each.name] = (option, get_args(annotation)[0])
-    return MappingProxyType(found)
+        if get_origin(annotation) is Annotated:
+            yield each.name, *get_args(annotation)
 
 
 def type_of_field(cls: type, name: str) -> Any:

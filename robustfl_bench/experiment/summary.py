@@ -58,10 +58,11 @@ def results(rows: Sequence[Mapping[str, float]]) -> dict[str, Any]:
     if validated is not None:
         tuned = _best(rows, validated)
         chosen = {"tuned": {"round": int(tuned["round"]), score: tuned[score], validated: tuned[validated]}}
+    averaged = [key for key in (score, validated) if key is not None]
     return {
         "final": {"round": int(last["round"])} | final,
         "best": {"round": int(best["round"]), score: best[score]},
-        f"last_{folders.LAST}": {score: fmean(row[score] for row in rows[-folders.LAST :])},
+        f"last_{folders.LAST}": {key: fmean(row[key] for row in rows[-folders.LAST :]) for key in averaged},
     } | chosen
 
 

@@ -39,7 +39,8 @@ _NUMBERS = ("rounds_done", "final_accuracy", "best_accuracy", "last_accuracy", "
 _WORDS = ("run", "run_id", "state", "error", "scale", "reference_id", "commit", "device", "processor", "versions")
 _FACTS = ("run", "run_id", "state", "scale", *_NUMBERS, "recall", "reference_id", "error", "commit", "device",
           "processor", "versions")  # fmt: skip
-_TUNED = ("validation_accuracy", "tuned_accuracy")  # facts of runs with validation; files without such runs lack them
+_TUNED = ("validation_accuracy", "last_validation_accuracy", "tuned_accuracy")
+"""Facts of runs with validation; files without such runs, and those of older versions, lack some."""
 _MADE_OF = ("code", "data")  # facts that files of older versions lack
 _LAST = "last."  # begins the columns that hold the last line of metrics.csv
 _ELSEWHERE = (

@@ -35,8 +35,9 @@ Result = TypeVar("Result")
 STATES = (*ENDED, "running", "unfinished", "damaged")
 FACTS = (
     "run", "folder", "run_id", "state", "error", "rounds_done", "final_accuracy", "best_accuracy", "last_accuracy",
-    "validation_accuracy", "tuned_accuracy", "test_loss", "recall", "reference_id", "scale", "experiment", "command",
-    "seconds", "commit", "code", "data", "device", "num_threads", "processor", "versions", "last",
+    "validation_accuracy", "last_validation_accuracy", "tuned_accuracy", "test_loss", "recall", "reference_id", "scale",
+    "experiment", "command", "seconds", "commit", "code", "data", "device", "num_threads", "processor", "versions",
+    "last",
 )  # fmt: skip
 """The columns with facts about a run; all others are settings. ``last``: its last metrics, if not in its folder."""
 
@@ -282,6 +283,7 @@ def _read_summary(folder: Path) -> dict[str, Any]:
         "best_accuracy": _number(best, "test_accuracy"),
         "last_accuracy": _number(last, "test_accuracy"),
         "validation_accuracy": _number(tuned, "validation_accuracy"),
+        "last_validation_accuracy": _number(last, "validation_accuracy"),
         "tuned_accuracy": _number(tuned, "test_accuracy"),
         "test_loss": _number(final, "test_loss"),
         "recall": _recall(final),
