@@ -1,6 +1,7 @@
 """The arena: every rule under every attack in one fixed protocol, and the table that says which rule holds out.
 
 ``track``      the runs of a protocol, by rule, partition and attack
+``tuned``      the same of rules that are tuned in each panel
 ``panels``     the scores of the rules in each partition with each number of attackers
 ``order``      the rules' order, and its agreement between partitions, seeds and sizes
 ``checks``     what a rule needs and depends on: measured, not declared

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from robustfl_bench.arena.page import SCORE_MEANING
 from robustfl_bench.arena.panels import Arena, ArenaPanel, Standing
-from robustfl_bench.arena.track import HONEST
+from robustfl_bench.arena.track import HONEST, Track
 from robustfl_bench.arena.words import bounds, cells, number
 from robustfl_bench.base.errors import ConfigError
 from robustfl_bench.config import options
@@ -30,13 +30,15 @@ _HEADING = ("rule", "lowest score", "partition", "attackers", "by", "mean score"
 
 @dataclass(frozen=True, eq=False)
 class ArenaEntry:
-    """A rule in a protocol: its name and its content as a config has it, the command that makes its runs, and these."""
+    """A rule in a protocol: its name and its content as a config has it, the command that makes its runs, these, and
+    the rule book, see ``tuned.BOOKS``."""
 
     name: str
     protocol: str
     rule: Mapping[str, Any]
     command: str
     runs: pd.DataFrame
+    book: Callable[[str], Track] = Track
 
     def write(self, folder: Path) -> None:
         """Write the folder of the entry: its rule with the source, its runs and its result."""
@@ -54,7 +56,7 @@ class ArenaEntry:
 
     def _page(self) -> str:
         """The result in words and a table."""
-        arena = Arena(self.runs, self.protocol, [str(self.rule["_target_"]).partition(".")[0]])
+        arena = Arena(self.runs, self.protocol, [str(self.rule["_target_"]).partition(".")[0]], self.book)
         own = [(panel, panel.standings[rule]) for panel in arena.panels.values() for rule in panel.standings
                if rule not in (HONEST, "average") or rule == self.name]  # fmt: skip
         rows = [

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from statistics import fmean
@@ -114,11 +114,14 @@ class ArenaPanel:
 class Arena:
     """The runs of a track with their panels and the needs of the rules, each computed when first read."""
 
-    def __init__(self, table: pd.DataFrame, name: str, allowed: Sequence[str] = ()) -> None:
+    def __init__(
+        self, table: pd.DataFrame, name: str, allowed: Sequence[str] = (), book: Callable[[str], Track] = Track
+    ) -> None:
         """``table`` is that of ``records.load``. Rules from outside are tried only if their package is ``allowed``.
-        Raises ConfigError for an unknown track, NoRuns if it has none."""
+        ``book`` is the kind of track: the rules as they come, or ``tuned.TunedTrack``. Raises ConfigError for an
+        unknown track, NoRuns if it has none."""
         self.table = table
-        self.track, self.runs = track_and_runs(table, name)
+        self.track, self.runs = track_and_runs(table, name, book)
         self.needs = RuleNeeds(table, self.runs, allowed)
 
     @cached_property

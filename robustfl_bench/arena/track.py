@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any
@@ -28,12 +28,11 @@ SERVER = "server"
 """The rule that steps along the server's own samples: another row of reference."""
 
 NONE, BACKDOOR = "none", "backdoor"
-_SUFFIXES = ("_rates", "_declared", "_honest", "_double", "_server")
+_SUFFIXES = ("_rates", "_declared", "_honest", "_double", "_server", "_trials")
 _FREE = ("aggregator", "partition", "attack")
 _COUNTS = ("num_byzantine", "lr", "validation_share")
 _READ = ("aggregator", "code", "state", "seed", "final_accuracy", "last_accuracy", "best_accuracy",
-         "validation_accuracy", "recall",
-         "seconds", "last", "folder")  # fmt: skip
+         "validation_accuracy", "last_validation_accuracy", "recall", "seconds", "last", "folder")  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -71,10 +70,13 @@ def tracks() -> list[str]:
     return [name for name in names if not name.endswith(_SUFFIXES)]
 
 
-def track_and_runs(table: pd.DataFrame, name: str) -> tuple[Track, list[ArenaRun]]:
-    """The track of this name and its runs. Raises ConfigError for an unknown track, NoRuns if it has none."""
+def track_and_runs(
+    table: pd.DataFrame, name: str, book: Callable[[str], Track] | None = None
+) -> tuple[Track, list[ArenaRun]]:
+    """The track of this name, in a rule book, and its runs. Raises ConfigError for an unknown track, NoRuns if it has
+    none."""
     check_name(name, tracks(), "track")
-    track = Track(name)
+    track = (book or Track)(name)
     if not (runs := track.runs(table)):
         raise NoRuns(f"no runs of {track.experiment}; robustfl-bench -m +experiment={track.experiment} makes them")
     return track, runs
@@ -112,6 +114,11 @@ class Track:
     def attacked(self) -> int:
         """Number of these cells with an attack."""
         return self.cells - self.cells // len(self.swept["attack"])
+
+    @property
+    def attacks(self) -> list[str]:
+        """The attacks of the runs that are read."""
+        return self.swept["attack"]
 
     @property
     def numbers(self) -> list[int]:
@@ -153,7 +160,7 @@ class Track:
     @cached_property
     def _attacks(self) -> Mapping[Content, str]:
         """Their names by their content."""
-        return {_settings(self.experiment, f"attack={name}").attack: name for name in self.swept["attack"]}
+        return {_settings(self.experiment, f"attack={name}").attack: name for name in self.attacks}
 
     @cached_property
     def _honest(self) -> tuple[Content, Content] | None:
@@ -169,16 +176,36 @@ class Track:
         if not options.exists("experiment", rates := f"{self.experiment}_rates"):
             return None
         swept = compose.swept([f"+experiment={rates}"])
-        return _values(_settings(rates).others)["validation_share"], {
-            (float(rate), str(seed)) for rate in swept["lr"] for seed in swept["seed"]
-        }
+        return validation_share(rates), {(float(rate), str(seed)) for rate in swept["lr"] for seed in swept["seed"]}
 
     def runs(self, table: pd.DataFrame) -> list[ArenaRun]:
         """The runs of ``records.load`` that belong to this protocol, at the rate that validation chose.
 
+        If runs that choose a rate are missing, runs at all rates are included, unless there are trials of the tuned
+        book: then the runs are its own.
+        """
+        tried = defaultdict[tuple[str, str], dict[tuple[float, str], float]](dict)
+        measured, tuned = list[ArenaRun](), set[tuple[str, str]]()
+        for run, share in self.read(table, "validation_accuracy"):
+            if share is None:
+                measured.append(run)
+            elif self._tries(run, share):
+                tried[run.rule, run.partition][run.lr, run.seed] = 0 if math.isnan(run.accuracy) else run.accuracy
+            elif run.num_byzantine:
+                tuned.add((run.rule, run.partition))
+        chosen = dict.fromkeys(tuned, math.nan) | {
+            place: best(_by_rate(numbers)) for place, numbers in tried.items()
+            if self._tried is not None and len(numbers) == len(self._tried[1])
+        }  # fmt: skip
+        return [replace(run, validated=True) if (run.rule, run.partition) in chosen else run for run in measured
+                if chosen.get((run.rule, run.partition), run.lr) == run.lr]  # fmt: skip
+
+    def read(self, table: pd.DataFrame, validated_by: str) -> Iterator[tuple[ArenaRun, str | None]]:
+        """The runs of ``records.load`` that belong to this protocol at any rate, each with its share of validation
+        data, or None. The accuracy of a run with one is its column ``validated_by``.
+
         A rule is named by its option and its changed settings. If a rule from outside was run with several values of
-        its options, or in several versions of its code, its name has them too. If runs that choose a rate are missing,
-        runs at all rates are included.
+        its options, or in several versions of its code, its name has them too.
         """
         rows = table[[name for name in _READ if name in table]].to_dict("records")
         parts = [_Settings(*of) for of in matching.contents(table, _FREE)]
@@ -187,38 +214,30 @@ class Track:
         ours = {(others, seed) for others, seed in pairs if _without(others, _COUNTS) == self._fixed(seed)}
         held = [(place, of) for place, of in enumerate(parts) if (of.others, seeds[place]) in ours]
         names = _RuleNames(self.experiment, [(rows[place], of) for place, of in held])
-        measured, tried = [], defaultdict[tuple[str, str], dict[tuple[float, str], float]](dict)
         for place, of in held:
             partition, attack = self._partitions.get(of.partition), self._attack(of)
-            if partition is None or attack is None:
+            if partition is None or attack is None or rows[place]["state"] not in (*MEASURED, "infeasible"):
                 continue
-            run = _run(rows[place], place, of, partition, attack, names, self.judged)
-            if "validation_share" not in _values(of.others):
-                measured += [run] if run.state in (*MEASURED, "infeasible") else []
-            elif self._tries(of, run):
-                number = rows[place]["validation_accuracy"]
-                tried[run.rule, partition][run.lr, run.seed] = 0 if math.isnan(number) else number
-        chosen = {place: best(_by_rate(numbers)) for place, numbers in tried.items()
-                  if self._tried is not None and len(numbers) == len(self._tried[1])}  # fmt: skip
-        return [replace(run, validated=True) if (run.rule, run.partition) in chosen else run for run in measured
-                if chosen.get((run.rule, run.partition), run.lr) == run.lr]  # fmt: skip
+            share = _values(of.others).get("validation_share")
+            judged = self.judged if share is None else validated_by
+            yield _run(rows[place], place, of, partition, attack, names, judged), share
 
     def _attack(self, settings: _Settings) -> str | None:
         if (settings.rule, settings.attack) == self._honest:
             return HONEST
         return self._attacks.get(settings.attack)
 
-    def _tries(self, settings: _Settings, run: ArenaRun) -> bool:
+    def _tries(self, run: ArenaRun, share: str) -> bool:
         """Whether this is one of the runs that choose rates."""
         if self._tried is None:
             return False
-        share, pairs = self._tried
-        return (
-            _values(settings.others)["validation_share"] == share
-            and run.num_byzantine == 0
-            and run.attack == NONE
-            and (run.lr, run.seed) in pairs
-        )
+        validated, pairs = self._tried
+        return share == validated and run.num_byzantine == 0 and run.attack == NONE and (run.lr, run.seed) in pairs
+
+
+def validation_share(experiment: str) -> str:
+    """The share of validation data of an experiment's runs, as ``Track.read`` gives it."""
+    return _values(_settings(experiment).others)["validation_share"]
 
 
 class _RuleNames:

@@ -129,8 +129,12 @@ def options_of(cls: type) -> Mapping[str, tuple[Option, Any]]:
 
 
 def scale_of(cls: type) -> str | None:
-    """The name of the field of a dataclass that is marked as its SCALE; None if none is."""
-    return next((name for name, _, *marks in _annotated(cls) if SCALE in marks), None)
+    """The name of the field of a dataclass that is marked as its SCALE; None if none is. Raises ConfigError if several
+    are."""
+    names = [name for name, _, *marks in _annotated(cls) if SCALE in marks]
+    if len(names) > 1:
+        raise ConfigError(f"{cls.__name__}: at most one option can be a SCALE, got {' and '.join(names)}")
+    return names[0] if names else None
 
 
 def _annotated(cls: type) -> Iterator[tuple[Any, ...]]:

@@ -5,18 +5,22 @@ import sys
 from argparse import Namespace
 from collections.abc import Sequence
 from pathlib import Path
+from statistics import fmean
 from typing import TYPE_CHECKING
 
 from robustfl_bench.arena import entries
 from robustfl_bench.arena.track import NONE, Track, tracks
+from robustfl_bench.arena.tuned import BOOKS, TunedTrack
 from robustfl_bench.base.console import Parser, reported, say
 from robustfl_bench.base.errors import ConfigError
+from robustfl_bench.base.fields import scale_of
 from robustfl_bench.commands import verb
 from robustfl_bench.commands.judge import made_all
 from robustfl_bench.commands.verb import Verb
-from robustfl_bench.config import compose, options
+from robustfl_bench.config import compose, options, targets
 from robustfl_bench.runs import archive, records
 from robustfl_bench.runs.where import check_name
+from robustfl_bench.studies.inputs import median_length
 from robustfl_bench.sweeps.cells import Sweep
 
 if TYPE_CHECKING:
@@ -35,6 +39,11 @@ def _add(parser: Parser) -> None:
     parser.add_argument("rule", metavar="RULE", help="an option, or my_module:MyRule")
     parser.add_argument("overrides", nargs="*", metavar="OVERRIDE", help="of the rule, such as aggregator.stretch=2")
     parser.add_argument("--protocol", default="silos", metavar="TRACK", help="the arena's track (%(default)s)")
+    parser.add_argument(
+        "--book", choices=BOOKS, default="plain",
+        help="the rule book: plain, the rule as it comes at a rate chosen without attack, or tuned under attack in "
+        "each panel (%(default)s)",
+    )  # fmt: skip
     parser.add_argument("--partitions", metavar="NAMES", help="only these, such as iid,fang")
     parser.add_argument("--attackers", metavar="NUMBERS", help="only these numbers of attackers, such as 5")
     parser.add_argument("--attacks", metavar="NAMES", help="only these; none is always among them")
@@ -46,29 +55,52 @@ def _add(parser: Parser) -> None:
 
 def _enter(asked: Namespace) -> None:
     check_name(asked.protocol, tracks(), "protocol")
-    track, name = Track(asked.protocol), options.label("aggregator", asked.rule)
+    track, name = BOOKS[asked.book](asked.protocol), options.label("aggregator", asked.rule)
     chosen = {key: _narrowed(track, key, getattr(asked, option)) for key, option in _NARROWED.items()}
-    swept = [f"{key}={','.join(values)}" for key, values in chosen.items()]
-    partitions = f"partition={','.join(chosen['partition'])}"
     own = [f"aggregator={asked.rule}", *asked.overrides]
-    rule = compose.shown([f"+experiment={track.experiment}", "lr=1", *own])["aggregator"]
-    others = [word for word in swept if not word.startswith("attack=")]
-    sweeps = {
-        f"{name}: its learning rates": [f"+experiment={track.experiment}_rates", *own, partitions],
-        f"{name}: its cells": [f"+experiment={track.experiment}", *own, *swept],
-        "average: its learning rates": [f"+experiment={track.experiment}_rates", "aggregator=average", partitions],
-        "honest clients' mean": [f"+experiment={track.experiment}_honest", *others],
-    }
-    tables = []
-    for what, words in sweeps.items():
-        words = [*words, f"results_dir={asked.results_dir}"]
-        made_all(words, asked, what)
-        tables.append(_runs(words, asked.results_dir))
-    entry = entries.ArenaEntry(name, asked.protocol, rule, _command(asked), archive.join(tables))
+    partitions, *others = (f"{key}={','.join(values)}" for key, values in chosen.items())
+    attackers, attacks, seeds = others
+    experiment = f"+experiment={track.experiment}"
+    average = [f"{experiment}_rates", "aggregator=average", partitions]
+    tables = [
+        _made(average, asked, "average: its learning rates"),
+        _made([f"{experiment}_honest", partitions, attackers, seeds], asked, "honest clients' mean"),
+    ]
+    rule = compose.shown([experiment, "lr=1", *own])["aggregator"]
+    if isinstance(track, TunedTrack):
+        scale = scale_of(targets.found_part("aggregator", rule["_target_"]))
+        lengths = (
+            _lengths(track, chosen["partition"], asked.results_dir)
+            if scale
+            else dict.fromkeys(chosen["partition"], 1.0)
+        )
+        trials = [
+            _made([*words, attackers], asked, f"{name}: its trials") for words in track.tried(own, scale, lengths)
+        ]
+        tables += trials
+        for (_, partition, number), choice in track.choices(archive.join(trials)).items():
+            words = [experiment, *own, *choice.trial.words, attacks, seeds]
+            place = [f"partition={partition}", f"num_byzantine={number}"]
+            what = f"{name}: its cells, {partition} with {number} attackers, {' '.join(choice.trial.words)}"
+            tables.append(_made([*words, *place], asked, what))
+    else:
+        tables.append(_made([f"{experiment}_rates", *own, partitions], asked, f"{name}: its learning rates"))
+        tables.append(_made([experiment, *own, partitions, *others], asked, f"{name}: its cells"))
+    entry = entries.ArenaEntry(name, asked.protocol, rule, _command(asked), archive.join(tables), BOOKS[asked.book])
     folder = Path(asked.output) / name
     entry.write(folder)
     say(f"wrote {folder}: submit it as it is")
     print((folder / "README.md").read_text(encoding="utf-8"), end="")
+
+
+def _lengths(track: TunedTrack, partitions: Sequence[str], results_dir: str) -> dict[str, float]:
+    """The clean median length of an honest update in each partition, with two digits."""
+    asked = [f"+experiment={track.experiment}", "aggregator=average", "attack=none", f"results_dir={results_dir}"]
+    lengths = {}
+    for partition in partitions:
+        runs = [compose.resolve([*asked, f"partition={partition}", f"seed={seed}"]) for seed in track.seeds]
+        lengths[partition] = float(f"{fmean(median_length(run.config) for run in runs):.2g}")
+    return lengths
 
 
 _NARROWED = {"partition": "partitions", "num_byzantine": "attackers", "attack": "attacks", "seed": "seeds"}
@@ -86,9 +118,11 @@ def _narrowed(track: Track, key: str, asked: str | None) -> Sequence[str]:
     return [NONE, *(value for value in values if value != NONE)] if key == "attack" else values
 
 
-def _runs(words: Sequence[str], results_dir: str) -> "pd.DataFrame":
-    """The finished runs of a sweep, from their folders or as the package keeps them."""
-    cells = Sweep(cells=tuple(compose.sweep(words)), results_dir=results_dir).listed
+def _made(words: Sequence[str], asked: Namespace, what: str) -> "pd.DataFrame":
+    """The runs of a sweep, from their folders or as the package keeps them, after making what is missing."""
+    words = [*words, f"results_dir={asked.results_dir}"]
+    made_all(words, asked, what)
+    cells = Sweep(cells=tuple(compose.sweep(words)), results_dir=asked.results_dir).listed
     folders = {cell.folder().path: cell.asked.run_id for cell in cells}
     own = [path for path in folders if (path / "summary.json").exists()]
     kept = archive.kept(arena=True)
@@ -102,8 +136,9 @@ def _command(asked: Namespace) -> str:
         word for option in _NARROWED.values() if (value := getattr(asked, option)) for word in (f"--{option}", value)
     ]
     return shlex.join(
-        ["robustfl-bench", "arena", "enter", asked.rule, *asked.overrides, "--protocol", asked.protocol, *narrowed]
-    )
+        ["robustfl-bench", "arena", "enter", asked.rule, *asked.overrides, "--protocol", asked.protocol,
+         "--book", asked.book, *narrowed]
+    )  # fmt: skip
 
 
 ENTER = Verb("enter", "run a rule in a protocol of the arena and write the folder of its entry", _add, _enter)

@@ -1,6 +1,6 @@
 """The updates on which rules are measured: drawn with a stated spread, or taken from a round of a run."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any
@@ -71,18 +71,44 @@ def of_round(config: Mapping[str, Any], rounds: int = 0) -> Inputs:
     ``config`` is a whole one (``compose.resolve(overrides).config``) of a run without attack and with one model.
     Raises ConfigError and DataError.
     """
+    seen = dict[str, Any]()
+    federation = _averaging(config, _Spy(seen))
+    for _ in _trained(federation, rounds + 1):
+        pass
+    parts, seed = federation.parts, federation.settings.seed
+    name = f"{parts.dataset.name}, {type(parts.partition).__name__}, after {rounds} rounds, seed {seed}"
+    return Inputs(name, seen["updates"], lambda rule, n, d: replace(seen["server"]))
+
+
+def median_length(config: Mapping[str, Any]) -> float:
+    """The median, over clients and rounds, of the length of an update in a run of plain averaging, all clients honest.
+
+    ``config`` is a whole one, of a run without attack and with one model. Raises ConfigError and DataError.
+    """
+    seen = dict[str, Any]()
+    federation = _averaging(config, _Spy(seen))
+    rounds = federation.settings.rounds
+    return float(torch.cat([seen["updates"].norm(dim=1) for _ in _trained(federation, rounds)]).median())
+
+
+def _averaging(config: Mapping[str, Any], mean: _Spy) -> Any:
+    """The federation of a run, on the CPU, with this rule in the place of its own."""
     from robustfl_bench import datasets
     from robustfl_bench.engine.federation import Federation
-    from robustfl_bench.engine.rounds import initial_state, step
     from robustfl_bench.experiment.machine import choose_device
     from robustfl_bench.experiment.plan import plan
 
-    planned, seen = plan({**config, "device": "cpu"}), dict[str, Any]()
+    planned = plan({**config, "device": "cpu"})
     s = planned.settings
-    parts = replace(planned.parts, aggregator=_Spy(seen), pre_aggregation=None, protocol=None)
-    federation = Federation(s, parts, datasets.load(parts.dataset, s.data_dir, choose_device(s.device)))
+    parts = replace(planned.parts, aggregator=mean, pre_aggregation=None, protocol=None)
+    return Federation(s, parts, datasets.load(parts.dataset, s.data_dir, choose_device(s.device)))
+
+
+def _trained(federation: Any, rounds: int) -> Iterator[Any]:
+    """The state after each of these rounds."""
+    from robustfl_bench.engine.rounds import initial_state, step
+
     state = initial_state(federation)
-    for _ in range(rounds + 1):
+    for _ in range(rounds):
         state, _round = step(federation, state)
-    name = f"{parts.dataset.name}, {type(parts.partition).__name__}, after {rounds} rounds, seed {s.seed}"
-    return Inputs(name, seen["updates"], lambda rule, n, d: replace(seen["server"]))
+        yield state

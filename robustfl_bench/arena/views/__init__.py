@@ -7,14 +7,15 @@
 ``pareto``     robustness against cost and needs
 ``collapse``   at which share of attackers a rule collapses
 ``declared``   the price of a wrong f
+``books``      the rules as they come against the rules tuned
 ``kappa``      kappa, searched without training, against the worst case
 """
 
-from robustfl_bench.arena.views import attacks, classes, collapse, declared, detection, kappa, pareto, stability
+from robustfl_bench.arena.views import attacks, books, classes, collapse, declared, detection, kappa, pareto, stability
 from robustfl_bench.arena.views.base import ArenaView
 
 VIEWS: dict[str, ArenaView] = {
     module.VIEW.name: module.VIEW
-    for module in (attacks, detection, stability, classes, pareto, collapse, declared, kappa)
+    for module in (attacks, detection, stability, classes, pareto, collapse, declared, books, kappa)
 }
 """The views by name."""

@@ -1,0 +1,195 @@
+"""The two rule books beside each other: every rule as it comes, and tuned."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from robustfl_bench.arena.panels import Arena, ArenaPanel, Standing
+from robustfl_bench.arena.track import Track
+from robustfl_bench.arena.tuned import SCALES, Choice, TunedTrack
+from robustfl_bench.arena.views.base import ArenaView
+from robustfl_bench.arena.words import bounds, cells, listed, number
+from robustfl_bench.base.errors import ConfigError
+from robustfl_bench.pages.pictures.canvas import WIDTHS, for_print, sheet
+from robustfl_bench.runs.records import NoRuns
+from robustfl_bench.runs.statistics import Estimate, Interval, rank_correlation, two_samples
+from robustfl_bench.tables.sheets import Printed, Sheet
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+_NAMED = 5  # rules that a sentence names
+
+
+@dataclass(frozen=True)
+class Tuning:
+    """A rule in a panel as it comes, at its ``rate``, and tuned, with the trial that validation chose."""
+
+    rule: str
+    rate: float
+    plain: Standing
+    tuned: Standing
+    choice: Choice
+
+    @property
+    def gain(self) -> float:
+        """The score tuned minus that as it comes."""
+        return self.tuned.score.value - self.plain.score.value
+
+    @property
+    def interval(self) -> Interval | None:
+        """The gain with its 95% interval; None with a single seed."""
+        return two_samples(_sample(self.tuned.score), _sample(self.plain.score))
+
+    @property
+    def moves(self) -> bool:
+        """Whether the interval of the gain excludes 0."""
+        return (found := self.interval) is not None and not found.has_zero
+
+
+def _sample(score: Estimate) -> tuple[float, float, int]:
+    """A score as the mean, the sample sd and the number of values that have its error."""
+    return score.value, score.error * math.sqrt(score.n), score.n
+
+
+@dataclass(frozen=True)
+class Books:
+    """The rules of a panel that were run under all attacks in both books, the best as they come first."""
+
+    panel: ArenaPanel
+    rules: Sequence[Tuning]
+
+    @property
+    def agreement(self) -> float:
+        """Spearman's rank correlation of the scores of both books; nan for fewer than three rules."""
+        if len(self.rules) < 3:
+            return math.nan
+        scores = [[getattr(rule, book).score.value for rule in self.rules] for book in ("plain", "tuned")]
+        return rank_correlation(*scores)
+
+
+def books(arena: Arena) -> list[Books]:
+    """Both books in each panel where rules were tuned. Raises NoRuns if none was."""
+    tuned = _tuned(arena)
+    choices = tuned.track.choices(arena.table) if isinstance(tuned.track, TunedTrack) else {}
+    rates = {(run.rule, run.partition): run.lr for run in arena.runs}
+    found = []
+    for (count, partition), other in tuned.panels.items():
+        plain = arena.panels[count, partition]
+        both = [rule for rule in plain.standings
+                if plain.is_whole(rule) and rule in other.standings and other.is_whole(rule)]  # fmt: skip
+        rules = [Tuning(rule, rates[rule, partition], plain.standings[rule], other.standings[rule],
+                        choices[rule, partition, count]) for rule in both]  # fmt: skip
+        found += [Books(plain, rules)] if rules else []
+    if not found:
+        raise _nothing(arena.track)
+    return found
+
+
+def _tuned(arena: Arena) -> Arena:
+    name = arena.track.name
+    try:
+        return Arena(arena.table, name, book=TunedTrack)
+    except (ConfigError, NoRuns):
+        raise _nothing(arena.track) from None
+
+
+def _nothing(track: Track) -> NoRuns:
+    command = f"robustfl-bench arena enter RULE --protocol {track.name} --book tuned"
+    return NoRuns(f"no rule of arena {track.name} was tuned; {command} tunes one, if the track has trials")
+
+
+def answer(arena: Arena, of: Books) -> str:
+    """Which rules tuning moves, and whether the order changes."""
+    up = sorted((rule for rule in of.rules if rule.moves and rule.gain > 0), key=lambda rule: -rule.gain)
+    down = sorted((rule for rule in of.rules if rule.moves and rule.gain < 0), key=lambda rule: rule.gain)
+
+    def named(moved: Sequence[Tuning]) -> str:
+        return listed((f"{rule.rule} {rule.plain.score.value:.0f} to {rule.tuned.score.value:.0f}" for rule in moved),
+                      _NAMED)  # fmt: skip
+
+    order = "" if math.isnan(of.agreement) else f"; the order of the rules in both books agrees by {of.agreement:.2f}"
+    return (
+        f"{arena.titled(of.panel)}: tuning raises {len(up)} of {len(of.rules)} rules ({named(up)}) and lowers "
+        f"{len(down)} ({named(down)}){order}"
+    )
+
+
+def _sheets(arena: Arena) -> list[Sheet]:
+    return list(_pages(arena, books(arena)))
+
+
+def _pages(arena: Arena, found: Sequence[Books]) -> Iterator[Sheet]:
+    for of in found:
+        rows = []
+        for rule in of.rules:
+            trial, score = rule.choice.trial, rule.tuned.score
+            options = ", ".join(option.removeprefix("aggregator.") for option in trial.options)
+            rows.append([
+                Printed(rule.rule),
+                *cells([
+                    number(rule.plain.score.value) + bounds(of.panel.interval(rule.plain)),
+                    number(score.value) + bounds(of.panel.interval(rule.tuned)),
+                ]),
+                Printed(f"{rule.gain:+.1f}{bounds(rule.interval)}", best=rule.moves),
+                *cells([
+                    rule.plain.attack, rule.tuned.attack, f"{rule.rate:g}", f"{trial.lr:g}",
+                    options, number(100 * rule.choice.accuracy),
+                ]),
+            ])  # fmt: skip
+        yield Sheet(
+            above=[f"{arena.track.title(of.panel.number)}, {of.panel.partition}: rules as they come, and tuned",
+                   f"{answer(arena, of)}."],
+            heading=["rule", "as it comes", "tuned", "gain", "by", "tuned, by", "rate", "tuned rate", "tuned scale",
+                     "validation"],
+            rows=rows,
+            bold="the interval of the gain excludes 0 (Welch, 95%, not corrected for the number of rules)",
+            footnotes=_meaning(arena),
+        )  # fmt: skip
+
+
+def _meaning(arena: Arena) -> list[str]:
+    track = TunedTrack(arena.track.name)
+    rates, scales = track.rates, listed(f"{scale:g}" for scale in SCALES)
+    return [
+        "as it comes: default options, at the rate that validation without attack chooses for the partition. tuned: "
+        f"the best of {len(rates)} trials in this panel, as many for every rule. Both are scores, see the tables of "
+        "the panels. by: the attack of the worst case",
+        f"a rule without a scale tries {len(rates)} rates from {rates[0]:g} to {rates[-1]:g}. A rule with one, which "
+        f"is a length of updates, tries its default and {scales} median lengths of an honest update in a training "
+        "without attack, each at a quarter as many rates",
+        "validation [%]: the number that chose. The least over the attacks "
+        f"{listed(track.tuning['attack'])} of the mean accuracy on validation data over the seeds "
+        f"{listed(track.seeds)}, which no table shows; of each run, the mean of its last evaluations",
+    ]
+
+
+@for_print
+def _picture(arena: Arena) -> Figure:
+    found = books(arena)
+    most = max(len(of.rules) for of in found)
+    figure = sheet(WIDTHS["page"], 0.9 + 0.17 * most)
+    axes = figure.subplots(1, len(found), squeeze=False)[0]
+    for axis, of in zip(axes, found, strict=True):
+        for place, rule in enumerate(of.rules):
+            scores = rule.plain.score.value, rule.tuned.score.value
+            axis.plot(scores, [place, place], color="#b0b0b0", linewidth=1.2, zorder=1)
+            axis.plot(scores[0], place, "o", markersize=4.5, markerfacecolor="white", markeredgecolor="#2166ac",
+                      label="as it comes" if not place else None)  # fmt: skip
+            axis.plot(scores[1], place, "o", markersize=4.5, color="#d6604d", label="tuned" if not place else None)
+        axis.set_yticks(range(len(of.rules)), [rule.rule + " *" * rule.moves for rule in of.rules])
+        axis.set_ylim(most - 0.5, -0.5)
+        axis.set_xlim(-3, 103)
+        axis.set_title(arena.titled(of.panel))
+        axis.set_xlabel("score")
+        axis.grid(True, axis="x")
+    handles, labels = axes[0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside upper center", ncols=2, frameon=False,
+                  title="score under the worst attack; *: the interval of the gain excludes 0")  # fmt: skip
+    return figure
+
+
+VIEW = ArenaView("books", "the rules as they come against the rules tuned", _sheets, _picture)

@@ -1,0 +1,140 @@
+"""The arena's tuned rule book: trials, choices, and the runs that they select."""
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Annotated
+
+import pandas as pd
+import pytest
+
+from robustfl_bench import aggregators
+from robustfl_bench.arena.panels import Arena
+from robustfl_bench.arena.track import HONEST, ArenaRun, Track
+from robustfl_bench.arena.tuned import SCALES, Trial, TunedTrack
+from robustfl_bench.arena.views import books
+from robustfl_bench.base.errors import ConfigError
+from robustfl_bench.base.fields import SCALE, at_least, scale_of
+from robustfl_bench.base.public import modules_of
+from robustfl_bench.config import compose
+from robustfl_bench.runs.records import NoRuns
+from tests.arenas import honest_runs, run, shipped_runs
+
+WHOLE, SHARE = None, "0.1"
+Read = tuple[ArenaRun, str | None]
+
+
+@pytest.fixture(scope="module")
+def track() -> TunedTrack:
+    return TunedTrack("silos")
+
+
+def trials(track: TunedTrack, rule: str, accuracy: dict[float, float], options: tuple[str, ...] = ()) -> Iterator[Read]:
+    """The trials of a rule at these rates, on iid data with 5 attackers; under ipm, 10 points less."""
+    for rate, level in accuracy.items():
+        for attack in track.tuning["attack"]:
+            for seed in track.seeds:
+                name = " ".join([rule, *options])
+                yield run(name, attack, level - 0.1 * (attack == "ipm"), seed=seed, lr=rate, options=options), SHARE
+
+
+def cells(track: TunedTrack, rule: str, rate: float, accuracy: float, options: tuple[str, ...] = ()) -> Iterator[Read]:
+    """All cells of a rule on iid data with 5 attackers, at a rate."""
+    for attack in track.swept["attack"]:
+        for seed in track.swept["seed"]:
+            level = accuracy + 0.01 * int(seed)
+            yield run(" ".join([rule, *options]), attack, level, seed=seed, lr=rate, options=options), WHOLE
+
+
+def arena_of(patch: pytest.MonkeyPatch, read: list[Read], book: type[Track] = Track) -> Arena:
+    table = shipped_runs().drop_duplicates("aggregator").reset_index(drop=True)
+    place = {name: row for row, name in enumerate(table["aggregator"])}
+    placed = [(replace(one, row=place.get(one.rule.partition(" ")[0], 0)), share) for one, share in read]
+    patch.setattr(Track, "read", lambda self, table, validated_by: iter(placed))
+    return Arena(table, "silos", book=book)
+
+
+def chosen(patch: pytest.MonkeyPatch, track: TunedTrack, read: list[Read]) -> dict[str, Trial]:
+    patch.setattr(Track, "read", lambda self, table, validated_by: iter(read))
+    return {rule: choice.trial for (rule, *_), choice in track.choices(pd.DataFrame()).items()}
+
+
+def test_every_rule_has_as_many_trials_and_those_with_a_scale_try_their_default_too(track: TunedTrack) -> None:
+    plain = [compose.sweep(words) for words in track.tried(["aggregator=krum"], None, {"iid": 1.0})]
+    scaled = [compose.sweep(words) for words in
+              track.tried(["aggregator=centered_clipping"], "radius", {"iid": 0.67})]  # fmt: skip
+    assert sum(map(len, plain)) == sum(map(len, scaled))
+    radii = [[word for word in cell if word.startswith("aggregator.radius=")] for sweep in scaled for cell in sweep]
+    assert {*map(tuple, radii)} == {(), *((f"aggregator.radius={0.67 * each:.2g}",) for each in SCALES)}
+    assert len(track.seeds) * len(track.tuning["attack"]) * len(track.rates) * 2 == sum(map(len, plain)), "20 and 40%"
+    assert not {*track.seeds} & {*track.swept["seed"]}, "no table shows the seeds of the trials"
+
+
+def test_a_rule_marks_at_most_one_scale() -> None:
+    @dataclass(frozen=True)
+    class Two:
+        first: Annotated[float, at_least(0), SCALE] = 1.0
+        second: Annotated[float, at_least(0), SCALE] = 1.0
+
+    names = [name for name in modules_of("robustfl_bench.aggregators") if not name.startswith("_")]
+    scales = {name: scale for name in names if (scale := scale_of(getattr(aggregators, name)))}
+    assert scales["CenteredClipping"] == "radius" and "Krum" not in scales
+    with pytest.raises(ConfigError, match="Two: at most one option can be a SCALE, got first and second"):
+        scale_of(Two)
+
+
+def test_the_choice_is_the_best_under_the_worst_attack_on_whole_trials(
+    monkeypatch: pytest.MonkeyPatch, track: TunedTrack
+) -> None:
+    level = dict.fromkeys(track.rates, 0.5)
+    best = [*trials(track, "a", level | {0.3: 0.7, 2.0: 0.7})]
+    misled = [(replace(one, accuracy=0.99 if one.lr == 0.8 and one.attack != "ipm" else one.accuracy), share)
+              for one, share in trials(track, "b", level | {0.12: 0.55})]  # fmt: skip
+    lacking = [*trials(track, "c", level)][1:]
+    older = [(replace(one, accuracy=math.nan), share) for one, share in trials(track, "d", level)]
+    impossible = [(replace(one, state="infeasible"), share) for one, share in older if share]
+    impossible = [(replace(one, rule="e"), share) for one, share in impossible]
+    mixed = [*trials(track, "f", level), *trials(track, "f", level, ("aggregator.even=lower",))]
+    found = chosen(monkeypatch, track, [*best, *misled, *lacking, *older, *impossible, *mixed])
+    assert found == {"a": Trial(0.3), "b": Trial(0.12), "e": Trial(track.rates[0])}
+
+
+def test_the_two_books_show_a_rule_at_its_own_rate_and_options(
+    monkeypatch: pytest.MonkeyPatch, track: TunedTrack
+) -> None:
+    level, radius = dict.fromkeys(track.rates, 0.5), ("aggregator.radius=0.2",)
+    some = dict.fromkeys(track.rates[:4], 0.5)
+    lengths = [("aggregator.radius=0.067",), ("aggregator.radius=0.67",), ()]
+    tuned = [*trials(track, "centered_clipping", some | {track.rates[0]: 0.9}, radius)]
+    tuned += [each for options in lengths for each in trials(track, "centered_clipping", some, options)]
+    tuned += [*cells(track, "centered_clipping", track.rates[0], 0.8, radius)]
+    tuned += [*cells(track, "krum", 0.3, 0.4), *trials(track, "krum", level | {0.3: 0.6})]
+    tuned += [*cells(track, "geomed", 1.0, 0.6), *trials(track, "geomed", level | {0.3: 0.6})]
+    rates = [(run(rule, "none", 0.9 + 0.01 * (rate == 1), seed=seed, lr=rate), SHARE)
+             for rule in ("centered_clipping", "krum", "geomed") for rate in (0.01, 0.03, 0.1, 0.3, 1.0, 3.0)
+             for seed in ("0", "1")]  # fmt: skip
+    plain = [*cells(track, "centered_clipping", 1.0, 0.2), *cells(track, "krum", 1.0, 0.4)]
+    honest = [(one, WHOLE) for one in honest_runs(track, 0.9)]
+    arena = arena_of(monkeypatch, [*tuned, *rates, *plain, *honest])
+    assert {(one.rule, one.lr) for one in arena.runs if one.rule != HONEST} == {
+        ("centered_clipping", 1.0), ("krum", 1.0), ("geomed", 1.0)
+    }, "not the runs of the tuned book"  # fmt: skip
+    (of,) = books.books(arena)
+    assert [rule.rule for rule in of.rules] == ["krum", "centered_clipping"], "geomed has no tuned cells"
+    krum, clipping = of.rules
+    assert clipping.choice.trial == Trial(track.rates[0], radius) and clipping.choice.accuracy == pytest.approx(0.8)
+    assert clipping.gain == pytest.approx(100 * 0.6 / 0.8) and clipping.moves
+    assert krum.gain == 0 and not krum.moves
+    assert "raises 1 of 2 rules (centered_clipping 15 to 90) and lowers 0 (none)" in books.answer(arena, of)
+    first, *_ = books.VIEW.sheets(arena)
+    row = [cell.text for cell in first.rows[1]]
+    assert row[0] == "centered_clipping" and row[6:9] == ["1", f"{track.rates[0]:g}", "radius=0.2"]
+    assert books.VIEW.picture(arena).axes
+
+
+def test_a_track_without_trials_has_no_tuned_book(monkeypatch: pytest.MonkeyPatch, track: TunedTrack) -> None:
+    with pytest.raises(ConfigError, match="no experiment arena/digits_trials"):
+        TunedTrack("digits")
+    arena = arena_of(monkeypatch, [*cells(track, "krum", 1.0, 0.4)])
+    with pytest.raises(NoRuns, match="robustfl-bench arena enter RULE --protocol silos --book tuned"):
+        books.VIEW.sheets(arena)
