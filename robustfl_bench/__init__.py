@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from robustfl_bench.api.sweep import sweep
     from robustfl_bench.attacks.base import Attack, AttackView
     from robustfl_bench.base.errors import ConfigError, DataError
-    from robustfl_bench.base.fields import Flag, Number, Option, at_least, between, check_fields, one_of
+    from robustfl_bench.base.fields import SCALE, Flag, Number, Option, at_least, between, check_fields, one_of
     from robustfl_bench.datasets.base import Data, Dataset
     from robustfl_bench.models.base import Model
     from robustfl_bench.numerics.updates import Aggregate, Updates
@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from robustfl_bench.server_optimizers.base import ServerOptimizer
 
 __all__ = [
-    "Aggregate", "Aggregator", "Attack", "AttackView", "ConfigError", "Data", "DataError", "Dataset", "Engine", "Flag",
-    "Model", "Number", "Option", "Partition", "PreAggregation", "Protocol", "Result", "Round", "Schedule",
+    "SCALE", "Aggregate", "Aggregator", "Attack", "AttackView", "ConfigError", "Data", "DataError", "Dataset", "Engine",
+    "Flag", "Model", "Number", "Option", "Partition", "PreAggregation", "Protocol", "Result", "Round", "Schedule",
     "ServerOptimizer", "ServerView", "Setup", "State", "Updates", "at_least", "between", "check_fields", "one_of",
     "plot", "results", "run", "sweep",
 ]  # fmt: skip

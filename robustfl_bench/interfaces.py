@@ -12,6 +12,7 @@ from robustfl_bench.augmentations.base import Augmentation as Augmentation
 from robustfl_bench.availability.base import Availability as Availability
 from robustfl_bench.base.errors import ConfigError as ConfigError
 from robustfl_bench.base.errors import DataError as DataError
+from robustfl_bench.base.fields import SCALE as SCALE
 from robustfl_bench.base.fields import Flag as Flag
 from robustfl_bench.base.fields import Number as Number
 from robustfl_bench.base.fields import Option as Option

@@ -1,5 +1,5 @@
-"""Writes the pages and pictures of results/arena from its kept runs: digits.md, image.md, claims.md, views.md, the
-pictures, and what stands between the marks of README.md, there and at the root. Run: make arena"""
+"""Writes the pages and pictures of results/arena from its kept runs: digits.md, image.md, claims.md, views.md,
+silos_books.md, the pictures, and what stands between the marks of README.md, there and at the root. Run: make arena"""
 
 import re
 from collections.abc import Iterator
@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING
 
 from robustfl_bench.arena import claims, findings, page, picture
 from robustfl_bench.arena.panels import Arena
-from robustfl_bench.arena.views import VIEWS
+from robustfl_bench.arena.views import VIEWS, books
+from robustfl_bench.arena.views.base import ArenaView
+from robustfl_bench.config import options
 from robustfl_bench.pages.pictures.canvas import PLAIN, save
 from robustfl_bench.runs import archive
 from robustfl_bench.tables import sheets
@@ -26,6 +28,7 @@ def pages(arenas: dict[str, Arena]) -> dict[Path, str]:
     texts = {FOLDER / f"{name}.md": _track(name, arena) for name, arena in arenas.items()}
     texts[FOLDER / "claims.md"] = sheets.markdown(claims.sheets(arenas["digits"]))
     texts[FOLDER / "views.md"] = _views(arenas["digits"])
+    texts |= {FOLDER / f"{name}_books.md": _books(arena) for name, arena in _tuned(arenas).items()}
     blocks = {
         "findings": lambda arena: "".join(f"- {line}\n" for line in findings.findings(arena)),
         "views": lambda arena: "".join(
@@ -65,13 +68,39 @@ def _sentence(words: str) -> str:
 def _views(arena: Arena) -> str:
     """The answers of all views, each with its picture and tables."""
     parts = [f"# What the runs of arena {arena.track.name} already know\n\nMade by `make arena`."]
-    for name, view in VIEWS.items():
+    for name, view in _of_one_book():
         parts.append(
             f"## {_sentence(view.question)}\n\n"
             f"`robustfl-results arena {arena.track.name} --view {name}`\n\n"
             f"![{view.question}](view_{name}.png)\n\n{sheets.markdown(view.sheets(arena))}"
         )
     return "\n\n".join(part.rstrip("\n") for part in parts) + "\n"
+
+
+def _of_one_book() -> list[tuple[str, ArenaView]]:
+    """The views that need no tuned rules."""
+    return [(name, view) for name, view in VIEWS.items() if view is not books.VIEW]
+
+
+def _tuned(arenas: dict[str, Arena]) -> dict[str, Arena]:
+    """The tracks that have a tuned book."""
+    return {name: arena for name, arena in arenas.items()
+            if options.exists("experiment", f"{arena.track.experiment}_trials")}  # fmt: skip
+
+
+def _books(arena: Arena) -> str:
+    """Both rule books beside each other."""
+    name = arena.track.name
+    return f"""# Arena {name}: rules as they come, and tuned
+
+Made by `make arena`; `robustfl-results arena {name} --view books` shows the same.
+
+![The scores of rules as they come and tuned]({name}_books.png)
+
+{sheets.markdown(books.VIEW.sheets(arena))}
+Both books have the same attacks, seeds and honest clients' mean. `robustfl-bench arena enter RULE --book tuned` tunes a
+rule: it makes the trials, chooses in each panel, and runs the cells.
+"""
 
 
 def pictures(arenas: dict[str, Arena]) -> Iterator[tuple[Path, "Figure"]]:
@@ -82,8 +111,10 @@ def pictures(arenas: dict[str, Arena]) -> Iterator[tuple[Path, "Figure"]]:
             yield FOLDER / f"{name}{suffix}.png", picture.standing(arena, number)
             yield FOLDER / f"{name}_attacks{suffix}.png", picture.attacks(arena, number)
     yield FOLDER / "answer.png", picture.answer(arenas["digits"])
-    for name, view in VIEWS.items():
+    for name, view in _of_one_book():
         yield FOLDER / f"view_{name}.png", view.picture(arenas["digits"], PLAIN)
+    for name, arena in _tuned(arenas).items():
+        yield FOLDER / f"{name}_books.png", books.VIEW.picture(arena, PLAIN)
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from robustfl_bench.arena.panels import Arena, ArenaPanel, Standing
-from robustfl_bench.arena.track import Track
+from robustfl_bench.arena.track import SERVER, Track
 from robustfl_bench.arena.tuned import SCALES, Choice, TunedTrack
 from robustfl_bench.arena.views.base import ArenaView
 from robustfl_bench.arena.words import bounds, cells, listed, number
@@ -57,10 +57,16 @@ def _sample(score: Estimate) -> tuple[float, float, int]:
 
 @dataclass(frozen=True)
 class Books:
-    """The rules of a panel that were run under all attacks in both books, the best as they come first."""
+    """The rules of a panel that were run under all attacks in both books, the best as they come first. The server
+    alone, to which no attack comes, is none."""
 
     panel: ArenaPanel
     rules: Sequence[Tuning]
+
+    def moved(self, sign: int) -> list[Tuning]:
+        """The rules that tuning raises (1) or lowers (-1), those that move most first."""
+        return sorted((rule for rule in self.rules if rule.moves and sign * rule.gain > 0),
+                      key=lambda rule: -sign * rule.gain)  # fmt: skip
 
     @property
     def agreement(self) -> float:
@@ -79,10 +85,11 @@ def books(arena: Arena) -> list[Books]:
     found = []
     for (count, partition), other in tuned.panels.items():
         plain = arena.panels[count, partition]
-        both = [rule for rule in plain.standings
-                if plain.is_whole(rule) and rule in other.standings and other.is_whole(rule)]  # fmt: skip
-        rules = [Tuning(rule, rates[rule, partition], plain.standings[rule], other.standings[rule],
-                        choices[rule, partition, count]) for rule in both]  # fmt: skip
+        rules = [
+            Tuning(rule, rates[rule, partition], standing, other.standings[rule], choices[rule, partition, count])
+            for rule, standing in plain.standings.items()
+            if rule != SERVER and rule in other.standings and plain.is_whole(rule) and other.is_whole(rule)
+        ]
         found += [Books(plain, rules)] if rules else []
     if not found:
         raise _nothing(arena.track)
@@ -102,24 +109,46 @@ def _nothing(track: Track) -> NoRuns:
     return NoRuns(f"no rule of arena {track.name} was tuned; {command} tunes one, if the track has trials")
 
 
-def answer(arena: Arena, of: Books) -> str:
-    """Which rules tuning moves, and whether the order changes."""
-    up = sorted((rule for rule in of.rules if rule.moves and rule.gain > 0), key=lambda rule: -rule.gain)
-    down = sorted((rule for rule in of.rules if rule.moves and rule.gain < 0), key=lambda rule: rule.gain)
+def answer(arena: Arena) -> str:
+    """Which rules tuning moves, and whether the order changes, in each panel."""
+    parts = []
+    for of in books(arena):
+        order = f", and both books order the rules alike by {of.agreement:.2f}" if of.agreement == of.agreement else ""
+        parts.append(
+            f"{arena.titled(of.panel)}: tuning raises {len(of.moved(1))} of {len(of.rules)} rules "
+            f"({_named(of.moved(1))}) and lowers {len(of.moved(-1))} ({_named(of.moved(-1))}){order}"
+        )
+    return "; ".join(parts)
 
-    def named(moved: Sequence[Tuning]) -> str:
-        return listed((f"{rule.rule} {rule.plain.score.value:.0f} to {rule.tuned.score.value:.0f}" for rule in moved),
-                      _NAMED)  # fmt: skip
 
-    order = "" if math.isnan(of.agreement) else f"; the order of the rules in both books agrees by {of.agreement:.2f}"
-    return (
-        f"{arena.titled(of.panel)}: tuning raises {len(up)} of {len(of.rules)} rules ({named(up)}) and lowers "
-        f"{len(down)} ({named(down)}){order}"
-    )
+def _named(moved: Sequence[Tuning]) -> str:
+    """Rules with their scores in both books."""
+    return listed((f"{rule.rule} {rule.plain.score.value:.0f} to {rule.tuned.score.value:.0f}" for rule in moved),
+                  _NAMED)  # fmt: skip
 
 
 def _sheets(arena: Arena) -> list[Sheet]:
-    return list(_pages(arena, books(arena)))
+    found = books(arena)
+    return [_overview(arena, found), *_pages(arena, found)]
+
+
+def _overview(arena: Arena, found: Sequence[Books]) -> Sheet:
+    rows = [cells([
+        of.panel.partition, str(of.panel.number), str(len(of.rules)), str(len(of.moved(1))), str(len(of.moved(-1))),
+        number(of.agreement, 2), max(of.rules, key=lambda rule: rule.plain.score.value).rule,
+        max(of.rules, key=lambda rule: rule.tuned.score.value).rule,
+    ]) for of in found]  # fmt: skip
+    return Sheet(
+        above=[f"Arena {arena.track.name}: rules as they come, and tuned", f"{answer(arena)}."],
+        heading=["partition", "attackers", "rules", "raised", "lowered", "order", "best as it comes", "best tuned"],
+        rows=rows,
+        labels=2,
+        footnotes=[
+            "raised, lowered: rules whose interval of the gain excludes 0. order: Spearman's rank correlation of the "
+            "scores in both books",
+            *_meaning(arena),
+        ],
+    )
 
 
 def _pages(arena: Arena, found: Sequence[Books]) -> Iterator[Sheet]:
@@ -142,12 +171,11 @@ def _pages(arena: Arena, found: Sequence[Books]) -> Iterator[Sheet]:
             ])  # fmt: skip
         yield Sheet(
             above=[f"{arena.track.title(of.panel.number)}, {of.panel.partition}: rules as they come, and tuned",
-                   f"{answer(arena, of)}."],
+                   f"chance is {of.panel.chance:.1f}%; {of.panel.seeds} seeds"],
             heading=["rule", "as it comes", "tuned", "gain", "by", "tuned, by", "rate", "tuned rate", "tuned scale",
                      "validation"],
             rows=rows,
             bold="the interval of the gain excludes 0 (Welch, 95%, not corrected for the number of rules)",
-            footnotes=_meaning(arena),
         )  # fmt: skip
 
 
