@@ -60,9 +60,9 @@ def chosen(patch: pytest.MonkeyPatch, track: TunedTrack, read: list[Read]) -> di
 
 
 def test_every_rule_has_as_many_trials_and_those_with_a_scale_try_their_default_too(track: TunedTrack) -> None:
-    plain = [compose.sweep(words) for words in track.tried(["aggregator=krum"], None, {"iid": 1.0})]
-    scaled = [compose.sweep(words) for words in
-              track.tried(["aggregator=centered_clipping"], "radius", {"iid": 0.67})]  # fmt: skip
+    place = ["aggregator=centered_clipping", "partition=iid"]
+    plain, scaled = ([compose.sweep([*words, *place]) for words in sweeps]
+                     for sweeps in (track.sweeps(), track.sweeps("radius", 0.67)))  # fmt: skip
     assert sum(map(len, plain)) == sum(map(len, scaled))
     radii = [[word for word in cell if word.startswith("aggregator.radius=")] for sweep in scaled for cell in sweep]
     assert {*map(tuple, radii)} == {(), *((f"aggregator.radius={0.67 * each:.2g}",) for each in SCALES)}

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from itertools import product
 from statistics import fmean
@@ -86,22 +86,16 @@ class TunedTrack(Track):
         """The seeds of the trials."""
         return self.tuning["seed"]
 
-    def tried(self, own: Sequence[str], scale: str | None, lengths: Mapping[str, float]) -> Iterator[list[str]]:
-        """The overrides of the sweeps that make all trials of a rule in some partitions.
-
-        ``own`` chooses the rule, ``scale`` is the name of its scale, and ``lengths`` are the clean median lengths by
-        partition.
-        """
-        asked = [f"+experiment={self.trials}", *own]
+    def sweeps(self, scale: str | None = None, length: float = math.nan) -> list[list[str]]:
+        """The overrides of the sweeps that make all trials of a rule in a partition: one of rates, or for a rule whose
+        option ``scale`` is its scale, one at its default and one at SCALES times the clean median ``length``."""
+        experiment = f"+experiment={self.trials}"
         if scale is None:
-            yield [*asked, f"partition={','.join(lengths)}"]
-            return
+            return [[experiment]]
         count = len(self.rates) // (1 + len(SCALES))
         rates = f"lr={','.join(f'{rate:g}' for rate in sorted(self.rates[::-_EVERY][:count]))}"
-        for partition, length in lengths.items():
-            values = ",".join(f"{each * length:.2g}" for each in SCALES)
-            yield [*asked, f"partition={partition}", rates]
-            yield [*asked, f"partition={partition}", rates, f"aggregator.{scale}={values}"]
+        values = ",".join(f"{each * length:.2g}" for each in SCALES)
+        return [[experiment, rates], [experiment, rates, f"aggregator.{scale}={values}"]]
 
     def choices(self, table: pd.DataFrame) -> dict[Place, Choice]:
         """The choice of each rule in each panel of which all trials were run.

@@ -1,5 +1,6 @@
 """``robustfl-bench arena enter RULE``: a rule's runs in a protocol of the arena, and the folder that one submits."""
 
+import math
 import shlex
 import sys
 from argparse import Namespace
@@ -69,20 +70,15 @@ def _enter(asked: Namespace) -> None:
     rule = compose.shown([experiment, "lr=1", *own])["aggregator"]
     if isinstance(track, TunedTrack):
         scale = scale_of(targets.found_part("aggregator", rule["_target_"]))
-        lengths = (
-            _lengths(track, chosen["partition"], asked.results_dir)
-            if scale
-            else dict.fromkeys(chosen["partition"], 1.0)
-        )
         trials = [
-            _made([*words, attackers], asked, f"{name}: its trials") for words in track.tried(own, scale, lengths)
+            _made([*words, *own, f"partition={partition}", attackers], asked, f"{name}: its trials, {partition}")
+            for partition in chosen["partition"]
+            for words in track.sweeps(scale, _length(track, partition, asked.results_dir) if scale else math.nan)
         ]
         tables += trials
         for (_, partition, number), choice in track.choices(archive.join(trials)).items():
-            words = [experiment, *own, *choice.trial.words, attacks, seeds]
-            place = [f"partition={partition}", f"num_byzantine={number}"]
-            what = f"{name}: its cells, {partition} with {number} attackers, {' '.join(choice.trial.words)}"
-            tables.append(_made([*words, *place], asked, what))
+            words = [experiment, *own, *choice.trial.words, f"partition={partition}", f"num_byzantine={number}"]
+            tables.append(_made([*words, attacks, seeds], asked, f"{name}: its cells, {' '.join(words[-4:])}"))
     else:
         tables.append(_made([f"{experiment}_rates", *own, partitions], asked, f"{name}: its learning rates"))
         tables.append(_made([experiment, *own, partitions, *others], asked, f"{name}: its cells"))
@@ -93,14 +89,11 @@ def _enter(asked: Namespace) -> None:
     print((folder / "README.md").read_text(encoding="utf-8"), end="")
 
 
-def _lengths(track: TunedTrack, partitions: Sequence[str], results_dir: str) -> dict[str, float]:
-    """The clean median length of an honest update in each partition, with two digits."""
-    asked = [f"+experiment={track.experiment}", "aggregator=average", "attack=none", f"results_dir={results_dir}"]
-    lengths = {}
-    for partition in partitions:
-        runs = [compose.resolve([*asked, f"partition={partition}", f"seed={seed}"]) for seed in track.seeds]
-        lengths[partition] = float(f"{fmean(median_length(run.config) for run in runs):.2g}")
-    return lengths
+def _length(track: TunedTrack, partition: str, results_dir: str) -> float:
+    """The clean median length of an honest update in a partition, with two digits: the mean over the trials' seeds."""
+    asked = [f"+experiment={track.experiment}", "aggregator=average", "attack=none", f"partition={partition}"]
+    runs = [compose.resolve([*asked, f"seed={seed}", f"results_dir={results_dir}"]) for seed in track.seeds]
+    return float(f"{fmean(median_length(run.config) for run in runs):.2g}")
 
 
 _NARROWED = {"partition": "partitions", "num_byzantine": "attackers", "attack": "attacks", "seed": "seeds"}
