@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _NAMED = 5  # rules that a sentence names
+_ACROSS = 2  # panels of the picture beside each other
 
 
 @dataclass(frozen=True)
@@ -199,9 +200,12 @@ def _meaning(arena: Arena) -> list[str]:
 def _picture(arena: Arena) -> Figure:
     found = books(arena)
     most = max(len(of.rules) for of in found)
-    figure = sheet(WIDTHS["page"], 0.9 + 0.17 * most)
-    axes = figure.subplots(1, len(found), squeeze=False)[0]
-    for axis, of in zip(axes, found, strict=True):
+    lines = math.ceil(len(found) / _ACROSS)
+    figure = sheet(WIDTHS["page"], 0.4 + lines * (0.5 + 0.15 * most))
+    axes = figure.subplots(lines, _ACROSS, squeeze=False).flat
+    for axis in axes[len(found) :]:
+        axis.set_axis_off()
+    for axis, of in zip(axes, found, strict=False):
         for place, rule in enumerate(of.rules):
             scores = rule.plain.score.value, rule.tuned.score.value
             axis.plot(scores, [place, place], color="#b0b0b0", linewidth=1.2, zorder=1)
