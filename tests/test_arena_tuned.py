@@ -11,7 +11,7 @@ import pytest
 from robustfl_bench import aggregators
 from robustfl_bench.arena.panels import Arena
 from robustfl_bench.arena.track import HONEST, ArenaRun, Track
-from robustfl_bench.arena.tuned import SCALES, Trial, TunedTrack
+from robustfl_bench.arena.tuned import SCALES, TunedTrack, TunedTrial
 from robustfl_bench.arena.views import books
 from robustfl_bench.base.errors import ConfigError
 from robustfl_bench.base.fields import SCALE, at_least, scale_of
@@ -54,7 +54,7 @@ def arena_of(patch: pytest.MonkeyPatch, read: list[Read], book: type[Track] = Tr
     return Arena(table, "silos", book=book)
 
 
-def chosen(patch: pytest.MonkeyPatch, track: TunedTrack, read: list[Read]) -> dict[str, Trial]:
+def chosen(patch: pytest.MonkeyPatch, track: TunedTrack, read: list[Read]) -> dict[str, TunedTrial]:
     patch.setattr(Track, "read", lambda self, table, validated_by: iter(read))
     return {rule: choice.trial for (rule, *_), choice in track.choices(pd.DataFrame()).items()}
 
@@ -96,7 +96,7 @@ def test_the_choice_is_the_best_under_the_worst_attack_on_whole_trials(
     impossible = [(replace(one, rule="e"), share) for one, share in impossible]
     mixed = [*trials(track, "f", level), *trials(track, "f", level, ("aggregator.even=lower",))]
     found = chosen(monkeypatch, track, [*best, *misled, *lacking, *older, *impossible, *mixed])
-    assert found == {"a": Trial(0.3), "b": Trial(0.12), "e": Trial(track.rates[0])}
+    assert found == {"a": TunedTrial(0.3), "b": TunedTrial(0.12), "e": TunedTrial(track.rates[0])}
 
 
 def test_the_two_books_show_a_rule_at_its_own_rate_and_options(
@@ -122,7 +122,9 @@ def test_the_two_books_show_a_rule_at_its_own_rate_and_options(
     (of,) = books.books(arena)
     assert [rule.rule for rule in of.rules] == ["krum", "centered_clipping"], "geomed has no tuned cells"
     krum, clipping = of.rules
-    assert clipping.choice.trial == Trial(track.rates[0], radius) and clipping.choice.accuracy == pytest.approx(0.8)
+    assert clipping.choice.trial == TunedTrial(track.rates[0], radius) and clipping.choice.accuracy == pytest.approx(
+        0.8
+    )
     assert clipping.gain == pytest.approx(100 * 0.6 / 0.8) and clipping.moves
     assert krum.gain == 0 and not krum.moves
     assert "raises 1 of 2 rules (centered_clipping 15 to 90) and lowers 0 (none)" in books.answer(arena)

@@ -41,6 +41,7 @@ def test_an_entry_is_made_listed_and_checked(bench: Bench, tmp_path: Path, monke
     [
         (("krum", "--protocol", "nowhere"), "unknown protocol 'nowhere'"),
         (("krum", "--protocol", "digits", "--attackers", "7"), "--attackers: '7' is not in digits, which has 5, 10"),
+        (("krum", "--protocol", "digits", "--book", "tuned"), "the track digits has no tuned book"),
         (("nowhere:Rule",), "cannot import nowhere.Rule"),
     ],
 )

@@ -31,7 +31,7 @@ _EVERY = 2  # of the rates, from the largest on, that a rule with a scale tries
 
 
 @dataclass(frozen=True, order=True)
-class Trial:
+class TunedTrial:
     """What is tried of a rule: its learning rate, and its changed options, ``key=value``."""
 
     lr: float
@@ -44,10 +44,10 @@ class Trial:
 
 
 @dataclass(frozen=True)
-class Choice:
+class TunedChoice:
     """The trial that was chosen, and its accuracy on validation data under the worst attack, a fraction."""
 
-    trial: Trial
+    trial: TunedTrial
     accuracy: float
 
 
@@ -97,7 +97,7 @@ class TunedTrack(Track):
         values = ",".join(f"{each * length:.2g}" for each in SCALES)
         return [[experiment, rates], [experiment, rates, f"aggregator.{scale}={values}"]]
 
-    def choices(self, table: pd.DataFrame) -> dict[Place, Choice]:
+    def choices(self, table: pd.DataFrame) -> dict[Place, TunedChoice]:
         """The choice of each rule in each panel of which all trials were run.
 
         Of equal trials the one with the smallest rate is chosen. A rule with more trials than there are rates, such as
@@ -109,30 +109,30 @@ class TunedTrack(Track):
         """The runs of ``records.load`` at the choice of their panel; those without attack stand in each panel that
         chose so. The honest clients' mean is that of the plain book."""
         read = list(self.read(table, _VALIDATED))
-        by_trial: dict[tuple[str, str, Trial], list[ArenaRun]] = defaultdict(list)
+        by_trial: dict[tuple[str, str, TunedTrial], list[ArenaRun]] = defaultdict(list)
         found = []
         for run, share in read:
             if share is None and run.attack == HONEST:
                 found.append(run)
             elif share is None and run.attack in self.swept["attack"]:
-                by_trial[_option(run), run.partition, Trial(run.lr, run.options)].append(run)
+                by_trial[_option(run), run.partition, TunedTrial(run.lr, run.options)].append(run)
         for (rule, partition, number), choice in self._chosen(read).items():
             found += [replace(run, rule=rule, num_byzantine=number, validated=True)
                       for run in by_trial[rule, partition, choice.trial]
                       if run.num_byzantine in (0, number) and run.declared in (None, number)]  # fmt: skip
         return found
 
-    def _chosen(self, read: Iterable[tuple[ArenaRun, str | None]]) -> dict[Place, Choice]:
+    def _chosen(self, read: Iterable[tuple[ArenaRun, str | None]]) -> dict[Place, TunedChoice]:
         """The choices by the runs of ``read``."""
         conditions = set(product(self.tuning["attack"], self.tuning["seed"]))
         validated = validation_share(self.trials)
-        tried: dict[Place, dict[Trial, dict[tuple[str, str], float]]] = defaultdict(lambda: defaultdict(dict))
+        tried: dict[Place, dict[TunedTrial, dict[tuple[str, str], float]]] = defaultdict(lambda: defaultdict(dict))
         for run, share in read:
             known = share == validated and (run.attack, run.seed) in conditions
             accuracy = run.accuracy if run.state == "finished" else 0.0
             if known and run.declared in (None, run.num_byzantine) and not math.isnan(accuracy):
                 place = _option(run), run.partition, run.num_byzantine
-                tried[place][Trial(run.lr, run.options)][run.attack, run.seed] = accuracy
+                tried[place][TunedTrial(run.lr, run.options)][run.attack, run.seed] = accuracy
         return {place: _best(of) for place, of in tried.items()
                 if len(of) == len(self.rates) and all(numbers.keys() == conditions for numbers in of.values())
         }  # fmt: skip
@@ -147,10 +147,10 @@ def _option(run: ArenaRun) -> str:
     return run.rule.partition(" ")[0]
 
 
-def _best(tried: Mapping[Trial, Mapping[tuple[str, str], float]]) -> Choice:
+def _best(tried: Mapping[TunedTrial, Mapping[tuple[str, str], float]]) -> TunedChoice:
     worst = {trial: _worst(numbers) for trial, numbers in tried.items()}
     trial = max(sorted(worst), key=lambda trial: worst[trial])
-    return Choice(trial, worst[trial])
+    return TunedChoice(trial, worst[trial])
 
 
 def _worst(numbers: Mapping[tuple[str, str], float]) -> float:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from robustfl_bench.arena.panels import Arena, ArenaPanel, Standing
 from robustfl_bench.arena.track import SERVER, Track
-from robustfl_bench.arena.tuned import SCALES, Choice, TunedTrack
+from robustfl_bench.arena.tuned import SCALES, TunedChoice, TunedTrack
 from robustfl_bench.arena.views.base import ArenaView
 from robustfl_bench.arena.words import bounds, cells, listed, number
 from robustfl_bench.base.errors import ConfigError
@@ -33,7 +33,7 @@ class Tuning:
     rate: float
     plain: Standing
     tuned: Standing
-    choice: Choice
+    choice: TunedChoice
 
     @property
     def gain(self) -> float:
