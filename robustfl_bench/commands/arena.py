@@ -62,12 +62,12 @@ def _enter(asked: Namespace) -> None:
     partitions, *others = (f"{key}={','.join(values)}" for key, values in chosen.items())
     attackers, attacks, seeds = others
     experiment = f"+experiment={track.experiment}"
+    rule = compose.shown([experiment, "lr=1", *own])["aggregator"]
     average = [f"{experiment}_rates", "aggregator=average", partitions]
     tables = [
         _made(average, asked, "average: its learning rates"),
         _made([f"{experiment}_honest", partitions, attackers, seeds], asked, "honest clients' mean"),
     ]
-    rule = compose.shown([experiment, "lr=1", *own])["aggregator"]
     if isinstance(track, TunedTrack):
         scale = scale_of(targets.found_part("aggregator", rule["_target_"]))
         trials = [
