@@ -13,7 +13,7 @@ from robustfl_bench.arena.tuned import SCALES, TunedChoice, TunedTrack
 from robustfl_bench.arena.views.base import ArenaView
 from robustfl_bench.arena.words import bounds, cells, listed, number
 from robustfl_bench.base.errors import ConfigError
-from robustfl_bench.pages.pictures.canvas import WIDTHS, for_print, sheet
+from robustfl_bench.pages.pictures.canvas import WIDTHS, Frame, for_print, sheet
 from robustfl_bench.runs.records import NoRuns
 from robustfl_bench.runs.statistics import Estimate, Interval, rank_correlation, two_samples
 from robustfl_bench.tables.sheets import Printed, Sheet
@@ -197,11 +197,11 @@ def _meaning(arena: Arena) -> list[str]:
 
 
 @for_print
-def _picture(arena: Arena) -> Figure:
+def _picture(arena: Arena, frame: Frame) -> Figure:
     found = books(arena)
     most = max(len(of.rules) for of in found)
     lines = math.ceil(len(found) / _ACROSS)
-    figure = sheet(WIDTHS["page"], 0.4 + lines * (0.5 + 0.15 * most))
+    figure = sheet(WIDTHS[frame.width or "page"], 0.4 + lines * (0.5 + 0.15 * most))
     axes = figure.subplots(lines, _ACROSS, squeeze=False).flat
     for axis in axes[len(found) :]:
         axis.set_axis_off()
@@ -212,7 +212,7 @@ def _picture(arena: Arena) -> Figure:
             axis.plot(scores[0], place, "o", markersize=4.5, markerfacecolor="white", markeredgecolor="#2166ac",
                       label="as it comes" if not place else None)  # fmt: skip
             axis.plot(scores[1], place, "o", markersize=4.5, color="#d6604d", label="tuned" if not place else None)
-        axis.set_yticks(range(len(of.rules)), [rule.rule + " *" * rule.moves for rule in of.rules])
+        axis.set_yticks(range(len(of.rules)), [frame.name(rule.rule) + " *" * rule.moves for rule in of.rules])
         axis.set_ylim(most - 0.5, -0.5)
         axis.set_xlim(-3, 103)
         axis.set_title(arena.titled(of.panel))
