@@ -82,8 +82,8 @@ def test_what_a_slurm_job_asked_for(
         monkeypatch.setenv(name, value)
     for process, job in ((11, "7"), (12, "7"), (13, "77")):
         write(machine / "proc" / str(process) / "environ", f"A=1\0SLURM_JOB_ID={job}\0B=2")
-        write(machine / "proc" / str(process) / "statm", "900000 1000 3")
-    used = 0 if limit == 8 * GIB else 2000 * os.sysconf("SC_PAGE_SIZE")
+        write(machine / "proc" / str(process) / "statm", "900000 1000 300 0 0 0 0")
+    used = 0 if limit == 8 * GIB else 1400 * os.sysconf("SC_PAGE_SIZE")
     assert free_bytes() == limit - used
 
 

@@ -49,7 +49,7 @@ def test_what_a_run_needs(
     honest: int,
     what: str,
 ) -> None:
-    monkeypatch.setattr(memory, "is_loaded", lambda *_: False)
+    monkeypatch.setattr(memory.samples, "is_loaded", lambda *_: False)
     least = int(matrices * MATRIX) + DIGITS + TRAIN * honest // 600
     monkeypatch.setattr(memory, "free_bytes", lambda: least)  # the models are not in it
     refused = bench(*SMALL, *overrides)

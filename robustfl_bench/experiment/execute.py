@@ -12,7 +12,7 @@ from robustfl_bench.base.console import note
 from robustfl_bench.base.errors import BrokenContract, ConfigError, Diverged, Interrupted
 from robustfl_bench.config.request import Call
 from robustfl_bench.engine.settings import DEFINING
-from robustfl_bench.experiment import answers, memory, provenance, repeatable, tracking
+from robustfl_bench.experiment import answers, memory, provenance, repeatable, samples, tracking
 from robustfl_bench.experiment.answers import Answer
 from robustfl_bench.experiment.machine import choose_device, choose_threads, facts, set_precision, threads, unused_gpu
 from robustfl_bench.experiment.plan import Asked, Plan, outline, plan
@@ -250,14 +250,16 @@ def _facts(planned: Plan, folder: folders.RunFolder, call: Call, device: str | N
 
 
 def _load(planned: Plan) -> Any:
-    s = planned.settings
-    return datasets.load(planned.parts.dataset, s.data_dir, choose_device(s.device))
+    return samples.load(planned, choose_device(planned.settings.device))
 
 
 def _federation(planned: Plan, data: Any) -> Any:
     from robustfl_bench.engine.stack import Stackable
+    from robustfl_bench.experiment.shared_clients import SharedClients
 
-    return Stackable(planned.settings, planned.parts, data)
+    own = planned.settings, planned.parts, data
+    files = samples.shared(planned, data.train_x.device)
+    return Stackable(*own) if files is None else SharedClients(*own, files)
 
 
 Train = Callable[[Plan, Any, folders.RunFolder, Trackers | None], Mapping[str, Any]]

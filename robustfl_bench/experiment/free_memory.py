@@ -1,11 +1,12 @@
 """The memory that a run can take on this machine: below the limits of its container or job, and beside other runs."""
 
 import os
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 
 from filelock import FileLock
+
+from robustfl_bench.store.shared import folder_of_user
 
 PROC, GROUPS = Path("/proc"), Path("/sys/fs/cgroup")
 NO_LIMIT = 1 << 60  # bytes; groups without a limit report more, or "max"
@@ -24,8 +25,7 @@ class Reservations:
     """
 
     def __init__(self, folder: Path | None = None) -> None:
-        named = f"robustfl-bench-{os.getuid()}" if hasattr(os, "getuid") else "robustfl-bench"
-        self._folder = folder or Path(tempfile.gettempdir()) / named / "memory"
+        self._folder = folder or folder_of_user("memory")
         self._folder.mkdir(parents=True, exist_ok=True)
         self._own = self._folder / str(os.getpid())
 
@@ -40,7 +40,7 @@ class Reservations:
     def announce(self, needed: int) -> None:
         """Announce that this process will take ``needed`` more bytes."""
         if (life := _life(os.getpid())) is not None:
-            self._own.write_text(f"{life} {needed} {_resident(os.getpid())}")
+            self._own.write_text(f"{life} {needed} {_held(os.getpid())}")
 
     def of_others(self) -> int:
         """Bytes that other processes announced and have not taken."""
@@ -55,7 +55,7 @@ class Reservations:
         if life != _life(int(path.name)):
             path.unlink(missing_ok=True)
             return 0
-        return max(0, int(needed) - max(0, _resident(int(path.name)) - int(before)))
+        return max(0, int(needed) - max(0, _held(int(path.name)) - int(before)))
 
 
 def _of_the_machine() -> int:
@@ -110,7 +110,7 @@ def _below_limit_of_job() -> Iterator[int]:
         per_core, number = given.get("SLURM_MEM_PER_CPU", ""), given.get("SLURM_CPUS_ON_NODE", "")
         most = int(per_core) * int(number) if per_core.isdigit() and number.isdigit() else 0
     if most:
-        yield most * MIB - sum(map(_resident, _processes_of_job(given.get("SLURM_JOB_ID", ""))))
+        yield most * MIB - sum(map(_held, _processes_of_job(given.get("SLURM_JOB_ID", ""))))
 
 
 def _processes_of_job(job: str) -> Iterator[int]:
@@ -124,11 +124,12 @@ def _processes_of_job(job: str) -> Iterator[int]:
             continue
 
 
-def _resident(process: int) -> int:
-    """Bytes that a process has in memory; 0 if it has ended."""
+def _held(process: int) -> int:
+    """Bytes that a process has in memory, without files that it maps and others can share; 0 if it has ended."""
     try:
-        return int((PROC / str(process) / "statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
-    except (OSError, IndexError):
+        _, resident, of_files, *_ = map(int, (PROC / str(process) / "statm").read_text().split())
+        return (resident - of_files) * os.sysconf("SC_PAGE_SIZE")
+    except (OSError, ValueError):
         return 0
 
 

@@ -11,12 +11,13 @@ import numpy as np
 from robustfl_bench.base.console import say
 from robustfl_bench.base.errors import ConfigError
 from robustfl_bench.base.trees import flatten
-from robustfl_bench.datasets import find_folder, is_loaded
+from robustfl_bench.datasets import find_folder
 from robustfl_bench.datasets.base import Dataset
 from robustfl_bench.datasets.files import bytes_read
 from robustfl_bench.engine.participation import taking_part
 from robustfl_bench.engine.parts import Parts
 from robustfl_bench.engine.settings import Settings
+from robustfl_bench.experiment import samples
 from robustfl_bench.experiment.free_memory import Reservations, free_bytes
 from robustfl_bench.experiment.machine import choose_device
 from robustfl_bench.experiment.plan import Plan, num_params, outputs_per_sample
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
 _FLOAT, _DOUBLE = 4, 8  # bytes; a token id has as many as a float
 _CLIENT = 112  # bytes of the empty index array that a client has
+COPIES = "the clients' copies of their samples"
 POLL = 2.0  # seconds between two looks at the room that other runs leave
 
 
@@ -49,7 +51,8 @@ def check(planned: Plan) -> None:
             raise ConfigError(
                 f"{worst} take {_size(wanted[worst])} and {_size(free)} are free on {where} {sizes}; {advice}"
             )
-    _wait_for_room(planned, sum(here.values()))
+    shared = _shared(planned, device)
+    _wait_for_room(planned, sum(size for what, size in here.items() if what not in shared))
 
 
 def needs(planned: Plan, device: "torch.device") -> dict[str, int]:
@@ -74,11 +77,18 @@ def needs(planned: Plan, device: "torch.device") -> dict[str, int]:
         f"what {remembers} remembers of {remembered} clients": _FLOAT * vectors * remembered * d,
         f"{models} models of d={d} parameters": _FLOAT * models * d,
         f"the (n, n) matrices of n={n} clients": _DOUBLE * n**2 * _square_matrices(parts),
-        _samples_of(parts.dataset): _FLOAT * (0 if _in_memory(planned, device) else _numbers(planned)),
-        "the clients' copies of their samples": _FLOAT * int(own * _least_honest(settings)) * shape,
+        _samples_of(parts.dataset): _FLOAT * (0 if samples.is_loaded(planned, device) else _numbers(planned)),
+        COPIES: _FLOAT * int(own * _least_honest(settings)) * shape,
         "the feature maps of a client": _FLOAT * at_once * outputs_per_sample(parts.model, parts.dataset),
         f"{settings.total_clients} clients": _CLIENT * settings.total_clients,
     }
+
+
+def _shared(planned: Plan, device: "torch.device") -> tuple[str, ...]:
+    """What of ``needs`` and of files processes on this machine have in common. The system keeps it in its cache of
+    files, whose memory it can take back."""
+    dataset = planned.parts.dataset
+    return () if samples.shared(planned, device) is None else (_samples_of(dataset), _files_of(dataset), COPIES)
 
 
 def _wait_for_room(planned: Plan, needed: int) -> None:
@@ -141,9 +151,8 @@ def _samples_of(dataset: Dataset) -> str:
     return f"the samples of {dataset.name}"
 
 
-def _in_memory(planned: Plan, device: "torch.device") -> bool:
-    """Whether this process has loaded the data."""
-    return is_loaded(planned.parts.dataset, planned.settings.data_dir, device)
+def _files_of(dataset: Dataset) -> str:
+    return f"the files of {dataset.name}"
 
 
 def _numbers(planned: Plan) -> int:
@@ -155,9 +164,9 @@ def _files(planned: Plan, device: "torch.device") -> dict[str, int]:
     """The bytes of the files of data whose numbers are not known, which are read whole."""
     dataset = planned.parts.dataset
     read = 0
-    if not _in_memory(planned, device) and not _numbers(planned):
+    if not samples.is_loaded(planned, device) and not _numbers(planned):
         read = bytes_read(dataset.source, find_folder(planned.settings.data_dir))
-    return {f"the files of {dataset.name}": read}
+    return {_files_of(dataset): read}
 
 
 def _train_samples(planned: Plan) -> int:

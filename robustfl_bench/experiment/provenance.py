@@ -6,15 +6,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from robustfl_bench import datasets
 from robustfl_bench.base.code_digest import code_digest
 from robustfl_bench.base.errors import DataError
-from robustfl_bench.base.trees import flatten
 from robustfl_bench.config import identity
-from robustfl_bench.datasets.files import marks
 from robustfl_bench.engine.parts import GROUPS
 from robustfl_bench.engine.settings import Settings
-from robustfl_bench.experiment import machine, outside_code
+from robustfl_bench.experiment import machine, outside_code, samples
 from robustfl_bench.experiment.plan import Asked, Plan
 from robustfl_bench.experiment.summary import results
 from robustfl_bench.runs import matching, records
@@ -57,7 +54,7 @@ def outside(config: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
 
 def origin(planned: Plan, data: "Data") -> dict[str, Any]:
     """The data that were read: variant, numbers of samples, digest, and the state of their files."""
-    return data.origin | {"files": _marks(planned)}
+    return data.origin | {"files": samples.marks(planned)}
 
 
 def stamp(planned: Plan, data: "Data") -> dict[str, str]:
@@ -160,7 +157,7 @@ def _other_data(asked: Asked, recorded: Mapping[str, Any]) -> str | None:
     """
     if _follow(asked):
         return None
-    if (found := _marks(asked)) and asked.dataset.source is not None and found == recorded.get("files"):
+    if (found := samples.marks(asked)) and asked.dataset.source is not None and found == recorded.get("files"):
         return None
     now = _loaded(asked)
     if now is None or all(recorded.get(name) == now[name] for name in ("variant", "digest")):
@@ -173,20 +170,9 @@ def _loaded(asked: Asked) -> Mapping[str, Any] | None:
     import torch
 
     try:
-        return datasets.load(asked.dataset, asked.settings.data_dir, torch.device("cpu")).origin
+        return samples.load(asked, torch.device("cpu")).origin
     except DataError:
         return None
-
-
-def _marks(asked: Asked) -> dict[str, list[int]]:
-    """The state of every file of the data: of those that its source lists, and of those that its config names."""
-    root = datasets.find_folder(asked.settings.data_dir)
-    found = marks(asked.dataset.source, root)
-    for _, value in flatten(asked.config["dataset"]):
-        if isinstance(value, str) and (path := root / Path(value).expanduser()).is_file():
-            state = path.stat()
-            found[value] = [state.st_size, state.st_mtime_ns]
-    return found
 
 
 def _within(summary: Mapping[str, Any], *names: str) -> Mapping[str, Any]:

@@ -7,9 +7,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
-from robustfl_bench import datasets
 from robustfl_bench.base.errors import DataError
 from robustfl_bench.engine.settings import DEFINING
+from robustfl_bench.experiment import samples
 from robustfl_bench.experiment.machine import SMALL, choose_device, choose_threads, work_of_round
 from robustfl_bench.experiment.plan import Asked, Plan, num_params
 
@@ -65,11 +65,11 @@ def at_once(planned: Plan) -> int:
     if choose_device(s.device).type != "cpu" or not can_be_stacked(parts):
         return 1
     try:
-        data = datasets.load(parts.dataset, s.data_dir, choose_device("cpu"))
+        data = samples.load(planned, choose_device("cpu"))
     except DataError:  # each run reports it
         return 1
-    samples = len(data.train_y)
-    if work_of_round(planned, samples) > SMALL or choose_threads(planned, samples) > 1:
+    number = len(data.train_y)
+    if work_of_round(planned, number) > SMALL or choose_threads(planned, number) > 1:
         return 1
     updates = parts.course.updates_per_round(s.clients_per_round) * num_params(parts.model, parts.dataset)
     return max(1, min(MOST, NUMBERS // updates))

@@ -1,4 +1,4 @@
-"""Tensors and numbers in a file with its SHA-256 and what it belongs to: checkpoints.
+"""Tensors and numbers in a file with its SHA-256 and what it belongs to: checkpoints, and samples of several processes.
 
 A file is a line with the format and the length of the structure; the structure, in which tensors are places; the bytes
 of the tensors, one after the other; and the SHA-256 of all before it. It is written tensor by tensor, and read by
@@ -38,8 +38,8 @@ Stamp = Mapping[str, str]
 identity."""
 
 
-def save(path: Path, content: Mapping[str, Any], stamp: Stamp) -> None:
-    """Write plain containers of tensors and numbers; raises CannotWrite."""
+def save(path: Path, content: Mapping[str, Any], stamp: Stamp, lasting: bool = True) -> None:
+    """Write plain containers of tensors and numbers; raises CannotWrite. ``lasting``: to survive a power cut."""
     structure = io.BytesIO()
     packer = _Packer(structure)
     packer.dump({"stamp": dict(stamp), "content": dict(content)})
@@ -53,7 +53,7 @@ def save(path: Path, content: Mapping[str, Any], stamp: Stamp) -> None:
                 yield part
         yield total.hexdigest().encode()
 
-    stream_atomically(path, lambda: _gathered(pieces()))
+    stream_atomically(path, lambda: _gathered(pieces()), lasting)
 
 
 def load(path: Path, stamp: Stamp) -> dict[str, Any] | None:

@@ -120,8 +120,11 @@ def write_atomically(path: Path, content: str | bytes) -> None:
     stream_atomically(path, lambda: [piece])
 
 
-def stream_atomically(path: Path, pieces: Callable[[], Iterable[bytes | memoryview]]) -> None:
-    """As ``write_atomically``, for content in ``pieces``, which are asked for anew at each attempt."""
+def stream_atomically(path: Path, pieces: Callable[[], Iterable[bytes | memoryview]], lasting: bool = True) -> None:
+    """As ``write_atomically``, for content in ``pieces``, which are asked for anew at each attempt.
+
+    A file that is not ``lasting`` may be lost or incomplete after a power cut; nobody waits for the disk.
+    """
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
 
     def attempt() -> None:
@@ -131,7 +134,8 @@ def stream_atomically(path: Path, pieces: Callable[[], Iterable[bytes | memoryvi
                 for piece in pieces():
                     file.write(piece)
                 file.flush()
-                os.fsync(file.fileno())
+                if lasting:
+                    os.fsync(file.fileno())
             os.replace(temporary, path)
         except BaseException:
             temporary.unlink(missing_ok=True)

@@ -5,7 +5,7 @@ import os
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from robustfl_bench.base.console import say
@@ -68,7 +68,8 @@ class Tasks:
         options = {"num_cpus": self.cpus_per_worker, "num_gpus": 1 / self.runs_at_once if gpus else 0}
         # A cell that kills its processes is recorded as failed after a few, so the retries end.
         task = ray.remote(max_retries=-1, max_calls=1, **options)(_take)
-        return [task.remote(sweep) for _ in range(min(max(number, 1), len(sweep.cells)))]
+        sweep = replace(sweep, takers=min(max(number, 1), len(sweep.cells)))
+        return [task.remote(sweep) for _ in range(sweep.takers)]
 
 
 def _take(sweep: Sweep) -> None:

@@ -12,7 +12,7 @@ from robustfl_bench import datasets
 from robustfl_bench.base.console import note_once, say
 from robustfl_bench.base.errors import GENERAL, ConfigError, DataError, NotReady, exit_code
 from robustfl_bench.config.request import Call
-from robustfl_bench.experiment import answers, provenance
+from robustfl_bench.experiment import answers, provenance, samples
 from robustfl_bench.experiment.execute import RunFailed, completing, record
 from robustfl_bench.experiment.explain import explain
 from robustfl_bench.experiment.machine import terminable, threads
@@ -48,7 +48,7 @@ def take(sweep: Sweep, begins: bool = False) -> Outcome:
     checkpoint.
     """
     taker = Taker(sweep)
-    with terminable():
+    with terminable(), samples.among(sweep.takers):
         taker.survey()
         if begins:
             require_data(taker.remaining())
