@@ -27,7 +27,7 @@ _shared: SharedFiles | None = None
 def among(processes: int) -> Iterator[None]:
     """Within this context this process shares samples with others on this machine, if ``processes`` is more than 1."""
     global _shared
-    with suppress(OSError):  # then each process has its own
+    with suppress(OSError, NotImplementedError):  # then each process has its own
         _shared = SharedFiles(folder_of_user("samples")) if processes > 1 else None
     try:
         yield

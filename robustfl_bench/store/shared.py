@@ -49,7 +49,10 @@ def folder_of_user(name: str) -> Path:
 
 
 class SharedFiles:
-    """The files in a folder that this process shares with others. Raises OSError where the system has no ``flock``."""
+    """The files in a folder that this process shares with others.
+
+    Raises OSError or NotImplementedError where the system or the disk has no ``flock``.
+    """
 
     def __init__(self, folder: Path) -> None:
         try:
@@ -58,33 +61,48 @@ class SharedFiles:
             raise OSError(errno.ENOSYS, "no flock on this system") from error
         self._flock, self._folder, self._note = fcntl, folder, note_once()
         self._lock = FileLock(folder / "lock")  # of who looks for a file, writes it, or removes what others left
-        self._held: dict[Path, int] = {}
+        self._held: dict[Path, tuple[int, Content]] = {}  # descriptors and contents, the last used one at the end
+        with self._lock:
+            self._remove_unused()
 
     def get(self, subject: str, make: Callable[[], Content]) -> Content:
-        """What ``make`` returns, from the file of ``subject`` if there is one.
+        """What ``make`` returns, from the file of ``subject`` if there is one. Nobody must write into it.
 
         Without a file, one is written if the content is worth it and the disk has room for twice as much. The tensors
-        of a file are mapped: processes share their memory, and changes to them stay in the process that makes them.
+        of a file are mapped, so that processes share their memory.
         """
         name = hashlib.sha256(subject.encode()).hexdigest()
         path, stamp = self._folder / name, {"subject": name}
-        with self._lock:
-            if not path.exists():
-                self._remove_unused()
-                content = make()
-                if not self._write(path, content, stamp):
-                    return content
-                del content
-            self._hold(path)
-        with suppress(Damaged):
-            if (mapped := sealed.load(path, stamp)) is not None:
-                return mapped
-        return make()
+        if (held := self._held.pop(path, None)) is None:
+            with self._lock:
+                if (descriptor := self._hold(path)) is None:
+                    self._remove_unused()
+                    content = make()
+                    if not self._write(path, content, stamp) or (descriptor := self._hold(path)) is None:
+                        return content
+                    del content
+            try:
+                held = descriptor, sealed.load(path, stamp) or make()
+            except Damaged:
+                held = descriptor, make()
+        self._held[path] = held
+        self.let_go(but=HELD)
+        return held[1]
 
     def let_go(self, but: int = 0) -> None:
-        """Stop holding all files ``but`` the last ones."""
+        """Stop holding all files ``but`` the last used ones."""
         for path in list(self._held)[: len(self._held) - but]:
-            self._remove_unless_held(path, self._held.pop(path))
+            self._remove_unless_held(path, self._held.pop(path)[0])
+
+    def _hold(self, path: Path) -> int | None:
+        """The descriptor of a file that others do not remove until it is closed; None if there is no file."""
+        with suppress(FileNotFoundError):
+            descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW)
+            self._flock.flock(descriptor, self._flock.LOCK_SH)
+            if os.fstat(descriptor).st_nlink:
+                return descriptor
+            os.close(descriptor)  # it was removed a moment ago
+        return None
 
     def _write(self, path: Path, content: Content, stamp: sealed.Stamp) -> bool:
         """Whether the content is worth a file, and could be written."""
@@ -98,15 +116,6 @@ class SharedFiles:
             self._note(f"processes have copies of their samples: {self._folder}: {error.strerror}")
             return False
         return True
-
-    def _hold(self, path: Path) -> None:
-        """Keep other processes from removing a file while it is among the last HELD."""
-        before = self._held.pop(path, None)
-        self._held[path] = os.open(path, os.O_RDONLY | os.O_NOFOLLOW)
-        self._flock.flock(self._held[path], self._flock.LOCK_SH)
-        if before is not None:
-            os.close(before)
-        self.let_go(but=HELD)
 
     def _remove_unless_held(self, path: Path, descriptor: int) -> None:
         """Remove an open file if no other process holds it, and close it."""
