@@ -91,7 +91,7 @@ class SharedFiles:
 
     def let_go(self, but: int = 0) -> None:
         """Stop holding all files ``but`` the last used ones."""
-        for path in list(self._held)[: len(self._held) - but]:
+        for path in list(self._held)[: max(0, len(self._held) - but)]:
             self._remove_unless_held(path, self._held.pop(path)[0])
 
     def _hold(self, path: Path) -> int | None:
