@@ -43,11 +43,13 @@ def save(path: Path, content: Mapping[str, Any], stamp: Stamp, lasting: bool = T
     structure = io.BytesIO()
     packer = _Packer(structure)
     packer.dump({"stamp": dict(stamp), "content": dict(content)})
+    packer.clear_memo()
+    tensors, packer.tensors = packer.tensors, []  # a pickler refers to itself, and lives until the next collection
     head = b"%s %d\n%s" % (FORMAT, structure.tell(), structure.getbuffer())
 
     def pieces() -> Iterator[bytes | memoryview]:
         total = hashlib.sha256()
-        for piece in chain([memoryview(head)], map(_bytes_of, packer.tensors)):
+        for piece in chain([memoryview(head)], map(_bytes_of, tensors)):
             for part in (piece, memoryview(bytes(-len(piece) % ALIGNED))):
                 total.update(part)
                 yield part

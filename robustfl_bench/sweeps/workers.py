@@ -4,6 +4,7 @@ Pools of joblib and of ``concurrent.futures`` end as a whole when one of their p
 processes of ``multiprocessing``, forked from a server that has imported torch.
 """
 
+import gc
 import multiprocessing
 import os
 import signal
@@ -83,6 +84,7 @@ def work(sweep: Sweep, number: int) -> None:
 
 def _worker(sweep: Sweep, environment: dict[str, str]) -> None:
     """Take cells until none is left."""
+    gc.freeze()  # a collection would write to all that was imported, and so copy the pages that workers have in common
     os.environ.clear()
     os.environ.update(environment)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches all processes of a terminal; the parent passes it on

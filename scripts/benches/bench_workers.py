@@ -9,6 +9,7 @@ GB. No rounds are made: what these need (the clients' updates above all) is each
 ``bench_memory.py``.
 """
 
+import gc
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -27,12 +28,14 @@ KB, GB = 1024, 1e9
 
 def work(setting: str, takers: int, everyone: Any, answers: Any) -> None:
     """A worker: it loads and deals out the data, and reports its memory when all have."""
+    gc.freeze()
     with samples.among(takers):
         planned = plan(compose.resolve((f"+setting={setting}", "scale=paper", "attack=ipm", "device=cpu")).config)
         data = _load(planned)
         federation = _federation(planned, data)
         read = [federation.honest.x.aminmax(), federation.data.train_x.aminmax(), federation.data.test_x.aminmax()]
         assert len(read) == 3
+        gc.collect()  # as after each run
         everyone.wait()
         answers.put(_memory())
         everyone.wait()
