@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from robustfl_bench import datasets
 from robustfl_bench.base.code_digest import package_digest
+from robustfl_bench.base.heap import give_back
 from robustfl_bench.base.trees import flatten
 from robustfl_bench.datasets import files
 from robustfl_bench.datasets.base import Data, Dataset, Scaling
@@ -39,7 +40,12 @@ def among(processes: int) -> Iterator[None]:
 
 def load(asked: Asked, device: "torch.device") -> Data:
     """The data of a run on ``device``, see ``datasets.load``."""
-    return datasets.load(_dataset(asked, device), asked.settings.data_dir, device)
+    dataset, data_dir = _dataset(asked, device), asked.settings.data_dir
+    known = datasets.is_loaded(dataset, data_dir, device)
+    data = datasets.load(dataset, data_dir, device)
+    if not known:
+        give_back()
+    return data
 
 
 def is_loaded(asked: Asked, device: "torch.device") -> bool:

@@ -7,6 +7,7 @@ import numpy as np
 import torch
 
 from robustfl_bench.base.code_digest import package_digest
+from robustfl_bench.base.heap import give_back
 from robustfl_bench.datasets.base import Data
 from robustfl_bench.engine.parts import Parts
 from robustfl_bench.engine.settings import Settings
@@ -26,7 +27,9 @@ class SharedClients(Stackable):
     @cached_property
     def honest(self) -> Population:
         """The honest clients' own samples."""
-        return _population(self._files.get(self._dealt, lambda: _content(self.unpoisoned(self.honest_ids))))
+        content = self._files.get(self._dealt, lambda: _content(self.unpoisoned(self.honest_ids)))
+        give_back()
+        return _population(content)
 
     @property
     def _dealt(self) -> str:
