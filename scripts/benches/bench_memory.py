@@ -37,6 +37,7 @@ RULES = ("average", "trmean", "krum")
 SIZES = (100, 400, 1600, 6400)
 
 CASES: dict[str, tuple[str, ...]] = {
+    "digits": ("attack=none",),
     "mlp": (*MNIST, "num_clients=100"),
     "mlp batch 64": (*MNIST, "num_clients=100", "batch_size=64"),
     "mlp n=600": (*MNIST, "num_clients=600", "batch_size=64"),
