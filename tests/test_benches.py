@@ -22,7 +22,7 @@ SMALL = {
     "bench_models": ("--models", "dropout_cnn", "gru", "linear_regression", "mean", "--clients", "2", "--samples", "3",
                      "--png", "pictures", "--csv", "x.csv"),
     "bench_memory": ("--cases", "digits", "--csv", "x.csv"),
-    "bench_workers": ("--setting", "arena/digits", "--own", "1", "--shared", "2", "--csv", "x.csv"),
+    "bench_workers": ("--settings", "arena/digits", "--own", "1", "--shared", "2", "--csv", "x.csv"),
     "bench_questions": ("--rules", "trmean", "--attacks", "opt_alie", "--csv", "x.csv"),
     "bench_scaling": ("--rules", "average", "krum", "trmean", "--n", "12", "20", "--d", "2000", "4000", "--at", "12",
                       "2000", "--memory", "8,200000", "--png", "pictures", "--csv", "x.csv"),

@@ -1,6 +1,6 @@
 """The memory of the workers of a sweep, with samples that they share and with their own.
 
-    python scripts/benches/bench_workers.py [--own 2 4 8] [--shared 2 4 8 64] [--setting boba/cifar10] [--csv FILE]
+    python scripts/benches/bench_workers.py [--settings boba/cifar10 ...] [--own 2 8] [--shared 2 8 64] [--csv FILE]
 
 So many processes, started as workers are, each have the data and the clients of a run and have read all samples once.
 While all wait, each reports what the system says (``smaps_rollup``): "PSS" counts a page that k processes use as a k-th
@@ -67,13 +67,13 @@ def row(setting: str, number: int, shared: bool) -> dict[str, object]:
 def main() -> None:
     """Print the table."""
     arguments = parser(__doc__)
-    arguments.add_argument("--own", type=int, nargs="*", default=(2, 4, 8), help="workers with samples of their own")
-    arguments.add_argument("--shared", type=int, nargs="*", default=(2, 4, 8, 64), help="workers that share samples")
-    arguments.add_argument("--setting", default="boba/cifar10", help="data and clients (boba/cifar10)")
+    arguments.add_argument("--own", type=int, nargs="*", default=(2, 8), help="workers with samples of their own")
+    arguments.add_argument("--shared", type=int, nargs="*", default=(2, 8, 64), help="workers that share samples")
+    arguments.add_argument("--settings", nargs="+", default=["boba/cifar10"], help="data and clients (boba/cifar10)")
     args = arguments.parse_args()
     print(conditions())
     wanted = [(number, shared) for shared in (False, True) for number in (args.shared if shared else args.own)]
-    report([row(args.setting, *each) for each in wanted], args.csv)
+    report([row(setting, *each) for setting in args.settings for each in wanted], args.csv)
 
 
 if __name__ == "__main__":
