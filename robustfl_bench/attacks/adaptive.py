@@ -29,6 +29,8 @@ class Adaptive(Attack):
     factor: Annotated[float, at_least(0)] = 1
     """size of a value that attackers send, in mean sizes of the honest values"""
 
+    by_columns = True
+
     def craft(self, view: AttackView) -> Tensor:
-        size = self.factor * mean_row(view.honest.matrix.abs())
+        size = self.factor * mean_row(view.honest.columns.abs())
         return size.where(view.honest.votes <= self.threshold, -size)

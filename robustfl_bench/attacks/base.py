@@ -110,12 +110,12 @@ class AttackView:
     def of_updates(self) -> AttackView:
         """The same view with updates in ``honest`` and ``own`` also if clients send models. The ``upload`` of this view
         turns crafted updates into models."""
-        matrix = self.upload(self.honest.matrix)
-        if matrix is self.honest.matrix:
+        columns = self.upload(self.honest.columns)
+        if columns is self.honest.columns:
             return self
         from robustfl_bench.numerics.updates import Updates
 
-        honest = Updates(matrix, self.honest.counts, self.honest.losses)
+        honest = Updates(columns, self.honest.counts, self.honest.losses, self.honest.place)
         return replace(self, honest=honest, train_own=lambda params: self.upload(self.train_own(params)))
 
 
@@ -195,10 +195,11 @@ class Attack(Part):
     ``present`` is False only for ``none``: then there are no Byzantine clients at all. ``crafts`` is False for an
     attack that overrides neither ``craft`` nor ``plan``: its clients train like honest clients, on poisoned data.
     ``needs_honest`` is False if ``craft`` works without honest updates, which are missing for a model that only
-    attackers train. ``exempt`` may name ``finite`` (uploads may be non-finite) or ``memory`` (the attack keeps
-    state on itself), with the reason. ``reports`` names the numbers that ``craft`` reports in each round: columns
-    ``attack_NAME`` of metrics.csv. ``square_matrices`` is the most (n, n) float64 matrices of the honest updates
-    that it holds at once.
+    attackers train. ``by_columns`` says that ``craft`` also works where a process has a part of the columns: it reads
+    ``honest.columns``, never ``matrix``, and takes lengths and products from ``honest.place`` and the updates.
+    ``exempt`` may name ``finite`` (uploads may be non-finite) or ``memory`` (the attack keeps state on itself), with
+    the reason. ``reports`` names the numbers that ``craft`` reports in each round: columns ``attack_NAME`` of
+    metrics.csv. ``square_matrices`` is the most (n, n) float64 matrices of the honest updates that it holds at once.
     """
 
     exempt: ClassVar[Mapping[str, str]] = MappingProxyType({})
@@ -218,8 +219,12 @@ class Attack(Part):
         @property
         def needs_honest(self) -> bool:
             """Whether ``craft`` needs honest updates."""
+
+        @property
+        def by_columns(self) -> bool:
+            """Whether ``craft`` works on a part of the columns of the updates."""
     else:
-        present, crafts, needs_honest = True, True, True
+        present, crafts, needs_honest, by_columns = True, True, True, False
 
     @property
     def poisons(self) -> bool:

@@ -29,7 +29,7 @@ class FreeRider(Attack):
     decay: Annotated[float, at_least(0)] = 0.0
     """the noise decreases with round t as t^-decay"""
 
-    needs_honest = False
+    needs_honest, by_columns = False, True
 
     def craft(self, view: AttackView) -> Tensor:
         update = torch.zeros_like(view.params)
@@ -37,6 +37,6 @@ class FreeRider(Attack):
             update = view.previous
         if not self.noise:
             return view.upload(update)
-        drawn = view.rng.standard_normal((view.num_byzantine, len(view.params)), dtype=np.float32)
+        drawn = view.rng.standard_normal((view.num_byzantine, view.honest.d), dtype=np.float32)
         drawn *= self.noise * (view.round + 1) ** -self.decay
-        return view.upload(update + torch.from_numpy(drawn).to(update))
+        return view.upload(update + view.honest.place.share(torch.from_numpy(drawn)).to(update))

@@ -25,7 +25,9 @@ class Gauss(Attack):
     std: Annotated[float | None, at_least(0)] = None
     """standard deviation, given directly; null: the square root of the variance"""
 
+    by_columns = True
+
     def craft(self, view: AttackView) -> Tensor:
         rows = view.rng.standard_normal((view.num_byzantine, view.honest.d), dtype=np.float32)
         rows *= math.sqrt(self.variance) if self.std is None else self.std
-        return torch.from_numpy(rows).to(view.honest.device)
+        return view.honest.place.share(torch.from_numpy(rows).to(view.honest.device))

@@ -19,5 +19,7 @@ class InnerProductManipulation(Attack):
     scale: Number = 10
     """attackers send -scale times the mean honest update"""
 
+    by_columns = True
+
     def craft(self, view: AttackView) -> Tensor:
         return -self.scale * view.mean

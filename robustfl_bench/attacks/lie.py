@@ -51,6 +51,11 @@ class LittleIsEnough(Attack):
     ] = None
     """whose standard deviation"""
 
+    @property
+    def by_columns(self) -> bool:
+        """Whether it needs no more than columns: the spread of all parameters is one number."""
+        return self.spread is None
+
     def craft(self, view: AttackView) -> Tensor:
         z = lie_z(view.n, view.num_byzantine) if self.z is None else self.z
         return view.mean + (z if self.sign == "plus" else -z) * self._drawn(view) * self._std(view)
@@ -65,4 +70,5 @@ class LittleIsEnough(Attack):
         if self.noise is None:
             return 1
         shape = (view.num_byzantine, view.honest.d)[self.noise == "shared" :]
-        return torch.from_numpy(view.rng.standard_normal(shape, dtype=np.float32)).to(view.mean)
+        drawn = torch.from_numpy(view.rng.standard_normal(shape, dtype=np.float32))
+        return view.honest.place.share(drawn).to(view.mean)

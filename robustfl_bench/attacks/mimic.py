@@ -39,39 +39,35 @@ class Mimic(Attack):
         if self.client is not None and self.warmup is not None:
             raise ConfigError("mimic copies a fixed client or one it finds: set attack.client or attack.warmup to null")
 
+    by_columns = True
+
     def craft(self, view: AttackView) -> Tensor | Crafted:
         if self.warmup is not None:
             return _follow(view, self.warmup)
         target = most_skewed(view.label_counts) if self.client is None else self.client
         if target >= view.honest.n:
             raise ConfigError(f"attack.client is {target}, but the honest clients are 0 to {view.honest.n - 1}")
-        return view.honest.matrix[target]
+        return view.honest.columns[target]
 
 
 def _follow(view: AttackView, warmup: int) -> Crafted:
     """The update of the client to copy, and the memory: mean, direction and client so far."""
-    memory, honest = dict(view.memory), view.honest.matrix.double()
+    memory, honest, place = dict(view.memory), view.honest.columns.double(), view.honest.place
     t = int(memory["rounds"]) if memory else 0
     if t < warmup:
         mean = honest.mean(dim=0)
         if not memory:
             drawn = view.rng.standard_normal(view.honest.d)
-            memory = {"mu": mean, "z": torch.from_numpy(np.asarray(drawn)).to(mean)}
+            memory = {"mu": mean, "z": place.share(torch.from_numpy(np.asarray(drawn))).to(mean)}
         mu = (t * memory["mu"] + mean) / (t + 1)
         away = honest - mu
-        found = _unit((away @ memory["z"]) @ away)
-        memory |= {"mu": mu, "z": _unit(t * memory["z"] + found), "rounds": torch.tensor(t + 1)}
-    along = honest @ memory["z"]
+        found = place.unit(place.sum(away @ memory["z"]) @ away)
+        memory |= {"mu": mu, "z": place.unit(t * memory["z"] + found), "rounds": torch.tensor(t + 1)}
+    along = place.sum(honest @ memory["z"])
     if t < warmup:
         memory["client"] = view.clients[int(along.argmax())]
     there = (view.clients == int(memory["client"])).nonzero()
-    return Crafted(view.honest.matrix[int(there[0]) if len(there) else int(along.argmax())], memory)
-
-
-def _unit(vector: Tensor) -> Tensor:
-    """The vector (d,) at length 1; zeros stay zeros."""
-    length = torch.linalg.vector_norm(vector)
-    return vector / length if length > 0 else vector
+    return Crafted(view.honest.columns[int(there[0]) if len(there) else int(along.argmax())], memory)
 
 
 def most_skewed(label_counts: Tensor) -> int:

@@ -32,6 +32,8 @@ class MinMax(Attack):
     evaluations: Annotated[int | None, at_least(1)] = None
     """allowed gammas tried on the rule, of which the most harmful is sent; null: the largest allowed gamma is sent"""
 
+    by_columns = True
+
     def craft(self, view: AttackView) -> Tensor:
         direction = perturbation(view, self.perturbation)
         sq_dists = sq_dists_along(view, direction)

@@ -29,7 +29,7 @@ def perturbation(view: AttackView, kind: str) -> Tensor:
     learned = view.mean - view.upload(torch.zeros_like(view.mean))
     if kind == "sign":
         return -learned.sign()
-    length = float(torch.linalg.vector_norm(learned, dtype=torch.float64))
+    length = float(view.honest.place.norm(torch.linalg.vector_norm(learned, dtype=torch.float64)))
     return -learned if length == 0 else -(learned.double() / length).float()
 
 
@@ -43,7 +43,7 @@ def sq_dists_along(view: AttackView, direction: Tensor) -> Callable[[float], np.
     along = view.honest.cross(direction[None]).squeeze(1).cpu().numpy()  # <p, g_i>
     constant = np.maximum(gram.diagonal() - 2 * gram.mean(axis=1) + gram.mean(), 0)
     linear = along.mean() - along
-    square = float(direction.double().square().sum())
+    square = float(view.honest.place.sum(direction.double().square().sum()))
     return lambda gamma: constant + 2 * gamma * linear + gamma**2 * square
 
 

@@ -35,20 +35,17 @@ class RelocatedOrthogonalPerturbation(Attack):
     mixing: Annotated[float, between(0, 1)] = 0.9
     """weight of the last aggregate in the reference; the rest is the honest mean"""
 
+    by_columns = True
+
     def craft(self, view: AttackView) -> Tensor:
         z = lie_z(view.n, view.num_byzantine) if self.z is None else self.z
         mean = view.upload(view.mean).double()
         before = torch.zeros_like(mean) if view.previous is None else view.previous.double()
         reference = mean if view.previous is None else self.mixing * before + (1 - self.mixing) * mean
-        along = _unit(reference)
+        place = view.honest.place
+        along = place.unit(reference)
         ones = torch.ones_like(mean)
-        across = _unit(ones - (ones @ along) * along)
+        across = place.unit(ones - place.sum(ones @ along) * along)
         turn = math.radians(self.angle)
-        moved = z * _unit(math.sin(turn) * across + math.cos(turn) * along)
+        moved = z * place.unit(math.sin(turn) * across + math.cos(turn) * along)
         return view.upload((self.relocation * before + (1 - self.relocation) * mean + moved).float())
-
-
-def _unit(vector: Tensor) -> Tensor:
-    """The vector (d,) at length 1; zeros stay zeros."""
-    length = torch.linalg.vector_norm(vector)
-    return vector / length if length > 0 else vector

@@ -33,6 +33,8 @@ class SignFlip(Attack):
     factor: Number = 3
     """multiple of the flipped vector that attackers send"""
 
+    by_columns = True
+
     def craft(self, view: AttackView) -> Tensor:
         if self.flip == "own":
             return -self.factor * view.own

@@ -37,6 +37,8 @@ class TrimAttack(Attack):
     random: Flag = False
     """true: values are drawn for every attacker and coordinate"""
 
+    by_columns = True
+
     def craft(self, view: AttackView) -> Tensor:
         return view.upload(self._update(view.of_updates))
 
@@ -46,7 +48,7 @@ class TrimAttack(Attack):
             spread = view.own.std(dim=0) if len(view.own) > 1 else torch.zeros_like(mean)
             return mean - mean.sign() * self._draw(view, 3, 4, 3.5) * spread
         up = view.mean > 0
-        extreme = view.honest.matrix.amin(dim=0).where(up, view.honest.matrix.amax(dim=0))
+        extreme = view.honest.columns.amin(dim=0).where(up, view.honest.columns.amax(dim=0))
         factor = self._draw(view, 1, self.factor, self.factor)
         return torch.where((extreme > 0) == up, extreme / factor, extreme * factor)
 
@@ -55,4 +57,4 @@ class TrimAttack(Attack):
         if not self.random:
             return torch.full((), fixed, device=view.honest.device)
         draws = view.rng.random((view.num_byzantine, view.honest.d), dtype=np.float32)
-        return torch.from_numpy(low + (high - low) * draws).to(view.honest.device)
+        return view.honest.place.share(torch.from_numpy(low + (high - low) * draws).to(view.honest.device))

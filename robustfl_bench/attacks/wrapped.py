@@ -38,6 +38,10 @@ class Wrapped(Attack):
         return self.attack.needs_honest
 
     @property
+    def by_columns(self) -> bool:
+        return self.attack.by_columns
+
+    @property
     def poisons(self) -> bool:
         return self.attack.poisons
 

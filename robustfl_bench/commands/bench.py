@@ -4,6 +4,7 @@ import os
 import sys
 from argparse import Namespace
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from robustfl_bench.base.console import note_once, say
 from robustfl_bench.base.errors import INTERRUPTED, ConfigError, exit_code, near
@@ -57,7 +58,21 @@ def _obey(arguments: Sequence[str]) -> None:
             cells = (tuple(asked.overrides),)
             preview(Sweep(cells, asked.config_dir, results_dir=config["results_dir"]), asked.verbose)
         else:
-            execute(config, call, note=note_once())
+            _execute(config, call)
+
+
+def _execute(config: Mapping[str, Any], call: request.Call) -> None:
+    """Make one run, in this process or in several."""
+    if config["processes"] == 1:
+        execute(config, call, note=note_once())
+        return
+    from robustfl_bench.spread import run  # imports torch
+
+    if run.belongs(config):
+        run.serve(config, call)
+    else:
+        with run.members(config, call) as train:
+            execute(config, call, train, note_once())
 
 
 def _shown(asked: Namespace) -> str:

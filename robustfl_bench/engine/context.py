@@ -83,7 +83,7 @@ class Context(RoundContext):
         federation, attackers = self.federation, self.cohort.byzantine
         attack = federation.parts.attack
         if not attackers:
-            return honest, Crafted(honest.matrix[:0], self.model.memory.attack)
+            return honest, Crafted(honest.columns[:0], self.model.memory.attack)
         if not attack.active(self.model.round + 1):
             rows = self._without_attack(honest)
             return self._appended(honest, rows), Crafted(rows, self.model.memory.attack)
@@ -103,9 +103,9 @@ class Context(RoundContext):
         returned = federation.contract.call(
             "attack",
             attack,
-            honest.matrix,
+            honest.columns,
             lambda: attack.craft(view),
-            lambda crafted: crafted_fault(crafted, len(attackers), honest.matrix),
+            lambda crafted: crafted_fault(crafted, len(attackers), honest.columns),
         )
         crafted = returned if isinstance(returned, Crafted) else Crafted(returned)
         return joined(crafted.rows), crafted
@@ -117,7 +117,7 @@ class Context(RoundContext):
             prepared = contract.call(
                 "pre-aggregation",
                 preparation,
-                updates.matrix,
+                updates.columns,
                 lambda: preparation(updates, stream),
                 lambda mixed: mixed_fault(mixed, updates),
             )
@@ -125,7 +125,7 @@ class Context(RoundContext):
             return contract.call(
                 "aggregator",
                 parts.aggregator,
-                updates.matrix,
+                updates.columns,
                 lambda: parts.course.aggregate(parts.aggregator, prepared, self._server_view()),
                 lambda made: aggregate_fault(made, updates),
             )
@@ -177,12 +177,12 @@ class Context(RoundContext):
     def complete(self, rule: Rule | None = None) -> Trained:
         rule, model = rule or self.aggregate, self.model
         honest = self.train()
-        non_finite = self.receive(honest.matrix)
+        non_finite = self.receive(honest.columns)
         require_some_finite(honest.n, non_finite, model.round)
         if not self._enough:
             return Trained(model.params, honest.losses, None, honest.n, non_finite, model.memory)
         updates, attack = self.attack(honest, rule)
-        non_finite += self.receive(updates.matrix[honest.n :])
+        non_finite += self.receive(updates.columns[honest.n :])
         aggregate = rule(updates)
         if not aggregate.vector.isfinite().all():
             raise _non_finite_aggregate(self.federation.parts.aggregator, updates, model.round + 1)
@@ -217,9 +217,10 @@ class Context(RoundContext):
 
     def _attack_view(self, honest: Updates, rule: Rule, questions: Callable[[Tensor], Questions]) -> AttackView:
         federation = self.federation
-        sends_models = federation.parts.local_update.sends_models
+        if federation.parts.local_update.sends_models:
+            honest = Updates(self._sent(honest.columns), honest.counts, honest.losses, honest.place)
         return AttackView(
-            honest=Updates(self._sent(honest.matrix), honest.counts, honest.losses) if sends_models else honest,
+            honest=honest,
             clients=torch.from_numpy(federation.honest_ids[self.cohort.honest]),
             n=len(self.cohort),
             num_byzantine=len(self.cohort.byzantine),
@@ -251,7 +252,7 @@ class Context(RoundContext):
         else:
             model, work = replace(self.model, params=start), federation.cohorts.work(self.model.round)
             updates = federation.train(federation.byzantine, attackers, ids, "batches", model, rows, None, work)
-        return self._sent(updates.matrix)
+        return self._sent(updates.columns)
 
     def _without_attack(self, honest: Updates) -> Tensor:
         """The updates (b, d) of Byzantine clients in a round without attack, trained on their unpoisoned samples.
@@ -263,7 +264,7 @@ class Context(RoundContext):
             return honest.mean.expand(len(attackers), -1)
         # Memory of unpoisoned samples does not fit the poisoned ones, which may be more in number.
         name, rows = "byzantine, no attack", federation.rows(len(attackers))
-        return self.train_clients(federation.byzantine_clean, attackers, self._byzantine_ids, name, rows).matrix
+        return self.train_clients(federation.byzantine_clean, attackers, self._byzantine_ids, name, rows).columns
 
     def _of_their_own(self, view: AttackView, rule: Rule) -> AttackView:
         """The view of attackers that know no honest update, only the updates that they compute on their own samples.
@@ -361,7 +362,7 @@ def _non_finite_aggregate(rule: Aggregator, updates: Updates, number: int) -> Ex
 
 def _largest(updates: Updates) -> float:
     """The largest absolute value of an entry."""
-    return float(torch.stack([*updates.matrix.aminmax()]).abs().max())
+    return float(torch.stack([*updates.columns.aminmax()]).abs().max())
 
 
 def require_finite(values: Tensor, round: int, otherwise: str) -> Tensor:

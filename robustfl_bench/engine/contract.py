@@ -130,9 +130,9 @@ def aggregate_fault(aggregate: object, updates: Updates) -> str:
     remembered = aggregate.memory if aggregate.memory is not None else {}
     if not (isinstance(remembered, dict) and all(isinstance(value, Tensor) for value in remembered.values())):
         return "returned a memory that is no dict of tensors"
-    like, n = updates.matrix, updates.n
+    like, n = updates.columns, updates.n
     return (
-        _tensor_fault("a vector", aggregate.vector, [(updates.d,)], like.dtype, like.device)
+        _tensor_fault("a vector", aggregate.vector, [(like.shape[1],)], like.dtype, like.device)
         or (_tensor_fault("weights", aggregate.weights, [(n,)], torch.float64) if aggregate.weights is not None else "")
         or (_tensor_fault("accepted", aggregate.accepted, [(n,)], torch.bool) if aggregate.accepted is not None else "")
     )

@@ -14,6 +14,9 @@ class Execution:
     """auto, cpu, cuda, cuda:N"""
     num_threads: Annotated[int | None, between(1, 1024)]  # with more, the operating system may end the process
     """results do not depend on it; null: 1 for small problems, else all that the launcher gives this job"""
+    processes: Annotated[int, between(1, 1024)]
+    """of this machine, or of all machines under torchrun, that train parts of the clients and aggregate parts of the
+    updates' columns"""
     data_dir: str | None
     """folder of the data sets; null: $ROBUSTFL_DATA, else the user's cache folder"""
     results_dir: str

@@ -37,15 +37,19 @@ class RunFailed(RuntimeError):
 
 
 def execute(
-    cfg: Mapping[str, Any], call: Call | None = None, train: "Train | None" = None, note: Callable[[str], None] = note
+    cfg: Mapping[str, Any],
+    call: Call | None = None,
+    train: "Train | None" = None,
+    note: Callable[[str], None] = note,
+    kept: bool = True,
 ) -> float:
     """Complete the run and print its result in one line; returns the number that sweeps tune by, see ``summary``.
 
-    A stored result, or, without ``train``, a kept one answers without building the parts, which would import torch.
+    A stored result, or a ``kept`` one, answers without building the parts, which would import torch.
     """
     call = call or Call()
     asked: Asked = plan(cfg) if cfg.get("tracker") else outline(cfg)  # the rest was checked when the result was made
-    existing = answers.existing if train is None else answers.stored
+    existing = answers.existing if kept else answers.stored
     answer = existing(asked, folder_of(asked, call), note)
     answer = answer or complete(asked if isinstance(asked, Plan) else plan(cfg), call, train, note)
     if (line := _idle(asked, call)) is not None:

@@ -42,7 +42,7 @@ def choose_threads(planned: Plan, samples: int) -> int:
     given = os.environ.get("SLURM_CPUS_PER_TASK") or os.environ.get("OMP_NUM_THREADS")
     if given and given.isdigit():
         return int(given)
-    return cores()
+    return max(1, cores() // planned.settings.processes)
 
 
 def cores() -> int:

@@ -35,6 +35,11 @@ class Place:
         """The Euclidean norms of whole vectors, from the ``norms`` of the parts that are here."""
         return norms if self.add_up is None else self.add_up(norms.square()).sqrt()
 
+    def unit(self, vector: Tensor) -> Tensor:
+        """The part of a vector that is here, for the vector at length 1; zeros stay zeros."""
+        length = self.norm(torch.linalg.vector_norm(vector))
+        return vector / length if length > 0 else vector
+
     def share(self, vectors: Tensor) -> Tensor:
         """The columns that are here of whole vectors (..., d)."""
         return vectors[..., self.start : self.stop]

@@ -1,7 +1,7 @@
-"""One client of the ring: its own shard, its own model, its own checkpoints."""
+"""One process of a run over several, such as a client of the ring: its own share, its own checkpoints."""
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
 
 from robustfl_bench.base.errors import ConfigError, Diverged
 from robustfl_bench.engine.federation import Federation
@@ -15,7 +15,7 @@ from robustfl_bench.experiment.rows import written
 from robustfl_bench.experiment.summary import digest
 from robustfl_bench.experiment.tracking import Trackers
 from robustfl_bench.protocols.ring import Ring
-from robustfl_bench.protocols.state import State
+from robustfl_bench.protocols.state import Round, State
 from robustfl_bench.ring.checkpoints import Checkpoints
 from robustfl_bench.ring.link import Link
 from robustfl_bench.ring.step import RingStep, told
@@ -43,24 +43,45 @@ def check(planned: Plan, size: int) -> None:
     tracking.check(planned.parts.tracker)
 
 
-class Client:
-    """Client ``link.rank`` of the ring. The first client tests the model and writes the rows; all clients write
-    checkpoints every ``interval`` rounds."""
+class MemberStep(Protocol):
+    """The step of a member, which returns no record unless it is the first."""
 
-    def __init__(self, link: Link, interval: int) -> None:
-        self.link, self.interval = link, interval
+    def __call__(self, federation: Federation, state: State) -> tuple[State, Round | None]:
+        """The state after the next round, and, for the first member in an evaluated round, its results."""
+
+    def outcome(self, planned: Plan) -> Mapping[str, Any]:
+        """What the summary of the run says of the processes."""
+
+
+class Member:
+    """Process ``link.rank`` of a run over several processes, such as a client of the ring.
+
+    ``step_of`` makes its step. The first member tests the model and writes the rows; all members write checkpoints in
+    the rounds in which ``is_due``.
+    """
+
+    def __init__(self, link: Link, step_of: Callable[[Link, Federation], MemberStep]) -> None:
+        self.link, self.step_of = link, step_of
         self.checkpoints: Checkpoints | None = None
+
+    def is_due(self, state: State) -> bool:
+        """Whether checkpoints are written after this round, which all members answer alike."""
+        return True
 
     def train(
         self, planned: Plan, federation: Federation, folder: RunFolder, trackers: Trackers | None
     ) -> Mapping[str, Any]:
         """Resume from the last round for which all clients have a checkpoint; raises RingBroken."""
         first, rounds = self.link.rank == 0, planned.settings.rounds
-        self.checkpoints = Checkpoints(folder.path / RING, self.link.rank, stamp(planned, federation.data))
+        self.checkpoints = Checkpoints(
+            folder.path / RING,
+            self.link.rank,
+            stamp(planned, federation.data) | {"processes": str(self.link.size)},
+        )
         state = self._start(federation, self.checkpoints.saved(), folder if first else None)
         if state is None:
             return {}
-        step = RingStep(self.link, federation)
+        step = self.step_of(self.link, federation)
         states = written(run(federation, state, step), folder, federation, state.round, trackers, silent=not first)
         try:
             for state in states:
@@ -68,15 +89,13 @@ class Client:
                     with told(self.link, state.round):
                         if self.link.gather([0]).any():
                             return {}  # only the first client tests the model, and it has diverged
-                if state.round % self.interval == 0 and state.round < rounds:
+                if state.round < rounds and self.is_due(state):
                     self.checkpoints.save(state.round, state.stored())
         except Diverged as end:
             with told(self.link, end.round):
                 self.link.gather([1])
             raise
-        bits = step.protocol.total_bits(planned.parts.aggregator, self.link.size, federation.network.dim)
-        sent = {"payload_bytes": step.payload, "formula_bits": bits, "bits_above": 8 * sum(step.payload) - bits}
-        return {"model_sha256": digest(state.params), "ring": {"processes": self.link.size, **sent}}
+        return {"model_sha256": digest(state.params), **step.outcome(planned)}
 
     def end(self) -> None:
         """Wait until the first client has written the result, then remove the checkpoints."""
@@ -102,6 +121,17 @@ class Client:
             folder.cut(round)
         start = initial_state(federation)
         return start if round < 0 else restored(saved[round], start, federation)
+
+
+class Client(Member):
+    """Client ``link.rank`` of the ring, with checkpoints every ``interval`` rounds."""
+
+    def __init__(self, link: Link, interval: int) -> None:
+        super().__init__(link, RingStep)
+        self.interval = interval
+
+    def is_due(self, state: State) -> bool:
+        return state.round % self.interval == 0
 
 
 def _rounds(folder: RunFolder) -> set[int]:

@@ -21,14 +21,15 @@ class RingBroken(Interrupted):
 
 
 class Link:
-    """Client ``rank`` of ``size``. ``payload`` counts the bytes of updates that the client has sent.
+    """Client ``rank`` of ``size``. ``payload`` counts the bytes of updates that the client has sent. ``member`` is the
+    word for it in messages.
 
     RingBroken is raised at once when a neighbour closes its connection, and after ``timeout`` seconds when a neighbour
     is silent.
     """
 
-    def __init__(self, rank: int, size: int, timeout: float) -> None:
-        self.rank, self.size, self.payload = rank, size, 0
+    def __init__(self, rank: int, size: int, timeout: float, member: str = "client") -> None:
+        self.rank, self.size, self.payload, self.member = rank, size, 0, member
         self._timeout = timedelta(seconds=timeout)
 
     def exchange(self, outgoing: Tensor, num_bytes: int) -> Tensor:
@@ -59,20 +60,20 @@ class Link:
             neighbour = after
             sending.wait(timeout)
         except RuntimeError as error:
-            raise RingBroken(f"client {neighbour} {fault(error, timeout)}") from error
+            raise RingBroken(f"{self.member} {neighbour} {fault(error, timeout)}") from error
         return incoming
 
 
 @contextmanager
-def joined(rank: int, size: int, meeting_point: str, timeout: float) -> Iterator[Link]:
+def joined(rank: int, size: int, meeting_point: str, timeout: float, member: str = "client") -> Iterator[Link]:
     """Meet the other clients at ``meeting_point`` (a new ``file://`` address, or ``env://`` under torchrun)."""
     os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "FATAL")  # failures are reported in one line
     try:
         dist.init_process_group("gloo", init_method=meeting_point, rank=rank, world_size=size, timeout=FORMING)
     except RuntimeError as error:
         remedy = "" if INTERFACE in os.environ else f"; across hosts, set {INTERFACE} to the interface of their network"
-        raise RingBroken(f"the {size} clients did not meet: {' '.join(str(error).split())}{remedy}") from error
+        raise RingBroken(f"the {size} {member}s did not meet: {' '.join(str(error).split())}{remedy}") from error
     try:
-        yield Link(rank, size, timeout)
+        yield Link(rank, size, timeout, member)
     finally:
         dist.destroy_process_group()

@@ -1,14 +1,17 @@
 """One round of training as computed by one client of the ring."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
+from robustfl_bench.distributed.peers import PeerLost
 from robustfl_bench.engine.context import require_finite, require_some_finite
 from robustfl_bench.engine.federation import Federation
 from robustfl_bench.engine.rounds import Rounds
+from robustfl_bench.experiment.plan import Plan
 from robustfl_bench.experiment.summary import digest
 from robustfl_bench.numerics.updates import Aggregate
 from robustfl_bench.protocols.ring import Ring, form_of
@@ -24,8 +27,8 @@ def told(link: Link, number: int) -> Iterator[None]:
     """Context in which the message of a RingBroken names the client and the round ``number``."""
     try:
         yield
-    except RingBroken as error:
-        raise RingBroken(f"client {link.rank} stops in round {number}: {error}; {GO_ON}") from error
+    except (RingBroken, PeerLost) as error:
+        raise RingBroken(f"{link.member} {link.rank} stops in round {number}: {error}; {GO_ON}") from error
 
 
 class RingStep:
@@ -45,6 +48,12 @@ class RingStep:
         self._samples = federation.unpoisoned(ids) if honest else federation.poisoned(ids, parts.attack)
         self._paused = None if honest else federation.unpoisoned(ids)
         self._row = federation.rows(1)
+
+    def outcome(self, planned: Plan) -> Mapping[str, Any]:
+        """What the summary of the run says of the last round on the ring: the bytes sent and those of the formulas."""
+        bits = self.protocol.total_bits(planned.parts.aggregator, self._link.size, self._row.shape[1])
+        sent = {"payload_bytes": self.payload, "formula_bits": bits, "bits_above": 8 * sum(self.payload) - (bits or 0)}
+        return {"ring": {"processes": self._link.size, **sent}}
 
     def __call__(self, federation: Federation, state: State) -> tuple[State, Round | None]:
         """Carry out the next round; raises RingBroken."""

@@ -1,0 +1,1 @@
+"""A run over several processes: each trains a part of the clients and aggregates a part of the columns."""

@@ -1,0 +1,163 @@
+"""A run over several processes of this machine, or of several machines under ``torchrun``."""
+
+import os
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from functools import partial
+from multiprocessing.process import BaseProcess
+from typing import Any, NoReturn
+
+from robustfl_bench.base.console import say
+from robustfl_bench.base.errors import INTERRUPTED, ConfigError, exit_code
+from robustfl_bench.config.request import Call
+from robustfl_bench.engine.federation import Federation
+from robustfl_bench.experiment import explain
+from robustfl_bench.experiment.execute import Train, take_part
+from robustfl_bench.experiment.plan import Plan, plan
+from robustfl_bench.experiment.tracking import Trackers
+from robustfl_bench.protocols.base import Protocol
+from robustfl_bench.protocols.state import State
+from robustfl_bench.ring.client import Member
+from robustfl_bench.ring.launch import GRACE, context
+from robustfl_bench.ring.link import Link, joined
+from robustfl_bench.spread.step import SpreadStep
+from robustfl_bench.store.folders import RunFolder
+
+SILENCE = 600.0
+"""Seconds that a process may be silent, for example while the first one tests the model."""
+
+TORCHRUN = ("RANK", "WORLD_SIZE")
+"""The variables by which ``torchrun``, or a job of Slurm, tells a process its place."""
+
+
+class SpreadMember(Member):
+    """Process ``link.rank`` of a run. The first decides when checkpoints are written, by ``seconds`` between them."""
+
+    def __init__(self, link: Link, seconds: float) -> None:
+        super().__init__(link, partial(SpreadStep, timeout=SILENCE))
+        self._seconds, self._last = seconds, time.monotonic()
+
+    def is_due(self, state: State) -> bool:
+        due = bool(self.link.gather([time.monotonic() >= self._last + self._seconds])[0, 0])
+        if due:
+            self._last = time.monotonic()
+        return due
+
+
+def check(planned: Plan) -> None:
+    """Raise ConfigError unless the run can be carried out by several processes."""
+    s, parts = planned.settings, planned.parts
+    how = f"processes={s.processes}"
+    if s.device not in ("cpu", "auto"):
+        raise ConfigError(f"{how} trains on the CPU, got device={s.device}")
+    if parts.clustering is not None:
+        raise ConfigError(f"{how} trains one model, and a clustering has several: set clustering=none or processes=1")
+    if type(parts.course).step is not Protocol.step or parts.course.aggregates or parts.course.clients_compute_alone:
+        raise ConfigError(f"{how} needs rounds with a server: set protocol=synchronous or star, or processes=1")
+    if s.num_byzantine and (parts.attack.plans or (parts.attack.crafts and not parts.attack.by_columns)):
+        raise ConfigError(
+            f"attack {type(parts.attack).__name__} needs whole updates, and {how} cuts them into columns: take another "
+            "attack or processes=1"
+        )
+    if s.num_byzantine and s.knowledge != "all":
+        raise ConfigError(f"{how} needs knowledge=all, got {s.knowledge}")
+
+
+@contextmanager
+def members(config: Mapping[str, Any], call: Call) -> Iterator[Train | None]:
+    """A function that trains a run in this process and in ``processes`` - 1 others; None for a single process.
+
+    The others start when it is called, and end with the context. Under ``torchrun`` they have started already.
+    """
+    size = int(config["processes"])
+    if size == 1:
+        yield None
+        return
+    check(plan(config))
+    with ExitStack() as stack:
+        found: list[SpreadMember] = []
+
+        def join(link: Link) -> SpreadMember:
+            found.append(SpreadMember(link, config["checkpoint_seconds"]))
+            return found[0]
+
+        if place := _place(size):
+            member = join(stack.enter_context(joined(*place, "env://", SILENCE, "process")))
+            yield member.train
+        else:
+
+            def train(planned: Plan, federation: Federation, folder: RunFolder, trackers: Trackers | None) -> Any:
+                meeting = stack.enter_context(_others(config, call, size))
+                link = stack.enter_context(joined(0, size, meeting, SILENCE, "process"))
+                return join(link).train(planned, federation, folder, trackers)
+
+            yield train
+        if found:
+            found[0].end()
+
+
+def belongs(config: Mapping[str, Any]) -> bool:
+    """Whether ``torchrun`` started this process to train for another one, which writes the results."""
+    place = _place(int(config["processes"])) if int(config["processes"]) > 1 else None
+    return place is not None and place[0] > 0
+
+
+def serve(config: Mapping[str, Any], call: Call) -> None:
+    """Train for the first process under ``torchrun``. Raises ConfigError, DataError or RingBroken."""
+    place = _place(int(config["processes"]))
+    assert place is not None
+    _serve(*place, "env://", config, call)
+
+
+def _serve(rank: int, size: int, meeting: str, config: Mapping[str, Any], call: Call) -> None:
+    with joined(rank, size, meeting, SILENCE, "process") as link:
+        member = SpreadMember(link, config["checkpoint_seconds"])
+        take_part(config, call, member.train)
+        member.end()
+
+
+def _place(size: int) -> tuple[int, int] | None:
+    """The rank of this process and the number of processes under ``torchrun``; None without it."""
+    if not all(name in os.environ for name in TORCHRUN):
+        return None
+    rank, started = (int(os.environ[name]) for name in TORCHRUN)
+    if started != size:
+        raise ConfigError(f"processes={size}, but {started} processes were started: set processes={started}")
+    return rank, size
+
+
+def _child(rank: int, size: int, meeting: str, config: Mapping[str, Any], call: Call) -> NoReturn:
+    try:
+        _serve(rank, size, meeting, config, call)
+    except KeyboardInterrupt:
+        sys.exit(INTERRUPTED)
+    except Exception as error:
+        explain.report(error)
+        sys.exit(exit_code(error))
+    sys.exit(0)
+
+
+@contextmanager
+def _others(config: Mapping[str, Any], call: Call, size: int) -> Iterator[str]:
+    """The other processes of a run on this machine, within the context; yields where all meet."""
+    with tempfile.TemporaryDirectory(prefix="robustfl-run-") as folder:
+        meeting = f"file://{folder}/processes"
+        started: list[BaseProcess] = [
+            context().Process(target=_child, args=(rank, size, meeting, config, call)) for rank in range(1, size)
+        ]
+        for rank, process in enumerate(started, 1):
+            process.start()
+            say(f"process {rank} of {size}: {process.pid}")
+        try:
+            yield meeting
+            for process in started:
+                process.join(GRACE)
+        finally:
+            for process in started:
+                process.terminate()
+            for process in started:
+                process.join(GRACE)
+                process.kill()
