@@ -13,6 +13,7 @@ from robustfl_bench.config import compose, options, request
 from robustfl_bench.experiment.execute import execute
 from robustfl_bench.experiment.explain import report
 from robustfl_bench.experiment.plan import plan
+from robustfl_bench.spread import members
 from robustfl_bench.sweeps.cells import Sweep
 from robustfl_bench.sweeps.ends import Incomplete
 from robustfl_bench.sweeps.preview import preview
@@ -41,6 +42,8 @@ def main() -> None:
 def _obey(arguments: Sequence[str]) -> None:
     asked = flags.read(arguments)
     if asked.multirun:
+        if "WORLD_SIZE" in os.environ and os.environ["WORLD_SIZE"] != "1":
+            raise ConfigError("torchrun starts the processes of one run: leave out -m")
         compose.shared(flags.own(asked.overrides), options.search(asked.config_dir))
     if asked.multirun or asked.help or asked.hydra_help or asked.info or asked.cfg in ("hydra", "all"):
         from robustfl_bench.sweeps import front  # late: Hydra takes half a second
@@ -63,16 +66,14 @@ def _obey(arguments: Sequence[str]) -> None:
 
 def _execute(config: Mapping[str, Any], call: request.Call) -> None:
     """Make one run, in this process or in several."""
-    if config["processes"] == 1:
-        execute(config, call, note=note_once())
-        return
-    from robustfl_bench.spread import run  # imports torch
+    if config["processes"] > 1:
+        from robustfl_bench.spread import run  # imports torch
 
-    if run.belongs(config):
-        run.serve(config, call)
-    else:
-        with run.members(config, call) as train:
-            execute(config, call, train, note_once())
+        if run.belongs(config):
+            run.serve(config, call)
+            return
+    with members(config, call) as train:
+        execute(config, call, train, note_once())
 
 
 def _shown(asked: Namespace) -> str:

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from robustfl_bench.base.errors import ConfigError, Interrupted
 
+PROBING = timedelta(seconds=0.2)  # the longest wait for a peer that may have gone
 SIGNED = 4  # int64 numbers by which the processes compare what they are about to do
 
 
@@ -82,8 +83,19 @@ class Peers:
             assert work is not None
             work.wait(self._timeout)
         except RuntimeError as error:
-            raise self._lost(error, "a rank") from error
+            raise self._lost(error, self._gone()) from error
         return total
+
+    def _gone(self) -> str:
+        """The peer whose connection is closed, as a sum over all does not say whose fault it is."""
+        for peer in range(self.size):
+            try:
+                if peer != self.rank and (work := dist.isend(torch.zeros(1), group=self.group, group_dst=peer)):
+                    work.wait(PROBING)
+            except RuntimeError as error:
+                if "imed out" not in str(error):
+                    return f"rank {peer}"
+        return "a rank"
 
     def _lost(self, error: RuntimeError, who: str) -> PeerLost:
         return PeerLost(f"{who} of the group {fault(error, self._timeout)}; rank {self.rank} stops")

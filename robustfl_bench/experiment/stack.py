@@ -60,7 +60,7 @@ def at_once(planned: Plan) -> int:
     from robustfl_bench.engine.stack import can_be_stacked
 
     s, parts = planned.settings, planned.parts
-    if not s.stack or parts.tracker or s.precision == "medium":
+    if not s.stack or s.processes > 1 or parts.tracker or s.precision == "medium":
         return 1
     if choose_device(s.device).type != "cpu" or not can_be_stacked(parts):
         return 1

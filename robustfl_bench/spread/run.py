@@ -67,15 +67,9 @@ def check(planned: Plan) -> None:
 
 
 @contextmanager
-def members(config: Mapping[str, Any], call: Call) -> Iterator[Train | None]:
-    """A function that trains a run in this process and in ``processes`` - 1 others; None for a single process.
-
-    The others start when it is called, and end with the context. Under ``torchrun`` they have started already.
-    """
+def several(config: Mapping[str, Any], call: Call) -> Iterator[Train]:
+    """As ``members``, for more than one process."""
     size = int(config["processes"])
-    if size == 1:
-        yield None
-        return
     check(plan(config))
     with ExitStack() as stack:
         found: list[SpreadMember] = []
@@ -101,7 +95,7 @@ def members(config: Mapping[str, Any], call: Call) -> Iterator[Train | None]:
 
 def belongs(config: Mapping[str, Any]) -> bool:
     """Whether ``torchrun`` started this process to train for another one, which writes the results."""
-    place = _place(int(config["processes"])) if int(config["processes"]) > 1 else None
+    place = _place(int(config["processes"]))
     return place is not None and place[0] > 0
 
 

@@ -18,6 +18,7 @@ from robustfl_bench.base.errors import ConfigError, near
 from robustfl_bench.config import options, request, words
 from robustfl_bench.config.options import CONF
 from robustfl_bench.experiment.execute import execute
+from robustfl_bench.spread import members
 from robustfl_bench.sweeps import plugins, sources
 from robustfl_bench.sweeps.launch import config_dir_of
 
@@ -38,7 +39,8 @@ def _job(cfg: DictConfig) -> float:
     """Execute a run of a sweep for a launcher that is not of ``plugins``."""
     runtime = HydraConfig.get()
     config, call = request.of_cell(runtime.overrides.task, config_dir_of(runtime))
-    return execute(config, call, note=note_once())
+    with members(config, call) as train:
+        return execute(config, call, train, note_once())
 
 
 @contextmanager

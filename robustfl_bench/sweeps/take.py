@@ -19,6 +19,7 @@ from robustfl_bench.experiment.machine import terminable, threads
 from robustfl_bench.experiment.plan import InfeasibleError, Plan, plan
 from robustfl_bench.experiment.stack import Steps, alone, together
 from robustfl_bench.experiment.summary import without_score
+from robustfl_bench.spread import members
 from robustfl_bench.store.folders import FAILED, INFEASIBLE, MEASURED, RunFolder, RunLocked
 from robustfl_bench.store.lease import LeaseLost
 from robustfl_bench.store.writing import CannotWrite, Damaged
@@ -225,7 +226,8 @@ class Taker:
             reason = f"{deaths} processes in a row were killed in this run at the same point: out of memory?"
             return self._failed(cell, RunFailed(reason), planned, call)
         try:
-            answer = yield from completing(planned, call, note=self._note_once, silent=True)
+            with members(config, call) as train:
+                answer = yield from completing(planned, call, train, self._note_once, silent=True)
         except (RunLocked, LeaseLost, CannotWrite):
             raise
         except RunFailed as error:  # recorded, with its traceback
