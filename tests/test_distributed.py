@@ -61,6 +61,12 @@ try:
     RobustAllReduce(CooMed() if rank else Krum(1))(torch.zeros(10))
 except ConfigError as error:
     print(error)
+os.environ["ROBUSTFL_TOKEN"] = "secret" if rank < 3 else "guessed"
+try:
+    RobustAllReduce(CooMed())
+except ConfigError as error:
+    print(error)
+del os.environ["ROBUSTFL_TOKEN"]
 """
 
 LOST = """
@@ -100,7 +106,8 @@ def test_processes_get_the_aggregate_of_all_updates_and_faults_are_one_line(tmp_
     for rank in (0, 1, 3, 4):
         code, out, err = ended[rank]
         assert code == 0, err
-        length, rule, lost = out.splitlines()
+        length, rule, secret, lost = out.splitlines()
         assert length.startswith("the processes disagree on the length of an update: rank 0 has 10, rank 3 has 11;")
         assert rule.startswith("the processes disagree on the rule and its seed: rank 0 has ")
+        assert secret.startswith(f"rank {3 if rank < 3 else 0} does not know the secret of the group: set the same")
         assert lost == f"rank 2 of the group has gone; rank {rank} stops"

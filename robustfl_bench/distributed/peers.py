@@ -1,5 +1,7 @@
 """The processes of a ``torch.distributed`` group: sums and exchanges, with one line for the peer that fails."""
 
+import hmac
+import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
@@ -9,6 +11,7 @@ import torch.distributed as dist
 from torch import Tensor
 
 from robustfl_bench.base.errors import ConfigError, Interrupted
+from robustfl_bench.distributed import token
 
 PROBING = timedelta(seconds=0.2)  # the longest wait for a peer that may have gone
 SIGNED = 4  # int64 numbers by which the processes compare what they are about to do
@@ -23,7 +26,8 @@ class Peers:
 
     ``sent`` counts the bytes that this process has sent of updates and aggregates. PeerLost is raised at once when a
     peer has closed its connection, and after ``timeout`` seconds when a peer is silent; the ranks that it names are
-    those of the group. A group whose processes have failed once is not used again.
+    those of the group. A group whose processes have failed once is not used again. Raises ConfigError if a process does
+    not know the secret of the group (``token``).
     """
 
     def __init__(self, group: dist.ProcessGroup | None = None, timeout: float = 300.0) -> None:
@@ -31,6 +35,22 @@ class Peers:
             raise ConfigError("torch.distributed is not set up: call torch.distributed.init_process_group first")
         self.group, self.rank, self.size, self.sent = group, dist.get_rank(group), dist.get_world_size(group), 0
         self._timeout = timedelta(seconds=timeout)
+        self._admit()
+
+    def _admit(self) -> None:
+        """Raise ConfigError, naming the rank, unless all processes know the same secret, as ``token`` describes."""
+        challenges = [bytes(row) for row in self._told(os.urandom(token.LENGTH))]
+        proofs = self._told(token.proof(challenges, self.rank))
+        for rank, given in enumerate(proofs):
+            if not hmac.compare_digest(given, token.proof(challenges, rank)):
+                remedy = f"set the same {token.VARIABLE} for all processes"
+                raise ConfigError(f"rank {rank} does not know the secret of the group: {remedy}")
+
+    def _told(self, mine: bytes) -> list[bytes]:
+        """The bytes of every process, which are as many as those of this one."""
+        rows = torch.empty(self.size, len(mine), dtype=torch.uint8)
+        self._swap([torch.frombuffer(bytearray(mine), dtype=torch.uint8)] * self.size, list(rows))
+        return [row.numpy().tobytes() for row in rows]
 
     def agree(self, what: Sequence[int], names: Sequence[str]) -> None:
         """Raise ConfigError on every process, naming the first rank that differs from rank 0, unless all pass the same

@@ -10,7 +10,7 @@ import torch.distributed as dist
 from torch import Tensor
 
 from robustfl_bench.base.errors import Interrupted
-from robustfl_bench.distributed.peers import fault
+from robustfl_bench.distributed.peers import PeerLost, Peers, fault
 
 INTERFACE = "GLOO_SOCKET_IFNAME"  # the variable that names the network interface of a ring's clients
 FORMING = timedelta(minutes=5)  # time for all clients to read their data, or for the first to write the result
@@ -74,6 +74,10 @@ def joined(rank: int, size: int, meeting_point: str, timeout: float, member: str
         remedy = "" if INTERFACE in os.environ else f"; across hosts, set {INTERFACE} to the interface of their network"
         raise RingBroken(f"the {size} {member}s did not meet: {' '.join(str(error).split())}{remedy}") from error
     try:
+        try:
+            Peers(timeout=FORMING.total_seconds())  # lets nobody in who does not know the secret
+        except PeerLost as error:
+            raise RingBroken(str(error)) from error
         yield Link(rank, size, timeout, member)
     finally:
         dist.destroy_process_group()

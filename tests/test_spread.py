@@ -1,0 +1,76 @@
+"""A run over several processes: the record of one process, also after one of them was killed."""
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from robustfl_bench.base.errors import ConfigError
+from robustfl_bench.config import request
+from robustfl_bench.experiment.plan import plan
+from robustfl_bench.spread.run import check
+from tests.conftest import Bench, contents, run_folders
+
+pytestmark = pytest.mark.slow
+
+RUN = ("partition=iid", "num_clients=10", "num_byzantine=2", "aggregator=krum", "attack=lie",
+       "local_update=momentum", "participation=0.8", "pre_aggregation=nnm")  # fmt: skip
+
+
+def started(folder: Path, *overrides: str) -> "subprocess.Popen[str]":
+    words = [sys.executable, "-m", "robustfl_bench", *RUN, "processes=3", "checkpoint_seconds=0", *overrides]
+    return subprocess.Popen(words, cwd=folder, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True)
+
+
+def test_a_killed_process_is_named_and_the_run_goes_on_to_the_same_bytes(bench: Bench, tmp_path: Path) -> None:
+    whole = started(tmp_path, "rounds=30", "results_dir=whole")
+    killed = started(tmp_path, "rounds=30", "results_dir=killed")
+    assert killed.stderr is not None
+    lines = [killed.stderr.readline() for _ in range(2)]
+    pid = int(next(line for line in lines if line.startswith("process 1 of 3")).rpartition(" ")[2])
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline and not list(tmp_path.glob("killed/runs/*/ring/client_1_round_[5-9].pt")):
+        time.sleep(0.005)
+    subprocess.run(["kill", f"-{signal.SIGKILL:d}", str(pid)], check=True)
+    told = killed.communicate(60)[1].splitlines()[-1]
+    assert killed.returncode == 1
+    assert "rank 1 of the group has gone" in told or "process 1 has gone" in told
+    assert told.endswith("the same command goes on from the last checkpoint")
+    again = started(tmp_path, "rounds=30", "results_dir=killed")
+    for process in (whole, again):
+        assert "error" not in process.communicate(60)[1] and process.returncode == 0
+    assert contents(tmp_path / "killed") == contents(tmp_path / "whole")
+    (folder,) = run_folders(tmp_path / "whole").values()
+    assert json.loads((folder / "summary.json").read_text())["processes"]["number"] == 3
+    assert not list(tmp_path.glob("*/runs/*/ring"))
+
+    assert bench(*RUN, "rounds=30", "results_dir=alone").code == 0
+    (alone,) = run_folders(tmp_path / "alone").values()
+    rows, expected = (pd.read_csv(found / "metrics.csv") for found in (folder, alone))
+    assert list(rows) == list(expected)
+    np.testing.assert_allclose(rows["test_loss"], expected["test_loss"], rtol=1e-4)
+    assert (rows["test_accuracy"] - expected["test_accuracy"]).abs().max() < 0.01
+
+
+@pytest.mark.parametrize(
+    ("override", "reason"),
+    [
+        ("attack=worst", "attack Worst needs whole updates"),
+        ("attack=planned", "attack Planned needs whole updates"),
+        ("protocol=ring", "needs rounds with a server"),
+        ("clustering=ifca", "a clustering has several"),
+        ("device=cuda", "trains on the CPU"),
+        ("knowledge=own", "needs knowledge=all"),
+    ],
+)
+def test_what_several_processes_cannot_do_is_said_before_data_are_read(override: str, reason: str) -> None:
+    usual = () if override.startswith("attack") else ("attack=label_flip", "byzantine_placement=replace")
+    config, _ = request.composed(["processes=2", *usual, override])
+    with pytest.raises(ConfigError, match=reason):
+        check(plan(config))
