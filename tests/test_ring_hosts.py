@@ -60,13 +60,13 @@ def _move_to(host: str, rank: int) -> None:
 def ring(hosts: list[str], tmp_path: Path) -> Callable[..., list[Command]]:
     """Start a client on each host, in the folder of its host."""
 
-    def begin(*overrides: str) -> list[Command]:
+    def begin(*overrides: str, module: str = "robustfl_bench.commands.ring") -> list[Command]:
         clients = []
         for rank, host in enumerate(hosts):
             folder = tmp_path / f"host_{rank}"
             folder.mkdir(exist_ok=True)
             first = partial(_move_to, host, rank)
-            clients.append(start(folder, *RUN, *overrides, module="robustfl_bench.commands.ring", first=first))
+            clients.append(start(folder, *RUN, *overrides, module=module, first=first))
         return clients
 
     return begin
@@ -92,3 +92,13 @@ def test_a_ring_across_hosts_survives_one_of_them(
     assert contents(tmp_path / "host_0/results") == contents(tmp_path / "simulated")
     assert times.read_text().splitlines()[:4] == before  # it went on, and did not begin again
     assert not list(tmp_path.glob("host_1/results/runs/*"))  # checkpoints go when they are not needed any more
+
+
+def test_a_run_whose_processes_are_on_two_hosts(
+    ring: Callable[..., list[Command]], bench: Bench, tmp_path: Path
+) -> None:
+    asked = ("protocol=synchronous", "rounds=2")
+    for process in ring(*asked, "processes=2", module="robustfl_bench.commands.bench"):
+        assert "error" not in process.communicate(60)[1] and process.poll() == 0
+    assert bench(*RUN, *asked, "results_dir=alone").code == 0
+    assert contents(tmp_path / "host_0/results", "metrics.csv") == contents(tmp_path / "alone", "metrics.csv")

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from robustfl_bench.aggregators.base import ServerView
 from robustfl_bench.attacks.base import AttackView
+from robustfl_bench.base.errors import ConfigError
 from robustfl_bench.engine.context import Context
 from robustfl_bench.engine.federation import Federation
 from robustfl_bench.engine.rounds import Rounds
@@ -52,7 +53,10 @@ class SpreadContext(Context):
         return len(wrong)
 
     def aggregate(self, updates: Updates) -> Aggregate:
-        made = super().aggregate(updates)
+        try:
+            made = super().aggregate(updates)
+        except ConfigError as error:
+            raise ConfigError(f"{type(self.federation.parts.aggregator).__name__}: {error}; or processes=1") from error
         return replace(made, vector=self.share.gathered(made.vector))
 
     def _sent(self, rows: Tensor) -> Tensor:
