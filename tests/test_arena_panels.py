@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from robustfl_bench.arena import flags, page, picture
-from robustfl_bench.arena.order import likeness, rank, stability, strongest
+from robustfl_bench.arena.order import likeness, stability, strongest
 from robustfl_bench.arena.panels import Arena, ArenaPanel, Standing, panel
 from robustfl_bench.arena.track import HONEST, Track
 from robustfl_bench.base.errors import ConfigError
@@ -68,15 +68,6 @@ def with_scores(partition: str, **worst: float) -> ArenaPanel:
     return ArenaPanel(partition, 5, 10, 90, 1, standings)
 
 
-def test_a_partition_is_a_block_of_the_ranks() -> None:
-    row = [with_scores("iid", a=90, b=80, c=50), with_scores("fang", a=70, b=90, c=10, d=5)]
-    ranked = rank(row)
-    assert ranked is not None and ranked.mean == {"a": 1.5, "b": 1.5, "c": 3} and ranked.conditions == 2
-    assert rank(row[:1]) is None and rank([]) is None
-    even = [with_scores(name, a=87.638889, b=87.6388885) for name in ("iid", "fang")]
-    assert (tied := rank(even)) is not None and tied.mean == {"a": 1.5, "b": 1.5}, "as files round them"
-
-
 def test_stability_compares_seeds_of_all_rules_and_of_the_best() -> None:
     def row(**by_seed: tuple[float, ...]) -> list[ArenaPanel]:
         found = with_scores("iid", **{rule: sum(values) for rule, values in by_seed.items()})
@@ -132,7 +123,8 @@ def test_a_page_has_the_numbers_of_attackers_that_were_run_and_one_command_for_t
     clean = [run(rule, "none", 0.9) for rule in rules]
     attacked = [run(rule, "ipm", 0.5) for rule in rules]
     for made, numbers in ((clean, [5, 10]), (clean + attacked, [5])):
-        *standing, last = page.sheets(arena_of(monkeypatch, made))
+        first, *standing, last = page.sheets(arena_of(monkeypatch, made))
+        assert first.above[0].startswith("Which pairs")
         titles = [f"{Track('digits').title(number)}{end}" for number in numbers
                   for end in (", scores in all partitions", ", iid")]  # fmt: skip
         assert [sheet.above[0] for sheet in standing] == titles
@@ -152,16 +144,17 @@ def whole(monkeypatch: pytest.MonkeyPatch) -> Arena:
 
 
 def test_rules_stand_in_divisions_beside_the_servers_own_samples(whole: Arena) -> None:
-    overview, first, *_ = page.sheets(whole)
+    told, overview, first, *_ = page.sheets(whole)
     names = [row[0].text for row in first.rows]
     assert names == [HONEST, "server", "rules without server data", "geomed", "krum", "average", "trmean",
                      "rules that read server data", "fltrust"]  # fmt: skip
     assert {row[0].text for row in first.rows if any(cell.best for cell in row)} == {"geomed", "fltrust"}
-    assert first.rows[3][1].text == "75.0 (69 to 81)" and first.rows[8][1].text == "68.8 (69 to 69)"
+    assert first.rows[3][2].text == "75.0 (69 to 81)" and first.rows[8][2].text == "68.8 (69 to 69)"
     assert any("not under all attacks" in line and "trmean" in line for line in first.above)
-    assert any("over 5 partitions" in line for line in overview.above)
-    assert [row[0].text for row in overview.rows] == names, "trmean has no rank"
-    assert any("processors: one kind" in line for line in overview.above)
+    assert [row[1].text for row in first.rows] == ["", "", "", "1", "2", "3", "", "", "1"], "their groups"
+    assert [row[0].text for row in overview.rows] == names, "trmean is not under all attacks"
+    assert any("processors: one kind" in line for line in told.above)
+    assert len(told.rows) == 10 and told.rows[0][3].text == "4", "rules, without trmean and the server alone"
 
 
 def test_a_rule_that_cannot_be_tried_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -170,7 +163,7 @@ def test_a_rule_that_cannot_be_tried_is_reported(monkeypatch: pytest.MonkeyPatch
     assert last.rows[0][1].text.startswith("not tried: ") and "nonsense" in last.rows[0][1].text
 
 
-def test_pictures_show_rules_by_rank_and_attacks_by_their_harm(whole: Arena) -> None:
+def test_pictures_show_rules_by_score_and_attacks_by_their_harm(whole: Arena) -> None:
     axis, _ = picture.standing(whole).axes
     names = [label.get_text() for label in axis.get_yticklabels()]
     assert names == ["server", "geometric median", "FLTrust", "Krum", "average", "trimmed mean"]

@@ -1,4 +1,4 @@
-"""The rules' order: its agreement between partitions, seeds and sizes, and whether ``worst`` is the worst attack."""
+"""The rules' order: its agreement between seeds and sizes, and whether ``worst`` is the worst attack."""
 
 from __future__ import annotations
 
@@ -10,28 +10,14 @@ from typing import TypeVar
 
 from robustfl_bench.arena.panels import ArenaPanel
 from robustfl_bench.arena.track import HONEST, NONE, ArenaRun
-from robustfl_bench.runs.statistics import Ranks, rank_correlation, ranks
+from robustfl_bench.runs.statistics import rank_correlation
 
 WORST = "worst"
 """The attack that tries a list of attacks in every round."""
 
 NEAR = 2  # points
-_DIGITS = 4  # decimals of a percentage by which rules are ranked: the rounding of files would split ties
 
 Condition = TypeVar("Condition", str, tuple[str, str, str])
-
-
-def rank(row: Sequence[ArenaPanel]) -> Ranks | None:
-    """Mean ranks of the rules over partitions by their worst case; None for fewer than two rules or partitions.
-
-    A partition is a block of Friedman's and Nemenyi's tests. Attacks within a partition are no blocks of their own:
-    they share its data, models and rates. Only rules that were run under all attacks in every partition count.
-    """
-    rules = [rule for rule in (row[0].standings if row else ())
-             if all(rule in panel.standings and panel.is_whole(rule) for panel in row)]  # fmt: skip
-    if len(rules) < 2 or len(row) < 2:
-        return None
-    return ranks({rule: [round(panel.standings[rule].worst, _DIGITS) for panel in row] for rule in rules}, better=1)
 
 
 def stability(row: Sequence[ArenaPanel], top: int | None = None) -> tuple[float, int, int] | None:

@@ -1,4 +1,5 @@
-"""The arena as tables: an overview of all partitions, then a table for each panel, then flags."""
+"""The arena as tables: which pairs of rules each panel tells apart, an overview of all partitions, a table for each panel,
+flags."""
 
 from __future__ import annotations
 
@@ -9,11 +10,11 @@ from dataclasses import replace
 from statistics import fmean
 from typing import TYPE_CHECKING
 
-from robustfl_bench.arena import flags
-from robustfl_bench.arena.order import NEAR, WORST, likeness, rank, stability, strongest
+from robustfl_bench.arena import flags, pairs
+from robustfl_bench.arena.order import NEAR, WORST, likeness, stability, strongest
 from robustfl_bench.arena.panels import HALF, SERVER_DATA, Arena, ArenaPanel
-from robustfl_bench.arena.track import HONEST, SERVER, Track
-from robustfl_bench.arena.words import block, bounds, cells, number
+from robustfl_bench.arena.track import BACKDOOR, HONEST, SERVER, Track
+from robustfl_bench.arena.words import block, bounds, cells, listed, number
 from robustfl_bench.config import options
 from robustfl_bench.runs.origins import origins
 from robustfl_bench.tables.sheets import Printed, Sheet, Todo
@@ -22,34 +23,39 @@ if TYPE_CHECKING:
     import pandas as pd
 
 _TOP = 15  # rules whose order between seeds is also compared
+_FEW = 10  # seeds below which intervals are called wide
 DIVISIONS = {"rules without server data": False, f"rules that read {SERVER_DATA}": True}
 """Names of the divisions, and whether the server's samples are read in them."""
-_PANEL = ("rule", "score", "worst case", "by", "no attack", "max recall drop", "backdoor")
-_BOLD = "cannot be told from the best rule of its division"
+_PANEL = ("rule", "group", "score", "worst case", "by", "no attack", "max recall drop", "seeds")
+_BOLD = f"cannot be told from the best rule of its division, and may reach {HALF:g}"
 SCORE_MEANING = (
     "score: (worst case - chance) / (honest clients' mean - chance) in percent, at least 0, with its 95% interval: a "
     "bootstrap over seeds, widened by Student's factor for their number. worst case: the least over attacks of the "
     "means over seeds, test accuracy [%]. A model that diverged counts as 0",
     f"{HONEST}: the plain mean of the honest clients alone, what no attacker could stop. {SERVER}: the server's own "
     "samples alone, to which no attack comes",
-    "cannot be told from the best: one-sided Welch tests at 5% with the bootstrap's errors, corrected for the number "
-    f"of rules by Benjamini and Hochberg's procedure; rules whose whole interval is below {HALF:g} are left out",
+    "cannot be told from the best: one-sided Welch tests with the bootstrap's errors at 5%, shared among the looks at "
+    f"5, 10 and 20 seeds where a track has them, and corrected for the number of rules by Benjamini and Hochberg's "
+    f"procedure; rules whose whole interval is below {HALF:g} are left out",
 )
 """What scores are, and when rules cannot be told apart."""
 
 _PANEL_MEANING = (
+    "group: in each division, 1 is the best rule and those that cannot be told from it, 2 the best of the others and "
+    "those that cannot be told from it, and so on",
     "by: the attack of the worst case. max recall drop [points]: the largest under any attack, against the plain mean "
     "without attack. backdoor [%]: its success",
 )
 _OVERVIEW_MEANING = (
-    "columns of partitions: score. rank: mean rank over partitions by worst case, 1 is best; needs: f, server data, "
-    "...; cost: Gram matrices and sorts of a round, counted; cells: partitions, attacks and seeds that were run",
+    "columns of partitions: score. Rules are ordered by their mean over the partitions. needs: f, server data, ...; "
+    "cost: Gram matrices and sorts of a round, counted; runs: over partitions, attacks and seeds",
 )
 
 
 def sheets(arena: Arena) -> list[Sheet]:
-    """For each number of attackers a table of all partitions, then a table for each of its panels; then the flags."""
-    pages = []
+    """The pairs that each panel tells apart; for each number of attackers a table of all partitions, then a table for
+    each of its panels; then the flags."""
+    pages = [pairs.sheet([arena])]
     for of in arena.settled:
         pages.append(_overview(arena, of))
         pages += [_panel(arena, panel) for panel in arena.row(of)]
@@ -70,21 +76,19 @@ def _is_in(arena: Arena, rule: str, reads: bool) -> bool:
     return rule != SERVER and (SERVER_DATA in arena.needs.of(rule)) == reads
 
 
-def by_rank(row: Sequence[ArenaPanel]) -> list[str]:
-    """The rules by their mean rank over partitions, those without one by their mean worst case after them."""
-    place = ranked.mean if (ranked := rank(row)) is not None else {}
-    means = {rule: fmean(panel.standings[rule].worst for panel in row if rule in panel.standings)
-             for panel in row for rule in panel.standings}  # fmt: skip
+def by_score(row: Sequence[ArenaPanel]) -> list[str]:
+    """The rules by their mean score over some panels: first those that were run under all attacks in all of them."""
+    held = {rule: [panel for panel in row if rule in panel.standings] for panel in row for rule in panel.standings}
+    whole = {rule: len(of) == len(row) and all(panel.is_whole(rule) for panel in of) for rule, of in held.items()}
+    means = {rule: fmean(panel.standings[rule].score.value for panel in of) for rule, of in held.items()}
     known = {rule: -math.inf if math.isnan(mean) else mean for rule, mean in means.items()}
-    return sorted(known, key=lambda rule: (place.get(rule, math.inf), -known[rule]))
+    return sorted(known, key=lambda rule: (not whole[rule], -known[rule]))
 
 
 def _overview(arena: Arena, of: int) -> Sheet:
     """The scores of the rules in all partitions."""
     row = arena.row(of)
-    ranked = rank(row)
-    place = ranked.mean if ranked is not None else {}
-    heading = ("rule", *(panel.partition for panel in row), "rank", "needs", "cost", "cells")
+    heading = ("rule", *(panel.partition for panel in row), "needs", "cost", "runs")
     best = {rule: {panel.partition for panel in row for _, _, top in divided(arena, panel) if rule in top}
             for panel in row for rule in panel.standings}  # fmt: skip
 
@@ -93,33 +97,26 @@ def _overview(arena: Arena, of: int) -> Sheet:
         scores = [Printed(number(standing.score.value) if standing else "", best=panel.partition in best[rule])
                   for standing, panel in zip(held, row, strict=True)]  # fmt: skip
         count = sum(standing.cells for standing in held if standing)
-        return [Printed(rule), *scores, *cells([
-            number(place.get(rule, math.nan)), ", ".join(arena.needs.of(rule)), arena.needs.cost(rule),
-            f"{count}/{arena.track.cells}",
-        ])]  # fmt: skip
+        needs = (", ".join(arena.needs.of(rule)), arena.needs.cost(rule), str(count))
+        return [Printed(rule), *scores, *cells(needs)]
 
-    rows = [cells([HONEST, *("100" if not math.isnan(panel.honest) else "" for panel in row), *[""] * 4])]
+    rows = [cells([HONEST, *("100" if not math.isnan(panel.honest) else "" for panel in row), *[""] * 3])]
     if SERVER in best:
         rows.append([replace(cell, best=False) for cell in line(SERVER)])
     for name, reads in DIVISIONS.items():
-        rules = [rule for rule in by_rank(row) if _is_in(arena, rule, reads)]
+        rules = [rule for rule in by_score(row) if _is_in(arena, rule, reads)]
         rows += [block(name, len(heading)), *map(line, rules)] if rules else []
     infeasible = sorted({rule for panel in row for rule in panel.infeasible} - best.keys())
-    rows += [cells([rule, *["cannot run"] * len(row), *[""] * 3, f"0/{arena.track.cells}"]) for rule in infeasible]
+    rows += [cells([rule, *["cannot run"] * len(row), *[""] * 2, "0"]) for rule in infeasible]
     above = [f"{arena.track.title(of)}, scores in all partitions", *_agreement(arena, of)]
     footnotes = [*SCORE_MEANING, *_OVERVIEW_MEANING]
     return Sheet(above, heading, rows, bold=_BOLD, footnotes=footnotes, todos=_todos(arena, of))
 
 
 def _agreement(arena: Arena, of: int) -> list[str]:
-    """What ranks, seeds and ``worst`` say, in words."""
+    """What seeds and ``worst`` say, in words."""
     row, lines = arena.row(of), []
-    if (ranked := rank(row)) is not None:
-        lines.append(
-            f"ranks: {len(ranked.mean)} rules over {ranked.conditions} partitions; two mean ranks that differ by less "
-            f"than {ranked.critical:.1f} cannot be told apart (Nemenyi, 95%)"
-        )
-    whole, top = stability(row), stability(row, _TOP)
+    whole, top = (None, None) if arena.track.is_raced else (stability(row), stability(row, _TOP))
     if whole is not None and top is not None:
         worst = [standing.worst for panel in row for standing in panel.standings.values() if standing.accuracies]
         lines.append(
@@ -158,43 +155,67 @@ def _doubled(arena: Arena) -> list[str]:
 
 def _panel(arena: Arena, panel: ArenaPanel) -> Sheet:
     """The rules of a panel."""
+    has_backdoor = BACKDOOR in arena.track.swept["attack"]
 
-    def line(rule: str, top: set[str]) -> list[Printed]:
+    def line(rule: str, top: set[str], group: str) -> list[Printed]:
         standing = panel.standings[rule]
         return [
-            Printed(rule),
+            *cells([rule, group]),
             Printed(number(standing.score.value) + bounds(panel.interval(standing)), best=rule in top),
             *cells([
                 number(standing.worst), standing.attack if rule != SERVER else "", number(standing.clean),
-                number(standing.recall_drop), number(standing.backdoor),
+                number(standing.recall_drop), str(standing.score.n), *[number(standing.backdoor)] * has_backdoor,
             ]),
         ]  # fmt: skip
 
-    rows = [cells([HONEST, "100", number(panel.honest), *[""] * 4])] if not math.isnan(panel.honest) else []
-    rows += [line(SERVER, set())] if panel.server else []
+    heading = [*_PANEL, *["backdoor"] * has_backdoor]
+    empty = [""] * (len(heading) - 4)
+    rows = [cells([HONEST, "", "100", number(panel.honest), *empty])] if not math.isnan(panel.honest) else []
+    rows += [line(SERVER, set(), "")] if panel.server else []
     for name, rules, top in divided(arena, panel):
-        rows += [block(name, len(_PANEL)), *(line(rule, top) for rule in rules)] if rules else []
+        place = {rule: str(count) for count, group in enumerate(panel.groups(rules), 1) for rule in group}
+        rows += [block(name, len(heading)), *(line(rule, top, place.get(rule, "")) for rule in rules)] if rules else []
     partial = [rule for rule in panel.standings if not panel.is_whole(rule)]
     above = [
         f"{arena.track.title(panel.number)}, {panel.partition}",
-        f"chance is {panel.chance:.1f}%; {panel.seeds} seed{'s' * (panel.seeds != 1)}"
-        + (", so intervals are wide" if 1 < panel.seeds < 10 else ", so there are no intervals" * (panel.seeds == 1)),
+        f"chance is {panel.chance:.1f}%; {_seeds(arena, panel)}",
+        *_equal(panel),
         *([f"not under all attacks, and below the others: {', '.join(partial)}"] if partial else []),
     ]
-    return Sheet(above, _PANEL, rows, bold=_BOLD, footnotes=_PANEL_MEANING)
+    return Sheet(above, heading, rows, bold=_BOLD, footnotes=_PANEL_MEANING)
+
+
+def _seeds(arena: Arena, panel: ArenaPanel) -> str:
+    """The number of seeds, and what it makes of the intervals."""
+    count = pairs.seeds(panel, pairs.contenders(panel))
+    if panel.seeds == 1:
+        return "1 seed, so there are no intervals"
+    few = ", so intervals are wide" * (panel.seeds < _FEW and not arena.track.is_raced)
+    return f"{count} seeds{few}"
+
+
+def _equal(panel: ArenaPanel) -> list[str]:
+    """Which of the best rules are equal."""
+    equal = pairs.pairs(panel).equal
+    return [f"equal within {pairs.MARGIN:g} points: {listed(sorted(map(' = '.join, equal)))}"] if equal else []
 
 
 def _todos(arena: Arena, of: int) -> list[Todo]:
     """The rules whose cells are missing, and the commands that run them."""
-    count: dict[str, int] = defaultdict(int)
-    for panel in arena.row(of):
-        for rule, standing in panel.standings.items():
-            count[rule] += standing.cells
+    partitions = arena.track.swept["partition"]
+    held = {panel.partition: panel.standings for panel in arena.row(of)}
+    rules = [rule for rule in dict.fromkeys(rule for standings in held.values() for rule in standings)
+             if rule != SERVER or not arena.track.draws]  # fmt: skip
     by_options: dict[tuple[str, ...], dict[str, str]] = defaultdict(dict)
-    for rule in (rule for rule, run in count.items() if run < arena.track.cells):
-        name, others = arena.needs.asked_as(rule)
-        by_options[others][rule] = name
-    return [
+    for rule in rules:
+        counts = [held[name][rule].cells if rule in held.get(name, {}) else 0 for name in partitions]
+        if min(counts) * len(partitions) < arena.track.cells:
+            name, others = arena.needs.asked_as(rule)
+            by_options[others][rule] = name
+    alone = max((panel.server.score.n for panel in arena.row(of) if panel.server), default=0)
+    draws = Todo("missing", f"{arena.track.draws - alone} of {arena.track.draws} draws of the server's own samples",
+                 f"robustfl-bench -m +experiment={arena.track.experiment}_server")  # fmt: skip
+    return [*[draws] * (alone < arena.track.draws)] + [
         Todo("missing", f"runs of {', '.join(names)}", f"robustfl-bench -m +experiment={arena.track.experiment} "
              + " ".join([f"aggregator={','.join(dict.fromkeys(names.values()))}", *others]))
         for others, names in by_options.items()

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from statistics import fmean
 from typing import TYPE_CHECKING
 
 from robustfl_bench.arena.needs import RuleNeeds
 from robustfl_bench.arena.track import BACKDOOR, HONEST, NONE, SERVER, ArenaRun, Track, by_number, track_and_runs
-from robustfl_bench.runs.statistics import UNKNOWN, Estimate, Interval, bootstrapped, leaders
+from robustfl_bench.runs.looks import level_at_each
+from robustfl_bench.runs.statistics import LEVEL, UNKNOWN, Estimate, Interval, bootstrapped, leaders
 
 if TYPE_CHECKING:
     import numpy as np
@@ -59,7 +60,7 @@ class ArenaPanel:
 
     ``honest`` is the accuracy in percent of the plain mean of the honest clients, and ``chance`` that of guessing.
     ``standings`` has the rules by their worst case, the best first: those with all attacks in at least one seed, then
-    the others. ``infeasible`` are rules that cannot be run.
+    the others. ``infeasible`` are rules that cannot be run. ``level`` is that of each test.
     """
 
     partition: str
@@ -69,14 +70,24 @@ class ArenaPanel:
     attacks: int
     standings: Mapping[str, Standing]
     infeasible: tuple[str, ...] = ()
+    level: float = LEVEL
 
     def scaled(self, accuracy: float) -> float:
         """An accuracy as a score: 0 is guessing or less, 100 what the honest clients alone reach."""
-        return max(0.0, 100 * (accuracy - self.chance) / (self.honest - self.chance))
+        import numpy as np
+
+        return float(self.of_means(np.array([[accuracy]]))[0])
+
+    def of_means(self, means: np.ndarray) -> np.ndarray:
+        """The scores (draws,) of accuracies (draws, attacks): that of the least over attacks."""
+        import numpy as np
+
+        share = 100 * (means.min(axis=1) - self.chance) / (self.honest - self.chance)
+        return np.asarray(np.fmax(share, 0.0))
 
     def is_whole(self, rule: str) -> bool:
-        """Whether a rule was run under all attacks."""
-        return len(self.standings[rule].accuracies) == self.attacks
+        """Whether a rule was run under all attacks; the server alone meets none."""
+        return rule == SERVER or len(self.standings[rule].accuracies) == self.attacks
 
     @property
     def server(self) -> Standing | None:
@@ -105,10 +116,22 @@ class ArenaPanel:
     def best(self, rules: Iterable[str]) -> list[str]:
         """Those of the rules, run under all attacks, that cannot be told from the best of them (see ``leaders``), but
         for others whose whole interval is below HALF."""
-        known = {rule: self.standings[rule].score for rule in rules if rule in self.standings and self.is_whole(rule)}
-        group = leaders({rule: score for rule, score in known.items() if not math.isnan(score.value)})
+        group = next(self.groups(rules), [])
         bounds = {rule: self.interval(self.standings[rule]) for rule in group}
         return [*group[:1], *(rule for rule in group[1:] if (of := bounds[rule]) is None or of.high >= HALF)]
+
+    def scores(self, rules: Iterable[str]) -> dict[str, Estimate]:
+        """The known scores of those of the rules that were run under all attacks."""
+        whole = {rule: self.standings[rule].score for rule in rules if rule in self.standings and self.is_whole(rule)}
+        return {rule: score for rule, score in whole.items() if not math.isnan(score.value)}
+
+    def groups(self, rules: Iterable[str]) -> Iterator[list[str]]:
+        """The rules in groups: the best with those that cannot be told from it (see ``leaders``), then the best of the
+        others with those that cannot be told from it, and so on."""
+        left = self.scores(rules)
+        while left:
+            yield (group := leaders(left, self.level))
+            left = {rule: score for rule, score in left.items() if rule not in group}
 
 
 class Arena:
@@ -132,9 +155,21 @@ class Arena:
     @cached_property
     def panels(self) -> dict[tuple[int, str], ArenaPanel]:
         """By number of attackers and partition, in the order of the track."""
-        return {(number, partition): panel(self.track, partition, number, runs)
+        return {(number, partition): panel(self.track, partition, number, runs, self._alone)
                 for number, runs in self.settled.items() for partition in self.track.swept["partition"]
                 if any(run.partition == partition for run in runs)}  # fmt: skip
+
+    @cached_property
+    def _alone(self) -> list[ArenaRun]:
+        """The server's own samples alone if the track draws them by themselves: they depend on neither attack nor
+        partition, so the partition with the most draws stands for all."""
+        if not self.track.draws:
+            return []
+        draws: dict[str, list[ArenaRun]] = defaultdict(list)
+        for run in self.runs:
+            if run.rule == SERVER and run.attack == NONE:
+                draws[run.partition].append(run)
+        return max(draws.values(), key=len, default=[])
 
     def row(self, number: int) -> list[ArenaPanel]:
         """The panels with this number of attackers."""
@@ -149,8 +184,11 @@ class Arena:
         return f"{panel.partition}, {self.share(panel.number)} attackers"
 
 
-def panel(track: Track, partition: str, number: int, runs: Sequence[ArenaRun]) -> ArenaPanel:
-    """The panel of a partition among ``runs`` with one number of attackers."""
+def panel(
+    track: Track, partition: str, number: int, runs: Sequence[ArenaRun], alone: Sequence[ArenaRun] = ()
+) -> ArenaPanel:
+    """The panel of a partition among ``runs`` with one number of attackers. Runs of the server ``alone``, if given,
+    replace those that the panel has of it."""
     by_rule: dict[str, list[ArenaRun]] = defaultdict(list)
     for run in runs:
         if run.partition == partition:
@@ -158,14 +196,16 @@ def panel(track: Track, partition: str, number: int, runs: Sequence[ArenaRun]) -
     infeasible = tuple(rule for rule, of in by_rule.items() if all(run.state == "infeasible" for run in of))
     chance = 100 / max((len(run.recall) for of in by_rule.values() for run in of if run.recall), default=math.inf)
     honest = _mean(100 * run.accuracy for run in by_rule.pop(HONEST, []))
-    empty = ArenaPanel(partition, number, chance, honest, len(track.swept["attack"]) - 1, {}, infeasible)
+    attacks, level = len(track.swept["attack"]) - 1, level_at_each(track.looks)
+    empty = ArenaPanel(partition, number, chance, honest, attacks, {}, infeasible, level)
+    if alone:
+        by_rule.pop(SERVER, None)
     reference = {run.seed: run.recall for run in by_rule[REFERENCE] if run.attack == NONE}
     standings = [_standing(rule, [run for run in of if run.state != "infeasible"], empty, reference)
                  for rule, of in by_rule.items() if of and rule not in infeasible]  # fmt: skip
+    standings += [_server_alone(alone, empty)] if alone else []
     ordered = sorted(standings, key=lambda of: (-len(of.accuracies), -_or_least(of.worst), -_or_least(of.clean)))
-    return ArenaPanel(
-        partition, number, chance, honest, empty.attacks, {standing.rule: standing for standing in ordered}, infeasible
-    )
+    return replace(empty, standings={standing.rule: standing for standing in ordered})
 
 
 def _or_least(number: float) -> float:
@@ -199,15 +239,12 @@ def _standing(
              for seed in seeds if reference.get(seed)]  # fmt: skip
     successes = [run.last.get("attack_success_rate", math.nan) for run in cells.get(BACKDOOR, {}).values()]
 
-    def score(of: np.ndarray) -> np.ndarray:
-        return np.array([scale.scaled(least) for least in of.min(axis=1).tolist()])
-
     return Standing(
         rule=rule,
         worst=means[worst],
         attack=worst,
         accuracies=means,
-        score=bootstrapped(numbers, score),
+        score=bootstrapped(numbers, scale.of_means),
         clean=shown.clean,
         by_seed=dict(zip(seeds, numbers.min(axis=0).tolist(), strict=True)),
         recall_drop=_mean(drops),
@@ -215,6 +252,20 @@ def _standing(
         diverged=shown.diverged,
         cells=shown.cells,
     )
+
+
+def _server_alone(draws: Sequence[ArenaRun], scale: ArenaPanel) -> Standing:
+    """The standing of the server's own samples alone, by draw of them."""
+    import numpy as np
+
+    by_seed = {run.seed: 100 * run.accuracy for run in draws}
+    numbers = np.array([list(by_seed.values())])
+    mean = float(numbers.mean())
+    score = bootstrapped(numbers, scale.of_means)
+    return Standing(
+        SERVER, mean, NONE, {NONE: mean}, score, clean=mean, by_seed=by_seed,
+        diverged=sum(run.state == "diverged" for run in draws), cells=len(draws),
+    )  # fmt: skip
 
 
 def _drop(reference: Sequence[float] | None, recall: Sequence[float] | None) -> float:

@@ -7,20 +7,22 @@ from collections import defaultdict
 from statistics import fmean
 from typing import TYPE_CHECKING
 
-from robustfl_bench.arena.page import DIVISIONS, by_rank, divided
-from robustfl_bench.arena.panels import Arena
+from robustfl_bench.arena.page import DIVISIONS, by_score, divided
+from robustfl_bench.arena.pairs import TOP, contenders
+from robustfl_bench.arena.panels import SERVER_DATA, Arena
 from robustfl_bench.arena.track import NONE, SERVER
 from robustfl_bench.pages.pictures import heat
 from robustfl_bench.pages.pictures.canvas import PLAIN, WIDTHS, Frame, for_print, sheet, wrapped
 from robustfl_bench.runs.where import check_name
 
 if TYPE_CHECKING:
+    from matplotlib.artist import Artist
     from matplotlib.figure import Figure
 
 
 def standing(arena: Arena, number: int | None = None, frame: Frame = PLAIN) -> Figure:
     """The score of each rule in each partition with this number of attackers, by default the least; framed where it
-    cannot be told from the best rule of its division. Rules are ordered by their mean rank.
+    cannot be told from the best rule of its division. Rules are ordered by their mean score.
 
     Raises ConfigError for a number that was not run.
     """
@@ -29,7 +31,7 @@ def standing(arena: Arena, number: int | None = None, frame: Frame = PLAIN) -> F
     number = _known(arena, number)
     row = arena.row(number)
     rules = [SERVER] if any(panel.server for panel in row) else []
-    rules += [rule for rule in by_rank(row) if rule != SERVER]
+    rules += [rule for rule in by_score(row) if rule != SERVER]
     numbers = np.array([[panel.standings[rule].score.value if rule in panel.standings else math.nan for panel in row]
                         for rule in rules])  # fmt: skip
     best = [{rule for _, _, top in divided(arena, panel) for rule in top} for panel in row]
@@ -42,7 +44,7 @@ def standing(arena: Arena, number: int | None = None, frame: Frame = PLAIN) -> F
 
 def attacks(arena: Arena, number: int | None = None, frame: Frame = PLAIN) -> Figure:
     """The accuracy of each rule under each attack with this number of attackers, by default the least: the mean over
-    partitions and seeds. Rules are ordered by mean rank, attacks by harm.
+    partitions and seeds. Rules are ordered by mean score, attacks by harm.
 
     Raises ConfigError for a number that was not run.
     """
@@ -54,7 +56,7 @@ def attacks(arena: Arena, number: int | None = None, frame: Frame = PLAIN) -> Fi
         if run.state != "infeasible":
             accuracies[run.rule, run.attack].append(100 * run.accuracy)
     mean = {place: fmean(held) for place, held in accuracies.items()}
-    rules = by_rank(arena.row(number))
+    rules = by_score(arena.row(number))
     harm = {attack: fmean([mean[rule, attack] for rule in rules if (rule, attack) in mean])
             for attack in arena.track.swept["attack"] if any((rule, attack) in mean for rule in rules)}  # fmt: skip
     across = sorted(harm, key=lambda attack: (attack != NONE, -harm[attack]))
@@ -69,6 +71,42 @@ def attacks(arena: Arena, number: int | None = None, frame: Frame = PLAIN) -> Fi
 
 _COLOURS = ("#2166ac", "#d6604d")
 """Without and with server data."""
+
+
+@for_print
+def leading(arena: Arena, number: int | None = None) -> Figure:
+    """The best rules of each panel with this number of attackers, by default the least: their scores with intervals, by
+    whether they read server data, and that of the server alone as a band.
+
+    Raises ConfigError for a number that was not run.
+    """
+    row = arena.row(number := _known(arena, number))
+    shown = [contenders(panel)[:TOP] for panel in row]
+    figure = sheet(WIDTHS["column"], 0.9 + sum(0.35 + 0.13 * len(rules) for rules in shown))
+    heights = [max(len(rules), 1) for rules in shown]
+    axes = figure.subplots(len(row), 1, sharex=True, squeeze=False, height_ratios=heights)[:, 0]
+    handles: dict[str, Artist] = {}
+    for panel, rules, axis in zip(row, shown, axes, strict=True):
+        for place, rule in enumerate(rules):
+            of, reads = panel.standings[rule], SERVER_DATA in arena.needs.of(rule)
+            known = panel.interval(of)
+            ends = [(of.score.value - known.low,), (known.high - of.score.value,)] if known else None
+            handles[[*DIVISIONS][reads]] = axis.errorbar(
+                of.score.value, place, xerr=ends, fmt="os"[reads], color=_COLOURS[reads], linewidth=1
+            )
+        if panel.server and (band := panel.interval(panel.server)):
+            handles["the server's own samples alone"] = axis.axvspan(band.low, band.high, color="#cccccc", linewidth=0)
+        axis.set_yticks(range(len(rules)), rules)
+        axis.set_ylim(max(len(rules), 1) - 0.5, -0.5)
+        axis.set_title(arena.titled(panel))
+        axis.set_xlim(-3, 106)
+        axis.grid(True, axis="x")
+        axis.set_axisbelow(True)
+    axes[-1].set_xlabel("score: 0 is guessing, 100 the honest clients alone")
+    figure.legend(
+        list(handles.values()), list(handles), loc="outside upper center", frameon=False, borderpad=0, labelspacing=0.2
+    )
+    return figure
 
 
 @for_print

@@ -28,6 +28,9 @@ SERVER = "server"
 """The rule that steps along the server's own samples: another row of reference."""
 
 NONE, BACKDOOR = "none", "backdoor"
+LOOKS = (5, 10, 20)
+"""The numbers of seeds of a rule after which a raced track looks at its results."""
+
 _SUFFIXES = ("_rates", "_declared", "_honest", "_double", "_server", "_trials")
 _FREE = ("aggregator", "partition", "attack")
 _COUNTS = ("num_byzantine", "lr", "validation_share")
@@ -124,6 +127,26 @@ class Track:
     def numbers(self) -> list[int]:
         """The numbers of attackers."""
         return sorted(map(int, self.swept["num_byzantine"]))
+
+    @property
+    def looks(self) -> tuple[int, ...]:
+        """The numbers of seeds at which results are looked at: more than one if the seeds are raced. All rules have
+        those of the experiment, the first look; ``race`` says which get more."""
+        first = len(self.swept["seed"])
+        return tuple(look for look in LOOKS if look >= first) if first in LOOKS else (first,)
+
+    @property
+    def is_raced(self) -> bool:
+        """Whether some rules get more seeds than others."""
+        return len(self.looks) > 1
+
+    @cached_property
+    def draws(self) -> int:
+        """How often the track draws the server's samples for the line of the server alone; 0 if it has no experiment
+        for it, and the line is that of its cells."""
+        if not options.exists("experiment", server := f"{self.experiment}_server"):
+            return 0
+        return len(compose.swept([f"+experiment={server}"])["seed"])
 
     @cached_property
     def clients(self) -> int:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
     import numpy as np
+
+Tested = TypeVar("Tested", bound=Hashable)
 
 LEVEL = 0.95
 """Default confidence level of intervals and tests."""
@@ -144,30 +146,49 @@ def _shares(n: int) -> np.ndarray:
 def leaders(estimates: Mapping[str, Estimate], level: float = LEVEL) -> list[str]:
     """The methods that cannot be told from the one of the largest value, which comes first.
 
-    Each of the others is compared with it by a one-sided test for different variances (Welch). The procedure of
-    Benjamini and Hochberg (1995) corrects for their number: of the methods left out, at most a share of ``1 - level``
-    is expected to be as good as the first. With a single seed, nothing can be told apart.
+    Each of the others is compared with it by a one-sided test for different variances (Welch), corrected for their
+    number by ``rejected``: of the methods left out, at most a share of ``1 - level`` is expected to be as good as the
+    first. With a single seed, nothing can be told apart.
     """
     ordered = sorted(estimates, key=lambda name: -estimates[name].value)
     if not ordered:
         return []
     first, *others = ordered
-    chances = {name: _chance(estimates[first], estimates[name]) for name in others}
-    ascending = sorted(others, key=lambda name: chances[name])
-    passed = [place for place, name in enumerate(ascending, 1) if chances[name] <= (1 - level) * place / len(others)]
-    left_out = set(ascending[: max(passed, default=0)])
+    left_out = rejected({name: _chance(estimates[first], estimates[name]) for name in others}, level)
     return [name for name in ordered if name not in left_out]
 
 
+def rejected(chances: Mapping[Tested, float], level: float = LEVEL) -> set[Tested]:
+    """The hypotheses, with their p-values, that the procedure of Benjamini and Hochberg (1995) rejects: at most a share
+    of ``1 - level`` of them is expected to be true."""
+    ascending = sorted(chances, key=lambda name: chances[name])
+    passed = [place for place, name in enumerate(ascending, 1) if chances[name] <= (1 - level) * place / len(chances)]
+    return set(ascending[: max(passed, default=0)])
+
+
+def chance_if_equal(first: Estimate, second: Estimate) -> float:
+    """The chance of so large a difference, in either direction, between equal methods (Welch)."""
+    larger, smaller = (first, second) if first.value >= second.value else (second, first)
+    return min(1.0, 2 * _chance(larger, smaller))
+
+
+def chance_if_apart(first: Estimate, second: Estimate, margin: float) -> float:
+    """The chance of so small a difference between methods that are ``margin`` or more apart: the larger of two
+    one-sided tests (Schuirmann 1987). What rejects it shows that the methods are equal within the margin."""
+    larger, smaller = (first, second) if first.value >= second.value else (second, first)
+    return _chance(replace(smaller, value=smaller.value + margin), larger)
+
+
 def _chance(larger: Estimate, smaller: Estimate) -> float:
-    """The chance of so large a difference between equal methods; 1 where a standard error is unknown."""
+    """The chance of so large a difference between equal methods, at least a half if ``larger`` is not; 1 where a
+    standard error is unknown."""
     from scipy.special import stdtr
 
     if larger.value == smaller.value or min(larger.n, smaller.n) < 2:
         return 1.0
     own, others = larger.error**2, smaller.error**2
     if own + others == 0:
-        return 0.0
+        return float(larger.value < smaller.value)
     freedom = (own + others) ** 2 / (own**2 / (larger.n - 1) + others**2 / (smaller.n - 1))
     return float(stdtr(freedom, (smaller.value - larger.value) / math.sqrt(own + others)))
 

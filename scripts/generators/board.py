@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from functools import cache
 from itertools import groupby
 
-from robustfl_bench.arena.page import by_rank, divided
+from robustfl_bench.arena.page import by_score, divided
 from robustfl_bench.arena.panels import HALF, SERVER_DATA, Arena, ArenaPanel
 from robustfl_bench.arena.track import SERVER
 from robustfl_bench.arena.words import bounds, listed, number
@@ -69,7 +69,7 @@ def arena_pages() -> Iterator[tuple[str, str]]:
 def _board() -> str:
     digits = arenas()["digits"]
     columns = [(track, arena, panel) for track, arena in arenas().items() for panel in arena.panels.values()]
-    order = [SERVER, *(rule for rule in by_rank(list(digits.panels.values())) if rule != SERVER)]
+    order = [SERVER, *(rule for rule in by_score(list(digits.panels.values())) if rule != SERVER)]
     best = {(track, panel.number, panel.partition): {rule for _, _, top in divided(arena, panel) for rule in top}
             for track, arena, panel in columns}  # fmt: skip
     heads = [

@@ -8,14 +8,26 @@
 ``collapse``   at which share of attackers a rule collapses
 ``declared``   the price of a wrong f
 ``books``      the rules as they come against the rules tuned
+``race``       which rules need more seeds
 ``kappa``      kappa, searched without training, against the worst case
 """
 
-from robustfl_bench.arena.views import attacks, books, classes, collapse, declared, detection, kappa, pareto, stability
+from robustfl_bench.arena.views import (
+    attacks,
+    books,
+    classes,
+    collapse,
+    declared,
+    detection,
+    kappa,
+    pareto,
+    race,
+    stability,
+)
 from robustfl_bench.arena.views.base import ArenaView
 
 VIEWS: dict[str, ArenaView] = {
     module.VIEW.name: module.VIEW
-    for module in (attacks, detection, stability, classes, pareto, collapse, declared, books, kappa)
+    for module in (attacks, detection, stability, classes, pareto, collapse, declared, books, kappa, race)
 }
 """The views by name."""
