@@ -41,10 +41,10 @@ def shipped_runs() -> pd.DataFrame:
     return archive.kept(arena=True)
 
 
-def arena_of(patch: pytest.MonkeyPatch, made: Iterable[ArenaRun]) -> Arena:
+def arena_of(patch: pytest.MonkeyPatch, made: Iterable[ArenaRun], track: str = "digits") -> Arena:
     """An arena of made-up runs; the rules are those of the package."""
     table = shipped_runs().drop_duplicates("aggregator").reset_index(drop=True)
     place = {name: row for row, name in enumerate(table["aggregator"])}
     runs = [replace(one, row=place.get(one.rule.split(" ")[0], 0)) for one in made]
     patch.setattr(Track, "runs", lambda self, table: runs)
-    return Arena(table, "digits")
+    return Arena(table, track)

@@ -3,7 +3,9 @@
 ``track``      the runs of a protocol, by rule, partition and attack
 ``tuned``      the same of rules that are tuned in each panel
 ``panels``     the scores of the rules in each partition with each number of attackers
-``order``      the rules' order, and its agreement between partitions, seeds and sizes
+``pairs``      which of the best rules of a panel can be told apart, and which are equal
+``race``       which rules get more seeds
+``order``      the rules' order, and its agreement between seeds and sizes
 ``checks``     what a rule needs and depends on: measured, not declared
 ``needs``      the same for the rules in a table of runs
 ``flags``      reasons to doubt a rule's worst case

@@ -20,6 +20,8 @@ from robustfl_bench.tables.sheets import Sheet
 NEAR = 5.0
 """Points below the honest clients' mean that count as little."""
 
+_IID = "iid"
+_LITTLE = 0.4  # a rank correlation that says little
 _ALIKE = 0.5  # share of a rule's runs without attack that equal the plain mean's, above which it is named
 
 
@@ -52,21 +54,30 @@ def _rules(panel: ArenaPanel) -> list[str]:
 
 
 def heterogeneity(arena: Arena) -> str:
-    """How many rules stay near the honest clients' mean in each partition, and above the server's samples alone."""
+    """How many rules stay near the honest clients' mean in each partition, and, unless ``conclusions`` tests it, above
+    the server's samples alone."""
     parts = []
     for of in arena.settled:
         row = arena.row(of)
-        near = _by_partition(
-            row, lambda panel: sum(panel.standings[rule].worst > panel.honest - NEAR for rule in _rules(panel))
-        )
-        parts.append(f"with {arena.share(of)} attackers, of {len(_rules(row[0]))}: {near}")
-        if all(panel.server for panel in row):
+        parts.append(f"with {arena.share(of)} attackers, of {len(_rules(row[0]))}: {_by_partition(row, _near)}")
+        if all(panel.server for panel in row) and not arena.track.is_raced:
             above = _by_partition(row, _above_server)
             parts[-1] += f" (better than the server's own samples alone: {above})"
+    cause = "Heterogeneity, more than the attack, breaks rules. " if _is_heterogeneity(arena) else ""
     return (
-        "Heterogeneity, more than the attack, breaks rules. Number of rules that end within "
-        f"{NEAR:g} points of the honest clients' mean under every attack, {'; '.join(parts)}."
+        f"{cause}Number of rules that end within {NEAR:g} points of the honest clients' mean under every attack, "
+        f"{'; '.join(parts)}."
     )
+
+
+def _near(panel: ArenaPanel) -> int:
+    return sum(panel.standings[rule].worst > panel.honest - NEAR for rule in _rules(panel))
+
+
+def _is_heterogeneity(arena: Arena) -> bool:
+    """Whether, with the fewest attackers, more rules hold where all clients have the same data than anywhere else."""
+    counts = {panel.partition: _near(panel) for panel in arena.row(min(arena.settled))}
+    return _IID in counts and all(counts[_IID] > count for name, count in counts.items() if name != _IID)
 
 
 def _above_server(panel: ArenaPanel) -> int:
@@ -131,7 +142,7 @@ def _group(panel: ArenaPanel, rules: Sequence[str], top: Collection[str]) -> str
 
 def clean_accuracy(arena: Arena) -> str:
     """Whether accuracy without attack says anything of the worst case."""
-    parts = []
+    parts, known = [], []
     for of in arena.settled:
         values = []
         for panel in arena.row(of):
@@ -140,9 +151,12 @@ def clean_accuracy(arena: Arena) -> str:
                 values.append(rank_correlation([clean for clean, _ in pairs], [worst for _, worst in pairs]))
         if values:
             parts.append(f"{min(values):+.2f} to {max(values):+.2f} with {arena.share(of)} attackers")
+            known += values
     if not parts:
         return ""
-    return f"Accuracy without attack says nothing of the worst case: their rank correlation is {listed(parts)}."
+    much = "says little" if max(map(abs, known)) <= _LITTLE else "says something, but not everywhere,"
+    much = "says something" if min(known) > _LITTLE else much
+    return f"Accuracy without attack {much} of the worst case: their rank correlation is {listed(parts)}."
 
 
 def helping(arena: Arena) -> str:

@@ -1,5 +1,5 @@
-"""The arena as tables: which pairs of rules each panel tells apart, an overview of all partitions, a table for each panel,
-flags."""
+"""The arena as tables: which pairs of rules each panel tells apart, an overview of all partitions, a table for each
+panel, flags."""
 
 from __future__ import annotations
 

@@ -24,9 +24,10 @@ Pair = tuple[str, str]
 _HEADING = ("track", "partition", "attackers", "rules", "seeds", "pairs", "told apart", "equal", "open",
             "told apart, each pair alone")  # fmt: skip
 MEANING = (
-    f"pairs: of the best {TOP} rules. told apart: Welch's test with the bootstrap's errors finds their scores different; "
-    f"equal: two one-sided tests find them closer than {MARGIN:g} points; open: neither. Both at 5%, shared among the "
-    "looks at 5, 10 and 20 seeds where a track has them, and corrected for the number of pairs (Benjamini and Hochberg)",
+    f"pairs: of the best {TOP} rules. told apart: Welch's test with the bootstrap's errors finds their scores "
+    f"different; equal: two one-sided tests find them closer than {MARGIN:g} points; open: neither. Both at 5%, shared "
+    "among the looks at 5, 10 and 20 seeds where a track has them, and corrected for the number of pairs (Benjamini "
+    "and Hochberg)",
     "each pair alone: at 5% without either correction",
 )
 """What the columns of ``sheet`` mean."""
@@ -74,12 +75,13 @@ def pairs(panel: ArenaPanel, rules: Sequence[str] | None = None) -> Pairs:
     chosen = tuple(contenders(panel)[:TOP] if rules is None else rules)
     scores = panel.scores(chosen)
     compared = list(combinations(chosen, 2))
-    different = {pair: chance_if_equal(*(scores[rule] for rule in pair)) for pair in compared}
-    close = {pair: chance_if_apart(*(scores[rule] for rule in pair), MARGIN) for pair in compared}
+    different = {pair: chance_if_equal(scores[pair[0]], scores[pair[1]]) for pair in compared}
+    close = {pair: chance_if_apart(scores[pair[0]], scores[pair[1]], MARGIN) for pair in compared}
+    apart, equal = rejected(different, panel.level), rejected(close, panel.level)
     return Pairs(
         chosen,
-        apart=frozenset(rejected(different, panel.level)),
-        equal=frozenset(rejected(close, panel.level) - rejected(different, panel.level)),
+        apart=frozenset(apart),
+        equal=frozenset(equal - apart),
         alone=sum(chance <= 1 - LEVEL for chance in different.values()),
     )
 

@@ -154,10 +154,11 @@ class Arena:
 
     @cached_property
     def panels(self) -> dict[tuple[int, str], ArenaPanel]:
-        """By number of attackers and partition, in the order of the track."""
+        """By number of attackers and partition, in the order of the track: those in which a rule was run."""
         return {(number, partition): panel(self.track, partition, number, runs, self._alone)
                 for number, runs in self.settled.items() for partition in self.track.swept["partition"]
-                if any(run.partition == partition for run in runs)}  # fmt: skip
+                if any(run.partition == partition and (run.rule != SERVER or not self.track.draws)
+                       for run in runs)}  # fmt: skip
 
     @cached_property
     def _alone(self) -> list[ArenaRun]:

@@ -2,8 +2,8 @@
 
 All rules have the seeds of the first look. At each look the best TOP rules of a panel are compared with each other
 (``pairs``), at a level that keeps 5% over all looks together. A panel is settled, and stops, when ENOUGH of these pairs
-are told apart or equal, or at the last look. Otherwise the rules that are near the best TOP, and of which a pair is open,
-get the seeds of their next look.
+are told apart or equal, or at the last look. Otherwise the rules near the best TOP, and of which a pair is open, get
+the seeds of their next look.
 """
 
 from __future__ import annotations

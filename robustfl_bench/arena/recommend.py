@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from robustfl_bench.arena.order import WORST
 from robustfl_bench.arena.page import SCORE_MEANING
@@ -15,9 +16,16 @@ from robustfl_bench.arena.views.declared import wrong_assumptions
 from robustfl_bench.arena.words import bounds, cells, listed, number
 from robustfl_bench.base.answers import as_json as rendered
 from robustfl_bench.base.errors import ConfigError
+from robustfl_bench.runs.records import NoRuns
 from robustfl_bench.runs.statistics import leaders
 from robustfl_bench.runs.where import check_name
 from robustfl_bench.tables.sheets import Sheet
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+VERSIONS = ("silos", "digits")
+"""The tracks that answer by default, the newest first."""
 
 _FEW = 10  # seeds below which intervals are called wide
 
@@ -68,8 +76,7 @@ class Recommendation:
         lines += [line for line in (self._server(), self._everyone(), self._wrong_f()) if line]
         lines.append(
             f"{panel.attacks} attacks were run, each alone and from the first round to the last. A stronger one may "
-            f"exist: even {WORST}, which tries many attacks in every round, is not the worst for "
-            f"{sum(standing.attack != WORST for standing in self.group)} of the group's {len(self.group)} rules."
+            f"exist{self._beyond()}."
         )
         if panel.seeds < _FEW:
             lines.append(f"{panel.seeds} seeds make wide intervals: more would leave fewer rules in the group.")
@@ -79,12 +86,21 @@ class Recommendation:
         )
         return lines
 
+    def _beyond(self) -> str:
+        """That even an attack which tries many is often not the worst."""
+        if WORST not in self.arena.track.swept["attack"]:
+            return ""
+        return (
+            f": even {WORST}, which tries many attacks in every round, is not the worst for "
+            f"{sum(standing.attack != WORST for standing in self.group)} of the group's {len(self.group)} rules"
+        )
+
     def _server(self) -> str:
         """Which rules of the group are better than the server's samples alone."""
         server = self.panel.server
         if server is None or not server.accuracies:
             return ""
-        better = [of.rule for of in self.group if _is_better(of, server)]
+        better = [of.rule for of in self.group if _is_better(of, server, self.panel.level)]
         beaten = "" if self.server_data else ", which needs no clients"
         score = f"{server.score.value:.0f}{bounds(self.panel.interval(server))}"
         return (
@@ -112,9 +128,21 @@ class Recommendation:
         return f"Rules that need f depend on it; worst case of some attacks: {'; '.join(parts)}." if parts else ""
 
 
-def _is_better(first: Standing, second: Standing) -> bool:
+def _is_better(first: Standing, second: Standing, level: float) -> bool:
     """Whether a rule is better than another, beyond the seeds."""
-    return leaders({first.rule: first.score, second.rule: second.score}) == [first.rule]
+    return leaders({first.rule: first.score, second.rule: second.score}, level) == [first.rule]
+
+
+def newest(
+    table: pd.DataFrame, partition: str, attackers: str, server_data: bool, allowed: Sequence[str] = ()
+) -> Recommendation:
+    """The recommendation of the newest version of the arena, the first of VERSIONS, that has the panel. Raises as
+    ``recommend`` does for the oldest."""
+    *newer, oldest = VERSIONS
+    for name in newer:
+        with suppress(ConfigError, NoRuns):
+            return recommend(Arena(table, name, allowed), partition, attackers, server_data)
+    return recommend(Arena(table, oldest, allowed), partition, attackers, server_data)
 
 
 def recommend(arena: Arena, partition: str, attackers: str, server_data: bool) -> Recommendation:

@@ -1,12 +1,12 @@
-"""Writes the pages and pictures of results/arena from its kept runs: digits.md, image.md, claims.md, views.md,
-silos_books.md, the pictures, and what stands between the marks of README.md, there and at the root. Run: make arena"""
+"""Writes the pages and pictures of results/arena from its kept runs: digits.md, image.md, silos.md, silos_books.md,
+claims.md, views.md, the pictures, and what stands between the marks of README.md, there and at the root. Run: make arena"""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from robustfl_bench.arena import claims, findings, page, picture
+from robustfl_bench.arena import claims, conclusions, findings, page, pairs, picture
 from robustfl_bench.arena.panels import Arena
 from robustfl_bench.arena.views import VIEWS, books
 from robustfl_bench.arena.views.base import ArenaView
@@ -25,7 +25,8 @@ BLOCK = re.compile(r"(<!-- (\w+) of (\w+), made by `make arena` -->\n).*?(<!-- e
 
 def pages(arenas: dict[str, Arena]) -> dict[Path, str]:
     """What each file of text should hold."""
-    texts = {FOLDER / f"{name}.md": _track(name, arena) for name, arena in arenas.items()}
+    texts = {FOLDER / f"{name}.md": (_raced(arena, arenas) if arena.track.is_raced else _track(name, arena))
+             for name, arena in arenas.items()}  # fmt: skip
     texts[FOLDER / "claims.md"] = sheets.markdown(claims.sheets(arenas["digits"]))
     texts[FOLDER / "views.md"] = _views(arenas["digits"])
     texts |= {FOLDER / f"{name}_books.md": _books(arena) for name, arena in _tuned(arenas).items()}
@@ -50,15 +51,42 @@ def _track(name: str, arena: Arena) -> str:
     """The tables of a track, then its pictures."""
     parts = [sheets.markdown(page.sheets(arena))]
     for number in arena.settled:
-        suffix, share = _suffix(arena, number), arena.share(number)
-        parts.append(f"![The score of each rule in each partition, {share} attackers]({name}{suffix}.png)\n")
-        parts.append(f"![The accuracy of each rule under each attack, {share} attackers]({name}_attacks{suffix}.png)\n")
+        share = arena.share(number)
+        scores, attacked = (_picture(name, kind, arena, number) for kind in ("", "attacks"))
+        parts.append(f"![The score of each rule in each partition, {share} attackers]({scores})\n")
+        parts.append(f"![The accuracy of each rule under each attack, {share} attackers]({attacked})\n")
     return "\n".join(parts)
 
 
-def _suffix(arena: Arena, number: int) -> str:
-    """What the names of pictures with this number of attackers end in."""
-    return "" if number == min(arena.settled) else f"_{number}"
+def _raced(arena: Arena, arenas: Mapping[str, Arena]) -> str:
+    """The page of a raced track: what it shows, its best rules, which pairs its panels tell apart, its next runs, and
+    all tables."""
+    name = arena.track.name
+    _, *tables = page.sheets(arena)
+    others = [other for other in arenas.values() if not other.track.is_raced
+              and any(panel.seeds > 1 for panel in other.panels.values())]  # fmt: skip
+    heads = [f"![The best rules with {arena.share(number)} attackers]({_picture(name, 'leading', arena, number)})"
+             for number in arena.settled]  # fmt: skip
+    return "\n\n".join(part.rstrip("\n") for part in (
+        f"# Arena {name}, version 2\n\nMade by `make arena`. A panel is a partition with a share of attackers, and has "
+        "its own groups of rules. The protocol is in [README.md](README.md).",
+        "## Findings",
+        "\n".join(f"- {line}" for line in conclusions.conclusions(arena, arenas["digits"])),
+        *heads,
+        "## The best rules",
+        sheets.markdown([findings.best_rules(arena)]),
+        "## What can be told apart",
+        sheets.markdown([pairs.sheet([arena, *others])]),
+        f"## The race\n\n`robustfl-results arena {name} --view race`",
+        sheets.markdown(VIEWS["race"].sheets(arena)),
+        "## All rules",
+        sheets.markdown(tables),
+    )) + "\n"  # fmt: skip
+
+
+def _picture(track: str, kind: str, arena: Arena, number: int) -> str:
+    """The file of a picture of a track with this number of attackers."""
+    return "_".join(filter(None, [track, kind, str(number) * (number != min(arena.settled))])) + ".png"
 
 
 def _sentence(words: str) -> str:
@@ -68,7 +96,7 @@ def _sentence(words: str) -> str:
 def _views(arena: Arena) -> str:
     """The answers of all views, each with its picture and tables."""
     parts = [f"# What the runs of arena {arena.track.name} already know\n\nMade by `make arena`."]
-    for name, view in _of_one_book():
+    for name, view in _answered(arena).items():
         parts.append(
             f"## {_sentence(view.question)}\n\n"
             f"`robustfl-results arena {arena.track.name} --view {name}`\n\n"
@@ -77,9 +105,10 @@ def _views(arena: Arena) -> str:
     return "\n\n".join(part.rstrip("\n") for part in parts) + "\n"
 
 
-def _of_one_book() -> list[tuple[str, ArenaView]]:
-    """The views that need no tuned rules."""
-    return [(name, view) for name, view in VIEWS.items() if view is not books.VIEW]
+def _answered(arena: Arena) -> dict[str, ArenaView]:
+    """The views that the runs can answer."""
+    answered = findings.answers(arena)
+    return {name: view for name, view in VIEWS.items() if view.question in answered}
 
 
 def _tuned(arenas: dict[str, Arena]) -> dict[str, Arena]:
@@ -107,11 +136,12 @@ def pictures(arenas: dict[str, Arena]) -> Iterator[tuple[Path, "Figure"]]:
     """Each picture and its file."""
     for name, arena in arenas.items():
         for number in arena.settled:
-            suffix = _suffix(arena, number)
-            yield FOLDER / f"{name}{suffix}.png", picture.standing(arena, number)
-            yield FOLDER / f"{name}_attacks{suffix}.png", picture.attacks(arena, number)
+            yield FOLDER / _picture(name, "", arena, number), picture.standing(arena, number)
+            yield FOLDER / _picture(name, "attacks", arena, number), picture.attacks(arena, number)
+            if arena.track.is_raced:
+                yield FOLDER / _picture(name, "leading", arena, number), picture.leading(arena, number)
     yield FOLDER / "answer.png", picture.answer(arenas["digits"])
-    for name, view in _of_one_book():
+    for name, view in _answered(arenas["digits"]).items():
         yield FOLDER / f"view_{name}.png", view.picture(arenas["digits"], PLAIN)
     for name, arena in _tuned(arenas).items():
         yield FOLDER / f"{name}_books.png", books.VIEW.picture(arena, PLAIN)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from robustfl_bench.arena import pairs, race
 from robustfl_bench.arena.panels import Arena
 from robustfl_bench.arena.picture import leading
@@ -11,9 +9,6 @@ from robustfl_bench.arena.views.base import ArenaView
 from robustfl_bench.arena.words import cells, listed
 from robustfl_bench.runs.records import NoRuns
 from robustfl_bench.tables.sheets import Sheet, Todo
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 
 def _looks(arena: Arena) -> list[race.Look]:

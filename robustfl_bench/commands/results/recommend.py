@@ -3,7 +3,7 @@
 from argparse import Namespace
 
 from robustfl_bench.arena.panels import Arena
-from robustfl_bench.arena.recommend import as_json, recommend, sheet
+from robustfl_bench.arena.recommend import VERSIONS, as_json, newest, recommend, sheet
 from robustfl_bench.arena.track import tracks
 from robustfl_bench.base.console import Parser, completed
 from robustfl_bench.commands.results import shared
@@ -19,7 +19,10 @@ def _add(parser: Parser) -> None:
     parser.add_argument(
         "--server-data", choices=("yes", "no"), default="no", help="whether the server has samples (%(default)s)"
     )
-    track = parser.add_argument("--arena", default="digits", metavar="TRACK", help="the arena's track (%(default)s)")
+    track = parser.add_argument(
+        "--track", "--arena", metavar="TRACK",
+        help=f"the arena's track (the first of {', '.join(VERSIONS)} that has the panel)",
+    )  # fmt: skip
     completed(track, lambda **_: tracks())
     parser.add_argument("--format", choices=(*sheets.FORMATS, "md"), default="text")
     shared.add_allowed(parser)
@@ -27,8 +30,12 @@ def _add(parser: Parser) -> None:
 
 
 def _run(arguments: Namespace) -> None:
-    arena = Arena(shared.load_any(arguments, of_arena=True), arguments.arena, arguments.allow)
-    found = recommend(arena, arguments.partition, arguments.attackers, arguments.server_data == "yes")
+    runs, reads = shared.load_any(arguments, of_arena=True), arguments.server_data == "yes"
+    if arguments.track is None:
+        found = newest(runs, arguments.partition, arguments.attackers, reads, arguments.allow)
+    else:
+        arena = Arena(runs, arguments.track, arguments.allow)
+        found = recommend(arena, arguments.partition, arguments.attackers, reads)
     if arguments.format == "json":
         print(as_json(found), end="")
     else:

@@ -1,0 +1,131 @@
+"""Which rules of a panel can be told apart, and the race that gives some of them more seeds: on made-up panels."""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import pytest
+
+from robustfl_bench.arena import race
+from robustfl_bench.arena.pairs import pairs
+from robustfl_bench.arena.panels import Arena, ArenaPanel, Standing
+from robustfl_bench.arena.track import HONEST, LOOKS, NONE, SERVER, Track
+from robustfl_bench.arena.views import VIEWS
+from robustfl_bench.runs.looks import level_at_each
+from robustfl_bench.runs.records import NoRuns
+from robustfl_bench.runs.statistics import Estimate, bootstrapped
+from tests.arenas import arena_of, run, shipped_runs
+
+LEVEL = level_at_each(LOOKS)
+
+
+def panel_of(scores: Mapping[str, Estimate]) -> ArenaPanel:
+    """A panel in which these rules have these scores."""
+    standings = {
+        rule: Standing(rule, score.value, "ipm", {"ipm": score.value}, score) for rule, score in scores.items()
+    }
+    return ArenaPanel("iid", 5, 0, 100, 1, standings, level=LEVEL)
+
+
+def measured(accuracies: np.ndarray, seeds: int) -> ArenaPanel:
+    """A panel of rules with these accuracies (rules, attacks, seeds), of which the first seeds are known."""
+    scale = panel_of({})
+    return panel_of({str(rule): bootstrapped(of[:, :seeds], scale.of_means) for rule, of in enumerate(accuracies)})
+
+
+def drawn(levels: Sequence[float], rng: np.random.Generator) -> np.ndarray:
+    """The accuracies of rules of these levels under three attacks, the last of which does no harm."""
+    mean = np.array(levels)[:, None, None] + np.array([0, 3, 20])[None, :, None]
+    return mean + rng.normal(0, 8, (len(levels), 3, LOOKS[-1]))
+
+
+def test_looks_share_the_level() -> None:
+    assert level_at_each((3,)) == 0.95
+    draws = np.random.default_rng(0).normal(size=(100_000, LOOKS[-1]))
+    z = np.stack([draws[:, :look].sum(axis=1) / look**0.5 for look in LOOKS])
+    bound = 2.312  # of |z| at this level
+    assert level_at_each(LOOKS) == pytest.approx(0.9792, abs=2e-4)
+    assert (abs(z) > bound).any(axis=0).mean() == pytest.approx(0.05, abs=0.003)
+
+
+def test_equal_rules_are_seldom_told_apart_in_spite_of_three_looks() -> None:
+    rng, false, races = np.random.default_rng(1), 0, 60
+    for _ in range(races):
+        accuracies = drawn([60] * 8, rng)
+        false += any(pairs(measured(accuracies, look)).apart for look in LOOKS)
+    assert false <= 0.1 * races, "5% are allowed, in the long run"
+
+
+def test_few_of_the_pairs_told_apart_are_equal() -> None:
+    rng, levels, apart, false = np.random.default_rng(2), [80, 80, 60, 60, 40, 40, 40, 20], 0, 0
+    for _ in range(20):
+        accuracies = drawn(levels, rng)
+        called = set().union(*(pairs(measured(accuracies, look)).apart for look in LOOKS))
+        apart += len(called)
+        false += sum(levels[int(first)] == levels[int(second)] for first, second in called)
+    assert apart > 0.7 * 20 * 23, "of the 23 pairs that differ in each"
+    assert false < 0.05 * apart
+
+
+def test_rules_are_equal_only_where_the_seeds_show_it() -> None:
+    close = {"a": Estimate(90, 0.4, 20), "b": Estimate(89.5, 0.4, 20), "c": Estimate(86.6, 0.4, 20)}
+    found = pairs(panel_of(close))
+    assert found.equal == {("a", "b")} and found.apart == {("a", "c"), ("b", "c")}, "told apart although near"
+    vague = {rule: Estimate(score.value, 4, 20) for rule, score in close.items()}
+    assert not pairs(panel_of(vague)).equal and len(pairs(panel_of(vague)).open) == 3
+    assert not pairs(panel_of({rule: Estimate(80, float("nan"), 1) for rule in "ab"})).equal, "one seed"
+    rng, called, level = np.random.default_rng(3), 0, {"a": 80.0, "b": 77.0}
+    for _ in range(200):
+        values = {rule: Estimate(rng.normal(mean, 0.5), 0.5, 20) for rule, mean in level.items()}
+        called += bool(pairs(panel_of(values)).equal)
+    assert called <= 0.08 * 200, "three points apart is not equal"
+
+
+def test_a_panel_stops_when_enough_of_its_pairs_are_settled() -> None:
+    apart = {rule: Estimate(90 - 10 * place, 1, 5) for place, rule in enumerate("abcdefgh")}
+    found = race.look(panel_of(apart), LOOKS)
+    assert not found.more and found.why.startswith("settled: 100%")
+    wide = {rule: Estimate(score.value, 20, score.n) for rule, score in apart.items()}
+    far = {"near": Estimate(15, 2, 5), "far": Estimate(0, 0.5, 5)}
+    narrow = {"h": Estimate(20, 2, 5)}
+    found = race.look(panel_of(wide | narrow | far), LOOKS)
+    assert found.more == dict.fromkeys([*"abcdefg", "near", "h"], 10) | {"h": 10} and not found.why
+    later = {rule: Estimate(score.value, score.error, 10 if rule in "ab" else 5) for rule, score in wide.items()}
+    assert {rule: seeds for rule, seeds in race.look(panel_of(later), LOOKS).more.items() if seeds == 20} == {
+        "a": 20, "b": 20
+    }  # fmt: skip
+    last = {rule: Estimate(score.value, score.error, 20) for rule, score in wide.items()}
+    assert race.look(panel_of(last), LOOKS).why == "not settled at the last look, 20 seeds"
+    assert race.look(panel_of({"a": apart["a"]}), LOOKS).why.startswith("fewer than two")
+
+
+@pytest.fixture
+def raced(monkeypatch: pytest.MonkeyPatch) -> Arena:
+    """Three rules of five seeds, two of them alike, and the server's own samples, drawn by themselves."""
+    attacks, noise = [name for name in Track("silos").swept["attack"] if name != NONE], (-0.1, -0.05, 0.0, 0.05, 0.1)
+    made = [run(rule, attack, level + shift * (1 - 2 * (rule == "caf")), seed=str(seed))
+            for rule, level in (("krum", 0.5), ("caf", 0.52), ("average", 0.1)) for attack in (NONE, *attacks)
+            for seed, shift in enumerate(noise)]  # fmt: skip
+    made += [run(HONEST, HONEST, 0.9, seed=str(seed)) for seed in range(5)]
+    made += [run(SERVER, NONE, 0.6 + 0.001 * seed, "fang", seed=str(seed)) for seed in range(30)]
+    return arena_of(monkeypatch, made, "silos")
+
+
+def test_the_race_prints_the_commands_of_the_next_look(raced: Arena) -> None:
+    (panel,) = raced.panels.values()
+    assert race.look(panel, raced.track.looks).more == {}, "two of three pairs are settled"
+    standings = {rule: of for rule, of in panel.standings.items() if rule != "average"}
+    raced.panels[5, "iid"] = panel_of({rule: of.score for rule, of in standings.items() if rule != SERVER})
+    (shown,) = VIEWS["race"].sheets(raced)
+    assert shown.above[1] == "0 of 1 panels are settled; more seeds are needed in iid, 20% attackers 2 rules."
+    assert [todo.command for todo in shown.todos] == [
+        "robustfl-bench -m +experiment=arena/silos num_byzantine=5 partition=iid seed=5,6,7,8,9 aggregator=caf,krum",
+        "robustfl-bench -m +experiment=arena/silos_honest num_byzantine=5 partition=iid seed=5,6,7,8,9",
+    ]
+    with pytest.raises(NoRuns, match="not raced: all of its rules have 3 seeds"):
+        VIEWS["race"].sheets(Arena(shipped_runs(), "digits"))
+
+
+def test_the_server_alone_has_its_own_draws_in_every_panel(raced: Arena) -> None:
+    (panel,) = raced.panels.values()
+    assert panel.server is not None and panel.server.score.n == 30 and panel.server.worst == pytest.approx(61.45)
+    assert SERVER not in pairs(panel).rules and panel.is_whole(SERVER)
