@@ -81,9 +81,10 @@ def test_claims_of_papers_are_judged_by_all_partitions_and_seeds(monkeypatch: py
     rules = {rule: 0.5 for paper in options.read(claims.FILE, "").values() for rule in paper["rules"]}
     made = every_run(Track("digits"), rules | {"boba": 0.9, "server": 0.6, "brace": 0.3})
     made = [one for one in made if one.rule != "arfl" or one.partition != "step"]
-    overview, *papers = claims.sheets(arena_of(monkeypatch, made))
-    assert "without arena/digits_rates, at all rates that were run: arfl, average" in overview.above[1]
-    counts = {row[0].text: [int(cell.text) for cell in row[1:]] for row in overview.rows}
+    overview, *papers = claims.sheets([arena_of(monkeypatch, made)])
+    assert overview.above[1].startswith("digits: whole local sets, 60 rounds, the accuracy of the last round; run in ")
+    assert "without arena/digits_rates, at all rates that were run: arfl, average" in overview.above[2]
+    counts = {row[0].text: [int(cell.text) for cell in row[2:]] for row in overview.rows}
     assert counts["BOBA"] == [10, 2, 0, 0], "mimic takes ten points from it"
     judged = {(row[0].text, row[1].text): [cell.text for cell in row[2:]] for sheet in papers for row in sheet.rows}
     assert judged["worst_case", "10 attackers"] == ["holds", "14 of 14", "12"]
@@ -94,6 +95,22 @@ def test_claims_of_papers_are_judged_by_all_partitions_and_seeds(monkeypatch: py
     numbers = next(sheet for sheet in papers if sheet.above[0].startswith("BOBA: test accuracy"))
     assert [cell.text for cell in numbers.rows[1]] == ["boba", "90.0", "80.0", "80.0", "90.0", "80.0", "80.0"]
     assert numbers.is_heading(numbers.rows[0])
+
+
+def test_claims_are_judged_in_two_tracks_beside_each_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    first = arena_of(monkeypatch, [run("boba", "mimic", 0.9, "fang"), run("boba", "none", 0.9, "fang")])
+    rules = ("boba", "average", "krum")
+    made = [run(rule, attack, 0.8 - 0.1 * (rule != "boba") + 0.01 * seed, "fang", str(seed))
+            for rule in rules for attack in Track("silos").swept["attack"] for seed in range(3)]  # fmt: skip
+    made += [run("server", "none", 0.5 + 0.01 * seed, seed=str(seed)) for seed in range(30)]
+    overview, boba, *_ = claims.sheets([first, arena_of(monkeypatch, made, "silos")])
+    assert [(row[0].text, row[1].text) for row in overview.rows[:2]] == [("BOBA", "digits"), ("BOBA", "silos")]
+    judged = {(row[0].text, row[1].text): [cell.text for cell in row[2:]] for row in boba.rows}
+    assert judged["mimic", "digits, 5 attackers"][:2] == ["too few seeds", "1 of 1"]
+    assert judged["mimic", "silos, 5 attackers"] == ["not tested", "-", "-"]
+    assert judged["any_attack", "silos, 5 attackers"] == ["not tested", "2 of 2 (all: 14)", "3"]
+    assert judged["accuracy_kept", "silos, 5 attackers"] == ["holds", "1 of 1", "3"]
+
 
 
 @pytest.mark.parametrize("name", ["digits", "image"])

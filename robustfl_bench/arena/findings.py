@@ -226,7 +226,7 @@ def alike(arena: Arena) -> dict[str, float]:
 def protocol(arena: Arena) -> Sheet:
     """The protocol of the track as its configuration has it, and what its runs cost."""
     track = arena.track
-    config = compose.resolve([f"+experiment={track.experiment}", "lr=1"]).config
+    config = track.config
     rates = f"{track.experiment}_rates"
     tried = compose.swept([f"+experiment={rates}"]) if options.exists("experiment", rates) else {}
     facts = {

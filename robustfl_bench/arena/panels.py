@@ -155,13 +155,13 @@ class Arena:
     @cached_property
     def panels(self) -> dict[tuple[int, str], ArenaPanel]:
         """By number of attackers and partition, in the order of the track: those in which a rule was run."""
-        return {(number, partition): panel(self.track, partition, number, runs, self._alone)
+        return {(number, partition): panel(self.track, partition, number, runs, self.alone)
                 for number, runs in self.settled.items() for partition in self.track.swept["partition"]
                 if any(run.partition == partition and (run.rule != SERVER or not self.track.draws)
                        for run in runs)}  # fmt: skip
 
     @cached_property
-    def _alone(self) -> list[ArenaRun]:
+    def alone(self) -> list[ArenaRun]:
         """The server's own samples alone if the track draws them by themselves: they depend on neither attack nor
         partition, so the partition with the most draws stands for all."""
         if not self.track.draws:

@@ -31,7 +31,7 @@ NONE, BACKDOOR = "none", "backdoor"
 LOOKS = (5, 10, 20)
 """The numbers of seeds of a rule after which a raced track looks at its results."""
 
-_SUFFIXES = ("_rates", "_declared", "_honest", "_double", "_server", "_trials")
+_SUFFIXES = ("_rates", "_declared", "_honest", "_double", "_server", "_trials", "_claims")
 _FREE = ("aggregator", "partition", "attack")
 _COUNTS = ("num_byzantine", "lr", "validation_share")
 _READ = ("aggregator", "code", "state", "seed", "final_accuracy", "last_accuracy", "best_accuracy",
@@ -149,9 +149,14 @@ class Track:
         return len(compose.swept([f"+experiment={server}"])["seed"])
 
     @cached_property
+    def config(self) -> Mapping[str, Any]:
+        """The configuration of one of its runs; its rate, whose choice needs other runs, is not meant."""
+        return compose.resolve([f"+experiment={self.experiment}", "lr=1"]).config
+
+    @property
     def clients(self) -> int:
         """Number of clients, attackers included."""
-        return int(compose.resolve([f"+experiment={self.experiment}", "lr=1"]).config["num_clients"])
+        return int(self.config["num_clients"])
 
     @property
     def name(self) -> str:
@@ -166,8 +171,7 @@ class Track:
     def judged(self) -> str:
         """The accuracy that counts: the mean of the last LAST evaluated rounds if there are more, else that of the last
         round."""
-        config = compose.resolve([f"+experiment={self.experiment}", "lr=1"]).config
-        return "last_accuracy" if config["rounds"] // config["eval_every"] > LAST else "final_accuracy"
+        return "last_accuracy" if self.config["rounds"] // self.config["eval_every"] > LAST else "final_accuracy"
 
     def _fixed(self, seed: str) -> Content:
         """The settings that all runs with this seed share: the seed may draw the split of the data too."""

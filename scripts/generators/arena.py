@@ -27,7 +27,7 @@ def pages(arenas: dict[str, Arena]) -> dict[Path, str]:
     """What each file of text should hold."""
     texts = {FOLDER / f"{name}.md": (_raced(arena, arenas) if arena.track.is_raced else _track(name, arena))
              for name, arena in arenas.items()}  # fmt: skip
-    texts[FOLDER / "claims.md"] = sheets.markdown(claims.sheets(arenas["digits"]))
+    texts[FOLDER / "claims.md"] = sheets.markdown(claims.sheets([arenas["digits"], arenas["silos"]]))
     texts[FOLDER / "views.md"] = _views(arenas["digits"])
     texts |= {FOLDER / f"{name}_books.md": _books(arena) for name, arena in _tuned(arenas).items()}
     blocks = {

@@ -60,7 +60,7 @@ def _run(arguments: Namespace) -> None:
         print(save(picture.attacks(arena, arguments.attackers, shared.frame(arguments)), arguments.heat, "--heat"))
     else:
         pages = (
-            claims.sheets(arena) if arguments.claims
+            claims.sheets([arena]) if arguments.claims
             else page.sheets(arena) if view is None
             else view.sheets(arena)
         )  # fmt: skip
