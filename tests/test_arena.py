@@ -112,7 +112,6 @@ def test_claims_are_judged_in_two_tracks_beside_each_other(monkeypatch: pytest.M
     assert judged["accuracy_kept", "silos, 5 attackers"] == ["holds", "1 of 1", "3"]
 
 
-
 @pytest.mark.parametrize("name", ["digits", "image"])
 def test_claims_name_rules_and_attacks_of_the_track(name: str) -> None:
     swept = Track(name).swept

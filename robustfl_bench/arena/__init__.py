@@ -16,4 +16,5 @@
 ``recommend``  which rule to use in a panel
 ``findings``   what the arena shows, in sentences
 ``entries``    rules that somebody ran in a protocol, in a folder each
+``additions``  what an attack from outside adds to the list
 """

@@ -172,6 +172,11 @@ class Arena:
                 draws[run.partition].append(run)
         return max(draws.values(), key=len, default=[])
 
+    def runs_of(self, panel: ArenaPanel) -> list[ArenaRun]:
+        """The runs that a panel stands for, those of the server alone among them."""
+        own = [run for run in self.settled[panel.number] if run.partition == panel.partition]
+        return [*self.alone, *(run for run in own if run.rule != SERVER)] if self.alone else own
+
     def row(self, number: int) -> list[ArenaPanel]:
         """The panels with this number of attackers."""
         return [panel for (of, _), panel in self.panels.items() if of == number]

@@ -1,4 +1,4 @@
-"""``robustfl-bench arena enter RULE``: a rule's runs in a protocol of the arena, and the folder that one submits."""
+"""``robustfl-bench arena``; ``enter RULE`` makes a rule's runs in a protocol, and the folder that one submits."""
 
 import math
 import shlex
@@ -16,13 +16,13 @@ from robustfl_bench.base.console import Parser, reported, say
 from robustfl_bench.base.errors import ConfigError
 from robustfl_bench.base.fields import scale_of
 from robustfl_bench.commands import verb
-from robustfl_bench.commands.judge import made_all
+from robustfl_bench.commands.arena_attack import ATTACK
+from robustfl_bench.commands.judge import made_all, runs_of
 from robustfl_bench.commands.verb import Verb
 from robustfl_bench.config import compose, options, targets
-from robustfl_bench.runs import archive, records
+from robustfl_bench.runs import archive
 from robustfl_bench.runs.where import check_name
 from robustfl_bench.studies.inputs import median_length
-from robustfl_bench.sweeps.cells import Sweep
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 
 def main() -> int:
     """Console entry point; returns its exit code."""
-    about = "Enter a rule into the arena: its learning rates, its cells, its result, and the folder to submit."
-    parser = verb.parser_of("robustfl-bench arena", about, [ENTER])
+    about = "Enter a rule into the arena, or try an attack against its list."
+    parser = verb.parser_of("robustfl-bench arena", about, [ENTER, ATTACK])
     arguments = parser.parse_args(sys.argv[1:])
     return reported(arguments.run, arguments)
 
@@ -115,12 +115,7 @@ def _made(words: Sequence[str], asked: Namespace, what: str) -> "pd.DataFrame":
     """The runs of a sweep, from their folders or as the package keeps them, after making what is missing."""
     words = [*words, f"results_dir={asked.results_dir}"]
     made_all(words, asked, what)
-    cells = Sweep(cells=tuple(compose.sweep(words)), results_dir=asked.results_dir).listed
-    folders = {cell.folder().path: cell.asked.run_id for cell in cells}
-    own = [path for path in folders if (path / "summary.json").exists()]
-    kept = archive.kept(arena=True)
-    found = records.of_folders(own) if own else records.nothing()
-    return archive.join([found, kept[kept["run_id"].isin(set(folders.values()))]])
+    return runs_of(words, asked.results_dir)
 
 
 def _command(asked: Namespace) -> str:

@@ -27,7 +27,7 @@ hide: [navigation, toc]
 ---
 # The board
 
-Each number is the score of a rule in one case: its worst case over {attacks} attacks, where 0 is guessing and 100 what
+Each number is the score of a rule in one case: its worst case over all attacks, where 0 is guessing and 100 what
 the honest clients alone reach. **Bold** numbers cannot be told from the best of their division, with or without server
 data. A number opens the runs behind it, a name the page of the rule; the headings sort. [The
 arena](../results/arena/README.md) explains the protocol and what these numbers cannot say. The attacks are listed
@@ -39,7 +39,7 @@ arena](../results/arena/README.md) explains the protocol and what these numbers 
 def arenas() -> dict[str, Arena]:
     """The tracks of the arena, from the kept runs."""
     runs = archive.kept(arena=True)
-    return {name: Arena(runs, name) for name in ("digits", "image")}
+    return {name: Arena(runs, name) for name in ("digits", "image", "silos")}
 
 
 def place(group: str, name: str) -> str:
@@ -96,7 +96,7 @@ def _board() -> str:
     shares = [digits.share(of) for of in digits.settled]
     partitions = list(digits.track.swept["partition"])
     controls = [
-        _select("track", "Track", {"digits": "digits", "image": "images"}),
+        _select("track", "Track", {"digits": "digits", "image": "images", "silos": "silos, version 2"}),
         _select("share", "Attackers", {"": "all", **{share: share for share in shares}}),
         _select("partition", "Partition", {"": "all", **{name: name for name in partitions}}),
         _select("division", "Division", {"": "all rules", "0": "without server data", "1": "that read server data"}),
@@ -104,16 +104,17 @@ def _board() -> str:
         _select("cost", "Cost", {"": "any", "0": "linear", "1.5": "up to 1 Gram or sort", "3": "up to 3"}),
         '<label>Name <input type="search" id="board-name" autocomplete="off"></label>',
     ]
-    attacks = ", ".join(f"[{name}](attacks/{name}.md)" for name in digits.track.swept["attack"])
+    attacks = {track: listed(f"[{name}](attacks/{name}.md)" for name in arena.track.swept["attack"][1:])
+               for track, arena in arenas().items()}  # fmt: skip
     return "\n".join([
-        _INTRODUCTION.format(attacks=len(digits.track.swept["attack"]) - 1),
+        _INTRODUCTION,
         f'<form id="board-controls" aria-label="Filters of the board">{"".join(controls)}</form>',
         '<p id="board-count" role="status"></p>',
         '<div id="board-frame" tabindex="0" role="region" aria-label="Scores of all rules">',
         f'<table id="board" class="board"><thead><tr>{"".join(heads)}</tr></thead>',
         "<tbody>", *rows, "</tbody></table></div>",
         '<script src="../assets/board.js"></script>', "",
-        "## Attacks", "", f"Each score is the least over these: {attacks}.", "",
+        "## Attacks", "", *(f"- {name}: each score is the least over {of}" for name, of in attacks.items()), "",
     ])  # fmt: skip
 
 
@@ -153,8 +154,7 @@ def _file(track: str, arena: Arena, panel: ArenaPanel, rule: str) -> str:
 def _runs(track: str, arena: Arena, panel: ArenaPanel) -> Iterator[tuple[str, str]]:
     """The runs of each rule in a panel, as CSV."""
     ids = arena.table["run_id"]
-    of_panel = (run for run in arena.settled[panel.number] if run.partition == panel.partition)
-    for rule, runs in groupby(sorted(of_panel, key=lambda run: (run.rule, run.attack, run.seed)), lambda run: run.rule):
+    for rule, runs in groupby(sorted(arena.runs_of(panel), key=lambda run: (run.rule, run.attack, run.seed)), lambda run: run.rule):
         if rule in panel.standings:
             text = io.StringIO()
             writer = csv.writer(text, lineterminator="\n")

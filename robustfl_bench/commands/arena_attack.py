@@ -1,0 +1,77 @@
+"""``robustfl-bench arena attack ATTACK``: an attack's runs in a protocol of the arena, and what it adds to the list."""
+
+from argparse import Namespace
+from collections.abc import Sequence
+
+from robustfl_bench.arena import additions
+from robustfl_bench.arena.pairs import TOP, contenders
+from robustfl_bench.arena.panels import Arena, ArenaPanel
+from robustfl_bench.arena.track import tracks
+from robustfl_bench.base.console import Parser
+from robustfl_bench.base.errors import ConfigError
+from robustfl_bench.commands.judge import made_all, runs_of
+from robustfl_bench.commands.verb import Verb
+from robustfl_bench.config import options
+from robustfl_bench.runs import archive
+from robustfl_bench.runs.records import MEASURED
+from robustfl_bench.runs.where import check_name
+from robustfl_bench.tables import sheets
+
+
+def _add(parser: Parser) -> None:
+    parser.add_argument("attack", metavar="ATTACK", help="an option, or my_module:MyAttack")
+    parser.add_argument("overrides", nargs="*", metavar="OVERRIDE", help="of the attack, such as attack.factor=2")
+    parser.add_argument("--protocol", default="silos", metavar="TRACK", help="the arena's track (%(default)s)")
+    parser.add_argument("--partitions", metavar="NAMES", help="only these, such as iid,fang")
+    parser.add_argument("--attackers", metavar="NUMBERS", help="only these numbers of attackers, such as 5")
+    parser.add_argument("--rules", metavar="NAMES", help=f"only these (the best {TOP} of each panel)")
+    parser.add_argument("--seeds", metavar="NUMBERS", help="only these, such as 0,1 (those of all rules)")
+    parser.add_argument("--results-dir", default="results", metavar="FOLDER", help="of the runs (%(default)s)")
+    parser.add_argument("--jobs", type=int, default=1, metavar="N", help="processes; -1: one for each core")
+    parser.add_argument("--format", choices=sheets.FORMATS, default="text")
+
+
+def _run(asked: Namespace) -> None:
+    check_name(asked.protocol, tracks(), "protocol")
+    kept = archive.kept(arena=True)
+    arena, name = Arena(kept, asked.protocol), options.label("attack", asked.attack)
+    columns = {panel: _column(arena, panel, asked, name) for panel in _panels(arena, asked)}
+    print(sheets.FORMATS[asked.format]([additions.sheet(arena, name, columns)]), end="")
+
+
+def _panels(arena: Arena, asked: Namespace) -> Sequence[ArenaPanel]:
+    """The panels that are asked for. Raises ConfigError if there is none."""
+    partitions, numbers = _words(asked.partitions), _words(asked.attackers)
+    found = [panel for panel in arena.panels.values()
+             if (not partitions or panel.partition in partitions)
+             and (not numbers or str(panel.number) in numbers)]  # fmt: skip
+    if not found:
+        known = ", ".join(f"{panel.partition} with {panel.number}" for panel in arena.panels.values())
+        raise ConfigError(f"no kept panel of {asked.protocol} is asked for; known: {known}")
+    return found
+
+
+def _words(asked: str | None) -> list[str]:
+    return [word.strip() for word in asked.split(",")] if asked else []
+
+
+def _column(arena: Arena, panel: ArenaPanel, asked: Namespace, name: str) -> additions.Column:
+    """The accuracies of the rules of a panel under the attack, after making what is missing."""
+    rules = _words(asked.rules) or contenders(panel)[:TOP]
+    for rule in rules:
+        check_name(rule, contenders(panel), "rule of the panel")
+    words = [
+        f"+experiment={arena.track.experiment}", f"attack={asked.attack}", *asked.overrides,
+        f"num_byzantine={panel.number}", f"partition={panel.partition}", f"aggregator={','.join(rules)}",
+        f"seed={asked.seeds or ','.join(arena.track.swept['seed'])}", f"results_dir={asked.results_dir}",
+    ]  # fmt: skip
+    made_all(words, asked, f"{name}: {arena.titled(panel)}")
+    column: dict[str, dict[str, float]] = {rule: {} for rule in rules}
+    for row in runs_of(words, asked.results_dir).to_dict("records"):
+        if row["state"] in MEASURED:
+            reached = 0.0 if row["state"] == "diverged" else 100 * float(row[arena.track.judged])
+            column[str(row["aggregator"])][str(row["seed"])] = reached
+    return column
+
+
+ATTACK = Verb("attack", "run an attack in a protocol of the arena and say what it adds to the list", _add, _run)
