@@ -74,7 +74,7 @@ _COLOURS = ("#2166ac", "#d6604d")
 
 
 @for_print
-def leading(arena: Arena, number: int | None = None) -> Figure:
+def leading(arena: Arena, number: int | None = None, frame: Frame = PLAIN) -> Figure:
     """The best rules of each panel with this number of attackers, by default the least: their scores with intervals, by
     whether they read server data, and that of the server alone as a band.
 
@@ -82,7 +82,7 @@ def leading(arena: Arena, number: int | None = None) -> Figure:
     """
     row = arena.row(number := _known(arena, number))
     shown = [contenders(panel)[:TOP] for panel in row]
-    figure = sheet(WIDTHS["column"], 0.9 + sum(0.35 + 0.13 * len(rules) for rules in shown))
+    figure = sheet(WIDTHS[frame.width or "column"], 0.9 + sum(0.35 + 0.13 * len(rules) for rules in shown))
     heights = [max(len(rules), 1) for rules in shown]
     axes = figure.subplots(len(row), 1, sharex=True, squeeze=False, height_ratios=heights)[:, 0]
     handles: dict[str, Artist] = {}
@@ -96,7 +96,7 @@ def leading(arena: Arena, number: int | None = None) -> Figure:
             )
         if panel.server and (band := panel.interval(panel.server)):
             handles["the server's own samples alone"] = axis.axvspan(band.low, band.high, color="#cccccc", linewidth=0)
-        axis.set_yticks(range(len(rules)), rules)
+        axis.set_yticks(range(len(rules)), [frame.name(rule) for rule in rules])
         axis.set_ylim(max(len(rules), 1) - 0.5, -0.5)
         axis.set_title(arena.titled(panel))
         axis.set_xlim(-3, 106)

@@ -1,5 +1,7 @@
 """Writes the pages and pictures of results/arena from its kept runs: digits.md, image.md, silos.md, silos_books.md,
-claims.md, views.md, the pictures, and what stands between the marks of README.md, there and at the root. Run: make arena"""
+claims.md, views.md, the pictures, and what stands between the marks of README.md, there and at the root.
+
+Run: make arena"""
 
 import re
 from collections.abc import Iterator, Mapping

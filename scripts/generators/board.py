@@ -154,7 +154,9 @@ def _file(track: str, arena: Arena, panel: ArenaPanel, rule: str) -> str:
 def _runs(track: str, arena: Arena, panel: ArenaPanel) -> Iterator[tuple[str, str]]:
     """The runs of each rule in a panel, as CSV."""
     ids = arena.table["run_id"]
-    for rule, runs in groupby(sorted(arena.runs_of(panel), key=lambda run: (run.rule, run.attack, run.seed)), lambda run: run.rule):
+    for rule, runs in groupby(
+        sorted(arena.runs_of(panel), key=lambda run: (run.rule, run.attack, run.seed)), lambda run: run.rule
+    ):
         if rule in panel.standings:
             text = io.StringIO()
             writer = csv.writer(text, lineterminator="\n")

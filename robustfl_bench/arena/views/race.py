@@ -56,4 +56,9 @@ def _sheets(arena: Arena) -> list[Sheet]:
     )]  # fmt: skip
 
 
-VIEW = ArenaView("race", "which rules need more seeds, and the commands that run them", _sheets, leading)
+VIEW = ArenaView(
+    "race",
+    "which rules need more seeds, and the commands that run them",
+    _sheets,
+    lambda arena, frame: leading(arena, frame=frame),
+)
