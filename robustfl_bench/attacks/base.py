@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from types import MappingProxyType
@@ -161,11 +161,11 @@ class PlanView(ABC):
     def varies(self) -> bool: ...
 
     @abstractmethod
-    def simulate(self, attack: Attack, stream: int) -> Harm:
-        """The harm of a training to the end under an attack, with the random streams of a number, never those of the
-        run.
+    def simulate(self, attacks: Sequence[Attack], stream: int) -> list[Harm | None]:
+        """The harms of trainings to the end, each under one of the attacks, with the random streams of a number, never
+        those of the run; only what the attackers themselves draw is as in the run. None for an attack that cannot work.
 
-        It is the mean error rate of the models of the evaluated rounds in the last third of the run, and their mean
+        A harm is the mean error rate of the models of the evaluated rounds in the last third of the run, and their mean
         loss, on the clean samples of all clients (with ``knowledge=own``, of the attackers). For regression the error
         rate is 0. A training that diverges counts as guessing.
         """

@@ -29,7 +29,6 @@ from robustfl_bench.attacks.rop import RelocatedOrthogonalPerturbation
 from robustfl_bench.attacks.tailored import Tailored
 from robustfl_bench.attacks.worst import Worst
 from robustfl_bench.attacks.wrapped import Wrapped
-from robustfl_bench.base.errors import ConfigError
 from robustfl_bench.base.fields import at_least, between
 
 
@@ -153,6 +152,8 @@ class Planned(Attack):
 
     leaders: Annotated[int, at_least(1)] = 4
     """attacks that are simulated again"""
+    reach: Annotated[float, between(0, 1)] = 0.1
+    """the most by which the error of such an attack is below the largest"""
     streams: Annotated[int, at_least(1)] = 3
     """random streams over which their harm is averaged"""
     replans: Annotated[int, at_least(0)] = 2
@@ -174,20 +175,28 @@ class Planned(Attack):
 
     def _first(self, view: PlanView) -> _Plan:
         harms = self._simulated(view, range(len(_POLICIES)), [0])
-        leaders = _best(harms, self.leaders)
-        if view.varies:
+        leaders = self._leading(harms)
+        if view.varies and len(leaders) > 1:
             more = self._simulated(view, leaders, range(1, self.streams))
             harms = {place: harms[place] + more[place] for place in leaders if place in more} or harms
-        best = _best(harms, 1)[0]
+        best = _by_harm(harms)[0]
         return _Plan(view.round, best, _mean(harms[best])[0], leaders)
 
     def _again(self, view: PlanView, last: _Plan) -> _Plan:
-        contenders = dict.fromkeys((last.place, *last.leaders))
+        contenders = list(dict.fromkeys((last.place, *last.leaders)))
+        if len(contenders) == 1:
+            return last
         harms = self._simulated(view, contenders, range(self.streams if view.varies else 1))
-        best = _best(harms, 1)[0]
+        best = _by_harm(harms)[0]
         if last.place in harms and not self._beats(_mean(harms[best]), _mean(harms[last.place])):
             best = last.place
         return _Plan(view.round, best, _mean(harms[best])[0], last.leaders)
+
+    def _leading(self, harms: Mapping[int, list[Harm]]) -> tuple[int, ...]:
+        """The places of at most ``leaders`` attacks whose error is within ``reach`` of the largest."""
+        first, *others = _by_harm(harms)[: self.leaders]
+        least = _mean(harms[first])[0] - self.reach
+        return first, *(place for place in others if _mean(harms[place])[0] >= least)
 
     def _beats(self, one: Harm, other: Harm) -> bool:
         """By the margin of the error; where errors are 0, as in regression, by that of the loss."""
@@ -195,18 +204,16 @@ class Planned(Attack):
 
     def _simulated(self, view: PlanView, places: Iterable[int], streams: Iterable[int]) -> dict[int, list[Harm]]:
         """The harms of attacks of the pool by their places, one per random stream; without those that cannot work."""
-        found: dict[int, list[Harm]] = {}
-        for place in places:
-            try:
-                found[place] = [view.simulate(_Acting(_POLICIES[place], place), stream) for stream in streams]
-            except ConfigError:
-                continue
-        return found
+        places = list(places)
+        attacks = [_Acting(_POLICIES[place], place) for place in places]
+        by_stream = [view.simulate(attacks, stream) for stream in streams]
+        return {place: [harm for harm in harms if harm is not None]
+                for place, *harms in zip(places, *by_stream, strict=True) if None not in harms}  # fmt: skip
 
 
-def _best(harms: Mapping[int, list[Harm]], number: int) -> tuple[int, ...]:
-    """The places of the largest mean harm, in descending order; the first of equal ones."""
-    return tuple(sorted(harms, key=lambda place: _mean(harms[place]), reverse=True)[:number])
+def _by_harm(harms: Mapping[int, list[Harm]]) -> list[int]:
+    """The places by their mean harm, in descending order; the first of equal ones comes first."""
+    return sorted(harms, key=lambda place: _mean(harms[place]), reverse=True)
 
 
 def _mean(harms: Sequence[Harm]) -> Harm:

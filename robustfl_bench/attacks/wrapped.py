@@ -1,6 +1,6 @@
 """The base class of attacks that change another attack."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from torch import Tensor
@@ -100,8 +100,8 @@ class _Changed(PlanView):
     def varies(self) -> bool:
         return self.view.varies
 
-    def simulate(self, attack: Attack, stream: int) -> Harm:
-        return self.view.simulate(replace(self.wrapper, attack=attack), stream)
+    def simulate(self, attacks: Sequence[Attack], stream: int) -> list[Harm | None]:
+        return self.view.simulate([replace(self.wrapper, attack=attack) for attack in attacks], stream)
 
     def carry_out(self, attack: Attack) -> object:
         return self.view.carry_out(replace(self.wrapper, attack=attack))

@@ -86,14 +86,6 @@ class Federation(Clients):
         """The Byzantine clients' samples as poisoned by other attacks than that of the run, kept once they are made."""
         return {}
 
-    def under(self, attack: Attack, seed: int | None = None) -> Federation:
-        """The same federation under another attack.
-
-        With a ``seed`` it is a simulation by the attackers: the clients, their samples and the server's are the same,
-        but all random streams are others. With ``knowledge=own``, honest clients then have the attackers' samples.
-        """
-        return _Under(self, attack, seed)
-
     @cached_property
     def buffer(self) -> Tensor:
         """A buffer for the updates of a round, reused in every round, (updates per round, d)."""
@@ -102,55 +94,3 @@ class Federation(Clients):
     def rows(self, n: int) -> Tensor:
         """An uninitialised buffer for n updates, (n, d)."""
         return torch.empty(n, self.network.dim, device=self.data.train_x.device)
-
-
-class _Under(Federation):
-    """A federation under another attack; what does not depend on the attack is that of the real one."""
-
-    def __init__(self, real: Federation, attack: Attack, seed: int | None) -> None:
-        fixed = ("data", "held_out", "num_classes", "network", "shards", "honest_ids", "byzantine_ids")
-        vars(self).update({name: getattr(real, name) for name in fixed})
-        self.settings = real.settings if seed is None else replace(real.settings, seed=seed)
-        self.parts = replace(real.parts, attack=attack)
-        self._real = real
-        self._blind = seed is not None and real.settings.knowledge == "own"
-
-    @cached_property
-    def honest(self) -> Population:
-        return self._real.unpoisoned(self._supposed) if self._blind else self._real.honest
-
-    @cached_property
-    def counts(self) -> Tensor:
-        counts = self._real.counts
-        if self._blind:
-            counts = counts.clone()
-            counts[self.honest_ids] = counts[self._supposed]
-        return counts
-
-    @cached_property
-    def label_counts(self) -> Tensor:
-        return super().label_counts if self._blind else self._real.label_counts
-
-    @cached_property
-    def byzantine(self) -> Population:
-        known, attack = self._real.poisonings, self.parts.attack
-        if attack not in known:
-            known[attack] = self._real.poisoned(self.byzantine_ids, attack)
-        return known[attack]
-
-    @cached_property
-    def byzantine_clean(self) -> Population:
-        return self._real.byzantine_clean
-
-    @cached_property
-    def server(self) -> Population:
-        return self._real.server
-
-    @cached_property
-    def buffer(self) -> Tensor:
-        return self._real.buffer
-
-    @property
-    def _supposed(self) -> np.ndarray:
-        """The attackers whose samples stand for those of the honest clients, cyclically, (h,)."""
-        return np.resize(self.byzantine_ids, len(self.honest_ids))

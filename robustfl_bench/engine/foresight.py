@@ -1,18 +1,22 @@
 """What attackers who plan foresee: whole trainings, simulated from the state at hand."""
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from copy import copy
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from robustfl_bench.attacks.base import Attack, Harm, PlanView
+from robustfl_bench.attacks.base import Attack, AttackView, Crafted, Harm, PlanView
+from robustfl_bench.attacks.wrapped import Wrapped
 from robustfl_bench.base import seeding
-from robustfl_bench.base.errors import Diverged
+from robustfl_bench.base.errors import ConfigError, Diverged
 from robustfl_bench.engine.federation import Federation
+from robustfl_bench.engine.stack import Stack, at_once, can_be_stacked
+from robustfl_bench.engine.under import Under
 from robustfl_bench.protocols.state import Memory, Round, State
 
 ASSESSED = 2048
@@ -50,25 +54,44 @@ class Foresight(PlanView):
             part is not None for part in (parts.availability, parts.augmentation, parts.pre_aggregation)
         )
 
-    def simulate(self, attack: Attack, stream: int) -> Harm:
-        federation, state, models = self.federation, self.state, list[Tensor]()
-        s = federation.settings
-        imagined = federation.under(attack, seeding.integer(s.seed, "simulation", state.round, stream))
-        state = replace(state, memory=tuple(_copied(memory) for memory in state.memory))
-        try:
-            while state.round < s.rounds:
-                state, _ = self.step(imagined, state)
-                if s.is_evaluated(state.round) and 3 * state.round > 2 * s.rounds:
-                    models.append(state.params[0])
-            losses, errors = federation.network.assess(torch.stack(models), *self._known)
-        except Diverged:
-            losses, errors = torch.full((1,), torch.nan), None
-        if not losses.isfinite().all():
-            return (0.0 if federation.network.regression else 1 - 1 / federation.num_classes), math.inf
-        return (0.0 if errors is None else float(errors.mean())), float(losses.mean())
+    def simulate(self, attacks: Sequence[Attack], stream: int) -> list[Harm | None]:
+        s, parts = self.federation.settings, self.federation.parts
+        seed = seeding.integer(s.seed, "simulation", self.state.round, stream)
+        number = 1
+        if can_be_stacked(parts):
+            number = at_once(self.federation.updates_per_round * self.federation.network.dim)
+        found = list[Harm | None]()
+        for first in range(0, len(attacks), number):
+            found += self._to_the_end([self._imagined(attack, seed) for attack in attacks[first : first + number]])
+        return found
 
     def carry_out(self, attack: Attack) -> Federation:
-        return self.federation.under(attack)
+        return Under(self.federation, attack)
+
+    def _imagined(self, attack: Attack, seed: int) -> "_Simulation":
+        own = _OwnDraws(attack, self.federation.settings.seed)
+        state = replace(self.state, memory=tuple(_copied(memory) for memory in self.state.memory))
+        return _Simulation(Under(self.federation, own, seed), state)
+
+    def _to_the_end(self, simulations: Sequence["_Simulation"]) -> list[Harm | None]:
+        """The harms of simulations whose rounds go in step, with gradients computed for all of them at once."""
+        stack, running = Stack(), list(simulations)
+        while running := [simulation for simulation in running if simulation.goes_on]:
+            if len(simulations) > 1:
+                stack.prepare([(simulation.federation, simulation.state) for simulation in running])
+            for simulation in running:
+                simulation.make_round(self.step)
+        return [self._harm(simulation) for simulation in simulations]
+
+    def _harm(self, simulation: "_Simulation") -> Harm | None:
+        if isinstance(simulation.error, ConfigError):
+            return None
+        network, losses, errors = self.federation.network, torch.full((1,), torch.nan), None
+        if simulation.error is None:
+            losses, errors = network.assess(torch.stack(simulation.models), *self._known)
+        if not losses.isfinite().all():
+            return (0.0 if network.regression else 1 - 1 / self.federation.num_classes), math.inf
+        return (0.0 if errors is None else float(errors.mean())), float(losses.mean())
 
     @cached_property
     def _known(self) -> tuple[Tensor, Tensor]:
@@ -77,6 +100,44 @@ class Foresight(PlanView):
         if self.federation.settings.knowledge != "own":
             ids = np.arange(self.federation.settings.num_clients)
         return self.federation.unpoisoned(ids).thinned(range(len(ids)), ASSESSED)
+
+
+@dataclass
+class _Simulation:
+    """A training to the end; ``models`` are those that the attackers will assess."""
+
+    federation: Under
+    state: State
+    models: list[Tensor] = field(default_factory=list)
+    error: Exception | None = None
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether there is another round to make."""
+        return self.error is None and self.state.round < self.federation.settings.rounds
+
+    def make_round(self, step: Callable[[Federation, State], tuple[State, Round]]) -> None:
+        """Make a round, unless the model diverges or the attack cannot work."""
+        s = self.federation.settings
+        try:
+            self.state, _ = step(self.federation, self.state)
+        except (Diverged, ConfigError) as error:
+            self.error = error
+            return
+        if s.is_evaluated(self.state.round) and 3 * self.state.round > 2 * s.rounds:
+            self.models.append(self.state.params[0])
+
+
+@dataclass(frozen=True)
+class _OwnDraws(Wrapped):
+    """The ``attack`` with the random numbers that it will draw in the run of ``seed``: attackers know their own."""
+
+    seed: int
+
+    def craft(self, view: AttackView) -> Tensor | Crafted:
+        own = copy(view)
+        own.rng = seeding.generator(self.seed, "attack", view.round)
+        return self.attack.craft(own)
 
 
 def _copied(memory: Memory) -> Memory:

@@ -24,6 +24,12 @@ from robustfl_bench.network.samples import Batch, Samples
 from robustfl_bench.protocols.base import Protocol
 from robustfl_bench.protocols.state import State
 
+MOST = 32
+"""Trainings that are stacked, at most: more gain nothing."""
+
+NUMBERS = 1 << 24
+"""Numbers in the updates of trainings that are stacked, at most: 64 MiB."""
+
 
 @dataclass(frozen=True)
 class _Drawn(Samples):
@@ -81,6 +87,11 @@ def can_be_stacked(parts: Parts) -> bool:
         return False
     with torch.device("meta"):
         return stacked.fits(parts.model(parts.dataset.input_shape, parts.dataset.num_classes))
+
+
+def at_once(updates: int) -> int:
+    """How many trainings are stacked at most, if a round of one of them has so many numbers in its ``updates``."""
+    return max(1, min(MOST, NUMBERS // updates))
 
 
 def _sends_a_gradient(update: LocalUpdate) -> bool:

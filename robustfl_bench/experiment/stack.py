@@ -17,12 +17,6 @@ if TYPE_CHECKING:  # importing torch takes over a second
     from robustfl_bench.engine.stack import Stackable
     from robustfl_bench.protocols.state import State
 
-MOST = 32
-"""Runs that are trained together, at most: more gain nothing, and are lost for other processes."""
-
-NUMBERS = 1 << 24
-"""Numbers in the updates of runs that are trained together, at most: 64 MiB."""
-
 FREE = ("aggregator", "attack", "lr", "num_byzantine_declared", "pre_aggregation", "schedule", "server_data",
         "server_optimizer")  # fmt: skip
 """Settings in which runs that are trained together may differ: the gradients of their honest clients do not depend on
@@ -57,12 +51,12 @@ def at_once(planned: Plan) -> int:
     parameters: larger products gain nothing, see results/bench/README.md. Trackers follow one run at a time, and
     products in bfloat16 belong to one run.
     """
-    from robustfl_bench.engine.stack import can_be_stacked
+    from robustfl_bench.engine import stack
 
     s, parts = planned.settings, planned.parts
     if not s.stack or s.processes > 1 or parts.tracker or s.precision == "medium":
         return 1
-    if choose_device(s.device).type != "cpu" or not can_be_stacked(parts):
+    if choose_device(s.device).type != "cpu" or not stack.can_be_stacked(parts):
         return 1
     try:
         data = samples.load(planned, choose_device("cpu"))
@@ -72,7 +66,7 @@ def at_once(planned: Plan) -> int:
     if work_of_round(planned, number) > SMALL or choose_threads(planned, number) > 1:
         return 1
     updates = parts.course.updates_per_round(s.clients_per_round) * num_params(parts.model, parts.dataset)
-    return max(1, min(MOST, NUMBERS // updates))
+    return stack.at_once(updates)
 
 
 def alone(run: Steps[Ended]) -> Ended:
