@@ -1,5 +1,6 @@
 """Attackers who plan: what they simulate, what they choose, and that planning itself changes nothing."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from types import MappingProxyType
 
@@ -8,7 +9,7 @@ import pytest
 import torch
 
 from robustfl_bench import datasets
-from robustfl_bench.attacks.base import Attack, PlanView
+from robustfl_bench.attacks.base import Attack, Harm, PlanView
 from robustfl_bench.attacks.held import Held
 from robustfl_bench.attacks.label_flip import LabelFlip
 from robustfl_bench.attacks.planned import POOL, Planned
@@ -18,6 +19,7 @@ from robustfl_bench.config import compose
 from robustfl_bench.engine import loop, rounds
 from robustfl_bench.engine.evaluation import Record
 from robustfl_bench.engine.federation import Federation
+from robustfl_bench.engine.under import Under
 from robustfl_bench.experiment.plan import plan
 from robustfl_bench.protocols.state import State
 
@@ -50,11 +52,10 @@ class Told(PlanView):
         self.harms, self.asked = harms, list[str]()
         vars(self).update(others)
 
-    def simulate(self, attack: Attack, stream: int) -> tuple[float, float]:
-        self.asked.append(name := self.carry_out(attack))
-        if name == "noisy":
-            raise ConfigError("this data set has no images")
-        return self.harms.get(name, [0.1] * 9)[stream], 1.0
+    def simulate(self, attacks: Sequence[Attack], stream: int) -> list[Harm | None]:
+        names = [self.carry_out(attack) for attack in attacks]
+        self.asked += names
+        return [None if name == "noisy" else (self.harms.get(name, [0.1] * 9)[stream], 1.0) for name in names]
 
     def carry_out(self, attack: Attack) -> str:
         (name,) = (name for name, policy in POOL.items() if policy is attack.attack)  # type: ignore[attr-defined]
@@ -68,7 +69,7 @@ def test_a_planned_attack_gives_the_bits_of_that_attack_alone(
 ) -> None:
     """Simulations change neither the state nor the random streams of the run."""
     monkeypatch.setattr("robustfl_bench.attacks.planned._POLICIES", (POOL["honest"], chosen))
-    monkeypatch.setattr("robustfl_bench.attacks.planned._best", lambda harms, number: (1, 0)[:number])
+    monkeypatch.setattr("robustfl_bench.attacks.planned._by_harm", lambda harms: [1, 0])
     planned, records = trained(federation(*overrides))
     alone, expected = trained(federation(*overrides, attack=chosen))
     assert torch.equal(planned.params, alone.params)
@@ -105,7 +106,7 @@ def test_it_never_helps(rule: str) -> None:
 
 def test_the_random_streams_are_never_those_of_the_run() -> None:
     f = federation("batch_size=8")
-    other = f.under(POOL["honest"], seed=77)
+    other = Under(f, POOL["honest"], seed=77)
     assert other.settings.seed == 77 and f.settings.seed == 0
     assert other.honest is f.honest and other.shards is f.shards and other.byzantine_clean is f.byzantine_clean
     mine, theirs = (each.train(each.honest, [0], [0], "batches", rounds.initial_state(f).model(0), f.rows(1)).matrix
@@ -115,7 +116,7 @@ def test_the_random_streams_are_never_those_of_the_run() -> None:
 
 def test_attackers_who_know_only_their_own_data_simulate_with_it() -> None:
     f = federation("knowledge=own")
-    other = f.under(POOL["honest"], seed=1)
+    other = Under(f, POOL["honest"], seed=1)
     own = f.byzantine_clean
     assert len(other.honest) == len(f.honest_ids) == 7
     for client in range(7):
@@ -135,7 +136,9 @@ def test_the_most_harmful_is_chosen_and_leaders_are_averaged_over_streams() -> N
 
 
 def test_a_plan_changes_only_for_more_than_the_margin() -> None:
-    memory = {"plan": torch.tensor([0, PLACES["ipm 2"], 0.5, PLACES["ipm 2"], PLACES["drift 4"]], dtype=torch.float64)}
+    memory = {
+        "plan": torch.tensor([0, PLACES["ipm 2"], 0.5, 40, PLACES["ipm 2"], PLACES["drift 4"]], dtype=torch.float64)
+    }
     for gain, expected in ((0.02, "ipm 2"), (0.04, "drift 4")):
         again = Told({"ipm 2": [0.5], "drift 4": [0.5 + gain]}, round=3, memory=memory)
         assert Planned().plan(again) == expected
@@ -153,10 +156,9 @@ def test_a_wrapper_changes_the_attacks_that_are_simulated_and_carried_out() -> N
     seen = list[Attack]()
 
     class View(Told):
-        def simulate(self, attack: Attack, stream: int) -> tuple[float, float]:
-            seen.append(attack)
-            assert isinstance(attack, Scheduled)
-            return super().simulate(attack.attack, stream)
+        def simulate(self, attacks: Sequence[Attack], stream: int) -> list[Harm | None]:
+            seen.extend(attacks)
+            return super().simulate([attack.attack for attack in attacks if isinstance(attack, Scheduled)], stream)
 
         def carry_out(self, attack: Attack) -> str:
             return super().carry_out(attack.attack if isinstance(attack, Scheduled) else attack)

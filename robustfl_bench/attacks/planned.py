@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import mean
 from typing import Annotated
 
@@ -80,6 +80,11 @@ POOL: dict[str, Attack] = {
 """The attacks that are simulated. ``attack_policy`` in the metrics of a run is an index into it, from 0."""
 
 _POLICIES = tuple(POOL.values())
+_SEARCHES = {"worst": 6.0, "opt_alie": 5.0, "opt_ipm": 5.0, "tailored": 3.0}
+_PRICES = tuple(_SEARCHES.get(name, 0.5) for name in POOL)
+"""What a simulation of each attack costs, in clean trainings: about 0.5 where gradients are stacked, more for attacks
+that ask the rule many times in a round."""
+
 SCENE, PLAN = "scene/", "plan"
 """Parts of the attackers' memory, beside one for each attack of the pool."""
 
@@ -113,22 +118,23 @@ class _Acting(Wrapped):
 
 @dataclass(frozen=True)
 class _Plan:
-    """A plan made before round ``round`` (from 0): the place of the chosen attack in the pool, its simulated error,
-    and the places of those that did most harm."""
+    """A plan made before round ``round`` (from 0): the place of the chosen attack in the pool, its simulated error, the
+    cost of all simulations so far, and the places of the attacks that did most harm."""
 
     round: int
     place: int
     error: float
+    spent: float
     leaders: tuple[int, ...]
 
     @property
     def stored(self) -> Tensor:
-        return torch.tensor([self.round, self.place, self.error, *self.leaders], dtype=torch.float64)
+        return torch.tensor([self.round, self.place, self.error, self.spent, *self.leaders], dtype=torch.float64)
 
     @staticmethod
     def read(stored: Tensor) -> _Plan:
-        round, place, error, *leaders = stored.tolist()
-        return _Plan(int(round), int(place), error, tuple(map(int, leaders)))
+        round, place, error, spent, *leaders = stored.tolist()
+        return _Plan(int(round), int(place), error, spent, tuple(map(int, leaders)))
 
     def attack(self) -> _Acting:
         return _Acting(_POLICIES[self.place], self.place, self)
@@ -139,27 +145,35 @@ class Planned(Attack):
     """The attackers simulate the whole training under every attack of a pool and carry out the most harmful one.
 
     They do so before the first round, with all attacks of ``POOL``, on the server's rule. The most harmful attack is
-    that of the largest error of the models that are evaluated in the last third of the run. Where trainings depend on
-    random draws (batches, participation), the ``leaders`` are simulated with ``streams`` random streams each, never
-    those of the run, and their harm is the mean. They plan again ``replans`` times, evenly over the run: the leaders
-    are simulated from the model at hand, and another attack takes over if its error is larger by more than ``margin``.
-    If all attacks would help, the attackers train honestly.
+    that of the largest error of the models that are evaluated in the last third of the run. The ``leaders`` are the
+    attacks whose error is within ``reach`` of the largest. Where trainings depend on random draws (batches,
+    participation), they are simulated with ``streams`` random streams each, never those of the run, and their harm is
+    the mean. The attackers plan again ``replans`` times, evenly over the run: the leaders are simulated from the model
+    at hand, and another attack takes over if its error is larger by more than ``margin``. If all attacks would help,
+    the attackers train honestly.
 
-    They know what ``worst`` knows, and where the other clients' data lie: ``knowledge=own`` leaves them simulations in
-    which honest clients have the attackers' own data. ``attack_policy`` in metrics.csv is the index of the attack in
-    the pool, ``attack_harm`` the simulated error.
+    The whole pool is simulated once. Simulations beyond that are left out, the streams first, where the sum would cost
+    more than ``budget`` trainings without attack. The costs are fixed numbers, measured where gradients are stacked
+    (``stack``); elsewhere simulations take up to twice as long.
+
+    The attackers know what ``worst`` knows, and where the other clients' data lie: ``knowledge=own`` leaves them
+    simulations in which honest clients have the attackers' own data. Of the random draws of the run they know only
+    their own. ``attack_policy`` in metrics.csv is the index of the attack in the pool, ``attack_harm`` the simulated
+    error.
     """
 
     leaders: Annotated[int, at_least(1)] = 4
-    """attacks that are simulated again"""
+    """the most attacks that are simulated again"""
     reach: Annotated[float, between(0, 1)] = 0.1
-    """the most by which the error of such an attack is below the largest"""
+    """the largest difference of their error from the largest error"""
     streams: Annotated[int, at_least(1)] = 3
     """random streams over which their harm is averaged"""
     replans: Annotated[int, at_least(0)] = 2
     """later plans"""
     margin: Annotated[float, between(0, 1)] = 0.03
     """the additional error for which attackers change their attack"""
+    budget: Annotated[float, at_least(0)] = 60
+    """what all simulations cost at most, in trainings without attack, unless the pool alone costs more"""
 
     reports = ("policy", "harm")
 
@@ -174,23 +188,31 @@ class Planned(Attack):
         return self._again(view, last) if any(last.round < number <= view.round for number in due) else last
 
     def _first(self, view: PlanView) -> _Plan:
-        harms = self._simulated(view, range(len(_POLICIES)), [0])
+        harms, spent = self._simulated(view, range(len(_POLICIES)), [0]), sum(_PRICES)
         leaders = self._leading(harms)
-        if view.varies and len(leaders) > 1:
-            more = self._simulated(view, leaders, range(1, self.streams))
+        streams = range(1, 1 + self._affordable(view, leaders, spent, self.streams - 1 if view.varies else 0))
+        if streams and len(leaders) > 1:
+            more = self._simulated(view, leaders, streams)
             harms = {place: harms[place] + more[place] for place in leaders if place in more} or harms
+            spent += len(streams) * _price(view, leaders)
         best = _by_harm(harms)[0]
-        return _Plan(view.round, best, _mean(harms[best])[0], leaders)
+        return _Plan(view.round, best, _mean(harms[best])[0], spent, leaders)
 
     def _again(self, view: PlanView, last: _Plan) -> _Plan:
         contenders = list(dict.fromkeys((last.place, *last.leaders)))
-        if len(contenders) == 1:
-            return last
-        harms = self._simulated(view, contenders, range(self.streams if view.varies else 1))
+        streams = range(self._affordable(view, contenders, last.spent, self.streams if view.varies else 1))
+        if not streams or len(contenders) == 1:
+            return replace(last, round=view.round)
+        harms = self._simulated(view, contenders, streams)
         best = _by_harm(harms)[0]
         if last.place in harms and not self._beats(_mean(harms[best]), _mean(harms[last.place])):
             best = last.place
-        return _Plan(view.round, best, _mean(harms[best])[0], last.leaders)
+        spent = last.spent + len(streams) * _price(view, contenders)
+        return _Plan(view.round, best, _mean(harms[best])[0], spent, last.leaders)
+
+    def _affordable(self, view: PlanView, places: Sequence[int], spent: float, wanted: int) -> int:
+        """The random streams, as many as wanted at most, with which the budget still allows to simulate attacks."""
+        return max(0, min(wanted, int((self.budget - spent) / _price(view, places))))
 
     def _leading(self, harms: Mapping[int, list[Harm]]) -> tuple[int, ...]:
         """The places of at most ``leaders`` attacks whose error is within ``reach`` of the largest."""
@@ -209,6 +231,11 @@ class Planned(Attack):
         by_stream = [view.simulate(attacks, stream) for stream in streams]
         return {place: [harm for harm in harms if harm is not None]
                 for place, *harms in zip(places, *by_stream, strict=True) if None not in harms}  # fmt: skip
+
+
+def _price(view: PlanView, places: Iterable[int]) -> float:
+    """What it costs to simulate attacks from the round at hand to the end, in clean trainings."""
+    return (1 - view.round / view.rounds) * sum(_PRICES[place] for place in places)
 
 
 def _by_harm(harms: Mapping[int, list[Harm]]) -> list[int]:
