@@ -171,6 +171,11 @@ class PlanView(ABC):
         """
 
     @abstractmethod
+    def assess_by_class(self, models: Tensor) -> tuple[Tensor, Tensor | None]:
+        """The mean losses (k,) float64 and error rates (k,) float64 of models (k, d) on the same samples as
+        ``simulate``, every class with the same weight; for regression, None instead of the error rates."""
+
+    @abstractmethod
     def carry_out(self, attack: Attack) -> object:
         """End the plan: the attackers carry out this attack in the next round, with its own poisoned data."""
 

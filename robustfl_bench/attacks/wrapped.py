@@ -103,5 +103,8 @@ class _Changed(PlanView):
     def simulate(self, attacks: Sequence[Attack], stream: int) -> list[Harm | None]:
         return self.view.simulate([replace(self.wrapper, attack=attack) for attack in attacks], stream)
 
+    def assess_by_class(self, models: Tensor) -> tuple[Tensor, Tensor | None]:
+        return self.view.assess_by_class(models)
+
     def carry_out(self, attack: Attack) -> object:
         return self.view.carry_out(replace(self.wrapper, attack=attack))

@@ -65,6 +65,14 @@ class Foresight(PlanView):
             found += self._to_the_end([self._imagined(attack, seed) for attack in attacks[first : first + number]])
         return found
 
+    def assess_by_class(self, models: Tensor) -> tuple[Tensor, Tensor | None]:
+        network, (x, y) = self.federation.network, self._known
+        if network.regression:
+            return network.assess(models, x, y)
+        found = [network.assess(models, x[y == label], y[y == label]) for label in y.unique()]
+        losses, errors = (torch.stack([by_class[i] for by_class in found]).mean(dim=0) for i in (0, 1))
+        return losses, errors
+
     def carry_out(self, attack: Attack) -> Federation:
         return Under(self.federation, attack)
 
