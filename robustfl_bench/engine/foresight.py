@@ -69,9 +69,10 @@ class Foresight(PlanView):
         network, (x, y) = self.federation.network, self._known
         if network.regression:
             return network.assess(models, x, y)
-        found = [network.assess(models, x[y == label], y[y == label]) for label in y.unique()]
-        losses, errors = (torch.stack([by_class[i] for by_class in found]).mean(dim=0) for i in (0, 1))
-        return losses, errors
+        losses, errors = zip(
+            *(network.assess(models, x[y == label], y[y == label]) for label in y.unique()), strict=True
+        )
+        return torch.stack(losses).mean(dim=0), torch.stack(errors).mean(dim=0)
 
     def carry_out(self, attack: Attack) -> Federation:
         return Under(self.federation, attack)
