@@ -7,6 +7,7 @@ from types import MappingProxyType
 import numpy as np
 import pytest
 import torch
+from torch import Tensor
 
 from robustfl_bench import datasets
 from robustfl_bench.attacks.base import Attack, Harm, PlanView
@@ -51,6 +52,12 @@ class Told(PlanView):
     def __init__(self, harms: dict[str, list[float]], **others: object) -> None:
         self.harms, self.asked = harms, list[str]()
         vars(self).update(others)
+
+    def own_draws(self, round: int) -> np.random.Generator:
+        return np.random.default_rng(round)
+
+    def assess_by_class(self, models: Tensor) -> tuple[Tensor, Tensor | None]:
+        raise NotImplementedError
 
     def simulate(self, attacks: Sequence[Attack], stream: int) -> list[Harm | None]:
         names = [self.carry_out(attack) for attack in attacks]

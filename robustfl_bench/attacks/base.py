@@ -161,9 +161,13 @@ class PlanView(ABC):
     def varies(self) -> bool: ...
 
     @abstractmethod
+    def own_draws(self, round: int) -> np.random.Generator:
+        """The random stream that the attackers themselves have in a round (from 0) of the run."""
+
+    @abstractmethod
     def simulate(self, attacks: Sequence[Attack], stream: int) -> list[Harm | None]:
         """The harms of trainings to the end, each under one of the attacks, with the random streams of a number, never
-        those of the run; only what the attackers themselves draw is as in the run. None for an attack that cannot work.
+        those of the run. None for an attack that cannot work.
 
         A harm is the mean error rate of the models of the evaluated rounds in the last third of the run, and their mean
         loss, on the clean samples of all clients (with ``knowledge=own``, of the attackers). For regression the error

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from statistics import mean
 from typing import Annotated
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -91,23 +92,27 @@ SCENE, PLAN = "scene/", "plan"
 
 @dataclass(frozen=True)
 class _Acting(Wrapped):
-    """The ``attack`` of the pool at ``place`` in one round, with what the attackers remember of their ``plan``.
+    """The ``attack`` of the pool at ``place``, with what the attackers remember of their ``plan``.
+
+    Its random stream is theirs of the run, in a simulation as well: attackers know what they themselves will draw.
 
     It has a part of the attackers' memory of its own. What ``candidates.Scene`` remembers is common to the whole pool
     and kept in every round, so that an attack that is chosen late still knows the model of the first round.
     """
 
-    place: int = 0
+    place: int
+    own_draws: Callable[[int], np.random.Generator] = field(compare=False)
     plan_made: _Plan | None = None
 
     def craft(self, view: AttackView) -> Crafted:
+        view = _with(view, rng=self.own_draws(view.round))
         slot = SCENE if isinstance(self.attack, Held | Worst) else f"{self.place}/"
-        returned = self.attack.craft(_with_memory(view, _part(view.memory, slot)))
+        returned = self.attack.craft(_with(view, memory=_part(view.memory, slot)))
         crafted = returned if isinstance(returned, Crafted) else Crafted(returned)
         scene = crafted.memory
         memory = {**view.memory, **_named(slot, crafted.memory)}
         if slot != SCENE:
-            scene = Scene(_with_memory(view, _part(view.memory, SCENE)).of_updates).memory
+            scene = Scene(_with(view, memory=_part(view.memory, SCENE)).of_updates).memory
         memory |= _named(SCENE, scene)
         notes = {}
         if self.plan_made is not None:
@@ -136,8 +141,8 @@ class _Plan:
         round, place, error, spent, *leaders = stored.tolist()
         return _Plan(int(round), int(place), error, spent, tuple(map(int, leaders)))
 
-    def attack(self) -> _Acting:
-        return _Acting(_POLICIES[self.place], self.place, self)
+    def attack(self, own_draws: Callable[[int], np.random.Generator]) -> _Acting:
+        return _Acting(_POLICIES[self.place], self.place, own_draws, self)
 
 
 @dataclass(frozen=True)
@@ -178,7 +183,7 @@ class Planned(Attack):
     reports = ("policy", "harm")
 
     def plan(self, view: PlanView) -> object:
-        return view.carry_out(self._next(view).attack())
+        return view.carry_out(self._next(view).attack(view.own_draws))
 
     def _next(self, view: PlanView) -> _Plan:
         if PLAN not in view.memory:
@@ -227,7 +232,7 @@ class Planned(Attack):
     def _simulated(self, view: PlanView, places: Iterable[int], streams: Iterable[int]) -> dict[int, list[Harm]]:
         """The harms of attacks of the pool by their places, one per random stream; without those that cannot work."""
         places = list(places)
-        attacks = [_Acting(_POLICIES[place], place) for place in places]
+        attacks = [_Acting(_POLICIES[place], place, view.own_draws) for place in places]
         by_stream = [view.simulate(attacks, stream) for stream in streams]
         return {place: [harm for harm in harms if harm is not None]
                 for place, *harms in zip(places, *by_stream, strict=True) if None not in harms}  # fmt: skip
@@ -255,8 +260,8 @@ def _named(slot: str, memory: Mapping[str, Tensor]) -> dict[str, Tensor]:
     return {slot + name: value for name, value in memory.items()}
 
 
-def _with_memory(view: AttackView, memory: Mapping[str, Tensor]) -> AttackView:
-    """The view with another memory, and with what it has computed so far."""
+def _with(view: AttackView, **changes: object) -> AttackView:
+    """The view with other attributes, and with what it has computed so far."""
     other = copy(view)
-    other.memory = memory
+    vars(other).update(changes)
     return other

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+import numpy as np
 from torch import Tensor
 
 from robustfl_bench.attacks.base import Attack, AttackView, ChoiceView, Crafted, Harm, PlanView, Shard
@@ -99,6 +100,9 @@ class _Changed(PlanView):
     @property
     def varies(self) -> bool:
         return self.view.varies
+
+    def own_draws(self, round: int) -> np.random.Generator:
+        return self.view.own_draws(round)
 
     def simulate(self, attacks: Sequence[Attack], stream: int) -> list[Harm | None]:
         return self.view.simulate([replace(self.wrapper, attack=attack) for attack in attacks], stream)

@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Callable, Sequence
-from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -10,8 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from robustfl_bench.attacks.base import Attack, AttackView, Crafted, Harm, PlanView
-from robustfl_bench.attacks.wrapped import Wrapped
+from robustfl_bench.attacks.base import Attack, Harm, PlanView
 from robustfl_bench.base import seeding
 from robustfl_bench.base.errors import ConfigError, Diverged
 from robustfl_bench.engine.federation import Federation
@@ -54,6 +52,9 @@ class Foresight(PlanView):
             part is not None for part in (parts.availability, parts.augmentation, parts.pre_aggregation)
         )
 
+    def own_draws(self, round: int) -> np.random.Generator:
+        return seeding.generator(self.federation.settings.seed, "attack", round)
+
     def simulate(self, attacks: Sequence[Attack], stream: int) -> list[Harm | None]:
         s, parts = self.federation.settings, self.federation.parts
         seed = seeding.integer(s.seed, "simulation", self.state.round, stream)
@@ -78,9 +79,8 @@ class Foresight(PlanView):
         return Under(self.federation, attack)
 
     def _imagined(self, attack: Attack, seed: int) -> "_Simulation":
-        own = _OwnDraws(attack, self.federation.settings.seed)
         state = replace(self.state, memory=tuple(_copied(memory) for memory in self.state.memory))
-        return _Simulation(Under(self.federation, own, seed), state)
+        return _Simulation(Under(self.federation, attack, seed), state)
 
     def _to_the_end(self, simulations: Sequence["_Simulation"]) -> list[Harm | None]:
         """The harms of simulations whose rounds go in step, with gradients computed for all of them at once."""
@@ -135,18 +135,6 @@ class _Simulation:
             return
         if s.is_evaluated(self.state.round) and 3 * self.state.round > 2 * s.rounds:
             self.models.append(self.state.params[0])
-
-
-@dataclass(frozen=True)
-class _OwnDraws(Wrapped):
-    """The ``attack`` with the random numbers that it will draw in the run of ``seed``: attackers know their own."""
-
-    seed: int
-
-    def craft(self, view: AttackView) -> Tensor | Crafted:
-        own = copy(view)
-        own.rng = seeding.generator(self.seed, "attack", view.round)
-        return self.attack.craft(own)
 
 
 def _copied(memory: Memory) -> Memory:
