@@ -20,6 +20,7 @@ from robustfl_bench.config import compose
 from robustfl_bench.engine import loop, rounds
 from robustfl_bench.engine.evaluation import Record
 from robustfl_bench.engine.federation import Federation
+from robustfl_bench.engine.foresight import Foresight
 from robustfl_bench.engine.under import Under
 from robustfl_bench.experiment.plan import plan
 from robustfl_bench.protocols.state import State
@@ -84,12 +85,25 @@ def test_a_planned_attack_gives_the_bits_of_that_attack_alone(
     assert [record["attack_policy"] for record in records] == [1, 1, 1]
 
 
-def test_where_nothing_varies_the_harm_is_the_one_foreseen() -> None:
+@pytest.mark.parametrize("pool", [POOL, {"noise 100": POOL["noise 100"]}], ids=["all", "drawn"])
+def test_where_nothing_varies_the_harm_is_the_one_foreseen(
+    pool: dict[str, Attack], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Attackers know their own draws: the harm of noise is that of this very noise."""
+    monkeypatch.setattr("robustfl_bench.attacks.planned._POLICIES", tuple(pool.values()))
     f = federation(attack=Planned(replans=0))
     state, records = trained(f)
     x, y = f.unpoisoned(np.arange(10)).thinned(range(10), 2048)
     _, errors = f.network.assess(state.params, x, y)
     assert errors is not None and records[-1]["attack_harm"] == pytest.approx(float(errors[0]), abs=1e-12)
+
+
+def test_simulations_side_by_side_have_the_bits_of_each_alone() -> None:
+    f = federation("batch_size=8", "aggregator=krum")
+    view = Foresight(f, rounds.initial_state(f), rounds.step)
+    attacks = [POOL[name] for name in ("ipm 2", "label_flip", "noise 10", "rewind 4", "honest")]
+    assert view.simulate(attacks, 1) == [harm for attack in attacks for harm in view.simulate([attack], 1)]
+    assert view.simulate(attacks[:1], 1) != view.simulate(attacks[:1], 2)
 
 
 def test_it_does_at_least_the_harm_of_each_attack_of_its_pool() -> None:
@@ -140,6 +154,10 @@ def test_the_most_harmful_is_chosen_and_leaders_are_averaged_over_streams() -> N
     view = Told(harms, varies=True)
     assert Planned(leaders=2).plan(view) == "drift 4"
     assert len(view.asked) == len(POOL) + 2 * 2
+    for attack in (Planned(leaders=2, reach=0.05), Planned(leaders=2, budget=0)):
+        view = Told(harms, varies=True)
+        assert attack.plan(view) == "ipm 2"
+        assert len(view.asked) == len(POOL), "nothing within reach, or no budget: the first plan stands"
 
 
 def test_a_plan_changes_only_for_more_than_the_margin() -> None:
@@ -150,6 +168,8 @@ def test_a_plan_changes_only_for_more_than_the_margin() -> None:
         again = Told({"ipm 2": [0.5], "drift 4": [0.5 + gain]}, round=3, memory=memory)
         assert Planned().plan(again) == expected
         assert sorted(again.asked) == ["drift 4", "ipm 2"]
+    poor = Told({"ipm 2": [0.1], "drift 4": [0.9]}, round=3, memory=memory)
+    assert Planned(budget=40).plan(poor) == "ipm 2" and not poor.asked
     between = Told({}, round=2, memory=memory)
     assert Planned().plan(between) == "ipm 2" and not between.asked
 

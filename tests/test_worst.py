@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor
@@ -20,6 +21,7 @@ from robustfl_bench.attacks.worst import NOTHING, Worst
 from robustfl_bench.config import compose
 from robustfl_bench.engine import loop, rounds
 from robustfl_bench.engine.federation import Federation
+from robustfl_bench.engine.foresight import Foresight
 from robustfl_bench.experiment.plan import plan
 from robustfl_bench.interfaces import AttackView, ConfigError, Crafted
 from robustfl_bench.network.samples import Population
@@ -238,6 +240,19 @@ def test_the_gram_matrix_behind_appended_rows_is_that_of_all_rows() -> None:
 def test_worst_harms_a_rule_more_than_the_attack_that_moves_it_farthest() -> None:
     overrides = [*DIGITS, "aggregator=trmean", "rounds=10", "eval_every=10"]
     assert records(*overrides)[0]["test_accuracy"] < records(*overrides, "attack=tailored")[0]["test_accuracy"]
+
+
+def test_all_classes_count_alike_for_worst_classes() -> None:
+    """On the samples of all clients, the attackers' own included; the search is that of ``worst``."""
+    f = federation("attack=worst_classes", "partition=pathological", "num_clients=10", "model.hidden=[8]")
+    view = Foresight(f, rounds.initial_state(f), rounds.step)
+    _, errors = view.assess_by_class(view.state.params)
+    x, y = f.unpoisoned(np.arange(10)).thinned(range(10), 2048)
+    wrong = (f.network.logits(view.state.params[0], x).argmax(dim=1) != y).double()
+    by_class = float(torch.stack([wrong[y == label].mean() for label in range(10)]).mean())
+    assert errors is not None and float(errors[0]) == pytest.approx(by_class) and by_class != float(wrong.mean())
+    last = records(*("attack=worst_classes", "partition=pathological", "num_clients=10", "model.hidden=[8]"))[-1]
+    assert 0 < last["attack_harm"] <= 1 and last["attack_choice"] >= 0
 
 
 def test_the_script_prints_what_was_measured(tmp_path: Path, capsys: Any) -> None:

@@ -1,0 +1,46 @@
+"""How much of a result is rounding: the nudged model, and the table of cells that were run with it."""
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+from robustfl_bench.arena import rounding
+from robustfl_bench.arena.panels import Arena
+from robustfl_bench.arena.track import Track
+from robustfl_bench.models import Mlp, NudgedMlp
+from tests.arenas import run
+
+PAIRS = [("krum", "none", 0.9, 0.9), ("krum", "ipm", 0.5, 0.52), ("krum", "lie", 0.4, 0.404), ("caf", "ipm", 0.7, 0.7)]
+
+
+def test_a_nudged_model_is_one_unit_in_the_last_place_away() -> None:
+    def initial(model: Mlp) -> list[np.ndarray]:
+        torch.manual_seed(0)
+        return [values.detach().numpy() for values in model((3,), 2).parameters()]
+
+    usual, nudged, same = (initial(model) for model in (Mlp((4,)), NudgedMlp((4,)), NudgedMlp((4,), ulps=0)))
+    for before, after, unmoved in zip(usual, nudged, same, strict=True):
+        assert np.array_equal(after, np.nextafter(before, np.float32(np.inf))) and np.array_equal(before, unmoved)
+        assert (after > before).all()
+
+
+def test_cells_are_compared_with_the_same_cells_of_a_nudged_model(monkeypatch: pytest.MonkeyPatch) -> None:
+    usual = [run(rule, attack, first) for rule, attack, first, _ in PAIRS]
+    nudged = [run(rule, attack, second) for rule, attack, _, second in PAIRS] + [run("geomed", "ipm", 0.1)]
+    table = pd.DataFrame({"model._target_": [rounding.USUAL, rounding.NUDGED], "model.ulps": [None, "1"]})
+    monkeypatch.setattr(Track, "runs", lambda self, of: usual if "model.ulps" in of else nudged)
+    arena = Arena(table, "digits")
+    assert {(move.rule, move.attack): round(move.points, 6) for move in rounding.moves(arena)} == {
+        ("krum", "none"): 0, ("krum", "ipm"): 2, ("krum", "lie"): 0.4, ("caf", "ipm"): 0,
+    }  # fmt: skip
+    (sheet,) = rounding.sheets(arena)
+    assert sheet.above[1] == (
+        "of 4 cells, 50% stay equal and 25% move by more than a point, most often those of krum; the largest move is "
+        "2.0 points (krum on iid under ipm)."
+    )
+    assert [[cell.text for cell in row] for row in sheet.rows] == [
+        ["krum", "33%", "33%", "2.0", "ipm"],
+        ["caf", "100%", "0%", "0.0", ""],
+        ["all rules", "50%", "25%", "2.0", "ipm"],
+    ]
