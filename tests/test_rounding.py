@@ -28,13 +28,17 @@ def test_a_nudged_model_is_one_unit_in_the_last_place_away() -> None:
 def test_cells_are_compared_with_the_same_cells_of_a_nudged_model(monkeypatch: pytest.MonkeyPatch) -> None:
     usual = [run(rule, attack, first) for rule, attack, first, _ in PAIRS]
     nudged = [run(rule, attack, second) for rule, attack, _, second in PAIRS] + [run("geomed", "ipm", 0.1)]
-    table = pd.DataFrame({"model._target_": [rounding.USUAL, rounding.NUDGED], "model.ulps": [None, "1"]})
-    monkeypatch.setattr(Track, "runs", lambda self, of: usual if "model.ulps" in of else nudged)
+    table = pd.DataFrame(
+        {"model._target_": [rounding.USUAL, *[rounding.NUDGED] * 3], "model.ulps": [None, "1", "0", "0"]}
+    )
+    by_length = {4: usual, 2: usual, 1: nudged}  # by the number of lines: all runs, those that are not moved, the moved
+    monkeypatch.setattr(Track, "runs", lambda self, of: by_length[len(of)])
     arena = Arena(table, "digits")
-    assert {(move.rule, move.attack): round(move.points, 6) for move in rounding.moves(arena)} == {
+    assert {(move.rule, move.attack): round(move.points, 6) for move in rounding.nudged(arena)} == {
         ("krum", "none"): 0, ("krum", "ipm"): 2, ("krum", "lie"): 0.4, ("caf", "ipm"): 0,
     }  # fmt: skip
-    (sheet,) = rounding.sheets(arena)
+    sheet, elsewhere = rounding.sheets(arena)
+    assert elsewhere.above[1].startswith("of 4 cells, 100% stay equal and 0% move by more than a point; the largest")
     assert sheet.above[1] == (
         "of 4 cells, 50% stay equal and 25% move by more than a point, most often those of krum; the largest move is "
         "2.0 points (krum on iid under ipm)."

@@ -4,15 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from robustfl_bench.arena.panels import Arena
 from robustfl_bench.arena.track import ArenaRun
 from robustfl_bench.arena.words import cells, listed, number
 from robustfl_bench.tables.sheets import Sheet
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 NUDGED, USUAL = "robustfl_bench.models.NudgedMlp", "robustfl_bench.models.Mlp"
 POINT = 1.0  # of accuracy
@@ -31,16 +27,26 @@ class Move:
     points: float
 
 
-def moves(arena: Arena) -> list[Move]:
-    """The cells that were also run from a nudged model; cells without attack belong to the least number of attackers.
+def nudged(arena: Arena) -> list[Move]:
+    """The cells that were run from an initial model and, on the same machine, from that model moved by one unit in the
+    last place.
 
-    Runs that diverged in both cases are equal.
+    Cells without attack belong to the least number of attackers. Runs that diverged in both cases are equal.
     """
-    usual = {_cell(run): run for run in arena.runs}
+    return _moves(arena, _with_ulps(arena, 0), _with_ulps(arena, 1))
+
+
+def elsewhere(arena: Arena) -> list[Move]:
+    """The cells that were run for the arena and, from the same initial model, beside those of ``nudged``."""
+    return _moves(arena, arena.runs, _with_ulps(arena, 0))
+
+
+def _moves(arena: Arena, runs: Iterable[ArenaRun], others: Iterable[ArenaRun]) -> list[Move]:
+    known = {_cell(run): run for run in runs}
     return [
         Move(other.rule, other.partition, other.attack, other.seed, other.num_byzantine or min(arena.track.numbers),
-             100 * abs(other.accuracy - usual[_cell(other)].accuracy))
-        for other in arena.track.runs(_as_usual(arena.table)) if _cell(other) in usual
+             100 * abs(other.accuracy - known[_cell(other)].accuracy))
+        for other in others if _cell(other) in known
     ]  # fmt: skip
 
 
@@ -48,48 +54,62 @@ def _cell(run: ArenaRun) -> tuple[object, ...]:
     return run.rule, run.partition, run.attack, run.num_byzantine, run.seed, run.lr
 
 
-def _as_usual(table: pd.DataFrame) -> pd.DataFrame:
-    """The runs with a nudged model, described as if it were the usual one."""
+def _with_ulps(arena: Arena, ulps: int) -> list[ArenaRun]:
+    """The runs of the track whose initial model was moved by so many units in the last place, named as the usual
+    ones."""
+    table = arena.table
     if "model.ulps" not in table:
-        return table.iloc[:0]
-    nudged = table[(table["model._target_"] == NUDGED) & (table["model.ulps"].astype(float) == 1)]
-    return nudged.assign(**{"model._target_": USUAL}).drop(columns="model.ulps").reset_index(drop=True)
+        return []
+    chosen = table[(table["model._target_"] == NUDGED) & (table["model.ulps"].astype(float) == ulps)]
+    return arena.track.runs(
+        chosen.assign(**{"model._target_": USUAL}).drop(columns="model.ulps").reset_index(drop=True)
+    )
 
 
 def sheets(arena: Arena) -> list[Sheet]:
-    """A table for each number of attackers: a line per rule, three columns per partition. Empty without such runs."""
-    found, pages = moves(arena), []
-    for of in sorted({move.number for move in found}):
-        own = [move for move in found if move.number == of]
-        partitions = [name for name in arena.track.swept["partition"] if any(move.partition == name for move in own)]
-        rules = sorted({move.rule for move in own}, key=lambda rule: (-_share(_of(own, rule), _moved), rule))
-        seeds = len({move.seed for move in own})
-        pages.append(Sheet(
-            above=[f"{arena.track.title(of)}: how much is rounding", f"{answer(own)}."],
-            heading=["rule", *(f"{partition}: {name}" for partition in partitions
-                               for name in ("equal", "moved > 1", "largest", "under"))],
-            rows=[cells([rule, *_row(_of(own, rule), partitions)]) for rule in rules]
-            + [cells(["all rules", *_row(own, partitions)])],
-            footnotes=[
-                "each cell was run twice, the second time with every initial parameter replaced by the next larger "
-                "float32 number (model=nudged_mlp)",
-                f"equal: share of the cells whose accuracy is the same; moved > {POINT:g}: share of those that differ "
-                f"by more than a point; largest [points]: the largest difference, and under which attack; "
-                f"{len({move.attack for move in own})} attacks, none included, and {seeds} seed{'s' * (seeds > 1)}",
-            ],
-        ))  # fmt: skip
-    return pages
+    """For each number of attackers, a table for ``nudged`` and one for ``elsewhere``: a line per rule, four columns per
+    partition. Empty without such runs."""
+    kinds = (
+        (nudged, "an initial model moved by one unit in the last place",
+         "each cell was run twice on one machine, the second time with every initial parameter replaced by the next "
+         "larger float32 number (model=nudged_mlp)"),
+        (elsewhere, "another machine",
+         "the cells of the arena beside the same cells, with the same code, on the machine of the table above"),
+    )  # fmt: skip
+    found = [(kind(arena), title, note) for kind, title, note in kinds]
+    return [_sheet(arena, of, own, title, note)
+            for of in arena.track.numbers for moves, title, note in found
+            if (own := [move for move in moves if move.number == of])]  # fmt: skip
+
+
+def _sheet(arena: Arena, of: int, own: Sequence[Move], title: str, note: str) -> Sheet:
+    partitions = [name for name in arena.track.swept["partition"] if any(move.partition == name for move in own)]
+    rules = sorted({move.rule for move in own}, key=lambda rule: (-_share(_of(own, rule), _moved), rule))
+    seeds, attacks = (len({getattr(move, name) for move in own}) for name in ("seed", "attack"))
+    return Sheet(
+        above=[f"{arena.track.title(of)}: {title}", f"{answer(own)}."],
+        heading=["rule", *(f"{partition}: {name}" for partition in partitions
+                           for name in ("equal", f"moved > {POINT:g}", "largest", "under"))],
+        rows=[cells([rule, *_row(_of(own, rule), partitions)]) for rule in rules]
+        + [cells(["all rules", *_row(own, partitions)])],
+        footnotes=[
+            note,
+            f"equal: share of the cells whose accuracy is the same; moved > {POINT:g}: share of those that differ by "
+            "more than a point; largest [points]: the largest difference, and under which attack; "
+            f"{attacks} attacks, none included, and {seeds} seed{'s' * (seeds > 1)}",
+        ],
+    )  # fmt: skip
 
 
 def answer(found: Sequence[Move]) -> str:
     """How many cells stay equal, how many move, by how much, and whose they are."""
     by_rule = {rule: _share(_of(found, rule), _moved) for rule in {move.rule for move in found}}
     most = sorted((rule for rule in by_rule if by_rule[rule]), key=lambda rule: (-by_rule[rule], rule))[:3]
+    whose = f", most often those of {listed(most)}" if most else ""
     largest = max(found, key=lambda move: move.points)
     return (
         f"of {len(found)} cells, {100 * _share(found, _equal):.0f}% stay equal and {100 * _share(found, _moved):.0f}% "
-        f"move by more than a point, most often those of {listed(most)}; the largest move is {largest.points:.1f} "
-        f"points ({largest.rule} on {largest.partition} under {largest.attack})"
+        f"move by more than a point{whose}; the largest move is {largest.points:.1f} points ({largest.rule} on {largest.partition} under {largest.attack})"
     )
 
 

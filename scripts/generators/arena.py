@@ -1,5 +1,5 @@
 """Writes the pages and pictures of results/arena from its kept runs: digits.md, image.md, silos.md, silos_books.md,
-claims.md, views.md, the pictures, and what stands between the marks of README.md, there and at the root.
+claims.md, views.md, rounding.md, the pictures, and what stands between the marks of README.md, there and at the root.
 
 Run: make arena"""
 
@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from robustfl_bench.arena import claims, conclusions, findings, page, pairs, picture
+from robustfl_bench.arena import claims, conclusions, findings, page, pairs, picture, rounding
 from robustfl_bench.arena.panels import Arena
 from robustfl_bench.arena.views import VIEWS, books
 from robustfl_bench.arena.views.base import ArenaView
@@ -25,6 +25,15 @@ READMES = (FOLDER / "README.md", FOLDER.parents[1] / "README.md")
 BLOCK = re.compile(r"(<!-- (\w+) of (\w+), made by `make arena` -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
+ROUNDING = """# How much of a result is rounding
+
+Made by `make arena`, from the runs in `rounding.csv.gz`. A model computes with 24 binary digits, and each processor adds up in an
+order of its own. Where training amplifies such differences, a cell of the arena is one draw of many, and two rules
+that differ by less cannot be told apart by it.
+
+"""
+
+
 def pages(arenas: dict[str, Arena]) -> dict[Path, str]:
     """What each file of text should hold."""
     texts = {FOLDER / f"{name}.md": (_raced(arena, arenas) if arena.track.is_raced else _track(name, arena))
@@ -32,6 +41,7 @@ def pages(arenas: dict[str, Arena]) -> dict[Path, str]:
     texts[FOLDER / "claims.md"] = sheets.markdown(claims.sheets([arenas["digits"], arenas["silos"]]))
     texts[FOLDER / "views.md"] = _views(arenas["digits"])
     texts |= {FOLDER / f"{name}_books.md": _books(arena) for name, arena in _tuned(arenas).items()}
+    texts[FOLDER / "rounding.md"] = ROUNDING + sheets.markdown(rounding.sheets(arenas["silos"]))
     blocks = {
         "findings": lambda arena: "".join(f"- {line}\n" for line in findings.findings(arena)),
         "views": lambda arena: "".join(
