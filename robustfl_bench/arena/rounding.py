@@ -109,7 +109,8 @@ def answer(found: Sequence[Move]) -> str:
     largest = max(found, key=lambda move: move.points)
     return (
         f"of {len(found)} cells, {100 * _share(found, _equal):.0f}% stay equal and {100 * _share(found, _moved):.0f}% "
-        f"move by more than a point{whose}; the largest move is {largest.points:.1f} points ({largest.rule} on {largest.partition} under {largest.attack})"
+        f"move by more than a point{whose}; the largest move is {largest.points:.1f} points "
+        f"({largest.rule} on {largest.partition} under {largest.attack})"
     )
 
 

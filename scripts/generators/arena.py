@@ -27,9 +27,9 @@ BLOCK = re.compile(r"(<!-- (\w+) of (\w+), made by `make arena` -->\n).*?(<!-- e
 
 ROUNDING = """# How much of a result is rounding
 
-Made by `make arena`, from the runs in `rounding.csv.gz`. A model computes with 24 binary digits, and each processor adds up in an
-order of its own. Where training amplifies such differences, a cell of the arena is one draw of many, and two rules
-that differ by less cannot be told apart by it.
+Made by `make arena`, from the runs in `rounding.csv.gz`. Models are float32 numbers, and each processor adds up in an
+order of its own. Where training amplifies such differences, a cell of the arena is one draw of many, and two rules that
+differ by less cannot be told apart by it.
 
 """
 
