@@ -82,8 +82,8 @@ POOL: dict[str, Attack] = {
 
 _POLICIES = tuple(POOL.values())
 _SEARCHES = {"worst": 6.0, "opt_alie": 5.0, "opt_ipm": 5.0, "tailored": 3.0}
-_PRICES = tuple(_SEARCHES.get(name, 0.5) for name in POOL)
-"""What a simulation of each attack costs, in clean trainings: about 0.5 where gradients are stacked, more for attacks
+_PRICES = tuple(_SEARCHES.get(name, 0.7) for name in POOL)
+"""What a simulation of each attack costs, in clean trainings: at most 0.7 where gradients are stacked, more for attacks
 that ask the rule many times in a round."""
 
 SCENE, PLAN = "scene/", "plan"
