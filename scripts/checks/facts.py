@@ -654,36 +654,60 @@ OTHERS = ("median", "mca", "byrd_saga")
 
 
 @cache
-def planned() -> pd.DataFrame:
-    """The accuracy [%] under attack=planned, the one that the attackers foresaw, and that under the most harmful of the
-    arena's attacks, in every case."""
-    key = ["partition", "num_byzantine", "aggregator"]
-    both = [runs("planned/runs.csv"), runs("arena/runs.csv.gz").query("aggregator != 'server'")]
-    own, others = (table.copy().assign(accuracy=100 * table["final_accuracy"].fillna(CHANCE)) for table in both)
-    cases = "seed == 0 and attack != 'none' and state != 'infeasible' and num_byzantine == num_byzantine_declared"
-    singles = others.query(f"{cases} and dataset == 'digits' and num_clients == 25 and rounds == 60")
+def planned(kind: str) -> pd.DataFrame:
+    """The accuracy [%] under attack=planned, the one that the attackers foresaw, that under the most harmful single
+    attack, and the cost of planning in clean trainings, in every case.
+
+    ``kind`` is ``whole`` for clients with their whole local sets, beside the arena's runs; else the file in planned/
+    that holds both, whose runs are judged by their last ten evaluations.
+    """
+    key, column = ["partition", "num_byzantine", "aggregator"], "last_accuracy"
+    if kind == "whole":
+        both, column = (
+            [runs("planned/runs.csv"), runs("arena/runs.csv.gz").query("aggregator != 'server'")],
+            "final_accuracy",
+        )
+        both[1] = both[1].query("dataset == 'digits' and num_clients == 25 and rounds == 60 and seed == 0")
+    else:
+        both = [runs(f"planned/{kind}.csv.gz").query(f"attack {sign} 'planned'") for sign in ("==", "!=")]
+    own, others = (table.copy().assign(accuracy=100 * table[column].fillna(CHANCE)) for table in both)
+    singles = others.query("attack != 'none' and state != 'infeasible' and num_byzantine == num_byzantine_declared")
     singles = singles.replace({"aggregator": {"trimmed_mean": "trmean"}}).sort_values("accuracy", kind="stable")
     best = singles.drop_duplicates(key).set_index(key)
     own["foreseen"] = 100 * (1 - own["last.attack_harm"])
-    found = own.set_index(key)[["accuracy", "foreseen"]].join(best[["attack", "accuracy"]].add_prefix("single_"))
+    own = own.merge(runs("planned/cost.csv"), on="run_id", how="left")
+    found = own.set_index(key)[["accuracy", "foreseen", "trainings"]]
+    found = found.join(best[["attack", "accuracy"]].add_prefix("single_"))
     more = found["single_accuracy"].clip(100 * CHANCE) - found["accuracy"].clip(100 * CHANCE)
     return found.assign(more=more).sort_index()
 
 
-def foresight() -> tuple[float, float]:
+def as_harmful(kind: str) -> list[float]:
+    """In how many cases the plan is at least as harmful within a point, of how many, and by how much on average."""
+    more = planned(kind)["more"]
+    return [int((more >= -1).sum()), len(more), float(more.mean())]
+
+
+def foresight(kind: str) -> list[float]:
     """The mean and the largest difference between the accuracy that attackers foresaw and the real one, in points."""
-    apart = (planned()["foreseen"] - planned()["accuracy"]).abs()
-    return float(apart.mean()), float(apart.max())
+    apart = (planned(kind)["foreseen"] - planned(kind)["accuracy"]).abs()
+    return [float(apart.mean()), float(apart.max())]
 
 
-def planned_table() -> list[str]:
-    """The rows of the table of results/planned."""
-    rows = planned().reset_index().itertuples(index=False)
-    return [
+def cost_of_planning() -> list[float]:
+    """The mean and the largest cost of planning over all cases, in clean trainings."""
+    trainings = runs("planned/cost.csv")["trainings"]
+    return [float(trainings.mean()), float(trainings.max())]
+
+
+def planned_table(kind: str) -> str:
+    """The rows of a table of results/planned."""
+    rows = planned(kind).reset_index().itertuples(index=False)
+    return " ".join(
         f"| {row.partition} | {row.num_byzantine} | {row.aggregator} | {row.foreseen:.1f} | {row.accuracy:.1f} "
         f"| {row.single_attack} | {row.single_accuracy:.1f} | {row.more:+.1f} |"
         for row in rows
-    ]
+    )
 
 
 FACTS = (
