@@ -36,8 +36,9 @@ class Worst(Attack):
     ``harm`` is the objective, see ``harm.harms``. The default, error, is the share of the honest clients' samples that
     the model gets wrong after the step, taken ``ahead`` times. The search is greedy: it looks one step ahead, on these
     samples alone. It does not always do the most harm over a run: results/worst lists the exceptions, and ``planned``
-    simulates whole runs. Attacks that only poison data are not in the list, because in the middle of a round the
-    attackers cannot train on newly poisoned data.
+    simulates whole runs. ``worst_classes`` judges models by all classes, on the samples of all clients. Attacks that
+    only poison data are not in the list, because in the middle of a round the attackers cannot train on newly poisoned
+    data.
 
     ``attack_choice`` in metrics.csv is the index of the sent attack in the list, from 0, or -1 if no attack of the list
     works; ``attack_strength`` is its strength and ``attack_harm`` its harm.
