@@ -74,14 +74,14 @@ POOL: dict[str, Attack] = {
     "fake_loss": FakeLoss(LabelShuffle()),
     "noisy": Noisy(),
     "tailored": Tailored(),
-    "opt_alie": OptimalLittleIsEnough(evaluations=10, search="grid"),
-    "opt_ipm": OptimalInnerProductManipulation(evaluations=10, search="grid"),
+    "opt_alie": OptimalLittleIsEnough(),
+    "opt_ipm": OptimalInnerProductManipulation(),
     "worst": Worst(),
 }
 """The attacks that are simulated. ``attack_policy`` in the metrics of a run is an index into it, from 0."""
 
 _POLICIES = tuple(POOL.values())
-_SEARCHES = {"worst": 10.0, "opt_alie": 3.0, "opt_ipm": 3.0, "tailored": 4.0}
+_SEARCHES = {"worst": 6.0, "opt_alie": 5.0, "opt_ipm": 5.0, "tailored": 3.0}
 _PRICES = tuple(_SEARCHES.get(name, 0.7) for name in POOL)
 """What a simulation of each attack costs, in clean trainings: at most 0.7 where gradients are stacked, more for attacks
 that ask the rule many times in a round."""
