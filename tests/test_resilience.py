@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 from robustfl_bench.aggregators.average import Average
 from robustfl_bench.aggregators.caf import Caf
@@ -26,6 +27,7 @@ from robustfl_bench.commands import entry
 from robustfl_bench.commands import resilience as command
 from robustfl_bench.config import compose
 from robustfl_bench.interfaces import Aggregator, PreAggregation
+from robustfl_bench.numerics.updates import Updates
 from robustfl_bench.pre_aggregations.arc import Arc
 from robustfl_bench.pre_aggregations.bucketing import Bucketing
 from robustfl_bench.pre_aggregations.chain import Chain
@@ -33,8 +35,9 @@ from robustfl_bench.pre_aggregations.clipping import Clipping
 from robustfl_bench.pre_aggregations.nnm import Nnm
 from robustfl_bench.studies import bounds
 from robustfl_bench.studies.inputs import gaussian, of_round, without_data
-from robustfl_bench.studies.measure import breakdown, on, resilience
-from robustfl_bench.studies.search import diameter_of, kappa, search, spread_of, worst_inputs
+from robustfl_bench.studies.measure import breakdown, resilience
+from robustfl_bench.studies.rule import AttackersFirst, Rule
+from robustfl_bench.studies.search import diameter_of, kappas, search, spread_of, worst_inputs
 
 KEPT = Path(__file__).parents[1] / "results" / "resilience"
 
@@ -72,7 +75,7 @@ def diameter(rows: Any) -> float:
 @pytest.mark.parametrize("name", BOUNDED)
 def test_kappa_is_the_definition_for_one_set_and_the_largest_of_all_sets_stays_below_the_bound(name: str) -> None:
     rng, n, f = np.random.default_rng(0), 7, 2
-    aggregate, made_for = on(rule(name, f), None, without_data, n), (rule(name, f), None, n, f)
+    aggregate, made_for = Rule(rule(name, f), None, without_data, n), (rule(name, f), None, n, f)
     proven, resilience = bounds.proven(*made_for), bounds.proven_resilience(*made_for)
     assert proven is not None and resilience is not None
     for _ in range(5):
@@ -84,9 +87,9 @@ def test_kappa_is_the_definition_for_one_set_and_the_largest_of_all_sets_stays_b
             largest = max(largest, ((made - mean) ** 2).sum() / spread)
             longest = max(longest, float(np.linalg.norm(made - mean)) / diameter(rows[list(chosen)]))
         assert 0 < largest <= proven * ROUNDING and 0 < longest <= resilience * ROUNDING
-        last = slice(f, n)  # attackers come first
-        expected = ((made - rows[last].mean(axis=0)) ** 2).sum() / spread_of(rows[last]) ** 2
-        assert kappa(aggregate, rows[last], rows[:f]) == pytest.approx(expected, rel=1e-5)
+        honest, sent = rows[f:], rows[:f]  # attackers come first
+        expected = ((made - honest.mean(axis=0)) ** 2).sum() / spread_of(honest) ** 2
+        assert kappas(aggregate, honest, [sent]) == pytest.approx([expected], rel=1e-5)
         assert diameter_of(rows) == pytest.approx(diameter(rows))
 
 
@@ -97,7 +100,7 @@ def test_what_is_found_lies_between_the_least_and_the_proven(name: str, behind: 
     made, front = rule(name, f), BEHIND[behind](f)
     proven, resilience = bounds.proven(made, front, n, f), bounds.proven_resilience(made, front, n, f)
     assert proven is not None and resilience is not None
-    aggregate = on(made, front, without_data, n)
+    aggregate = Rule(made, front, without_data, n)
     given = search(aggregate, np.random.default_rng(0).normal(size=(n - f, 4)), f, np.random.default_rng(1), steps=10)
     worst = worst_inputs(aggregate, n, f, np.random.default_rng(1), steps=60)
     assert 0 < given.kappa <= proven * ROUNDING and 0 < given.resilience <= resilience * ROUNDING
@@ -108,18 +111,18 @@ def test_what_is_found_lies_between_the_least_and_the_proven(name: str, behind: 
 @pytest.mark.parametrize("name", ["coomed", "krum", "geomed"])
 def test_the_search_finds_what_three_groups_of_honest_clients_do_behind_nnm(name: str) -> None:
     """Two at 0, one in the middle, two at 1, and attackers almost at 2: kappa is 3.2, where two groups have 2.6."""
-    aggregate = on(rule(name, 2), Nnm(2), without_data, 7)
+    aggregate = Rule(rule(name, 2), Nnm(2), without_data, 7)
     worst = worst_inputs(aggregate, 7, 2, np.random.default_rng(0))
     assert worst.kappa >= 3.19 and worst.calls <= 771, "no more calls than before"
     honest = np.repeat([0.0, 0.5, 1.0], [2, 1, 2])[:, None]
-    assert kappa(aggregate, honest, np.full((2, 1), 1.9999)) == pytest.approx(3.2, rel=1e-3)
+    assert kappas(aggregate, honest, [np.full((2, 1), 1.9999)]) == pytest.approx([3.2], rel=1e-3)
 
 
 @pytest.mark.parametrize(("n", "f"), [(9, 1), (9, 4), (15, 3), (21, 7)])
 @pytest.mark.parametrize("name", ["coomed", "trmean"])
 def test_the_search_reaches_kappa_where_it_is_known_exactly(name: str, n: int, f: int) -> None:
     expected = bounds.proven(rule(name, f), None, n, f)
-    worst = worst_inputs(on(rule(name, f), None, without_data, n), n, f, np.random.default_rng(0), steps=30)
+    worst = worst_inputs(Rule(rule(name, f), None, without_data, n), n, f, np.random.default_rng(0), steps=30)
     assert worst.kappa == pytest.approx(expected, rel=1e-4)
 
 
@@ -127,10 +130,10 @@ def test_the_search_reaches_kappa_where_it_is_known_exactly(name: str, n: int, f
 def test_the_search_finds_the_worst_attack_on_given_updates_of_rules_that_act_by_coordinate(name: str) -> None:
     n, f, d = 9, 3, 5
     honest = np.random.default_rng(2).normal(size=(n - f, d)) + 3
-    aggregate = on(rule(name, f), None, without_data, n)
+    aggregate = Rule(rule(name, f), None, without_data, n)
     found = search(aggregate, honest, f, np.random.default_rng(0), steps=1)
     sides = itertools.product((-1e4, 1e4), repeat=d)
-    worst = max(kappa(aggregate, honest, np.tile(np.array(side), (f, 1))) for side in sides)
+    worst = kappas(aggregate, honest, [np.tile(np.array(side), (f, 1)) for side in sides]).max()
     assert found.kappa == pytest.approx(worst, rel=1e-3)
 
 
@@ -173,6 +176,36 @@ def test_the_average_has_no_kappa_and_a_rule_breaks_where_it_trims_too_little() 
     assert breakdown(lambda f: (TrMean(2), None), inputs) == 2
     assert breakdown(lambda f: (TrMean(f), None), inputs) == 4
     assert breakdown(lambda f: (Krum(f), None), inputs) == 3, "Krum needs n > 2f + 2"
+
+
+def test_questions_begin_with_the_attackers() -> None:
+    drawn = torch.randn(12, 5, generator=torch.Generator().manual_seed(0))
+    honest, vectors, crafted = drawn.split([4, 2, 6])
+    weights = drawn[:, 0].view(2, 6).double()
+    for sent in (crafted[:2, None], crafted[2:].view(2, 2, 5)):
+        questions = AttackersFirst(Updates(honest), sent, torch.ones(6))
+        (some,) = questions.split()
+        for i, rows in enumerate(sent):
+            expected = Updates(torch.cat([rows.expand(2, -1), honest]))
+            assert torch.equal(some[i].matrix, expected.matrix)
+            torch.testing.assert_close(some.joint_grams(vectors)[i], expected.joint_gram(vectors))
+            torch.testing.assert_close(some.combine(weights)[i], expected.combine(weights[i]).vector)
+            torch.testing.assert_close(some.combine_alike(weights[0])[i], expected.combine(weights[0]).vector)
+
+
+@pytest.mark.parametrize("name", [*BOUNDED, "average"])
+def test_attacks_are_answered_together_as_one_by_one(name: str) -> None:
+    n, f = 7, 2
+    aggregate = Rule(Average() if name == "average" else rule(name, f), None, without_data, n)
+    honest, sent = np.random.default_rng(0).normal(size=(n - f, 4)), np.random.default_rng(1).normal(size=(6, f, 4))
+    attacks = np.concatenate([sent, np.repeat(sent[:, :1], f, axis=1)]) * np.tile([0.5, 1, 1e4], 4)[:, None, None]
+    alone = np.stack([aggregate(np.concatenate([rows, honest])) for rows in attacks])
+    np.testing.assert_allclose(aggregate.against(honest, attacks), alone, rtol=1e-5, atol=1e-5)
+
+
+def test_attackers_win_ties() -> None:
+    krum, honest = Rule(Krum(1), None, without_data, 5), np.array([[-1.0], [-1.0], [0.0], [1.0]])
+    assert krum.against(honest, np.ones((2, 1, 1))).tolist() == [[1.0], [1.0]]
 
 
 def test_the_spread_and_the_mean_of_drawn_updates_are_the_stated_ones() -> None:

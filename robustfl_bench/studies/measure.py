@@ -2,7 +2,7 @@
 
 import math
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from statistics import median
 
@@ -14,17 +14,17 @@ from robustfl_bench.aggregators.base import Aggregator
 from robustfl_bench.attacks.base import Attack, Crafted
 from robustfl_bench.base import seeding
 from robustfl_bench.base.errors import ConfigError
-from robustfl_bench.engine.parts import check_clients
 from robustfl_bench.numerics.updates import Aggregate, Updates
 from robustfl_bench.pre_aggregations.base import PreAggregation
 from robustfl_bench.studies import bounds
-from robustfl_bench.studies.inputs import Inputs, MakeServer, without_data
+from robustfl_bench.studies.inputs import Inputs, without_data
+from robustfl_bench.studies.rule import Rule
 from robustfl_bench.studies.search import (
     LAYOUTS,
-    Rule,
+    Named,
     WorstAttack,
     directions,
-    kappa,
+    kappas,
     laid_out,
     search,
     spread_of,
@@ -81,13 +81,13 @@ def resilience(
     n = len(matrix)
     try:
         rule, preparation = build(f)
-        aggregate = on(rule, preparation, inputs.server, n)
+        aggregate = Rule(rule, preparation, inputs.server, n)
         whole = aggregate(matrix)
         rng = seeding.generator(seed, "resilience", f)
         honest = matrix[f:]
         rows = list(crafted(attacks, inputs.matrix, f, aggregate)) if f else []
         given = search(aggregate, honest, f, rng, rows, steps)
-        worst = _worst_of_any(on(rule, preparation, without_data, n), n, f, rng, 2 * steps)
+        worst = _worst_of_any(Rule(rule, preparation, without_data, n), n, f, rng, 2 * steps)
         times = [_seconds(aggregate, matrix) for _ in range(TIMED)]
         beyond = math.inf if f and not _bounded(aggregate, honest, f) else 0.0
         return Resilience(
@@ -109,39 +109,22 @@ def resilience(
         return Resilience(f=f, n=n, reason=str(error))
 
 
-def on(rule: Aggregator, preparation: PreAggregation | None, server: MakeServer, n: int) -> Rule:
-    """The rule as a function of a matrix (n, d); raises ConfigError when n are too few."""
-    check_clients(rule, preparation, n)
-
-    def aggregate(rows: np.ndarray) -> np.ndarray:
-        view = server(rule, *rows.shape)
-        view.rng = np.random.default_rng(0)
-        updates = Updates(torch.from_numpy(rows).float())
-        if preparation is not None:
-            updates, view.clients = preparation(updates, np.random.default_rng(0)), None
-        vector: Tensor = rule(updates, view).vector
-        return vector.double().numpy()
-
-    return aggregate
-
-
-def crafted(
-    attacks: Iterable[tuple[str, Attack]], matrix: Tensor, f: int, aggregate: Rule
-) -> Iterable[tuple[str, np.ndarray]]:
+def crafted(attacks: Iterable[tuple[str, Attack]], matrix: Tensor, f: int, rule: Rule) -> Iterator[Named]:
     """The updates that attacks craft for the first f of the rows (n, d), knowing the other rows. An attack that cannot
     craft them is left out."""
     honest, own = matrix[f:], matrix[:f]
 
-    def answer(rows: Tensor) -> Aggregate:
-        sent = torch.cat([rows.expand(f, -1), honest]).double().numpy()
-        return Aggregate(torch.from_numpy(aggregate(sent)).float())
+    def answers(candidates: Tensor) -> Tensor:
+        sent = candidates.expand(-1, f, -1).double().numpy()
+        return torch.from_numpy(rule.against(honest.double().numpy(), sent)).float()
 
     for name, attack in attacks:
         view = replace(
             example_view(len(honest), f, matrix.shape[1]),
             honest=Updates(honest),
             params=torch.zeros(matrix.shape[1]),
-            aggregate=answer,
+            aggregate=lambda rows: Aggregate(answers(rows.expand(1, f, -1))[0]),
+            ask=answers,
             train_own=lambda start: own,
         )
         try:
@@ -164,7 +147,7 @@ def breakdown(build: Build, inputs: Inputs) -> int:
     n = len(matrix)
     for f in range(1, (n + 1) // 2):
         try:
-            aggregate = on(*build(f), inputs.server, n)
+            aggregate = Rule(*build(f), inputs.server, n)
             if not _bounded(aggregate, matrix[f:], f):
                 return f - 1
         except ConfigError:
@@ -183,11 +166,11 @@ def _worst_of_any(aggregate: Rule, n: int, f: int, rng: np.random.Generator, ste
 def _bounded(aggregate: Rule, honest: np.ndarray, f: int) -> bool:
     mean, spread = honest.mean(axis=0), spread_of(honest)
     for _, direction in directions(aggregate, honest, f, np.random.default_rng(0)):
-        for layout in LAYOUTS:
-            far = [mean + scale * spread * laid_out(layout, f)[:, None] * direction for scale in DISTANCES]
-            near, away = (np.sqrt(kappa(aggregate, honest, rows)) for rows in far)
-            if not away <= 10 * near + 100:
-                return False
+        away = [laid_out(layout, f)[:, None] * direction for layout in LAYOUTS]
+        far = [mean + scale * spread * rows for scale in DISTANCES for rows in away]
+        nearer, farther = np.sqrt(kappas(aggregate, honest, far)).reshape(2, -1)
+        if not (farther <= 10 * nearer + 100).all():
+            return False
     return True
 
 

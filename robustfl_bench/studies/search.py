@@ -5,14 +5,18 @@ ladder, or around an honest client; what given attacks craft, also weaker and st
 along its own ray and by random steps in the space of the honest updates.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 
 import numpy as np
 
-Rule = Callable[[np.ndarray], np.ndarray]
-"""Maps updates (n, d) to the aggregate (d,), float64."""
+from robustfl_bench.studies.rule import Rule
 
+Named = tuple[str, np.ndarray]
+"""The name of an attack, and the rows (b, d) that the attackers send."""
+
+TOGETHER = 1 << 24  # numbers in the attacks that the rule answers at once
 FAR = 1e4  # in units of the spread
 STRENGTHS = (0.1, 0.3, 0.6, 1.0, 1.5, 2.0, 3.0, 5.0, 10.0, 100.0, FAR)  # in units of the spread
 FACTORS = (0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 4.0)  # of crafted attacks, from the honest mean
@@ -55,17 +59,21 @@ class WorstAttack:
     calls: int = 0
     resilience: float = 0.0
 
-    def offer(self, rule: Rule, honest: np.ndarray, rows: np.ndarray, attack: str) -> bool:
-        """Try an attack; whether it is the worst so far."""
-        self.calls += 1
-        moved = _moved(rule, honest, rows)
-        ratio = _over(moved, spread_of(honest), honest)
-        if ratio > self.resilience:  # no diameter is shorter than the spread
-            self.resilience = max(self.resilience, _over(moved, diameter_of(honest), honest))
-        if not ratio**2 > self.kappa:
-            return False
-        self.kappa, self.attack, self.honest, self.rows = ratio**2, attack, honest, rows
-        return True
+    def offer(self, rule: Rule, honest: np.ndarray, attacks: Iterable[Named]) -> bool:
+        """Try attacks beside the same honest updates; whether one of them is the worst so far."""
+        before, mean, spread = self.kappa, honest.mean(axis=0), spread_of(honest)
+        numbers, left = max(1, rule.n - len(honest)) * honest.shape[1], iter(attacks)
+        while some := list(islice(left, max(1, TOGETHER // numbers))):
+            answers = rule.against(honest, [rows for _, rows in some])
+            for (attack, rows), answer in zip(some, answers, strict=True):
+                self.calls += 1
+                moved = float(np.linalg.norm(answer - mean))
+                ratio = _over(moved, spread, honest)
+                if ratio > self.resilience:  # no diameter is shorter than the spread
+                    self.resilience = max(self.resilience, _over(moved, diameter_of(honest), honest))
+                if ratio**2 > self.kappa:
+                    self.kappa, self.attack, self.honest, self.rows = ratio**2, attack, honest, rows
+        return self.kappa > before
 
 
 def diameter_of(honest: np.ndarray) -> float:
@@ -76,17 +84,13 @@ def diameter_of(honest: np.ndarray) -> float:
     return float(np.sqrt((squares + squares[:, None] - 2 * products).max(initial=0.0)))
 
 
-def kappa(rule: Rule, honest: np.ndarray, rows: np.ndarray) -> float:
-    """``|F(x) - mean|^2 / spread^2`` for the honest clients (h, d) and attackers (b, d), who come first.
+def kappas(rule: Rule, honest: np.ndarray, attacks: Sequence[np.ndarray]) -> np.ndarray:
+    """``|F(x) - mean|^2 / spread^2`` of k attacks (b, d) on the honest updates (h, d), (k,); the attackers come first.
 
     As every set S of n - f vectors can be the honest one, the coefficient of a rule is the largest of these.
     """
-    return _over(_moved(rule, honest, rows), spread_of(honest), honest) ** 2
-
-
-def _moved(rule: Rule, honest: np.ndarray, rows: np.ndarray) -> float:
-    """The distance of the aggregate from the honest mean."""
-    return float(np.linalg.norm(rule(np.concatenate([rows, honest])) - honest.mean(axis=0)))
+    moved, spread = np.linalg.norm(rule.against(honest, attacks) - honest.mean(axis=0), axis=1), spread_of(honest)
+    return np.array([_over(float(distance), spread, honest) ** 2 for distance in moved])
 
 
 def _over(moved: float, length: float, honest: np.ndarray) -> float:
@@ -105,26 +109,29 @@ def search(
     honest: np.ndarray,
     num_byzantine: int,
     rng: np.random.Generator,
-    crafted: Sequence[tuple[str, np.ndarray]] = (),
+    crafted: Iterable[Named] = (),
     steps: int = 200,
 ) -> WorstAttack:
     """The worst attack found on honest updates (h, d); ``crafted`` are named rows (b, d), ``steps`` random steps."""
     worst, mean, spread = WorstAttack(), honest.mean(axis=0), spread_of(honest)
     if not num_byzantine:
-        worst.offer(rule, honest, np.zeros((0, honest.shape[1])), "none")
+        worst.offer(rule, honest, [("none", np.zeros((0, honest.shape[1])))])
         return worst
-    for name, direction in directions(rule, honest, num_byzantine, rng):
-        for layout in LAYOUTS:
-            for strength in STRENGTHS:
-                rows = mean + strength * spread * laid_out(layout, num_byzantine)[:, None] * direction
-                worst.offer(rule, honest, rows, f"{name}, {layout}")
-    for i, client in enumerate(honest):
-        for factor in FACTORS:
-            rows = np.tile(mean + factor * (client - mean), (num_byzantine, 1))
-            worst.offer(rule, honest, rows, f"mimics client {i}")
-    for name, crafted_rows in crafted:
-        for factor in FACTORS:
-            worst.offer(rule, honest, mean + factor * (crafted_rows - mean), name)
+
+    def attacks() -> Iterator[Named]:
+        for name, direction in directions(rule, honest, num_byzantine, rng):
+            for layout in LAYOUTS:
+                for strength in STRENGTHS:
+                    steps_away = strength * spread * laid_out(layout, num_byzantine)[:, None]
+                    yield f"{name}, {layout}", mean + steps_away * direction
+        for i, client in enumerate(honest):
+            for factor in FACTORS:
+                yield f"mimics client {i}", np.tile(mean + factor * (client - mean), (num_byzantine, 1))
+        for name, rows in crafted:
+            for factor in FACTORS:
+                yield name, mean + factor * (rows - mean)
+
+    worst.offer(rule, honest, attacks())
     _refine(rule, worst, rng, steps)
     return worst
 
@@ -139,10 +146,8 @@ def directions(
     axes = np.linalg.svd(centred, full_matrices=False)[2]
     named += [(f"principal axis {i + 1}", axis) for i, axis in enumerate(axes[:3])]
     named += [("widest coordinate", np.eye(1, len(mean), int(centred.std(axis=0).argmax()))[0])]
-    answers = []
-    for place in (0.0, FAR, -FAR):
-        rows = np.tile(mean + place * spread_of(honest), (num_byzantine, 1))
-        answers.append(rule(np.vstack([rows, honest])) - mean)
+    places = [np.tile(mean + place * spread_of(honest), (num_byzantine, 1)) for place in (0.0, FAR, -FAR)]
+    answers = rule.against(honest, places) - mean
     worse = np.where(np.abs(answers[1]) > np.abs(answers[2]), 1.0, -1.0)
     named += [("worse side by coordinate", worse), ("bias of the rule", answers[0])]
     named += [("random", rng.normal(size=len(honest)) @ centred)]
@@ -173,7 +178,7 @@ def worst_inputs(rule: Rule, n: int, num_byzantine: int, rng: np.random.Generato
     """
     worst, honest_count = WorstAttack(), n - num_byzantine
     if not num_byzantine:
-        worst.offer(rule, np.arange(float(n))[:, None], np.zeros((0, 1)), "none")
+        worst.offer(rule, np.arange(float(n))[:, None], [("none", np.zeros((0, 1)))])
         return worst
     ways = [
         (away, middle, place)
@@ -186,7 +191,7 @@ def worst_inputs(rule: Rule, n: int, num_byzantine: int, rng: np.random.Generato
     for away, middle, place in [*pairs, *(ways[i] for i in chosen)]:
         honest = np.repeat([0.0, 0.5, 1.0], [away, middle, honest_count - away - middle])[:, None]
         name = f"{away} of {honest_count} at 0, {middle} at 0.5, attackers at {place:g}"
-        worst.offer(rule, honest, np.full((num_byzantine, 1), place), name)
+        worst.offer(rule, honest, [(name, np.full((num_byzantine, 1), place))])
     left = max(steps // 4, steps - len(chosen))
     for dimensions in (1, 2, 3):
         if np.isinf(worst.kappa):
@@ -211,8 +216,7 @@ def _refine(rule: Rule, worst: WorstAttack, rng: np.random.Generator, steps: int
         honest, rows = worst.honest, worst.rows
         mean, spread = honest.mean(axis=0), spread_of(honest)
         if step % 10 == 0:
-            for factor in RAY:
-                worst.offer(rule, honest, mean + factor * (rows - mean), worst.attack)
+            worst.offer(rule, honest, [(worst.attack, mean + factor * (rows - mean)) for factor in RAY])
             honest, rows = worst.honest, worst.rows
         moved = rng.random(len(rows)) < 0.5 if step % 2 else np.ones(len(rows), dtype=bool)
         together = step % 4 < 2  # all by the same vector, or each by its own
@@ -229,4 +233,4 @@ def _refine(rule: Rule, worst: WorstAttack, rng: np.random.Generator, steps: int
             noise = coefficients @ (honest - mean) / (spread * np.sqrt(len(honest)))
         rows = rows + size * spread * noise * moved[:, None]
         name = worst.attack if worst.attack.endswith("changed at random") else f"{worst.attack}, changed at random"
-        size = min(1.0, size * 1.5) if worst.offer(rule, honest, rows, name) else max(1e-3, size * 0.93)
+        size = min(1.0, size * 1.5) if worst.offer(rule, honest, [(name, rows)]) else max(1e-3, size * 0.93)
