@@ -54,6 +54,7 @@ def make_run(
     last: dict[str, float] | None = None,
     last_10: float | None = None,
     choice: str = "",
+    products: str = "float32",
     **changed: Any,
 ) -> str:
     """A run folder of one cell of a paper's table; its run id."""
@@ -80,6 +81,7 @@ def make_run(
         "scale": scale,
         "reference_id": reference or run_id,
         "error": error,
+        "products": products,
         "seconds": 12.5,
         "commit": "abc",
         "versions": {"torch": "2.9", "numpy": "2.4"},
@@ -300,6 +302,27 @@ def test_a_quick_run_is_never_shown_as_the_papers(tmp_path: Path) -> None:
     assert not found.judged
     assert hidden == ["not shown: 1 run made at scale=quick; with scale=quick the table shows them"]
     assert len(made(tmp_path, overrides=["scale=quick"]).judged) == 1, "which is the one of two that it promises"
+
+
+def test_runs_in_bfloat16_are_compared_where_the_command_says_so_and_are_marked(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for attack in ATTACKS:
+        make_run(tmp_path, "boba", attack, precision="medium", products="bfloat16")
+    make_run(tmp_path, "average", "ipm", precision="medium")  # on a processor without the units
+    assert not made(tmp_path).judged
+    asked = ["table", "boba/table2_mnist", "--results-dir", tmp_path]
+    code, out, _ = run_cli(capsys, *asked, "precision=medium", "--no-published", "--format", "csv")
+    types = [row["rounded"] for row in csv.DictReader(StringIO(out)) if row["mean"]]
+    assert code == 0 and sorted(types) == ["", ""] + ["bfloat16"] * (len(ATTACKS) + 1), "of both rules, and their worst"
+    export = tmp_path / "runs.csv"
+    assert run_cli(capsys, "export", "--summary", export, "--results-dir", tmp_path)[0] == 0
+    for source in (("--results-dir", tmp_path), ("--from", export)):
+        _, out, _ = run_cli(capsys, "table", "boba/table2_mnist", "precision=medium", *source)
+        assert "WITH precision=medium: the paper's experiment in other arithmetic" in out
+        assert "robustfl-bench -m +experiment=boba/table2_mnist precision=medium" in out
+        assert out.count("90.0~ [n=1]") == len(ATTACKS) and out.count("90.0 [n=1]") == 1
+        assert "~ computed with products whose factors are rounded to bfloat16" in out
 
 
 def test_an_override_changes_every_cell_and_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

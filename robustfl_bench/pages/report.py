@@ -199,7 +199,7 @@ def _shown(table: Table, cell: Cell, column: Column, best: bool, least: bool, pl
     bounds = interval([*cell.numbers.values()])
     half = f"±{bounds.high - bounds.mean:.{digits}f}" if bounds and math.isfinite(bounds.high) else ""
     return Shown(
-        words=f"{cell.mean:.{digits}f}".replace("-", "\u2212") + "*" * table.incomplete(cell),
+        words=f"{cell.mean:.{digits}f}".replace("-", "\u2212") + table.marks(cell),
         spread=f"{half} n={cell.seeds}".strip(),
         number=cell.mean,
         share=_share(table, cell, column.value),

@@ -42,6 +42,7 @@ _FACTS = ("run", "run_id", "state", "scale", *_NUMBERS, "recall", "reference_id"
 _TUNED = ("validation_accuracy", "last_validation_accuracy", "tuned_accuracy")
 """Facts of runs with validation; files without such runs, and those of older versions, lack some."""
 _MADE_OF = ("code", "data")  # facts that files of older versions lack
+_ROUNDED = ("rounded",)  # facts of runs with products in other types than float32; files without such runs lack them
 _LAST = "last."  # begins the columns that hold the last line of metrics.csv
 _ELSEWHERE = (
     "round",
@@ -68,7 +69,7 @@ def write(runs: pd.DataFrame, path: str) -> int:
         raise NoRuns("none of these runs is finished")
     _refuse_loss(path, set(kept["run_id"]))
     names = [name for name in settings(kept) if kept[name].notna().any()]
-    told = (*_FACTS, *(name for name in (*_MADE_OF, *_TUNED) if kept[name].notna().any()))
+    told = (*_FACTS, *(name for name in (*_MADE_OF, *_ROUNDED, *_TUNED) if kept[name].notna().any()))
     facts = {name: kept[name].map(_fact) for name in told}
     lasts = [_last(run) for run in kept.to_dict("records")]
     columns = dict.fromkeys(name for last in lasts for name in last)
@@ -132,7 +133,7 @@ def _typed(table: pd.DataFrame, path: str) -> pd.DataFrame:
 
     tuned = [name for name in _TUNED if name in table]
     facts: dict[str, Any] = {name: mapped(table[name], _number) for name in (*_NUMBERS, *tuned)}
-    made_of = [name for name in _MADE_OF if name in table]
+    made_of = [name for name in (*_MADE_OF, *_ROUNDED) if name in table]
     facts |= {name: [unguarded(value) or None for value in table[name]] for name in (*_WORDS, *made_of)}
     facts["error"] = list(map(unguarded, table["error"]))
     facts["recall"] = [[float(part) for part in value.split()] or None for value in table["recall"]]

@@ -36,10 +36,11 @@ STATES = (*ENDED, "running", "unfinished", "damaged")
 FACTS = (
     "run", "folder", "run_id", "state", "error", "rounds_done", "final_accuracy", "best_accuracy", "last_accuracy",
     "validation_accuracy", "last_validation_accuracy", "tuned_accuracy", "test_loss", "recall", "reference_id", "scale",
-    "experiment", "command", "seconds", "commit", "code", "data", "device", "num_threads", "processor", "versions",
-    "last",
+    "experiment", "command", "seconds", "commit", "code", "data", "device", "num_threads", "processor", "rounded",
+    "versions", "last",
 )  # fmt: skip
-"""The columns with facts about a run; all others are settings. ``last``: its last metrics, if not in its folder."""
+"""The columns with facts about a run; all others are settings. ``rounded``: the type that the factors of its products
+were rounded to, None if they were not. ``last``: its last metrics, if not in its folder."""
 
 SHORT = 12  # digits of a digest in a table of runs
 UNSEEDED = "unseeded"  # the entry of a run's code with what its parts use and its seed does not fix
@@ -289,6 +290,7 @@ def _read_summary(folder: Path) -> dict[str, Any]:
         "recall": _recall(final),
         "code": code_line(_part(summary, "code")),
         "data": data_line(_part(summary, "data")),
+        "rounded": None if (products := summary.get("products")) == "float32" else products,
         "versions": ", ".join(f"{name} {number}" for name, number in _part(summary, "versions").items()),
     }
     if summary.get("run_id", id_of(folder)) != id_of(folder):

@@ -264,8 +264,9 @@ def _remarks(
     setting = f"setting: {' '.join((*table.base, *table.changes)) or 'that of each block'} ({', '.join(shared)})"
     remarks = []
     if overrides:
-        changed = " ".join(overrides)
-        remarks = [f"WITH {changed}: not the paper's experiment; the published numbers are those of the paper's own"]
+        changed, precision = " ".join(overrides), all(name.startswith("precision=") for name in overrides)
+        what = "the paper's experiment in other arithmetic" if precision else "not the paper's experiment"
+        remarks = [f"WITH {changed}: {what}; the published numbers are those of the paper's own"]
     return [*remarks, setting, *([f"where {', '.join(conditions)}"] if conditions else [])]
 
 

@@ -138,7 +138,7 @@ def _compact(table: Table, block: str, row: str, best: Mapping[str, set[str]]) -
             words += f" ({cell.against.number:.{column.value.digits}f})"
         elif cell.seeds > 1:
             words += f"±{cell.sd:.{column.value.digits}f}"
-        line.append(Printed(words + "*" * table.incomplete(cell), row in best[column.label], cell.note))
+        line.append(Printed(words + table.marks(cell), row in best[column.label], cell.note))
     return line
 
 
@@ -160,7 +160,7 @@ def versus(table: Table, rival: str) -> Sheet:
         above=[f"{table.title}; each row less {rival}, with its paired 95% interval over shared seeds", *table.remarks],
         heading=[table.corner, *(column.label for column in table.columns)],
         rows=rows,
-        footnotes=[_star(table)] if starred else [],
+        footnotes=[*_rounded(table), *([_star(table)] if starred else [])],
         bold="the interval does not contain 0; intervals are not widened for their number",
     )
 
@@ -170,20 +170,26 @@ def _versus(table: Table, block: str, row: str, rival: str, column: Column) -> P
     if cell is None or other is None or not cell.seeds or not other.seeds:
         return Printed("-")
     digits = column.value.digits
-    star = "*" * (table.incomplete(cell) or table.incomplete(other))
+    marks = table.marks(cell, other)
     difference = paired(cell.numbers, other.numbers)
     if difference is None:
         shared = [cell.numbers[seed] - other.numbers[seed] for seed in cell.numbers if seed in other.numbers]
-        return Printed(f"{agreement.signed(shared[0], digits)} (1 seed){star}" if shared else "no shared seed")
+        return Printed(f"{agreement.signed(shared[0], digits)} (1 seed){marks}" if shared else "no shared seed")
     bounds = ", ".join(f"{bound:.{digits}f}" for bound in (difference.low, difference.high))
     return Printed(
-        f"{agreement.signed(difference.mean, digits)} [{bounds}]{star}", not difference.has_zero and not star
+        f"{agreement.signed(difference.mean, digits)} [{bounds}]{marks}", not difference.has_zero and "*" not in marks
     )
 
 
 def _number(table: Table, cell: Cell, digits: int) -> str:
     seeds = f" [n={cell.seeds}]" if table.shows_seeds and cell.seeds and not cell.worst else ""
-    return cell.text(digits) + "*" * table.incomplete(cell) + seeds
+    return cell.text(digits) + table.marks(cell) + seeds
+
+
+def _rounded(table: Table) -> list[str]:
+    """What a tilde means, if a cell has one."""
+    types = dict.fromkeys(cell.rounded for cell in table.cells.values() if cell.rounded)
+    return [f"~ computed with products whose factors are rounded to {', '.join(types)}"] if types else []
 
 
 def _difference(cell: Cell, digits: int) -> str:
@@ -198,7 +204,7 @@ def _star(table: Table) -> str:
 
 
 def footnotes(table: Table) -> list[str]:
-    notes = [f"[{number}] {reason}" for number, reason in enumerate(table.notes, 1)]
+    notes = [f"[{number}] {reason}" for number, reason in enumerate(table.notes, 1)] + _rounded(table)
     if any(table.incomplete(cell) for cell in table.cells.values()):
         notes.append(_star(table))
     if not table.compared:
@@ -216,7 +222,9 @@ def _csv(tables: Sequence[Table]) -> str:
     compared = any(table.compared for table in tables)
     names = dict.fromkeys(name for table in tables for cell in table.cells.values() for name in cell.key)
     out = io.StringIO()
+    rounded = any(cell.rounded for table in tables for cell in table.cells.values())
     columns = ["value", "unit", *names, "mean", "sd", "seeds", *(_COMPARED if compared else ()), "state", "reason"]
+    columns += ["rounded"] * rounded
     writer = csv.DictWriter(out, columns, lineterminator="\n")
     writer.writeheader()
     for table in tables:
@@ -232,7 +240,7 @@ def _csv(tables: Sequence[Table]) -> str:
                 "state": cell.state or ("incomplete" if cell.partial else "complete"),
                 "reason": "; ".join(table.notes[note - 1] for note in _notes(cell)),
             }
-            row |= _compared(cell)
+            row |= _compared(cell) | ({"rounded": cell.rounded} if rounded else {})
             words = {name: guarded(printable(value)) for name, value in row.items() if isinstance(value, str)}
             writer.writerow(row | words)
     return out.getvalue()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import statistics
 from collections import Counter
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -59,8 +59,9 @@ class Cell:
 
     ``state`` is shown in place of a number. A ``partial`` cell has fewer seeds than others, or is a worst case in which
     an attack has no full result. A worst case has the numbers of the cell that attains it. ``numbers`` are those of the
-    seeds. ``note`` is the number of the footnote with the reason. ``key`` names the cell in CSV. ``runs`` are the
-    folders of all its runs, whatever their state.
+    seeds. ``rounded`` names the types that their runs rounded the factors of products to. ``note`` is the number of the
+    footnote with the reason. ``key`` names the cell in CSV. ``runs`` are the folders of all its runs, whatever their
+    state.
     """
 
     mean: float = math.nan
@@ -68,6 +69,7 @@ class Cell:
     seeds: int = 0
     state: str = ""
     partial: bool = False
+    rounded: str = ""
     note: int | None = None
     against: Against | None = None
     worst: bool = False
@@ -179,6 +181,10 @@ class Table:
         """Whether a cell lacks runs. A cell that shows its number of seeds may have fewer seeds."""
         return cell.partial and (cell.worst or not self.shows_seeds)
 
+    def marks(self, *cells: Cell) -> str:
+        """The marks behind a number of these cells: a tilde for rounded products, a star for lacking runs."""
+        return "~" * any(cell.rounded for cell in cells) + "*" * any(map(self.incomplete, cells))
+
     def best(self, column: Column, block: str) -> set[str]:
         """The rows that are statistically indistinguishable from the best number of a column in a block, or print the
         same number. Incomplete cells are left out.
@@ -234,9 +240,11 @@ class Table:
             return Cell(state="-", worst=True)
         least = min(measured, key=lambda cell: value.better * cell.mean if math.isfinite(cell.mean) else -math.inf)
         partial = any(not cell.seeds or self.incomplete(cell) for cell in cells)
+        rounded = _types(cell.rounded for cell in measured)
         return Cell(
-            least.mean, least.sd, least.seeds, partial=partial, worst=True, numbers=least.numbers, runs=least.runs
-        )
+            least.mean, least.sd, least.seeds, partial=partial, rounded=rounded, worst=True, numbers=least.numbers,
+            runs=least.runs,
+        )  # fmt: skip
 
 
 RunFacts = Mapping[Hashable, Any]
@@ -246,7 +254,7 @@ RunFacts = Mapping[Hashable, Any]
 def facts(runs: pd.DataFrame) -> list[RunFacts]:
     """The runs of ``records.load`` as plain rows, with the seed and ``eval_every`` as text, and with whether the model
     is ``unlearned``."""
-    names = ["run", "folder", "state", "error", "rounds", "rounds_done"]
+    names = ["run", "folder", "state", "error", "rounds", "rounds_done", "rounded"]
     every = runs["eval_every"].map(text) if "eval_every" in runs else ""
     more = {"seed": runs["seed"].map(text), "eval_every": every, "unlearned": unlearned(runs)}
     return [*runs[names].assign(**more).to_dict("records")]
@@ -280,7 +288,9 @@ def _cell(
         if note is None and any(run["unlearned"] for run in finished):
             note = add_note(notes, UNLEARNED)
         mean, spread = _mean_and_sd([*numbers.values()])
-        return Cell(mean, spread, len(numbers), partial=len(numbers) < len(wanted), note=note, numbers=numbers)
+        rounded = _types(run["rounded"] for run in finished if isinstance(run["rounded"], str))
+        partial = len(numbers) < len(wanted)
+        return Cell(mean, spread, len(numbers), partial=partial, rounded=rounded, note=note, numbers=numbers)
     if reasons:
         return Cell(state="-" if values else INFEASIBLE, note=note)
     for state in ("failed", "running", "unfinished"):
@@ -288,6 +298,11 @@ def _cell(
             furthest = max(reached, key=lambda run: run["rounds_done"])
             return Cell(state=state if state == "failed" else f"{state} {_progress(furthest)}")
     return Cell(state="missing")
+
+
+def _types(names: Iterable[str]) -> str:
+    """Each of the types once; empty without any."""
+    return ", ".join(sorted({*names} - {""}))
 
 
 def _mean_and_sd(numbers: Sequence[float]) -> tuple[float, float]:
