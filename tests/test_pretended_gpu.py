@@ -43,7 +43,7 @@ def test_every_part_computes_what_it_does_on_a_cpu(
     assert len(answered) >= least.get(section, 13)
 
 
-OPERATIONS = {"gru": 2_400, "lstm": 5_200, "resnet20": 1_100}
+OPERATIONS = {"gru": 1_050, "lstm": 3_000, "resnet20": 500}
 """The most operations that the gradients of a group of clients may call: a few per layer, or per step of a text."""
 
 

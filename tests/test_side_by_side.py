@@ -74,8 +74,8 @@ def test_every_model_has_the_gradients_of_clients_one_by_one(
     network, batch, stack = problem(name)
     expected, losses = one_by_one(network, stack, batch)
     shared, _ = one_by_one(network, stack[:1].expand_as(stack), batch)
-    for forced in (nn.Module, *map(type, network.module.modules())):  # recurrent layers choose by device
-        for before, after in (("_packed", "_padded"), ("forward", "_stepwise")):
+    for forced in (nn.Module, *map(type, network.module.modules())):  # some layers choose by device
+        for before, after in (("_packed", "_padded"), ("forward", "_stepwise"), ("forward", "_by_group")):
             if hasattr(forced, after):
                 monkeypatch.setattr(forced, before, getattr(forced, after))
     monkeypatch.setattr(side_by_side, "ROOM", room)

@@ -12,6 +12,7 @@ from torch.nn import functional
 from robustfl_bench.base.fields import at_least, one_of
 from robustfl_bench.models.base import Model
 from robustfl_bench.models.recurrence import Steps, backwards, forwards
+from robustfl_bench.models.stepwise import gru_states
 from robustfl_bench.numerics.cross_entropy import mean_losses
 
 PADDING = 0  # the token id that pads texts, as documented in Data
@@ -81,15 +82,7 @@ class TextClassifier(nn.Module):
         present = torch.cat([torch.ones_like(present[:, :1]), present[:, 1:]], dim=1)  # an empty text becomes one word
         vectors = functional.embedding(tokens, self.table, padding_idx=PADDING)
         inputs = functional.linear(vectors, weights["weight_ih_l0"], weights["bias_ih_l0"])
-        state = torch.zeros_like(inputs[:, 0, : self.gru.hidden_size])
-        states = []
-        for step in inputs.unbind(dim=1):
-            reset, update, candidate = step.chunk(3, dim=1)
-            own = functional.linear(state, weights["weight_hh_l0"], weights["bias_hh_l0"]).chunk(3, dim=1)
-            candidate = ((reset + own[0]).sigmoid() * own[2] + candidate).tanh()
-            state = torch.lerp(candidate, state, (update + own[1]).sigmoid())
-            states.append(state)
-        every = torch.stack(states, dim=1)
+        every = gru_states(inputs, weights["weight_hh_l0"], weights["bias_hh_l0"])
         if self.pooling == "mean":
             return (every * present).sum(dim=1) / present.sum(dim=1)
         return every.masked_fill(~present, -math.inf).amax(dim=1)

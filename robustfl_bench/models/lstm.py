@@ -10,6 +10,7 @@ from torch.nn import functional
 from robustfl_bench.base.errors import ConfigError
 from robustfl_bench.base.fields import at_least, between
 from robustfl_bench.models.base import Model
+from robustfl_bench.models.stepwise import lstm_states
 
 EMBEDDING_SD = 0.05
 
@@ -79,12 +80,4 @@ class LstmLayer(nn.Module):
 
     def _stepwise(self, x: Tensor) -> Tensor:
         """The same states, in operations that a GPU can run for many clients at once, unlike cuDNN's LSTM."""
-        inputs = functional.linear(x, self.weight_ih, self.bias)
-        state = memory = torch.zeros_like(inputs[:, 0, : self.weight_hh.shape[1]])
-        states = []
-        for step in inputs.unbind(dim=1):
-            take, keep, new, show = functional.linear(state, self.weight_hh).add(step).chunk(4, dim=1)
-            memory = keep.sigmoid() * memory + take.sigmoid() * new.tanh()
-            state = show.sigmoid() * memory.tanh()
-            states.append(state)
-        return torch.stack(states, dim=1)
+        return lstm_states(functional.linear(x, self.weight_ih, self.bias), self.weight_hh)
