@@ -30,7 +30,7 @@ class Execution:
     wait: bool
     """in a sweep, wait for runs of other processes; false: skip them (exit code 75)"""
     stack: bool
-    """in a sweep, train runs of small models that share data and batches together; false: one by one"""
+    """in a sweep on a CPU, train small models on the same data and batches together; false: alone"""
     dry_run: bool
     """count the runs that would be made and estimate their time; make none. -v lists them"""
     origin: str | None
