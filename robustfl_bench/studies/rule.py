@@ -18,7 +18,7 @@ from robustfl_bench.studies.inputs import MakeServer
 class AttackersFirst(Questions):
     """Questions whose updates begin with those of the attackers.
 
-    Rules break ties by order. Attackers who come first win them, and the worst set of attackers is what counts.
+    Rules break ties by order, and kappa is the worst over all orders: attackers who come first win ties.
     """
 
     def split(self) -> list[Questions]:
