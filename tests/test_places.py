@@ -1,7 +1,11 @@
-"""Rules on updates whose columns are in several places: the same aggregates and weights as with all in one."""
+"""Rules on updates whose columns are in several places, or in a file: the same aggregates and weights as with all in
+one memory."""
 
+import time
 from collections.abc import Callable
 from dataclasses import replace
+from functools import cache
+from pathlib import Path
 from typing import TypeVar
 
 import numpy as np
@@ -12,14 +16,22 @@ from torch import Tensor
 from robustfl_bench.aggregators.base import Aggregator, ServerView
 from robustfl_bench.attacks.base import Attack, AttackView, Crafted
 from robustfl_bench.base.errors import ConfigError
+from robustfl_bench.engine.federation import Federation
+from robustfl_bench.engine.on_disk import OnDisk
+from robustfl_bench.engine.rounds import initial_state, step
+from robustfl_bench.numerics import on_disk
 from robustfl_bench.numerics.places import Place
 from robustfl_bench.numerics.updates import Aggregate, Updates
 from robustfl_bench.protocols.chunks import chunks
 from robustfl_bench.testing import example_round, example_view
 from tests.rounds import build, names
+from tests.test_engine import experiment
 
 RULES = [name for name in names("aggregator") if name != "boba_es"]
 NEED_ROWS = {"byzfl", "zeno", "avgrej", "selfrej"}  # rules that test each client's whole model on the server's data
+
+
+OTHER_RUNS = {"none", "planned", "brifca_outlier", "dba"}  # attacks of other data, and of many rounds
 
 
 def rule(name: str) -> Aggregator:
@@ -102,19 +114,27 @@ class Group:
         )
 
 
-def near_ties() -> tuple[Tensor, ServerView]:
+def near_ties_of(rows: Tensor) -> Tensor:
     """Clients that differ in the third digit."""
+    return rows[:1] + 1e-3 * rows
+
+
+def outliers_of(rows: Tensor) -> Tensor:
+    """Honest clients under label skew, and attackers of all sizes, two of them opposite."""
+    rows = rows.clone()
+    rows[0] *= 1e4
+    rows[1], rows[2] = 1e12 * rows[5], -1e12 * rows[5]
+    return rows
+
+
+def near_ties() -> tuple[Tensor, ServerView]:
     updates, server = example_round(2, 17, 3)
-    return updates.matrix[:1] + 1e-3 * updates.matrix, server
+    return near_ties_of(updates.matrix), server
 
 
 def outliers() -> tuple[Tensor, ServerView]:
-    """Honest clients under label skew, and attackers of all sizes, two of them opposite."""
     updates, server = example_round(3, 17, 3)
-    rows = updates.matrix.clone()
-    rows[0] *= 1e4
-    rows[1], rows[2] = 1e12 * rows[5], -1e12 * rows[5]
-    return rows, server
+    return outliers_of(updates.matrix), server
 
 
 def skewed() -> tuple[Tensor, ServerView]:
@@ -147,6 +167,77 @@ def test_rules_that_need_whole_updates_say_so(name: str) -> None:
     matrix, server = skewed()
     with pytest.raises(ConfigError, match="whole updates are needed"):
         Group(2, matrix.shape[1]).aggregates(rule(name), matrix, server)
+
+
+WIDE = 17_000  # columns: more than a block of those that are read once
+
+
+def on_file(rows: Tensor, folder: Path) -> Tensor:
+    """A copy of the rows in a file."""
+    stored = on_disk.empty(*rows.shape, folder)
+    stored[:] = rows
+    return stored
+
+
+@pytest.mark.parametrize("change", [near_ties_of, outliers_of])
+@pytest.mark.parametrize("name", RULES)
+def test_rules_on_a_file_give_the_same_bytes(name: str, change: Callable[[Tensor], Tensor], tmp_path: Path) -> None:
+    updates, server = wide()
+    matrix = change(updates)
+    found = rule(name)(Updates(on_file(matrix, tmp_path)), replace(server, rng=np.random.default_rng(0)))
+    alone = rule(name)(Updates(matrix), replace(server, rng=np.random.default_rng(0)))
+    assert torch.equal(found.vector, alone.vector)
+    assert (found.weights is None) == (alone.weights is None)
+    assert found.weights is None or alone.weights is None or torch.equal(found.weights, alone.weights)
+
+
+@cache
+def wide() -> tuple[Tensor, ServerView]:
+    updates, server = example_round(7, 17, 3, d=WIDE)
+    return updates.matrix, server
+
+
+@pytest.mark.parametrize("attack", [name for name in names("attack") if name not in OTHER_RUNS])
+def test_attacks_on_a_file_give_the_same_bytes(attack: str, tmp_path: Path) -> None:
+    run = (f"attack={attack}", "num_clients=9", "num_byzantine=2", "byzantine_placement=replace", "rounds=1",
+           "aggregator=trmean", "partition=iid", f"results_dir={tmp_path}")  # fmt: skip
+    settings, parts, data = experiment(*run)
+    ends = []
+    for kind in (Federation, OnDisk):
+        federation = kind(settings, parts, data)
+        ends.append(step(federation, initial_state(federation))[0].params)
+    assert torch.equal(*ends)
+
+
+def test_columns_are_read_from_the_file_and_all_else_is_mapped(tmp_path: Path) -> None:
+    rows = torch.arange(40.0).reshape(4, 10)
+    stored = on_file(rows, tmp_path)
+    part = stored[1:, 2:8]
+    assert torch.equal(part, rows[1:, 2:8])
+    assert torch.equal(part[:, 1:3], rows[1:, 3:5]) and torch.equal(part[[2, 0]], rows[[3, 1], 2:8])
+    stored[2] = -1.0
+    assert (part[1] == -1).all() and (stored[:, 4:6][2] == -1).all()
+    assert np.array_equal(stored.numpy()[:, 3:9], stored[:, 3:9].numpy())
+    far = on_file(torch.arange(8192.0).reshape(2, 4096), tmp_path)
+    assert far.numpy()[:, ::2048].tolist() == [[0, 2048], [4096, 6144]]
+    assert not list(tmp_path.iterdir()), "the files have no names"
+
+
+def test_few_pages_of_a_file_stay_in_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(on_disk, "RESIDENT", 1 << 22)
+    stored, before = on_disk.empty(64, 1 << 18, tmp_path), on_disk._resident()  # 64 MiB
+    stored[:] = 1.0
+    for _ in range(1000):
+        if on_disk._resident() < before + (1 << 23):
+            break
+        time.sleep(0.01)
+    assert on_disk._resident() < before + (1 << 23)
+    assert stored.sum() == 1 << 24
+
+
+def test_a_disk_without_room_is_one_line(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"need a file of 4e\+06 GB .*: .*results_dir"):
+        on_disk.empty(10**6, 10**9, tmp_path)
 
 
 def test_more_places_than_columns() -> None:

@@ -50,6 +50,7 @@ def test_what_a_run_needs(
     what: str,
 ) -> None:
     monkeypatch.setattr(memory.samples, "is_loaded", lambda *_: False)
+    monkeypatch.setattr(memory, "_has_room", lambda _: False)
     least = int(matrices * MATRIX) + DIGITS + TRAIN * honest // 600
     monkeypatch.setattr(memory, "free_bytes", lambda: least)  # the models are not in it
     refused = bench(*SMALL, *overrides)
@@ -58,6 +59,23 @@ def test_what_a_run_needs(
     assert refused.err.endswith("lower num_clients (now 600)\n") == (what != "the samples of digits")
     monkeypatch.setattr(memory, "free_bytes", lambda: least + 100_000)
     assert bench(*SMALL, *overrides).code == 0
+
+
+def test_updates_that_do_not_fit_are_kept_in_a_file(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    runs = ("aggregator=krum", "attack=ipm", "num_byzantine=20")
+    usual = bench(*SMALL, *runs)
+    monkeypatch.setattr(memory, "RESIDENT", 1 << 20)
+    monkeypatch.setattr(memory, "free_bytes", lambda: 8 * 3 * 620**2 + (1 << 21))
+    kept = bench(*SMALL, *runs, "results_dir=other")
+    said = (
+        "the updates of n=620 clients by d=760 parameters are kept in a file in other: 1.88 MB do not fit into memory\n"
+    )
+    assert kept.err.startswith(said)
+    assert kept.out.split("  ")[0] == usual.out.split("  ")[0]
+    monkeypatch.setattr(memory, "free_bytes", lambda: 1_900_000)
+    refused = bench(*SMALL, "aggregator=lasa", "results_dir=third", "seed=1")
+    assert refused.code == 2 and len(refused.err.splitlines()) == 1
+    assert "the 2 matrices that Lasa makes of all updates take 3.65 MB" in refused.err
 
 
 def test_square_matrices_are_counted(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:

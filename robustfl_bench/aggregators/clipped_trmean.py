@@ -32,6 +32,8 @@ class ClippedTrMean(Aggregator):
         "scale": "the radius is a length",
     }
 
+    whole_matrices = 2
+
     num_byzantine: Annotated[int, at_least(0)]
     """f: values trimmed at each end of every coordinate"""
     radius: Annotated[float, at_least(0), SCALE] = 1.0

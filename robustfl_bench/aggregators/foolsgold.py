@@ -54,6 +54,11 @@ class FoolsGold(Aggregator):
     scale: Annotated[str, one_of(sum="their sum", none="as in the paper")] = "sum"
     """what weights are divided by"""
 
+    @property
+    def whole_matrices(self) -> int:  # type: ignore[override]
+        """The sums of the updates of all clients, before and after the round."""
+        return 2 if self.history else 0
+
     def check_mixed(self, n: int) -> None:
         """Raise ConfigError if the rule uses the history of every client."""
         if self.history:

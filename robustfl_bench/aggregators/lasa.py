@@ -41,6 +41,8 @@ class Lasa(Aggregator):
         "translation": "signs and lengths depend on the origin",
     }
 
+    whole_matrices = 2
+
     sparsity: Annotated[float, between(0, 1)] = 0.3
     """share of each update's entries, the smallest, that are set to 0"""
     length_limit: Annotated[float, at_least(0)] = 1.0

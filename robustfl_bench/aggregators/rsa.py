@@ -24,6 +24,8 @@ class Rsa(Aggregator):
         "robust": "a client moves every coordinate by its vote, however small the updates are",
     }
 
+    whole_matrices = 1
+
     penalty: Annotated[float, at_least(0)] = 0.005
     """lambda: how far one client can move a coordinate; local_update.penalty must be the same"""
 

@@ -24,6 +24,8 @@ class Adaptive(Attack):
     size, averages do not.
     """
 
+    whole_matrices = 1
+
     threshold: Annotated[float, at_least(0)] = 5
     """lambda of the attacked rule"""
     factor: Annotated[float, at_least(0)] = 1

@@ -35,6 +35,11 @@ class Mimic(Attack):
     warmup: Annotated[int | None, at_least(1)] = None
     """rounds spent to find the client whose updates vary most (Karimireddy et al.); null: no search"""
 
+    @property
+    def whole_matrices(self) -> int:  # type: ignore[override]
+        """The updates, and their differences from a mean, in float64."""
+        return 0 if self.warmup is None else 4
+
     def __post_init__(self) -> None:
         if self.client is not None and self.warmup is not None:
             raise ConfigError("mimic copies a fixed client or one it finds: set attack.client or attack.warmup to null")

@@ -44,6 +44,8 @@ class Worst(Attack):
     works; ``attack_strength`` is its strength and ``attack_harm`` its harm.
     """
 
+    whole_matrices = 1
+
     harm: Annotated[str, one_of(**HARMS)] = "error"
     """what attackers maximise"""
     ahead: Annotated[int, at_least(1)] = 1

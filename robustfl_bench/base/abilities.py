@@ -27,6 +27,9 @@ class Part(ABC):  # noqa: B024 (its subclasses have the abstract methods)
     depends_on: ClassVar[tuple[str, ...]] = ()
     """What the numbers of a part depend on besides its code: files beside its module, by name, and environment
     variables, ``$NAME``. Files that it opens are found without."""
+    whole_matrices: ClassVar[int] = 0
+    """The most matrices of the size of all updates that a part holds in memory beside them, which counts where the
+    updates are in a file."""
 
     def __post_init__(self) -> None:
         check_options(self)

@@ -17,7 +17,10 @@ Function = ast.FunctionDef | ast.AsyncFunctionDef
 PLAIN = ("abc", "typing", "enum", "collections", "dataclasses", "types", "builtins")
 """Modules of base classes that call no methods of their subclasses by themselves."""
 
-SAID = {"exempt"}
+NEEDS = {"whole_matrices"}
+"""Attributes of classes that say what memory a run needs."""
+
+SAID = {"exempt"} | NEEDS
 """Attributes of classes that only explain."""
 
 Symbol = tuple[str, str]
@@ -90,7 +93,7 @@ class Module:
         head = ast.ClassDef(node.name, node.bases, node.keywords, body, node.decorator_list)
         self.units[node.name].append(self._unit(node.name, head))
         for method in node.body:
-            if isinstance(method, Function):
+            if isinstance(method, Function) and method.name not in NEEDS:
                 unit = self._unit(f"{node.name}.{method.name}", method)
                 klass.methods[method.name].append(unit)
                 if inherits_elsewhere or (method.name.startswith("__") and method.name != "__repr__"):

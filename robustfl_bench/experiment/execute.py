@@ -98,7 +98,7 @@ def completing(
     call = call or Call()
     folder = folder_of(planned, call)
     datasets.require(planned.dataset, planned.settings.data_dir)
-    memory.check(planned)
+    on_disk = memory.check(planned)
     folder.open()
     trackers, summary = Trackers(planned, folder, note), None
     try:
@@ -107,7 +107,7 @@ def completing(
         try:
             with repeatable.watched(planned.config):
                 data = _load(planned)
-                federation = _federation(planned, data)
+                federation = _federation(planned, data, on_disk)
         except Exception as error:  # errors of the call, not failures of a run: nothing is left
             folder.discard()
             if isinstance(error, MemoryError):
@@ -257,11 +257,14 @@ def _load(planned: Plan) -> Any:
     return samples.load(planned, choose_device(planned.settings.device))
 
 
-def _federation(planned: Plan, data: Any) -> Any:
+def _federation(planned: Plan, data: Any, on_disk: bool = False) -> Any:
+    from robustfl_bench.engine.on_disk import OnDisk
     from robustfl_bench.engine.stack import Stackable
     from robustfl_bench.experiment.shared_clients import SharedClients
 
     own = planned.settings, planned.parts, data
+    if on_disk:
+        return OnDisk(*own)
     files = samples.shared(planned, data.train_x.device)
     return Stackable(*own) if files is None else SharedClients(*own, files)
 

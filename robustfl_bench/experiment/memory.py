@@ -1,13 +1,16 @@
 """Lower bound on the memory of a run, from its settings, compared with the free memory before anything is loaded."""
 
 import math
+import shutil
 import time
 import weakref
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from robustfl_bench.base.abilities import Part
 from robustfl_bench.base.console import say
 from robustfl_bench.base.errors import ConfigError
 from robustfl_bench.base.trees import flatten
@@ -29,17 +32,21 @@ if TYPE_CHECKING:
 _FLOAT, _DOUBLE = 4, 8  # bytes; a token id has as many as a float
 _CLIENT = 112  # bytes of the empty index array that a client has
 COPIES = "the clients' copies of their samples"
+RESIDENT = 1 << 29  # bytes of the updates that are in memory when they are in a file
 POLL = 2.0  # seconds between two looks at the room that other runs leave
 
 
-def check(planned: Plan) -> None:
-    """Raise ConfigError when a run certainly does not fit; wait where it fits only once other runs have ended.
+def check(planned: Plan) -> bool:
+    """Whether the updates of a round must be kept in a file, as the run fits into memory without them only.
 
+    Raises ConfigError when a run certainly does not fit, and waits where it fits only once other runs have ended.
     Raises ConfigError also where the device does not exist.
     """
     device = choose_device(planned.settings.device)
     needed, files = needs(planned, device), _files(planned, device)
     here = files | (needed if device.type == "cpu" else {})
+    if on_disk := device.type == "cpu" and sum(here.values()) > free_bytes() and _has_room(planned):
+        here = needed = files | _with_updates_on_disk(planned, needed)
     for where, free, wanted in ((*_free(device), needed), (*_here(), here)):
         if sum(wanted.values()) > free:
             worst = max(wanted, key=lambda what: wanted[what])
@@ -51,8 +58,12 @@ def check(planned: Plan) -> None:
             raise ConfigError(
                 f"{worst} take {_size(wanted[worst])} and {_size(free)} are free on {where} {sizes}; {advice}"
             )
-    shared = _shared(planned, device)
+    shared = () if on_disk else _shared(planned, device)
     _wait_for_room(planned, sum(size for what, size in here.items() if what not in shared))
+    if on_disk:
+        folder = planned.settings.results_dir
+        say(f"{_updates_of(planned)} are kept in a file in {folder}: {_size(_matrix(planned))} do not fit into memory")
+    return on_disk
 
 
 def needs(planned: Plan, device: "torch.device") -> dict[str, int]:
@@ -73,7 +84,7 @@ def needs(planned: Plan, device: "torch.device") -> dict[str, int]:
     at_once = int(min(settings.batch_size or math.inf, own))
     remembers = type(parts.local_update).__name__
     return {
-        f"the updates of n={n} clients by d={d} parameters": _FLOAT * n * d,
+        _updates_of(planned): _matrix(planned),
         f"what {remembers} remembers of {remembered} clients": _FLOAT * vectors * remembered * d,
         f"{models} models of d={d} parameters": _FLOAT * models * d,
         f"the (n, n) matrices of n={n} clients": _DOUBLE * n**2 * _square_matrices(parts),
@@ -89,6 +100,44 @@ def _shared(planned: Plan, device: "torch.device") -> tuple[str, ...]:
     files, whose memory it can take back."""
     dataset = planned.parts.dataset
     return () if samples.shared(planned, device) is None else (_samples_of(dataset), _files_of(dataset), COPIES)
+
+
+def _with_updates_on_disk(planned: Plan, needed: Mapping[str, int]) -> dict[str, int]:
+    """What a run needs in memory if the updates of a round are in a file: the whole matrices that its parts make of
+    them, and the part of the file that stays in memory."""
+    matrix, few = _matrix(planned), dict(needed)
+    few[_updates_of(planned)] = min(matrix, RESIDENT)
+    for part in _parts_in(planned.parts):
+        if part.whole_matrices:
+            few[f"the {part.whole_matrices} matrices that {type(part).__name__} makes of all updates"] = (
+                part.whole_matrices * matrix
+            )
+    return few
+
+
+def _parts_in(whole: object) -> Iterator[Part]:
+    """The parts of a run or of a part, and the parts within them."""
+    for part in vars(whole).values():
+        if isinstance(part, Part):
+            yield part
+            yield from _parts_in(part)
+
+
+def _has_room(planned: Plan) -> bool:
+    """Whether the updates of a round fit on the disk of the results."""
+    folder = Path(planned.settings.results_dir).expanduser().absolute()
+    there = next(path for path in (folder, *folder.parents) if path.is_dir())
+    return shutil.disk_usage(there).free > _matrix(planned)
+
+
+def _updates_of(planned: Plan) -> str:
+    n, d = _updates_per_round(planned), num_params(planned.parts.model, planned.parts.dataset)
+    return f"the updates of n={n} clients by d={d} parameters"
+
+
+def _matrix(planned: Plan) -> int:
+    """The bytes of the updates of a round."""
+    return _FLOAT * _updates_per_round(planned) * num_params(planned.parts.model, planned.parts.dataset)
 
 
 def _wait_for_room(planned: Plan, needed: int) -> None:
