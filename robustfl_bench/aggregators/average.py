@@ -1,7 +1,7 @@
 """Average: the mean of all updates (FedAvg, McMahan et al., AISTATS 2017, https://arxiv.org/abs/1602.05629)."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import torch
@@ -29,6 +29,9 @@ class Average(Aggregator):
 
     def aggregate(self, updates: Updates, server: ServerView) -> Aggregate:
         return updates.combine(self._weights(updates.counts))
+
+    def aggregate_weighted(self, updates: Updates, server: ServerView) -> Aggregate:
+        return replace(self, weighted=True).aggregate(updates, server)
 
     def aggregate_many(self, questions: Questions, server: Callable[[], ServerView]) -> Tensor:
         return questions.combine_alike(self._weights(questions.counts))

@@ -138,6 +138,14 @@ class Aggregator(Part):
         A rule may also return the vector (d,) alone, as a tensor or a NumPy array.
         """
 
+    def aggregate_weighted(self, updates: Updates, server: ServerView) -> Aggregate:
+        """The aggregate in which each client counts by ``updates.counts``; not called for a rule that does not
+        override it.
+
+        Where the rule's definition allows, a client of count k is the same as k clients of count 1.
+        """
+        raise NotImplementedError
+
     def aggregate_many(self, questions: Questions, server: Callable[[], ServerView]) -> Tensor:
         """The vectors (k, d) of ``aggregate`` for k questions of attackers; by default the rule is asked one by one.
 

@@ -49,6 +49,18 @@ class CenteredClipping(Aggregator):
         clipped = (self._clipped(part, None if start is None else start[columns]) for part, columns in parts)
         return Aggregate(torch.cat([aggregate.vector for aggregate in clipped]))
 
+    def aggregate_weighted(self, updates: Updates, server: ServerView) -> Aggregate:
+        start, parts = server.previous, [(updates, slice(None))]
+        if self.per_layer:
+            parts = updates.layers(server.layers or (updates.d,))
+        found = []
+        for part, columns in parts:
+            centre = ClippingCentre(part, None if start is None else start[columns], self.radius)
+            for _ in range(self.steps):
+                centre.step_by_mass()
+            found.append(centre.aggregate())
+        return found[0] if not self.per_layer else Aggregate(torch.cat([aggregate.vector for aggregate in found]))
+
     def _clipped(self, updates: Updates, start: torch.Tensor | None) -> Aggregate:
         centre = ClippingCentre(updates, start, self.radius)
         for _ in range(self.steps):

@@ -45,6 +45,9 @@ class Cfl(Aggregator):
             weights = weights * members
         return updates.combine(weights / weights.sum())
 
+    def aggregate_weighted(self, updates: Updates, server: ServerView) -> Aggregate:
+        return self.aggregate(updates, server)
+
     def _members(self, updates: Updates) -> NDArray[np.bool_]:
         """The clients that are used, (n,) bool."""
         lengths = updates.norms.clamp(min=np.finfo(np.float64).tiny)

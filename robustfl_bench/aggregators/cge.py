@@ -11,6 +11,7 @@ from typing import Annotated, ClassVar
 from robustfl_bench.aggregators.base import Aggregator, ServerView
 from robustfl_bench.base.fields import at_least
 from robustfl_bench.numerics.ranking import mean_of_lowest, num_kept
+from robustfl_bench.numerics.sample_weights import reweighted
 from robustfl_bench.numerics.updates import Aggregate, Updates
 
 
@@ -35,3 +36,6 @@ class Cge(Aggregator):
 
     def aggregate(self, updates: Updates, server: ServerView) -> Aggregate:
         return mean_of_lowest(updates, updates.norms, num_kept("CGE", updates.n, self.num_byzantine))
+
+    def aggregate_weighted(self, updates: Updates, server: ServerView) -> Aggregate:
+        return reweighted(self.aggregate(updates, server), updates)

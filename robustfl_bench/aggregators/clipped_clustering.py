@@ -19,6 +19,7 @@ from robustfl_bench.base.fields import SCALE, at_least, one_of
 from robustfl_bench.numerics.clipping import clip_factors, median_norm
 from robustfl_bench.numerics.directions import cosines
 from robustfl_bench.numerics.gram_space import Array
+from robustfl_bench.numerics.sample_weights import reweighted
 from robustfl_bench.numerics.updates import Aggregate, Updates
 
 
@@ -48,6 +49,9 @@ class ClippedClustering(Aggregator):
         members = torch.from_numpy(self._members(updates.gram.cpu().numpy())).to(updates.device)
         weights = members * clip_factors(updates.norms, radius) / members.sum()
         return replace(updates.combine(weights, members), memory={"norms": norms})
+
+    def aggregate_weighted(self, updates: Updates, server: ServerView) -> Aggregate:
+        return reweighted(self.aggregate(updates, server), updates)
 
     def _members(self, gram: Array) -> NDArray[np.bool_]:
         """Who is in the larger group, (n,) bool."""

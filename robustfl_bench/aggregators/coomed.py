@@ -9,6 +9,7 @@ from torch import Tensor
 from robustfl_bench.aggregators.base import Aggregator, ServerView
 from robustfl_bench.base.fields import one_of
 from robustfl_bench.numerics.questions import Questions
+from robustfl_bench.numerics.sample_weights import median
 from robustfl_bench.numerics.updates import Aggregate, Updates
 
 
@@ -34,6 +35,9 @@ class CooMed(Aggregator):
             return Aggregate(updates.by_sorted_row(lambda rows: rows[lower]))
         # Halved before they are added, as the sum of two large floats could overflow.
         return Aggregate(updates.by_sorted_row(lambda rows: rows[lower] * 0.5 + rows[upper] * 0.5))
+
+    def aggregate_weighted(self, updates: Updates, server: ServerView) -> Aggregate:
+        return Aggregate(median(updates, lower_only=self.even == "lower"))
 
     def aggregate_many(self, questions: Questions, server: Callable[[], ServerView]) -> Tensor:
         lower, upper = self._middle(questions.n)

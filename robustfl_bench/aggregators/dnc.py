@@ -16,6 +16,7 @@ from robustfl_bench.aggregators.base import Aggregator, ServerView
 from robustfl_bench.base.fields import at_least
 from robustfl_bench.numerics.gram_space import Array
 from robustfl_bench.numerics.ranking import num_kept
+from robustfl_bench.numerics.sample_weights import reweighted
 from robustfl_bench.numerics.updates import Aggregate, Updates
 
 
@@ -59,6 +60,9 @@ class Dnc(Aggregator):
             rejections[np.argsort(deviations, kind="stable")[kept:]] += 1
         members = torch.from_numpy(rejections == rejections.min()).to(updates.counts)
         return updates.combine(members / members.sum())
+
+    def aggregate_weighted(self, updates: Updates, server: ServerView) -> Aggregate:
+        return reweighted(self.aggregate(updates, server), updates)
 
     def _gram(self, updates: Updates, rng: np.random.Generator) -> Array:
         """Inner products (n, n) of the updates on random coordinates."""

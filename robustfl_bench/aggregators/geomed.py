@@ -43,6 +43,11 @@ class GeoMed(Aggregator):
         weights = weiszfeld(updates.gram.cpu().numpy(), np.ones(updates.n), self.eps, self.max_iter)
         return updates.combine(torch.from_numpy(weights).to(updates.device))
 
+    def aggregate_weighted(self, updates: Updates, server: ServerView) -> Aggregate:
+        masses = updates.counts.cpu().numpy()
+        weights = weiszfeld(updates.gram.cpu().numpy(), masses, self.eps, self.max_iter)
+        return updates.combine(torch.from_numpy(weights).to(updates.device))
+
     def aggregate_many(self, questions: Questions, server: Callable[[], ServerView]) -> Tensor:
         grams = questions.grams.cpu().numpy()
         weights = gram_stacks.weiszfeld(grams, np.ones(questions.n), self.eps, self.max_iter)

@@ -1,7 +1,7 @@
 """The minimiser of Huber's loss of the updates' distances (Zhao, Yu, Wan, AAAI 2024,
 https://arxiv.org/abs/2308.12581)."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated
 
 import numpy as np
@@ -47,3 +47,6 @@ class Huber(Aggregator):
             if length(gram, weights - previous) <= self.eps * unit:
                 break
         return updates.combine(torch.from_numpy(weights).to(updates.device))
+
+    def aggregate_weighted(self, updates: Updates, server: ServerView) -> Aggregate:
+        return replace(self, weighted=True).aggregate(updates, server)

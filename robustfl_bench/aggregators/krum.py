@@ -1,7 +1,7 @@
 """Krum and Multi-Krum: updates close to their neighbours (Blanchard et al., NeurIPS 2017)."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated
 
 import torch
@@ -69,6 +69,9 @@ class Krum(Aggregator):
         self.check_mixed(n)
         chosen = lowest(updates, lambda sq_dists: self._scores(sq_dists, n), self._selected(n))
         return updates.combine(self._weights(chosen, updates.counts))
+
+    def aggregate_weighted(self, updates: Updates, server: ServerView) -> Aggregate:
+        return replace(self, weighted=True).aggregate(updates, server)
 
     def aggregate_many(self, questions: Questions, server: Callable[[], ServerView]) -> Tensor:
         n = questions.n

@@ -16,6 +16,7 @@ from robustfl_bench.aggregators.base import Aggregator, ServerView
 from robustfl_bench.base.fields import between
 from robustfl_bench.numerics.gram_space import Array
 from robustfl_bench.numerics.ranking import require_majority
+from robustfl_bench.numerics.sample_weights import reweighted
 from robustfl_bench.numerics.updates import Aggregate, Updates
 
 MAX_BYZANTINE = 30  # a search tree has up to 1.47^f leaves, 100,000 of them
@@ -46,6 +47,9 @@ class Mda(Aggregator):
         members = torch.from_numpy(_closest_set(updates.sq_dists.cpu().numpy(), self.num_byzantine))
         weights = members.to(updates.counts)
         return updates.combine(weights / weights.sum())
+
+    def aggregate_weighted(self, updates: Updates, server: ServerView) -> Aggregate:
+        return reweighted(self.aggregate(updates, server), updates)
 
 
 def _closest_set(sq_dists: Array, f: int) -> np.ndarray:

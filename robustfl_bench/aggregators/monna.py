@@ -10,6 +10,7 @@ from robustfl_bench.aggregators.base import Aggregator, ServerView
 from robustfl_bench.base.errors import ConfigError
 from robustfl_bench.base.fields import at_least
 from robustfl_bench.numerics.ranking import mean_of_lowest, num_kept
+from robustfl_bench.numerics.sample_weights import reweighted
 from robustfl_bench.numerics.updates import Aggregate, Updates
 
 
@@ -40,3 +41,6 @@ class Monna(Aggregator):
         else:
             sq_dists = updates.sq_dists[self.trusted]
         return mean_of_lowest(updates, sq_dists, updates.n - self.num_byzantine)
+
+    def aggregate_weighted(self, updates: Updates, server: ServerView) -> Aggregate:
+        return reweighted(self.aggregate(updates, server), updates)

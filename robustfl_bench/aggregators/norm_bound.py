@@ -7,6 +7,7 @@ from typing import Annotated, ClassVar
 from robustfl_bench.aggregators.base import Aggregator, ServerView
 from robustfl_bench.base.fields import SCALE, at_least
 from robustfl_bench.numerics.clipping import clip_factors, median_norm
+from robustfl_bench.numerics.sample_weights import weighted_median
 from robustfl_bench.numerics.updates import Aggregate, Updates
 
 
@@ -29,3 +30,7 @@ class NormBound(Aggregator):
     def aggregate(self, updates: Updates, server: ServerView) -> Aggregate:
         bound = median_norm(updates.norms) if self.bound is None else self.bound
         return updates.combine(clip_factors(updates.norms, bound) / updates.n)
+
+    def aggregate_weighted(self, updates: Updates, server: ServerView) -> Aggregate:
+        bound = weighted_median(updates.norms, updates.counts) if self.bound is None else self.bound
+        return updates.combine(clip_factors(updates.norms, bound) * updates.counts / updates.counts.sum())

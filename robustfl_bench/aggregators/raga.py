@@ -1,6 +1,6 @@
 """RAGA's rule: the geometric median, weighted by data (Zuo et al., arXiv 2403.13374, Algorithm 1); also Byrd-SAGA's."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated
 
 import numpy as np
@@ -33,3 +33,6 @@ class Raga(Aggregator):
         unit = spread(recentred(gram, medoid(gram, masses)), masses)
         weights = geometric_median(gram, masses, self.eps * unit)
         return updates.combine(torch.from_numpy(weights).to(updates.device))
+
+    def aggregate_weighted(self, updates: Updates, server: ServerView) -> Aggregate:
+        return replace(self, weighted=True).aggregate(updates, server)

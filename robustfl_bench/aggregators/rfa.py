@@ -1,7 +1,7 @@
 """RFA: a few steps towards the geometric median (Pillutla, Kakade, Harchaoui, IEEE TSP 2022, arXiv 1912.13445)."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, ClassVar
 
 import numpy as np
@@ -46,6 +46,9 @@ class Rfa(Aggregator):
         if weights is None:
             weights = self._by_products(updates, masses)
         return updates.combine(torch.from_numpy(weights).to(updates.device))
+
+    def aggregate_weighted(self, updates: Updates, server: ServerView) -> Aggregate:
+        return replace(self, weighted=True).aggregate(updates, server)
 
     def _by_passes(self, updates: Updates, masses: Array) -> Array | None:
         """The updates' weights (n,), or None if ``nu`` or rounding could affect them.

@@ -16,6 +16,7 @@ from robustfl_bench.numerics.clipping import clip_factors, median_norm
 from robustfl_bench.numerics.directions import cosines
 from robustfl_bench.numerics.gram_space import Array
 from robustfl_bench.numerics.mean_shift import largest_cluster
+from robustfl_bench.numerics.sample_weights import reweighted
 from robustfl_bench.numerics.updates import Aggregate, Updates
 
 
@@ -61,6 +62,9 @@ class SignGuard(Aggregator):
         members = torch.from_numpy(passed & of_length if (passed & of_length).any() else passed).to(updates.device)
         weights = members * clip_factors(norms, middle) / members.sum()
         return updates.combine(weights, members)
+
+    def aggregate_weighted(self, updates: Updates, server: ServerView) -> Aggregate:
+        return reweighted(self.aggregate(updates, server), updates)
 
     def _sign_shares(self, updates: Updates, rng: np.random.Generator) -> Array:
         """Shares (n, 3) of positive, zero and negative entries, each relative to the largest."""

@@ -7,6 +7,7 @@ from typing import ClassVar
 from torch import Tensor
 
 from robustfl_bench.aggregators.base import Aggregator, RingForm, ServerView
+from robustfl_bench.numerics.sample_weights import weighted_votes
 from robustfl_bench.numerics.updates import Aggregate, Updates
 
 
@@ -26,6 +27,9 @@ class SignSgd(Aggregator):
 
     def aggregate(self, updates: Updates, server: ServerView) -> Aggregate:
         return Aggregate(updates.votes.sign())
+
+    def aggregate_weighted(self, updates: Updates, server: ServerView) -> Aggregate:
+        return Aggregate(weighted_votes(updates).sign())
 
     @property
     def ring(self) -> RingForm:

@@ -14,6 +14,7 @@ from robustfl_bench.base.errors import ConfigError
 from robustfl_bench.base.fields import at_least
 from robustfl_bench.numerics.least_spread import least_spread
 from robustfl_bench.numerics.ranking import require_majority
+from robustfl_bench.numerics.sample_weights import reweighted
 from robustfl_bench.numerics.updates import Aggregate, Updates
 
 MAX_SUBSETS = 100_000
@@ -47,3 +48,6 @@ class Smea(Aggregator):
         weights = torch.zeros_like(updates.counts)
         weights[members] = 1 / len(members)
         return updates.combine(weights)
+
+    def aggregate_weighted(self, updates: Updates, server: ServerView) -> Aggregate:
+        return reweighted(self.aggregate(updates, server), updates)

@@ -10,6 +10,7 @@ from robustfl_bench.aggregators.base import Aggregator, ServerView
 from robustfl_bench.base.fields import at_least
 from robustfl_bench.numerics.questions import Questions
 from robustfl_bench.numerics.ranking import require_majority
+from robustfl_bench.numerics.sample_weights import largest_masses, trimmed_mean
 from robustfl_bench.numerics.updates import Aggregate, Updates
 
 
@@ -36,6 +37,10 @@ class TrMean(Aggregator):
     def aggregate(self, updates: Updates, server: ServerView) -> Aggregate:
         self.check(updates.n)
         return Aggregate(updates.sorted_mean(self.num_byzantine, updates.n - self.num_byzantine))
+
+    def aggregate_weighted(self, updates: Updates, server: ServerView) -> Aggregate:
+        self.check(updates.n)
+        return Aggregate(trimmed_mean(updates, largest_masses(updates.counts, self.num_byzantine)))
 
     def aggregate_many(self, questions: Questions, server: Callable[[], ServerView]) -> Tensor:
         self.check(questions.n)

@@ -7,6 +7,7 @@ from typing import Annotated, ClassVar
 from robustfl_bench.aggregators.base import Aggregator, ServerView
 from robustfl_bench.base.fields import at_least, one_of
 from robustfl_bench.numerics.ranking import mean_of_lowest, num_kept
+from robustfl_bench.numerics.sample_weights import reweighted
 from robustfl_bench.numerics.server_scores import stepped_losses
 from robustfl_bench.numerics.updates import Aggregate, Updates
 
@@ -40,3 +41,6 @@ class Zeno(Aggregator):
         kept = num_kept("Zeno", updates.n, self.num_byzantine)
         squares = updates.squares / (updates.d if self.penalty == "mean" else 1)
         return mean_of_lowest(updates, stepped_losses(updates, server) + self.rho * squares, kept)
+
+    def aggregate_weighted(self, updates: Updates, server: ServerView) -> Aggregate:
+        return reweighted(self.aggregate(updates, server), updates)

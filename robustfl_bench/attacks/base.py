@@ -274,6 +274,10 @@ class Attack(Part):
         (h,)."""
         return losses
 
+    def claim(self, counts: Tensor) -> Tensor:
+        """The sample counts (b,) float64 that Byzantine clients report, given their true ones."""
+        return counts
+
     def craft(self, view: AttackView) -> Tensor | Crafted:
         """The uploads of the Byzantine clients, (b, d), or (d,) if all send the same.
 

@@ -26,6 +26,9 @@ ROOTS = (
 IN_BFLOAT16 = ("robustfl_bench.network.bfloat16", "rounded")
 """What runs with ``precision=medium`` execute as well."""
 
+CLAIMED = ("robustfl_bench.engine.claims", "claimed")
+"""What runs execute as well whose attackers lie about their number of samples."""
+
 NEUTRAL = frozenset(
     f"robustfl_bench.{name}"
     for name in ("base.abilities", "base.console", "base.errors", "base.fields", "engine.execution")
@@ -71,6 +74,7 @@ def _tree() -> Tree:
 
 
 def _named(config: object) -> frozenset[Symbol]:
-    """The parts that a config names, and the code of its precision."""
+    """The parts that a config names, and the code of its precision and of false claims."""
     parts = frozenset(re.findall(r"\b(robustfl_bench\.\w+)\.([A-Z]\w*)", str(config)))
-    return parts | {IN_BFLOAT16} if re.search(r"\bmedium\b", str(config)) else parts
+    also = {r"\bmedium\b": IN_BFLOAT16, r"\battacks\.Claiming\b": CLAIMED}
+    return parts | {symbol for word, symbol in also.items() if re.search(word, str(config))}

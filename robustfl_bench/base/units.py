@@ -23,6 +23,9 @@ NEEDS = {"whole_matrices"}
 SAID = {"exempt"} | NEEDS
 """Attributes of classes that only explain."""
 
+LATER = {"aggregate_weighted", "claim"}
+"""Methods of parts that count only in runs that mention them: no other run calls them."""
+
 Symbol = tuple[str, str]
 """A module and the name of something at its top level."""
 
@@ -365,8 +368,9 @@ class Closure:
             for base in klass.bases:
                 self.reach(base, whole)
             if whole:
-                for units in klass.methods.values():
-                    self._enter(units)
+                for method, units in klass.methods.items():
+                    if method not in LATER:
+                        self._enter(units)
 
     def _siblings(self, package: str) -> Iterator[Module]:
         folder = self._tree._root.parent.joinpath(*package.split("."))

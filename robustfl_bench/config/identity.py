@@ -13,6 +13,8 @@ from robustfl_bench.engine.settings import DEFINING
 
 UNHASHED = ("num_byzantine_declared",)  # rules that use it hold it themselves
 
+_WEIGHTED = "robustfl_bench.aggregators.Weighted"
+_CLAIMING = "robustfl_bench.attacks.Claiming"
 _CHAIN = "robustfl_bench.pre_aggregations.Chain"
 DIGITS = 12  # of an id
 
@@ -33,7 +35,7 @@ def digest(identity: Mapping[str, Any]) -> str:
 
 def defining(config: Mapping[str, Any]) -> dict[str, Any]:
     """The part of a resolved config that a run folder keeps. Without Byzantine clients, the attack is dropped."""
-    whole = chained(config)
+    whole = chained(rewritten(config))
     kept = {key: whole[key] or None if key in GROUPS else whole[key] for key in DEFINING if key in whole}
     if not is_attacked(config):
         kept |= {"num_byzantine": 0, "attack": options.option("attack", "none"), "knowledge": None}
@@ -62,6 +64,19 @@ def chained(config: Mapping[str, Any]) -> dict[str, Any]:
     if not parts:
         return dict(config)
     return {**config, "pre_aggregation": parts[0] if len(parts) == 1 else {"_target_": _CHAIN, "steps": parts}}
+
+
+def rewritten(config: Mapping[str, Any]) -> dict[str, Any]:
+    """The config with the rule and the attack that ``weighting`` and ``claim_samples`` ask for, in which the chosen
+    ones are. Stored configs have them already, and neither of these settings."""
+    whole = dict(config)
+    if (weighting := config.get("weighting", "none")) != "none":
+        whole["aggregator"] = {"_target_": _WEIGHTED, "rule": config["aggregator"]}
+        if weighting == "capped":
+            whole["aggregator"] |= {"capped": True, "num_byzantine": config["num_byzantine_declared"]}
+    if (samples := config.get("claim_samples")) is not None:
+        whole["attack"] = {"_target_": _CLAIMING, "attack": config["attack"], "samples": samples}
+    return whole
 
 
 def named_steps(config: Mapping[str, Any]) -> dict[str, Any]:

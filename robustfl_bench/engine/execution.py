@@ -1,13 +1,31 @@
-"""The scalars of the execution of a run. They count in no code digest: a new one leaves all stored results valid."""
+"""Scalars that count in no code digest, so that a new one leaves all stored results valid: those of the execution of a
+run, and those whose effect is in the rule or the attack."""
 
 from dataclasses import dataclass
 from typing import Annotated, Any
 
-from robustfl_bench.base.fields import at_least, between
+from robustfl_bench.base.fields import at_least, between, one_of
 
 
 @dataclass
-class Execution:
+class Rewriting:
+    """Scalars that put another rule or attack in the place of the chosen one, which the config of a run then names."""
+
+    weighting: Annotated[
+        str,
+        one_of(
+            none="as the rule does by itself",
+            samples="by the samples that they report",
+            capped="the same, but f clients have at most a third of all",
+        ),
+    ]
+    """how clients count in the rule"""
+    claim_samples: Annotated[float | None, at_least(1)]
+    """samples that each attacker reports; null: as many as it has"""
+
+
+@dataclass
+class Execution(Rewriting):
     """Scalars of the execution of a run; they change no result."""
 
     device: str

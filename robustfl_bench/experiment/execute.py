@@ -258,15 +258,21 @@ def _load(planned: Plan) -> Any:
 
 
 def _federation(planned: Plan, data: Any, on_disk: bool = False) -> Any:
+    from robustfl_bench.engine.claims import claimed, claims
     from robustfl_bench.engine.on_disk import OnDisk
     from robustfl_bench.engine.stack import Stackable
     from robustfl_bench.experiment.shared_clients import SharedClients
 
     own = planned.settings, planned.parts, data
     if on_disk:
-        return OnDisk(*own)
-    files = samples.shared(planned, data.train_x.device)
-    return Stackable(*own) if files is None else SharedClients(*own, files)
+        federation: Stackable | OnDisk = OnDisk(*own)
+    elif (files := samples.shared(planned, data.train_x.device)) is not None:
+        federation = SharedClients(*own, files)
+    else:
+        federation = Stackable(*own)
+    if claims(planned.parts.attack):
+        federation.counts = claimed(federation)
+    return federation
 
 
 Train = Callable[[Plan, Any, folders.RunFolder, Trackers | None], Mapping[str, Any]]

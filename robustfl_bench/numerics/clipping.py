@@ -78,6 +78,11 @@ class ClippingCentre:
         shares[members] = self.factors()[members] / len(members)
         self.moved = self.moved + shares - shares.sum() * self.moved
 
+    def step_by_mass(self) -> None:
+        """Move by the mean of the clipped differences of all clients, by their sample counts."""
+        shares = self.factors() * (self.updates.counts / self.updates.counts.sum()).cpu().numpy()
+        self.moved = self.moved + shares - shares.sum() * self.moved
+
     def step_to_mean(self, members: NDArray[np.intp]) -> None:
         """Move by the clipped difference between the mean of these clients' updates and the vector."""
         means = np.zeros(len(self.moved))

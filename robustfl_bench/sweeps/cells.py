@@ -11,7 +11,7 @@ import shlex
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -22,7 +22,7 @@ from robustfl_bench.engine.execution import Execution
 from robustfl_bench.experiment.plan import Outline, outline
 from robustfl_bench.store.folders import UNCOMPOSED, RunFolder
 
-_EXECUTION = {field.name for field in fields(Execution)}
+_EXECUTION = set(Execution.__annotations__)
 
 
 @dataclass(frozen=True)
