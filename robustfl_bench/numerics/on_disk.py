@@ -48,7 +48,7 @@ def empty(n: int, d: int, folder: Path) -> Tensor:
     return _in_file(torch.from_numpy(np.frombuffer(pages, dtype=np.float32).reshape(n, d)), file)
 
 
-class OnDisk(Tensor):
+class InFile(Tensor):
     """A matrix (n, d) in a ``file``, or some rows or columns of it. Blocks of columns are copies, for reading only."""
 
     file: IO[bytes]
@@ -91,7 +91,7 @@ class OnDisk(Tensor):
 class _Array(np.ndarray):
     """The array of a matrix in a file."""
 
-    matrix: OnDisk | None = None
+    matrix: InFile | None = None
 
     def __getitem__(self, index: Any) -> Any:
         if self.matrix is not None and (columns := _columns(index, self.shape)) is not None:
@@ -99,8 +99,8 @@ class _Array(np.ndarray):
         return super().__getitem__(index).view(np.ndarray)
 
 
-def _in_file(matrix: Tensor, file: IO[bytes]) -> OnDisk:
-    stored = matrix.as_subclass(OnDisk)
+def _in_file(matrix: Tensor, file: IO[bytes]) -> InFile:
+    stored = matrix.as_subclass(InFile)
     stored.file = file
     return stored
 
