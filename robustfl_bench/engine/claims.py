@@ -2,13 +2,7 @@
 
 from torch import Tensor
 
-from robustfl_bench.attacks.base import Attack
 from robustfl_bench.engine.federation import Federation
-
-
-def claims(attack: Attack) -> bool:
-    """Whether the attackers report other numbers of samples than they have."""
-    return type(attack).claim is not Attack.claim
 
 
 def claimed(federation: Federation) -> Tensor:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from robustfl_bench import datasets
+from robustfl_bench.attacks.base import Attack
 from robustfl_bench.base.console import note
 from robustfl_bench.base.errors import BrokenContract, ConfigError, Diverged, Interrupted
 from robustfl_bench.config.request import Call
@@ -258,21 +259,25 @@ def _load(planned: Plan) -> Any:
 
 
 def _federation(planned: Plan, data: Any, on_disk: bool = False) -> Any:
-    from robustfl_bench.engine.claims import claimed, claims
-    from robustfl_bench.engine.on_disk import OnDisk
     from robustfl_bench.engine.stack import Stackable
-    from robustfl_bench.experiment.shared_clients import SharedClients
 
     own = planned.settings, planned.parts, data
     if on_disk:
-        federation: Stackable | OnDisk = OnDisk(*own)
+        from robustfl_bench.engine.on_disk import OnDisk
+
+        federation: Stackable = OnDisk(*own)
     elif (files := samples.shared(planned, data.train_x.device)) is not None:
+        from robustfl_bench.experiment.shared_clients import SharedClients
+
         federation = SharedClients(*own, files)
     else:
         federation = Stackable(*own)
-    if claims(planned.parts.attack):
+    if type(planned.parts.attack).claim is not Attack.claim:
+        from robustfl_bench.engine.claims import claimed
+
         federation.counts = claimed(federation)
     return federation
+
 
 
 Train = Callable[[Plan, Any, folders.RunFolder, Trackers | None], Mapping[str, Any]]
