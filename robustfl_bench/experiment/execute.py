@@ -279,7 +279,6 @@ def _federation(planned: Plan, data: Any, on_disk: bool = False) -> Any:
     return federation
 
 
-
 Train = Callable[[Plan, Any, folders.RunFolder, Trackers | None], Mapping[str, Any]]
 
 

@@ -1,0 +1,74 @@
+"""The tables of results/silos_weights from its runs: accuracies, and what weights by samples change.
+
+    python scripts/generators/silos_weights.py [RUNS.csv | RESULTS_DIR]
+
+Prints both tables. Given a folder of results, it first writes its runs to results/silos_weights/runs.csv.
+"""
+
+import argparse
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from scipy.stats import t
+
+from robustfl_bench.runs import archive, records
+
+RUNS = Path(__file__).parents[2] / "results" / "silos_weights" / "runs.csv"
+WEIGHTINGS = ("none", "samples", "capped")
+ATTACKS = ("no attack", "label flips", "and a false size")
+
+
+def read(path: Path) -> pd.DataFrame:
+    """Accuracies in percent: a row for each rule, weighting and attack, a column for each seed."""
+    runs = archive.read(str(path))
+    assert (runs["state"] == "finished").all()
+    weighted = runs["aggregator._target_"].str.endswith(".Weighted")
+    rule = runs["aggregator"]
+    cap = runs["aggregator.capped"].astype(str).str.lower() == "true"
+    own = runs["aggregator.weighted"].astype(str).str.lower() == "true"
+    attack = runs["attack._target_"].str.rsplit(".").str[-1]
+    weighting = np.select([weighted & cap, weighted | own], ["capped", "samples"], "none")
+    what = attack.map(dict(zip(("NoAttack", "LabelFlip", "Claiming"), ATTACKS, strict=True)))
+    table = pd.DataFrame({"rule": rule, "weighting": weighting, "attack": what, "seed": runs["seed"].astype(int)})
+    table["accuracy"] = 100 * runs["last_accuracy"].astype(float)
+    return table.pivot(index=["rule", "weighting", "attack"], columns="seed", values="accuracy")
+
+
+def difference(first: pd.Series, second: pd.Series) -> str:
+    """The mean of paired differences, with its 95% interval."""
+    each = (first - second).to_numpy()
+    half = t.ppf(0.975, len(each) - 1) * each.std(ddof=1) / np.sqrt(len(each))
+    return f"{each.mean():+.1f} [{each.mean() - half:.1f}, {each.mean() + half:.1f}]"
+
+
+def main() -> None:
+    """Print the tables."""
+    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    arguments.add_argument("runs", type=Path, nargs="?", default=RUNS)
+    path = arguments.parse_args().runs
+    if path.is_dir():
+        archive.write(records.load(path), str(RUNS))
+        path = RUNS
+    found = read(path)
+    rules = list(dict.fromkeys(found.index.get_level_values("rule")))
+    columns = [(attack, weighting) for attack in ATTACKS for weighting in WEIGHTINGS]
+    columns.remove((ATTACKS[2], "none"))
+    print("| rule | " + " | ".join(f"{attack}, {weighting}" for attack, weighting in columns) + " |")
+    print("| --- |" + " ---: |" * len(columns))
+    for rule in rules:
+        means = [found.loc[(rule, weighting, attack)].mean() for attack, weighting in columns]
+        print(f"| {rule} | " + " | ".join(f"{mean:.1f}" for mean in means) + " |")
+    print("\n| rule | samples, no attack | samples, label flips | capped, no attack | capped, label flips |")
+    print("| --- | ---: | ---: | ---: | ---: |")
+    for rule in rules:
+        cells = [
+            difference(found.loc[(rule, weighting, attack)], found.loc[(rule, "none", attack)])
+            for weighting in WEIGHTINGS[1:]
+            for attack in ATTACKS[:2]
+        ]
+        print(f"| {rule} | " + " | ".join(cells) + " |")
+
+
+if __name__ == "__main__":
+    main()
