@@ -20,7 +20,7 @@ ENOUGH = 0.6
 
 
 @dataclass(frozen=True)
-class Look:
+class SeedLook:
     """What a panel's results say at a look: the ``pairs`` of its best rules, the rules that get ``more`` seeds and how
     many each then has, and ``why`` the panel stops; empty if it goes on."""
 
@@ -39,7 +39,7 @@ def near(panel: ArenaPanel) -> list[str]:
             if place < TOP or chance_if_equal(scores[rules[TOP - 1]], scores[rule]) > 1 - LEVEL]  # fmt: skip
 
 
-def look(panel: ArenaPanel, looks: Sequence[int]) -> Look:
+def look(panel: ArenaPanel, looks: Sequence[int]) -> SeedLook:
     """The look at a panel whose track has these ``looks``, the numbers of seeds."""
     found = pairs(panel)
     close = near(panel)
@@ -47,10 +47,12 @@ def look(panel: ArenaPanel, looks: Sequence[int]) -> Look:
     more = {rule: following for rule in close if rule in undecided
             if (following := _next(panel.standings[rule].score.n, looks))}  # fmt: skip
     if not found.all:
-        return Look(panel, found, {}, "fewer than two rules have all attacks")
+        return SeedLook(panel, found, {}, "fewer than two rules have all attacks")
     if found.share_settled >= ENOUGH:
-        return Look(panel, found, {}, f"settled: {100 * found.share_settled:.0f}% of the pairs are told apart or equal")
-    return Look(panel, found, more, "" if more else f"not settled at the last look, {max(looks)} seeds")
+        return SeedLook(
+            panel, found, {}, f"settled: {100 * found.share_settled:.0f}% of the pairs are told apart or equal"
+        )
+    return SeedLook(panel, found, more, "" if more else f"not settled at the last look, {max(looks)} seeds")
 
 
 def _next(seeds: int, looks: Sequence[int]) -> int:
@@ -58,7 +60,7 @@ def _next(seeds: int, looks: Sequence[int]) -> int:
     return next((of for of in looks if of > seeds), 0)
 
 
-def commands(arena: Arena, of: Look) -> list[str]:
+def commands(arena: Arena, of: SeedLook) -> list[str]:
     """The commands that make the runs which a panel asks for: one for each set of seeds, and the honest clients' mean
     for all of them."""
     track, panel = arena.track, of.panel

@@ -61,13 +61,16 @@ def pages(arenas: dict[str, Arena]) -> dict[Path, str]:
 
 def _track(name: str, arena: Arena) -> str:
     """The tables of a track, then its pictures."""
-    parts = [sheets.markdown(page.sheets(arena))]
+    return "\n".join([sheets.markdown(page.sheets(arena)), *(f"{line}\n" for line in _shown(name, arena))])
+
+
+def _shown(name: str, arena: Arena) -> Iterator[str]:
+    """The pictures of all rules of a track, in Markdown."""
     for number in arena.settled:
         share = arena.share(number)
         scores, attacked = (_picture(name, kind, arena, number) for kind in ("", "attacks"))
-        parts.append(f"![The score of each rule in each partition, {share} attackers]({scores})\n")
-        parts.append(f"![The accuracy of each rule under each attack, {share} attackers]({attacked})\n")
-    return "\n".join(parts)
+        yield f"![The score of each rule in each partition, {share} attackers]({scores})"
+        yield f"![The accuracy of each rule under each attack, {share} attackers]({attacked})"
 
 
 def _raced(arena: Arena, arenas: Mapping[str, Arena]) -> str:
@@ -93,6 +96,7 @@ def _raced(arena: Arena, arenas: Mapping[str, Arena]) -> str:
         sheets.markdown(VIEWS["race"].sheets(arena)),
         "## All rules",
         sheets.markdown(tables),
+        *_shown(name, arena),
     )) + "\n"  # fmt: skip
 
 

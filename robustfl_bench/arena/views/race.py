@@ -11,7 +11,7 @@ from robustfl_bench.runs.records import NoRuns
 from robustfl_bench.tables.sheets import Sheet, Todo
 
 
-def _looks(arena: Arena) -> list[race.Look]:
+def _looks(arena: Arena) -> list[race.SeedLook]:
     if not arena.track.is_raced:
         raise NoRuns(f"arena {arena.track.name} is not raced: all of its rules have {arena.track.looks[0]} seeds")
     return [race.look(panel, arena.track.looks) for panel in arena.panels.values()]
