@@ -86,7 +86,8 @@ def test_claims_of_papers_are_judged_by_all_partitions_and_seeds(monkeypatch: py
     assert "without arena/digits_rates, at all rates that were run: arfl, average" in overview.above[2]
     counts = {row[0].text: [int(cell.text) for cell in row[2:]] for row in overview.rows}
     assert counts["BOBA"] == [10, 2, 0, 0], "mimic takes ten points from it"
-    judged = {(row[0].text, row[1].text): [cell.text for cell in row[2:]] for sheet in papers for row in sheet.rows}
+    own = [sheet for sheet in papers if not any("speaks against" in line for line in sheet.above)]
+    judged = {(row[0].text, row[1].text): [cell.text for cell in row[2:]] for sheet in own for row in sheet.rows}
     assert judged["worst_case", "10 attackers"] == ["holds", "14 of 14", "12"]
     assert judged["enough_without_skew", "5 attackers"] == ["holds", "14 of 14", "3"]
     assert judged["best_worst_case", "5 attackers"] == ["does not hold", "0 of 6", "12"]

@@ -17,6 +17,7 @@ from robustfl_bench.base.errors import ConfigError
 from robustfl_bench.base.fields import SCALE, at_least, scale_of
 from robustfl_bench.base.public import modules_of
 from robustfl_bench.config import compose
+from robustfl_bench.pages.pictures.canvas import PLAIN
 from robustfl_bench.runs.records import NoRuns
 from tests.arenas import honest_runs, run, shipped_runs
 
@@ -132,7 +133,7 @@ def test_the_two_books_show_a_rule_at_its_own_rate_and_options(
     assert [cell.text for cell in overview.rows[0]] == ["iid", "5", "2", "1", "0", "", "krum", "centered_clipping"]
     row = [cell.text for cell in only.rows[1]]
     assert row[0] == "centered_clipping" and row[6:9] == ["1", f"{track.rates[0]:g}", "radius=0.2"]
-    assert books.VIEW.picture(arena).axes
+    assert books.VIEW.picture(arena, PLAIN).axes
 
 
 def test_a_track_without_trials_has_no_tuned_book(monkeypatch: pytest.MonkeyPatch, track: TunedTrack) -> None:
