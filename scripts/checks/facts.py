@@ -711,21 +711,6 @@ def planned_table(kind: str) -> str:
 
 
 FACTS = (
-    Fact(
-        "results/planned/README.md",
-        "at least as harmful within a point in {} of {} cases, and {:.1f} points more harmful on average",
-        lambda: [int((planned()["more"] >= -1).sum()), len(planned()), float(planned()["more"].mean())],
-    ),
-    Fact(
-        "results/planned/README.md",
-        "| --- | ---: | --- | ---: | ---: | --- | ---: | ---: | {}",
-        lambda: [" ".join(planned_table())],
-    ),
-    Fact(
-        "results/planned/README.md",
-        "The simulated and the real accuracy differ by {:.1f} points on average, by {:.1f} at most",
-        lambda: list(foresight()),
-    ),
     Fact("README.md", "| --- | ---: | ---: | ---: | ---: | {} ## Your own rule", demo),
     Fact("README.md", "runs {} rules under {} attacks in one protocol", arena_size, slow=True),
     Fact(
