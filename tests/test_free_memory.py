@@ -101,7 +101,7 @@ def test_what_others_announced_and_have_not_taken(tmp_path: Path) -> None:
     )
     assert other.stdin is not None and other.stdout is not None
     assert int(other.stdout.readline()) >= 0  # of ours, less what this process has grown by since
-    assert ours.of_others() == 100 * MIB
+    assert 99 * MIB < ours.of_others() <= 100 * MIB  # it may have grown by a page meanwhile
     print(file=other.stdin)
     assert other.stdout.readline() == "held\n"
     assert 35 * MIB < ours.of_others() < 45 * MIB
