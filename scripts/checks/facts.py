@@ -758,7 +758,8 @@ FACTS = (
     Fact(
         "results/planned/README.md",
         "Planning costs {:.0f} trainings without attack in the median case. It costs at most {:.0f} for `trmean`, "
-        "`krum`, `fltrust` and `norm_bound`. The aim of 60 is missed in {} of {} cases, at worst by `geomed` with {:.0f}.",
+        "`krum`, `fltrust` and `norm_bound`. The aim of 60 is missed in {} of {} cases, at worst by `geomed` with "
+        "{:.0f}.",
         cost_of_planning,
     ),
     Fact(
