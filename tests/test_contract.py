@@ -407,7 +407,7 @@ def test_tables_figures_and_archives_show_what_diverged(
         assert "diverged in round 2: the test loss is not finite" in table.notes  # beside one on runs at chance
         assert table.cell("coomed", "worst").seeds
     figure = plots.rounds(runs)
-    assert "diverged: average / ipm (1)" in " ".join(figure.get_suptitle().split())
+    assert "diverged: average / IPM (1)" in " ".join(figure.get_suptitle().split())
     assert results_cli.main(["status", "--results-dir", str(tmp_path / "results")]) == 0
     told = capfd.readouterr().out
     assert "1 diverged" in told and "average-s0" in told and "diverged in round 2" in told

@@ -1,6 +1,6 @@
 """Attackers who plan: what they simulate, what they choose, and that planning itself changes nothing."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 
@@ -54,8 +54,9 @@ class Told(PlanView):
         self.harms, self.asked = harms, list[str]()
         vars(self).update(others)
 
-    def own_draws(self, round: int) -> np.random.Generator:
-        return np.random.default_rng(round)
+    @property
+    def own_draws(self) -> Callable[[int], np.random.Generator]:
+        return np.random.default_rng
 
     def assess_by_class(self, models: Tensor) -> tuple[Tensor, Tensor | None]:
         raise NotImplementedError

@@ -160,9 +160,10 @@ class PlanView(ABC):
     @abstractmethod
     def varies(self) -> bool: ...
 
+    @property
     @abstractmethod
-    def own_draws(self, round: int) -> np.random.Generator:
-        """The random stream that the attackers themselves have in a round (from 0) of the run."""
+    def own_draws(self) -> Callable[[int], np.random.Generator]:
+        """A function that returns the random stream of the attackers themselves in a round (from 0) of the run."""
 
     @abstractmethod
     def simulate(self, attacks: Sequence[Attack], stream: int) -> list[Harm | None]:

@@ -1,6 +1,6 @@
 """The base class of attacks that change another attack."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -71,6 +71,9 @@ class Wrapped(Attack):
     def choose(self, view: ChoiceView) -> Tensor:
         return self.attack.choose(view)
 
+    def claim(self, counts: Tensor) -> Tensor:
+        return self.attack.claim(counts)
+
     def report(self, losses: Tensor, honest: Tensor) -> Tensor:
         return self.attack.report(losses, honest)
 
@@ -101,8 +104,9 @@ class _Changed(PlanView):
     def varies(self) -> bool:
         return self.view.varies
 
-    def own_draws(self, round: int) -> np.random.Generator:
-        return self.view.own_draws(round)
+    @property
+    def own_draws(self) -> Callable[[int], np.random.Generator]:
+        return self.view.own_draws
 
     def simulate(self, attacks: Sequence[Attack], stream: int) -> list[Harm | None]:
         return self.view.simulate([replace(self.wrapper, attack=attack) for attack in attacks], stream)

@@ -1,5 +1,6 @@
 """Run the config of a run folder: unchanged, changed by overrides, or as its reference run."""
 
+import os
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ equal."""
 def read(path: str | Path) -> dict[str, Any]:
     """The config of a run folder, or of a ``config.yaml``. Raises ConfigError."""
     file = Path(path).expanduser()
-    file = file / "config.yaml" if file.is_dir() else file
+    file = file / "config.yaml" if os.path.isdir(file) else file  # False also for a name that no file can have
     config = options.read(file, absent=f"no run folder {path}: there is no {file}")
     if isinstance(config, dict):
         config = {words.RENAMED.get(key, key): value for key, value in config.items()}

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 import torch
@@ -52,8 +52,9 @@ class Foresight(PlanView):
             part is not None for part in (parts.availability, parts.augmentation, parts.pre_aggregation)
         )
 
-    def own_draws(self, round: int) -> np.random.Generator:
-        return seeding.generator(self.federation.settings.seed, "attack", round)
+    @property
+    def own_draws(self) -> Callable[[int], np.random.Generator]:
+        return partial(seeding.generator, self.federation.settings.seed, "attack")
 
     def simulate(self, attacks: Sequence[Attack], stream: int) -> list[Harm | None]:
         s, parts = self.federation.settings, self.federation.parts
