@@ -6,16 +6,24 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any, cast
 
 import numpy as np
 import pandas as pd
 import pytest
+import torch
+from torch import Tensor
 
 from robustfl_bench.base.errors import ConfigError
 from robustfl_bench.config import request
+from robustfl_bench.engine.federation import Federation
+from robustfl_bench.engine.rounds import Rounds, initial_state
 from robustfl_bench.experiment.plan import plan
+from robustfl_bench.spread.context import SpreadRounds
 from robustfl_bench.spread.run import check
+from robustfl_bench.spread.share import Share
 from tests.conftest import Bench, contents, run_folders
+from tests.test_engine import experiment
 
 pytestmark = pytest.mark.slow
 
@@ -74,3 +82,27 @@ def test_what_several_processes_cannot_do_is_said_before_data_are_read(override:
     config, _ = request.composed(["processes=2", *usual, override])
     with pytest.raises(ConfigError, match=reason):
         check(plan(config))
+
+
+class Alone:
+    """A group of one process."""
+
+    rank, size = 0, 1
+
+    def swap(self, outgoing: list[Tensor], incoming: list[Tensor]) -> None:
+        incoming[0].copy_(outgoing[0])
+
+    def sum(self, numbers: Tensor) -> Tensor:
+        return numbers
+
+
+def test_attackers_train_from_the_model_that_they_received_and_no_other() -> None:
+    asked = experiment("attack=sign_flip", "byzantine_placement=replace", "num_byzantine=2", "partition=iid")
+    federation = Federation(*asked)
+    state = initial_state(federation)
+    rounds = SpreadRounds(federation, Share(cast("Any", Alone()), federation.network.dim))
+    context = rounds.context(state, rounds.cohorts(state))
+    view = context._attack_view(context.train(), context.aggregate, cast("Any", None))
+    assert torch.equal(view.own, Rounds(federation).context(state, rounds.cohorts(state))._train_byzantine(view.params))
+    with pytest.raises(ConfigError, match="need it whole: set processes=1"):
+        view.train_own(2 * view.params)

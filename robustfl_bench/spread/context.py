@@ -66,10 +66,14 @@ class SpreadContext(Context):
 
     def _attack_view(self, honest: Updates, rule: Rule, questions: Callable[[Tensor], Questions]) -> AttackView:
         view, place = super()._attack_view(honest, rule, questions), self.share.place
-        previous = None if view.previous is None else place.share(view.previous)
-        return replace(
-            view, params=place.share(view.params), previous=previous, train_own=lambda _: view.train_own(view.params)
-        )
+        params, previous = place.share(view.params), None if view.previous is None else place.share(view.previous)
+
+        def train_own(start: Tensor) -> Tensor:
+            if start is not params:
+                raise ConfigError("attackers who train from a model of their own need it whole: set processes=1")
+            return view.train_own(view.params)
+
+        return replace(view, params=params, previous=previous, train_own=train_own)
 
     @cached_property
     def _server_view(self) -> Callable[[], ServerView]:
