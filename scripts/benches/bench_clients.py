@@ -11,10 +11,9 @@ of the process before the data are read, and the most that it had.
 """
 
 from concurrent.futures import ProcessPoolExecutor
-from pathlib import Path
 from time import process_time
 
-from benches import conditions, measured, parser, report  # first: sets how idle threads wait
+from benches import conditions, highest, in_memory, measured, parser, report  # first: sets how idle threads wait
 
 # isort: split
 import torch
@@ -34,7 +33,7 @@ def run(
     rule: str, registered: int, a_round: int, attackers: int, rounds: int, dataset: str, threads: int
 ) -> dict[str, object]:
     """The line of a run. For a process of its own."""
-    before, began = _memory("VmRSS:"), process_time()
+    before, began = in_memory("VmRSS:"), process_time()
     overrides = (
         f"aggregator={rule}", f"dataset={dataset}", f"num_clients={registered}", f"num_byzantine={attackers}",
         "attack=ipm", "byzantine_placement=replace", "partition=iid", f"participation={a_round / registered!r}",
@@ -55,14 +54,8 @@ def run(
         "rule": rule, "registered": registered, "a round": a_round, "attackers": attackers,
         "f": planned.settings.num_byzantine_declared, "rounds": rounds, "begin s": begin, "first round s": times[0],
         "ms a round": 1000 * sum(times[1:]) / max(1, rounds - 1), "before MB": before / MB,
-        "peak MB": _memory("VmHWM:") / MB, "attackers met": f"{min(met)}-{max(met)}", "mean met": sum(met) / rounds,
+        "peak MB": highest() / MB, "attackers met": f"{min(met)}-{max(met)}", "mean met": sum(met) / rounds,
     }  # fmt: skip
-
-
-def _memory(which: str) -> int:
-    """Bytes in memory, now or at most."""
-    lines = Path("/proc/self/status").read_text().splitlines()
-    return 1024 * next(int(line.split()[1]) for line in lines if line.startswith(which))
 
 
 def main() -> None:

@@ -16,7 +16,7 @@ from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from benches import conditions, measured, medians, parser, report  # first: sets how idle threads wait
+from benches import conditions, highest, measured, medians, n_and_d, parser, report  # first: sets how idle threads wait
 
 # isort: split
 import torch
@@ -93,7 +93,7 @@ def in_a_file(n: int, d: int, names: list[str], threads: int, folder: Path) -> l
             wall, cpu = time.perf_counter(), time.process_time()
             work()
             times = {"s CPU": time.process_time() - cpu, "s wall": time.perf_counter() - wall}
-            lines.append({**shape, "rule": name, **times, "peak GB": _highest() / 1e9})
+            lines.append({**shape, "rule": name, **times, "peak GB": highest() / 1e9})
             print(*(f"{key} {value:.3g}" if isinstance(value, float) else value for key, value in lines[-1].items()))
     return lines
 
@@ -115,17 +115,6 @@ def beside(n: int, d: int, names: list[str], threads: int, repeats: int, folder:
     ]  # fmt: skip
 
 
-def _highest() -> int:
-    """The most bytes that this process has had in memory since it began."""
-    lines = Path("/proc/self/status").read_text().splitlines()
-    return 1024 * next(int(line.split()[1]) for line in lines if line.startswith("VmHWM:"))
-
-
-def _shape(text: str) -> tuple[int, int]:
-    n, d = map(int, text.split(","))
-    return n, d
-
-
 def main() -> None:
     """Print the tables."""
     arguments = parser(__doc__)
@@ -133,9 +122,9 @@ def main() -> None:
     rules, shapes = options.names("aggregator"), [(2000, 10**6), (100, 10**8)]
     arguments.add_argument("--rules", nargs="+", choices=rules, default=RULES, metavar="RULE", help="(five)")
     arguments.add_argument(
-        "--shapes", type=_shape, nargs="*", default=shapes, metavar="N,D", help="of updates in a file"
+        "--shapes", type=n_and_d, nargs="*", default=shapes, metavar="N,D", help="of updates in a file"
     )
-    arguments.add_argument("--beside", type=_shape, default=(500, 100_000), metavar="N,D", help="beside memory")
+    arguments.add_argument("--beside", type=n_and_d, default=(500, 100_000), metavar="N,D", help="beside memory")
     arguments.add_argument("--folder", type=Path, default=Path(tempfile.gettempdir()), help="of the file")
     args = arguments.parse_args()
     print(conditions())

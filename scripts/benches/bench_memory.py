@@ -18,7 +18,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from benches import conditions, parser, report  # first: sets how idle threads wait
+from benches import conditions, highest, parser, report  # first: sets how idle threads wait
 
 # isort: split
 from robustfl_bench.config import compose
@@ -96,8 +96,7 @@ def _most(forget: bool = False) -> int:
     """The most bytes that this process has had in memory; ``forget``: from now on."""
     if forget:
         Path("/proc/self/clear_refs").write_text("5")
-    lines = Path("/proc/self/status").read_text().splitlines()
-    return 1024 * next(int(line.split()[1]) for line in lines if line.startswith("VmHWM:"))
+    return highest()
 
 
 def with_growth(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -21,7 +21,7 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-from benches import conditions, measured, medians, parser, report  # first: sets how idle threads wait
+from benches import conditions, highest, measured, medians, n_and_d, parser, report  # first: sets how idle threads wait
 
 # isort: split
 import pandas as pd
@@ -65,24 +65,13 @@ def memory(rule: str, n: int, d: int, threads: int) -> dict[str, object]:
     planned = plan(compose.resolve(run).config)
     data = datasets.load(planned.parts.dataset, None, torch.device("cpu"))
     federation = Federation(planned.settings, planned.parts, data)
-    matrix, before = 4 * n * federation.network.dim, _highest()
+    matrix, before = 4 * n * federation.network.dim, highest()
     with measured(threads):
         for _ in loop.run(federation, initial_state(federation)):
             pass
-    needed = _highest() - before
+    needed = highest() - before
     shape: dict[str, object] = {"n": n, "d": federation.network.dim, "f": f, "threads": threads, "rule": rule}
     return shape | {"matrix MiB": matrix / MIB, "peak MiB": needed / MIB, "x matrix": needed / matrix}
-
-
-def _highest() -> int:
-    """The most bytes that this process has had in memory since it began."""
-    lines = Path("/proc/self/status").read_text().splitlines()
-    return 1024 * next(int(line.split()[1]) for line in lines if line.startswith("VmHWM:"))
-
-
-def _shape(text: str) -> tuple[int, int]:
-    n, d = map(int, text.split(","))
-    return n, d
 
 
 def main() -> None:
@@ -95,7 +84,7 @@ def main() -> None:
     arguments.add_argument("--d", type=int, nargs="+", default=sizes, help="parameters")
     arguments.add_argument("--at", type=int, nargs=2, default=(100, 199_210), metavar=("N", "D"), help="what is fixed")
     shapes = [(100, 100_000), (100, 300_000), (100, 1_000_000), (400, 1_000_000)]
-    arguments.add_argument("--memory", type=_shape, nargs="*", default=shapes, metavar="N,D", help="shapes of rounds")
+    arguments.add_argument("--memory", type=n_and_d, nargs="*", default=shapes, metavar="N,D", help="shapes of rounds")
     arguments.add_argument("--png", type=Path, help="a folder for pictures")
     args = arguments.parse_args()
     print(conditions())

@@ -126,6 +126,23 @@ def _ticks() -> tuple[int, int]:
     return sum(counts), counts[3] + counts[4]
 
 
+def highest() -> int:
+    """The most bytes that this process has had in memory since it began."""
+    return in_memory("VmHWM:")
+
+
+def in_memory(which: str) -> int:
+    """Bytes of this process in memory: now (``VmRSS:``) or at most (``VmHWM:``)."""
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return 1024 * next(int(line.split()[1]) for line in lines if line.startswith(which))
+
+
+def n_and_d(text: str) -> tuple[int, int]:
+    """The numbers of clients and parameters in a word of the command line, ``N,D``."""
+    n, d = map(int, text.split(","))
+    return n, d
+
+
 def report(rows: Sequence[Mapping[str, object]], path: Path | None) -> None:
     """Print rows of the same columns, and write them as a CSV file where there is a path."""
     columns = list(rows[0])
