@@ -69,8 +69,7 @@ def _execute(config: Mapping[str, Any], call: request.Call) -> None:
     if config["processes"] > 1:
         from robustfl_bench.spread import run  # imports torch
 
-        if run.belongs(config):
-            run.serve(config, call)
+        if run.served(config, call):
             return
     with members(config, call) as train:
         execute(config, call, train, note_once())

@@ -6,7 +6,7 @@ import socket
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from multiprocessing.connection import wait
 from multiprocessing.context import ForkServerContext
 from multiprocessing.process import BaseProcess
@@ -28,7 +28,8 @@ GRACE = 8.0  # seconds for the other clients to notice that one has gone
 
 def client(rank: int, size: int, meeting_point: str, timeout: float, interval: int, overrides: list[str]) -> NoReturn:
     """Run one client and exit; the first client writes the run folder."""
-    try:
+
+    def work() -> None:
         cfg, call = request.composed(overrides)
         check(plan(cfg), size)
         with joined(rank, size, meeting_point, timeout) as link:
@@ -38,10 +39,18 @@ def client(rank: int, size: int, meeting_point: str, timeout: float, interval: i
             else:
                 take_part(cfg, call, this.train)
             this.end()
+
+    finish(rank, work)
+
+
+def finish(rank: int, work: Callable[[], None]) -> NoReturn:
+    """Do the work of a process and exit as it ends; its errors are printed."""
+    try:
+        work()
     except KeyboardInterrupt:
         sys.exit(INTERRUPTED)
     except Exception as error:
-        if rank == 0 or not isinstance(error, ConfigError):  # which the first client reports for all
+        if rank == 0 or not isinstance(error, ConfigError):  # which the first process reports for all
             explain.report(error)
         sys.exit(exit_code(error))
     sys.exit(0)

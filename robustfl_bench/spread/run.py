@@ -1,7 +1,6 @@
 """A run over several processes of this machine, or of several machines under ``torchrun``."""
 
 import os
-import sys
 import tempfile
 import time
 from collections.abc import Iterator, Mapping
@@ -11,17 +10,16 @@ from multiprocessing.process import BaseProcess
 from typing import Any, NoReturn
 
 from robustfl_bench.base.console import say
-from robustfl_bench.base.errors import INTERRUPTED, ConfigError, exit_code
+from robustfl_bench.base.errors import ConfigError
 from robustfl_bench.config.request import Call
 from robustfl_bench.engine.federation import Federation
-from robustfl_bench.experiment import explain
 from robustfl_bench.experiment.execute import Train, take_part
 from robustfl_bench.experiment.plan import Plan, plan
 from robustfl_bench.experiment.tracking import Trackers
 from robustfl_bench.protocols.base import Protocol
 from robustfl_bench.protocols.state import State
 from robustfl_bench.ring.client import Member
-from robustfl_bench.ring.launch import GRACE, context
+from robustfl_bench.ring.launch import GRACE, context, finish
 from robustfl_bench.ring.link import Link, joined
 from robustfl_bench.spread.step import SpreadStep
 from robustfl_bench.store.folders import RunFolder
@@ -93,17 +91,16 @@ def several(config: Mapping[str, Any], call: Call) -> Iterator[Train]:
             found[0].end()
 
 
-def belongs(config: Mapping[str, Any]) -> bool:
-    """Whether ``torchrun`` started this process to train for another one, which writes the results."""
-    place = _place(int(config["processes"]))
-    return place is not None and place[0] > 0
+def served(config: Mapping[str, Any], call: Call) -> bool:
+    """Train for another process, which writes the results, if ``torchrun`` started this one for that; whether it did.
 
-
-def serve(config: Mapping[str, Any], call: Call) -> None:
-    """Train for the first process under ``torchrun``. Raises ConfigError, DataError or RingBroken."""
+    Raises ConfigError, DataError or RingBroken.
+    """
     place = _place(int(config["processes"]))
-    assert place is not None
+    if place is None or place[0] == 0:
+        return False
     _serve(*place, "env://", config, call)
+    return True
 
 
 def _serve(rank: int, size: int, meeting: str, config: Mapping[str, Any], call: Call) -> None:
@@ -124,14 +121,7 @@ def _place(size: int) -> tuple[int, int] | None:
 
 
 def _child(rank: int, size: int, meeting: str, config: Mapping[str, Any], call: Call) -> NoReturn:
-    try:
-        _serve(rank, size, meeting, config, call)
-    except KeyboardInterrupt:
-        sys.exit(INTERRUPTED)
-    except Exception as error:
-        explain.report(error)
-        sys.exit(exit_code(error))
-    sys.exit(0)
+    finish(rank, lambda: _serve(rank, size, meeting, config, call))
 
 
 @contextmanager
