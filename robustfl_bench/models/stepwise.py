@@ -30,11 +30,21 @@ def lstm_states(inputs: Tensor, weight: Tensor) -> Tensor:
     return states
 
 
-class _Gru(torch.autograd.Function):
-    """The states, and what their gradient needs, (N, length, ...): the reset and update gates (2h), the state's
-    contribution to the candidate (h) and the candidate (h)."""
+class _Steps(torch.autograd.Function):
+    """The states of a layer, of which alone there are gradients, and what these need. The second input is the
+    weight."""
 
     generate_vmap_rule = True
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Tensor, ...], output: tuple[Tensor, ...]) -> None:
+        ctx.mark_non_differentiable(*output[1:])
+        ctx.save_for_backward(inputs[1], *output)
+
+
+class _Gru(_Steps):
+    """The states, and what their gradient needs, (N, length, ...): the reset and update gates (2h), the state's
+    contribution to the candidate (h) and the candidate (h)."""
 
     @staticmethod
     def forward(inputs: Tensor, weight: Tensor, bias: Tensor) -> tuple[Tensor, ...]:
@@ -49,11 +59,6 @@ class _Gru(torch.autograd.Function):
             state = torch.lerp(candidate, state, update)
             steps.append((state, gates, memory, candidate))
         return tuple(torch.stack(kind, dim=1) for kind in zip(*steps, strict=True))
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Tensor, ...], output: tuple[Tensor, ...]) -> None:
-        ctx.mark_non_differentiable(*output[1:])
-        ctx.save_for_backward(inputs[1], *output)
 
     @staticmethod
     def backward(ctx: Any, at_states: Tensor, *_: Tensor) -> tuple[Tensor, ...]:
@@ -75,11 +80,9 @@ class _Gru(torch.autograd.Function):
         return at_inputs, at_gates.flatten(0, 1).T @ before.flatten(0, 1), at_gates.sum(dim=(0, 1))
 
 
-class _Lstm(torch.autograd.Function):
+class _Lstm(_Steps):
     """The states, and what their gradient needs, (N, length, ...): all gates as if they had a sigmoid (4h), the new
     content (h), the memory (h) and its tanh (h)."""
-
-    generate_vmap_rule = True
 
     @staticmethod
     def forward(inputs: Tensor, weight: Tensor) -> tuple[Tensor, ...]:
@@ -94,11 +97,6 @@ class _Lstm(torch.autograd.Function):
             state = show * shown
             steps.append((state, gates, new, memory, shown))
         return tuple(torch.stack(kind, dim=1) for kind in zip(*steps, strict=True))
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Tensor, ...], output: tuple[Tensor, ...]) -> None:
-        ctx.mark_non_differentiable(*output[1:])
-        ctx.save_for_backward(inputs[1], *output)
 
     @staticmethod
     def backward(ctx: Any, at_states: Tensor, *_: Tensor) -> tuple[Tensor, ...]:
