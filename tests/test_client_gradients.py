@@ -104,10 +104,12 @@ def test_rows_of_layers_that_are_written_out() -> None:
     assert not any(convolutional.row_of_layers(module) for module in others)
 
 
-@pytest.mark.parametrize("chunk", [3, 1000])
-def test_convolutions_of_all_kinds(chunk: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Strides, padding, dilation and groups; poolings that overlap, with ties; several clients at a time."""
+@pytest.mark.parametrize(("chunk", "cached"), [(3, 1 << 20), (1000, 1 << 20), (1000, 1), (1000, 9 * 400)])
+def test_convolutions_of_all_kinds(chunk: int, cached: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Strides, padding, dilation and groups; poolings that overlap, with ties; several clients at a time, all of them,
+    one, or as many as have nine samples of 400 numbers together."""
     monkeypatch.setattr(flat, "CONVOLUTIONS_CHUNK", chunk)
+    monkeypatch.setattr(convolutional, "CACHED", cached)
     module = nn.Sequential(
         *(nn.Conv2d(2, 4, 3, stride=2, padding=1), nn.ReLU(), nn.MaxPool2d(3, stride=1, padding=1)),
         *(nn.Conv2d(4, 6, 2, dilation=2, groups=2), nn.MaxPool2d(2, ceil_mode=True), nn.ReLU()),

@@ -1,7 +1,8 @@
 """Convolutional networks without autograd: gradients of many clients.
 
-The network is a row of layers, convolutions before dense ones, under cross-entropy. Where feature maps of several
-clients fit into the cache, all go through the network together; only weight gradients are computed client by client.
+The network is a row of layers, convolutions before dense ones, under cross-entropy. Clients go through the convolutions
+one at a time, or as many together as have feature maps that fit into the cache, and all together through the dense
+layers; only weight gradients are computed client by client.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -18,6 +19,8 @@ aten = torch.ops.aten
 
 Factors = Callable[[nn.Module, Tensor], Tensor | None]
 """The factors by which a dropout layer multiplies its input, None if it changes nothing."""
+
+CACHED = 1 << 20  # numbers of the largest feature maps that stay in the cache between two layers
 
 BETWEEN = (nn.ReLU, nn.MaxPool2d, nn.Dropout, nn.Dropout2d)
 
@@ -56,8 +59,43 @@ def gradients(
     ``params`` and ``out`` have an entry for each layer with parameters. Client i has ``sizes[i]`` rows of ``x`` and
     ``y``. Returns the clients' mean losses (n,) float64.
     """
-    tape: list[Any] = []  # what the backward pass needs: for each layer, its input, its output, or its factors
-    given, first = iter(params), next(i for i, layer in enumerate(layers) if isinstance(layer, nn.Conv2d))
+    first = next(i for i, layer in enumerate(layers) if isinstance(layer, nn.Conv2d))
+    flat = next(i for i, layer in enumerate(layers) if isinstance(layer, nn.Flatten))
+    convolutions, dense = layers[first:flat], layers[flat + 1 :]
+    for layer in layers[:first]:
+        x = layer(x)
+    deep = sum(isinstance(layer, nn.Conv2d) for layer in convolutions)
+    filters = [(weight.contiguous(memory_format=_layout(x)), bias) for weight, bias in params[:deep]]
+    groups = list(_groups(sizes, CACHED // (len(filters[0][1]) * x[0, 0].numel())))
+    passed = [_forward(convolutions, filters, x[rows], factors) for rows, _ in groups]
+    features = torch.cat([maps.flatten(1) for maps, _ in passed])
+    outputs, tape = _forward(dense, params[deep:], features, factors)
+    losses, delta = _cross_entropy(outputs, y, sizes)
+    delta = _backward(dense, tape, delta, sizes, out[deep:], onwards=True)
+    for (rows, clients), (maps, tape) in zip(groups, passed, strict=True):
+        at_maps = delta[rows].view(maps.shape).contiguous(memory_format=_layout(x))
+        own = [(weights[clients], biases[clients]) for weights, biases in out[:deep]]
+        _backward(convolutions, tape, at_maps, sizes[clients], own)
+    return losses
+
+
+def _groups(sizes: Sequence[int], limit: int) -> Iterator[tuple[slice, slice]]:
+    """The rows and the positions of neighbouring clients with at most ``limit`` rows together, or of a single one."""
+    first, begin, end = 0, 0, 0
+    for client, size in enumerate(sizes):
+        if client > first and end - begin + size > limit:
+            yield slice(begin, end), slice(first, client)
+            first, begin = client, end
+        end += size
+    yield slice(begin, end), slice(first, len(sizes))
+
+
+def _forward(
+    layers: Sequence[nn.Module], params: Sequence[Layer], x: Tensor, factors: Factors
+) -> tuple[Tensor, list[Any]]:
+    """The outputs of the layers, and a tape of what the backward pass needs of each."""
+    tape: list[Any] = []
+    given = iter(params)
     for layer in layers:
         match layer:
             case nn.Conv2d():
@@ -69,26 +107,36 @@ def gradients(
                 tape.append((x, weight))
                 x = times_transposed(x, weight, bias)
             case nn.MaxPool2d():
-                pooled, winners = functional.max_pool2d(x, *_window(layer), return_indices=True)
-                tape.append((x, winners))
-                x = pooled
-            case nn.ReLU() if len(tape) > first:
+                shape = x.shape  # only this is kept of the maps, so that their place in the cache is free again
+                x, winners = functional.max_pool2d(x, *_window(layer), return_indices=True)
+                tape.append((shape, winners))
+            case nn.ReLU():
                 x = x.clamp_min_(0)
                 tape.append(x)
-            case nn.Dropout() | nn.Dropout2d() if len(tape) > first:
+            case _:
                 kept = factors(layer, x)
                 tape.append(kept)
                 x = x if kept is None else x * kept
-            case _:
-                tape.append(x)
-                x = layer(x)
-    losses, delta = _cross_entropy(x, y, sizes)
+    return x, tape
+
+
+def _backward(
+    layers: Sequence[nn.Module],
+    tape: Sequence[Any],
+    delta: Tensor,
+    sizes: Sequence[int],
+    out: Sequence[Layer],
+    onwards: bool = False,
+) -> Tensor:
+    """Write the clients' weight gradients of the layers, from the gradient ``delta`` at their outputs; returns the
+    gradient at their inputs, if ``onwards``."""
     rows = iter(reversed(out))
-    for i, (layer, kept) in reversed(list(enumerate(zip(layers, tape, strict=True)))[first:]):
+    for depth in reversed(range(len(layers))):
+        layer, kept = layers[depth], tape[depth]
         match layer:
             case nn.Conv2d():
                 inputs, weight = kept
-                delta = _through_convolution(layer, delta, inputs, weight, sizes, next(rows), i > first)
+                delta = _through_convolution(layer, delta, inputs, weight, sizes, next(rows), onwards or depth > 0)
             case nn.Linear():
                 inputs, weight = kept
                 weights, biases = next(rows)
@@ -99,14 +147,16 @@ def gradients(
                     torch.sum(own, dim=0, out=bias)
                 delta = times_transposed(delta, weight.T)
             case nn.MaxPool2d():
-                delta = aten.max_pool2d_with_indices_backward(delta, kept[0], *_window(layer), kept[1])
+                shape, winners = kept
+                at_inputs = torch.empty(shape, dtype=delta.dtype, memory_format=_layout(delta))
+                delta = aten.max_pool2d_with_indices_backward.grad_input(
+                    delta, at_inputs, *_window(layer), winners, grad_input=at_inputs
+                )
             case nn.ReLU():
                 delta = aten.threshold_backward.grad_input(delta, kept, 0, grad_input=delta)
-            case nn.Flatten():
-                delta = torch.empty_like(kept).copy_(delta.view(kept.shape))  # in the layout of the feature maps
             case _:
                 delta = delta if kept is None else delta * kept
-    return losses
+    return delta
 
 
 def _cross_entropy(outputs: Tensor, y: Tensor, sizes: Sequence[int]) -> tuple[Tensor, Tensor]:
@@ -145,6 +195,11 @@ def _through_convolution(
         row.copy_(weights)
         torch.sum(own, dim=[0, 2, 3], out=bias)
     return at_inputs if together else found
+
+
+def _layout(maps: Tensor) -> torch.memory_format:
+    """The memory layout of feature maps (N, c, height, width)."""
+    return torch.channels_last if maps.stride(1) == 1 else torch.contiguous_format
 
 
 def _placing(layer: nn.Conv2d) -> tuple[Any, ...]:
