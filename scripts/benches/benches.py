@@ -144,9 +144,9 @@ def n_and_d(text: str) -> tuple[int, int]:
 
 
 def report(rows: Sequence[Mapping[str, object]], path: Path | None) -> None:
-    """Print rows of the same columns, and write them as a CSV file where there is a path."""
-    columns = list(rows[0])
-    cells = [columns, *([_short(row[name]) for name in columns] for row in rows)]
+    """Print rows, of which some may lack columns, and write them as a CSV file where there is a path."""
+    columns = list(dict.fromkeys(name for row in rows for name in row))
+    cells = [columns, *([_short(row.get(name, "")) for name in columns] for row in rows)]
     widths = [max(len(row[i]) for row in cells) for i in range(len(columns))]
     for row in cells:
         print("  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)))
