@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import pytest
 
-from robustfl_bench.arena import race
+from robustfl_bench.arena import additions, race
 from robustfl_bench.arena.pairs import pairs
 from robustfl_bench.arena.panels import Arena, ArenaPanel, Standing
 from robustfl_bench.arena.track import HONEST, LOOKS, NONE, SERVER, Track
@@ -129,3 +129,22 @@ def test_the_server_alone_has_its_own_draws_in_every_panel(raced: Arena) -> None
     (panel,) = raced.panels.values()
     assert panel.server is not None and panel.server.score.n == 30 and panel.server.worst == pytest.approx(61.45)
     assert SERVER not in pairs(panel).rules and panel.is_whole(SERVER)
+
+
+def test_an_attack_adds_if_it_is_surely_worse_than_the_whole_list(raced: Arena) -> None:
+    panel = raced.panels[5, "iid"]
+    column = {
+        "caf": {str(seed): 30.0 + seed for seed in range(5)},
+        "krum": {str(seed): 70.0 for seed in range(5)},
+        "average": {str(seed): 9.0 - 10 * (-1) ** seed for seed in range(5)},
+    }
+    found = {of.rule: of for of in additions.additions(raced, panel, column)}
+    assert found["caf"].harm.value == pytest.approx(20) and found["krum"].harm.value == pytest.approx(-20)
+    assert found["caf"].attack == "rewind_4" and found["average"].harm.value > 0
+    assert [of.rule for of in additions.sure(list(found.values()))] == ["caf"], (
+        "the mean is lower for average by chance"
+    )
+    assert "adds to the list" in additions.verdict("mine", list(found.values()))
+    shown = additions.sheet(raced, "mine", {panel: {rule: column[rule] for rule in ("krum", "average")}})
+    assert "adds nothing that the seeds show: it is below the list's worst case in 1 of 2 cases" in shown.above[1]
+    assert shown.report[0].endswith("rewind_1, drift_4, sign_4, opt_ipm_grid, trim_attack and label_flip.")

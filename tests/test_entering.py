@@ -39,12 +39,17 @@ def test_an_entry_is_made_listed_and_checked(bench: Bench, tmp_path: Path, monke
 @pytest.mark.parametrize(
     ("words", "phrase"),
     [
-        (("krum", "--protocol", "nowhere"), "unknown protocol 'nowhere'"),
-        (("krum", "--protocol", "digits", "--attackers", "7"), "--attackers: '7' is not in digits, which has 5, 10"),
-        (("krum", "--protocol", "digits", "--book", "tuned"), "the track digits has no tuned book"),
-        (("nowhere:Rule",), "cannot import nowhere.Rule"),
+        (("enter", "krum", "--protocol", "nowhere"), "unknown protocol 'nowhere'"),
+        (
+            ("enter", "krum", "--protocol", "digits", "--attackers", "7"),
+            "--attackers: '7' is not in digits, which has 5, 10",
+        ),
+        (("enter", "krum", "--protocol", "digits", "--book", "tuned"), "the track digits has no tuned book"),
+        (("enter", "nowhere:Rule"), "cannot import nowhere.Rule"),
+        (("attack", "ipm", "--partitions", "nowhere"), "no kept panel of silos is asked for; known: "),
+        (("attack", "ipm", "--rules", "nowhere"), "unknown rule of the panel 'nowhere'"),
     ],
 )
 def test_a_mistake_is_one_line(bench: Bench, words: tuple[str, ...], phrase: str) -> None:
-    outcome = bench("arena", "enter", *words)
+    outcome = bench("arena", *words)
     assert outcome.code == 2 and phrase in outcome.err and len(outcome.err.strip().splitlines()) == 1
