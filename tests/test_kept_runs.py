@@ -133,6 +133,19 @@ def test_with_other_code_or_config_it_is_made_with_one_remark(
     assert swept.err.count(remark) == 1
 
 
+def test_a_run_of_older_code_is_made_again_in_its_file(ship: Callable[..., str], bench: Bench) -> None:
+    ship(*SMALL, edit=lambda line: line.update(code="0" * 12, final_accuracy="0"))
+    (file,) = kept.files()
+    listed = bench("remake", str(file), "--dry-run")
+    assert "1 of 1 runs by other code" in listed.err and "robustfl-bench aggregator=krum" in listed.out
+    assert not archive.read(str(file))["final_accuracy"].any(), "a dry run makes nothing"
+    assert bench("remake", str(file)).code == 0
+    (run,) = archive.read(str(file)).to_dict("records")
+    assert run["final_accuracy"] > 0 and run["code"] != "0" * 12
+    assert "0 of 1 runs by other code" in bench("remake", str(file)).err
+    assert "no run has seed=5" in bench("remake", str(file), "--where", "seed=5").err
+
+
 def test_a_line_that_does_not_fit_its_seal_is_none(ship: Callable[..., str], bench: Bench) -> None:
     ship(*SMALL)
     (file,) = kept.files()

@@ -24,6 +24,7 @@ VERBS = {
     "judge": "robustfl_bench.commands.judge",
     "new": "robustfl_bench.commands.new",
     "probe": "robustfl_bench.commands.probe",
+    "remake": "robustfl_bench.commands.remake",
     "resilience": "robustfl_bench.commands.resilience",
 }
 """The modules of the other tasks of ``robustfl-bench``, by its first word; an option can be anywhere."""

@@ -29,6 +29,12 @@ def rerun(folder: str, changes: Iterable[str] = (), seeds: Sequence[str] = ()) -
 def again(run: Mapping[Hashable, Any]) -> str:
     """The command for a row of ``records.load``, from its settings; empty if these make another run with today's
     options."""
+    words = overrides(run)
+    return _command(words, sweep=False) if words else ""
+
+
+def overrides(run: Mapping[Hashable, Any]) -> Sequence[str]:
+    """The overrides of that command; none if it is empty."""
     groups, scalars = options.defaults()
     usual = {name: text(leaf(value)) for name, value in {**groups, **scalars}.items() if name in DEFINING}
     run_values = {name: text(run.get(name, math.nan)) for name in usual}
@@ -43,8 +49,8 @@ def again(run: Mapping[Hashable, Any]) -> str:
         ]
         resolved = compose.resolve(words)
     except ConfigError:
-        return ""
-    return _command(resolved.overrides, sweep=False) if resolved.run_id == run["run_id"] else ""
+        return ()
+    return resolved.overrides if resolved.run_id == run["run_id"] else ()
 
 
 def reference(folders: Sequence[str]) -> str:

@@ -34,20 +34,26 @@ def origins(runs: pd.DataFrame) -> list[str]:
 
 
 def other_code(runs: pd.DataFrame) -> str:
-    """How many runs were made with other code of this package than today's; empty if none.
+    """How many runs were made with other code of this package than today's; empty if none."""
+    unknown = list(_words(runs["code"])).count(None)
+    counts = [f"{other} with other code than today's"] if (other := int(outdated(runs).sum())) else []
+    counts += [f"{unknown} with code that is not recorded"] if unknown else []
+    return f"of {len(runs)} runs, {' and '.join(counts)}" if counts else ""
+
+
+def outdated(runs: pd.DataFrame) -> pd.Series[bool]:
+    """Which runs were made with other code of this package than today's.
 
     Runs with parts from outside are left out: what these use of the package is known only where they can be read.
     """
-    code = list(_words(runs["code"]))
+    import pandas as pd
+
     names = [name for name in settings(runs) if name == "precision" or ("." in name and _names(runs[name]))]
-    unknown = code.count(None)
     parts = list(zip(*(mapped(runs[name], str) for name in names), strict=True)) if names else [()] * len(runs)
     digests = {values: code_digest(values)[:SHORT] for values in set(parts)}
-    today = (digests[values] for values in parts)
-    other = sum(then is not None and " " not in then and then != now for then, now in zip(code, today, strict=True))
-    counts = [f"{other} with other code than today's"] if other else []
-    counts += [f"{unknown} with code that is not recorded"] if unknown else []
-    return f"of {len(code)} runs, {' and '.join(counts)}" if counts else ""
+    codes = zip(_words(runs["code"]), (digests[values] for values in parts), strict=True)
+    others = [then is not None and " " not in then and then != now for then, now in codes]
+    return pd.Series(others, index=runs.index, dtype=bool)
 
 
 def _names(column: pd.Series[Any]) -> bool:

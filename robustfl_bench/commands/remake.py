@@ -1,0 +1,66 @@
+"""``robustfl-bench remake FILE.csv``: kept runs of older code are made again with today's."""
+
+import shlex
+import sys
+from argparse import Namespace
+
+from robustfl_bench.base.console import Parser, reported, say
+from robustfl_bench.base.errors import ConfigError
+from robustfl_bench.runs import archive, commands, origins, records
+from robustfl_bench.runs.where import where
+from robustfl_bench.store.folders import INFEASIBLE, MEASURED
+from robustfl_bench.sweeps import progress
+from robustfl_bench.sweeps.cells import Sweep
+from robustfl_bench.sweeps.take import take
+from robustfl_bench.sweeps.workers import take_with_workers
+
+
+def main() -> int:
+    """Console entry point; returns its exit code."""
+    parser = Parser(
+        prog="robustfl-bench remake",
+        description="Make the runs of a file of robustfl-results export --summary again that other code than today's "
+        "made, and put the new lines in the place of the old ones. Ctrl-C keeps what is finished; the same command "
+        "goes on.",
+    )
+    parser.add_argument("file", metavar="FILE.csv", help="such as results/boba/quick.csv; may end in .gz")
+    parser.add_argument("--where", action="append", default=[], metavar="KEY=VALUE",
+                        help="only these runs, repeatable: dataset=mnist, attack=none,ipm")  # fmt: skip
+    parser.add_argument("--dry-run", action="store_true", help="print their commands; make nothing")
+    parser.add_argument("--results-dir", default="results", metavar="FOLDER", help="of the runs (%(default)s)")
+    parser.add_argument("--jobs", type=int, default=1, metavar="N", help="processes; -1: one for each core")
+    return reported(_remake, parser.parse_args(sys.argv[1:]))
+
+
+def _remake(asked: Namespace) -> int:
+    kept = archive.read(asked.file)
+    asked_for = where(kept, asked.where)
+    old = asked_for[origins.outdated(asked_for)].to_dict("records")
+    words = {str(run["run_id"]): commands.overrides(run) for run in old}
+    lost = [run["run"] for run in old if not words[str(run["run_id"])]]
+    if lost:
+        say(f"{len(lost)} of {len(old)} cannot be asked for with today's options: {lost[0]}")
+    seconds = sum(float(run["seconds"]) for run in old)
+    say(f"{asked.file}: {len(old)} of {len(asked_for)} runs by other code than today's; they took {seconds:.0f} s")
+    asked_words = [list(own) for own in words.values() if own]
+    if asked.dry_run:
+        print(*(shlex.join(["robustfl-bench", *own]) for own in asked_words), sep="\n")
+        return 0
+    if not asked_words:
+        return 0
+    cells = tuple((*own, f"results_dir={asked.results_dir}") for own in asked_words)
+    sweep = Sweep(cells, results_dir=asked.results_dir)
+    try:
+        with progress.shown(sweep), progress.quiet():
+            outcome = take(sweep) if asked.jobs == 1 else take_with_workers(sweep, asked.jobs, 1)
+    finally:
+        folders = [cell.folder().path for cell in sweep.listed]
+        done = [folder for folder in folders if (folder / "summary.json").exists()]
+        if done:
+            new = records.of_folders(done)
+            new = new[~origins.outdated(new)]
+            archive.write(archive.join([new, kept]), asked.file)
+            say(f"{asked.file}: {len(new)} runs are of today's code now")
+    if failed := [end for end in outcome.ends if end.status not in (*MEASURED, INFEASIBLE)]:
+        raise ConfigError(f"{len(failed)} of {len(cells)} runs cannot be made: {failed[0].reason}")
+    return 0
