@@ -32,7 +32,7 @@ class Clients:
 
     def __init__(self, settings: Settings, parts: Parts, data: Data) -> None:
         self.settings, self.parts = settings, parts
-        self.data, self.held_out = _divided(data, settings, parts.partition.by_owner)
+        self.data, self.held_out = self.divided(data)
         data = self.data
         self.num_classes, s = parts.dataset.num_classes, settings
         shape, regression = tuple(data.train_x.shape[1:]), data.train_y.is_floating_point()
@@ -66,6 +66,10 @@ class Clients:
         held = np.cumsum([len(self.shards[i]) for i in order[:-1]])  # one client stays honest
         wanted = s.num_byzantine / s.num_clients * sum(map(len, self.shards))
         return 1 + int(np.abs(held - wanted).argmin())
+
+    def divided(self, data: Data) -> tuple[Data, Data | None]:
+        """The data of clients and server, and those held out for validation."""
+        return _divided(data, self.settings, self.parts.partition.by_owner)
 
     @cached_property
     def honest(self) -> Population:

@@ -266,10 +266,10 @@ def _federation(planned: Plan, data: Any, on_disk: bool = False) -> Any:
         from robustfl_bench.engine.on_disk import OnDisk
 
         federation: Stackable = OnDisk(*own)
-    elif (files := samples.shared(planned, data.train_x.device)) is not None:
+    elif (shelf := samples.shared(planned, data.train_x.device)) is not None:
         from robustfl_bench.experiment.shared_clients import SharedClients
 
-        federation = SharedClients(*own, files)
+        federation = SharedClients(*own, shelf)
     else:
         federation = Stackable(*own)
     if type(planned.parts.attack).claim is not Attack.claim:

@@ -25,6 +25,7 @@ from robustfl_bench.experiment.free_memory import Reservations, free_bytes
 from robustfl_bench.experiment.machine import choose_device
 from robustfl_bench.experiment.plan import Plan, num_params, outputs_per_sample
 from robustfl_bench.protocols.base import Protocol
+from robustfl_bench.store.shared import SharedFiles
 
 if TYPE_CHECKING:
     import torch
@@ -99,7 +100,8 @@ def _shared(planned: Plan, device: "torch.device") -> tuple[str, ...]:
     """What of ``needs`` and of files processes on this machine have in common. The system keeps it in its cache of
     files, whose memory it can take back."""
     dataset = planned.parts.dataset
-    return () if samples.shared(planned, device) is None else (_samples_of(dataset), _files_of(dataset), COPIES)
+    among_processes = isinstance(samples.shared(planned, device), SharedFiles)
+    return (_samples_of(dataset), _files_of(dataset), COPIES) if among_processes else ()
 
 
 def _with_updates_on_disk(planned: Plan, needed: Mapping[str, int]) -> dict[str, int]:

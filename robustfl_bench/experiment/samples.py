@@ -1,4 +1,4 @@
-"""The samples of a run. Processes that share a sweep on one machine share the memory of samples that lie in files."""
+"""The samples of a run. The runs of a sweep on one machine share the memory of samples that lie in files."""
 
 import json
 from collections.abc import Iterator
@@ -15,25 +15,28 @@ from robustfl_bench.datasets import files
 from robustfl_bench.datasets.base import Data, Dataset, Scaling
 from robustfl_bench.experiment import outside_code
 from robustfl_bench.experiment.plan import Asked
-from robustfl_bench.store.shared import Content, SharedFiles, folder_of_user
+from robustfl_bench.store.shared import Content, OneCopy, SharedFiles, folder_of_user
 
 if TYPE_CHECKING:  # importing torch takes over a second
     import torch
 
-_shared: SharedFiles | None = None
-"""What this process shares with others."""
+_shared: SharedFiles | OneCopy | None = None
+"""What the runs of this process share, with those of others if there are some."""
 
 
 @contextmanager
 def among(processes: int) -> Iterator[None]:
-    """Within this context this process shares samples with others on this machine, if ``processes`` is more than 1."""
+    """Within this context the runs of this process share samples, and do so with those of other processes on this
+    machine, if ``processes`` is more than 1."""
     global _shared
-    with suppress(OSError, NotImplementedError):  # then each process has its own
-        _shared = SharedFiles(folder_of_user("samples")) if processes > 1 else None
+    _shared = OneCopy()
+    if processes > 1:
+        with suppress(OSError, NotImplementedError):  # then each process has its own
+            _shared = SharedFiles(folder_of_user("samples"))
     try:
         yield
     finally:
-        if _shared is not None:
+        if isinstance(_shared, SharedFiles):
             _shared.let_go()
         _shared = None
 
@@ -53,11 +56,11 @@ def is_loaded(asked: Asked, device: "torch.device") -> bool:
     return datasets.is_loaded(_dataset(asked, device), asked.settings.data_dir, device)
 
 
-def shared(asked: Asked, device: "torch.device") -> SharedFiles | None:
-    """The files in which processes share the samples of a run; None if each has its own.
+def shared(asked: Asked, device: "torch.device") -> SharedFiles | OneCopy | None:
+    """Where runs share the samples of a run; None if each has its own.
 
     Shared are, on a CPU, data sets that are read from files. If a class from outside this package makes or corrupts the
-    samples, it is not known what they depend on, and each process has its own.
+    samples, it is not known what they depend on, and each run has its own.
     """
     source = asked.dataset.source
     in_files = source is None or not (source.bundled or source.is_drawn)
@@ -78,7 +81,7 @@ def marks(asked: Asked) -> dict[str, list[int]]:
 
 def _dataset(asked: Asked, device: "torch.device") -> Dataset:
     """The data set of a run, which reads a shared file if there is one."""
-    if (shelf := shared(asked, device)) is None:
+    if not isinstance(shelf := shared(asked, device), SharedFiles):
         return asked.dataset
     root = str(datasets.find_folder(asked.settings.data_dir))
     subject = json.dumps([package_digest(), asked.config["dataset"], root, marks(asked)])

@@ -1,6 +1,8 @@
-"""Clients whose samples other processes on this machine share."""
+"""Clients whose samples other runs share."""
 
 import hashlib
+from collections.abc import Callable
+from dataclasses import replace
 from functools import cached_property
 
 import numpy as np
@@ -13,33 +15,59 @@ from robustfl_bench.engine.parts import Parts
 from robustfl_bench.engine.settings import Settings
 from robustfl_bench.engine.stack import Stackable
 from robustfl_bench.network.samples import Population
-from robustfl_bench.store.shared import Content, SharedFiles
+from robustfl_bench.store.shared import Content, OneCopy, SharedFiles
 
 
 class SharedClients(Stackable):
-    """A federation whose honest clients' samples are in a file of ``files``, for all runs that deal out the data
-    alike."""
+    """A federation whose validation samples, and honest clients' samples, are on a ``shelf``, for all runs that divide
+    and deal out the data alike."""
 
-    def __init__(self, settings: Settings, parts: Parts, data: Data, files: SharedFiles) -> None:
+    def __init__(self, settings: Settings, parts: Parts, data: Data, shelf: SharedFiles | OneCopy) -> None:
+        self._shelf, self._digest, self._held = shelf, data.digest, list[Content]()
         super().__init__(settings, parts, data)
-        self._files, self._digest = files, data.digest
+
+    def divided(self, data: Data) -> tuple[Data, Data | None]:
+        """As the base class."""
+        s = self.settings
+        if s.validation_share is None:
+            return super().divided(data)
+
+        def made() -> Content:
+            clients, held_out = super(SharedClients, self).divided(data)
+            return {f"{name} {part}": getattr(each, name) for name in _TRAINING
+                    for part, each in (("clients", clients), ("held out", held_out))}  # fmt: skip
+
+        subject = f"validation {s.seed} {s.validation_share} {self.parts.partition.by_owner}"
+        content = self._shared(subject, made)
+        clients, held_out = (
+            replace(data, **{name: content[f"{name} {part}"] for name in _TRAINING}) for part in ("clients", "held out")
+        )
+        return clients, held_out
 
     @cached_property
     def honest(self) -> Population:
         """The honest clients' own samples."""
-        content = self._files.get(self._dealt, lambda: _content(self.unpoisoned(self.honest_ids)))
+        return _population(self._shared(self._dealt, lambda: _content(self.unpoisoned(self.honest_ids))))
+
+    def _shared(self, subject: str, make: Callable[[], Content]) -> Content:
+        """What runs of these data have in common, held as long as this run is."""
+        content = self._shelf.get(f"{subject} {package_digest()} {self._digest}", make)
+        self._held.append(content)
         give_back()
-        return _population(content)
+        return content
 
     @property
     def _dealt(self) -> str:
-        """All that the honest clients' samples depend on."""
+        """All that the honest clients' samples depend on, besides the data."""
         s, parts = self.settings, self.parts
         total = hashlib.sha256()
         for array in (self.honest_ids, *(self.shards[i] for i in self.honest_ids)):
             total.update(b"%d " % len(array) + np.ascontiguousarray(array, np.int64).data)
-        drawn = (s.seed, s.validation_share, parts.corruption)
-        return f"clients {package_digest()} {self._digest} {drawn} {total.hexdigest()}"
+        return f"clients {(s.seed, s.validation_share, parts.corruption)} {total.hexdigest()}"
+
+
+_TRAINING = ("train_x", "train_y", "owners", "clusters")
+"""The parts of data that are divided."""
 
 
 def _content(population: Population) -> Content:

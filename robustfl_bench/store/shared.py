@@ -1,4 +1,6 @@
-"""Files that processes of one user on one machine share: written by the first, mapped by all, removed by the last.
+"""What runs have in common, within one process or among several.
+
+Files that processes of one user on one machine share are written by the first, mapped by all, removed by the last.
 
 A process keeps a lock of the system (``flock``) on each file that it uses. The lock ends with the process, however that
 ends, so a file without one is no longer needed. What a killed process leaves is removed when the next file is written.
@@ -14,6 +16,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
+from weakref import WeakValueDictionary
 
 from filelock import FileLock
 
@@ -46,6 +49,23 @@ def folder_of_user(name: str) -> Path:
     folder = top / name
     folder.mkdir(exist_ok=True)
     return folder
+
+
+class OneCopy:
+    """What runs of one process have in common: in memory once, for as long as one of them holds it."""
+
+    def __init__(self) -> None:
+        self._held: WeakValueDictionary[str, _Held] = WeakValueDictionary()
+
+    def get(self, subject: str, make: Callable[[], Content]) -> Content:
+        """What ``make`` returns; what it returned before, if somebody holds that. Nobody must write into it."""
+        if (held := self._held.get(subject)) is None:
+            self._held[subject] = held = _Held(make())
+        return held
+
+
+class _Held(dict[str, Any]):
+    """A content to which there can be weak references."""
 
 
 class SharedFiles:
