@@ -98,7 +98,7 @@ def leading(arena: Arena, number: int | None = None, frame: Frame = PLAIN) -> Fi
             handles["the server's own samples alone"] = axis.axvspan(band.low, band.high, color="#cccccc", linewidth=0)
         axis.set_yticks(range(len(rules)), [frame.name(rule) for rule in rules])
         axis.set_ylim(max(len(rules), 1) - 0.5, -0.5)
-        axis.set_title(arena.titled(panel))
+        axis.set_title(frame.name(arena.titled(panel)))
         axis.set_xlim(-3, 106)
         axis.grid(True, axis="x")
         axis.set_axisbelow(True)

@@ -13,6 +13,7 @@ from robustfl_bench.base import public
 from robustfl_bench.base.errors import ConfigError, near
 from robustfl_bench.base.trees import flatten
 from robustfl_bench.config import options, words
+from robustfl_bench.config.names import name_of
 from robustfl_bench.config.options import CONF, HERE, Search
 from robustfl_bench.engine.parts import GROUPS
 
@@ -59,6 +60,11 @@ class CatalogueEntry:
     parts: Mapping[str, str]
     same_as: str = ""
     differs: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def title(self) -> str:
+        """Its name for readers."""
+        return name_of(self.file)
 
     @property
     def outside(self) -> bool:

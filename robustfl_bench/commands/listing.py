@@ -55,8 +55,9 @@ def _plain(words: Sequence[str], search: Search) -> list[dict[str, object]]:
     group = _known(words[0], search)
     chosen = catalogue.entries(group, search) if len(words) == 1 else [catalogue.option(group, words[1], search)]
     return [
-        {"group": entry.group, "name": entry.name, "summary": entry.summary, "source": entry.source, "url": entry.url,
-         "facts": _facts(entry, search), "keys": {key.name: key.full_text for key in _keys(entry, search)}}
+        {"group": entry.group, "name": entry.name, "title": entry.title, "summary": entry.summary,
+         "source": entry.source, "url": entry.url, "facts": _facts(entry, search),
+         "keys": {key.name: key.full_text for key in _keys(entry, search)}}
         for entry in chosen
     ]  # fmt: skip
 

@@ -7,6 +7,7 @@ underscores.
 import re
 from collections.abc import Mapping
 from functools import cache
+from pathlib import Path
 from types import MappingProxyType
 
 from robustfl_bench.config.options import CONF
@@ -17,27 +18,48 @@ SETTINGS = {
     "regularization": "lambda / M",
 }  # fmt: skip
 """The names of settings that are not their words."""
+COUNTS = ("num_byzantine", "num_byzantine_declared", "num_clients", "rounds")
+"""The settings that count what their names name: ``4 attackers``."""
 _LINE = re.compile(r"^# name: (?P<name>.+)$", re.MULTILINE)
 _KEY = re.compile(r"\+?[a-z]\w*(?:[.@]\w+)*")
+_CODE = re.compile(r"(`[^`]*`|\brobustfl-.*)")
+_SETTING = re.compile(rf"(?<![\w.])(?P<key>{_KEY.pattern})(?P<sign>=|: )(?P<value>\[[^\]]*\]|[^\s,;()]+)")
 
 
 @cache
 def named() -> dict[str, dict[str, str]]:
-    """The options with a name, by name of the group."""
+    """The name of each option, by name of the group."""
     found: dict[str, dict[str, str]] = {}
     for file in sorted(CONF.glob("*/*.yaml")):
-        if line := _LINE.search(file.read_text(encoding="utf-8")):
-            found.setdefault(file.parent.name, {})[file.stem] = line["name"]
+        found.setdefault(file.parent.name, {})[file.stem] = name_of(file)
     return found
+
+
+def name_of(file: Path) -> str:
+    """The name of the option in a file."""
+    line = _LINE.search(file.read_text(encoding="utf-8"))
+    return line["name"] if line else file.stem.replace("_", " ")
 
 
 def readable(label: str, given: Mapping[str, str] = MappingProxyType({})) -> str:
     """A label of runs in the words that are ``given`` for it, else with the names of the options and settings in it:
-    ``Krum, IPM`` for ``krum, ipm``."""
+    ``Krum, IPM`` for ``krum, ipm``, ``4 attackers`` for ``num_byzantine: 4``."""
     if label in given:
         return given[label]
+    if setting := _SETTING.fullmatch(label):
+        return _setting(setting)
     whole = _named_in(label)
     return whole if "$" in whole else _named_in(re.sub(r"(?<=\w)_(?=\w)", " ", whole))
+
+
+def in_words(sentence: str) -> str:
+    """A sentence with the names of the options and settings in it, but for code and commands: ``dataset MNIST, 4
+    attackers`` for ``dataset=mnist, num_byzantine=4``."""
+
+    def named_in(words: str) -> str:
+        return _named_in(_SETTING.sub(lambda match: _setting(match) if match["sign"] == "=" else match[0], words))
+
+    return "".join(part if _CODE.fullmatch(part) else named_in(part) for part in _CODE.split(sentence))
 
 
 def of_axis(key: str) -> str:
@@ -45,8 +67,20 @@ def of_axis(key: str) -> str:
     parts = key.split(",")
     if not all(map(_KEY.fullmatch, parts)):
         return key
-    words = readable(", ".join(part.lstrip("+").rpartition(".")[2] for part in parts))
+    words = ", ".join(map(_of_setting, parts))
     return words[:1].upper() + words[1:] if len(words) > 1 else words
+
+
+def _of_setting(key: str) -> str:
+    return readable(key.lstrip("+").rpartition(".")[2])
+
+
+def _setting(match: re.Match[str]) -> str:
+    """A setting with its value."""
+    name, value = _of_setting(match["key"]), match["value"]
+    if match["key"] in COUNTS and value.isdecimal():
+        return f"{value} {name.removesuffix('s') if value == '1' else name}"
+    return f"{name}{match['sign'].replace('=', ' ')}{readable(value)}"
 
 
 def _named_in(label: str) -> str:
@@ -55,7 +89,9 @@ def _named_in(label: str) -> str:
 
 @cache
 def _by_word() -> dict[str, str]:
-    return {option: name for group in named().values() for option, name in group.items()} | SETTINGS
+    """The names that are not the words themselves; of an option in several groups, that of a line in its file."""
+    names = [(option, name) for group in named().values() for option, name in group.items() if option != name]
+    return dict(sorted(names, key=lambda pair: pair[0].replace("_", " ") != pair[1])) | SETTINGS
 
 
 @cache

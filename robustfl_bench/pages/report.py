@@ -12,7 +12,7 @@ from datetime import date
 from typing import TYPE_CHECKING, Any
 
 from robustfl_bench import __version__
-from robustfl_bench.config.names import readable
+from robustfl_bench.config.names import in_words, readable
 from robustfl_bench.pages.panels import BOTTOM, HEIGHT, LEFT, WIDTH, CurvePanel, Line, panels
 from robustfl_bench.runs import commands
 from robustfl_bench.runs.records import STATES, NoRuns, settings, text, written
@@ -139,9 +139,9 @@ def _section(
     words = ["table", "--rows", axes[0], "--columns", axes[1], "--value", value.name]
     words += [word for condition in conditions for word in ("--where", condition)]
     return Section(
-        title=", ".join(listed(condition)[0] for condition in split),
+        title=", ".join(in_words(listed(condition)[0]) for condition in split),
         command=shlex.join(["robustfl-results", *words]),
-        remarks=tables[0].remarks[1 if conditions else 0 :],  # the first repeats the conditions
+        remarks=[*map(in_words, tables[0].remarks[1 if conditions else 0 :])],  # the first repeats the conditions
         tables=[_heat(table, add, look) for table in tables],
         panels=panels(runs, value, *axes, look.names),
         curves_of=value.of_a_round,
@@ -170,8 +170,7 @@ def _heat(table: Table, add: _Add, look: Look) -> Heat:
         notes=[
             f"mean ± half of its {LEVEL:.0%} interval, n seeds; more shade is better, \u25be the worst of its row",
             *(f"bold: {bold}" for bold in [layout.bold(table)] if bold),
-            *layout.footnotes(table),
-            *agreement.mean_ranks(table),
+            *map(in_words, [*layout.footnotes(table), *agreement.mean_ranks(table)]),
         ],
         downloads=[_file(table, "csv", "csv", look), _file(table, "tex", "latex", look)],
         differences=_differences(table, look),

@@ -9,7 +9,7 @@ from functools import partial
 
 from robustfl_bench.base.answers import as_json
 from robustfl_bench.base.console import printable
-from robustfl_bench.config.names import named, readable
+from robustfl_bench.config.names import in_words, readable
 from robustfl_bench.runs.spreadsheets import guarded
 
 _LATEX = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "<": r"\textless{}",
@@ -60,8 +60,9 @@ class Sheet:
     The first of the lines ``above`` it is its title. Each row begins with ``labels`` label cells. ``footnotes`` and the
     meaning of ``bold`` type are part of the table in every format. The ``report`` on the table, and the ``todos``,
     which it lacks, are printed below it, in LaTeX as comments. In LaTeX the table has a ``caption``, by default the
-    title, a ``label``, and a ``width`` that it fits: ``column``, ``page``, or none; its options and settings have the
-    ``names`` that are given, else those that readers know; in a ``bare`` one, footnotes are comments.
+    title, a ``label``, and a ``width`` that it fits: ``column``, ``page``, or none; in a ``bare`` one, footnotes are
+    comments. In Markdown, LaTeX and HTML, options and settings have the ``names`` that are given, else those that
+    readers know; the other formats have the words of the command line.
     """
 
     above: Sequence[str]
@@ -103,7 +104,7 @@ def text(sheets: Sequence[Sheet]) -> str:
 def markdown(sheets: Sequence[Sheet]) -> str:
     """To paste into a page."""
     parts = []
-    for sheet in sheets:
+    for sheet in map(with_names, sheets):
         heading, *rows = _grid(sheet, _markdown_escape, "**{}**".format, " <sup>[{}]</sup>".format)
         numbers = len(heading) - sheet.labels
         lines = [heading, ["---"] * sheet.labels + ["---:"] * numbers, *rows]
@@ -148,14 +149,17 @@ def latex(sheets: Sequence[Sheet]) -> str:
 
 
 def with_names(sheet: Sheet) -> Sheet:
-    """The sheet with names for readers, in its title, its labels, and the cells that hold nothing but a name."""
-
+    """The sheet with names for readers."""
     name = partial(readable, given=sheet.names)
-    known = {option for group in named().values() for option in group} | {*sheet.names}
-    rows = [[replace(cell, text=name(cell.text)) if at < sheet.labels or cell.text in known else cell
+    rows = [[replace(cell, text=(name if at < sheet.labels or cell.text in sheet.names else in_words)(cell.text))
              for at, cell in enumerate(row)] for row in sheet.rows]  # fmt: skip
     return replace(
-        sheet, above=[name(sheet.above[0]), *sheet.above[1:]], heading=[*map(name, sheet.heading)], rows=rows
+        sheet,
+        above=[*map(name, sheet.above[:1]), *map(in_words, sheet.above[1:])],
+        heading=[*map(name, sheet.heading)],
+        rows=rows,
+        footnotes=[*map(in_words, sheet.footnotes)],
+        report=[*map(in_words, sheet.report)],
     )
 
 

@@ -381,38 +381,42 @@ def demo() -> list[str]:
     from robustfl_bench.tables.pivot import pivot
 
     table = pivot(archive.read(str(RESULTS / "demo.csv")), "aggregator", "attack", "final_accuracy")
-    lines = render([table], "markdown").splitlines()
-    return [
-        " ".join(line for line in lines if line.startswith("| ") and "---" not in line and "aggregator" not in line)
-    ]
+    _, _, *rows = (line for line in render([table], "markdown").splitlines() if line.startswith("| "))
+    return [" ".join(rows)]
 
 
 # --- the arena --------------------------------------------------------------------------------------------------------
 
 
 @cache
-def _arena() -> Any:
+def _arena(track: str) -> Any:
     from robustfl_bench.arena.panels import Arena
     from robustfl_bench.runs import archive
 
-    return Arena(archive.kept(arena=True), "digits")
+    return Arena(archive.kept(arena=True), track)
 
 
 def arena_size() -> list[int]:
     """The number of rules and of attacks of arena digits."""
-    return [len(_arena().track.swept["aggregator"]), len(_arena().track.swept["attack"]) - 1]
+    swept = _arena("digits").track.swept
+    return [len(swept["aggregator"]), len(swept["attack"]) - 1]
 
 
 def arena_answer() -> list[object]:
-    """How many rules are tied with the first on iid, the seeds, the server's samples, and the least and the largest
-    score of these samples alone."""
+    """Of arena silos: the most rules that are tied with the first of a division, the seeds, the server's samples, the
+    least and the largest score of these samples alone, the attacks, and the fewest and the most rules of a panel. Of
+    arena digits: the rules, the attacks and the seeds."""
     from robustfl_bench.arena.page import divided
+    from robustfl_bench.arena.pairs import contenders
 
-    panels = list(_arena().panels.values())
-    _, _, first = next(iter(divided(_arena(), panels[0])))
-    per_class = runs("arena/runs.csv.gz").query("dataset == 'digits'")["server_data.samples_per_class"].iloc[0]
+    panels = list(_arena("silos").panels.values())
+    tied = [len(top) - 1 for panel in panels for _, _, top in divided(_arena("silos"), panel)]
+    per_class = _arena("silos").track.config["server_data"]["samples_per_class"]
     alone = [panel.server.score.value for panel in panels]
-    return [len(first) - 1, NUMBERS[panels[0].seeds], round(per_class / CHANCE), min(alone), max(alone)]
+    counts = [len(contenders(panel)) for panel in panels]
+    return [max(tied), NUMBERS[panels[0].seeds], round(per_class / CHANCE), min(alone), max(alone), panels[0].attacks,
+            min(counts), max(counts), *arena_size(), max(panel.seeds for panel in _arena("digits").panels.values())
+    ]  # fmt: skip
 
 
 def _of_rules(path: str) -> Any:
@@ -777,7 +781,9 @@ FACTS = (
     Fact(
         "README.md",
         '"And {} more": {} seeds cannot tell these rules from the first. A server with the {} samples that such rules '
-        "read scores {:.0f} to {:.0f} alone.",
+        "read scores {:.0f} to {:.0f} alone. This is [version 2 of the arena](results/arena/silos.md): {} attacks "
+        "chosen in a pilot, and {} to {} rules in each case so far. [Version 1](results/arena/README.md) "
+        "has all {} rules under {} attacks, with {} seeds.",
         arena_answer,
         slow=True,
     ),

@@ -13,6 +13,7 @@ from robustfl_bench.arena.panels import Arena
 from robustfl_bench.arena.views import VIEWS, books
 from robustfl_bench.arena.views.base import ArenaView
 from robustfl_bench.config import options
+from robustfl_bench.config.names import in_words
 from robustfl_bench.pages.pictures.canvas import PLAIN, save
 from robustfl_bench.runs import archive
 from robustfl_bench.tables import sheets
@@ -43,9 +44,9 @@ def pages(arenas: dict[str, Arena]) -> dict[Path, str]:
     texts |= {FOLDER / f"{name}_books.md": _books(arena) for name, arena in _tuned(arenas).items()}
     texts[FOLDER / "rounding.md"] = ROUNDING + sheets.markdown(rounding.sheets(arenas["silos"]))
     blocks = {
-        "findings": lambda arena: "".join(f"- {line}\n" for line in findings.findings(arena)),
+        "findings": lambda arena: "".join(f"- {in_words(line)}\n" for line in findings.findings(arena)),
         "views": lambda arena: "".join(
-            f"- **{_sentence(question)}.** {_sentence(answer)}\n"
+            f"- **{_sentence(question)}.** {_sentence(in_words(answer))}\n"
             for question, answer in findings.answers(arena).items()
         ),
         "best": lambda arena: sheets.markdown([findings.best_rules(arena)]),
@@ -86,7 +87,7 @@ def _raced(arena: Arena, arenas: Mapping[str, Arena]) -> str:
         f"# Arena {name}, version 2\n\nMade by `make arena`. A panel is a partition with a share of attackers, and has "
         "its own groups of rules. The protocol is in [README.md](README.md).",
         "## Findings",
-        "\n".join(f"- {line}" for line in conclusions.conclusions(arena, arenas["digits"])),
+        "\n".join(f"- {in_words(line)}" for line in conclusions.conclusions(arena, arenas["digits"])),
         *heads,
         "## The best rules",
         sheets.markdown([findings.best_rules(arena)]),
@@ -156,7 +157,7 @@ def pictures(arenas: dict[str, Arena]) -> Iterator[tuple[Path, "Figure"]]:
             yield FOLDER / _picture(name, "attacks", arena, number), picture.attacks(arena, number)
             if arena.track.is_raced:
                 yield FOLDER / _picture(name, "leading", arena, number), picture.leading(arena, number)
-    yield FOLDER / "answer.png", picture.answer(arenas["digits"])
+    yield FOLDER / "answer.png", picture.answer(arenas["silos"])
     for name, view in _answered(arenas["digits"]).items():
         yield FOLDER / f"view_{name}.png", view.picture(arenas["digits"], PLAIN)
     for name, arena in _tuned(arenas).items():

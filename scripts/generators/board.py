@@ -11,13 +11,20 @@ from itertools import groupby
 from robustfl_bench.arena.page import by_score, divided
 from robustfl_bench.arena.panels import HALF, SERVER_DATA, Arena, ArenaPanel
 from robustfl_bench.arena.track import SERVER
+from robustfl_bench.arena.tuned import BOOKS
 from robustfl_bench.arena.words import bounds, listed, number
 from robustfl_bench.catalogue.entries import CatalogueEntry, entries
 from robustfl_bench.catalogue.measures import facts
 from robustfl_bench.config import targets
+from robustfl_bench.config.names import readable
 from robustfl_bench.runs import archive
 from scripts.generators.catalogue import BAR, key_rows
 
+TRACKS = {
+    "silos": "version 2, silos", "silos_tuned": "version 2, rules tuned",
+    "digits": "version 1, digits", "image": "version 1, images",
+}  # fmt: skip
+"""The tracks and rule books of the board, the first is shown first; their names."""
 PLURALS = {"aggregator": "rules", "attack": "attacks"}
 RUNS = ("rule", "partition", "attackers", "attack", "seed", "rate", "state", "accuracy", "run")
 """The columns of the files of runs."""
@@ -37,9 +44,10 @@ arena](../results/arena/README.md) explains the protocol and what these numbers 
 
 @cache
 def arenas() -> dict[str, Arena]:
-    """The tracks of the arena, from the kept runs."""
+    """The tracks of the arena by the names of TRACKS, from the kept runs."""
     runs = archive.kept(arena=True)
-    return {name: Arena(runs, name) for name in ("digits", "image", "silos")}
+    books = {name: name.partition("_") for name in TRACKS}
+    return {name: Arena(runs, track, book=BOOKS[book or "plain"]) for name, (track, _, book) in books.items()}
 
 
 def place(group: str, name: str) -> str:
@@ -80,7 +88,7 @@ def _board() -> str:
     for track, arena, panel in columns:
         share = arena.share(panel.number)
         heads.append(
-            _head(f"{panel.partition.replace('_', '_<wbr>')} {share}", "number", track, share, panel.partition)
+            _head(f"{readable(panel.partition)} {share}", "number", track, share, panel.partition)
         )
     rows = []
     for rule in order:
@@ -90,21 +98,22 @@ def _board() -> str:
         weight = sum(digits.needs.operations(rule).values())
         rows.append(
             f'<tr data-needs="{html.escape("; ".join(needs))}" data-server="{int(SERVER_DATA in needs)}">'
-            f'<th scope="row"><a href="rules/{rule}.html">{rule}</a></th><td>{", ".join(needs) or "nothing"}</td>'
+            f'<th scope="row" data-key="{rule}"><a href="rules/{rule}.html">{readable(rule)}</a></th>'
+            f"<td>{', '.join(needs) or 'nothing'}</td>"
             f'<td data-value="{weight:g}">{cost}</td><td class="mean"></td>{"".join(cells)}</tr>'
         )
     shares = [digits.share(of) for of in digits.settled]
     partitions = list(digits.track.swept["partition"])
     controls = [
-        _select("track", "Track", {"digits": "digits", "image": "images", "silos": "silos, version 2"}),
+        _select("track", "Track and rule book", {name: TRACKS[name] for name in arenas()}),
         _select("share", "Attackers", {"": "all", **{share: share for share in shares}}),
-        _select("partition", "Partition", {"": "all", **{name: name for name in partitions}}),
+        _select("partition", "Partition", {"": "all", **{name: readable(name) for name in partitions}}),
         _select("division", "Division", {"": "all rules", "0": "without server data", "1": "that read server data"}),
         _select("needs", "Needs", {"": "anything", "f": "not the number of attackers, f", "nothing": "nothing"}),
         _select("cost", "Cost", {"": "any", "0": "linear", "1.5": "up to 1 Gram or sort", "3": "up to 3"}),
         '<label>Name <input type="search" id="board-name" autocomplete="off"></label>',
     ]
-    attacks = {track: listed(f"[{name}](attacks/{name}.md)" for name in arena.track.swept["attack"][1:])
+    attacks = {track: listed(f"[{readable(name)}](attacks/{name}.md)" for name in arena.track.swept["attack"][1:])
                for track, arena in arenas().items()}  # fmt: skip
     return "\n".join([
         _INTRODUCTION,
@@ -114,7 +123,7 @@ def _board() -> str:
         f'<table id="board" class="board"><thead><tr>{"".join(heads)}</tr></thead>',
         "<tbody>", *rows, "</tbody></table></div>",
         '<script src="../assets/board.js"></script>', "",
-        "## Attacks", "", *(f"- {name}: each score is the least over {of}" for name, of in attacks.items()), "",
+        "## Attacks", "", *(f"- {TRACKS[name]}: each score is the least over {of}" for name, of in attacks.items()), "",
     ])  # fmt: skip
 
 
@@ -134,7 +143,7 @@ def _score(track: str, arena: Arena, panel: ArenaPanel, rule: str, best: bool) -
     if of_rule is None or not panel.is_whole(rule):
         return "<td></td>"
     value = of_rule.score.value
-    about = f"{bounds(panel.interval(of_rule)).strip() or 'one seed'}, worst under {of_rule.attack}"
+    about = f"{bounds(panel.interval(of_rule)).strip() or 'one seed'}, worst under {readable(of_rule.attack)}"
     words = f"<b>{value:.0f}</b>" if best else f"{value:.0f}"
     link = f"{_file(track, arena, panel, rule)}".removeprefix("arena/")
     return (
@@ -175,13 +184,13 @@ def _runs(track: str, arena: Arena, panel: ArenaPanel) -> Iterator[tuple[str, st
 def described(entry: CatalogueEntry) -> Iterator[str]:
     """What an option does, its source, needs and cost, and its keys."""
     about = facts(entry)
-    yield f"# {entry.name}\n\n{entry.summary.replace('``', '`')}\n"
+    yield f"# {entry.title}\n\n{entry.summary.replace('``', '`')}\n"
     yield f"`robustfl-bench {entry.group}={entry.name}`\n"
     yield "| source | needs | does | cost |\n| --- | --- | --- | --- |"
     facts_of = (entry.citation, ", ".join(about.needs) or "nothing", ", ".join(about.does), about.cost)
     yield f"| {' | '.join(word.replace('|', BAR) for word in facts_of)} |\n"
     if entry.same_as:
-        yield f"It is another form of [{entry.same_as}]({entry.same_as}.md).\n"
+        yield f"It is another form of [`{entry.same_as}`]({entry.same_as}.md).\n"
     elif len(paragraphs := _paragraphs(entry.doc)) > 1:
         begin = 1 if paragraphs[0].removesuffix(".") == entry.summary.replace("``", "`").removesuffix(".") else 0
         yield "\n\n".join(["## What it computes", *paragraphs[begin:]]) + "\n"
@@ -215,11 +224,11 @@ def standing(rule: str) -> Iterator[str]:
             broken = panel.fails(of_rule)
             file = f"../../{_file(track, arena, panel, rule)}"
             score = f"[{of_rule.score.value:.0f}{bounds(panel.interval(of_rule))}]({file})"
-            cells = (track, arena.titled(panel), score, number(of_rule.worst), _attack_link(of_rule.attack),
+            cells = (TRACKS[track], readable(arena.titled(panel)), score, number(of_rule.worst), _attack_link(of_rule.attack),
                      number(of_rule.clean), listed(map(_attack_link, broken), 6))  # fmt: skip
             rows.append(f"| {' | '.join(cells)} |")
             if of_rule.score.value < HALF:
-                weak.append(f"{track}, {arena.titled(panel)}")
+                weak.append(f"{TRACKS[track]}, {readable(arena.titled(panel))}")
     if not rows:
         yield "## In the arena\n\nIt is not in [the arena](../board.md), or is there under another name.\n"
         return
@@ -240,7 +249,7 @@ def standing(rule: str) -> Iterator[str]:
 
 
 def _attack_link(attack: str) -> str:
-    return f"[{attack}](../attacks/{attack}.md)"
+    return f"[{readable(attack)}](../attacks/{attack}.md)"
 
 
 def attacked(attack: str) -> Iterator[str]:
@@ -252,7 +261,7 @@ def attacked(attack: str) -> Iterator[str]:
             broken = [of.rule for of in met if panel.scaled(of.accuracies[attack]) < HALF]
             worst = [of.rule for of in met if of.attack == attack]
             if met:
-                cells = (track, arena.titled(panel), f"{len(broken)} of {len(met)}",
+                cells = (TRACKS[track], readable(arena.titled(panel)), f"{len(broken)} of {len(met)}",
                          listed(map(_rule_link, worst), 8), listed(map(_rule_link, broken), 8))  # fmt: skip
                 rows.append(f"| {' | '.join(cells)} |")
     if not rows:
@@ -265,4 +274,4 @@ def attacked(attack: str) -> Iterator[str]:
 
 
 def _rule_link(rule: str) -> str:
-    return f"[{rule}](../rules/{rule}.md)"
+    return f"[{readable(rule)}](../rules/{rule}.md)"

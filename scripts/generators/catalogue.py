@@ -88,7 +88,9 @@ def key_rows(entry: CatalogueEntry) -> list[str]:
 
 
 def _linked(entry: CatalogueEntry) -> str:
-    return f"[`{entry.name}`]({entry.file.relative_to(CONF).as_posix()})"
+    """An option with its name for readers, unless that is the same word."""
+    name = "" if entry.title.lower() == entry.name.replace("_", " ") else f", {entry.title}"
+    return f"[`{entry.name}`]({entry.file.relative_to(CONF).as_posix()}){name}"
 
 
 if __name__ == "__main__":

@@ -215,7 +215,7 @@ def _picture(arena: Arena, frame: Frame) -> Figure:
         axis.set_yticks(range(len(of.rules)), [frame.name(rule.rule) + " *" * rule.moves for rule in of.rules])
         axis.set_ylim(most - 0.5, -0.5)
         axis.set_xlim(-3, 103)
-        axis.set_title(arena.titled(of.panel))
+        axis.set_title(frame.name(arena.titled(of.panel)))
         axis.set_xlabel("score")
         axis.grid(True, axis="x")
     handles, labels = axes[0].get_legend_handles_labels()

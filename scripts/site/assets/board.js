@@ -19,12 +19,13 @@
     const needs = row.dataset.needs ? row.dataset.needs.split("; ") : [];
     const wanted = filter("needs").value;
     const most = filter("cost").value;
+    const asked = filter("name").value.trim().toLowerCase();
     return (
       ["", row.dataset.server].includes(filter("division").value) &&
       !(wanted === "f" && needs.includes("f")) &&
       !(wanted === "nothing" && needs.length) &&
       (most === "" || Number(row.cells[2].dataset.value) <= Number(most)) &&
-      row.cells[0].textContent.includes(filter("name").value.trim())
+      `${row.cells[0].textContent} ${row.cells[0].dataset.key}`.toLowerCase().includes(asked)
     );
   };
 
