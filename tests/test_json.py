@@ -41,7 +41,7 @@ def test_data_sets_and_options_as_json(tmp_path: Path, capsys: pytest.CaptureFix
 
 def test_every_verb_that_prints_what_it_reads_has_json() -> None:
     printing = {"status", "list", "table", "agreement", "arena", "recommend", "tune", "figure", "diff"}
-    for verb in (verb for verb in (*results.VERBS, *data.VERBS) if verb.name in printing | {"partition"}):
+    for verb in (verb for verb in (*results.VERBS, *data.VERBS) if verb.name in printing | {"partition", "verify"}):
         parser = Parser()
         verb.add(parser)
         (form,) = (action for action in parser._actions if "--format" in action.option_strings)

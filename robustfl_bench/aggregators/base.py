@@ -105,6 +105,14 @@ class Aggregator(Part):
     ``ring`` describes how clients on a ring compute the rule, None for a rule that needs a server. ``exempt`` names the
     promises of ``testing.PROMISES`` that the rule does not make, each with the reason. ``square_matrices`` is the most
     (n, n) float64 matrices that the rule holds at once, by which a run's memory is estimated before it starts.
+
+        >>> import numpy as np
+        >>> import robustfl_bench as rb
+        >>> class Shortest(rb.Aggregator):
+        ...     def aggregate(self, updates, server):
+        ...         return updates.matrix[updates.norms.argmin()]
+        >>> Shortest()(np.array([[3.0, 4.0], [1.0, 0.0], [100.0, -100.0]]))
+        array([1., 0.])
     """
 
     exempt: ClassVar[Mapping[str, str]] = MappingProxyType({})

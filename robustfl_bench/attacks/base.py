@@ -210,6 +210,14 @@ class Attack(Part):
     ``exempt`` may name ``finite`` (uploads may be non-finite) or ``memory`` (the attack keeps state on itself), with
     the reason. ``reports`` names the numbers that ``craft`` reports in each round: columns ``attack_NAME`` of
     metrics.csv. ``square_matrices`` is the most (n, n) float64 matrices of the honest updates that it holds at once.
+
+        >>> import robustfl_bench as rb
+        >>> class Backwards(rb.Attack):
+        ...     def craft(self, view):
+        ...         return -3 * view.mean
+        >>> lost = [rb.run(aggregator=rule, attack=Backwards(), rounds=5).accuracy for rule in ("average", "krum")]
+        >>> lost[0] < lost[1]
+        True
     """
 
     exempt: ClassVar[Mapping[str, str]] = MappingProxyType({})

@@ -23,7 +23,19 @@ class Option:
 
     ``low`` and ``high`` bound a number, or the items of a tuple; a round bracket in ``ends`` excludes the bound.
     ``choices`` are words, each with a note; the note of ``null`` says what None means. Without both, only the type is
-    checked.
+    checked. ``at_least``, ``between`` and ``one_of`` make them for annotations:
+
+        >>> from dataclasses import dataclass
+        >>> from typing import Annotated
+        >>> import robustfl_bench as rb
+        >>> @dataclass(frozen=True)
+        ... class Mine(rb.Aggregator):
+        ...     radius: Annotated[float, rb.at_least(0)] = 1.0
+        ...     def aggregate(self, updates, server):
+        ...         return (updates.matrix / self.radius).clamp(-1, 1).mean(dim=0)
+        >>> Mine(radius=-1)
+        Traceback (most recent call last):
+        robustfl_bench.base.errors.ConfigError: radius must be >= 0, got -1
     """
 
     low: float = -math.inf

@@ -3,6 +3,7 @@
 import sys
 from pathlib import Path
 
+from robustfl_bench.base.answers import add_format, as_json
 from robustfl_bench.base.console import Parser, reported
 from robustfl_bench.runs.where import check_name
 
@@ -21,7 +22,9 @@ def main() -> int:
     """Console entry point; returns its exit code."""
     parser = Parser(prog="robustfl-bench docs", description="List the guides with their files, or print one of them.")
     parser.add_argument("name", nargs="?", metavar="NAME", help=", ".join(_FILES))
-    return reported(_show, parser.parse_args(sys.argv[1:]).name)
+    add_format(parser)
+    asked = parser.parse_args(sys.argv[1:])
+    return reported(_show, asked.name, asked.format)
 
 
 def guides() -> dict[str, Path]:
@@ -30,10 +33,13 @@ def guides() -> dict[str, Path]:
     return {name: root / file for name, file in _FILES.items()}
 
 
-def _show(name: str | None) -> None:
-    if name is None:
+def _show(name: str | None, form: str) -> None:
+    if name is not None:
+        check_name(name, list(_FILES), "guide")
+        text = guides()[name].read_text(encoding="utf-8")
+        print(as_json({"name": name, "text": text}) if form == "json" else text, end="")
+    elif form == "json":
+        print(as_json({guide: str(file) for guide, file in guides().items()}), end="")
+    else:
         for guide, file in guides().items():
             print(f"{guide:<12}  {file}")
-        return
-    check_name(name, list(_FILES), "guide")
-    print(guides()[name].read_text(encoding="utf-8"), end="")

@@ -47,6 +47,11 @@ class Data:
     float32, (N,) or (N, t). A data set may give the client of each training sample, ``owners`` (N,), and the cluster
     (of K) of each sample, ``clusters`` (N,) and ``test_clusters``. Generated data also have the true parameters of the
     clusters, ``truth`` (K, d) float64.
+
+        >>> import robustfl_bench as rb
+        >>> data = rb.Digits().load(None)  # in the package: no folder is read
+        >>> data.train_x.shape, data.test_y.shape, data.origin["variant"]
+        (torch.Size([1437, 1, 8, 8]), torch.Size([360]), 'official')
     """
 
     train_x: Tensor

@@ -40,6 +40,15 @@ class Aggregate:
     linear combination of their updates, else None. ``accepted`` (n,) bool marks the clients that the rule accepted, if
     these are not simply the clients with a nonzero weight (BOBA averages projections of the accepted updates onto a
     subspace spanned by others). ``memory`` is the rule's state for the next round.
+
+        >>> import torch
+        >>> import robustfl_bench as rb
+        >>> class Momentum(rb.Aggregator):
+        ...     def aggregate(self, updates, server):
+        ...         velocity = 0.9 * server.memory.get("velocity", 0.0) + updates.mean
+        ...         return rb.Aggregate(velocity, memory={"velocity": velocity})
+        >>> Momentum()(torch.tensor([[1.0, 0.0], [3.0, 2.0]]))
+        tensor([2., 1.])
     """
 
     vector: Tensor
@@ -111,6 +120,14 @@ class Updates:
 
     Several processes can share the columns: ``matrix`` then has those that are at the ``place``, and vectors (d,) that
     go in or come out have the same columns. Norms, inner products and distances are those of whole updates.
+
+        >>> import torch
+        >>> import robustfl_bench as rb
+        >>> updates = rb.Updates(torch.tensor([[3.0, 4.0], [3.0, 0.0]]))
+        >>> updates.norms.tolist(), updates.sq_dists.tolist()
+        ([5.0, 3.0], [[0.0, 16.0], [16.0, 0.0]])
+        >>> updates.combine(torch.tensor([0.5, 0.5])).vector
+        tensor([3., 2.])
     """
 
     def __init__(

@@ -18,6 +18,14 @@ class Partition(Part):
 
     ``exempt`` may name ``covering`` (some samples go to no client) or ``empty`` (some clients get no samples), with the
     reason.
+
+        >>> import numpy as np
+        >>> import robustfl_bench as rb
+        >>> class Sorted(rb.Partition):
+        ...     def __call__(self, labels, num_clients, rng):
+        ...         return np.array_split(labels.argsort(kind="stable"), num_clients)
+        >>> [samples.tolist() for samples in Sorted()(np.array([1, 0, 1, 0]), 2, np.random.default_rng(0))]
+        [[1, 3], [0, 2]]
     """
 
     by_owner: bool = False

@@ -20,6 +20,14 @@ class PreAggregation(Part):
     """Transforms the updates before the rule; all known pre-aggregations are linear in the updates.
 
     ``square_matrices`` is the most (n, n) float64 matrices that it holds at once.
+
+        >>> import numpy as np
+        >>> import robustfl_bench as rb
+        >>> rb.Nnm(num_byzantine=1)(np.array([[0.0], [2.0], [4.0], [100.0]]))  # each the mean of its nearest three
+        array([[ 2.],
+               [ 2.],
+               [ 2.],
+               [35.33333206]])
     """
 
     square_matrices: ClassVar[int] = 0
