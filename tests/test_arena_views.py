@@ -226,7 +226,7 @@ def test_the_board_has_every_score_and_the_runs_behind_it(shipped: Arena, monkey
     assert 100 * sum(worst) / len(worst) == pytest.approx(panel.standings["krum"].worst, abs=1e-3)
     met = [of for of in panel.standings.values() if of.rule != "server"]
     broken = sum("ipm" in panel.fails(of) for of in met)
-    assert f"| digits | {shipped.titled(panel)} | {broken} of {len(met)} |" in "\n".join(board.attacked("ipm"))
+    assert f"| version 1, digits | Fang, 20% attackers | {broken} of {len(met)} |" in "\n".join(board.attacked("ipm"))
     assert "below 50 in" in "\n".join(board.standing("krum"))
 
 

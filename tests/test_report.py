@@ -91,7 +91,7 @@ def test_runs_that_cannot_be_averaged_have_sections_of_their_own(
         for rule in ("krum", "boba"):
             test_results.make_run(tmp_path, rule, lr=lr, batch_size=8)
     page = page_of(capsys, tmp_path)
-    assert re.findall(r"<h2>(.*)</h2>", page) == ["lr=0.01", "lr=0.1"]
+    assert re.findall(r"<h2>(.*)</h2>", page) == ["learning rate 0.01", "learning rate 0.1"]
     made = [html.unescape(words) for words in re.findall(r"<code>(robustfl-results .*?)</code>", page)]
     for words in made:
         code, _, err = run_cli(capsys, *shlex.split(words)[1:], "--results-dir", tmp_path)
@@ -111,7 +111,7 @@ def test_a_baseline_stays_beside_a_rule_that_was_run_with_several_options(
         make_run(tmp_path, "mkrum", attack, aggregator__num_selected=4)
         make_run(tmp_path, "average", attack)
     page = page_of(capsys, tmp_path)
-    assert re.findall(r"<h2>(.*)</h2>", page) == ["aggregator.num_selected=2", "aggregator.num_selected=3"]
+    assert re.findall(r"<h2>(.*)</h2>", page) == ["num selected 2", "num selected 3"]
     for section in data_of(page)["sections"]:
         rows = {cell["title"].split(" / ")[0] for cell in section["cells"] if cell["runs"]}
         assert rows == {"average", "Krum", "Multi-Krum"}

@@ -74,8 +74,9 @@ def test_the_page_of_a_rule_is_its_docstring_its_keys_and_its_code() -> None:
     words = " ".join(page.split())
     assert len(sentences) > 5 and [sentence for sentence in sentences if sentence not in words] == []
     assert "| `num_selected` | `1` | >= 1 |" in page and "class Krum(" in page and "_target_: " in page
+    assert page.startswith("# Krum\n")
     alias = "\n".join(board.described(option("aggregator", "median")))
-    assert "Alias of coomed." in alias and "It is another form of [coomed](coomed.md)." in alias
+    assert "Alias of coomed." in alias and "It is another form of [`coomed`](coomed.md)." in alias
 
 
 def test_every_picture_of_the_repository_is_on_a_page_and_has_a_palette() -> None:

@@ -18,6 +18,8 @@ SETTINGS = {
     "regularization": "lambda / M",
 }  # fmt: skip
 """The names of settings that are not their words."""
+PAPERS = {"brifca": "BRIFCA", "byzfl": "ByzFL", "fedbuff": "FedBuff", "karimireddy": "Karimireddy et al."}
+"""The names of papers that are not those of rules."""
 COUNTS = ("num_byzantine", "num_byzantine_declared", "num_clients", "rounds")
 """The settings that count what their names name: ``4 attackers``."""
 _LINE = re.compile(r"^# name: (?P<name>.+)$", re.MULTILINE)
@@ -49,7 +51,7 @@ def readable(label: str, given: Mapping[str, str] = MappingProxyType({})) -> str
     if setting := _SETTING.fullmatch(label):
         return _setting(setting)
     whole = _named_in(label)
-    return whole if "$" in whole else _named_in(re.sub(r"(?<=\w)_(?=\w)", " ", whole))
+    return whole if "$" in whole or re.search(r"\w/\w", whole) else _named_in(re.sub(r"(?<=\w)_(?=\w)", " ", whole))
 
 
 def in_words(sentence: str) -> str:
@@ -91,10 +93,10 @@ def _named_in(label: str) -> str:
 def _by_word() -> dict[str, str]:
     """The names that are not the words themselves; of an option in several groups, that of a line in its file."""
     names = [(option, name) for group in named().values() for option, name in group.items() if option != name]
-    return dict(sorted(names, key=lambda pair: pair[0].replace("_", " ") != pair[1])) | SETTINGS
+    return dict(sorted(names, key=lambda pair: pair[0].replace("_", " ") != pair[1])) | PAPERS | SETTINGS
 
 
 @cache
 def _whole_words() -> re.Pattern[str]:
     words = sorted(_by_word(), key=len, reverse=True)
-    return re.compile(rf"(?<![\w.])(?:{'|'.join(words).replace('_', '[_ ]')})(?![\w.]\w|\w)")
+    return re.compile(rf"(?<![\w./])(?:{'|'.join(words).replace('_', '[_ ]')})(?![\w./]\w|\w)")

@@ -87,9 +87,7 @@ def _board() -> str:
     ]
     for track, arena, panel in columns:
         share = arena.share(panel.number)
-        heads.append(
-            _head(f"{readable(panel.partition)} {share}", "number", track, share, panel.partition)
-        )
+        heads.append(_head(f"{readable(panel.partition)} {share}", "number", track, share, panel.partition))
     rows = []
     for rule in order:
         needs, cost = digits.needs.of(rule), digits.needs.cost(rule)
@@ -224,8 +222,8 @@ def standing(rule: str) -> Iterator[str]:
             broken = panel.fails(of_rule)
             file = f"../../{_file(track, arena, panel, rule)}"
             score = f"[{of_rule.score.value:.0f}{bounds(panel.interval(of_rule))}]({file})"
-            cells = (TRACKS[track], readable(arena.titled(panel)), score, number(of_rule.worst), _attack_link(of_rule.attack),
-                     number(of_rule.clean), listed(map(_attack_link, broken), 6))  # fmt: skip
+            cells = (TRACKS[track], readable(arena.titled(panel)), score, number(of_rule.worst),
+                     _attack_link(of_rule.attack), number(of_rule.clean), listed(map(_attack_link, broken), 6))  # fmt: skip
             rows.append(f"| {' | '.join(cells)} |")
             if of_rule.score.value < HALF:
                 weak.append(f"{TRACKS[track]}, {readable(arena.titled(panel))}")
