@@ -223,7 +223,8 @@ def standing(rule: str) -> Iterator[str]:
             file = f"../../{_file(track, arena, panel, rule)}"
             score = f"[{of_rule.score.value:.0f}{bounds(panel.interval(of_rule))}]({file})"
             cells = (TRACKS[track], readable(arena.titled(panel)), score, number(of_rule.worst),
-                     _attack_link(of_rule.attack), number(of_rule.clean), listed(map(_attack_link, broken), 6))  # fmt: skip
+                     _attack_link(of_rule.attack), number(of_rule.clean),
+                     listed(map(_attack_link, broken), 6))  # fmt: skip
             rows.append(f"| {' | '.join(cells)} |")
             if of_rule.score.value < HALF:
                 weak.append(f"{TRACKS[track]}, {readable(arena.titled(panel))}")
