@@ -78,7 +78,9 @@ def _of_setting(key: str) -> str:
 
 
 def _setting(match: re.Match[str]) -> str:
-    """A setting with its value."""
+    """A setting with its value; other words as they are."""
+    if "." not in match["key"] and match["key"].lstrip("+") not in _settings():
+        return match[0]
     name, value = _of_setting(match["key"]), match["value"]
     if match["key"] in COUNTS and value.isdecimal():
         return f"{value} {name.removesuffix('s') if value == '1' else name}"
@@ -87,6 +89,12 @@ def _setting(match: re.Match[str]) -> str:
 
 def _named_in(label: str) -> str:
     return _whole_words().sub(lambda match: _by_word()[match[0].replace(" ", "_")], label)
+
+
+@cache
+def _settings() -> set[str]:
+    """The config groups, and the scalars at the root."""
+    return {*named(), *re.findall(r"^(\w+):", (CONF / "config.yaml").read_text(encoding="utf-8"), re.MULTILINE)}
 
 
 @cache
