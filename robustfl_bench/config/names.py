@@ -24,7 +24,8 @@ COUNTS = ("num_byzantine", "num_byzantine_declared", "num_clients", "rounds")
 """The settings that count what their names name: ``4 attackers``."""
 _LINE = re.compile(r"^# name: (?P<name>.+)$", re.MULTILINE)
 _KEY = re.compile(r"\+?[a-z]\w*(?:[.@]\w+)*")
-_CODE = re.compile(r"(`[^`]*`|\brobustfl-.*)")
+_CODE = re.compile(r"(`[^`]*`|\brobustfl-.*|\+\w+=[^()]*|\S*\b_target_=\S+)")
+"""What stays as it is typed: code, commands, and overrides."""
 _SETTING = re.compile(rf"(?<![\w.])(?P<key>{_KEY.pattern})(?P<sign>=|: )(?P<value>\[[^\]]*\]|[^\s,;()]+)")
 
 
