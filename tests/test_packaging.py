@@ -14,6 +14,7 @@ import yaml
 import robustfl_bench
 from robustfl_bench.commands.docs import guides
 from robustfl_bench.config.options import CONF
+from robustfl_bench.store import kept
 from tests import installed
 from tests.installed import ROOT
 
@@ -36,6 +37,7 @@ def test_a_wheel_carries_options_and_published_numbers_and_nothing_of_the_tests(
     wanted |= {"robustfl_bench/datasets/digits.csv.gz", "robustfl_bench/datasets/digits.md"}
     wanted |= {f"robustfl_bench/tables/html/{name}" for name in ("report.html", "tables.html", "page.css", "page.js")}
     wanted |= {"robustfl_bench/py.typed", "robustfl_bench/commands/templates/aggregator.py"}
+    wanted |= {f"robustfl_bench/kept/{path.relative_to(kept.FOLDER)}" for path in kept.files()}
     assert wanted <= set(names)
     assert not [name for name in names if name.startswith(("tests/", "scripts/", "results/"))]
     licences = {name.partition(".dist-info/licenses/")[2] for name in names}
