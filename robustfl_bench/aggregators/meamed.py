@@ -7,6 +7,7 @@ from robustfl_bench.aggregators.base import Aggregator, ServerView
 from robustfl_bench.base.fields import at_least, one_of
 from robustfl_bench.numerics.near_median import mean_near_median
 from robustfl_bench.numerics.ranking import require_majority
+from robustfl_bench.numerics.sample_weights import largest_masses, mean_of_nearest
 from robustfl_bench.numerics.updates import Aggregate, Updates
 
 
@@ -29,3 +30,8 @@ class MeaMed(Aggregator):
     def aggregate(self, updates: Updates, server: ServerView) -> Aggregate:
         self.check(updates.n)
         return Aggregate(mean_near_median(updates, updates.n - self.num_byzantine, self.even))
+
+    def aggregate_weighted(self, updates: Updates, server: ServerView) -> Aggregate:
+        self.check(updates.n)
+        left_out = largest_masses(updates.counts, self.num_byzantine)
+        return Aggregate(mean_of_nearest(updates, left_out, self.even == "lower"))

@@ -6,16 +6,15 @@ Rules protect against what processes send as updates.
 """
 
 import zlib
-from collections.abc import Mapping
 
 import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from robustfl_bench.aggregators.base import Aggregator, ServerAlone
-from robustfl_bench.base import seeding
+from robustfl_bench.aggregators.base import Aggregator
 from robustfl_bench.base.errors import ConfigError
 from robustfl_bench.distributed.peers import Peers
+from robustfl_bench.engine.alone import RuleAlone
 from robustfl_bench.numerics.places import Place
 from robustfl_bench.numerics.updates import Updates
 from robustfl_bench.protocols.chunks import chunks
@@ -35,12 +34,12 @@ class RobustAllReduce:
     def __init__(
         self, rule: Aggregator, group: dist.ProcessGroup | None = None, seed: int = 0, timeout: float = 300.0
     ) -> None:
-        self.rule, self.peers, self.seed = rule, Peers(group, timeout), seed
-        rule.check(self.peers.size)
+        self.rule, self.peers = rule, Peers(group, timeout)
+        self._asked = RuleAlone(rule, None, seed, _needed)
+        self._asked.check(self.peers.size)
+        self._rule_and_seed = zlib.crc32(repr((rule, seed)).encode())
         self.round = 0
         self.non_finite = [0] * self.peers.size
-        self._previous: Tensor | None = None
-        self._memory: Mapping[str, Tensor] = {}
         self._rows = torch.empty(self.peers.size, 0)
 
     @property
@@ -58,45 +57,27 @@ class RobustAllReduce:
         if flat.dtype != torch.float32 or flat.ndim != 1 or not flat.is_contiguous():
             raise ConfigError(f"the update must be a contiguous float32 vector, got {flat.dtype} {tuple(flat.shape)}")
         peers, d = self.peers, len(flat)
-        rule = zlib.crc32(repr((self.rule, self.seed)).encode())
-        peers.agree([d, rule, self.round], ["the length of an update", "the rule and its seed", "the round"])
+        alike = {"the length of an update": d, "the rule and its seed": self._rule_and_seed, "the round": self.round}
+        counts = peers.agree(alike, told=count)
         columns = chunks(d, peers.size)
         mine = columns[peers.rank]
         if self._rows.shape[1] != mine.stop - mine.start or self._rows.device != flat.device:
             self._rows = flat.new_empty(peers.size, mine.stop - mine.start)
         peers.swap([flat[part] for part in columns], list(self._rows))
-        vector = self._aggregate(Place(d, mine.start, mine.stop, peers.sum if peers.size > 1 else None), count)
+        for rank in peers.drop_non_finite(self._rows):
+            self.non_finite[rank] += 1
+        place = Place(d, mine.start, mine.stop, peers.sum if peers.size > 1 else None)
+        updates = Updates(self._rows, counts.double(), place=place)
+        known = {"counts": updates.counts, "step_size": 1.0, "layers": ()}
+        vector = self._asked(updates, self.round, torch.arange(peers.size), **known).vector.to(flat)
         peers.swap([vector] * peers.size, [flat[part] for part in columns])
         self.round += 1
         return flat
 
-    def _aggregate(self, place: Place, count: int) -> Tensor:
-        """This process's columns of the aggregate."""
-        peers, rows = self.peers, self._rows
-        # Whoever receives a column tests it, so that all processes leave out the same updates.
-        told = torch.zeros(2, peers.size, dtype=torch.float64)
-        told[0], told[1, peers.rank] = (~rows.isfinite().all(dim=1)).double(), count
-        wrong, counts = peers.sum(told)
-        for rank in wrong.nonzero().flatten().tolist():
-            rows[rank] = 0
-            self.non_finite[rank] += 1
-        server = ServerAlone(
-            self.rule,
-            lambda name: "the model" if name == "params" else "samples of a server, which no process has",
-            previous=self._previous,
-            step_size=1.0,
-            round=self.round,
-            rng=seeding.generator(self.seed, "aggregator", self.round),
-            clients=torch.arange(peers.size),
-            counts=counts,
-            memory=self._memory,
-            layers=(),
-        )
-        made = self.rule(Updates(rows, counts, place=place), server)
-        self._memory = made.memory or {}
-        self._previous = made.vector.clone()
-        vector: Tensor = made.vector.to(rows)
-        return vector.contiguous()
+
+def _needed(field: str) -> str:
+    """What a rule needs that reads this field of the server."""
+    return "the model" if field == "params" else "samples of a server, which no process has"
 
 
 def robust_all_reduce(flat: Tensor, rule: Aggregator, group: dist.ProcessGroup | None = None, count: int = 1) -> Tensor:

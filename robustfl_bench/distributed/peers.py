@@ -2,7 +2,7 @@
 
 import hmac
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
 
@@ -12,9 +12,9 @@ from torch import Tensor
 
 from robustfl_bench.base.errors import ConfigError, Interrupted
 from robustfl_bench.distributed import token
+from robustfl_bench.numerics.updates import finite_parts
 
 PROBING = timedelta(seconds=0.2)  # the longest wait for a peer that may have gone
-SIGNED = 4  # int64 numbers by which the processes compare what they are about to do
 
 
 class PeerLost(Interrupted):
@@ -52,19 +52,30 @@ class Peers:
         self._swap([torch.frombuffer(bytearray(mine), dtype=torch.uint8)] * self.size, list(rows))
         return [row.numpy().tobytes() for row in rows]
 
-    def agree(self, what: Sequence[int], names: Sequence[str]) -> None:
+    def agree(self, what: Mapping[str, int], told: int = 0) -> Tensor:
         """Raise ConfigError on every process, naming the first rank that differs from rank 0, unless all pass the same
-        numbers; ``names`` says what they are."""
-        mine = torch.tensor([*what, *[0] * (SIGNED - len(what))], dtype=torch.int64)
-        rows = torch.zeros(self.size, SIGNED, dtype=torch.int64)
+        numbers under the same names. Returns what each process has ``told``, (size,) int64."""
+        mine = torch.tensor([*what.values(), told], dtype=torch.int64)
+        rows = torch.zeros(self.size, len(mine), dtype=torch.int64)
         self._swap([mine] * self.size, list(rows))
         for rank, row in enumerate(rows.tolist()):
-            for name, value, first in zip(names, row, rows[0].tolist(), strict=False):
+            for name, value, first in zip(what, row, rows[0].tolist(), strict=False):
                 if value != first:
                     raise ConfigError(
                         f"the processes disagree on {name}: rank 0 has {first}, rank {rank} has {value}; "
                         "start all of them with the same rule, settings and parameters"
                     )
+        return rows[:, -1]
+
+    def drop_non_finite(self, rows: Tensor) -> list[int]:
+        """Set to 0 the rows of which any process has a number that is not finite in its columns, and return them.
+
+        The receiver of a column tests it, so that all processes drop the same rows of a matrix (n, k).
+        """
+        bad = torch.tensor([not finite for finite in finite_parts(rows)], dtype=torch.float64)
+        wrong: list[int] = self.sum(bad).nonzero().flatten().tolist()
+        rows[wrong] = 0
+        return wrong
 
     def swap(self, outgoing: Sequence[Tensor], incoming: Sequence[Tensor]) -> None:
         """Send ``outgoing[i]`` to process i and receive ``incoming[i]`` from it; the own part is copied."""

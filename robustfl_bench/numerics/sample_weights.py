@@ -72,6 +72,27 @@ def median(updates: Updates, lower_only: bool = False) -> Tensor:
     return _by_sorted(updates, middle)
 
 
+def mean_of_nearest(updates: Updates, left_out: float, lower_only: bool = False) -> Tensor:
+    """The mean (d,) of every coordinate without the mass ``left_out`` that is farthest from its median.
+
+    Of two values at the same distance, the larger is left out first; a value at the border counts by the part of its
+    mass that is left. ``updates.counts`` are the masses.
+    """
+    kept = float(updates.counts.sum()) - left_out
+
+    def mean(values: Tensor, ends: Tensor) -> Tensor:
+        lower, upper = (values.gather(0, place[None]).double() for place in _middle(ends))
+        centre = lower if lower_only else lower / 2 + upper / 2
+        order = (values - centre).abs().sort(dim=0, stable=True).indices
+        masses = ends.diff(dim=0, prepend=ends.new_zeros(1, ends.shape[1]))
+        inside = masses.gather(0, order).cumsum(dim=0).clamp(max=kept)
+        inside = inside.diff(dim=0, prepend=inside.new_zeros(1, inside.shape[1]))
+        nearest = values.gather(0, order)
+        return (inside * nearest.where(inside > 0, 0).double()).sum(dim=0) / kept
+
+    return _by_sorted(updates, mean)
+
+
 def weighted_votes(updates: Updates) -> Tensor:
     """The masses of the clients whose coordinate is positive less those of the negative ones, (d,)."""
     masses = updates.counts
