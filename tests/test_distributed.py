@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 PREPARED = """
-import os, sys
+import os, sys, time
 import torch, torch.distributed as dist
 from robustfl_bench import CooMed, Krum, Lasa, NormBound, TrMean
 from robustfl_bench.base.errors import ConfigError
@@ -69,6 +69,18 @@ except ConfigError as error:
 del os.environ["ROBUSTFL_TOKEN"]
 """
 
+HUNG = """
+reduce = RobustAllReduce(CooMed(), dist.new_group(), timeout=2)
+reduce(torch.ones(100))
+if rank == 2:
+    time.sleep(3)
+else:
+    try:
+        reduce(torch.ones(100))
+    except PeerLost as error:
+        print(error)
+"""
+
 LOST = """
 reduce = RobustAllReduce(CooMed(), timeout=5)
 reduce(torch.ones(100))
@@ -101,13 +113,14 @@ def run(script: str, folder: Path, size: int = 5) -> list[tuple[int, str, str]]:
 
 @pytest.mark.skipif(sys.platform != "linux", reason="names the loopback interface as Linux does")
 def test_processes_get_the_aggregate_of_all_updates_and_faults_are_one_line(tmp_path: Path) -> None:
-    ended = run(ROUNDS + LOST, tmp_path)
+    ended = run(ROUNDS + HUNG + LOST, tmp_path)
     assert ended[2][0] == 9, ended[2]
     for rank in (0, 1, 3, 4):
         code, out, err = ended[rank]
         assert code == 0, err
-        length, rule, secret, lost = out.splitlines()
+        length, rule, secret, hung, lost = out.splitlines()
         assert length.startswith("the processes disagree on the length of an update: rank 0 has 10, rank 3 has 11;")
         assert rule.startswith("the processes disagree on the rule and its seed: rank 0 has ")
         assert secret.startswith(f"rank {3 if rank < 3 else 0} does not know the secret of the group: set the same")
+        assert hung == f"rank 2 of the group is silent for 2 s; rank {rank} stops"
         assert lost == f"rank 2 of the group has gone; rank {rank} stops"

@@ -1,11 +1,16 @@
-"""The examples in the docstrings of the main public names give what they say."""
+"""The examples give what they say: those in the docstrings of the main public names, and trainings over processes."""
 
 import doctest
+import os
+import runpy
+import sys
+from contextlib import redirect_stdout
 from pathlib import Path
 
 import pytest
 
 import robustfl_bench
+from robustfl_bench.ring.launch import context
 
 
 @pytest.mark.parametrize(
@@ -35,3 +40,36 @@ def test_the_example_of_a_public_name(name: str, tmp_path: Path, monkeypatch: py
     (example,) = doctest.DocTestFinder(recurse=False).find(public, name, globs={})
     assert example.examples
     assert doctest.DocTestRunner().run(example).failed == 0
+
+
+FOLDER = Path(__file__).parents[1] / "scripts" / "examples"
+TRAININGS = ("all_reduce", "ddp", "diloco")
+
+
+def _train(rank: int, port: int, printed: Path) -> None:
+    """One of four processes of each example of a training, with what torchrun tells it."""
+    sys.path.insert(0, str(FOLDER))
+    os.environ |= {"RANK": str(rank), "WORLD_SIZE": "4", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port),
+                   "TORCHELASTIC_USE_AGENT_STORE": "True", "GLOO_SOCKET_IFNAME": "lo"}  # fmt: skip
+    for number, name in enumerate(TRAININGS):
+        os.environ["TORCHELASTIC_RESTART_COUNT"] = str(number)
+        with (printed / f"{name}_{rank}").open("w") as file, redirect_stdout(file):
+            runpy.run_path(str(FOLDER / f"{name}.py"))
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="names the loopback interface as Linux does")
+def test_four_processes_train_with_a_rule_although_one_lies(tmp_path: Path) -> None:
+    import torch.distributed as dist
+
+    store = dist.TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
+    started = [context().Process(target=_train, args=(rank, store.port, tmp_path)) for rank in range(4)]
+    for process in started:
+        process.start()
+    for process in started:
+        process.join(120)
+        assert process.exitcode == 0
+    for name in TRAININGS:
+        lines = (tmp_path / f"{name}_0").read_text().splitlines()
+        honest, attacked, robust = (float(line.rpartition(" ")[2]) for line in lines)
+        assert honest > 0.85 and attacked < 0.3 and robust > honest - 0.05, lines
+        assert not (tmp_path / f"{name}_3").read_text()

@@ -1,11 +1,12 @@
 """A rule in place of all_reduce: processor time and bytes of each process, beside torch.distributed.all_reduce.
 
     python scripts/benches/bench_all_reduce.py [--processes 4 8] [--sizes 1000000 10000000] [--rules trmean krum]
-        [--repeats 9] [--csv FILE]
+        [--share 1000,100000] [--repeats 9] [--csv FILE]
 
 Every number of processes is a job of gloo over the loopback interface, each process with one thread. Both take turns in
 the job, on vectors of the same size; the time is that of the processor, all threads of a process, the mean of the
-processes and the median of the turns. Bytes are what the kernel has counted on the sockets of a process.
+processes and the median of the turns. Bytes are what the kernel has counted on the sockets of a process. The lines at
+the end are the rules alone on N clients and D columns, a node's share of a large job (``--share N,D``).
 """
 
 import json
@@ -15,11 +16,10 @@ import statistics
 import tempfile
 import time
 from collections.abc import Callable, Mapping
-from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
-from benches import conditions, measured, parser, report  # first: sets how idle threads wait
+from benches import conditions, measured, medians, n_and_d, parser, report  # first: sets how idle threads wait
 
 # isort: split
 import torch
@@ -29,7 +29,10 @@ from robustfl_bench.aggregators.base import Aggregator
 from robustfl_bench.config import options
 from robustfl_bench.config.compose import resolve
 from robustfl_bench.distributed import RobustAllReduce
+from robustfl_bench.engine.alone import RuleAlone
+from robustfl_bench.experiment.machine import forkserver
 from robustfl_bench.experiment.plan import plan
+from robustfl_bench.numerics.updates import Updates
 
 RESULT = "rows.json"
 TCP_INFO, LENGTH, ACKED = 11, 232, slice(120, 128)  # of Linux: the bytes that the other side has acknowledged
@@ -102,7 +105,7 @@ def job(rank: int, size: int, folder: Path, sizes: list[int], rules: list[str], 
             ratios = [one / base for one, base in zip(mean[name], mean["all_reduce"], strict=True)]
             rows.append(
                 {
-                    "processes": size, "d": d, "what": name, "cpu ms": 1000 * statistics.median(mean[name]),
+                    "processes": size, "d": d, "n": size, "what": name, "cpu ms": 1000 * statistics.median(mean[name]),
                     "x all_reduce": statistics.median(ratios), "MB sent": bytes_of[name] / 1e6,
                     "x bytes": bytes_of[name] / bytes_of["all_reduce"],
                 }
@@ -111,6 +114,17 @@ def job(rank: int, size: int, folder: Path, sizes: list[int], rules: list[str], 
         (folder / RESULT).write_text(json.dumps(rows))
     dist.barrier()
     dist.destroy_process_group()
+
+
+def share(rules: list[str], n: int, columns: int) -> list[dict[str, object]]:
+    """The lines of rules on the updates of n clients in the columns of one process."""
+    rows = torch.randn(n, columns, generator=torch.Generator().manual_seed(0))
+    asked = {name: RuleAlone(rule_of(name), None, 0, str) for name in rules}
+    known = {"counts": torch.ones(n, dtype=torch.float64), "step_size": 1.0, "layers": ()}
+    works = {name: lambda one=one: one(Updates(rows), 0, torch.arange(n), **known) for name, one in asked.items()}
+    with measured(1):
+        times = medians(works, 1, cpu=True)
+    return [{"processes": 1, "d": columns, "n": n, "what": name, "cpu ms": 1000 * times[name]} for name in rules]
 
 
 def main() -> None:
@@ -123,10 +137,11 @@ def main() -> None:
         "--rules", nargs="+", choices=options.names("aggregator"), default=["trmean", "coomed", "krum", "geomed"],
         metavar="RULE", help="(four)",
     )  # fmt: skip
+    arguments.add_argument("--share", type=n_and_d, default=(1000, 100_000), metavar="N,D", help="(1000,100000)")
     args = arguments.parse_args()
     print(conditions())
     os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
-    context, found = get_context("spawn"), list[dict[str, object]]()
+    context, found = forkserver("robustfl_bench.distributed"), list[dict[str, object]]()
     for size in args.processes:
         with tempfile.TemporaryDirectory() as folder:
             common = (size, Path(folder), args.sizes, args.rules, args.repeats)
@@ -136,7 +151,7 @@ def main() -> None:
             for process in started:
                 process.join()
             found += json.loads((Path(folder) / RESULT).read_text())
-    report(found, args.csv)
+    report([*found, *share(args.rules, *args.share)], args.csv)
 
 
 if __name__ == "__main__":

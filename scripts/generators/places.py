@@ -1,0 +1,161 @@
+"""Every rule where the updates are elsewhere: in a file, and over processes of gloo, beside all of them in one memory.
+
+    python scripts/generators/places.py --run      # measures again: results/bench/places.csv; ten minutes
+    python scripts/generators/places.py            # results/bench/places.md from that file
+
+Each line of the file is one round of a rule from the initial model: the length of the difference between the models
+after it, there and in memory, over the length of the step; or the reason why the rule is refused.
+"""
+
+import argparse
+import csv
+import json
+import tempfile
+from collections import defaultdict
+from collections.abc import Iterator
+from multiprocessing.process import BaseProcess
+from pathlib import Path
+
+import torch
+
+from robustfl_bench import datasets
+from robustfl_bench.base.errors import ConfigError
+from robustfl_bench.config import compose, options
+from robustfl_bench.engine.federation import Federation
+from robustfl_bench.engine.on_disk import OnDisk
+from robustfl_bench.engine.rounds import initial_state, step
+from robustfl_bench.experiment.plan import Plan, plan
+from robustfl_bench.ring.launch import context
+from robustfl_bench.ring.link import joined
+from robustfl_bench.spread.step import SpreadStep
+
+FOLDER = Path(__file__).parents[2] / "results" / "bench"
+PROCESSES = (1, 2, 4, 7)
+PLACES = ("disk", *(f"{size} processes" if size > 1 else "1 process" for size in PROCESSES))
+ROUNDS = {
+    "close updates": ("partition=iid", "attack=lie"),
+    "label skew": ("partition=pathological", "attack=ipm"),
+    "outliers": ("partition=pathological", "attack=gauss"),
+}
+SHARED = ("num_clients=20", "num_byzantine=3", "model.hidden=[32]", "rounds=1")
+COLUMNS = ("rule", "round", "place", "difference", "refused")
+
+
+def cases() -> Iterator[tuple[str, str, Plan]]:
+    """Every rule in every round in which it can be planned."""
+    for rule in options.names("aggregator"):
+        if options.original("aggregator", rule) == rule:
+            for name, words in ROUNDS.items():
+                try:
+                    yield rule, name, plan(compose.resolve((f"aggregator={rule}", *SHARED, *words)).config)
+                except ConfigError:  # such as boba_es, which tries all subsets of clients
+                    continue
+
+
+def measured(rank: int, size: int, folder: Path) -> None:
+    """Measure all cases as one of several processes; the first writes what it finds."""
+    found = []
+    with joined(rank, size, f"file://{folder / 'meeting'}", 60.0, "process") as link:
+        for rule, name, planned in cases():
+            data = datasets.load(planned.parts.dataset, None, torch.device("cpu"))
+
+            def federation(kind: type[Federation], planned: Plan = planned, data: datasets.Data = data) -> Federation:
+                return kind(planned.settings, planned.parts, data)
+
+            def compared(made: torch.Tensor) -> float:
+                own = federation(Federation)
+                start = initial_state(own)
+                expected = step(own, start)[0].params
+                return float((made - expected).double().norm() / (expected - start.params).double().norm())
+
+            def case(place: str, params: torch.Tensor | None, refused: str = "", rule: str = rule, name: str = name):
+                if rank == 0:
+                    difference = "" if params is None else compared(params)
+                    found.append(dict(zip(COLUMNS, (rule, name, place, difference, refused), strict=True)))
+
+            spread = federation(Federation)
+            try:
+                made = SpreadStep(link, spread, 60.0)(spread, initial_state(spread))[0].params
+            except ConfigError as error:
+                case(PLACES[1 + PROCESSES.index(size)], None, str(error))
+            else:
+                case(PLACES[1 + PROCESSES.index(size)], made)
+            if size == 1:
+                stored = federation(OnDisk)
+                case("disk", step(stored, initial_state(stored))[0].params)
+    if rank == 0:
+        (folder / "found.json").write_text(json.dumps(found))
+
+
+def run() -> None:
+    """Measure all places and write the file."""
+    rows = []
+    for size in PROCESSES:
+        with tempfile.TemporaryDirectory() as folder:
+            started: list[BaseProcess] = [
+                context().Process(target=measured, args=(rank, size, Path(folder))) for rank in range(size)
+            ]
+            for process in started:
+                process.start()
+            for process in started:
+                process.join()
+            rows += json.loads((Path(folder) / "found.json").read_text())
+    with (FOLDER / "places.csv").open("w", newline="") as file:
+        writer = csv.DictWriter(file, COLUMNS)
+        writer.writeheader()
+        writer.writerows(rows)
+
+
+def page(rows: list[dict[str, str]]) -> str:
+    """The page of the rows of the file."""
+    found: dict[tuple[str, str], list[float]] = defaultdict(list)
+    refused: dict[str, str] = {}
+    for row in rows:
+        if row["refused"]:
+            refused[row["rule"]] = row["refused"]
+        else:
+            found[row["rule"], row["place"]].append(float(row["difference"]))
+    rules = list(dict.fromkeys(rule for rule, _ in found))
+    table = [
+        f"| {rule} | " + " | ".join(_cell(found.get((rule, place))) for place in PLACES) + " |" for rule in rules
+    ]
+    several = [max(values) for (rule, place), values in found.items() if place != "disk" and rule not in refused]
+    on_disk = [max(found[rule, "disk"]) for rule in rules]
+    return f"""# Rules, places and processes
+
+**{len(rules) - len(refused)} of {len(rules)} rules work wherever the columns of the updates are, and give what they give in one memory:** to
+the bit in {sum(value == 0 for value in on_disk)} rules with updates in a file, and to {max(several):.0e} of the step over processes. The other
+{len(refused)} ({", ".join(refused)}) test whole models of clients, and say so in one line over several processes.
+
+The table has one round of every rule from the initial model, of 20 honest clients and 3 attackers on digits: the length of
+the difference between the model there and the model in memory, over the length of the step, the largest of three rounds
+({", ".join(f"{name}: `{' '.join(words)}`" for name, words in ROUNDS.items())}). "=" is the same bytes, "-" a rule that is refused.
+Processes are real ones, over gloo.
+
+| rule | {" | ".join(PLACES)} |
+| --- |{" ---: |" * len(PLACES)}
+{chr(10).join(table)}
+
+`python scripts/generators/places.py --run` measures them again (`places.csv`), and without `--run` it writes this page.
+The tests compare all rules on inputs with near ties and outliers of 1e12 as well (`tests/test_places.py`).
+"""
+
+
+def _cell(values: list[float] | None) -> str:
+    return "-" if values is None else "=" if max(values) == 0 else f"{max(values):.0e}"
+
+
+def main() -> None:
+    """Measure if asked to, and write the page."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--run", action="store_true", help="measure again")
+    if parser.parse_args().run:
+        run()
+    with (FOLDER / "places.csv").open() as file:
+        text = page(list(csv.DictReader(file)))
+    (FOLDER / "places.md").write_text(text)
+    print(text)
+
+
+if __name__ == "__main__":
+    main()
