@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -14,12 +14,12 @@ from robustfl_bench.arena.track import NONE, SERVER, ArenaRun, Track, settle
 from robustfl_bench.arena.words import listed
 from robustfl_bench.config import compose, options
 from robustfl_bench.runs.origins import origins
-from robustfl_bench.runs.values import describe
+from robustfl_bench.runs.values import Value, describe
 from robustfl_bench.tables import scorecard
-from robustfl_bench.tables.claims import about
+from robustfl_bench.tables.claims import Claim, about
 from robustfl_bench.tables.scorecard import MeasuredPaper
 from robustfl_bench.tables.sheets import Printed, Sheet, Todo
-from robustfl_bench.tables.table import Cell, Column, Table
+from robustfl_bench.tables.table import Cell, Column, Key, Table
 from robustfl_bench.tables.verdicts import VERDICTS, Verdict, judge
 
 FILE = Path(__file__).with_suffix(".yaml")
@@ -31,8 +31,9 @@ Place = tuple[str, str]
 _MEANING = (
     f"{_OWN}, {_ANY}: test accuracy [%] under the one that harms most in each partition and seed, of the paper's or of "
     "all; a model that diverged counts as 0",
-    f"{_SKEWED}: all partitions that were run but {_IID}; pairs: partitions and seeds, over which the differences are "
-    "paired",
+    f"{_SKEWED}: all partitions that were run but {_IID}. A claim is judged in the partitions in which all cells that it "
+    "compares were run, which are named unless they are all; pairs: partitions and seeds, over which the differences "
+    "are paired",
 )
 
 
@@ -41,11 +42,12 @@ def sheets(arenas: Sequence[Arena]) -> list[Sheet]:
     papers = options.read(FILE, absent=f"no file {FILE}").values()
     scores, pages = [], []
     for paper in papers:
-        by_track = {arena.track.name: _tables(arena, paper, len(arenas) > 1) for arena in arenas}
-        tables = {name: table for of in by_track.values() for name, table in of.items()}
-        scores += [(name, MeasuredPaper(name, paper["title"], of, _verdicts(paper, of)))
+        by_track = {arena.track.name: _tested(arena, paper, len(arenas) > 1) for arena in arenas}
+        tested = {name: of for tables in by_track.values() for name, of in tables.items()}
+        scores += [(name, MeasuredPaper(name, paper["title"], {}, _verdicts(paper, of)))
                     for name, of in by_track.items()]  # fmt: skip
-        of_all = MeasuredPaper("", paper["title"], tables, _verdicts(paper, tables))
+        tables = {name: of.table(of.keys, of.partitions) for name, of in tested.items()}
+        of_all = MeasuredPaper("", paper["title"], tables, _verdicts(paper, tested))
         pages += [_claims(paper, of_all), *scorecard.against(of_all)]
         pages += [_numbers(paper, of) for of in by_track.values()]
     todos = [todo for arena in arenas for paper in papers for todo in _todos(arena, paper)]
@@ -73,22 +75,74 @@ def _overview(scores: Sequence[tuple[str, MeasuredPaper]], remarks: Sequence[str
     )
 
 
-def _tables(arena: Arena, paper: Mapping[str, Any], named: bool) -> dict[str, Table]:
-    """The tables of a paper by their name, for each number of attackers of an arena, ``named`` with its track."""
+@dataclass(frozen=True)
+class _Tested:
+    """The accuracies of the rules of a paper in a track with one number of attackers, by rule and attack.
+
+    ``partitions`` are those that were run, and ``columns`` the attacks of each column.
+    """
+
+    title: str
+    value: Value
+    rules: Sequence[str]
+    columns: Mapping[str, Sequence[str]]
+    partitions: Sequence[str]
+    accuracies: Mapping[tuple[str, str], Mapping[Place, float]]
+
+    @property
+    def keys(self) -> list[Key]:
+        """All cells of the table."""
+        return [(block, rule, column) for block in (_IID, _SKEWED) for rule in self.rules for column in self.columns]
+
+    def whole(self, keys: Iterable[Key]) -> list[str]:
+        """The partitions in which all of these cells have numbers, but for those that have none in any partition of
+        their block."""
+        held: dict[str, list[set[str]]] = defaultdict(list)
+        for key in keys:
+            if places := {partition for partition, _ in self._places(key)}:
+                held[key[0]].append(places)
+        shared = {partition for of in held.values() for partition in set.intersection(*of)}
+        return [partition for partition in self.partitions if partition in shared]
+
+    def table(self, keys: Iterable[Key], partitions: Sequence[str]) -> Table:
+        """These cells, over these partitions."""
+        shown = tuple(Column(label, self.value) for label in self.columns)
+        cells = {key: _cell([self.accuracies[key[1], attack] for attack in self.columns[key[2]]],
+                            [partition for partition in partitions if _block(partition) == key[0]])
+                 for key in keys}  # fmt: skip
+        return Table(self.title, "rule", (_IID, _SKEWED), tuple(self.rules), shown, cells)
+
+    def named(self, blocks: Collection[str], partitions: Sequence[str]) -> str:
+        """The partitions if they are some, but not all of those of these blocks."""
+        every = [partition for partition in self.partitions if _block(partition) in blocks]
+        return f"in {listed(partitions)}" if partitions and partitions != every else ""
+
+    def _places(self, key: Key) -> set[Place]:
+        block, rule, column = key
+        shared = set.intersection(*(set(self.accuracies[rule, attack]) for attack in self.columns[column]))
+        return {(partition, seed) for partition, seed in shared if _block(partition) == block}
+
+
+def _block(partition: str) -> str:
+    return _IID if partition == _IID else _SKEWED
+
+
+def _tested(arena: Arena, paper: Mapping[str, Any], several: bool) -> dict[str, _Tested]:
+    """The accuracies that a paper's claims are about by the name of their table, for each number of attackers of an
+    arena; with the track's name if there are ``several``."""
     name = arena.track.name
-    return {f"{name}/{f'{name}, ' if named else ''}{number} attackers": _table(arena, number, paper)
+    return {f"{name}/{f'{name}, ' if several else ''}{number} attackers": _accuracies(arena, number, paper)
             for number in arena.settled}  # fmt: skip
 
 
-def _table(arena: Arena, number: int, paper: Mapping[str, Any]) -> Table:
+def _accuracies(arena: Arena, number: int, paper: Mapping[str, Any]) -> _Tested:
     """The accuracies of the rules of a paper, in each partition and seed; attacks that the track lacks have none. The
     server alone has its own draws in every partition, if the track has them."""
     track, value = arena.track, describe("final_accuracy", arena.table)
     attacks = [attack for attack in track.swept["attack"] if attack != NONE]
     every = dict.fromkeys([NONE, *attacks, *paper["attacks"]])
     columns = {**{attack: [attack] for attack in every}, _OWN: paper["attacks"], _ANY: attacks}
-    run_in = [panel.partition for panel in arena.row(number)]
-    blocks = {_IID: [_IID], _SKEWED: [partition for partition in run_in if partition != _IID]}
+    partitions = [panel.partition for panel in arena.row(number)]
     accuracies: dict[tuple[str, str], dict[Place, float]] = defaultdict(dict)
     for run in settle([*arena.runs, *_under_their_attacks(arena)], number):
         if run.state != "infeasible" and not (arena.alone and run.rule == SERVER):
@@ -96,16 +150,9 @@ def _table(arena: Arena, number: int, paper: Mapping[str, Any]) -> Table:
     for run in arena.alone:
         for attack in every:
             accuracies[SERVER, attack] |= {(partition, run.seed): value.factor * run.accuracy
-                                           for partition in track.swept["partition"]}  # fmt: skip
-    cells = {
-        (block, rule, column): _cell([accuracies[rule, attack] for attack in under], partitions)
-        for block, partitions in blocks.items()
-        for rule in paper["rules"]
-        for column, under in columns.items()
-        if under
-    }
-    shown = tuple(Column(label, value) for label, under in columns.items() if under)
-    return Table(track.title(number), "rule", tuple(blocks), tuple(paper["rules"]), shown, cells)
+                                           for partition in partitions}  # fmt: skip
+    under = {label: attacks for label, attacks in columns.items() if attacks}
+    return _Tested(track.title(number), value, paper["rules"], under, partitions, accuracies)
 
 
 def _todos(arena: Arena, paper: Mapping[str, Any]) -> Iterator[Todo]:
@@ -115,7 +162,8 @@ def _todos(arena: Arena, paper: Mapping[str, Any]) -> Iterator[Todo]:
         return
     known = compose.swept([f"+experiment={theirs}"])["attack"]
     for number in arena.settled:
-        table, partitions = _table(arena, number, paper), [panel.partition for panel in arena.row(number)]
+        of = _accuracies(arena, number, paper)
+        table, partitions = of.table(of.keys, of.partitions), of.partitions
         place = f"num_byzantine={number} partition={','.join(partitions)}"
         for experiment, column, ending in (
             (track.experiment, _ANY, ""),
@@ -148,13 +196,22 @@ def _cell(under: Sequence[Mapping[Place, float]], partitions: Sequence[str]) -> 
     return Cell(fmean(numbers.values()), seeds=len(numbers), numbers=numbers)
 
 
-def _verdicts(paper: Mapping[str, Any], tables: Mapping[str, Table]) -> list[Verdict]:
+def _verdicts(paper: Mapping[str, Any], tested: Mapping[str, _Tested]) -> list[Verdict]:
     return [
-        judge(claim, table)
+        _verdict(claim, of)
         for label, entry in paper["claims"].items()
-        for full, table in tables.items()
-        for claim in about(label, entry["claim"], entry["place"], (entry["holds"],), full, list(table.cells), str(FILE))
+        for full, of in tested.items()
+        for claim in about(label, entry["claim"], entry["place"], (entry["holds"],), full, of.keys, str(FILE))
     ]
+
+
+def _verdict(claim: Claim, of: _Tested) -> Verdict:
+    """The verdict on a claim in the partitions in which its comparisons are whole; named if these are not all."""
+    keys = dict.fromkeys(key for comparison in claim.comparisons for side in (comparison.left, comparison.right)
+                         for key in side.keys)  # fmt: skip
+    partitions = of.whole(keys)
+    block = " ".join(filter(None, (claim.block, of.named({key[0] for key in keys}, partitions))))
+    return judge(replace(claim, block=block), of.table(keys, partitions))
 
 
 def _claims(paper: Mapping[str, Any], measured: MeasuredPaper) -> Sheet:
@@ -162,10 +219,16 @@ def _claims(paper: Mapping[str, Any], measured: MeasuredPaper) -> Sheet:
     return replace(sheet, above=[*sheet.above, f"the paper: {paper['paper']}", f"here: {paper['here']}"])
 
 
-def _numbers(paper: Mapping[str, Any], tables: Mapping[str, Table]) -> Sheet:
-    """The means of the rules: without attack, and in the worst cases."""
-    shown = [(name.partition("/")[2], table, column) for name, table in tables.items() for column in table.columns
-             if column.label in (NONE, _OWN, _ANY)]  # fmt: skip
+def _numbers(paper: Mapping[str, Any], tested: Mapping[str, _Tested]) -> Sheet:
+    """The means of the rules: without attack, and in the worst cases, where all of these were run."""
+    labels = [label for label in (NONE, _OWN, _ANY) if label != _OWN or paper["attacks"]]
+    tables, remarks = [], []
+    for name, of in tested.items():
+        keys = [key for key in of.keys if key[2] in labels]
+        partitions = of.whole(keys)
+        tables.append((number := name.partition("/")[2], of.table(keys, partitions)))
+        remarks += [f"{number}: {words}" for words in [of.named((_IID, _SKEWED), partitions)] if words]
+    shown = [(number, table, table.column(label)) for number, table in tables for label in labels]
     rows = []
     for block in (_IID, _SKEWED):
         rows.append([Printed(block), *[Printed("")] * len(shown)])
@@ -174,7 +237,7 @@ def _numbers(paper: Mapping[str, Any], tables: Mapping[str, Table]) -> Sheet:
             rows.append([Printed(rule), *(Printed(f"{cell.mean:.{digits}f}" if cell.seeds else "-")
                                           for cell, digits in cells)])  # fmt: skip
     return Sheet(
-        above=[f"{paper['title']}: test accuracy in the arena [%], {next(iter(tables)).partition('/')[0]}"],
+        above=[f"{paper['title']}: test accuracy in the arena [%], {next(iter(tested)).partition('/')[0]}", *remarks],
         heading=[
             "rule",
             *(f"{column.label}, {number}{' assumed' * (column.label == NONE)}" for number, _, column in shown),

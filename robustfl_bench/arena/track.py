@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any
@@ -106,7 +106,7 @@ class Track:
     def __init__(self, name: str) -> None:
         self.experiment = f"{PAPER}/{name}"
         self.swept = compose.swept([f"+experiment={self.experiment}"])
-        self._fixed_by_seed: dict[str, Content] = {}
+        self._fixed_by_seed: dict[tuple[str, str], Content] = {}
 
     @property
     def cells(self) -> int:
@@ -173,11 +173,12 @@ class Track:
         round."""
         return "last_accuracy" if self.config["rounds"] // self.config["eval_every"] > LAST else "final_accuracy"
 
-    def _fixed(self, seed: str) -> Content:
-        """The settings that all runs with this seed share: the seed may draw the split of the data too."""
-        if seed not in self._fixed_by_seed:
-            self._fixed_by_seed[seed] = _without(_settings(self.experiment, f"seed={seed}").others, _COUNTS)
-        return self._fixed_by_seed[seed]
+    def _fixed(self, experiment: str, seed: str) -> Content:
+        """The settings that all runs of an experiment with this seed share: the seed may draw the split of the data."""
+        place = experiment, seed
+        if place not in self._fixed_by_seed:
+            self._fixed_by_seed[place] = _without(_settings(experiment, f"seed={seed}").others, _COUNTS)
+        return self._fixed_by_seed[place]
 
     @cached_property
     def _partitions(self) -> Mapping[Content, str]:
@@ -190,11 +191,17 @@ class Track:
         return {_settings(self.experiment, f"attack={name}").attack: name for name in self.attacks}
 
     @cached_property
+    def _reference(self) -> str | None:
+        """The experiment of the honest clients' mean. Its settings may be others than those of the rules: what mixes
+        updates before a rule does not mix the honest clients' mean."""
+        return honest if options.exists("experiment", honest := f"{self.experiment}_honest") else None
+
+    @cached_property
     def _honest(self) -> tuple[Content, Content] | None:
         """Rule and attack of the honest clients' mean."""
-        if not options.exists("experiment", honest := f"{self.experiment}_honest"):
+        if self._reference is None:
             return None
-        settings = _settings(honest)
+        settings = _settings(self._reference)
         return settings.rule, settings.attack
 
     @cached_property
@@ -236,23 +243,26 @@ class Track:
         """
         rows = table[[name for name in _READ if name in table]].to_dict("records")
         parts = [_Settings(*of) for of in matching.contents(table, _FREE)]
-        seeds = [str(row["seed"]) for row in rows]
-        pairs = {(of.others, seed) for of, seed in zip(parts, seeds, strict=True)}
-        ours = {(others, seed) for others, seed in pairs if _without(others, _COUNTS) == self._fixed(seed)}
-        held = [(place, of) for place, of in enumerate(parts) if (of.others, seeds[place]) in ours]
+        pairs = [(of.others, str(row["seed"])) for row, of in zip(rows, parts, strict=True)]
+        own, reference = (self._alike(experiment, set(pairs)) for experiment in (self.experiment, self._reference))
+        honest = {place for place, of in enumerate(parts)
+                  if pairs[place] in reference and (of.rule, of.attack) == self._honest}  # fmt: skip
+        held = [(place, of) for place, of in enumerate(parts) if pairs[place] in own or place in honest]
         names = _RuleNames(self.experiment, [(rows[place], of) for place, of in held])
         for place, of in held:
-            partition, attack = self._partitions.get(of.partition), self._attack(of)
+            partition = self._partitions.get(of.partition)
+            attack = HONEST if place in honest else self._attacks.get(of.attack)
             if partition is None or attack is None or rows[place]["state"] not in (*MEASURED, "infeasible"):
                 continue
             share = _values(of.others).get("validation_share")
             judged = self.judged if share is None else validated_by
             yield _run(rows[place], place, of, partition, attack, names, judged), share
 
-    def _attack(self, settings: _Settings) -> str | None:
-        if (settings.rule, settings.attack) == self._honest:
-            return HONEST
-        return self._attacks.get(settings.attack)
+    def _alike(self, experiment: str | None, pairs: Collection[tuple[Content, str]]) -> set[tuple[Content, str]]:
+        """Those of the settings, each with its seed, that are an experiment's but for what its runs may vary."""
+        if experiment is None:
+            return set()
+        return {(others, seed) for others, seed in pairs if _without(others, _COUNTS) == self._fixed(experiment, seed)}
 
     def _tries(self, run: ArenaRun, share: str) -> bool:
         """Whether this is one of the runs that choose rates."""
