@@ -108,8 +108,8 @@ def _shares(arena: Arena) -> list[str]:
 
 def order(arena: Arena) -> str:
     """How alike the orders of the rules are in the panels."""
-    held = [correlation for first, second in combinations(arena.panels.values(), 2)
-            if (correlation := _correlation(first, second)) is not None]  # fmt: skip
+    held = [found for first, second in combinations(arena.panels.values(), 2)
+            if (found := correlation(first, second)) is not None]  # fmt: skip
     if not held:
         return ""
     return (
@@ -123,8 +123,8 @@ def order_against(arena: Arena, earlier: Arena) -> str:
     parts = []
     for place, panel in arena.panels.items():
         other = earlier.panels.get(place)
-        if other is not None and (correlation := _correlation(panel, other)) is not None:
-            parts.append(f"{arena.titled(panel)} {correlation:.2f}")
+        if other is not None and (found := correlation(panel, other)) is not None:
+            parts.append(f"{arena.titled(panel)} {found:.2f}")
     if not parts:
         return ""
     return (
@@ -133,7 +133,7 @@ def order_against(arena: Arena, earlier: Arena) -> str:
     )
 
 
-def _correlation(first: ArenaPanel, second: ArenaPanel) -> float | None:
+def correlation(first: ArenaPanel, second: ArenaPanel) -> float | None:
     """The rank correlation of the worst cases of the rules that both panels have; None for too few."""
     shared = [rule for rule in contenders(first) if rule in contenders(second)]
     if len(shared) < _SHARED:

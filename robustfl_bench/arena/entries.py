@@ -1,11 +1,11 @@
-"""Entries: a folder for each rule that somebody runs in a protocol, and a table that compares them."""
+"""Entries: a folder for each rule or attack that somebody runs in a protocol, and a table that compares the rules."""
 
 from __future__ import annotations
 
 import math
 import shutil
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,59 +24,59 @@ from robustfl_bench.tables.sheets import Sheet
 if TYPE_CHECKING:
     import pandas as pd
 
-RUNS, RULE = "runs.csv", "entry.yaml"
+RUNS, FACTS = "runs.csv", "entry.yaml"
 _HEADING = ("rule", "lowest score", "partition", "attackers", "by", "mean score", "panels", "runs")
 
 
 @dataclass(frozen=True, eq=False)
 class ArenaEntry:
-    """A rule in a protocol: its name and its content as a config has it, the command that makes its runs, these, and
-    the rule book, see ``tuned.BOOKS``."""
+    """A rule or an attack in a protocol: its name, its config group and its content there, the command that makes its
+    runs, and these."""
 
     name: str
     protocol: str
-    rule: Mapping[str, Any]
+    group: str
+    content: Mapping[str, Any]
     command: str
     runs: pd.DataFrame
-    book: Callable[[str], Track] = Track
 
-    def write(self, folder: Path) -> None:
-        """Write the folder of the entry: its rule with the source, its runs and its result."""
+    def write(self, folder: Path, result: Sheet) -> None:
+        """Write the folder of the entry: its content with the source, its runs and its ``result``."""
         folder.mkdir(parents=True, exist_ok=True)
         (folder / RUNS).unlink(missing_ok=True)
         archive.write(self.runs, str(folder / RUNS))
-        facts = {"name": self.name, "protocol": self.protocol, "command": self.command, "rule": dict(self.rule)}
-        write_atomically(folder / RULE, options.written(facts))
-        for origin in outside_code.code(outside_code.targets(self.rule)):
+        facts = {"name": self.name, "protocol": self.protocol, "command": self.command, self.group: dict(self.content)}
+        write_atomically(folder / FACTS, options.written(facts))
+        for origin in outside_code.code(outside_code.targets(self.content)):
             if isinstance(origin, bytes):
                 write_atomically(folder / "cells.py", origin)
             else:
                 shutil.copyfile(origin, folder / Path(origin).name)
-        write_atomically(folder / "README.md", self._page())
-
-    def _page(self) -> str:
-        """The result in words and a table."""
-        arena = Arena(self.runs, self.protocol, [str(self.rule["_target_"]).partition(".")[0]], self.book)
-        own = [(panel, panel.standings[rule]) for panel in arena.panels.values() for rule in panel.standings
-               if rule not in (HONEST, "average") or rule == self.name]  # fmt: skip
-        rows = [
-            cells([panel.partition, str(panel.number), number(of.score.value) + bounds(panel.interval(of)),
-                   number(of.worst), of.attack, number(of.clean), number(panel.honest)])
-            for panel, of in own
-        ]  # fmt: skip
-        lowest, place, by = _lowest(own)
         made = [f"{title}: {'; '.join(sorted(set(self.runs[key].dropna().astype(str))))}"
                 for title, key in (("versions", "versions"), ("processors", "processor"))]  # fmt: skip
-        sheet = Sheet(
-            above=[f"{self.name} in the arena's protocol {self.protocol}",
-                   f"lowest score: {number(lowest)}, {place.partition} with {place.number} attackers, by {by.attack}"],
-            heading=("partition", "attackers", "score", "worst case", "by", "no attack", HONEST),
-            rows=rows,
-            labels=2,
-            footnotes=SCORE_MEANING[:1],
-            report=[f"Made by: {self.command}", *made],
-        )  # fmt: skip
-        return sheets.FORMATS["markdown"]([sheet])
+        whole = replace(result, report=[*result.report, f"Made by: {self.command}", *made])
+        write_atomically(folder / "README.md", sheets.FORMATS["markdown"]([whole]))
+
+
+def result(entry: ArenaEntry, book: Callable[[str], Track] = Track) -> Sheet:
+    """The result of a rule's entry in a rule book, see ``tuned.BOOKS``."""
+    arena = Arena(entry.runs, entry.protocol, [str(entry.content["_target_"]).partition(".")[0]], book)
+    own = [(panel, panel.standings[rule]) for panel in arena.panels.values() for rule in panel.standings
+           if rule not in (HONEST, "average") or rule == entry.name]  # fmt: skip
+    rows = [
+        cells([panel.partition, str(panel.number), number(of.score.value) + bounds(panel.interval(of)),
+               number(of.worst), of.attack, number(of.clean), number(panel.honest)])
+        for panel, of in own
+    ]  # fmt: skip
+    lowest, place, by = _lowest(own)
+    return Sheet(
+        above=[f"{entry.name} in the arena's protocol {entry.protocol}",
+               f"lowest score: {number(lowest)}, {place.partition} with {place.number} attackers, by {by.attack}"],
+        heading=("partition", "attackers", "score", "worst case", "by", "no attack", HONEST),
+        rows=rows,
+        labels=2,
+        footnotes=SCORE_MEANING[:1],
+    )  # fmt: skip
 
 
 def _lowest(own: Sequence[tuple[ArenaPanel, Standing]]) -> tuple[float, ArenaPanel, Standing]:

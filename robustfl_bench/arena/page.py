@@ -216,7 +216,6 @@ def _todos(arena: Arena, of: int) -> list[Todo]:
     draws = Todo("missing", f"{arena.track.draws - alone} of {arena.track.draws} draws of the server's own samples",
                  f"robustfl-bench -m +experiment={arena.track.experiment}_server")  # fmt: skip
     return [*[draws] * (alone < arena.track.draws)] + [
-        Todo("missing", f"runs of {', '.join(names)}", f"robustfl-bench -m +experiment={arena.track.experiment} "
-             + " ".join([f"aggregator={','.join(dict.fromkeys(names.values()))}", *others]))
+        Todo("missing", f"runs of {', '.join(names)}", arena.track.command(names.values(), others))
         for others, names in by_options.items()
     ]  # fmt: skip

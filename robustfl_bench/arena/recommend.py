@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from robustfl_bench.arena.order import WORST
 from robustfl_bench.arena.page import SCORE_MEANING
 from robustfl_bench.arena.panels import HALF, SERVER_DATA, Arena, ArenaPanel, Standing
-from robustfl_bench.arena.track import SERVER
+from robustfl_bench.arena.track import SERVER, Track
 from robustfl_bench.arena.views.declared import wrong_assumptions
 from robustfl_bench.arena.words import bounds, cells, listed, number
 from robustfl_bench.base.answers import as_json as rendered
@@ -45,7 +46,7 @@ class Recommendation:
     def title(self) -> str:
         """What was asked."""
         words = "with" if self.server_data else "without"
-        return f"Arena {self.arena.track.name}: {self.arena.titled(self.panel)}, {words} {SERVER_DATA}"
+        return f"Arena {self.arena.track.name}: {self.arena.titled(self.panel)}, {words} {SERVER_DATA}, {self.arena.track.rules}"
 
     @property
     def answer(self) -> str:
@@ -82,7 +83,7 @@ class Recommendation:
             lines.append(f"{panel.seeds} seeds make wide intervals: more would leave fewer rules in the group.")
         lines.append(
             f"All this is for the protocol {arena.track.experiment}: its data, its model, its {arena.track.clients} "
-            f"clients, rules with the options of their papers, and {listed(map(arena.share, arena.settled))} attackers."
+            f"clients, {arena.track.rules}, and {listed(map(arena.share, arena.settled))} attackers."
         )
         return lines
 
@@ -134,15 +135,27 @@ def _is_better(first: Standing, second: Standing, level: float) -> bool:
 
 
 def newest(
-    table: pd.DataFrame, partition: str, attackers: str, server_data: bool, allowed: Sequence[str] = ()
+    table: pd.DataFrame,
+    partition: str,
+    attackers: str,
+    server_data: bool,
+    allowed: Sequence[str] = (),
+    book: Callable[[str], Track] = Track,
 ) -> Recommendation:
-    """The recommendation of the newest version of the arena, the first of VERSIONS, that has the panel. Raises as
-    ``recommend`` does for the oldest."""
-    *newer, oldest = VERSIONS
+    """The recommendation of the newest version of the arena, the first of VERSIONS with this rule book, that has the
+    panel. Raises as ``recommend`` does for the oldest."""
+    *newer, oldest = filter(partial(_has, book), VERSIONS)
     for name in newer:
         with suppress(ConfigError, NoRuns):
-            return recommend(Arena(table, name, allowed), partition, attackers, server_data)
-    return recommend(Arena(table, oldest, allowed), partition, attackers, server_data)
+            return recommend(Arena(table, name, allowed, book), partition, attackers, server_data)
+    return recommend(Arena(table, oldest, allowed, book), partition, attackers, server_data)
+
+
+def _has(book: Callable[[str], Track], name: str) -> bool:
+    """Whether a track has a rule book."""
+    with suppress(ConfigError):
+        return bool(book(name))
+    return False
 
 
 def recommend(arena: Arena, partition: str, attackers: str, server_data: bool) -> Recommendation:

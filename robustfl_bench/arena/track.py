@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any
@@ -101,7 +101,12 @@ class _Settings:
 
 
 class Track:
-    """A protocol: the experiment ``arena/NAME``, and those beside it that choose rates and make the reference."""
+    """A protocol: the experiment ``arena/NAME``, and those beside it that choose rates and make the reference.
+
+    ``rules`` says in words what its rules are.
+    """
+
+    rules = "rules with the options of their papers"
 
     def __init__(self, name: str) -> None:
         self.experiment = f"{PAPER}/{name}"
@@ -166,6 +171,11 @@ class Track:
     def title(self, number: int) -> str:
         """The title of its results with this number of attackers."""
         return f"Arena {self.name}: {number} of {self.clients} clients are attackers"
+
+    def command(self, rules: Iterable[str], overrides: Sequence[str]) -> str:
+        """What makes the runs of these rules, with these overrides."""
+        names = ",".join(dict.fromkeys(rules))
+        return " ".join([f"robustfl-bench -m +experiment={self.experiment} aggregator={names}", *overrides])
 
     @cached_property
     def judged(self) -> str:

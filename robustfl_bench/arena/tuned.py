@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import product
 from statistics import fmean
 from typing import TYPE_CHECKING
@@ -61,6 +62,8 @@ class TunedTrack(Track):
     ``trials`` is the experiment of the trials, and ``tuning`` what it sweeps.
     """
 
+    rules = "rules tuned in each panel"
+
     def __init__(self, name: str) -> None:
         """Raises ConfigError for a track without trials."""
         super().__init__(name)
@@ -69,8 +72,15 @@ class TunedTrack(Track):
             raise ConfigError(f"the track {name} has no tuned book: there is no experiment {self.trials}")
         self.tuning = compose.swept([f"+experiment={self.trials}"])
 
+    @cached_property
+    def draws(self) -> int:
+        return 0  # its rate is tuned, so its line is that of its cells
+
     def title(self, number: int) -> str:
         return f"{super().title(number)}, rules tuned"
+
+    def command(self, rules: Iterable[str], overrides: Sequence[str]) -> str:
+        return " ".join(["robustfl-bench arena enter RULE", *overrides, f"--protocol {self.name} --book tuned"])
 
     @property
     def attacks(self) -> list[str]:

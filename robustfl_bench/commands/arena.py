@@ -1,7 +1,6 @@
 """``robustfl-bench arena``; ``enter RULE`` makes a rule's runs in a protocol, and the folder that one submits."""
 
 import math
-import shlex
 import sys
 from argparse import Namespace
 from collections.abc import Sequence
@@ -18,7 +17,7 @@ from robustfl_bench.base.fields import scale_of
 from robustfl_bench.commands import verb
 from robustfl_bench.commands.arena_attack import ATTACK
 from robustfl_bench.commands.judge import made_all, runs_of
-from robustfl_bench.commands.verb import Verb
+from robustfl_bench.commands.verb import Verb, again
 from robustfl_bench.config import compose, options, targets
 from robustfl_bench.runs import archive
 from robustfl_bench.runs.where import check_name
@@ -82,9 +81,11 @@ def _enter(asked: Namespace) -> None:
     else:
         tables.append(_made([f"{experiment}_rates", *own, partitions], asked, f"{name}: its learning rates"))
         tables.append(_made([experiment, *own, partitions, *others], asked, f"{name}: its cells"))
-    entry = entries.ArenaEntry(name, asked.protocol, rule, _command(asked), archive.join(tables), BOOKS[asked.book])
+    asks = ["arena", "enter", asked.rule, *asked.overrides, "--protocol", asked.protocol, "--book", asked.book]
+    command = again(asks, asked, list(_NARROWED.values()))
+    entry = entries.ArenaEntry(name, asked.protocol, "aggregator", rule, command, archive.join(tables))
     folder = Path(asked.output) / name
-    entry.write(folder)
+    entry.write(folder, entries.result(entry, BOOKS[asked.book]))
     say(f"wrote {folder}: submit it as it is")
     print((folder / "README.md").read_text(encoding="utf-8"), end="")
 
@@ -116,17 +117,6 @@ def _made(words: Sequence[str], asked: Namespace, what: str) -> "pd.DataFrame":
     words = [*words, f"results_dir={asked.results_dir}"]
     made_all(words, asked, what)
     return runs_of(words, asked.results_dir)
-
-
-def _command(asked: Namespace) -> str:
-    """The command that makes the entry again."""
-    narrowed = [
-        word for option in _NARROWED.values() if (value := getattr(asked, option)) for word in (f"--{option}", value)
-    ]
-    return shlex.join(
-        ["robustfl-bench", "arena", "enter", asked.rule, *asked.overrides, "--protocol", asked.protocol,
-         "--book", asked.book, *narrowed]
-    )  # fmt: skip
 
 
 ENTER = Verb("enter", "run a rule in a protocol of the arena and write the folder of its entry", _add, _enter)

@@ -1,21 +1,29 @@
-"""``robustfl-bench arena attack ATTACK``: an attack's runs in a protocol of the arena, and what it adds to the list."""
+"""``robustfl-bench arena attack ATTACK``: an attack's runs in a protocol of the arena, what it adds to the list, and the
+folder that one submits."""
 
 from argparse import Namespace
 from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
 
-from robustfl_bench.arena import additions
+from robustfl_bench.arena import additions, entries
 from robustfl_bench.arena.pairs import TOP, contenders
 from robustfl_bench.arena.panels import Arena, ArenaPanel
 from robustfl_bench.arena.track import tracks
-from robustfl_bench.base.console import Parser
+from robustfl_bench.base.console import Parser, say
 from robustfl_bench.base.errors import ConfigError
 from robustfl_bench.commands.judge import made_all, runs_of
-from robustfl_bench.commands.verb import Verb
-from robustfl_bench.config import options
+from robustfl_bench.commands.verb import Verb, again
+from robustfl_bench.config import compose, options
 from robustfl_bench.runs import archive
 from robustfl_bench.runs.records import MEASURED
 from robustfl_bench.runs.where import check_name
 from robustfl_bench.tables import sheets
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_NARROWING = ("partitions", "attackers", "rules", "seeds")
 
 
 def _add(parser: Parser) -> None:
@@ -26,6 +34,7 @@ def _add(parser: Parser) -> None:
     parser.add_argument("--attackers", metavar="NUMBERS", help="only these numbers of attackers, such as 5")
     parser.add_argument("--rules", metavar="NAMES", help=f"only these (the best {TOP} of each panel)")
     parser.add_argument("--seeds", metavar="NUMBERS", help="only these, such as 0,1 (those of all rules)")
+    parser.add_argument("--output", default="entries", metavar="FOLDER", help="the entries' folder (%(default)s)")
     parser.add_argument("--results-dir", default="results", metavar="FOLDER", help="of the runs (%(default)s)")
     parser.add_argument("--jobs", type=int, default=1, metavar="N", help="processes; -1: one for each core")
     parser.add_argument("--format", choices=sheets.FORMATS, default="text")
@@ -35,8 +44,16 @@ def _run(asked: Namespace) -> None:
     check_name(asked.protocol, tracks(), "protocol")
     kept = archive.kept(arena=True)
     arena, name = Arena(kept, asked.protocol), options.label("attack", asked.attack)
-    columns = {panel: _column(arena, panel, asked, name) for panel in _panels(arena, asked)}
-    print(sheets.FORMATS[asked.format]([additions.sheet(arena, name, columns)]), end="")
+    experiment = f"+experiment={arena.track.experiment}"
+    content = compose.shown([experiment, "lr=1", f"attack={asked.attack}", *asked.overrides])["attack"]
+    runs = {panel: _made(arena, panel, asked, name) for panel in _panels(arena, asked)}
+    result = additions.sheet(arena, name, {panel: _column(arena, panel, table) for panel, table in runs.items()})
+    command = again(["arena", "attack", asked.attack, *asked.overrides, "--protocol", asked.protocol], asked, _NARROWING)
+    entry = entries.ArenaEntry(name, asked.protocol, "attack", content, command, archive.join(list(runs.values())))
+    folder = Path(asked.output) / name
+    entry.write(folder, result)
+    say(f"wrote {folder}: submit it as it is")
+    print(sheets.FORMATS[asked.format]([result]), end="")
 
 
 def _panels(arena: Arena, asked: Namespace) -> Sequence[ArenaPanel]:
@@ -55,8 +72,8 @@ def _words(asked: str | None) -> list[str]:
     return [word.strip() for word in asked.split(",")] if asked else []
 
 
-def _column(arena: Arena, panel: ArenaPanel, asked: Namespace, name: str) -> additions.Column:
-    """The accuracies of the rules of a panel under the attack, after making what is missing."""
+def _made(arena: Arena, panel: ArenaPanel, asked: Namespace, name: str) -> "pd.DataFrame":
+    """The runs of the rules of a panel under the attack, after making what is missing."""
     rules = _words(asked.rules) or contenders(panel)[:TOP]
     for rule in rules:
         check_name(rule, contenders(panel), "rule of the panel")
@@ -66,12 +83,16 @@ def _column(arena: Arena, panel: ArenaPanel, asked: Namespace, name: str) -> add
         f"seed={asked.seeds or ','.join(arena.track.swept['seed'])}", f"results_dir={asked.results_dir}",
     ]  # fmt: skip
     made_all(words, asked, f"{name}: {arena.titled(panel)}")
-    column: dict[str, dict[str, float]] = {rule: {} for rule in rules}
-    for row in runs_of(words, asked.results_dir).to_dict("records"):
-        if row["state"] in MEASURED:
-            reached = 0.0 if row["state"] == "diverged" else 100 * float(row[arena.track.judged])
-            column[str(row["aggregator"])][str(row["seed"])] = reached
-    return column
+    return runs_of(words, asked.results_dir)
+
+
+def _column(arena: Arena, panel: ArenaPanel, runs: "pd.DataFrame") -> additions.Column:
+    """The accuracies of the rules of a panel in some runs, the best rules first."""
+    column: dict[str, dict[str, float]] = {}
+    for row in runs[runs["state"].isin(MEASURED)].to_dict("records"):
+        reached = 0.0 if row["state"] == "diverged" else 100 * float(row[arena.track.judged])
+        column.setdefault(str(row["aggregator"]), {})[str(row["seed"])] = reached
+    return {rule: column[rule] for rule in contenders(panel) if rule in column}
 
 
 ATTACK = Verb("attack", "run an attack in a protocol of the arena and say what it adds to the list", _add, _run)

@@ -1,5 +1,6 @@
 """A verb of a command, such as ``table`` of ``robustfl-results``: its parser and its action."""
 
+import shlex
 from argparse import Namespace
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -29,3 +30,9 @@ def parser_of(program: str, description: str, verbs: Sequence[Verb]) -> Parser:
         verb.add(subparser)
         subparser.set_defaults(run=verb.run)
     return parser
+
+
+def again(words: Sequence[str], asked: Namespace, options: Sequence[str]) -> str:
+    """The command line of ``robustfl-bench`` with these words and with those of the options that were given."""
+    given = [word for option in options if (value := getattr(asked, option)) for word in (f"--{option}", value)]
+    return shlex.join(["robustfl-bench", *words, *given])

@@ -2,11 +2,11 @@
 
     python scripts/checks/check_entry.py FOLDER [--cells 20] [--seed 0] [--tolerance 0.02]
 
-The folder is that of ``robustfl-bench arena enter``. Random cells of it are run again with the rule's source from the
-folder. A cell of the same code, data, libraries and kind of processor must be equal. For another cell the numerical
-errors of the protocol are allowed: test accuracies may differ by ``--tolerance`` in the mean over the cells, as single
-cells can be far apart (an initial model moved by one unit in the last place changes a quarter of the cells). Exit code
-1, with a line for each difference, if the entry does not stand.
+The folder is that of ``robustfl-bench arena enter`` or ``arena attack``. Random cells of it are run again with the
+source of the rule, or of the attack, from the folder. A cell of the same code, data, libraries and kind of processor
+must be equal. For another cell the numerical errors of the protocol are allowed: test accuracies may differ by
+``--tolerance`` in the mean over the cells, as single cells can be far apart (an initial model moved by one unit in the
+last place changes a quarter of the cells). Exit code 1, with a line for each difference, if the entry does not stand.
 """
 
 import argparse
@@ -26,25 +26,33 @@ from robustfl_bench.experiment.execute import execute
 from robustfl_bench.runs import archive, records
 
 COMPARED = ("state", "final_accuracy", "last_accuracy", "best_accuracy", "test_loss")
+GROUPS = ("aggregator", "attack")
+"""The config groups of what is entered."""
 
 
-def cell(run: dict[str, Any], protocol: str) -> list[str]:
-    """The overrides that make a cell of the protocol again, at its rate, but for its rule."""
-    axes = ("partition", "attack", "num_byzantine", "num_byzantine_declared", "lr", "seed")
-    return [f"+experiment=arena/{protocol}", *(f"{key}={records.text(run[key])}" for key in axes), "use_kept=false"]
+def cell(run: dict[str, Any], entry: dict[str, Any]) -> list[str]:
+    """The overrides that make a cell of the protocol again, at its rate, but for what was entered."""
+    axes = ("partition", *GROUPS, "num_byzantine", "num_byzantine_declared", "lr", "seed")
+    words = [f"{key}={records.text(run[key])}" for key in axes if key not in entry]
+    return [f"+experiment=arena/{entry['protocol']}", *words, "use_kept=false"]
+
+
+def group_of(entry: dict[str, Any]) -> str:
+    """The config group of what was entered."""
+    return next(group for group in GROUPS if group in entry)
 
 
 def chosen(folder: Path, entry: dict[str, Any], count: int, seed: int) -> list[dict[str, Any]]:
-    """Random cells of the entry's own rule."""
+    """Random cells of the entry's own rule or attack."""
     runs = archive.read(str(folder / entries.RUNS))
-    own = runs[(runs["aggregator"] == entry["name"]) & (runs["validation_share"] == "null")].to_dict("records")
+    own = runs[(runs[group_of(entry)] == entry["name"]) & (runs["validation_share"] == "null")].to_dict("records")
     return random.Random(seed).sample(own, min(count, len(own)))
 
 
 def again(run: dict[str, Any], entry: dict[str, Any], results_dir: str) -> dict[str, Any]:
     """The result of a cell that is run again, as a table of runs has it."""
-    overrides = [*cell(run, entry["protocol"]), f"results_dir={results_dir}"]
-    resolved = compose.resolve(overrides, parts={"aggregator": entry["rule"]})
+    group = group_of(entry)
+    resolved = compose.resolve([*cell(run, entry), f"results_dir={results_dir}"], parts={group: entry[group]})
     with contextlib.redirect_stdout(io.StringIO()):
         execute(resolved.config, note=lambda _: None)
     runs = records.load(results_dir)
@@ -56,9 +64,9 @@ def is_same_origin(run: dict[str, Any], now: dict[str, Any]) -> bool:
     return all(run[key] == now[key] for key in ("code", "data", "versions", "processor"))
 
 
-def source_of(run: dict[str, Any]) -> Any:
-    """The digest of the rule's source that made a run."""
-    return records.code_of_line(run["code"])["parts"].get("aggregator")
+def source_of(run: dict[str, Any], group: str) -> Any:
+    """The digest of the source of a part from outside that made a run."""
+    return records.code_of_line(run["code"])["parts"].get(group)
 
 
 def main() -> int:
@@ -69,17 +77,17 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0, help="chooses the cells (%(default)s)")
     parser.add_argument("--tolerance", type=float, default=0.02, help="mean difference of accuracy (%(default)s)")
     asked = parser.parse_args()
-    entry = options.read(asked.folder / entries.RULE, absent=f"no entry in {asked.folder}")
+    entry = options.read(asked.folder / entries.FACTS, absent=f"no entry in {asked.folder}")
     sys.path.insert(0, str(asked.folder.resolve()))
-    differences, apart, equal = [], [], 0
+    differences, apart, equal, group = [], [], 0, group_of(entry)
     with tempfile.TemporaryDirectory() as results_dir:
         for run in chosen(asked.folder, entry, asked.cells, asked.seed):
             now = again(run, entry, results_dir)
             if now["run_id"] != run["run_id"]:
                 differences.append(f"{run['run']}: the protocol makes another run, {now['run']}")
                 continue
-            if source_of(run) != source_of(now):
-                differences.append(f"{run['run']}: made by another source of the rule than that in the folder")
+            if source_of(run, group) != source_of(now, group):
+                differences.append(f"{run['run']}: made by another source of the {group} than that in the folder")
                 continue
             pairs = {key: (records.text(run[key]), records.text(now[key])) for key in COMPARED}
             unlike = [f"{key} {was}, now {found}" for key, (was, found) in pairs.items() if was != found]

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 from typing import TYPE_CHECKING
 
 from robustfl_bench.arena.panels import Arena, ArenaPanel
+from robustfl_bench.arena.track import HONEST, SERVER, ArenaRun
 from robustfl_bench.pages.pictures.canvas import Frame
 from robustfl_bench.runs.records import NoRuns
 from robustfl_bench.tables.sheets import Sheet
@@ -42,3 +43,12 @@ def rows_of_panels(arena: Arena) -> Iterator[tuple[int, list[ArenaPanel]]]:
     if not attacked:
         raise NoRuns(f"no rule of arena {arena.track.name} was run under all attacks in all partitions")
     yield from attacked
+
+
+def by_rule(runs: Iterable[ArenaRun]) -> dict[str, list[ArenaRun]]:
+    """The runs of each rule; the rows of reference are none."""
+    held: dict[str, list[ArenaRun]] = {}
+    for run in runs:
+        if run.rule not in (HONEST, SERVER):
+            held.setdefault(run.rule, []).append(run)
+    return held

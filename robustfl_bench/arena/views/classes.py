@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from robustfl_bench.arena.panels import REFERENCE, Arena
-from robustfl_bench.arena.track import HONEST, NONE, SERVER
-from robustfl_bench.arena.views.base import ArenaView, rows_of_panels
+from robustfl_bench.arena.track import NONE, ArenaRun
+from robustfl_bench.arena.views.base import ArenaView, by_rule, rows_of_panels
 from robustfl_bench.arena.words import cells, listed, number
 from robustfl_bench.pages.pictures import heat
 from robustfl_bench.pages.pictures.canvas import Frame
@@ -28,32 +28,38 @@ def recalls(arena: Arena, of: int) -> tuple[dict[str, dict[str, np.ndarray]], di
 
     attack = {(rule, panel.partition): standing.attack for panel in arena.row(of)
               for rule, standing in panel.standings.items()}  # fmt: skip
-    held: dict[tuple[str, str], list[list[float]]] = {}
-    reference: dict[str, list[list[float]]] = {}
-    for run in arena.settled[of]:
-        if run.recall is not None and run.rule == REFERENCE and run.attack == NONE:
-            reference.setdefault(run.partition, []).append(list(run.recall))
-        if run.rule not in (HONEST, SERVER) and run.attack == attack.get((run.rule, run.partition)):
-            recall = list(run.recall or [])
-            held.setdefault((run.rule, run.partition), []).append(recall)
-    classes = max((len(recall) for of in reference.values() for recall in of), default=0)
-    by_rule: dict[str, dict[str, np.ndarray]] = {}
-    for (rule, partition), lists in held.items():
+    runs = by_rule(arena.settled[of])
+    clean = _by_partition(run for run in runs.get(REFERENCE, []) if run.attack == NONE and run.recall)
+    classes = max((len(recall) for lists in clean.values() for recall in lists), default=0)
+
+    def mean(lists: Sequence[Sequence[float]]) -> np.ndarray:
         whole = [recall or [0.0] * classes for recall in lists]  # a model that diverged knows no class
-        by_rule.setdefault(rule, {})[partition] = 100 * np.nanmean(whole, axis=0)
-    return by_rule, {partition: 100 * np.nanmean(of, axis=0) for partition, of in reference.items()}
+        return np.asarray(100 * np.nanmean(whole, axis=0))
+
+    worst = {rule: _by_partition(run for run in own if run.attack == attack.get((rule, run.partition)))
+             for rule, own in runs.items()}  # fmt: skip
+    means = {rule: {partition: mean(lists) for partition, lists in held.items()} for rule, held in worst.items()}
+    return {rule: held for rule, held in means.items() if held}, {name: mean(lists) for name, lists in clean.items()}
+
+
+def _by_partition(runs: Iterable[ArenaRun]) -> dict[str, list[Sequence[float]]]:
+    """The recalls of some runs; none of a model that diverged."""
+    held: dict[str, list[Sequence[float]]] = {}
+    for run in runs:
+        held.setdefault(run.partition, []).append(run.recall or [])
+    return held
 
 
 def losses(arena: Arena, of: int) -> tuple[dict[str, np.ndarray], dict[str, dict[str, np.ndarray]]]:
     """For each rule the loss of recall by class in points, the mean over partitions; and the recalls behind it."""
     import numpy as np
 
-    by_rule, reference = recalls(arena, of)
-    if not reference or not by_rule:
+    of_rule, reference = recalls(arena, of)
+    if not reference or not of_rule:
         raise NoRuns(f"no recall by class of arena {arena.track.name}, or none of {REFERENCE} without attack")
     shared = {rule: [reference[name] - recall for name, recall in held.items() if name in reference]
-              for rule, held in by_rule.items()}  # fmt: skip
-    return {rule: np.mean(of, axis=0) for rule, of in shared.items() if of}, by_rule
+              for rule, held in of_rule.items()}  # fmt: skip
+    return {rule: np.mean(of, axis=0) for rule, of in shared.items() if of}, of_rule
 
 
 def _answer(arena: Arena, of: int, lost: Mapping[str, np.ndarray], held: Mapping[str, Mapping[str, np.ndarray]]) -> str:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from robustfl_bench.arena.order import is_attacked
 from robustfl_bench.arena.panels import Arena
-from robustfl_bench.arena.track import HONEST, SERVER, ArenaRun
-from robustfl_bench.arena.views.base import ArenaView, mean_scores, rows_of_panels
+from robustfl_bench.arena.track import ArenaRun
+from robustfl_bench.arena.views.base import ArenaView, by_rule, mean_scores, rows_of_panels
 from robustfl_bench.arena.words import cells, listed, number
 from robustfl_bench.pages.pictures import scatter
 from robustfl_bench.pages.pictures.canvas import Frame
@@ -38,12 +38,9 @@ class Detection:
 
 def detections(arena: Arena, of: int) -> dict[str, Detection]:
     """Of each rule whose runs count accepted clients, by the last round of each run with this number of attackers."""
-    by_rule: dict[str, list[ArenaRun]] = {}
-    for run in arena.settled[of]:
-        if is_attacked(run) and run.rule not in (HONEST, SERVER) and _COUNT in run.last:
-            by_rule.setdefault(run.rule, []).append(run)
+    counted = (run for run in arena.settled[of] if is_attacked(run) and _COUNT in run.last)
     honest = arena.track.clients - of
-    return {rule: _detection(runs, of, honest) for rule, runs in by_rule.items()}
+    return {rule: _detection(runs, of, honest) for rule, runs in by_rule(counted).items()}
 
 
 def _detection(runs: Sequence[ArenaRun], attackers: int, honest: int) -> Detection:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from robustfl_bench.arena.order import is_attacked
 from robustfl_bench.arena.panels import Arena
-from robustfl_bench.arena.track import HONEST, NONE, SERVER, ArenaRun
-from robustfl_bench.arena.views.base import ArenaView, rows_of_panels
+from robustfl_bench.arena.track import NONE, SERVER, ArenaRun
+from robustfl_bench.arena.views.base import ArenaView, by_rule, rows_of_panels
 from robustfl_bench.arena.words import cells, listed, number
 from robustfl_bench.config import compose
 from robustfl_bench.pages.pictures import dots
@@ -40,8 +40,8 @@ def answer(arena: Arena, of: int) -> str:
     runs = [run for run in arena.settled[of] if is_attacked(run) and run.rule != SERVER]
     by_partition = {name: _share(falls(run for run in runs if run.partition == name))
                     for name in arena.track.swept["partition"]}  # fmt: skip
-    by_rule = _by_rule(runs)
-    most = sorted(by_rule, key=lambda rule: -_share(falls(by_rule[rule])))[:3]
+    of_rule = by_rule(run for run in _ended(arena, of) if is_attacked(run))
+    most = sorted(of_rule, key=lambda rule: -_share(falls(of_rule[rule])))[:3]
     parts = ", ".join(f"{name} {share:.0f}%" for name, share in by_partition.items())
     return (
         f"with {arena.share(of)} attackers, {_share(falls(runs)):.0f}% of the attacked runs end more than {FALL:g} "
@@ -53,19 +53,16 @@ def _share(values: Sequence[float]) -> float:
     return 100 * fmean(value > FALL for value in values) if values else math.nan
 
 
-def _by_rule(runs: Iterable[ArenaRun]) -> dict[str, list[ArenaRun]]:
-    by_rule: dict[str, list[ArenaRun]] = {}
-    for run in runs:
-        if run.rule not in (HONEST, SERVER) and not math.isnan(run.best):
-            by_rule.setdefault(run.rule, []).append(run)
-    return by_rule
+def _ended(arena: Arena, of: int) -> list[ArenaRun]:
+    """The runs that did not diverge."""
+    return [run for run in arena.settled[of] if not math.isnan(run.best)]
 
 
 def _sheets(arena: Arena) -> list[Sheet]:
     rounds, pages = evaluated_rounds(arena), []
     for of, _ in rows_of_panels(arena):
-        attacked = _by_rule(run for run in arena.settled[of] if is_attacked(run))
-        clean = _by_rule(run for run in arena.settled[of] if run.attack == NONE)
+        attacked = by_rule(run for run in _ended(arena, of) if is_attacked(run))
+        clean = by_rule(run for run in _ended(arena, of) if run.attack == NONE)
         by_fall = sorted(attacked, key=lambda rule: fmean(falls(attacked[rule])))
         pages.append(Sheet(
             above=[f"{arena.track.title(of)}: how far runs fall behind their best round", f"{answer(arena, of)}."],
@@ -91,7 +88,7 @@ def _sheets(arena: Arena) -> list[Sheet]:
 def _picture(arena: Arena, frame: Frame) -> Figure:
     shown = []
     for of, _ in rows_of_panels(arena):
-        attacked = _by_rule(run for run in arena.settled[of] if is_attacked(run))
+        attacked = by_rule(run for run in _ended(arena, of) if is_attacked(run))
         lines = []
         for rule in sorted(attacked, key=lambda rule: fmean(falls(attacked[rule]))):
             last = fmean(100 * run.accuracy for run in attacked[rule])

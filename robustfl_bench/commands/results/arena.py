@@ -4,7 +4,8 @@ from argparse import Namespace
 
 from robustfl_bench.arena import claims, entries, page, picture
 from robustfl_bench.arena.panels import Arena
-from robustfl_bench.arena.track import tracks
+from robustfl_bench.arena.track import Track, tracks
+from robustfl_bench.arena.tuned import BOOKS
 from robustfl_bench.arena.views import VIEWS
 from robustfl_bench.base.console import Parser, completed
 from robustfl_bench.base.errors import ConfigError
@@ -19,6 +20,7 @@ def _add(parser: Parser) -> None:
     completed(track, lambda **_: tracks())
     parser.add_argument("--format", choices=sheets.FORMATS, default="text")
     shared.add_allowed(parser)
+    shared.add_book(parser)
     shown = parser.add_mutually_exclusive_group()
     shown.add_argument("--claims", action="store_true", help="show verdicts on the claims of the five papers instead")
     shown.add_argument(
@@ -44,12 +46,16 @@ def _run(arguments: Namespace) -> None:
         raise ConfigError("--attackers needs --heat or --plot without --view; all else shows every number of them")
     if arguments.plot is not None and (arguments.claims or arguments.heat or arguments.best or arguments.entries):
         raise ConfigError("--plot draws the scores or a --view; leave out --claims, --heat, --best and --entries")
+    book = BOOKS[arguments.book]
+    if book is not Track and (arguments.claims or arguments.view):
+        raise ConfigError(f"--book {arguments.book} goes with scores, --entries and pictures; leave out --claims and "
+                          "--view (--view books shows both books)")  # fmt: skip
     if arguments.entries is not None:
-        arena = Arena(entries.load(arguments.entries), arguments.track, arguments.allow)
+        arena = Arena(entries.load(arguments.entries), arguments.track, arguments.allow, book)
         print(sheets.FORMATS[arguments.format]([entries.sheet(arena)]), end="")
         return
     runs = shared.load_any(arguments, of_arena=True)
-    arena, view = Arena(runs, arguments.track, arguments.allow), VIEWS.get(arguments.view)
+    arena, view = Arena(runs, arguments.track, arguments.allow, book), VIEWS.get(arguments.view)
     if arguments.plot is not None:
         frame = shared.frame(arguments)
         drawn = picture.standing(arena, arguments.attackers, frame) if view is None else view.picture(arena, frame)

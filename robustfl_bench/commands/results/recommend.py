@@ -5,6 +5,7 @@ from argparse import Namespace
 from robustfl_bench.arena.panels import Arena
 from robustfl_bench.arena.recommend import VERSIONS, as_json, newest, recommend, sheet
 from robustfl_bench.arena.track import tracks
+from robustfl_bench.arena.tuned import BOOKS
 from robustfl_bench.base.console import Parser, completed
 from robustfl_bench.commands.results import shared
 from robustfl_bench.commands.verb import Verb
@@ -26,15 +27,17 @@ def _add(parser: Parser) -> None:
     completed(track, lambda **_: tracks())
     parser.add_argument("--format", choices=(*sheets.FORMATS, "md"), default="text")
     shared.add_allowed(parser)
+    shared.add_book(parser)
     shared.add_runs(parser)
 
 
 def _run(arguments: Namespace) -> None:
     runs, reads = shared.load_any(arguments, of_arena=True), arguments.server_data == "yes"
+    book = BOOKS[arguments.book]
     if arguments.track is None:
-        found = newest(runs, arguments.partition, arguments.attackers, reads, arguments.allow)
+        found = newest(runs, arguments.partition, arguments.attackers, reads, arguments.allow, book)
     else:
-        arena = Arena(runs, arguments.track, arguments.allow)
+        arena = Arena(runs, arguments.track, arguments.allow, book)
         found = recommend(arena, arguments.partition, arguments.attackers, reads)
     if arguments.format == "json":
         print(as_json(found), end="")
