@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from robustfl_bench.arena import flags, page, picture
+from robustfl_bench.arena import beside, flags, page, picture
 from robustfl_bench.arena.order import likeness, stability, strongest
 from robustfl_bench.arena.panels import Arena, ArenaPanel, Standing, panel
 from robustfl_bench.arena.track import HONEST, Track
@@ -190,3 +190,23 @@ def test_a_rule_that_surely_fails_is_not_among_the_best() -> None:
     )
     single = {rule: replace(of, score=Estimate(of.worst, math.nan, 1)) for rule, of in standings.items()}
     assert replace(found, standings=single).best(single) == ["wide", "fails", "none"], "nothing is sure of one seed"
+
+
+def test_tracks_stand_beside_each_other_in_the_panels_that_they_share(monkeypatch: pytest.MonkeyPatch) -> None:
+    def arena(name: str, levels: dict[str, float]) -> Arena:
+        track = Track(name)
+        noise = {seed: 0.01 * place for place, seed in enumerate(track.swept["seed"])}
+        runs = [replace(one, accuracy=one.accuracy + noise[one.seed]) for one in every_run(track, levels)]
+        return arena_of(monkeypatch, [*runs, *honest_runs(track, 0.9)], name)
+
+    base = arena("silos", {"krum": 0.3, "coomed": 0.5, "trmean": 0.7, "average": 0.2})
+    mixed = arena("silos_nnm", {"krum": 0.7, "coomed": 0.5, "trmean": 0.3})
+    (only,) = beside.sheets(base, [mixed])
+    assert only.above == [
+        "Arena silos and silos_nnm: mild_dirichlet, 20% attackers",
+        "silos_nnm against silos: of 3 rules, surely higher krum; surely lower trmean; order -1.00",
+    ]
+    assert [row[0].text for row in only.rows] == ["trmean", "coomed", "krum"]
+    assert [cell.best for cell in only.rows[0]] == [False, True, False]
+    orders = beside.orders(base, [mixed])
+    assert [cell.text for cell in orders.rows[0][:5]] == ["silos_nnm", "mild_dirichlet, 20% attackers", "3", "-1.00", "-1.00"]

@@ -134,6 +134,8 @@ def test_the_two_books_show_a_rule_at_its_own_rate_and_options(
     row = [cell.text for cell in only.rows[1]]
     assert row[0] == "centered_clipping" and row[6:9] == ["1", f"{track.rates[0]:g}", "radius=0.2"]
     assert books.VIEW.picture(arena, PLAIN).axes
+    assert not track.draws, "the server is tuned, too"
+    assert track.command(["krum"], []) == "robustfl-bench arena enter RULE --protocol silos --book tuned"
 
 
 def test_a_track_without_trials_has_no_tuned_book(monkeypatch: pytest.MonkeyPatch, track: TunedTrack) -> None:

@@ -206,8 +206,7 @@ def test_the_pages_are_those_that_the_runs_make(shipped: Arena) -> None:
     def lines(text: str) -> list[str]:
         return [line.rstrip() for line in text.splitlines() if "with other code than today's" not in line]
 
-    others = {name: Arena(shipped_runs(), name) for name in ("image", "silos")}
-    for path, text in generator.pages({"digits": shipped, **others}).items():
+    for path, text in generator.pages(generator.kept(shipped_runs()) | {"digits": shipped}).items():
         assert lines(path.read_text(encoding="utf-8")) == lines(text), f"{path.name}: make arena"
 
 
@@ -238,6 +237,9 @@ def test_the_commands_answer_in_every_format(
     for form, words in (("json", '"partition": "mild_dirichlet"'), ("csv", "rule,score"), ("md", "| rule | score |")):
         assert results.main([*asked, "--format", form]) == 0
         assert words in capsys.readouterr().out
+    assert results.main([*asked, "--book", "tuned"]) == 0
+    tuned = capsys.readouterr().out
+    assert "without server data, rules tuned in each panel" in tuned and "Arena silos" in tuned
     assert results.main(["arena", "--view", "collapse", "--plot", str(tmp_path / "view.png")]) == 0
     assert capsys.readouterr().out.endswith("view.png\n") and (tmp_path / "view.png").exists()
     assert results.main(["arena", "--view", "collapse", "--format", "csv"]) == 0
@@ -246,6 +248,7 @@ def test_the_commands_answer_in_every_format(
         ([*asked[:-1], "0.3"], "--attackers 0.3 was not run"),
         (["recommend", "--partition", "x", "--attackers", "0.2"], "unknown partition 'x'; known: fang, iid"),
         ([*asked, "--arena", "audio"], "unknown track 'audio'"),
+        (["arena", "silos", "--book", "tuned", "--claims"], "--book tuned goes with scores, --entries and pictures"),
         (["arena", "--heat", "a.png", "--plot", "b.png"], "leave out --claims, --heat, --best and --entries"),
         (["arena", "--view", "collapse", "--attackers", "5"], "--attackers needs"),
     ):

@@ -1,13 +1,18 @@
-"""``robustfl-bench arena enter``: the folder of an entry, the board, and the script that runs its cells again."""
+"""``robustfl-bench arena``: the folder of an entry, the board, and the script that runs its cells again."""
 
 import csv
 import subprocess
 import sys
+from argparse import Namespace
 from pathlib import Path
 
 import pytest
 
-from robustfl_bench.config import options
+from robustfl_bench.arena.entries import ArenaEntry
+from robustfl_bench.commands.judge import made_all, runs_of
+from robustfl_bench.config import compose, options
+from robustfl_bench.tables.sheets import Printed, Sheet
+from scripts.checks import check_entry
 from tests.conftest import Bench
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -23,7 +28,7 @@ def test_an_entry_is_made_listed_and_checked(bench: Bench, tmp_path: Path, monke
     assert outcome.code == 0, outcome.err
     folder = tmp_path / "entries" / "near_others"
     assert {path.name for path in folder.iterdir()} == {"README.md", "entry.yaml", "near_others.py", "runs.csv"}
-    assert options.read(folder / "entry.yaml", "")["rule"]["_target_"] == "near_others.NearOthers"
+    assert options.read(folder / "entry.yaml", "")["aggregator"]["_target_"] == "near_others.NearOthers"
     with (folder / "runs.csv").open() as file:
         rows = [row for row in csv.DictReader(file) if row["aggregator"] == "near_others"]
     assert len(rows) == 14 + 2 and all(row["code"] and row["versions"] and row["processor"] for row in rows)
@@ -34,6 +39,25 @@ def test_an_entry_is_made_listed_and_checked(bench: Bench, tmp_path: Path, monke
     source.write_text(source.read_text().replace("self.num_byzantine\n", "self.num_byzantine - 1\n"))
     changed = subprocess.run(check, check=False, cwd=tmp_path, capture_output=True, text=True)
     assert changed.returncode == 1 and "made by another source of the rule" in changed.stdout
+
+
+def test_an_attack_is_entered_and_checked_as_a_rule_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["+experiment=arena/digits", "attack=held", "attack.strength=3", "aggregator=krum,coomed", "partition=iid",
+             "num_byzantine=5", "seed=0", "lr=0.1", f"results_dir={tmp_path}"]  # fmt: skip
+    made_all(words, Namespace(jobs=1), "the cells")
+    content = compose.shown(words[:3] + ["lr=0.1"])["attack"]
+    result = Sheet(["Attack held against the list"], ["rule"], [[Printed("krum")]])
+    entry = ArenaEntry("held", "digits", "attack", content, "the command", runs_of(words, str(tmp_path)))
+    entry.write(tmp_path / "held", result)
+    page = (tmp_path / "held" / "README.md").read_text()
+    assert "Attack held against the list" in page and "Made by: the command" in page and "processors: " in page
+    monkeypatch.setattr(sys, "argv", ["check_entry.py", str(tmp_path / "held")])
+    assert check_entry.main() == 0 and "2 cells equal" in capsys.readouterr().err
+    facts = tmp_path / "held" / "entry.yaml"
+    facts.write_text(facts.read_text().replace("strength: 3", "strength: 2"))
+    assert check_entry.main() == 1 and "the protocol makes another run" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

@@ -34,7 +34,7 @@ def _sheet(base: Arena, panel: ArenaPanel, held: Mapping[str, ArenaPanel]) -> Sh
         ],
         heading=["rule", *shown],
         rows=[[Printed(rule), *(Printed(_score(of, rule), best=rule in best[track]) for track, of in shown.items())]
-              for rule in [*rules, SERVER]],  # fmt: skip
+              for rule in [*rules, *[SERVER] * any(of.server is not None for of in shown.values())]],  # fmt: skip
         bold="cannot be told from the best rule of its column",
         footnotes=[
             *SCORE_MEANING[:1],

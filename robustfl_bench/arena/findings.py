@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from statistics import median
+from typing import Any
 
 from robustfl_bench.arena import page
 from robustfl_bench.arena.flags import remarks
@@ -235,6 +236,7 @@ def protocol(arena: Arena) -> Sheet:
         "network": f"{str(config['model']['_target_']).rpartition('.')[2]}, hidden layers of "
         f"{listed(map(str, config['model']['hidden']))}",
         "local step": "whole local set" if config["batch_size"] is None else f"batch of {config['batch_size']}",
+        **{name: words for name, words in _training(config).items() if words},
         "rounds": str(config["rounds"]),
         "server's samples per class": str(config["server_data"]["samples_per_class"]),
         "seeds": ", ".join(track.swept["seed"]),
@@ -246,6 +248,23 @@ def protocol(arena: Arena) -> Sheet:
     }
     rows = [cells([name, value]) for name, value in facts.items()]
     return Sheet([f"The protocol of arena {track.name}"], ["", track.name], rows, labels=2)
+
+
+def _training(config: Mapping[str, Any]) -> dict[str, str]:
+    """What is unlike a gradient of every client in each round, each client counting alike; empty where it is not."""
+    share, local, mixing = config["participation"], config["local_update"], config["pre_aggregation"]
+    return {
+        "clients of a round": f"{100 * share:g}%" if share < 1 else "",
+        "local update": _part(local) if not str(local["_target_"]).endswith(".FedSgd") else "",
+        "pre-aggregation": "; ".join(map(_part, mixing.values())) if mixing else "",
+        "clients count": f"by their samples ({config['weighting']})" if config["weighting"] != "none" else "",
+    }
+
+
+def _part(content: Mapping[str, Any]) -> str:
+    """A part and its options."""
+    words = [f"{key} {value}" for key, value in content.items() if not isinstance(value, Mapping) and key != "_target_"]
+    return f"{str(content['_target_']).rpartition('.')[2]} ({', '.join(words)})"
 
 
 def _described(name: str, experiment: str) -> str:

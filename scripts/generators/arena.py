@@ -1,30 +1,37 @@
 """Writes the pages and pictures of results/arena from its kept runs: digits.md, image.md, silos.md, silos_books.md,
-claims.md, views.md, rounding.md, the pictures, and what stands between the marks of README.md, there and at the root.
+tracks.md, claims.md, views.md, rounding.md, the pictures, and what stands between the marks of README.md, there and at
+the root.
 
 Run: make arena"""
 
 import re
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from robustfl_bench.arena import claims, conclusions, findings, page, pairs, picture, rounding
+from robustfl_bench.arena import beside, claims, conclusions, findings, page, pairs, picture, rounding
 from robustfl_bench.arena.panels import Arena
+from robustfl_bench.arena.track import tracks
 from robustfl_bench.arena.views import VIEWS, books
 from robustfl_bench.arena.views.base import ArenaView
 from robustfl_bench.config import options
 from robustfl_bench.config.names import in_words
 from robustfl_bench.pages.pictures.canvas import PLAIN, save
 from robustfl_bench.runs import archive
+from robustfl_bench.runs.records import NoRuns
 from robustfl_bench.tables import sheets
 
 if TYPE_CHECKING:
+    import pandas as pd
     from matplotlib.figure import Figure
 
 FOLDER = Path(__file__).parents[2] / "results" / "arena"
 READMES = (FOLDER / "README.md", FOLDER.parents[1] / "README.md")
 BLOCK = re.compile(r"(<!-- (\w+) of (\w+), made by `make arena` -->\n).*?(<!-- end -->)", re.DOTALL)
 
+OWN = ("digits", "image", "silos")
+"""The tracks with a page of their own; the others share one."""
 
 ROUNDING = """# How much of a result is rounding
 
@@ -35,10 +42,29 @@ differ by less cannot be told apart by it.
 """
 
 
+TRACKS = """# Other tracks of the arena
+
+Made by `make arena`. Scores are as in [version 2](silos.md). Each track has the runs of a few rules so far, and says below its
+tables what is missing and which command makes it.
+
+"""
+
+
+def kept(runs: "pd.DataFrame") -> dict[str, Arena]:
+    """The tracks in which a rule has kept runs."""
+    found = {}
+    for name in dict.fromkeys([*OWN, *tracks()]):
+        with suppress(NoRuns):
+            found[name] = Arena(runs, name)
+    return {name: arena for name, arena in found.items() if any(of.standings for of in arena.panels.values())}
+
+
 def pages(arenas: dict[str, Arena]) -> dict[Path, str]:
     """What each file of text should hold."""
     texts = {FOLDER / f"{name}.md": (_raced(arena, arenas) if arena.track.is_raced else _track(name, arena))
-             for name, arena in arenas.items()}  # fmt: skip
+             for name, arena in arenas.items() if name in OWN}  # fmt: skip
+    parts = filter(None, (part.strip("\n") for part in _others(arenas)))
+    texts[FOLDER / "tracks.md"] = TRACKS + "\n\n".join(parts) + "\n"
     texts[FOLDER / "claims.md"] = sheets.markdown(claims.sheets([arenas["digits"], arenas["silos"]]))
     texts[FOLDER / "views.md"] = _views(arenas["digits"])
     texts |= {FOLDER / f"{name}_books.md": _books(arena) for name, arena in _tuned(arenas).items()}
@@ -101,6 +127,21 @@ def _raced(arena: Arena, arenas: Mapping[str, Arena]) -> str:
     )) + "\n"  # fmt: skip
 
 
+def _others(arenas: Mapping[str, Arena]) -> Iterator[str]:
+    """The tracks without a page of their own: first beside those that they are a variant of, then each with its
+    findings, its protocol and its tables."""
+    others = {name: arena for name, arena in arenas.items() if name not in OWN}
+    yield sheets.markdown([beside.orders(arenas["silos"], list(others.values()))])
+    for base, arena in arenas.items():
+        variants = [other for name, other in others.items() if name.startswith(f"{base}_")]
+        yield sheets.markdown(list(beside.sheets(arena, variants)))
+    for name, arena in others.items():
+        _, *tables = page.sheets(arena)
+        yield f"## {_sentence(name)}"
+        yield "\n".join(f"- {line}" for line in conclusions.conclusions(arena, arenas["silos"]))
+        yield sheets.markdown([findings.protocol(arena), *tables])
+
+
 def _picture(track: str, kind: str, arena: Arena, number: int) -> str:
     """The file of a picture of a track with this number of attackers."""
     return "_".join(filter(None, [track, kind, str(number) * (number != min(arena.settled))])) + ".png"
@@ -151,7 +192,8 @@ rule: it makes the trials, chooses in each panel, and runs the cells.
 
 def pictures(arenas: dict[str, Arena]) -> Iterator[tuple[Path, "Figure"]]:
     """Each picture and its file."""
-    for name, arena in arenas.items():
+    for name in OWN:
+        arena = arenas[name]
         for number in arena.settled:
             yield FOLDER / _picture(name, "", arena, number), picture.standing(arena, number)
             yield FOLDER / _picture(name, "attacks", arena, number), picture.attacks(arena, number)
@@ -165,9 +207,8 @@ def pictures(arenas: dict[str, Arena]) -> Iterator[tuple[Path, "Figure"]]:
 
 
 if __name__ == "__main__":
-    runs = archive.kept(arena=True)
-    kept = {name: Arena(runs, name) for name in ("digits", "image", "silos")}
-    for path, text in pages(kept).items():
-        path.write_text(text, encoding="utf-8")
-    for path, figure in pictures(kept):
-        save(figure, path)
+    held = kept(archive.kept(arena=True))
+    for file, content in pages(held).items():
+        file.write_text(content, encoding="utf-8")
+    for file, figure in pictures(held):
+        save(figure, file)
