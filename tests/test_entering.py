@@ -3,14 +3,13 @@
 import csv
 import subprocess
 import sys
-from argparse import Namespace
 from pathlib import Path
 
 import pytest
 
 from robustfl_bench.arena.entries import ArenaEntry
-from robustfl_bench.commands.judge import made_all, runs_of
 from robustfl_bench.config import compose, options
+from robustfl_bench.runs import records
 from robustfl_bench.tables.sheets import Printed, Sheet
 from scripts.checks import check_entry
 from tests.conftest import Bench
@@ -42,22 +41,22 @@ def test_an_entry_is_made_listed_and_checked(bench: Bench, tmp_path: Path, monke
 
 
 def test_an_attack_is_entered_and_checked_as_a_rule_is(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     words = ["+experiment=arena/digits", "attack=held", "attack.strength=3", "aggregator=krum,coomed", "partition=iid",
-             "num_byzantine=5", "seed=0", "lr=0.1", f"results_dir={tmp_path}"]  # fmt: skip
-    made_all(words, Namespace(jobs=1), "the cells")
-    content = compose.shown(words[:3] + ["lr=0.1"])["attack"]
+             "num_byzantine=5", "seed=0", "lr=0.1", f"results_dir={tmp_path}", "use_kept=false"]  # fmt: skip
+    assert bench("-m", *words).code == 0
+    content = compose.shown([*words[:3], "lr=0.1"])["attack"]
     result = Sheet(["Attack held against the list"], ["rule"], [[Printed("krum")]])
-    entry = ArenaEntry("held", "digits", "attack", content, "the command", runs_of(words, str(tmp_path)))
+    entry = ArenaEntry("held", "digits", "attack", content, "the command", records.load(tmp_path))
     entry.write(tmp_path / "held", result)
     page = (tmp_path / "held" / "README.md").read_text()
     assert "Attack held against the list" in page and "Made by: the command" in page and "processors: " in page
     monkeypatch.setattr(sys, "argv", ["check_entry.py", str(tmp_path / "held")])
-    assert check_entry.main() == 0 and "2 cells equal" in capsys.readouterr().err
+    assert check_entry.main() == 0 and "2 cells equal" in capfd.readouterr().err
     facts = tmp_path / "held" / "entry.yaml"
     facts.write_text(facts.read_text().replace("strength: 3", "strength: 2"))
-    assert check_entry.main() == 1 and "the protocol makes another run" in capsys.readouterr().out
+    assert check_entry.main() == 1 and "the protocol makes another run" in capfd.readouterr().out
 
 
 @pytest.mark.parametrize(

@@ -26,6 +26,7 @@ def _sheet(base: Arena, panel: ArenaPanel, held: Mapping[str, ArenaPanel]) -> Sh
     name, shown = base.track.name, {base.track.name: panel, **held}
     known = [set(contenders(of)) for of in held.values()]
     rules = [rule for rule in contenders(panel) if any(rule in others for others in known)]
+    rows = [*rules, *[SERVER] * any(of.server is not None for of in shown.values())]
     best = {track: of.best(rule for rule in rules if rule in of.standings) for track, of in shown.items()}
     return Sheet(
         above=[
@@ -34,14 +35,14 @@ def _sheet(base: Arena, panel: ArenaPanel, held: Mapping[str, ArenaPanel]) -> Sh
         ],
         heading=["rule", *shown],
         rows=[[Printed(rule), *(Printed(_score(of, rule), best=rule in best[track]) for track, of in shown.items())]
-              for rule in [*rules, *[SERVER] * any(of.server is not None for of in shown.values())]],  # fmt: skip
+              for rule in rows],
         bold="cannot be told from the best rule of its column",
         footnotes=[
             *SCORE_MEANING[:1],
             "surely: Welch's test with the bootstrap's errors at 5%, corrected for the number of rules (Benjamini and "
             "Hochberg). order: the rank correlation of the worst cases",
         ],
-    )
+    )  # fmt: skip
 
 
 def _score(panel: ArenaPanel, rule: str) -> str:
@@ -59,9 +60,8 @@ def _change(first: ArenaPanel, second: ArenaPanel) -> str:
     up = [rule for rule in shared if rule in moved and after[rule].value > before[rule].value]
     down = [rule for rule in shared if rule in moved and rule not in up]
     order = correlation(first, second)
-    return (
-        f"of {len(shared)} rules, surely higher {listed(up)}; surely lower {listed(down)}"
-        + (f"; order {order:.2f}" if order is not None else "")
+    return f"of {len(shared)} rules, surely higher {listed(up)}; surely lower {listed(down)}" + (
+        f"; order {order:.2f}" if order is not None else ""
     )
 
 

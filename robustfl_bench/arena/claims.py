@@ -31,9 +31,9 @@ Place = tuple[str, str]
 _MEANING = (
     f"{_OWN}, {_ANY}: test accuracy [%] under the one that harms most in each partition and seed, of the paper's or of "
     "all; a model that diverged counts as 0",
-    f"{_SKEWED}: all partitions that were run but {_IID}. A claim is judged in the partitions in which all cells that it "
-    "compares were run, which are named unless they are all; pairs: partitions and seeds, over which the differences "
-    "are paired",
+    f"{_SKEWED}: all partitions that were run but {_IID}. A claim is judged in the partitions in which all cells that "
+    "it compares were run, which are named unless they are all; pairs: partitions and seeds, over which the "
+    "differences are paired",
 )
 
 

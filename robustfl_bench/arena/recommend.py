@@ -45,8 +45,8 @@ class Recommendation:
     @property
     def title(self) -> str:
         """What was asked."""
-        words = "with" if self.server_data else "without"
-        return f"Arena {self.arena.track.name}: {self.arena.titled(self.panel)}, {words} {SERVER_DATA}, {self.arena.track.rules}"
+        words, track = "with" if self.server_data else "without", self.arena.track
+        return f"Arena {track.name}: {self.arena.titled(self.panel)}, {words} {SERVER_DATA}, {track.rules}"
 
     @property
     def answer(self) -> str:

@@ -1,5 +1,5 @@
-"""``robustfl-bench arena attack ATTACK``: an attack's runs in a protocol of the arena, what it adds to the list, and the
-folder that one submits."""
+"""``robustfl-bench arena attack ATTACK``: an attack's runs in a protocol of the arena, what it adds to the list, and
+the folder that one submits."""
 
 from argparse import Namespace
 from collections.abc import Sequence
@@ -48,7 +48,8 @@ def _run(asked: Namespace) -> None:
     content = compose.shown([experiment, "lr=1", f"attack={asked.attack}", *asked.overrides])["attack"]
     runs = {panel: _made(arena, panel, asked, name) for panel in _panels(arena, asked)}
     result = additions.sheet(arena, name, {panel: _column(arena, panel, table) for panel, table in runs.items()})
-    command = again(["arena", "attack", asked.attack, *asked.overrides, "--protocol", asked.protocol], asked, _NARROWING)
+    words = ["arena", "attack", asked.attack, *asked.overrides, "--protocol", asked.protocol]
+    command = again(words, asked, _NARROWING)
     entry = entries.ArenaEntry(name, asked.protocol, "attack", content, command, archive.join(list(runs.values())))
     folder = Path(asked.output) / name
     entry.write(folder, result)

@@ -26,8 +26,8 @@ from robustfl_bench.experiment.execute import execute
 from robustfl_bench.runs import archive, records
 
 COMPARED = ("state", "final_accuracy", "last_accuracy", "best_accuracy", "test_loss")
-GROUPS = ("aggregator", "attack")
-"""The config groups of what is entered."""
+GROUPS = {"aggregator": "rule", "attack": "attack"}
+"""The config groups of what is entered, and what it is called."""
 
 
 def cell(run: dict[str, Any], entry: dict[str, Any]) -> list[str]:
@@ -87,7 +87,9 @@ def main() -> int:
                 differences.append(f"{run['run']}: the protocol makes another run, {now['run']}")
                 continue
             if source_of(run, group) != source_of(now, group):
-                differences.append(f"{run['run']}: made by another source of the {group} than that in the folder")
+                differences.append(
+                    f"{run['run']}: made by another source of the {GROUPS[group]} than that in the folder"
+                )
                 continue
             pairs = {key: (records.text(run[key]), records.text(now[key])) for key in COMPARED}
             unlike = [f"{key} {was}, now {found}" for key, (was, found) in pairs.items() if was != found]
