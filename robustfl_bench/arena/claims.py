@@ -179,10 +179,13 @@ def _todos(arena: Arena, paper: Mapping[str, Any]) -> Iterator[Todo]:
 
 
 def _under_their_attacks(arena: Arena) -> list[ArenaRun]:
-    """The runs under attacks of the papers that the track itself lacks."""
+    """The runs under attacks of the papers that the track itself lacks, at the rates of the track."""
     if not options.exists("experiment", f"{arena.track.experiment}_claims"):
         return []
-    return Track(f"{arena.track.name}_claims").runs(arena.table)
+    rates = {(run.rule, run.partition): run.lr for run in arena.runs if run.validated}
+    read = Track(f"{arena.track.name}_claims").read(arena.table, "validation_accuracy")
+    return [run for run, share in read
+            if share is None and rates.get((run.rule, run.partition), run.lr) == run.lr]  # fmt: skip
 
 
 def _cell(under: Sequence[Mapping[Place, float]], partitions: Sequence[str]) -> Cell:
@@ -210,8 +213,9 @@ def _verdict(claim: Claim, of: _Tested) -> Verdict:
     keys = dict.fromkeys(key for comparison in claim.comparisons for side in (comparison.left, comparison.right)
                          for key in side.keys)  # fmt: skip
     partitions = of.whole(keys)
-    block = " ".join(filter(None, (claim.block, of.named({key[0] for key in keys}, partitions))))
-    return judge(replace(claim, block=block), of.table(keys, partitions))
+    found = judge(claim, of.table(keys, partitions))
+    named = of.named({key[0] for key in keys}, partitions) if found.findings else ""
+    return replace(found, claim=replace(claim, block=" ".join(filter(None, (claim.block, named)))))
 
 
 def _claims(paper: Mapping[str, Any], measured: MeasuredPaper) -> Sheet:
