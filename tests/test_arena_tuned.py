@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 
 from robustfl_bench import aggregators
+from robustfl_bench.arena import claims
 from robustfl_bench.arena.panels import Arena
 from robustfl_bench.arena.track import HONEST, ArenaRun, Track
 from robustfl_bench.arena.tuned import SCALES, TunedTrack, TunedTrial
@@ -136,6 +137,21 @@ def test_the_two_books_show_a_rule_at_its_own_rate_and_options(
     assert books.VIEW.picture(arena, PLAIN).axes
     assert not track.draws, "the server is tuned, too"
     assert track.command(["krum"], []) == "robustfl-bench arena enter RULE --protocol silos --book tuned"
+
+
+def test_trials_do_not_hide_the_runs_under_the_attacks_of_papers(
+    monkeypatch: pytest.MonkeyPatch, track: TunedTrack
+) -> None:
+    """Both have ipm, and only the trials are at rates that no validation without attack chose."""
+    made = [(run("average", attack, level + 0.01 * seed, "fang", str(seed)), WHOLE)
+            for attack, level in (("none", 0.9), ("gauss", 0.3), ("sign_flip", 0.3)) for seed in range(3)]  # fmt: skip
+    made += [(run("average", "none", 0.9 + 0.01 * (rate == 0.1), "fang", seed, lr=rate), SHARE)
+             for rate in (0.01, 0.03, 0.1, 0.3, 1.0, 3.0) for seed in ("0", "1")]  # fmt: skip
+    tried = [(replace(one, partition="fang"), share)
+             for one, share in trials(track, "average", dict.fromkeys(track.rates[1:], 0.5))]  # fmt: skip
+    pages = claims.sheets([arena_of(monkeypatch, [*made, *tried])])
+    judged = {row[0].text: row[2].text for sheet in pages for row in sheet.rows if len(row) > 2}
+    assert judged["fedavg_fails"] == "holds"
 
 
 def test_a_track_without_trials_has_no_tuned_book(monkeypatch: pytest.MonkeyPatch, track: TunedTrack) -> None:
