@@ -201,6 +201,29 @@ def test_weights_are_bands_of_honest_and_lines_of_byzantine_clients(tmp_path: Pa
     assert lines["equal weights"] == pytest.approx([1 / 9] * 2)
 
 
+def test_the_roc_of_weights_is_drawn_and_its_area_tabled(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = make_run(tmp_path)
+    table = {
+        "round": [1, 2],
+        "byzantine_0": [0.1, 0.2],
+        "byzantine_1": [0.4, 0.5],
+        "client_2": [0.3, 0.2],
+        "client_3": 0,
+    }
+    pd.DataFrame(table).to_csv(folder / "weights.csv", index=False)
+    reseal(folder)
+    (axis,) = plots.roc(records.load(tmp_path)).axes
+    (line,) = axis.get_lines()
+    assert [line.get_ydata()[at] for at in (25, 50, 75, 100)] == [0, 50, 50, 100]
+    assert axis.get_ylabel() == "Attackers found [%]"
+    code, out, _ = run_cli(capsys, "table", "--value", "roc_auc", "--results-dir", tmp_path)
+    assert code == 0 and "0.250" in out
+    pd.DataFrame(table).drop(columns=["byzantine_0", "byzantine_1"]).to_csv(folder / "weights.csv", index=False)
+    reseal(folder)
+    with pytest.raises(records.NoRuns, match="no run with a ROC curve: no ROC without attackers"):
+        plots.roc(records.load(tmp_path))
+
+
 def test_the_advice_to_choose_one_run_leaves_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for attack, seed, lr in (("ipm", 0, 0.1), ("ipm", 1, 0.1), ("lie", 0, 0.1), ("ipm", 0, 0.2)):
         folder = make_run(tmp_path, "krum", attack, seed, lr=lr)

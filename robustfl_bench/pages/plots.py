@@ -19,7 +19,7 @@ from robustfl_bench.pages.pictures import curves, heat
 from robustfl_bench.pages.pictures.canvas import PLAIN, Frame
 from robustfl_bench.pages.pictures.curves import COLUMNS, WEIGHT, Curves
 from robustfl_bench.pages.pictures.heat import HeatPanel, Scale
-from robustfl_bench.runs import records
+from robustfl_bench.runs import records, suspicion
 from robustfl_bench.runs.learning import UNLEARNED, unlearned
 from robustfl_bench.runs.records import Damaged, NoRuns, text
 from robustfl_bench.runs.values import Value, describe, measure
@@ -36,6 +36,8 @@ BANDS = {
 }
 METHODS = ("aggregator", "+method", "rule")
 """The settings whose values are methods, each with a style of its own."""
+_FOUND = Value("found", "Attackers found", "%", better=1)
+_SHARES = [number / 100 for number in range(101)]
 RECALL = Scale("Recall [%]", 0, 100)
 """The colours of recalls."""
 
@@ -104,6 +106,45 @@ def weights(
     return curves.draw(
         Curves(points, "Round", {WEIGHT: "Weight of a client"}, over_seeds(chosen), clients=True, dense=True), frame
     )
+
+
+def roc(
+    runs: pd.DataFrame,
+    lines: str = "aggregator",
+    panels: str = "attack",
+    conditions: Sequence[str] = (),
+    band: str = "minmax",
+    frame: Frame = PLAIN,
+) -> Figure:
+    """Attackers found against honest clients suspected [%], by the weights of all rounds: one line per value of
+    ``lines``, mean over seeds. Raises as ``rounds`` does."""
+    chosen = select(runs, lines, panels, conditions)
+    points = curves_of_suspicion(chosen, band)
+    gone = _cautions(runs, lines, panels, conditions)
+    return _drawn(points, chosen, [_FOUND], "Honest clients suspected [%]", lines, band, gone, frame, dense=True)
+
+
+def curves_of_suspicion(chosen: pd.DataFrame, band: str) -> pd.DataFrame:
+    """Points of the ROC curves of runs that have weights and attackers. Raises NoRuns if there are none."""
+
+    def of_runs(group: pd.DataFrame) -> pd.Series[float] | None:
+        import pandas as pd
+
+        columns = []
+        for folder in group["folder"]:
+            try:
+                found = suspicion.suspicion(folder)
+            except Damaged as error:
+                reasons.append(str(error))
+            else:
+                columns.append(100 * suspicion.curve(found, _SHARES).set_axis([100 * share for share in _SHARES]))
+        return pd.concat(columns) if columns else None
+
+    reasons = list[str]()
+    points = _points(chosen, _FOUND.name, band, of_runs)
+    if not len(points):
+        raise NoRuns(f"no run with a ROC curve: {'; '.join(dict.fromkeys(reasons))}")
+    return points
 
 
 def recall(

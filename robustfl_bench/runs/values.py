@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from robustfl_bench.base.errors import ConfigError
 from robustfl_bench.engine.metrics import METRICS
 from robustfl_bench.engine.metrics.base import Metric
+from robustfl_bench.runs import suspicion
 from robustfl_bench.runs.records import Damaged, last_metrics, text
 from robustfl_bench.runs.where import check_name
 from robustfl_bench.store.folders import LAST
@@ -65,6 +66,7 @@ _ERRORS = {  # and the accuracy that each is one minus
     "test_error": (Value("test_error", "Test error, last round", "fraction", better=-1), "final_accuracy"),
     "last_error": (Value("last_error", f"Test error, {_LAST_K}", "fraction", better=-1), "last_accuracy"),
 }
+_AREA = Value("roc_auc", "Area under the ROC curve of the weights, all rounds", better=1)
 _MRD = Value("mrd", "Max recall drop against Average without attack, last round", "points", 100, 1, better=-1)
 
 
@@ -80,7 +82,7 @@ _FROM_METRICS = {metric.name: _of_metric(metric) for metric in METRICS if metric
 ACCURACIES = ("test_accuracy", "final_accuracy", "best_accuracy", "last_accuracy", "tuned_accuracy")
 """The values that are accuracies on the test set, in percent."""
 
-KNOWN = tuple(dict.fromkeys((*_FROM_SUMMARY, *_ERRORS, _MRD.name, *_FROM_METRICS)))
+KNOWN = tuple(dict.fromkeys((*_FROM_SUMMARY, *_ERRORS, _MRD.name, _AREA.name, *_FROM_METRICS)))
 _MEANS = {"last_accuracy", "last_error"}
 OF_ROUNDS = {"best_accuracy", *_MEANS}
 """The values that depend on the frequency of evaluation."""
@@ -102,7 +104,7 @@ class Measured:
 def describe(name: str, runs: pd.DataFrame) -> Value:
     """The value of this name: a known one, or any column of the runs' ``metrics.csv``. Raises ConfigError."""
     errors = {error: value for error, (value, _) in _ERRORS.items()}
-    for known in (_FROM_SUMMARY, errors, {_MRD.name: _MRD}, _FROM_METRICS):
+    for known in (_FROM_SUMMARY, errors, {_MRD.name: _MRD, _AREA.name: _AREA}, _FROM_METRICS):
         if name in known:
             return known[name]
     columns = _metrics_columns(runs)
@@ -150,8 +152,17 @@ def measure(value: Value, runs: pd.DataFrame, everything: pd.DataFrame) -> dict[
         return {folder: Measured(1 - float(accuracy)) for folder, accuracy in accuracies}
     if value.name == _MRD.name:
         return _max_recall_drops(runs, everything)
+    if value.name == _AREA.name:
+        return {folder: _area(folder) for folder in runs["folder"]}
     last_rounds = zip(runs["folder"], runs["last"], strict=True)
     return {folder: _from_metrics(value, folder, last) for folder, last in last_rounds}
+
+
+def _area(folder: str) -> Measured:
+    try:
+        return Measured(suspicion.area(suspicion.suspicion(folder)))
+    except Damaged as error:
+        return Measured(reason=str(error))
 
 
 def _max_recall_drops(runs: pd.DataFrame, everything: pd.DataFrame) -> dict[str, Measured]:

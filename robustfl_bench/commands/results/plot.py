@@ -1,4 +1,4 @@
-"""``robustfl-results plot``: metrics or weights by round, a value by settings, or recall per class, as a picture."""
+"""``robustfl-results plot``: metrics or weights by round, a value by settings, recall per class, or ROC; a picture."""
 
 from __future__ import annotations
 
@@ -20,7 +20,9 @@ if TYPE_CHECKING:
 
 
 def _add(parser: Parser) -> None:
-    parser.add_argument("kind", choices=("accuracy", "rounds", "sweep", "heat", "recall", "trajectory", "weights"))
+    parser.add_argument(
+        "kind", choices=("accuracy", "rounds", "sweep", "heat", "recall", "trajectory", "weights", "roc")
+    )
     parser.add_argument(
         "--x",
         metavar="KEY",
@@ -80,8 +82,12 @@ def _drawn(runs: pd.DataFrame, arguments: Namespace) -> Figure:
             return plots.recall(runs, **common)
         case "trajectory":
             return plots.trajectory(runs, **common)
+        case "roc":
+            return plots.roc(runs, **common, band=arguments.band)
         case _:
             return plots.weights(runs, arguments.panels or "aggregator", arguments.where, frame)
 
 
-VERB = Verb("plot", "metrics or weights by round, a value by settings, or recall per class", _add, _run)
+VERB = Verb(
+    "plot", "metrics or weights by round, a value by settings, recall per class, or the ROC of weights", _add, _run
+)
