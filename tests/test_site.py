@@ -76,7 +76,7 @@ def test_the_page_of_a_rule_is_its_docstring_its_keys_and_its_code() -> None:
     assert "| `num_selected` | `1` | >= 1 |" in page and "class Krum(" in page and "_target_: " in page
     assert page.startswith("# Krum\n")
     alias = "\n".join(board.described(option("aggregator", "median")))
-    assert "Alias of coomed." in alias and "It is another form of [`coomed`](coomed.md)." in alias
+    assert "Another word for [median](coomed.md), `coomed`." in alias and "## What it computes" in alias
 
 
 def test_every_picture_of_the_repository_is_on_a_page_and_has_a_palette() -> None:

@@ -17,6 +17,7 @@ from robustfl_bench.catalogue.entries import CatalogueEntry, entries
 from robustfl_bench.catalogue.measures import facts
 from robustfl_bench.config import targets
 from robustfl_bench.config.names import readable
+from robustfl_bench.config.words import written
 from robustfl_bench.runs import archive
 from scripts.generators.catalogue import BAR, key_rows
 
@@ -181,16 +182,23 @@ def _runs(track: str, arena: Arena, panel: ArenaPanel) -> Iterator[tuple[str, st
 
 def described(entry: CatalogueEntry) -> Iterator[str]:
     """What an option does, its source, needs and cost, and its keys."""
-    about = facts(entry)
-    yield f"# {entry.title}\n\n{entry.summary.replace('``', '`')}\n"
+    about, place = facts(entry), f"[{readable(entry.same_as)}]({entry.same_as}.md)"
+    yield f"# {entry.title}\n"
+    if not entry.same_as:
+        yield f"{entry.summary.replace('``', '`')}\n"
+    elif entry.differs:
+        changed = ", ".join(f"`{key}: {written(value)}`" for key, value in entry.differs.items())
+        yield f"{place} with {changed}{f' ({entry.remark})' if entry.remark else ''}.\n"
+    else:
+        yield f"Another word for {place}, `{entry.same_as}`.\n"
     yield f"`robustfl-bench {entry.group}={entry.name}`\n"
-    yield "| source | needs | does | cost |\n| --- | --- | --- | --- |"
-    facts_of = (entry.citation, ", ".join(about.needs) or "nothing", ", ".join(about.does), about.cost)
-    yield f"| {' | '.join(word.replace('|', BAR) for word in facts_of)} |\n"
-    if entry.same_as:
-        yield f"It is another form of [`{entry.same_as}`]({entry.same_as}.md).\n"
-    elif len(paragraphs := _paragraphs(entry.doc)) > 1:
-        begin = 1 if paragraphs[0].removesuffix(".") == entry.summary.replace("``", "`").removesuffix(".") else 0
+    facts_of = {"source": entry.citation, "needs": ", ".join(about.needs) or "nothing", "does": ", ".join(about.does),
+                "cost": about.cost}  # fmt: skip
+    known = {name: fact.replace("|", BAR) for name, fact in facts_of.items() if fact}
+    yield f"| {' | '.join(known)} |\n|{' --- |' * len(known)}\n| {' | '.join(known.values())} |\n"
+    paragraphs = _paragraphs(entry.doc)
+    begin = paragraphs[0].removesuffix(".") == entry.summary.replace("``", "`").removesuffix(".")
+    if paragraphs[begin:]:
         yield "\n\n".join(["## What it computes", *paragraphs[begin:]]) + "\n"
     if rows := key_rows(entry):
         yield "## Keys\n\n| key | default | range | meaning |\n| --- | --- | --- | --- |"

@@ -66,7 +66,7 @@
       row.hidden = !numbers.length || !isKept(row);
     });
     const kept = rows.filter((row) => !row.hidden).length;
-    document.getElementById("board-count").textContent = `${kept} of ${rows.length} rows`;
+    document.getElementById("board-count").textContent = `${kept} of ${rows.length} rules`;
     sort();
   };
 
