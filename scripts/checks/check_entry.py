@@ -21,7 +21,8 @@ from typing import Any
 
 from robustfl_bench.arena import entries
 from robustfl_bench.base.errors import ConfigError
-from robustfl_bench.config import compose, options
+from robustfl_bench.base.fields import scale_of
+from robustfl_bench.config import compose, options, targets
 from robustfl_bench.experiment.execute import execute
 from robustfl_bench.runs import archive, records
 
@@ -49,10 +50,17 @@ def chosen(folder: Path, entry: dict[str, Any], count: int, seed: int) -> list[d
     return random.Random(seed).sample(own, min(count, len(own)))
 
 
+def tuned(run: dict[str, Any], rule: dict[str, Any]) -> dict[str, Any]:
+    """The scale of a rule that has one, as the run has it: the tuned book chooses it in each panel."""
+    scale = scale_of(targets.found_part("aggregator", rule["_target_"]))
+    return {scale: run[f"aggregator.{scale}"]} if scale is not None else {}
+
+
 def again(run: dict[str, Any], entry: dict[str, Any], results_dir: str) -> dict[str, Any]:
     """The result of a cell that is run again, as a table of runs has it."""
     group = group_of(entry)
-    resolved = compose.resolve([*cell(run, entry), f"results_dir={results_dir}"], parts={group: entry[group]})
+    content = entry[group] | tuned(run, entry[group]) if group == "aggregator" else entry[group]
+    resolved = compose.resolve([*cell(run, entry), f"results_dir={results_dir}"], parts={group: content})
     with contextlib.redirect_stdout(io.StringIO()):
         execute(resolved.config, note=lambda _: None)
     runs = records.load(results_dir)
