@@ -50,7 +50,7 @@ def lines() -> list[tuple[str, str, float]]:
     """Way, rule and bytes."""
     found = []
     for name in RULES:
-        rule = plan(compose.resolve(["+setting=brace/fashion_mnist", f"+method=brace/{name}"]).config).parts.aggregator
+        rule = plan(compose.resolve(["+setting=brace/fashion_mnist", f"aggregator={name}"]).config).parts.aggregator
         found.append(("star", name, Star().total_bits(rule, N, D) / N / 8))
         if rule.ring is not None:
             found.append(("ring", name, Ring().total_bits(rule, N, D) / N / 8))
