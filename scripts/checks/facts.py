@@ -781,9 +781,8 @@ FACTS = (
     Fact(
         "README.md",
         '"And {} more": {} seeds cannot tell these rules from the first. A server with the {} samples that such rules '
-        "read scores {:.0f} to {:.0f} alone. This is [version 2 of the arena](results/arena/silos.md): {} attacks "
-        "chosen in a pilot, and {} to {} rules in each case so far. [Version 1](results/arena/README.md) "
-        "has all {} rules under {} attacks, with {} seeds.",
+        "read scores {:.0f} to {:.0f} alone. [Version 2 of the arena](results/arena/silos.md) has {} attacks and, so "
+        "far, {} to {} rules a case; [version 1](results/arena/README.md) has {} rules, {} attacks and {} seeds.",
         arena_answer,
         slow=True,
     ),
