@@ -46,13 +46,13 @@ FOLDER = Path(__file__).parents[1] / "scripts" / "examples"
 TRAININGS = ("all_reduce", "ddp", "diloco")
 
 
-def _train(rank: int, port: int, printed: Path) -> None:
+def _train(rank: int, ports: list[int], printed: Path) -> None:
     """One of four processes of each example of a training, with what torchrun tells it."""
     sys.path.insert(0, str(FOLDER))
-    os.environ |= {"RANK": str(rank), "WORLD_SIZE": "4", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port),
+    os.environ |= {"RANK": str(rank), "WORLD_SIZE": "4", "MASTER_ADDR": "127.0.0.1",
                    "TORCHELASTIC_USE_AGENT_STORE": "True", "GLOO_SOCKET_IFNAME": "lo"}  # fmt: skip
-    for number, name in enumerate(TRAININGS):
-        os.environ["TORCHELASTIC_RESTART_COUNT"] = str(number)
+    for name, port in zip(TRAININGS, ports, strict=True):
+        os.environ["MASTER_PORT"] = str(port)
         with (printed / f"{name}_{rank}").open("w") as file, redirect_stdout(file):
             runpy.run_path(str(FOLDER / f"{name}.py"))
 
@@ -61,8 +61,9 @@ def _train(rank: int, port: int, printed: Path) -> None:
 def test_four_processes_train_with_a_rule_although_one_lies(tmp_path: Path) -> None:
     import torch.distributed as dist
 
-    store = dist.TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
-    started = [context().Process(target=_train, args=(rank, store.port, tmp_path)) for rank in range(4)]
+    stores = [dist.TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False) for _ in TRAININGS]
+    common = ([store.port for store in stores], tmp_path)
+    started = [context().Process(target=_train, args=(rank, *common), daemon=True) for rank in range(4)]
     for process in started:
         process.start()
     for process in started:

@@ -15,14 +15,14 @@ rank, x, y, accuracy = started()
 
 
 def train(rule: Aggregator, liars: int) -> float:
-    """The accuracy after 60 steps on the ``rule``'s aggregate of gradients; the last processes send -10 times theirs."""
+    """The accuracy after 20 steps on the ``rule``'s aggregate of gradients; the last processes send -10 times theirs."""
     net, reduce = torch.nn.Linear(64, 10), RobustAllReduce(rule)
     torch.nn.init.zeros_(net.weight)
     params = parameters_to_vector(net.parameters()).detach()
-    for _ in range(60):
+    for _ in range(20):
         gradient = torch.autograd.grad(torch.nn.functional.cross_entropy(net(x), y), list(net.parameters()))
         flat = parameters_to_vector(gradient) * (-10 if rank >= reduce.peers.size - liars else 1)
-        params -= 0.5 * reduce(flat)  # in place of dist.all_reduce(flat); flat /= 4
+        params -= reduce(flat)  # in place of dist.all_reduce(flat); flat /= 4
         vector_to_parameters(params, net.parameters())
     return accuracy(net)
 

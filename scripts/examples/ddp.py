@@ -17,14 +17,14 @@ rank, x, y, accuracy = started()
 
 
 def train(rule: Aggregator | None, liars: int) -> float:
-    """The accuracy after 60 steps; with None as rule, on the mean. The loss of the last processes is -10 times theirs."""
+    """The accuracy after 20 steps; with None as rule, on the mean. The loss of the last processes is -10 times theirs."""
     torch.manual_seed(0)
     net = torch.nn.Sequential(torch.nn.Linear(64, 200), torch.nn.ReLU(), torch.nn.Linear(200, 10))
     wrapped = DistributedDataParallel(net, bucket_cap_mb=0.02)  # several buckets
     if rule is not None:
         wrapped.register_comm_hook(None, robust_hook(RobustAllReduce(rule)))
-    optimizer = torch.optim.SGD(wrapped.parameters(), lr=0.2, momentum=0.9)
-    for _ in range(60):
+    optimizer = torch.optim.SGD(wrapped.parameters(), lr=0.5, momentum=0.5)
+    for _ in range(20):
         optimizer.zero_grad()
         loss = torch.nn.functional.cross_entropy(wrapped(x), y)
         (loss * (-10 if rank >= dist.get_world_size() - liars else 1)).backward()
