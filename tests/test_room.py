@@ -10,6 +10,8 @@ import torch
 from torch import nn
 
 from robustfl_bench import datasets
+from robustfl_bench.base.errors import ConfigError
+from robustfl_bench.config import request
 from robustfl_bench.datasets import Digits
 from robustfl_bench.experiment import memory, plan
 from robustfl_bench.models import Mlp
@@ -76,6 +78,20 @@ def test_updates_that_do_not_fit_are_kept_in_a_file(bench: Bench, monkeypatch: p
     refused = bench(*SMALL, "aggregator=lasa", "results_dir=third", "seed=1")
     assert refused.code == 2 and len(refused.err.splitlines()) == 1
     assert "the 2 matrices that Lasa makes of all updates take 3.65 MB" in refused.err
+
+
+def test_each_of_several_processes_holds_a_part_of_the_updates(monkeypatch: pytest.MonkeyPatch) -> None:
+    config, _ = request.composed([*SMALL, "processes=4", "local_update=fedsgd"])
+    planned, cpu = plan.plan(config), torch.device("cpu")
+    part = 4 * (2 * 600 * 190 + 2 * 150 * 760)  # its columns of all updates, twice, and twice those of its clients
+    needed = memory.needs(planned, cpu)
+    assert needed["the updates of n=600 clients by d=760 parameters"] == part
+    monkeypatch.setattr(memory, "free_bytes", lambda: 2 * sum(needed.values()))
+    with pytest.raises(ConfigError, match="by d=760 parameters take 7.3 MB in 4 processes and"):
+        memory.check(planned)
+    monkeypatch.setenv("RANK", "0")
+    monkeypatch.setenv("LOCAL_WORLD_SIZE", "2")
+    assert not memory.check(planned), "two of the four are on another machine"
 
 
 def test_square_matrices_are_counted(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,6 +1,7 @@
 """Lower bound on the memory of a run, from its settings, compared with the free memory before anything is loaded."""
 
 import math
+import os
 import shutil
 import time
 import weakref
@@ -43,12 +44,13 @@ def check(planned: Plan) -> bool:
     Raises ConfigError when a run certainly does not fit, and waits where it fits only once other runs have ended.
     Raises ConfigError also where the device does not exist.
     """
-    device = choose_device(planned.settings.device)
-    needed, files = needs(planned, device), _files(planned, device)
-    here = files | (needed if device.type == "cpu" else {})
-    if on_disk := device.type == "cpu" and sum(here.values()) > free_bytes() and _has_room(planned):
-        here = needed = files | _with_updates_on_disk(planned, needed)
-    for where, free, wanted in ((*_free(device), needed), (*_here(), here)):
+    device, processes = choose_device(planned.settings.device), _processes_here(planned)
+    needed, files, on_cpu = needs(planned, device), _files(planned, device), device.type == "cpu"
+    here = {what: processes * size for what, size in (files | (needed if on_cpu else {})).items()}
+    alone = on_cpu and planned.settings.processes == 1
+    if on_disk := alone and sum(here.values()) > free_bytes() and _has_room(planned):
+        here = files | _with_updates_on_disk(planned, needed)
+    for where, free, wanted in [*([] if on_cpu else [_on(device, needed)]), ("this machine", free_bytes(), here)]:
         if sum(wanted.values()) > free:
             worst = max(wanted, key=lambda what: wanted[what])
             dataset, n = planned.parts.dataset, _updates_per_round(planned)
@@ -56,9 +58,8 @@ def check(planned: Plan) -> bool:
             of_data = worst in (_samples_of(dataset), *files) and not _drawn(planned.config["dataset"])
             advice = smaller if of_data else f"lower {_largest(planned.config)}"
             sizes = f"(n={n}, d={num_params(planned.parts.model, dataset)})"
-            raise ConfigError(
-                f"{worst} take {_size(wanted[worst])} and {_size(free)} are free on {where} {sizes}; {advice}"
-            )
+            taken = _size(wanted[worst]) + f" in {processes} processes" * (planned.settings.processes > 1)
+            raise ConfigError(f"{worst} take {taken} and {_size(free)} are free on {where} {sizes}; {advice}")
     shared = () if on_disk else _shared(planned, device)
     _wait_for_room(planned, sum(size for what, size in here.items() if what not in shared))
     if on_disk:
@@ -68,7 +69,7 @@ def check(planned: Plan) -> bool:
 
 
 def needs(planned: Plan, device: "torch.device") -> dict[str, int]:
-    """The bytes that a run needs at least on its device, by what needs them.
+    """The bytes that a run, or one of its ``processes``, needs at least on its device, by what needs them.
 
     They are lower bounds: the clients, what the local update remembers of the honest ones that take part, the models
     (k, d), the updates of a round (n, d), the (n, n) matrices of the attack, the pre-aggregation and the rule, and the
@@ -79,7 +80,7 @@ def needs(planned: Plan, device: "torch.device") -> dict[str, int]:
     n, d = _updates_per_round(planned), num_params(parts.model, parts.dataset)
     models = 1 if parts.clustering is None else parts.clustering.num_clusters
     vectors, shape = parts.local_update.remembered, math.prod(parts.dataset.input_shape)
-    remembered = _taking_part(settings, parts) if vectors else 0
+    remembered = _taking_part(settings, parts) // settings.processes if vectors else 0
     own = 0.0 if "covering" in parts.partition.exempt else _train_samples(planned) / settings.num_clients
     own *= 1 - (settings.validation_share or 0)
     at_once = int(min(settings.batch_size or math.inf, own))
@@ -94,6 +95,12 @@ def needs(planned: Plan, device: "torch.device") -> dict[str, int]:
         "the feature maps of a client": _FLOAT * at_once * outputs_per_sample(parts.model, parts.dataset),
         f"{settings.total_clients} clients": _CLIENT * settings.total_clients,
     }
+
+
+def _processes_here(planned: Plan) -> int:
+    """The number of the run's processes on this machine: all that it starts, or those that ``torchrun`` started here;
+    1 if it does not report them."""
+    return int(os.environ.get("LOCAL_WORLD_SIZE", 1)) if "RANK" in os.environ else planned.settings.processes
 
 
 def _shared(planned: Plan, device: "torch.device") -> tuple[str, ...]:
@@ -138,8 +145,13 @@ def _updates_of(planned: Plan) -> str:
 
 
 def _matrix(planned: Plan) -> int:
-    """The bytes of the updates of a round."""
-    return _FLOAT * _updates_per_round(planned) * num_params(planned.parts.model, planned.parts.dataset)
+    """The bytes of the updates of a round, or of what one of several processes holds of them: its columns of all
+    updates, and, while processes exchange the honest ones, these columns and twice the whole updates of its clients."""
+    s, n, d = planned.settings, _updates_per_round(planned), num_params(planned.parts.model, planned.parts.dataset)
+    if (processes := s.processes) == 1:
+        return _FLOAT * n * d
+    honest = max(0, n - s.total_clients + _least_honest(s))
+    return _FLOAT * ((n + honest) * (d // processes) + 2 * (honest // processes) * d)
 
 
 def _wait_for_room(planned: Plan, needed: int) -> None:
@@ -250,16 +262,11 @@ def _declared(dataset: Dataset) -> int:
     return min(map(sum, source.sizes.values())) * math.prod(dataset.input_shape)
 
 
-def _free(device: "torch.device") -> tuple[str, int]:
-    """The device of a run's matrices, and its free bytes."""
+def _on(gpu: "torch.device", needed: Mapping[str, int]) -> tuple[str, int, Mapping[str, int]]:
+    """A GPU, its free bytes, and what is needed on it."""
     import torch
 
-    return (str(device), torch.cuda.mem_get_info(device)[0]) if device.type == "cuda" else _here()
-
-
-def _here() -> tuple[str, int]:
-    """This machine, and its free bytes."""
-    return "this machine", free_bytes()
+    return str(gpu), torch.cuda.mem_get_info(gpu)[0], needed
 
 
 def _largest(config: Mapping[str, Any]) -> str:
