@@ -1,5 +1,5 @@
-"""Rules on updates whose columns are in several places, or in a file: the same aggregates and weights as with all in
-one memory."""
+"""Rules on updates whose columns are in several places, in a file, or in bfloat16: the same aggregates and weights as
+with all in one memory, in float32."""
 
 import time
 from collections.abc import Callable
@@ -17,9 +17,10 @@ from robustfl_bench.aggregators.base import Aggregator, ServerView
 from robustfl_bench.attacks.base import Attack, AttackView, Crafted
 from robustfl_bench.base.errors import ConfigError
 from robustfl_bench.engine.federation import Federation
+from robustfl_bench.engine.in_bfloat16 import InBfloat16
 from robustfl_bench.engine.on_disk import OnDisk
 from robustfl_bench.engine.rounds import initial_state, step
-from robustfl_bench.numerics import on_disk
+from robustfl_bench.numerics import in_bfloat16, on_disk
 from robustfl_bench.numerics.places import Place
 from robustfl_bench.numerics.updates import Aggregate, Updates
 from robustfl_bench.protocols.chunks import chunks
@@ -238,6 +239,58 @@ def test_few_pages_of_a_file_stay_in_memory(tmp_path: Path, monkeypatch: pytest.
 def test_a_disk_without_room_is_one_line(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"need a file of 4e\+06 GB .*: .*results_dir"):
         on_disk.empty(10**6, 10**9, tmp_path)
+
+
+@pytest.mark.parametrize("name", RULES)
+def test_rules_on_updates_in_bfloat16_give_the_same_bytes(name: str) -> None:
+    updates, server = wide()
+    for change, columns in ((near_ties_of, WIDE), (outliers_of, WIDE), (outliers_of, 40)):
+        matrix = change(updates)[:, :columns].bfloat16().float()
+        stored = in_bfloat16.empty(*matrix.shape)
+        stored[:] = matrix
+        view = server if columns == WIDE else example_round(7, 17, 3, d=columns)[1]
+        found, alone = (rule(name)(Updates(rows), replace(view, rng=np.random.default_rng(0)))
+                        for rows in (stored, matrix))  # fmt: skip
+        assert type(found.vector) is Tensor and torch.equal(found.vector, alone.vector)
+        assert (found.weights is None) == (alone.weights is None)
+        assert found.weights is None or alone.weights is None or torch.equal(found.weights, alone.weights)
+
+
+@pytest.mark.parametrize(
+    "run",
+    [("attack=none", "aggregator=krum", "local_update=momentum"),
+     ("attack=lie", "aggregator=trmean", "participation=0.6", "batch_size=8"),
+     ("attack=label_flip", "aggregator=boba", "local_update=local_sgd", "batch_size=8"),
+     ("attack=gaussian", "aggregator=lasa", "model=lenet", "dataset.side=28")],
+)  # fmt: skip
+def test_rounds_with_updates_in_bfloat16_give_the_same_bytes(run: tuple[str, ...]) -> None:
+    asked = experiment(*run, "num_clients=19", "num_byzantine=3", "byzantine_placement=replace", "rounds=3",
+                       "partition=dirichlet", "protocol=star", "protocol.bits=16",
+                       "protocol.update_dtype=bfloat16")  # fmt: skip
+    ends = []
+    for kind in (Federation, InBfloat16):
+        state = initial_state(federation := kind(*asked))
+        for _ in range(3):
+            state, _ = step(federation, state)
+        ends.append(state.params)
+    assert torch.equal(*ends)
+
+
+def test_updates_in_bfloat16_are_written_by_rows_and_read_as_float32() -> None:
+    rows = torch.randn(5, 7)
+    stored = in_bfloat16.empty(5, 7)
+    stored[:2], stored[2:] = rows[:2], rows[2:]
+    rounded = rows.bfloat16().float()
+    assert stored.dtype == torch.float32 and stored.nbytes == 4 * 35 and stored[1:].stored.nbytes == 2 * 28
+    stored[1:][torch.tensor([0, 2])] = 0.0
+    rounded[[1, 3]] = 0
+    for read in (lambda m: m[:, 2:5], lambda m: m[3], lambda m: m.sum(dim=1), lambda m: m.abs().amax(dim=0), torch.stack,
+                 lambda m: torch.cat([m, m]), lambda m: m @ m.T, lambda m: m.split(3, 1)[1] + 1, lambda m: m[[2, 0], 1:],
+                 lambda m: torch.from_numpy(np.asarray(m)), lambda m: torch.from_numpy(m.numpy()[:, ::3]),
+                 lambda m: torch.from_numpy(m.numpy().max(axis=0) - m.numpy()), lambda m: m.new_ones(3)):  # fmt: skip
+        assert type(read(stored)) is Tensor and torch.equal(read(stored), read(rounded))
+    with pytest.raises(TypeError, match="stored in bfloat16"):
+        stored.add_(1)
 
 
 def test_more_places_than_columns() -> None:

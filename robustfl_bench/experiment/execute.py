@@ -99,7 +99,7 @@ def completing(
     call = call or Call()
     folder = folder_of(planned, call)
     datasets.require(planned.dataset, planned.settings.data_dir)
-    on_disk = memory.check(planned)
+    where = memory.check(planned)
     folder.open()
     trackers, summary = Trackers(planned, folder, note), None
     try:
@@ -108,7 +108,7 @@ def completing(
         try:
             with repeatable.watched(planned.config):
                 data = _load(planned)
-                federation = _federation(planned, data, on_disk)
+                federation = _federation(planned, data, where)
         except Exception as error:  # errors of the call, not failures of a run: nothing is left
             folder.discard()
             if isinstance(error, MemoryError):
@@ -258,20 +258,20 @@ def _load(planned: Plan) -> Any:
     return samples.load(planned, choose_device(planned.settings.device))
 
 
-def _federation(planned: Plan, data: Any, on_disk: bool = False) -> Any:
+def _federation(planned: Plan, data: Any, where: memory.Where = "float32") -> Any:
+    from robustfl_bench.engine.in_bfloat16 import InBfloat16
+    from robustfl_bench.engine.on_disk import OnDisk
     from robustfl_bench.engine.stack import Stackable
+    from robustfl_bench.experiment.shared_clients import SharedClients, SharedInBfloat16
 
-    own = planned.settings, planned.parts, data
-    if on_disk:
-        from robustfl_bench.engine.on_disk import OnDisk
-
-        federation: Stackable = OnDisk(*own)
-    elif (shelf := samples.shared(planned, data.train_x.device)) is not None:
-        from robustfl_bench.experiment.shared_clients import SharedClients
-
-        federation = SharedClients(*own, shelf)
+    own, shelf = (planned.settings, planned.parts, data), samples.shared(planned, data.train_x.device)
+    federation: Stackable
+    if where == "file":
+        federation = OnDisk(*own)
+    elif shelf is None:
+        federation = InBfloat16(*own) if where == "bfloat16" else Stackable(*own)
     else:
-        federation = Stackable(*own)
+        federation = (SharedInBfloat16 if where == "bfloat16" else SharedClients)(*own, shelf)
     if type(planned.parts.attack).claim is not Attack.claim:
         from robustfl_bench.engine.claims import claimed
 

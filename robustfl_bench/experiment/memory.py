@@ -7,7 +7,7 @@ import time
 import weakref
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -31,15 +31,20 @@ from robustfl_bench.store.shared import SharedFiles
 if TYPE_CHECKING:
     import torch
 
-_FLOAT, _DOUBLE = 4, 8  # bytes; a token id has as many as a float
+Where = Literal["float32", "bfloat16", "file"]
+"""Where the updates of a round are: in memory as float32 or bfloat16 numbers, or in a file."""
+
+_HALF, _FLOAT, _DOUBLE = 2, 4, 8  # bytes; a token id has as many as a float
+_TURNS = 8  # in which honest clients train whose updates are stored in bfloat16 (see ``engine.in_bfloat16``)
 _CLIENT = 112  # bytes of the empty index array that a client has
 COPIES = "the clients' copies of their samples"
 RESIDENT = 1 << 29  # bytes of the updates that are in memory when they are in a file
+SMALL = 1 << 26  # bytes of the updates of a run that may train together with others (see ``engine.stack``)
 POLL = 2.0  # seconds between two looks at the room that other runs leave
 
 
-def check(planned: Plan) -> bool:
-    """Whether the updates of a round must be kept in a file, as the run fits into memory without them only.
+def check(planned: Plan) -> Where:
+    """Where the updates of a round are: in a file if the run fits into memory without them only.
 
     Raises ConfigError when a run certainly does not fit, and waits where it fits only once other runs have ended.
     Raises ConfigError also where the device does not exist.
@@ -65,7 +70,20 @@ def check(planned: Plan) -> bool:
     if on_disk:
         folder = planned.settings.results_dir
         say(f"{_updates_of(planned)} are kept in a file in {folder}: {_size(_matrix(planned))} do not fit into memory")
-    return on_disk
+    return "file" if on_disk else "bfloat16" if in_bfloat16(planned) else "float32"
+
+
+def in_bfloat16(planned: Plan) -> bool:
+    """Whether the updates of a round are stored in bfloat16, in which they arrive.
+
+    Those of small runs are not, which may train together. Attackers who ask the rule, or plan, need float32.
+    """
+    from robustfl_bench.protocols.star import Star  # late: it imports torch
+
+    s, attack, course = planned.settings, planned.parts.attack, planned.parts.course
+    arrive = isinstance(course, Star) and course.update_dtype is not None and s.processes == 1
+    asks = s.num_byzantine and (attack.plans or (attack.crafts and not attack.by_columns))
+    return arrive and not asks and _matrix(planned) > SMALL
 
 
 def needs(planned: Plan, device: "torch.device") -> dict[str, int]:
@@ -86,7 +104,7 @@ def needs(planned: Plan, device: "torch.device") -> dict[str, int]:
     at_once = int(min(settings.batch_size or math.inf, own))
     remembers = type(parts.local_update).__name__
     return {
-        _updates_of(planned): _matrix(planned),
+        _updates_of(planned): _held(planned),
         f"what {remembers} remembers of {remembered} clients": _FLOAT * vectors * remembered * d,
         f"{models} models of d={d} parameters": _FLOAT * models * d,
         f"the (n, n) matrices of n={n} clients": _DOUBLE * n**2 * _square_matrices(parts),
@@ -145,13 +163,24 @@ def _updates_of(planned: Plan) -> str:
 
 
 def _matrix(planned: Plan) -> int:
-    """The bytes of the updates of a round, or of what one of several processes holds of them: its columns of all
-    updates, and, while processes exchange the honest ones, these columns and twice the whole updates of its clients."""
+    """The bytes of the updates of a round as float32 numbers."""
+    return _FLOAT * _updates_per_round(planned) * num_params(planned.parts.model, planned.parts.dataset)
+
+
+def _held(planned: Plan) -> int:
+    """The bytes of the updates of a round in the memory of this process, unless they are in a file.
+
+    In bfloat16, the honest clients train in turns, whose updates are in float32. One of several processes holds its
+    columns of all updates, and, while processes exchange the honest ones, these columns and twice the whole updates of
+    its clients.
+    """
     s, n, d = planned.settings, _updates_per_round(planned), num_params(planned.parts.model, planned.parts.dataset)
-    if (processes := s.processes) == 1:
-        return _FLOAT * n * d
     honest = max(0, n - s.total_clients + _least_honest(s))
-    return _FLOAT * ((n + honest) * (d // processes) + 2 * (honest // processes) * d)
+    if in_bfloat16(planned):
+        return d * (_HALF * n + _FLOAT * (honest // _TURNS))
+    if s.processes > 1:
+        return _FLOAT * ((n + honest) * (d // s.processes) + 2 * (honest // s.processes) * d)
+    return _FLOAT * n * d
 
 
 def _wait_for_room(planned: Plan, needed: int) -> None:

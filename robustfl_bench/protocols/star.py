@@ -20,8 +20,9 @@ class Star(Protocol):
 
     ``bits`` only affects the count. Updates arrive unchanged, in float32, unless ``update_dtype`` is ``bfloat16``: then
     every coordinate of every upload, also of Byzantine clients, is rounded to bfloat16 (relative error 2^-8 at most),
-    which needs ``bits`` 16. Rules compute in float32 on the rounded numbers: this saves traffic, but no memory.
-    Attackers that try their updates on the rule do so before rounding.
+    which needs ``bits`` 16. Rules compute in float32 on the rounded numbers. From 64 MiB on the updates are stored in
+    bfloat16, with the same numbers, unless attackers ask the rule or plan, or the run has several ``processes``: these
+    try their updates on the rule before rounding.
     """
 
     bits: Annotated[int, between(1, 64)] = 32

@@ -1,0 +1,64 @@
+"""A run whose updates arrive in bfloat16 and are stored so: half the memory, and all numbers are the same."""
+
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from robustfl_bench.engine.stack import Stackable
+from robustfl_bench.network.gradients import chunks
+from robustfl_bench.network.samples import Batch, Population
+from robustfl_bench.numerics import in_bfloat16
+from robustfl_bench.numerics.updates import Updates
+from robustfl_bench.protocols.state import ModelState, Remembered
+
+TURNS = 8
+"""The clients train in so many turns at most, each with rows in float32 of its own."""
+
+
+class InBfloat16(Stackable):
+    """A federation whose clients train a few at a time; their updates are rounded, and kept in bfloat16.
+
+    The few are whole groups of clients whose gradients a CPU computes together, so these have the same bytes as with
+    all clients at once.
+    """
+
+    @cached_property
+    def buffer(self) -> Tensor:
+        return in_bfloat16.empty(self.updates_per_round, self.network.dim, self.data.train_x.device)
+
+    def train(
+        self,
+        population: Population,
+        clients: list[int],
+        ids: list[int],
+        stream: str,
+        model: ModelState,
+        out: Tensor,
+        memory: Remembered | None = None,
+        work: np.ndarray | None = None,
+    ) -> Updates:
+        """As the base."""
+        if not isinstance(out, in_bfloat16.InBfloat16) or not clients:
+            return super().train(population, clients, ids, stream, model, out, memory, work)
+        counts, losses = out.new_empty(2, len(clients), dtype=torch.float64)
+        for few in self._turns(population.sizes[clients]):
+            rows = self.rows(few.stop - few.start)
+            part = super().train(population, clients[few], ids[few], stream, model, rows, memory, work)
+            assert part.losses is not None
+            out[few], counts[few], losses[few] = part.matrix, part.counts, part.losses
+        return Updates(out, counts, losses)
+
+    def _turns(self, sizes: Sequence[int]) -> Iterator[slice]:
+        """The clients with these numbers of samples in at most TURNS slices."""
+        drawn = tuple(np.minimum(sizes, self.settings.batch_size or max(sizes)).tolist())
+        nothing = torch.empty(sum(drawn), 0)
+        together = chunks(Batch(nothing, nothing, drawn), torch.empty(len(drawn), 0), self.network.chunk(nothing))
+        first = last = 0
+        for _, rows in together:
+            last += len(rows)
+            if (last - first) * TURNS >= len(drawn) or last == len(drawn):
+                yield slice(first, last)
+                first = last
