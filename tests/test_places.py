@@ -284,8 +284,9 @@ def test_updates_in_bfloat16_are_written_by_rows_and_read_as_float32() -> None:
     assert stored.dtype == torch.float32 and stored.nbytes == 4 * 35 and stored[1:].stored.nbytes == 2 * 28
     stored[1:][torch.tensor([0, 2])] = 0.0
     rounded[[1, 3]] = 0
-    for read in (lambda m: m[:, 2:5], lambda m: m[3], lambda m: m.sum(dim=1), lambda m: m.abs().amax(dim=0), torch.stack,
-                 lambda m: torch.cat([m, m]), lambda m: m @ m.T, lambda m: m.split(3, 1)[1] + 1, lambda m: m[[2, 0], 1:],
+    for read in (lambda m: m[:, 2:5], lambda m: m[3], lambda m: m.sum(dim=1), lambda m: m.abs().amax(dim=0),
+                 torch.stack, lambda m: torch.cat([m, m]), lambda m: m @ m.T, lambda m: m.split(3, 1)[1] + 1,
+                 lambda m: m[[2, 0], 1:],
                  lambda m: torch.from_numpy(np.asarray(m)), lambda m: torch.from_numpy(m.numpy()[:, ::3]),
                  lambda m: torch.from_numpy(m.numpy().max(axis=0) - m.numpy()), lambda m: m.new_ones(3)):  # fmt: skip
         assert type(read(stored)) is Tensor and torch.equal(read(stored), read(rounded))

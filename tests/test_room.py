@@ -87,7 +87,7 @@ def test_each_of_several_processes_holds_a_part_of_the_updates(monkeypatch: pyte
     needed = memory.needs(planned, cpu)
     assert needed["the updates of n=600 clients by d=760 parameters"] == part
     monkeypatch.setattr(memory, "free_bytes", lambda: 2 * sum(needed.values()))
-    with pytest.raises(ConfigError, match="by d=760 parameters take 7.3 MB in 4 processes and"):
+    with pytest.raises(ConfigError, match=r"by d=760 parameters take 7\.3 MB in 4 processes and"):
         memory.check(planned)
     monkeypatch.setenv("RANK", "0")
     monkeypatch.setenv("LOCAL_WORLD_SIZE", "2")

@@ -28,6 +28,9 @@ _IID, _SKEWED, _OWN, _ANY = "iid", "skewed", "its attacks", "any attack"
 Place = tuple[str, str]
 """A partition and a seed."""
 
+Accuracies = Mapping[tuple[str, str], Mapping[Place, float]]
+"""The accuracies of rules under attacks in each partition and seed, fractions."""
+
 _MEANING = (
     f"{_OWN}, {_ANY}: test accuracy [%] under the one that harms most in each partition and seed, of the paper's or of "
     "all; a model that diverged counts as 0",
@@ -40,9 +43,10 @@ _MEANING = (
 def sheets(arenas: Sequence[Arena]) -> list[Sheet]:
     """For each paper the verdicts on its claims in each arena, and the accuracies of the rules that it compares."""
     papers = options.read(FILE, absent=f"no file {FILE}").values()
+    known = {arena: _accuracies(arena) for arena in arenas}
     scores, pages = [], []
     for paper in papers:
-        by_track = {arena.track.name: _tested(arena, paper, len(arenas) > 1) for arena in arenas}
+        by_track = {arena.track.name: _tested(arena, known[arena], paper, len(arenas) > 1) for arena in arenas}
         tested = {name: of for tables in by_track.values() for name, of in tables.items()}
         scores += [(name, MeasuredPaper(name, paper["title"], {}, _verdicts(paper, of)))
                     for name, of in by_track.items()]  # fmt: skip
@@ -50,7 +54,7 @@ def sheets(arenas: Sequence[Arena]) -> list[Sheet]:
         of_all = MeasuredPaper("", paper["title"], tables, _verdicts(paper, tested))
         pages += [_claims(paper, of_all), *scorecard.against(of_all)]
         pages += [_numbers(paper, of) for of in by_track.values()]
-    todos = [todo for arena in arenas for paper in papers for todo in _todos(arena, paper)]
+    todos = [todo for arena in arenas for paper in papers for todo in _todos(arena, known[arena], paper)]
     pages[-1] = replace(pages[-1], footnotes=(*_MEANING, *scorecard.MEANING[:2]), todos=todos)
     remarks = [remark for arena in arenas for remark in _remarks(arena, papers)]
     return [_overview(scores, remarks), *pages]
@@ -127,15 +131,29 @@ def _block(partition: str) -> str:
     return _IID if partition == _IID else _SKEWED
 
 
-def _tested(arena: Arena, paper: Mapping[str, Any], several: bool) -> dict[str, _Tested]:
+def _accuracies(arena: Arena) -> dict[int, Accuracies]:
+    """The accuracies by number of attackers."""
+    runs, found = [*arena.runs, *_under_their_attacks(arena)], {}
+    for number in arena.settled:
+        of: dict[tuple[str, str], dict[Place, float]] = defaultdict(dict)
+        for run in settle(runs, number):
+            if run.state != "infeasible":
+                of[run.rule, run.attack][run.partition, run.seed] = run.accuracy
+        found[number] = of
+    return found
+
+
+def _tested(
+    arena: Arena, known: Mapping[int, Accuracies], paper: Mapping[str, Any], several: bool
+) -> dict[str, _Tested]:
     """The accuracies that a paper's claims are about by the name of their table, for each number of attackers of an
     arena; with the track's name if there are ``several``."""
     name = arena.track.name
-    return {f"{name}/{f'{name}, ' if several else ''}{number} attackers": _accuracies(arena, number, paper)
-            for number in arena.settled}  # fmt: skip
+    return {f"{name}/{f'{name}, ' if several else ''}{number} attackers": _of(arena, number, of, paper)
+            for number, of in known.items()}  # fmt: skip
 
 
-def _accuracies(arena: Arena, number: int, paper: Mapping[str, Any]) -> _Tested:
+def _of(arena: Arena, number: int, known: Accuracies, paper: Mapping[str, Any]) -> _Tested:
     """The accuracies of the rules of a paper, in each partition and seed; attacks that the track lacks have none. The
     server alone has its own draws in every partition, if the track has them."""
     track, value = arena.track, describe("final_accuracy", arena.table)
@@ -143,31 +161,28 @@ def _accuracies(arena: Arena, number: int, paper: Mapping[str, Any]) -> _Tested:
     every = dict.fromkeys([NONE, *attacks, *paper["attacks"]])
     columns = {**{attack: [attack] for attack in every}, _OWN: paper["attacks"], _ANY: attacks}
     partitions = [panel.partition for panel in arena.row(number)]
-    accuracies: dict[tuple[str, str], dict[Place, float]] = defaultdict(dict)
-    for run in settle([*arena.runs, *_under_their_attacks(arena)], number):
-        if run.state != "infeasible" and not (arena.alone and run.rule == SERVER):
-            accuracies[run.rule, run.attack][run.partition, run.seed] = value.factor * run.accuracy
-    for run in arena.alone:
-        for attack in every:
-            accuracies[SERVER, attack] |= {(partition, run.seed): value.factor * run.accuracy
-                                           for partition in partitions}  # fmt: skip
+    alone = {(partition, run.seed): run.accuracy for run in arena.alone for partition in partitions}
+    found = {(rule, attack): alone if alone and rule == SERVER else known.get((rule, attack), {})
+             for rule in paper["rules"] for attack in every}  # fmt: skip
+    accuracies = {cell: {place: value.factor * accuracy for place, accuracy in of.items()}
+                  for cell, of in found.items()}  # fmt: skip
     under = {label: attacks for label, attacks in columns.items() if attacks}
     return _Tested(track.title(number), value, paper["rules"], under, partitions, accuracies)
 
 
-def _todos(arena: Arena, paper: Mapping[str, Any]) -> Iterator[Todo]:
+def _todos(arena: Arena, known: Mapping[int, Accuracies], paper: Mapping[str, Any]) -> Iterator[Todo]:
     """The commands of the cells that a paper's claims lack in a track with an experiment for its attacks."""
     track = arena.track
     if not options.exists("experiment", theirs := f"{track.experiment}_claims"):
         return
-    known = compose.swept([f"+experiment={theirs}"])["attack"]
-    for number in arena.settled:
-        of = _accuracies(arena, number, paper)
+    run_here = compose.swept([f"+experiment={theirs}"])["attack"]
+    for number, accuracies in known.items():
+        of = _of(arena, number, accuracies, paper)
         table, partitions = of.table(of.keys, of.partitions), of.partitions
         place = f"num_byzantine={number} partition={','.join(partitions)}"
         for experiment, column, ending in (
             (track.experiment, _ANY, ""),
-            (theirs, _OWN, f" attack={','.join(attack for attack in paper['attacks'] if attack in known)}"),
+            (theirs, _OWN, f" attack={','.join(attack for attack in paper['attacks'] if attack in run_here)}"),
         ):
             shown = _IID if partitions == [_IID] else _SKEWED
             lacking = [rule for rule in paper["rules"] if (cell := table.cells.get((shown, rule, column)))

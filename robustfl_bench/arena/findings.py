@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
 from statistics import median
 from typing import Any
 
@@ -12,6 +13,7 @@ from robustfl_bench.arena.flags import remarks
 from robustfl_bench.arena.panels import HALF, REFERENCE, SERVER_DATA, Arena, ArenaPanel
 from robustfl_bench.arena.track import HONEST, NONE, SERVER, ArenaRun
 from robustfl_bench.arena.views import VIEWS
+from robustfl_bench.arena.views.base import ArenaView
 from robustfl_bench.arena.words import bounds, cells, listed
 from robustfl_bench.config import compose, options
 from robustfl_bench.runs.records import NoRuns
@@ -33,14 +35,12 @@ def findings(arena: Arena) -> list[str]:
     return [line for line in lines if line]
 
 
-def answers(arena: Arena) -> dict[str, str]:
-    """The sentence of each view that the runs can answer, by its question."""
+def answered(arena: Arena) -> dict[ArenaView, list[Sheet]]:
+    """The tables of each view that the runs can answer; the second line above the first is its sentence."""
     known = {}
     for view in VIEWS.values():
-        try:
-            known[view.question] = view.sheets(arena)[0].above[1]
-        except NoRuns:
-            continue
+        with suppress(NoRuns):
+            known[view] = view.sheets(arena)
     return known
 
 

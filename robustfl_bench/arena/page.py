@@ -89,7 +89,8 @@ def _overview(arena: Arena, of: int) -> Sheet:
     """The scores of the rules in all partitions."""
     row = arena.row(of)
     heading = ("rule", *(panel.partition for panel in row), "needs", "cost", "runs")
-    best = {rule: {panel.partition for panel in row for _, _, top in divided(arena, panel) if rule in top}
+    tops = {panel.partition: {rule for _, _, top in divided(arena, panel) for rule in top} for panel in row}
+    best = {rule: {partition for partition, top in tops.items() if rule in top}
             for panel in row for rule in panel.standings}  # fmt: skip
 
     def line(rule: str) -> list[Printed]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import weakref
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -251,22 +252,23 @@ class Track:
         A rule is named by its option and its changed settings. If a rule from outside was run with several values of
         its options, or in several versions of its code, its name has them too.
         """
-        rows = table[[name for name in _READ if name in table]].to_dict("records")
-        parts = [_Settings(*of) for of in matching.contents(table, _FREE)]
-        pairs = [(of.others, str(row["seed"])) for row, of in zip(rows, parts, strict=True)]
+        parts, seeds = _settings_of(table), [str(seed) for seed in table["seed"]]
+        pairs = [(of.others, seed) for of, seed in zip(parts, seeds, strict=True)]
         own, reference = (self._alike(experiment, set(pairs)) for experiment in (self.experiment, self._reference))
         honest = {place for place, of in enumerate(parts)
                   if pairs[place] in reference and (of.rule, of.attack) == self._honest}  # fmt: skip
-        held = [(place, of) for place, of in enumerate(parts) if pairs[place] in own or place in honest]
-        names = _RuleNames(self.experiment, [(rows[place], of) for place, of in held])
-        for place, of in held:
+        places = [place for place in range(len(parts)) if pairs[place] in own or place in honest]
+        rows = table[[name for name in _READ if name in table]].iloc[places].to_dict("records")
+        names = _RuleNames(self.experiment, [(row, parts[place]) for row, place in zip(rows, places, strict=True)])
+        for row, place in zip(rows, places, strict=True):
+            of = parts[place]
             partition = self._partitions.get(of.partition)
             attack = HONEST if place in honest else self._attacks.get(of.attack)
-            if partition is None or attack is None or rows[place]["state"] not in (*MEASURED, "infeasible"):
+            if partition is None or attack is None or row["state"] not in (*MEASURED, "infeasible"):
                 continue
             share = _values(of.others).get("validation_share")
             judged = self.judged if share is None else validated_by
-            yield _run(rows[place], place, of, partition, attack, names, judged), share
+            yield _run(row, place, of, partition, attack, names, judged), share
 
     def _alike(self, experiment: str | None, pairs: Collection[tuple[Content, str]]) -> set[tuple[Content, str]]:
         """Those of the settings, each with its seed, that are an experiment's but for what its runs may vary."""
@@ -280,6 +282,17 @@ class Track:
             return False
         validated, pairs = self._tried
         return share == validated and run.num_byzantine == 0 and run.attack == NONE and (run.lr, run.seed) in pairs
+
+
+_known: dict[int, list[_Settings]] = {}
+
+
+def _settings_of(table: pd.DataFrame) -> list[_Settings]:
+    """The settings of every run, computed once for all tracks that read a table, which nobody changes."""
+    if (key := id(table)) not in _known:
+        _known[key] = [_Settings(*of) for of in matching.contents(table, _FREE)]
+        weakref.finalize(table, _known.pop, key)
+    return _known[key]
 
 
 def validation_share(experiment: str) -> str:

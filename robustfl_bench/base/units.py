@@ -30,7 +30,7 @@ Symbol = tuple[str, str]
 """A module and the name of something at its top level."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Unit:
     """A function, a method, the body of a class without its methods, or a constant.
 
@@ -42,6 +42,11 @@ class Unit:
     digest: bytes
     uses: frozenset[Symbol]
     mentions: frozenset[str]
+
+    @cached_property
+    def named(self) -> bytes:
+        """The name and the digest."""
+        return self.name.encode() + self.digest
 
 
 @dataclass
@@ -273,7 +278,7 @@ class Tree:
 
     def __init__(self, root: Path, neutral: frozenset[str] = frozenset()) -> None:
         self._root, self._neutral, self._modules = root, neutral, dict[str, Module | None]()
-        self._closures: dict[Symbol | Path | bytes, Closure] = {}
+        self._closures: dict[Symbol | Path | bytes | tuple[Symbol, ...], Closure] = {}
 
     def module(self, name: str) -> Module | None:
         """The module of a dotted name; None for one of another package, or none."""
@@ -294,11 +299,17 @@ class Tree:
                 outside: Iterable[Path | bytes] = ()) -> "Closure":  # fmt: skip
         """All units that these functions, these classes with all their methods, and the code of other packages can use,
         which is in files or given as a text."""
+        if (named := tuple(functions)) not in self._closures:
+            of_all = self._closures[named] = Closure(self)
+            for function in named:
+                of_all.reach(function)
+            of_all.settle()
         total = Closure(self)
-        for root, whole in (*((root, False) for root in functions), *((root, True) for root in classes)):
+        total.join(self._closures[named])
+        for root in classes:
             if root not in self._closures:
                 own = self._closures[root] = Closure(self)
-                own.reach(root, whole)
+                own.reach(root, whole=True)
                 own.settle()
             total.join(self._closures[root])
         for code in outside:
@@ -339,7 +350,7 @@ class Closure:
     @cached_property
     def digest(self) -> str:
         """SHA-256 over the names and texts of the units."""
-        texts = sorted({unit.name.encode() + unit.digest for unit in self.units})
+        texts = sorted({unit.named for unit in self.units})
         return hashlib.sha256(b"".join(texts)).hexdigest()
 
     def reach(self, symbol: Symbol, whole: bool = False) -> None:
@@ -403,8 +414,8 @@ class Closure:
             while self._waiting:
                 self.use(self._waiting.pop())
             for klass in list(self._classes.values()):
-                for name, units in klass.methods.items():
-                    if name in self._mentions:
-                        self._enter(units)
+                for name in klass.methods.keys() & self._mentions:
+                    if not self.units.issuperset(klass.methods[name]):
+                        self._enter(klass.methods[name])
             if not self._waiting:
                 return

@@ -7,6 +7,7 @@ Run: make arena"""
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,6 +22,7 @@ from robustfl_bench.pages.pictures.canvas import PLAIN, save
 from robustfl_bench.runs import archive
 from robustfl_bench.runs.records import NoRuns
 from robustfl_bench.tables import sheets
+from robustfl_bench.tables.sheets import Sheet
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -72,8 +74,8 @@ def pages(arenas: dict[str, Arena]) -> dict[Path, str]:
     blocks = {
         "findings": lambda arena: "".join(f"- {in_words(line)}\n" for line in findings.findings(arena)),
         "views": lambda arena: "".join(
-            f"- **{_sentence(question)}.** {_sentence(in_words(answer))}\n"
-            for question, answer in findings.answers(arena).items()
+            f"- **{_sentence(view.question)}.** {_sentence(in_words(tables[0].above[1]))}\n"
+            for view, tables in _answered(arena).items()
         ),
         "best": lambda arena: sheets.markdown([findings.best_rules(arena)]),
         "cases": lambda arena: sheets.markdown([findings.cases(arena)]),
@@ -154,19 +156,19 @@ def _sentence(words: str) -> str:
 def _views(arena: Arena) -> str:
     """The answers of all views, each with its picture and tables."""
     parts = [f"# What the runs of arena {arena.track.name} already know\n\nMade by `make arena`."]
-    for name, view in _answered(arena).items():
+    for view, tables in _answered(arena).items():
         parts.append(
             f"## {_sentence(view.question)}\n\n"
-            f"`robustfl-results arena {arena.track.name} --view {name}`\n\n"
-            f"![{view.question}](view_{name}.png)\n\n{sheets.markdown(view.sheets(arena))}"
+            f"`robustfl-results arena {arena.track.name} --view {view.name}`\n\n"
+            f"![{view.question}](view_{view.name}.png)\n\n{sheets.markdown(tables)}"
         )
     return "\n\n".join(part.rstrip("\n") for part in parts) + "\n"
 
 
-def _answered(arena: Arena) -> dict[str, ArenaView]:
-    """The views that the runs can answer."""
-    answered = findings.answers(arena)
-    return {name: view for name, view in VIEWS.items() if view.question in answered}
+@cache
+def _answered(arena: Arena) -> dict[ArenaView, list[Sheet]]:
+    """The tables of the views that the runs can answer, which several pages show."""
+    return findings.answered(arena)
 
 
 def _tuned(arenas: dict[str, Arena]) -> dict[str, Arena]:
@@ -200,8 +202,8 @@ def pictures(arenas: dict[str, Arena]) -> Iterator[tuple[Path, "Figure"]]:
             if arena.track.is_raced:
                 yield FOLDER / _picture(name, "leading", arena, number), picture.leading(arena, number)
     yield FOLDER / "answer.png", picture.answer(arenas["silos"])
-    for name, view in _answered(arenas["digits"]).items():
-        yield FOLDER / f"view_{name}.png", view.picture(arenas["digits"], PLAIN)
+    for view in _answered(arenas["digits"]):
+        yield FOLDER / f"view_{view.name}.png", view.picture(arenas["digits"], PLAIN)
     for name, arena in _tuned(arenas).items():
         yield FOLDER / f"{name}_books.png", books.VIEW.picture(arena, PLAIN)
 

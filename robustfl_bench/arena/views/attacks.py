@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from statistics import fmean
 from typing import TYPE_CHECKING
@@ -48,10 +49,18 @@ def first_attacks(measured: Cases, most: int = MOST) -> list[str]:
     """A list of attacks that misses little of the worst case: each is the one that adds most to those before it."""
     known = sorted({attack for of in measured.values() for attack in of})
     chosen: list[str] = []
+    least = {case: min(of.values()) for case, of in measured.items()}
+    reached = dict.fromkeys(measured, math.inf)  # by the attacks chosen so far
+
+    def with_it(attack: str) -> dict[tuple[str, str], float]:
+        return {case: min(of.get(attack, math.inf), reached[case]) for case, of in measured.items()}
+
+    def missed_with(attack: str) -> float:
+        return fmean(number - least[case] for case, number in with_it(attack).items() if number < math.inf)
+
     while len(chosen) < min(most, len(known)):
-        chosen.append(
-            min((attack for attack in known if attack not in chosen), key=lambda a: missed(measured, [*chosen, a]))
-        )
+        chosen.append(min((attack for attack in known if attack not in chosen), key=missed_with))
+        reached = with_it(chosen[-1])
     return chosen
 
 

@@ -110,10 +110,10 @@ def _nothing(track: Track) -> NoRuns:
     return NoRuns(f"no rule of arena {track.name} was tuned; {command} tunes one, if the track has trials")
 
 
-def answer(arena: Arena) -> str:
+def answer(arena: Arena, found: Sequence[Books]) -> str:
     """Which rules tuning moves, and whether the order changes, in each panel."""
     parts = []
-    for of in books(arena):
+    for of in found:
         order = f", and both books order the rules alike by {of.agreement:.2f}" if of.agreement == of.agreement else ""
         parts.append(
             f"{arena.titled(of.panel)}: tuning raises {len(of.moved(1))} of {len(of.rules)} rules "
@@ -140,7 +140,7 @@ def _overview(arena: Arena, found: Sequence[Books]) -> Sheet:
         max(of.rules, key=lambda rule: rule.tuned.score.value).rule,
     ]) for of in found]  # fmt: skip
     return Sheet(
-        above=[f"Arena {arena.track.name}: rules as they come, and tuned", f"{answer(arena)}."],
+        above=[f"Arena {arena.track.name}: rules as they come, and tuned", f"{answer(arena, found)}."],
         heading=["partition", "attackers", "rules", "raised", "lowered", "order", "best as it comes", "best tuned"],
         rows=rows,
         labels=2,
