@@ -133,7 +133,7 @@ def _block(partition: str) -> str:
 
 def _accuracies(arena: Arena) -> dict[int, Accuracies]:
     """The accuracies by number of attackers."""
-    runs, found = [*arena.runs, *_under_their_attacks(arena)], {}
+    runs, found = [*arena.runs, *_under_their_attacks(arena)], dict[int, Accuracies]()
     for number in arena.settled:
         of: dict[tuple[str, str], dict[Place, float]] = defaultdict(dict)
         for run in settle(runs, number):
