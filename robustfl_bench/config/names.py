@@ -10,7 +10,7 @@ from functools import cache
 from pathlib import Path
 from types import MappingProxyType
 
-from robustfl_bench.config.options import CONF
+from robustfl_bench.config.options import CONF, is_group
 
 SETTINGS = {
     "aggregator": "rule", "dim": "dimension", "lr": "learning rate", "num_byzantine": "attackers",
@@ -63,6 +63,12 @@ def in_words(sentence: str) -> str:
         return _named_in(_SETTING.sub(lambda match: _setting(match) if match["sign"] == "=" else match[0], words))
 
     return "".join(part if _CODE.fullmatch(part) else named_in(part) for part in _CODE.split(sentence))
+
+
+def of_value(key: str, value: str, given: Mapping[str, str] = MappingProxyType({})) -> str:
+    """The value of a setting, or of several with commas, as a title: ``IPM``, ``4 attackers``, ``alpha: 0.5``."""
+    bare = value in given or is_group(key) or "," in key
+    return readable(value if bare else f"{key}: {value}", given)
 
 
 def of_axis(key: str) -> str:

@@ -8,7 +8,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from robustfl_bench.config.names import readable
+from robustfl_bench.config.names import of_value, readable
 from robustfl_bench.pages import plots
 from robustfl_bench.pages.pictures.styles import BLACK, Style, series, styles
 from robustfl_bench.runs.records import NoRuns, text
@@ -74,7 +74,7 @@ def panels(
     drawn = styles(labels) if plots.are_methods(lines) else series(labels)
     scale = _Scale(points, percents=shown.unit == "%")
     return [
-        CurvePanel(readable(str(panel), names), [
+        CurvePanel(of_value(across, str(panel), names), [
             _line(str(name), readable(str(name), names), drawn[str(name)], curve, scale, len(labels) <= _BANDS)
             for name, curve in of_panel.groupby("line", sort=False)], scale.across, scale.up)
         for panel, of_panel in points.groupby("panel", sort=False)

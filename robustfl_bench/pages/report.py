@@ -12,7 +12,7 @@ from datetime import date
 from typing import TYPE_CHECKING, Any
 
 from robustfl_bench import __version__
-from robustfl_bench.config.names import in_words, readable
+from robustfl_bench.config.names import in_words, of_value, readable
 from robustfl_bench.pages.panels import BOTTOM, HEIGHT, LEFT, WIDTH, CurvePanel, Line, panels
 from robustfl_bench.runs import commands
 from robustfl_bench.runs.records import STATES, NoRuns, settings, text, written
@@ -142,13 +142,13 @@ def _section(
         title=", ".join(in_words(listed(condition)[0]) for condition in split),
         command=shlex.join(["robustfl-results", *words]),
         remarks=[*map(in_words, tables[0].remarks[1 if conditions else 0 :])],  # the first repeats the conditions
-        tables=[_heat(table, add, look) for table in tables],
+        tables=[_heat(table, axes[1], add, look) for table in tables],
         panels=panels(runs, value, *axes, look.names),
         curves_of=value.of_a_round,
     )
 
 
-def _heat(table: Table, add: _Add, look: Look) -> Heat:
+def _heat(table: Table, across: str, add: _Add, look: Look) -> Heat:
     blocks = []
     for block in table.blocks:
         best = {column.label: table.best(column, block) for column in table.columns}
@@ -165,7 +165,7 @@ def _heat(table: Table, add: _Add, look: Look) -> Heat:
     return Heat(
         title=f"{table.columns[0].value.title} {table.columns[0].value.heading}".strip(),
         corner=readable(table.corner.partition(" / ")[0]),
-        columns=[readable(column.label, look.names) for column in table.columns],
+        columns=[of_value(across, column.label, look.names) for column in table.columns],
         blocks=blocks,
         notes=[
             f"mean ± half of its {LEVEL:.0%} interval, n seeds; more shade is better, \u25be the worst of its row",

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from robustfl_bench.config.names import in_words
 from robustfl_bench.experiment.split import Split
 from robustfl_bench.pages.pictures.canvas import WIDTHS, drawable, for_print
 from robustfl_bench.pages.pictures.styles import BLUE, ORANGE
@@ -47,7 +48,7 @@ def draw(split: Split) -> Figure:
         where = np.flatnonzero(byzantine)
         top.plot(where, np.full(len(where), 1.17 * split.sizes.max()), "v", color="black", markersize=2.5)
     top.set_ylim(0, 1.25 * split.sizes.max())
-    top.set_title(drawable(split.title))
+    top.set_title(drawable(in_words(split.title)))
     below.set_xlabel("client")
     below.set_xlim(-0.5, len(split.sizes) - 0.5)
     below.xaxis.set_major_locator(MaxNLocator(8, integer=True))

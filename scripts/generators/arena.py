@@ -113,7 +113,7 @@ def _raced(arena: Arena, arenas: Mapping[str, Arena]) -> str:
              for number in arena.settled]  # fmt: skip
     return "\n\n".join(part.rstrip("\n") for part in (
         f"# Arena {name}, version 2\n\nMade by `make arena`. A panel is a partition with a share of attackers, and has "
-        "its own groups of rules. The protocol is in [README.md](README.md).",
+        "its own groups of rules. [The arena](README.md) has the protocol.",
         "## Findings",
         "\n".join(f"- {in_words(line)}" for line in conclusions.conclusions(arena, arenas["digits"])),
         *heads,

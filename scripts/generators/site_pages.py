@@ -17,6 +17,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 from unittest.mock import patch
 
+from robustfl_bench.config.names import in_words
 from scripts.generators import board
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -191,8 +192,9 @@ def _partitions() -> str:
     )
     parts = ["# Partitions in pictures", about]
     for name in _arena_partitions():
-        parts += [f"## {name}", option("partition", name).summary.replace("``", "`"),
-                  f"![Samples per client and class of {name}](assets/partition_{name}.svg)"]  # fmt: skip
+        about = option("partition", name)
+        parts += [f"## {about.title}", in_words(about.summary.replace("``", "`")), f"`partition={name}`",
+                  f"![Samples per client and class of {about.title}](assets/partition_{name}.svg)"]  # fmt: skip
     return "\n\n".join(parts) + "\n"
 
 

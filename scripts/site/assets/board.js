@@ -78,7 +78,7 @@
     });
   });
   const controls = document.getElementById("board-controls");
-  controls.addEventListener("input", update);
+  for (const kind of ["input", "change"]) controls.addEventListener(kind, update);
   controls.addEventListener("submit", (event) => event.preventDefault());
   update();
 })();
