@@ -96,8 +96,8 @@ class ArenaPanel:
 
     @property
     def seeds(self) -> int:
-        """The most seeds of a rule."""
-        return max((standing.score.n for standing in self.standings.values()), default=0)
+        """The most seeds of a rule; the server alone has draws of its own."""
+        return max((standing.score.n for rule, standing in self.standings.items() if rule != SERVER), default=0)
 
     def interval(self, standing: Standing) -> Interval | None:
         """The 95% interval of a score, as far as scores go."""

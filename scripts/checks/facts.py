@@ -251,6 +251,27 @@ def rounds_by(column: str, **places: object) -> "pd.Series[float]":
     return chosen.set_index(["what", "samples"])[column]
 
 
+def rounded_cells() -> list[float]:
+    """Of the cells of BOBA's Tables 1 and 2 at quick scale that end with a model: how many there are; in how many the
+    accuracy with factors in bfloat16 is nearer than 0.5 points to that in float32, further than 2 points, and further
+    than two deviations of three seeds in float32; the median and the largest difference; how much longer float32
+    takes; and the cells in which the model diverged, in both."""
+    table = runs("boba/quick_tables.csv")
+    cells = table.assign(accuracy=100 * table["final_accuracy"]).groupby(["aggregator", "attack"], sort=False)
+    gaps, wide, gone = [], 0, 0
+    for _, cell in cells:
+        medium, float32 = (cell[cell["precision"] == precision] for precision in ("medium", "highest"))
+        own = float32[float32["seed"] == 0]
+        if {*medium["state"], *own["state"]} == {"diverged"}:
+            gone += 1
+            continue
+        gaps.append(abs(medium["accuracy"].item() - own["accuracy"].item()))
+        wide += gaps[-1] > 2 * float32["accuracy"].std()
+    found, seconds = pd.Series(gaps), table[table["seed"] == 0].groupby("precision")["seconds"].sum()
+    return [len(found), (found < 0.5).sum(), (found > 2).sum(), wide, found.median(), found.max(),
+            seconds["highest"] / seconds["medium"], gone]  # fmt: skip
+
+
 def of_rounds(table: "pd.Series[float]") -> list[float]:
     """The least and the largest number of whole rounds."""
     rounds = table[[str(what).startswith("round") for what, _ in table.index]]
@@ -409,9 +430,9 @@ def arena_size() -> list[int]:
 
 
 def arena_answer() -> list[object]:
-    """Of arena silos: the most rules that are tied with the first of a division, the seeds, the server's samples, the
-    least and the largest score of these samples alone, the attacks, and the fewest and the most rules of a panel. Of
-    arena digits: the rules, the attacks and the seeds."""
+    """Of arena silos: the most rules that are tied with the first of a division, the least and the most seeds of a
+    panel, the server's samples, the least and the largest score of these samples alone, the attacks, and the fewest and
+    the most rules of a panel. Of arena digits: the rules, the attacks and the seeds."""
     from robustfl_bench.arena.page import divided
     from robustfl_bench.arena.pairs import contenders
 
@@ -420,8 +441,10 @@ def arena_answer() -> list[object]:
     per_class = _arena("silos").track.config["server_data"]["samples_per_class"]
     alone = [panel.server.score.value for panel in panels]
     counts = [len(contenders(panel)) for panel in panels]
-    return [max(tied), NUMBERS[panels[0].seeds], round(per_class / CHANCE), min(alone), max(alone), panels[0].attacks,
-            min(counts), max(counts), *arena_size(), max(panel.seeds for panel in _arena("digits").panels.values())
+    seeds = [panel.seeds for panel in panels]
+    return [max(tied), NUMBERS[min(seeds)], NUMBERS[max(seeds)], round(per_class / CHANCE), min(alone), max(alone),
+            panels[0].attacks, min(counts), max(counts), *arena_size(),
+            max(panel.seeds for panel in _arena("digits").panels.values())
     ]  # fmt: skip
 
 
@@ -786,9 +809,9 @@ FACTS = (
     Fact("README.md", "runs {} rules under {} attacks in one protocol", arena_size, slow=True),
     Fact(
         "README.md",
-        '"And {} more": {} seeds cannot tell these rules from the first. A server with the {} samples that such rules '
-        "read scores {:.0f} to {:.0f} alone. [Version 2 of the arena](results/arena/silos.md) has {} attacks and, so "
-        "far, {} to {} rules a case; [version 1](results/arena/README.md) has {} rules, {} attacks and {} seeds.",
+        '"And {} more": {} to {} seeds cannot tell these rules from the first. A server with the {} samples that such '
+        "rules read scores {:.0f} to {:.0f} alone. [Version 2 of the arena](results/arena/silos.md) has {} attacks and, "
+        "so far, {} to {} rules a case; [version 1](results/arena/README.md) has {} rules, {} attacks and {} seeds.",
         arena_answer,
         slow=True,
     ),
@@ -933,11 +956,11 @@ FACTS = (
     ),
     Fact(
         "results/raga/README.md",
-        "| FedAvg | {:.2f} (95.54) | {:.2f} (11.35) | {:.2f} (9.80) |",
-        lambda: percent(
-            "raga/lenet.csv",
-            *(f"aggregator == 'fedavg' and attack == '{a}'" for a in ("none", "gaussian", "sign_flip")),
-        ),
+        "| FedAvg | {0:.2f} (95.54) | diverged in round {2} (11.35) | {1:.2f} (9.80) |",
+        lambda: [
+            *percent("raga/lenet.csv", *(f"aggregator == 'fedavg' and attack == '{a}'" for a in ("none", "sign_flip"))),
+            *diverged_in("raga/lenet.csv", "aggregator == 'fedavg' and attack == 'gaussian'"),
+        ],
     ),
     Fact(
         "results/raga/README.md",
@@ -1423,6 +1446,18 @@ FACTS = (
             *extremes("bench/models.csv", "model not in ('dropout_cnn', 'mean')", "x loop", 1),
             *before("models", "x loop", ["dropout_cnn", "mean"]),
         ],
+    ),
+    Fact(
+        "results/bench/README.md",
+        "of {0} cells {1} are within 0.5 points of float32 with the same seed ({4:.2f} in the median), {2} differ by "
+        "more than 2 points, by {5:.1f} at most, and {3} leave two deviations of three seeds. In {7} more the model "
+        "diverges in both.",
+        rounded_cells,
+    ),
+    Fact(
+        "results/bench/README.md",
+        "float32 took {6:.2f} times as long here",
+        rounded_cells,
     ),
     Fact(
         "results/bench/README.md",
