@@ -403,13 +403,25 @@ def test_a_description_needs_its_kind(tmp_path: Path) -> None:
     [
         ("mkrum", "Multi-Krum"), ("krum, ipm", "Krum, IPM"), ("mkrum nnm", "Multi-Krum NNM"),
         ("mnist_lenet", "MNIST LeNet"),
-        ("attack: lie", "attack: LIE"), ("mnist mlp, num byzantine 4", "MNIST MLP, attackers 4"),
+        ("attack: lie", "attack: LIE"), ("mnist mlp, num byzantine 4", "MNIST MLP, 4 attackers"),
+        ("num_byzantine: 4", "4 attackers"), ("lr: 0.1", "learning rate: 0.1"), ("phi=0.6 / ipm", "phi=0.6 / IPM"),
         ("norm_median", "norm median"), ("believe, cut_krumhorn", "believe, cut krumhorn"),
         ("partition.alpha", "partition.alpha"), ("$x_krum$", "$x_krum$"),
     ],
 )  # fmt: skip
 def test_a_label_is_what_readers_call_it(label: str, name: str) -> None:
     assert names.readable(label) == name and names.readable(label, {label: "Ours"}) == "Ours"
+
+
+def test_a_sentence_has_names_but_for_code() -> None:
+    words = names.in_words("scale=quick, dataset=mnist, num_byzantine=1, caf 96; `lr=1 krum`; robustfl-bench lr=1 krum")
+    assert words == "scale quick, dataset MNIST, 1 attacker, CAF 96; `lr=1 krum`; robustfl-bench lr=1 krum"
+    given = "+setting=boba/mnist rounds=1 (lr=0.1)", "phi=0.6 / opt_ipm", "protocol._target_=robustfl_bench.Ring"
+    assert [*map(names.in_words, given)] == [
+        given[0].replace("lr=0.1", "learning rate 0.1"),
+        "phi=0.6 / Opt-IPM",
+        given[2],
+    ]
 
 
 def test_axes_begin_with_the_name_of_a_setting() -> None:
@@ -421,7 +433,8 @@ def test_an_option_has_one_name_and_names_of_a_group_differ() -> None:
     everywhere = [pair for group in names.named().values() for pair in group.items()]
     assert len(everywhere) > 100 and len(dict(everywhere)) == len(set(everywhere))
     for group, named in names.named().items():
-        assert len({name.lower() for name in named.values()}) == len(named), group
+        originals = {(name.lower(), options.original(group, option)) for option, name in named.items()}
+        assert len({name for name, _ in originals}) == len(originals), group
         assert {*named} <= {*options.names(group)}
 
 

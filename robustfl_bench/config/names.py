@@ -24,6 +24,7 @@ COUNTS = ("num_byzantine", "num_byzantine_declared", "num_clients", "rounds")
 """The settings that count what their names name: ``4 attackers``."""
 _LINE = re.compile(r"^# name: (?P<name>.+)$", re.MULTILINE)
 _KEY = re.compile(r"\+?[a-z]\w*(?:[.@]\w+)*")
+_COUNTED = re.compile(r"(?<![^,] )\b(?P<what>(?:assumed )?attackers|clients) (?P<number>\d+)(?=,|$)")
 _CODE = re.compile(r"(`[^`]*`|\brobustfl-.*|\+\w+=[^()]*|\S*\b_target_=\S+)")
 """What stays as it is typed: code, commands, and overrides."""
 _SETTING = re.compile(rf"(?<![\w.])(?P<key>{_KEY.pattern})(?P<sign>=|: )(?P<value>\[[^\]]*\]|[^\s,;()]+)")
@@ -51,7 +52,7 @@ def readable(label: str, given: Mapping[str, str] = MappingProxyType({})) -> str
         return given[label]
     if setting := _SETTING.fullmatch(label):
         return _setting(setting)
-    whole = _named_in(label)
+    whole = _COUNTED.sub(r"\g<number> \g<what>", _named_in(label))
     return whole if "$" in whole or re.search(r"\w/\w", whole) else _named_in(re.sub(r"(?<=\w)_(?=\w)", " ", whole))
 
 
