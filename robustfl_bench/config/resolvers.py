@@ -45,7 +45,7 @@ def _digest(key: str, *, _root_: Mapping[str, Any]) -> str | None:
 
 
 def _rate(kind: str, *, _root_: Mapping[str, Any]) -> Any:
-    """``${rate:sign}``: the rate that the setting of a paper gives to its methods of this kind."""
+    """``${rate:krum}``: the rate that the setting of a paper gives to its methods of this name."""
     rates = _root_["rates"] or {}
     if kind not in rates:
         papers = {name.partition("/")[0] for name in options.names("setting") if kind in _rates(name)}

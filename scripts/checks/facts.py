@@ -176,6 +176,21 @@ def gained_by_own_rates() -> float:
     return float(100 * (validated.max(axis=1) - validated[0.3]).max())
 
 
+def one_bit(rule: str) -> list[float]:
+    """The mean errors of a rule in results/brace/one_bit.md, without attack, under each attack and the worst."""
+    table = runs("brace/one_bit.csv").query("validation_share.isna() and aggregator == @rule")
+    errors = (1 - table.groupby("attack")["final_accuracy"].mean())[
+        ["none", "krum_attack", "trim_attack", "minmax", "adaptive"]
+    ]
+    return [float(error) for error in (*errors, errors.drop("none").max())]
+
+
+def kilobytes(rule: str, *ways: str) -> list[float]:
+    """What a client sends in a round of BRACE's setting, in kilobytes, by way."""
+    sent = runs("brace/bytes.csv").set_index(["way", "rule"])["bytes"]
+    return [float(sent[way, rule]) / 1000 for way in ways]
+
+
 def weightless() -> list[int]:
     """The first round of Fig. 6 on MNIST from which no bad client has any weight."""
     table = pd.read_csv(RESULTS / "arfl/fig6_mnist.csv", comment="#")
@@ -1174,6 +1189,23 @@ FACTS = (
         "results/brace/README.md",
         "no rate of five gains more than {:.2f} points over the rate taken",
         lambda: [gained_by_own_rates()],
+    ),
+    *(
+        Fact(
+            "results/brace/README.md",
+            f"| {title} |{' {:.2f} |' * 6} {{:.1f}} | {'{:,.1f}' if ways[1:-1] else '-'} | {{:,.1f}} |",
+            lambda rule=rule, ways=ways: [*one_bit(rule), *kilobytes(rule, *ways)],
+        )
+        for rule, title, ways in (
+            ("rar", "RAR", ("star", "ring", "all-reduce")),
+            ("krum", "Krum", ("star", "all-reduce")),
+            ("median", "Median", ("star", "all-reduce")),
+            ("trimmed_mean", "Trimmed mean", ("star", "all-reduce")),
+            ("geomed", "Geometric median", ("star", "all-reduce")),
+            ("signsgd", "signSGD", ("star", "ring", "all-reduce")),
+            ("rlr", "RLR", ("star", "ring", "all-reduce")),
+            ("brace", "BRACE", ("star", "ring", "all-reduce")),
+        )
     ),
     Fact(
         "results/brace/README.md",
