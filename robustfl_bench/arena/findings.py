@@ -151,7 +151,8 @@ def clean_accuracy(arena: Arena) -> str:
             if len(pairs) > 2:
                 values.append(rank_correlation([clean for clean, _ in pairs], [worst for _, worst in pairs]))
         if values:
-            parts.append(f"{min(values):+.2f} to {max(values):+.2f} with {arena.share(of)} attackers")
+            span = dict.fromkeys(f"{value:+.2f}" for value in (min(values), max(values)))
+            parts.append(f"{' to '.join(span)} with {arena.share(of)} attackers")
             known += values
     if not parts:
         return ""

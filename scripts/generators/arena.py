@@ -133,13 +133,13 @@ def _others(arenas: Mapping[str, Arena]) -> Iterator[str]:
     """The tracks without a page of their own: first beside those that they are a variant of, then each with its
     findings, its protocol and its tables."""
     others = {name: arena for name, arena in arenas.items() if name not in OWN}
-    yield sheets.markdown([beside.orders(arenas["silos"], list(others.values()))])
     for base, arena in arenas.items():
         variants = [other for name, other in others.items() if name.startswith(f"{base}_")]
         yield sheets.markdown(list(beside.sheets(arena, variants)))
+    yield sheets.markdown([beside.orders(arenas["silos"], list(others.values()))])
     for name, arena in others.items():
         _, *tables = page.sheets(arena)
-        yield f"## {_sentence(name)}"
+        yield f"## The track {name}"
         yield "\n".join(f"- {line}" for line in conclusions.conclusions(arena, arenas["silos"]))
         yield sheets.markdown([findings.protocol(arena), *tables])
 
