@@ -825,8 +825,9 @@ FACTS = (
     Fact(
         "README.md",
         '"And {} more": {} to {} seeds cannot tell these rules from the first. A server with the {} samples that such '
-        "rules read scores {:.0f} to {:.0f} alone. [Version 2 of the arena](results/arena/silos.md) has {} attacks and, "
-        "so far, {} to {} rules a case; [version 1](results/arena/README.md) has {} rules, {} attacks and {} seeds.",
+        "rules read scores {:.0f} to {:.0f} alone. [Version 2 of the arena](results/arena/silos.md) has {} attacks "
+        "and, so far, {} to {} rules a case; [version 1](results/arena/README.md) has {} rules, {} attacks and {} "
+        "seeds.",
         arena_answer,
         slow=True,
     ),
