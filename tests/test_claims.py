@@ -274,7 +274,7 @@ def test_the_overview_in_the_readme_is_the_commands(
     assert main(["agreement", "--format", "markdown"]) == 0
     printed = capsys.readouterr().out
     assert printed in script.README.read_text(encoding="utf-8")
-    assert all(f"| {name} |" in printed for name in papers.papers())
+    assert all(f"| {readable(name)} |" in printed for name in papers.papers())
 
 
 def test_a_page_says_what_is_measured_and_what_is_claimed() -> None:

@@ -90,7 +90,7 @@ def test_the_page_says_the_verdict_first_and_what_it_cannot_say() -> None:
     lines = page.splitlines()
     assert lines[0].startswith("Verdict on mine")
     assert "it breaks robust, of 5 promises that it makes (below); it does not promise scale." in lines[1]
-    assert "Against FedAvg: better in 2 of 2 cases: none (iid), ipm (iid)." in page
+    assert "Against FedAvg: better in 2 of 2 cases: none (IID), IPM (IID)." in page
     assert "Against the median: not told apart in any of 2 cases." in page
     assert "Against Multi-Krum: worse in 2 of 2 cases" in page
     assert "Each interval has confidence 99.17%, so that all 6 hold together with 95% (Bonferroni)" in page
