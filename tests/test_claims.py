@@ -11,6 +11,7 @@ from scipy import stats
 
 from robustfl_bench.base.errors import ConfigError
 from robustfl_bench.commands.results import main
+from robustfl_bench.config.names import readable
 from robustfl_bench.runs import archive, records
 from robustfl_bench.runs.values import Value
 from robustfl_bench.tables import described as papers
