@@ -1,6 +1,6 @@
 """Rules as aggregators of NVFlare (https://nvflare.readthedocs.io): ``pip install "robustfl-bench[nvflare]"``.
 
-For its FedAvg recipes and for ScatterAndGather, by NVFlare's ``ModelAggregator``; tried with VERSIONS. Importing this
+For its FedAvg recipes and for ScatterAndGather, by NVFlare's ``ModelAggregator``; tried with 2.9. Importing this
 module imports NVFlare and PyTorch.
 """
 
@@ -134,7 +134,7 @@ def _arrays(model: FLModel) -> Arrays:
 def _most_common(models: list[Arrays]) -> dict[str, np.ndarray]:
     """Zeros with the names, shapes and types that most models have."""
     kinds = [tuple((name, model[name].shape, model[name].dtype) for name in sorted(model)) for model in models]
-    (kind, _), = Counter(kinds).most_common(1)
+    ((kind, _),) = Counter(kinds).most_common(1)
     return {name: np.zeros(shape, dtype) for name, shape, dtype in kind}
 
 

@@ -22,7 +22,8 @@ COUNTS = torch.tensor([3.0, 1, 2, 1, 4, 1, 2, 1, 1, 3, 2], dtype=torch.float64)
 F = 2
 COPIES = [
     ("average", {}), ("trmean", {}), ("coomed", {}), ("coomed", {"even": "lower"}), ("meamed", {}),
-    ("meamed", {"even": "lower"}), ("geomed", {}), ("rfa", {}), ("raga", {}), ("huber", {}), ("norm_bound", {}), ("norm_bound", {"bound": None}), ("signsgd", {}),
+    ("meamed", {"even": "lower"}), ("geomed", {}), ("rfa", {}), ("raga", {}),
+    ("huber", {}), ("norm_bound", {}), ("norm_bound", {"bound": None}), ("signsgd", {}),
     ("centered_clipping", {"radius": 2.0, "steps": 3}), ("centered_clipping", {"radius": 2.0, "per_layer": True}),
 ]  # fmt: skip
 

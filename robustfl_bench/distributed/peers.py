@@ -2,8 +2,7 @@
 
 import hmac
 import os
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 
 import torch
@@ -84,25 +83,18 @@ class Peers:
 
     def _swap(self, outgoing: Sequence[Tensor], incoming: Sequence[Tensor]) -> None:
         incoming[self.rank].copy_(outgoing[self.rank])
-        begun = list[tuple[int, dist.Work | None]]()
-        for step in range(1, self.size):
-            before, after = (self.rank - step) % self.size, (self.rank + step) % self.size
-            if (room := incoming[before]).numel():
-                with self._from(before):
-                    begun.append((before, dist.irecv(room, group=self.group, group_src=before)))
-            if (part := outgoing[after]).numel():
-                with self._from(after):
-                    begun.append((after, dist.isend(part, group=self.group, group_dst=after)))
-        for peer, work in begun:
-            with self._from(peer):
+        begun, peer = list[tuple[int, dist.Work | None]](), self.rank
+        try:
+            for step in range(1, self.size):
+                peer = (self.rank - step) % self.size
+                if (room := incoming[peer]).numel():
+                    begun.append((peer, dist.irecv(room, group=self.group, group_src=peer)))
+                peer = (self.rank + step) % self.size
+                if (part := outgoing[peer]).numel():
+                    begun.append((peer, dist.isend(part, group=self.group, group_dst=peer)))
+            for peer, work in begun:  # noqa: B007 - the error names it
                 assert work is not None
                 work.wait(self._timeout)
-
-    @contextmanager
-    def _from(self, peer: int) -> Iterator[None]:
-        """Within this context, what fails is the fault of a peer; raises PeerLost."""
-        try:
-            yield
         except RuntimeError as error:
             raise self._lost(error, f"rank {peer}") from error
 

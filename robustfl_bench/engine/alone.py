@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 import torch
-
 from torch import Tensor
 
 from robustfl_bench.aggregators.base import Aggregator, ServerAlone
@@ -15,8 +14,6 @@ from robustfl_bench.engine.parts import check_clients
 from robustfl_bench.numerics.named_arrays import Vector
 from robustfl_bench.numerics.updates import Aggregate, Updates
 from robustfl_bench.pre_aggregations.base import PreAggregation
-
-
 
 
 class RuleAlone:
@@ -52,7 +49,9 @@ class RuleAlone:
             **known,
         )
         made = self._rule(updates, server)
-        self.last = replace(made, vector=made.vector.clone())  # it may be a part of the updates, whose room is used again
+        self.last = replace(
+            made, vector=made.vector.clone()
+        )  # it may be a part of the updates, whose room is used again
         return made
 
 

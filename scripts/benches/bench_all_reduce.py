@@ -1,6 +1,6 @@
 """A rule in place of all_reduce: processor time and bytes of each process, beside torch.distributed.all_reduce.
 
-    python scripts/benches/bench_all_reduce.py [--processes 4 8] [--sizes 1000000 10000000] [--rules trmean krum]
+    python scripts/benches/bench_all_reduce.py [--processes 4 8] [--sizes 1000000 10000000] [--rules trmean geomed]
         [--share 1000,100000] [--repeats 9] [--csv FILE]
 
 Every number of processes is a job of gloo over the loopback interface, each process with one thread. Both take turns in
@@ -48,14 +48,12 @@ def sent_bytes() -> int:
     """The bytes that this process has sent on the TCP sockets that it has open."""
     total = 0
     for name in os.listdir("/proc/self/fd"):
-        try:
-            with socket.socket(fileno=os.dup(int(name))) as one:
-                if one.family in (socket.AF_INET, socket.AF_INET6):
-                    info = one.getsockopt(socket.IPPROTO_TCP, RESULT = "rows.json"
-TCP_INFO, LENGTH)
-                    total += int.from_bytes(info[ACKED], "little")
-        except OSError:  # no socket
+        if not os.path.realpath(f"/proc/self/fd/{name}").rpartition("/")[2].startswith("socket:"):
             continue
+        with socket.socket(fileno=os.dup(int(name))) as one:
+            if one.family in (socket.AF_INET, socket.AF_INET6):
+                info = one.getsockopt(socket.IPPROTO_TCP, TCP_INFO, LENGTH)
+                total += int.from_bytes(info[ACKED], "little")
     return total
 
 
@@ -134,8 +132,8 @@ def main() -> None:
     arguments.add_argument("--processes", type=int, nargs="+", default=[4, 8], help="of a job (4 8)")
     arguments.add_argument("--sizes", type=int, nargs="+", default=[1_000_000, 10_000_000], help="of a vector")
     arguments.add_argument(
-        "--rules", nargs="+", choices=options.names("aggregator"), default=["trmean", "coomed", "krum", "geomed"],
-        metavar="RULE", help="(four)",
+        "--rules", nargs="+", choices=options.names("aggregator"), default=["trmean", "coomed", "geomed"],
+        metavar="RULE", help="(three)",
     )  # fmt: skip
     arguments.add_argument("--share", type=n_and_d, default=(1000, 100_000), metavar="N,D", help="(1000,100000)")
     args = arguments.parse_args()
@@ -150,6 +148,8 @@ def main() -> None:
                 process.start()
             for process in started:
                 process.join()
+                if process.exitcode:
+                    raise SystemExit(process.exitcode)
             found += json.loads((Path(folder) / RESULT).read_text())
     report([*found, *share(args.rules, *args.share)], args.csv)
 

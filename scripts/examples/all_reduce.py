@@ -1,6 +1,6 @@
 """A rule in place of all_reduce: four processes train one model, and the last one lies.
 
-    torchrun --nproc-per-node 4 scripts/examples/all_reduce.py
+torchrun --nproc-per-node 4 scripts/examples/all_reduce.py
 """
 
 import torch
@@ -15,7 +15,7 @@ rank, x, y, accuracy = started()
 
 
 def train(rule: Aggregator, liars: int) -> float:
-    """The accuracy after 20 steps on the ``rule``'s aggregate of gradients; the last processes send -10 times theirs."""
+    """The accuracy after 20 steps on the aggregate of gradients; the last processes send -10 times theirs."""
     net, reduce = torch.nn.Linear(64, 10), RobustAllReduce(rule)
     torch.nn.init.zeros_(net.weight)
     params = parameters_to_vector(net.parameters()).detach()

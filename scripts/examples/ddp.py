@@ -17,7 +17,7 @@ rank, x, y, accuracy = started()
 
 
 def train(rule: Aggregator | None, liars: int) -> float:
-    """The accuracy after 20 steps; with None as rule, on the mean. The loss of the last processes is -10 times theirs."""
+    """The accuracy after 20 steps, without a rule on the mean; the loss of the last processes is -10 times theirs."""
     torch.manual_seed(0)
     net = torch.nn.Sequential(torch.nn.Linear(64, 200), torch.nn.ReLU(), torch.nn.Linear(200, 10))
     wrapped = DistributedDataParallel(net, bucket_cap_mb=0.02)  # several buckets

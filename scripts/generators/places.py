@@ -68,7 +68,7 @@ def measured(rank: int, size: int, folder: Path) -> None:
                 expected = step(own, start)[0].params
                 return float((made - expected).double().norm() / (expected - start.params).double().norm())
 
-            def case(place: str, params: torch.Tensor | None, refused: str = "", rule: str = rule, name: str = name):
+            def note(place: str, params: torch.Tensor | None, refused: str = "", rule: str = rule, name: str = name):
                 if rank == 0:
                     difference = "" if params is None else compared(params)
                     found.append(dict(zip(COLUMNS, (rule, name, place, difference, refused), strict=True)))
@@ -77,12 +77,12 @@ def measured(rank: int, size: int, folder: Path) -> None:
             try:
                 made = SpreadStep(link, spread, 60.0)(spread, initial_state(spread))[0].params
             except ConfigError as error:
-                case(PLACES[1 + PROCESSES.index(size)], None, str(error))
+                note(PLACES[1 + PROCESSES.index(size)], None, str(error))
             else:
-                case(PLACES[1 + PROCESSES.index(size)], made)
+                note(PLACES[1 + PROCESSES.index(size)], made)
             if size == 1:
                 stored = federation(OnDisk)
-                case("disk", step(stored, initial_state(stored))[0].params)
+                note("disk", step(stored, initial_state(stored))[0].params)
     if rank == 0:
         (folder / "found.json").write_text(json.dumps(found))
 
@@ -116,28 +116,28 @@ def page(rows: list[dict[str, str]]) -> str:
         else:
             found[row["rule"], row["place"]].append(float(row["difference"]))
     rules = list(dict.fromkeys(rule for rule, _ in found))
-    table = [
-        f"| {rule} | " + " | ".join(_cell(found.get((rule, place))) for place in PLACES) + " |" for rule in rules
-    ]
-    several = [max(values) for (rule, place), values in found.items() if place != "disk" and rule not in refused]
-    on_disk = [max(found[rule, "disk"]) for rule in rules]
+    table = [f"| {rule} | " + " | ".join(_cell(found.get((rule, place))) for place in PLACES) + " |" for rule in rules]
+    several = max(max(values) for (_, place), values in found.items() if place != "disk")
+    stored = sum(max(found[rule, "disk"]) == 0 for rule in rules)
+    rounds = "; ".join(f"{name}: `{' '.join(words)}`" for name, words in ROUNDS.items())
     return f"""# Rules, places and processes
 
-**{len(rules) - len(refused)} of {len(rules)} rules work wherever the columns of the updates are, and give what they give in one memory:** to
-the bit in {sum(value == 0 for value in on_disk)} rules with updates in a file, and to {max(several):.0e} of the step over processes. The other
-{len(refused)} ({", ".join(refused)}) test whole models of clients, and say so in one line over several processes.
+**{len(rules) - len(refused)} of {len(rules)} rules work wherever the columns of the updates are, and give what they give in one memory**:
+the same bytes with updates in a file ({stored} rules), and within {several:.0e} of the step over processes. The other
+{len(refused)} ({", ".join(refused)}) test whole models of clients. Over several processes they end with one line.
 
-The table has one round of every rule from the initial model, of 20 honest clients and 3 attackers on digits: the length of
-the difference between the model there and the model in memory, over the length of the step, the largest of three rounds
-({", ".join(f"{name}: `{' '.join(words)}`" for name, words in ROUNDS.items())}). "=" is the same bytes, "-" a rule that is refused.
-Processes are real ones, over gloo.
+The table has a round of every rule from the initial model, with 20 honest clients and 3 attackers on digits: the length
+of the difference between the model there and the model in memory, over the length of the step, the largest of three
+rounds ({rounds}).
+"=" means the same bytes, "-" that the rule is refused. The processes are real ones, over gloo. What attackers send is
+computed by columns as well, so that a rule which only sorts can differ in the last place.
 
 | rule | {" | ".join(PLACES)} |
 | --- |{" ---: |" * len(PLACES)}
 {chr(10).join(table)}
 
-`python scripts/generators/places.py --run` measures them again (`places.csv`), and without `--run` it writes this page.
-The tests compare all rules on inputs with near ties and outliers of 1e12 as well (`tests/test_places.py`).
+`python scripts/generators/places.py --run` measures again (`places.csv`); without `--run` it writes this page. The tests
+also compare all rules on near ties and on outliers of 1e12, and their weights across processes (`tests/test_places.py`).
 """
 
 
