@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from robustfl_bench.arena.pairs import seeds
 from robustfl_bench.arena.panels import Arena, ArenaPanel, Standing
 from robustfl_bench.arena.track import SERVER, Track
 from robustfl_bench.arena.tuned import SCALES, TunedChoice, TunedTrack
@@ -172,7 +173,7 @@ def _pages(arena: Arena, found: Sequence[Books]) -> Iterator[Sheet]:
             ])  # fmt: skip
         yield Sheet(
             above=[f"{arena.track.title(of.panel.number)}, {of.panel.partition}: rules as they come, and tuned",
-                   f"chance is {of.panel.chance:.1f}%; {of.panel.seeds} seeds"],
+                   f"chance is {of.panel.chance:.1f}%; {seeds(of.panel, [rule.rule for rule in of.rules])} seeds"],
             heading=["rule", "as it comes", "tuned", "gain", "by", "tuned, by", "rate", "tuned rate", "tuned scale",
                      "validation"],
             rows=rows,
