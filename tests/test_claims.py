@@ -3,6 +3,7 @@
 import importlib.util
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +14,12 @@ from robustfl_bench.base.errors import ConfigError
 from robustfl_bench.commands.results import main
 from robustfl_bench.config.names import readable
 from robustfl_bench.runs import archive, records
+from robustfl_bench.runs.looks import level_at_each
 from robustfl_bench.runs.values import Value
+from robustfl_bench.tables import claim_sheets, scorecard, sheets
 from robustfl_bench.tables import described as papers
-from robustfl_bench.tables import scorecard, sheets
 from robustfl_bench.tables.claims import Claim, Key, Side, blocks, expand
+from robustfl_bench.tables.measured import MeasuredPaper
 from robustfl_bench.tables.table import Against, Cell, Column, Table
 from robustfl_bench.tables.verdicts import FAILS, FEW, HOLDS, UNTESTED, Verdict, judge
 
@@ -205,10 +208,53 @@ def test_the_papers_own_numbers_are_judged_too() -> None:
     assert ([one.true for one in found.findings], [one.true for one in found.published]) == ([False], [True])
 
 
+def test_a_diverged_model_counts_as_the_worst_that_there_can_be() -> None:
+    """So that it has an interval, and several of its seeds decide: an accuracy of 0."""
+    made = table(mine=(92.0, 93, 91), krum="diverged 1/3")
+    made.cells["", "krum", "none"] = replace(made.cells["", "krum", "none"], numbers={"0": math.nan, "1": 10, "2": 20})
+    found = judge(claim("mine / none > krum / none", keys=[*made.cells]), made)
+    assert (found.word, found.findings[0].right.mean, found.findings[0].looks) == (HOLDS, 10, ((92, 83, 71),))
+    error = Value("test_error", "Test error", "fraction", better=-1)
+    assert (ACCURACY.worst, error.worst, Value("distance", "d", better=-1).worst) == (0, 1, math.inf)
+
+
+# --- looks -----------------------------------------------------------------------------------------------------------
+
+
+def test_between_looks_the_seeds_of_the_last_look_count() -> None:
+    numbers = {"mine": (92.0, 93, 94, 0), "krum": (90.0, 91.1, 91.9, 99)}
+    made = table(**numbers)
+    found = judge(claim("mine / none > krum / none", keys=[*made.cells]), made, looks=(3, 5))
+    (finding,) = found.findings
+    assert finding.level == level_at_each((3, 5)) > 0.95
+    assert finding.looks == (pytest.approx((2, 1.9, 2.1)),) and found.word == HOLDS
+    assert not finding.true, "the means are those of all seeds"
+    early = judge(claim("mine / none > krum / none", keys=[*made.cells]), made.of_first(2), looks=(3, 5))
+    assert (early.word, early.findings[0].looks) == (FEW, ())
+
+
+def test_what_a_look_has_shown_stays_shown() -> None:
+    made = table(mine=(92.0, 93, 94, 50, 95), krum=(90.0, 91.1, 91.9, 90, 90))
+    word = {looks: judge(claim("mine / none > krum / none", keys=[*made.cells]), made, looks).word
+            for looks in ((3, 5), (5,))}  # fmt: skip
+    assert word == {(3, 5): HOLDS, (5,): FEW}
+
+
+def test_the_worst_case_of_a_look_is_that_of_its_seeds() -> None:
+    columns = (Column("a", ACCURACY, attacked=True), Column("b", ACCURACY, attacked=True),
+               Column("worst", ACCURACY, worst=True))  # fmt: skip
+    made = Table("", "", ("",), ("mine",), columns)
+    made.cells = {("", "mine", label): Cell(sum(seen) / 3, 1, 3, numbers=dict(zip("012", seen, strict=True)))
+                  for label, seen in (("a", (10.0, 10, 40)), ("b", (20.0, 20, 20)))}  # fmt: skip
+    made.add_worst(columns[2])
+    worst = {seeds: made.of_first(seeds).cells["", "mine", "worst"].mean for seeds in (2, 3)}
+    assert worst == {2: 10, 3: 20} and made.of_first(4).cells["", "mine", "worst"].state == "-"
+
+
 def test_a_number_may_stand_on_the_left() -> None:
     made = table(krum=(20,))
     found = judge(claim("50 < krum / none", keys=[*made.cells]), made)
-    (against,) = scorecard.against(scorecard.MeasuredPaper("p", "P", {"p/t": made}, [found]))
+    (against,) = claim_sheets.against(MeasuredPaper("p", "P", {"p/t": made}, [found]))
     assert [[cell.text for cell in row[1:4]] for row in against.rows] == [["t", "", "50.0"]] and [
         cell.text for cell in against.rows[0][4:]
     ] == ["krum / none", "20.0"]
@@ -280,20 +326,20 @@ def test_the_overview_in_the_readme_is_the_commands(
 
 def test_a_page_says_what_is_measured_and_what_is_claimed() -> None:
     runs = archive.kept()
-    tables, claims, _, columns, gaps = scorecard.pages_of(runs, "brace")
-    lines = {
-        sheet.above[0]: [[cell.text for cell in row] for row in sheet.rows] for sheet in (tables, claims, columns, gaps)
-    }
-    assert ["table2a", "70", "70", "29", "1 of 1"] in lines["BRACE: tables, measured and published"]
+    tables, claims, _, deciding, outside, columns = scorecard.pages_of(runs, "brace")
+    lines = {sheet.above[0]: [[cell.text for cell in row] for row in sheet.rows] for sheet in (tables, claims, columns)}
+    assert ["table2a", "70", "70", "29", "-", "-", "1 of 1"] in lines["BRACE: tables, measured and published"]
+    still_open = {(row[0].text, row[1].text) for row in deciding.rows}
+    assert ("cost", "table1") not in still_open and ("unharmed", "table2a") in still_open
     assert ["cost", "table1", HOLDS, "5 of 5", "5 of 5", "1"] in lines["BRACE: claims"]
     assert ["table2a", "label_flip", "7", "6", "0.73"] in lines["BRACE: column by column"]
-    largest = [row for row in gaps.rows if row[0].text == "table2a"]
-    assert (largest[0][1].text, largest[0][4].text) == ("brace / backdoor success", "+0.56 OUT")
-    assert not [row for row in gaps.rows if row[0].text == "table1"]  # which agrees in every decimal
+    largest = [row for row in outside.rows if row[0].text == "table2a"]
+    assert (largest[0][1].text, largest[0][4].text) == ("brace / backdoor success", "+0.56") and len(largest) == 41
+    assert not [row for row in outside.rows if row[0].text == "table1"]  # which agrees in every decimal
     for form in sheets.FORMATS.values():
         assert "least worst error" in form([claims]).replace("\\", "").replace("_", " ")
     alone = scorecard.pages_of(records.nothing(), "brifca")
-    assert {row[2].text for row in alone[1].rows} == {UNTESTED} and len(alone) == 2
+    assert {row[2].text for row in alone[1].rows} == {UNTESTED} and len(alone) == 2, "no looks are planned"
 
 
 def test_tables_without_printed_numbers_stand_on_the_page() -> None:

@@ -181,6 +181,8 @@ def needed(*words: str) -> list[str]:
         (["resilience", "--help"], "0"),
         (["judge", "--help"], "0"),
         (["judge", "nothing"], "2"),
+        (["decide", "--help"], "0"),
+        (["decide", "nothing"], "2"),
     ],
 )
 def test_help_lists_and_refusals_need_nothing_heavy(words: list[str], code: str) -> None:

@@ -26,7 +26,7 @@ SHAPES = {  # how many numbers some papers print, counted there
     "raga/table5": 78, "brace/table1": 9, "brace/table2a": 70, "brace/table2b": 70, "arfl/table2": 105,
     "karimireddy/bucketing": 16, "karimireddy/clipping": 6, "byzfl/simulation": 1,
 }  # fmt: skip
-PRINTED = {name: table for name, table in TABLES.items() if table.numbers is not None and not table.stand_in}
+PRINTED = {name: table for name, table in TABLES.items() if table.numbers is not None and not table.other_data}
 DIMENSIONS = {name for name in TABLES if name.startswith("brifca/dimension_k")}
 """Figures in numbers, whose presets leave out the two largest dimensions at quick scale."""
 

@@ -15,9 +15,9 @@ from robustfl_bench.arena.words import listed
 from robustfl_bench.config import compose, options
 from robustfl_bench.runs.origins import origins
 from robustfl_bench.runs.values import Value, describe
-from robustfl_bench.tables import scorecard
+from robustfl_bench.tables import claim_sheets
 from robustfl_bench.tables.claims import Claim, about
-from robustfl_bench.tables.scorecard import MeasuredPaper
+from robustfl_bench.tables.measured import MeasuredPaper
 from robustfl_bench.tables.sheets import Printed, Sheet, Todo
 from robustfl_bench.tables.table import Cell, Column, Key, Table
 from robustfl_bench.tables.verdicts import VERDICTS, Verdict, judge
@@ -40,6 +40,11 @@ _MEANING = (
 )
 
 
+def title(paper: str) -> str:
+    """The title of a paper by its name in ``claims.yaml``."""
+    return str(options.read(FILE, absent=f"no file {FILE}")[paper]["title"])
+
+
 def sheets(arenas: Sequence[Arena]) -> list[Sheet]:
     """For each paper the verdicts on its claims in each arena, and the accuracies of the rules that it compares."""
     papers = options.read(FILE, absent=f"no file {FILE}").values()
@@ -52,10 +57,10 @@ def sheets(arenas: Sequence[Arena]) -> list[Sheet]:
                     for name, of in by_track.items()]  # fmt: skip
         tables = {name: of.table(of.keys, of.partitions) for name, of in tested.items()}
         of_all = MeasuredPaper("", paper["title"], tables, _verdicts(paper, tested))
-        pages += [_claims(paper, of_all), *scorecard.against(of_all)]
+        pages += [_claims(paper, of_all), *claim_sheets.against(of_all)]
         pages += [_numbers(paper, of) for of in by_track.values()]
     todos = [todo for arena in arenas for paper in papers for todo in _todos(arena, known[arena], paper)]
-    pages[-1] = replace(pages[-1], footnotes=(*_MEANING, *scorecard.MEANING[:2]), todos=todos)
+    pages[-1] = replace(pages[-1], footnotes=(*_MEANING, *claim_sheets.MEANING[:2]), todos=todos)
     remarks = [remark for arena in arenas for remark in _remarks(arena, papers)]
     return [_overview(scores, remarks), *pages]
 
@@ -234,7 +239,7 @@ def _verdict(claim: Claim, of: _Tested) -> Verdict:
 
 
 def _claims(paper: Mapping[str, Any], measured: MeasuredPaper) -> Sheet:
-    sheet = scorecard.claims(measured, "pairs")
+    sheet = claim_sheets.claims(measured, "pairs")
     return replace(sheet, above=[*sheet.above, f"the paper: {paper['paper']}", f"here: {paper['here']}"])
 
 

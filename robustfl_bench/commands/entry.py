@@ -20,6 +20,7 @@ VERBS = {
     "--list": "robustfl_bench.commands.listing",
     "arena": "robustfl_bench.commands.arena",
     "completion": "robustfl_bench.commands.completion",
+    "decide": "robustfl_bench.commands.decide",
     "docs": "robustfl_bench.commands.docs",
     "judge": "robustfl_bench.commands.judge",
     "new": "robustfl_bench.commands.new",

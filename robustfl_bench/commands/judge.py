@@ -117,11 +117,18 @@ def _accuracies(asked: Namespace, trial: judge.Trial, name: str, rivals: Sequenc
 
 def made_all(words: Sequence[str], asked: Namespace, what: str) -> Outcome:
     """The ends of a sweep, after making what is missing. Raises ConfigError if a run cannot be made."""
-    sweep = Sweep(cells=tuple(compose.sweep(words)), results_dir=asked.results_dir)
+    return made_cells(compose.sweep(words), asked, what)
+
+
+def made_cells(
+    cells: Sequence[tuple[str, ...]], asked: Namespace, what: str, ended: Sequence[str] = (FINISHED, DIVERGED)
+) -> Outcome:
+    """The same of runs by their overrides; those in other states than ``ended`` cannot be made."""
+    sweep = Sweep(cells=tuple(cells), results_dir=asked.results_dir)
     say(f"{what}: {len(sweep.cells)} runs")
     with progress.shown(sweep), progress.quiet():
         outcome = take(sweep) if asked.jobs == 1 else take_with_workers(sweep, asked.jobs, 1)
-    failed = Counter(end.reason for end in outcome.ends if end.status not in (FINISHED, DIVERGED))
+    failed = Counter(end.reason for end in outcome.ends if end.status not in ended)
     if failed:
         reason, number = failed.most_common(1)[0]
         raise ConfigError(f"{what}: {number} of {len(sweep.cells)} cannot be made: {reason}")

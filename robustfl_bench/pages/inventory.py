@@ -13,8 +13,8 @@ from robustfl_bench.runs.matching import Index
 from robustfl_bench.runs.records import text
 from robustfl_bench.runs.wanted import sweep
 from robustfl_bench.tables import described as papers
-from robustfl_bench.tables.compare import compare
 from robustfl_bench.tables.described import PaperFigure, PaperTable
+from robustfl_bench.tables.stand_ins import filled
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -24,8 +24,9 @@ if TYPE_CHECKING:
 class InventoryEntry:
     """A table or a figure: ``done`` of its ``runs`` are finished or known to be infeasible.
 
-    Of a table, ``inside`` of the ``compared`` cells of all ``cells`` agree with the published number. ``commands`` make
-    the runs, and then the table or the figure. A ``probed`` figure is not made of runs.
+    Of a table, ``inside`` of the ``compared`` cells of all ``cells`` agree with the published number; ``stand_ins``
+    more are measured with other settings. ``commands`` make the runs, and then the table or the figure. A ``probed``
+    figure is not made of runs.
     """
 
     name: str
@@ -36,6 +37,7 @@ class InventoryEntry:
     cells: int | None = None
     compared: int = 0
     inside: int = 0
+    stand_ins: int = 0
     probed: bool = False
 
 
@@ -65,8 +67,10 @@ def inventory(
 def _table(table: PaperTable, runs: pd.DataFrame, index: Index, total: int, done: int) -> InventoryEntry:
     both = (commands.preset(table.preset, table.changes), f"robustfl-results table {table.name}")
     cells = len(table.cells)
-    if not done:
+    if not done and not table.stand_ins:
         return InventoryEntry(table.name, table.title, total, done, both, cells)
-    judged = compare(table, runs, index=index, cells_only=True).judged.values()
+    measured = filled(table, runs, runs, index).table
+    judged = measured.judged.values()
     inside = sum(bool(cell.inside) for cell in judged)
-    return InventoryEntry(table.name, table.title, total, done, both, cells, len(judged), inside)
+    stood_in = len(measured.stood_in)
+    return InventoryEntry(table.name, table.title, total, done, both, cells, len(judged), inside, stood_in)

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
 _LAST = "last evaluated round"
+_BOUNDS = {"%": (0.0, 100.0), "points": (0.0, 100.0), "fraction": (0.0, 1.0)}
+"""The least and the largest number by unit."""
 _LAST_K = f"mean of the last {LAST} evaluated rounds"
 
 
@@ -42,6 +44,13 @@ class Value:
     def heading(self) -> str:
         """The unit in brackets, or nothing."""
         return f"[{self.unit}]" if self.unit else ""
+
+    @property
+    def worst(self) -> float:
+        """The worst number that a run can have, which counts as that of a model that diverged: an accuracy of 0, an
+        error of 1; infinite where there is no bound."""
+        low, high = _BOUNDS.get(self.unit, (-math.inf, math.inf))
+        return high if self.better < 0 else low
 
     @property
     def of_a_round(self) -> str:

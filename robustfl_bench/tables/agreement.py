@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from robustfl_bench.runs.statistics import ranks
@@ -17,12 +17,14 @@ _CONDITIONS = 5  # columns that mean ranks need
 
 @dataclass(frozen=True)
 class Correlation:
-    """Spearman's rank correlation between measured and published numbers of the rows in one column of a block."""
+    """Spearman's rank correlation between measured and published numbers of the rows in one column of a block, measured
+    with the table's own settings or with those of one ``stand_in``."""
 
     block: str
     column: str
     rows: int
     rho: float
+    stand_in: str = ""
 
     @property
     def text(self) -> str:
@@ -42,14 +44,17 @@ def points(value: Value) -> float:
 
 
 def correlations(table: Table) -> list[Correlation]:
-    """The rank correlation of each column of each block with enough measured rows; nan if all rows are equal."""
+    """The rank correlation of each column of each block with enough measured rows; nan if all rows are equal. Cells of
+    a stand-in are ranked among themselves."""
     coefficients = []
-    for block in table.blocks:
-        for column in (column.label for column in table.columns):
-            judged = [cell for (other, _, label), cell in table.judged.items() if (other, label) == (block, column)]
-            if len(judged) >= _FEWEST:
-                rho = _spearman([cell.mean for cell in judged], [_reference(cell) for cell in judged])
-                coefficients.append(Correlation(block, column, len(judged), rho))
+    for stand_in in table.kinds:
+        cells = table.judged_as(stand_in)
+        for block in table.blocks:
+            for column in (column.label for column in table.columns):
+                judged = [cell for (other, _, label), cell in cells.items() if (other, label) == (block, column)]
+                if len(judged) >= _FEWEST:
+                    rho = _spearman([cell.mean for cell in judged], [_reference(cell) for cell in judged])
+                    coefficients.append(Correlation(block, column, len(judged), rho, stand_in))
     return coefficients
 
 
@@ -74,7 +79,7 @@ def tolerance(table: Table) -> str:
 
 def seeds(table: Table) -> str:
     """How many of the paper's seeds the measured cells have; empty if the paper does not give their number."""
-    counts = [(cell.seeds, cell.against.seeds) for cell in table.cells.values()
+    counts = [(cell.seeds, cell.against.seeds) for cell in table.cells.values() if not cell.stand_in
               if cell.seeds and not cell.worst and cell.against and cell.against.seeds]  # fmt: skip
     if not (lacking := sum(ours < theirs for ours, theirs in counts)):
         return ""
@@ -96,12 +101,17 @@ def report(table: Table) -> list[str]:
     lacking = ", ".join(f"{count} {state}" for state, count in states)
     compared = f"{len(judged)} of {total} cells are compared{f' ({lacking})' if lacking else ''}"
     within = f"{inside} of {len(judged)} compared cells are within {tolerance(table)}"
-    lines = [f"agreement: {compared if table.stand_in else f'{within}; {compared}'}"]
+    lines = [f"agreement: {compared if table.order_only else f'{within}; {compared}'}"]
+    lines += [
+        f"stand-ins, counted apart: {_inside(table.judged_as(words))} ({words})" for words in table.kinds if words
+    ]
     lines += filter(None, [seeds(table)])
-    ranks = ", ".join(correlation.line for correlation in correlations(table))
+    ranks = ", ".join(
+        f"{rank.line}{table.mark(rank.stand_in) if rank.stand_in else ''}" for rank in correlations(table)
+    )
     lines += [f"rank correlation of the methods (Spearman; number of methods): {ranks}"] if ranks else []
     largest = []
-    for key, cell in [] if table.stand_in else gaps(table)[:_LARGEST]:
+    for key, cell in [] if table.order_only else gaps(table)[:_LARGEST]:
         digits = table.column(key[2]).value.digits
         place = " / ".join(filter(None, key))
         largest.append(f"{place} {signed(cell.difference or 0, digits)} "
@@ -109,8 +119,13 @@ def report(table: Table) -> list[str]:
     return lines + ([f"largest gaps: {'; '.join(largest)}"] if largest else [])
 
 
+def _inside(judged: Mapping[Key, Cell]) -> str:
+    return f"{sum(bool(cell.inside) for cell in judged.values())} of {len(judged)} cells are inside"
+
+
 def mean_ranks(table: Table) -> list[str]:
-    """A line for each value of the table with at least five columns: mean ranks of the rows that have them all."""
+    """A line for each value of the table with at least five columns: mean ranks of the rows that have them all, without
+    stand-ins."""
     lines = []
     for value in dict.fromkeys(column.value.name for column in table.columns if column.value.better):
         columns = [column for column in table.columns if column.value.name == value and not column.worst]
@@ -132,7 +147,7 @@ def mean_ranks(table: Table) -> list[str]:
 def _full(table: Table, block: str, row: str, columns: Sequence[Column]) -> list[Cell]:
     """The cells of a row; empty if one has no number."""
     cells = [table.cells.get((block, row, column.label)) for column in columns]
-    measured = [cell for cell in cells if cell and cell.seeds and math.isfinite(cell.mean)]
+    measured = [cell for cell in cells if cell and cell.seeds and not cell.stand_in and math.isfinite(cell.mean)]
     return measured if len(measured) == len(cells) else []
 
 

@@ -94,6 +94,14 @@ def expand(formula: str, keys: Sequence[Key], where: str) -> Iterator[Comparison
         raise ConfigError(f"{where}: {formula!r} compares no two cells")
 
 
+def named_keys(written: str, keys: Sequence[Key], where: str) -> list[Key]:
+    """The cells that ``row / column`` or ``block / row / column`` stands for. Raises ConfigError if there are none."""
+    named = [key for side in _sides(written, keys, where) for key in side.keys]
+    if not named:
+        raise ConfigError(f"{where}: {written!r} names no cell")
+    return named
+
+
 def _sides(written: str, keys: Sequence[Key], where: str, left: Side | None = None) -> Iterator[Side]:
     """The sides that one side of a formula stands for; ``others`` and ``same`` refer to the ``left`` one."""
     if _NUMBER.fullmatch(written):

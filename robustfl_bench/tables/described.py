@@ -17,16 +17,19 @@ from typing import Any
 from robustfl_bench.base.code_digest import PACKAGE
 from robustfl_bench.base.errors import ConfigError
 from robustfl_bench.config import options
+from robustfl_bench.tables import reasons
 from robustfl_bench.tables.claims import Claim, Key, about
+from robustfl_bench.tables.reasons import Reason
 
 _HERE = PACKAGE / "papers"
 _TABLE_KEYS = ("title", "published", "preset", "changes", "base", "row", "rows", "column", "columns", "blocks",
-               "metric", "values", "repeats", "formulas", "stand_in")  # fmt: skip
+               "metric", "values", "repeats", "formulas", "other_data", "stand_ins", "looks")  # fmt: skip
 _HEADING_KEYS = ("label", "run", "published")
 _COLUMN_KEYS = (*_HEADING_KEYS, "metric", "worst")
 _FIGURE_KEYS = ("title", "preset", "changes", "draw", "x", "y", "value", "lines", "panels", "band", "log", "mark",
                 "honest_shares_of")  # fmt: skip
 _CLAIM_KEYS = ("claim", "place", "table", "holds")
+_SECTIONS = ("title", "every_table", "tables", "figures", "claims", "outliers")
 _OPERATORS: dict[type, Callable[[float, float], float]] = {
     ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.truediv,
 }  # fmt: skip
@@ -103,8 +106,9 @@ class PaperTable:
     says what is compared with a printed metric: ``{"accuracy": "best_accuracy"}``; a metric without an entry is
     compared with the value of its own name. ``preset`` is the sweep that makes all runs, with the overrides
     ``changes``; it is empty where there is none. ``seeds`` is how often the paper repeated its runs, 0 where it does
-    not say, and ``repeats`` says so in words. A ``stand_in`` is measured on other data than the paper's, so that only
-    the order of its rows can be compared.
+    not say, and ``repeats`` says so in words. With ``other_data`` it is measured on other data than the paper's, so
+    that only the order of its rows can be compared. ``stand_ins`` are overrides whose runs may stand in for those of
+    cells without a result. ``looks`` are the numbers of seeds at which its claims are judged, all seeds if it is empty.
     """
 
     name: str
@@ -119,7 +123,9 @@ class PaperTable:
     values: Mapping[str, str] = field(default_factory=dict)
     seeds: int = 0
     repeats: str = ""
-    stand_in: bool = False
+    other_data: bool = False
+    stand_ins: tuple[tuple[str, ...], ...] = ()
+    looks: tuple[int, ...] = ()
 
     @property
     def paper(self) -> str:
@@ -188,12 +194,14 @@ class PaperFigure:
 
 @dataclass(frozen=True)
 class Paper:
-    """All that one YAML file describes: tables and figures by name, and claims about the tables, in order."""
+    """All that one YAML file describes: tables and figures by name, claims about the tables, in order, and why cells of
+    the tables are outside."""
 
     title: str
     tables: Mapping[str, PaperTable]
     figures: Mapping[str, PaperFigure]
     claims: tuple[Claim, ...] = ()
+    reasons: tuple[Reason, ...] = ()
 
 
 @cache
@@ -228,7 +236,7 @@ def read(path: Path) -> Paper:
     Raises ConfigError for a file that cannot be read or that has an unknown key.
     """
     content = options.read(path, absent=f"no file {path}; a table of your own is YAML, see robustfl_bench/papers")
-    _check(content, ("title", "every_table", "tables", "figures", "claims"), f"{path}")
+    _check(content, _SECTIONS, f"{path}")
     shared, numbers = content.get("every_table") or {}, path.with_suffix(".csv")
     printed = published(numbers) if numbers.is_file() else None
     paper_tables, paper_figures = {}, {}
@@ -252,7 +260,9 @@ def read(path: Path) -> Paper:
         )
     claims = tuple(claim for name, entry in _section(content, "claims", path).items()
                    for claim in _claims(name, entry, path.stem, paper_tables, f"{path}: claim {name}"))  # fmt: skip
-    return Paper(content.get("title", path.stem), paper_tables, paper_figures, claims)
+    known = tuple(_reason(name, entry, path.stem, paper_tables, f"{path}: outlier {name}")
+                  for name, entry in _section(content, "outliers", path).items())  # fmt: skip
+    return Paper(content.get("title", path.stem), paper_tables, paper_figures, claims, known)
 
 
 def _section(content: Mapping[str, Any], name: str, path: Path) -> Mapping[str, Any]:
@@ -264,17 +274,25 @@ def _section(content: Mapping[str, Any], name: str, path: Path) -> Mapping[str, 
 
 def _claims(name: str, entry: Any, paper: str, tables: Mapping[str, PaperTable], where: str) -> Iterator[Claim]:
     """The claim about each of its tables, and each block of them."""
-    _check(entry, _CLAIM_KEYS, where)
-    if absent := [key for key in _CLAIM_KEYS if key not in entry]:
-        raise ConfigError(f"{where} needs {absent[0]}")
+    _check_all(entry, _CLAIM_KEYS, where)
     if not all(isinstance(word, str) for key in ("table", "holds") for word in _listed(entry[key])):
         raise ConfigError(f"{where}: table and holds are words, or lists of them")
     formulas = _words(entry["holds"])
     for short in _words(entry["table"]):
-        full = f"{paper}/{short}"
-        if full not in tables:
-            raise ConfigError(f"{where}: no table {short!r}; there are {', '.join(tables) or 'none'}")
-        yield from about(name, entry["claim"], entry["place"], formulas, full, tables[full].keys, where)
+        table = _table_of(f"{paper}/{short}", tables, where)
+        yield from about(name, entry["claim"], entry["place"], formulas, table.name, table.keys, where)
+
+
+def _reason(name: str, entry: Any, paper: str, tables: Mapping[str, PaperTable], where: str) -> Reason:
+    _check_all(entry, reasons.KEYS, where)
+    table = _table_of(f"{paper}/{entry['table']}", tables, where)
+    return reasons.read(name, entry, table.name, table.keys, where)
+
+
+def _table_of(name: str, tables: Mapping[str, PaperTable], where: str) -> PaperTable:
+    if name not in tables:
+        raise ConfigError(f"{where}: no table {name.partition('/')[2]!r}; there are {', '.join(tables) or 'none'}")
+    return tables[name]
 
 
 def _table(
@@ -302,7 +320,9 @@ def _table(
         values=entry.get("values", {}),
         seeds=repeats if isinstance(repeats := entry.get("repeats", ""), int) else 0,
         repeats={1: "one run"}.get(repeats, f"mean (sd) over {repeats} seeds") if isinstance(repeats, int) else repeats,
-        stand_in=entry.get("stand_in", False),
+        other_data=entry.get("other_data", False),
+        stand_ins=tuple(map(_words, entry.get("stand_ins", ()))),
+        looks=tuple(entry.get("looks", ())),
     )
 
 
@@ -365,6 +385,13 @@ def _compute(node: ast.expr, letters: Mapping[str, float], where: str) -> float:
         case ast.BinOp(left=left, op=op, right=right) if type(op) in _OPERATORS:
             return _OPERATORS[type(op)](_compute(left, letters, where), _compute(right, letters, where))
     raise ConfigError(f"{where}: a formula has numbers, + - * / and the letters of `where`, got {ast.unparse(node)}")
+
+
+def _check_all(entry: Any, needed: Sequence[str], where: str) -> None:
+    """Raise ConfigError unless the entry is a mapping with just these keys."""
+    _check(entry, needed, where)
+    if absent := [key for key in needed if key not in entry]:
+        raise ConfigError(f"{where} needs {absent[0]}")
 
 
 def _check(entry: Any, known: Sequence[str], where: str) -> None:

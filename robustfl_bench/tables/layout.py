@@ -112,7 +112,7 @@ def _lines(table: Table, block: str, row: str, best: Mapping[str, set[str]]) -> 
                 Printed(against.printed, row in table.best_published(column, block), against.note)
                 if against
                 else Printed(""),
-                Printed(_difference(cell, digits)),
+                Printed(_difference(table, cell, digits)),
             ]
         measured.append(line[0])
         published.append(line[1])
@@ -120,7 +120,7 @@ def _lines(table: Table, block: str, row: str, best: Mapping[str, set[str]]) -> 
     if not table.compared:
         return [[Printed(row), *measured]]
     lines = [[Printed(row), Printed("measured"), *measured], [Printed(""), Printed("published"), *published]]
-    if not table.stand_in and any(cell.text not in ("", "-") for cell in difference):
+    if not table.order_only and any(cell.text not in ("", "-") for cell in difference):
         lines.append([Printed(""), Printed("difference"), *difference])
     return lines
 
@@ -160,14 +160,14 @@ def versus(table: Table, rival: str) -> Sheet:
         above=[f"{table.title}; each row less {rival}, with its paired 95% interval over shared seeds", *table.remarks],
         heading=[table.corner, *(column.label for column in table.columns)],
         rows=rows,
-        footnotes=[*_rounded(table), *([_star(table)] if starred else [])],
+        footnotes=[*_rounded(table), *_stand_ins(table), *([_star(table)] if starred else [])],
         bold="the interval does not contain 0; intervals are not widened for their number",
     )
 
 
 def _versus(table: Table, block: str, row: str, rival: str, column: Column) -> Printed:
     cell, other = (table.cells.get((block, name, column.label)) for name in (row, rival))
-    if cell is None or other is None or not cell.seeds or not other.seeds:
+    if cell is None or other is None or not cell.seeds or not other.seeds or cell.stand_in != other.stand_in:
         return Printed("-")
     digits = column.value.digits
     marks = table.marks(cell, other)
@@ -192,10 +192,17 @@ def _rounded(table: Table) -> list[str]:
     return [f"~ computed with products whose factors are rounded to {', '.join(types)}"] if types else []
 
 
-def _difference(cell: Cell, digits: int) -> str:
+def _stand_ins(table: Table) -> list[str]:
+    """What the letters of stand-ins mean."""
+    kinds = [words for words in table.kinds if words]
+    return [f"{table.mark(words)} stand-in, not the paper's own settings: {words}" for words in kinds]
+
+
+def _difference(table: Table, cell: Cell, digits: int) -> str:
     if cell.difference is None:
         return ""
-    return f"{agreement.signed(cell.difference, digits)} {'in' if cell.inside else 'OUT'}"
+    mark = table.mark(cell.stand_in) if cell.stand_in else ""
+    return f"{agreement.signed(cell.difference, digits)} {'in' if cell.inside else 'OUT'}{mark}"
 
 
 def _star(table: Table) -> str:
@@ -204,12 +211,13 @@ def _star(table: Table) -> str:
 
 
 def footnotes(table: Table) -> list[str]:
-    notes = [f"[{number}] {reason}" for number, reason in enumerate(table.notes, 1)] + _rounded(table)
+    notes = [f"[{number}] {reason}" for number, reason in enumerate(table.notes, 1)]
+    notes += _rounded(table) + _stand_ins(table)
     if any(table.incomplete(cell) for cell in table.cells.values()):
         notes.append(_star(table))
     if not table.compared:
         return notes
-    if table.stand_in:
+    if table.order_only:
         return [*notes, "measured on other data than published: compare the order of the methods, not the numbers"]
     return [*notes, f"in / OUT: within {agreement.tolerance(table)} of the published number, or not"]
 
@@ -224,7 +232,8 @@ def _csv(tables: Sequence[Table]) -> str:
     out = io.StringIO()
     rounded = any(cell.rounded for table in tables for cell in table.cells.values())
     columns = ["value", "unit", *names, "mean", "sd", "seeds", *(_COMPARED if compared else ()), "state", "reason"]
-    columns += ["rounded"] * rounded
+    stand_ins = any(cell.stand_in for table in tables for cell in table.cells.values())
+    columns += ["rounded"] * rounded + ["stand_in"] * stand_ins
     writer = csv.DictWriter(out, columns, lineterminator="\n")
     writer.writeheader()
     for table in tables:
@@ -241,6 +250,7 @@ def _csv(tables: Sequence[Table]) -> str:
                 "reason": "; ".join(table.notes[note - 1] for note in _notes(cell)),
             }
             row |= _compared(cell) | ({"rounded": cell.rounded} if rounded else {})
+            row |= {"stand_in": cell.stand_in} if stand_ins else {}
             words = {name: guarded(printable(value)) for name, value in row.items() if isinstance(value, str)}
             writer.writerow(row | words)
     return out.getvalue()

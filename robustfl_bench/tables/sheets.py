@@ -281,8 +281,16 @@ def _todo_lines(sheets: Sequence[Sheet]) -> list[str]:
     return lines
 
 
+_PAGE = re.compile(r"\.\./[\w/]+\.md(?:#[\w-]+)?")
+"""A page as the words of a sheet name it, from the folder of their own page."""
+
+
 def _markdown_escape(words: str) -> str:
-    return re.sub(r"([|\\`*_<\[\]])", r"\\\1", words)
+    """The words as Markdown, in which the name of a page is a link to it."""
+    parts, pages = _PAGE.split(words), _PAGE.findall(words)
+    escaped = [re.sub(r"([|\\`*_<\[\]])", r"\\\1", part) for part in parts]
+    links = [f"[{page.partition('#')[0].removeprefix('../')}]({page})" for page in pages]
+    return "".join(word for pair in zip(escaped, [*links, ""], strict=True) for word in pair)
 
 
 def _latex_escape(words: str) -> str:

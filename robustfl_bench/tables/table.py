@@ -59,7 +59,8 @@ class Cell:
 
     ``state`` is shown in place of a number. A ``partial`` cell has fewer seeds than others, or is a worst case in which
     an attack has no full result. A worst case has the numbers of the cell that attains it. ``numbers`` are those of the
-    seeds. ``rounded`` names the types that their runs rounded the factors of products to. ``note`` is the number of the
+    seeds, nan for a model that diverged. ``rounded`` names the types that their runs rounded the factors of products
+    to. A ``stand_in`` was measured with other settings than the paper's, and says which. ``note`` is the number of the
     footnote with the reason. ``key`` names the cell in CSV. ``runs`` are the folders of all its runs, whatever their
     state.
     """
@@ -70,6 +71,7 @@ class Cell:
     state: str = ""
     partial: bool = False
     rounded: str = ""
+    stand_in: str = ""
     note: int | None = None
     against: Against | None = None
     worst: bool = False
@@ -83,6 +85,14 @@ class Cell:
             return self.state
         spread = f" ({self.sd:.{digits}f})" if self.seeds > 1 else ""
         return f"{self.mean:.{digits}f}{spread}"
+
+    @property
+    def ended(self) -> bool:
+        """Whether the cell has its result: a number, of all attacks if it is a worst case, a model that diverged, or a
+        rule that cannot be run."""
+        if self.state.startswith(DIVERGED) or self.state == INFEASIBLE:
+            return True
+        return bool(self.seeds) and not (self.worst and self.partial)
 
     @property
     def difference(self) -> float | None:
@@ -110,7 +120,9 @@ class Cell:
 
     @property
     def lacks(self) -> str:
-        """Why the cell is not compared."""
+        """Why the cell is not compared with the number of the paper's own settings."""
+        if self.stand_in:
+            return "only as stand-ins"
         if self.worst and self.state != DIVERGED:
             return "without all attacks"
         words = {INFEASIBLE: "infeasible", NOT_YET: "not possible in this version", "-": "without reference run"}
@@ -132,9 +144,11 @@ class Column:
 class Table:
     """Cells by block, row and column, with remarks above them, and notes and missing runs below.
 
-    ``compared`` says whether published numbers are shown below the measured ones; a ``stand_in`` is measured on other
-    data than the published numbers. With ``shows_seeds`` every cell has its number of seeds, and a line above says what
-    the numbers are; else the title says both. ``notation`` says how the numbers of a cell are written.
+    ``compared`` says whether published numbers are shown below the measured ones; with ``order_only`` the whole table
+    is measured so differently that only the order of its rows can be compared. ``stand_ins`` are the table with other
+    settings, by what differs, of which single cells stand in for cells without a result. With ``shows_seeds`` every
+    cell has its number of seeds, and a line above says what the numbers are; else the title says both. ``notation``
+    says how the numbers of a cell are written.
     """
 
     title: str
@@ -147,7 +161,8 @@ class Table:
     notes: list[str] = field(default_factory=list)
     todos: list[Todo] = field(default_factory=list)
     compared: bool = False
-    stand_in: bool = False
+    order_only: bool = False
+    stand_ins: dict[str, Table] = field(default_factory=dict)
     shows_seeds: bool = False
     notation: str = ""
 
@@ -169,27 +184,57 @@ class Table:
 
     @property
     def judged(self) -> dict[Key, Cell]:
-        """The cells that are measured in full, so that they can be compared."""
-        return {key: cell for key, cell in self.in_order() if cell.difference is not None}
+        """The cells that are measured in full with the table's own settings, so that they can be compared."""
+        return self.judged_as("")
+
+    def judged_as(self, stand_in: str) -> dict[Key, Cell]:
+        """The same of the cells that one stand-in measured."""
+        return {key: cell for key, cell in self.in_order()
+                if cell.difference is not None and cell.stand_in == stand_in}  # fmt: skip
+
+    @property
+    def stood_in(self) -> dict[Key, Cell]:
+        """The cells that any of its stand-ins measured in full."""
+        return {key: cell for words in self.stand_ins for key, cell in self.judged_as(words).items()}
+
+    @property
+    def kinds(self) -> list[str]:
+        """What its numbers are measured with: "" for its own settings, then its stand-ins of which it has cells."""
+        shown = {cell.stand_in for cell in self.cells.values()}
+        return ["", *(words for words in self.stand_ins if words in shown)]
 
     @property
     def lacking(self) -> Counter[str]:
         """How many cells are not compared, by reason."""
-        return Counter(cell.lacks for cell in self.cells.values() if cell.difference is None)
+        return Counter(cell.lacks for cell in self.cells.values() if cell.difference is None or cell.stand_in)
 
     def incomplete(self, cell: Cell) -> bool:
         """Whether a cell lacks runs. A cell that shows its number of seeds may have fewer seeds."""
         return cell.partial and (cell.worst or not self.shows_seeds)
 
     def marks(self, *cells: Cell) -> str:
-        """The marks behind a number of these cells: a tilde for rounded products, a star for lacking runs."""
-        return "~" * any(cell.rounded for cell in cells) + "*" * any(map(self.incomplete, cells))
+        """The marks behind a number of these cells: a tilde for rounded products, a star for lacking runs, and the
+        letter of each stand-in."""
+        kinds = [words for words in self.kinds if words and any(cell.stand_in == words for cell in cells)]
+        return (
+            "~" * any(cell.rounded for cell in cells)
+            + "*" * any(map(self.incomplete, cells))
+            + "".join(map(self.mark, kinds))
+        )
+
+    def mark(self, stand_in: str) -> str:
+        """The mark of a stand-in: ``^a`` for the first."""
+        return f"^{chr(ord('`') + self.kinds.index(stand_in))}"
 
     def best(self, column: Column, block: str) -> set[str]:
         """The rows that are statistically indistinguishable from the best number of a column in a block, or print the
-        same number. Incomplete cells are left out.
+        same number. Incomplete cells are left out. Stand-ins are compared only with those of the same settings.
         """
-        cells = {row: cell for row in self.rows if (cell := self.cells.get((block, row, column.label)))}
+        return {row for kind in self.kinds for row in self._best(column, block, kind)}
+
+    def _best(self, column: Column, block: str, stand_in: str) -> set[str]:
+        cells = {row: cell for row in self.rows
+                 if (cell := self.cells.get((block, row, column.label))) and cell.stand_in == stand_in}  # fmt: skip
         cells = {row: cell for row, cell in cells.items()
                  if cell.seeds and not self.incomplete(cell) and math.isfinite(cell.mean)}  # fmt: skip
         if not cells or not column.value.better:
@@ -210,6 +255,15 @@ class Table:
                    if (cell := self.cells.get((block, row, column.label))) and cell.against}  # fmt: skip
         top = max(numbers.values(), key=lambda number: column.value.better * number, default=None)
         return {row for row, number in numbers.items() if number == top}
+
+    def of_first(self, number: int) -> Table:
+        """The table of the seeds 0 to ``number`` - 1; a cell without all of them has none."""
+        seeds = [str(seed) for seed in range(number)]
+        whole = replace(self, cells={key: _of_seeds(cell, seeds) for key, cell in self.cells.items() if not cell.worst})
+        for column in self.columns:
+            if column.worst:
+                whole.add_worst(column)
+        return whole
 
     def put_first(self, names: Sequence[str]) -> None:
         """Move these rows to the top, in this order. Raises ConfigError for a row that the table lacks."""
@@ -233,8 +287,9 @@ class Table:
                     self.cells[block, row, column.label] = self._worst(cells, column.value)
 
     def _worst(self, cells: Sequence[Cell], value: Value) -> Cell:
-        if any(cell.state.startswith(DIVERGED) for cell in cells):
-            return Cell(state=DIVERGED, worst=True)
+        for cell in cells:
+            if cell.state.startswith(DIVERGED):
+                return Cell(state=DIVERGED, worst=True, numbers=cell.numbers)
         measured = [cell for cell in cells if cell.seeds]
         if not measured:
             return Cell(state="-", worst=True)
@@ -276,11 +331,12 @@ def _cell(
     finished = [run for run in cell_runs if run["state"] == "finished"]
     diverged = [run for run in cell_runs if run["state"] == DIVERGED]
     _refuse_twins(name, [*finished, *diverged])
-    if diverged:
-        share = f" {len(diverged)}/{len(diverged) + len(finished)}" if finished else ""
-        return Cell(state=DIVERGED + share, note=add_note(notes, diverged[0]["error"]))
     values = {run["seed"]: measured[run["folder"]] for run in finished}
     numbers = {seed: value.number for seed, value in values.items() if not value.reason}
+    if diverged:
+        share = f" {len(diverged)}/{len(diverged) + len(finished)}" if finished else ""
+        numbers |= {run["seed"]: math.nan for run in diverged}
+        return Cell(state=DIVERGED + share, note=add_note(notes, diverged[0]["error"]), numbers=numbers)
     reasons = [value.reason for value in values.values() if value.reason]
     reasons += [run["error"] or "infeasible" for run in cell_runs if run["state"] == "infeasible"]
     note = add_note(notes, reasons[0]) if reasons else None
@@ -298,6 +354,18 @@ def _cell(
             furthest = max(reached, key=lambda run: run["rounds_done"])
             return Cell(state=state if state == "failed" else f"{state} {_progress(furthest)}")
     return Cell(state="missing")
+
+
+def _of_seeds(cell: Cell, seeds: Sequence[str]) -> Cell:
+    """The cell of these seeds alone, or one without a number if it lacks one of them."""
+    numbers = {seed: cell.numbers[seed] for seed in seeds if seed in cell.numbers}
+    if len(numbers) < len(seeds):
+        return replace(cell, mean=math.nan, sd=math.nan, seeds=0, state="missing", numbers={})
+    if diverged := sum(map(math.isnan, numbers.values())):
+        state = DIVERGED if diverged == len(numbers) else f"{DIVERGED} {diverged}/{len(numbers)}"
+        return replace(cell, mean=math.nan, sd=math.nan, seeds=0, state=state, numbers=numbers)
+    mean, spread = _mean_and_sd([*numbers.values()])
+    return replace(cell, mean=mean, sd=spread, seeds=len(numbers), state="", partial=False, numbers=numbers)
 
 
 def _types(names: Iterable[str]) -> str:

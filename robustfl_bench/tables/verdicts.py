@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from statistics import fmean
 
+from robustfl_bench.runs.looks import level_at_each
 from robustfl_bench.runs.statistics import LEVEL, Interval, interval
 from robustfl_bench.tables.claims import Claim, Comparison, Key, Side
 from robustfl_bench.tables.table import DIVERGED, Cell, Table
@@ -30,14 +32,20 @@ class Number:
 class Finding:
     """A comparison with its numbers. ``margin`` is by how much the comparison is true, negative if it is false.
 
-    ``interval`` is the confidence interval of the margin, paired over shared seeds; None for fewer than two seeds.
+    ``looks`` are the margins of the shared seeds at each look, which is tested at ``level``.
     """
 
     comparison: Comparison
     left: Number
     right: Number
     margin: float
-    interval: Interval | None
+    looks: tuple[tuple[float, ...], ...] = ()
+    level: float = LEVEL
+
+    @property
+    def interval(self) -> Interval | None:
+        """The confidence interval of the margin at the last look, paired over shared seeds; None for fewer than two."""
+        return interval(self.looks[-1], self.level) if self.looks else None
 
     @property
     def true(self) -> bool:
@@ -46,13 +54,20 @@ class Finding:
 
     @property
     def proven(self) -> bool:
-        """Whether the comparison is true at every margin in the interval."""
-        return self._reached(self.interval.low) if self.interval else self._exact and self.true
+        """Whether the comparison is true at every margin in the interval of one of the looks."""
+        if self._exact:
+            return self.true
+        return any(self._reached(one.low) for one in self._intervals(self.level))
 
-    @property
-    def refuted(self) -> bool:
-        """Whether the comparison is false at every margin in the interval."""
-        return not self._reached(self.interval.high) if self.interval else self._exact and not self.true
+    def refuted(self, comparisons: int = 1) -> bool:
+        """Whether the comparison is false at every margin in the interval of one of the looks, widened for a number of
+        comparisons (Bonferroni)."""
+        if self._exact:
+            return not self.true
+        return any(not self._reached(one.high) for one in self._intervals(1 - (1 - self.level) / comparisons))
+
+    def _intervals(self, level: float) -> Iterator[Interval]:
+        return filter(None, (interval(margins, level) for margins in self.looks))
 
     @property
     def _exact(self) -> bool:
@@ -80,7 +95,7 @@ class Verdict:
         A claim holds if each of its comparisons is ``proven`` by its 95% interval, which keeps the level for all of
         them together. It does not hold if one comparison is ``refuted`` by an interval that is widened for the number
         of comparisons (Bonferroni), as among many one would be refuted by chance. Otherwise the seeds are too few."""
-        if any(finding.refuted for finding in self._widened):
+        if any(finding.refuted(len(self.claim.comparisons)) for finding in self.findings):
             return FAILS
         if len(self.findings) < len(self.claim.comparisons):
             return UNTESTED
@@ -103,23 +118,42 @@ class Verdict:
         return min(counts, default=0), max(counts, default=0)
 
     @property
-    def _widened(self) -> list[Finding]:
-        level = 1 - (1 - LEVEL) / len(self.claim.comparisons)
-        return [_finding(finding.comparison, finding.left, finding.right, level) for finding in self.findings]
+    def decided(self) -> bool:
+        """Whether the claim holds or does not hold."""
+        return self.word in (HOLDS, FAILS)
 
 
-def judge(claim: Claim, table: Table) -> Verdict:
-    """The verdict on a claim about the table."""
-    measured = {key: number for key, cell in table.cells.items() if (number := _measured(table, key, cell))}
+def judge(claim: Claim, table: Table, looks: Sequence[int] = ()) -> Verdict:
+    """The verdict on a claim about the table.
+
+    ``looks`` are the numbers of seeds at which it is judged, fixed before the runs: each comparison is tested with the
+    first seeds of a look, at a level that keeps LEVEL over all of them (``looks.level_at_each``), and what a look has
+    shown stays. Without looks it is judged once, with all seeds. Cells that a stand-in measured have no number here.
+    """
+    measured = _measured(table)
+    at_looks = [_measured(table.of_first(look)) for look in looks] if looks else [measured]
+    level = level_at_each(tuple(looks)) if looks else LEVEL
     published = {key: Number(cell.against.number) for key, cell in table.cells.items() if cell.against}
-    return Verdict(claim, _findings(claim, measured), _findings(claim, published))
+    findings = []
+    for finding in _findings(claim, measured):
+        shown = filter(None, (_margins(finding.comparison, numbers) for numbers in at_looks))
+        findings.append(replace(finding, looks=tuple(shown), level=level))
+    return Verdict(claim, tuple(findings), _findings(claim, published))
 
 
-def _measured(table: Table, key: Key, cell: Cell) -> Number | None:
-    """The number of a cell, or None. A diverged model counts as worse than every other."""
+def _measured(table: Table) -> dict[Key, Number]:
+    """The numbers of the cells that have one."""
+    return {key: number for key, cell in table.cells.items() if (number := _number_of(table, key, cell))}
+
+
+def _number_of(table: Table, key: Key, cell: Cell) -> Number | None:
+    """The number of a cell, or None. A model that diverged counts as the worst that there can be."""
     value = table.column(key[2]).value
+    if cell.stand_in:
+        return None
     if cell.state.startswith(DIVERGED):
-        return Number(-value.better * math.inf)
+        seeds = {seed: value.worst if math.isnan(number) else number for seed, number in cell.numbers.items()}
+        return Number(fmean(seeds.values()) if seeds else value.worst, seeds)
     if not cell.seeds or (cell.worst and cell.partial):
         return None
     return Number(cell.mean, cell.numbers, value.exact)
@@ -130,7 +164,8 @@ def _findings(claim: Claim, numbers: Mapping[Key, Number]) -> tuple[Finding, ...
     for comparison in claim.comparisons:
         left, right = _number(comparison.left, numbers), _number(comparison.right, numbers)
         if left and right:
-            findings.append(_finding(comparison, left, right))
+            margin = _sign(comparison) * (left.mean - right.mean - comparison.shift)
+            findings.append(Finding(comparison, left, right, margin))
     return tuple(findings)
 
 
@@ -143,13 +178,15 @@ def _number(side: Side, numbers: Mapping[Key, Number]) -> Number | None:
     return (min if side.extreme == "min" else max)(compared, key=lambda number: number.mean)
 
 
-def _finding(comparison: Comparison, left: Number, right: Number, level: float = LEVEL) -> Finding:
-    sign = 1 if comparison.relation.startswith(">") else -1
-    margin = sign * (left.mean - right.mean - comparison.shift)
-    return Finding(comparison, left, right, margin, _interval(comparison, left, right, sign, level))
+def _sign(comparison: Comparison) -> int:
+    return 1 if comparison.relation.startswith(">") else -1
 
 
-def _interval(comparison: Comparison, left: Number, right: Number, sign: int, level: float) -> Interval | None:
+def _margins(comparison: Comparison, numbers: Mapping[Key, Number]) -> tuple[float, ...]:
+    """By how much a comparison is true in each seed that both sides have."""
+    left, right = _number(comparison.left, numbers), _number(comparison.right, numbers)
+    if not left or not right:
+        return ()
     ours = left.seeds if comparison.left.keys else dict.fromkeys(right.seeds, left.mean)
     theirs = right.seeds if comparison.right.keys else dict.fromkeys(left.seeds, right.mean)
-    return interval([sign * (ours[seed] - theirs[seed] - comparison.shift) for seed in ours if seed in theirs], level)
+    return tuple(_sign(comparison) * (ours[seed] - theirs[seed] - comparison.shift) for seed in ours if seed in theirs)

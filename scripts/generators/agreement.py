@@ -1,31 +1,41 @@
 """Writes how well each paper is reproduced, with the verdicts on its claims, from the runs that are kept in results/:
-results/<paper>/agreement.md, and the overviews in results/README.md and README.md; and the page of each description of
-tables there, results/<paper>/<name>.yaml. Run: make agreement"""
+results/<paper>/agreement.md, and the overviews in results/README.md, results/<paper>/README.md and README.md; and the
+page of each description of tables there, results/<paper>/<name>.yaml. Run: make agreement"""
 
 import re
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from robustfl_bench.runs import archive
 from robustfl_bench.tables import scorecard, sheets
 from robustfl_bench.tables.described import papers
+from robustfl_bench.tables.measured import scored
 
 RESULTS = Path(__file__).parents[2] / "results"
 README, FRONT = RESULTS / "README.md", RESULTS.parent / "README.md"
-SHORT = ("paper", "cells", "measured", "inside", "claims", "holds", "does not hold")
+SHORT = ("paper", "cells", "measured", "inside", "stand-ins", "unexplained", "claims", "holds", "does not hold")
 """The columns of the overview in README.md."""
+FIVE = ("arfl", "boba", "brace", "brifca", "raga")
+"""The papers whose systems the package has whole, which README.md shows; it has single cells of others."""
+STATE = (*SHORT[1:], "too few seeds", "not tested")
+"""Those of a paper's own page."""
 BLOCK = re.compile(r"(<!-- made by `make agreement` -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
 def pages() -> dict[Path, str]:
     """What each file should hold."""
     runs = archive.kept()
-    scores = scorecard.scored(papers(), runs)
+    scores = scored(papers(), runs)
     made = {RESULTS / score.name / "agreement.md": sheets.markdown(scorecard.page(score)) for score in scores}
     for path in RESULTS.glob("*/*.yaml"):
         made[path.with_suffix(".md")] = sheets.markdown(scorecard.pages_of(runs, str(path)))
     whole = scorecard.overview(scores)
-    return made | {README: _filled(README, whole), FRONT: _filled(FRONT, _short(whole))}
+    for place, score in enumerate(scores):
+        page = RESULTS / score.name / "README.md"
+        made[page] = _filled(page, _short(replace(whole, rows=whole.rows[place : place + 1]), STATE))
+    front = replace(whole, rows=[row for row, score in zip(whole.rows, scores, strict=True) if score.name in FIVE])
+    return made | {README: _filled(README, whole), FRONT: _filled(FRONT, _short(front, SHORT))}
 
 
 def _filled(page: Path, sheet: sheets.Sheet) -> str:
@@ -34,11 +44,11 @@ def _filled(page: Path, sheet: sheets.Sheet) -> str:
     return BLOCK.sub(lambda found: f"{found[1]}\n{block}\n{found[2]}", page.read_text(encoding="utf-8"))
 
 
-def _short(overview: sheets.Sheet) -> sheets.Sheet:
-    """The overview with the columns SHORT, without its words."""
-    places = [overview.heading.index(column) for column in SHORT]
+def _short(overview: sheets.Sheet, columns: Sequence[str]) -> sheets.Sheet:
+    """The overview with some of its columns, without its words."""
+    places = [overview.heading.index(column) for column in columns]
     rows = [[row[place] for place in places] for row in overview.rows]
-    return replace(overview, above=[], heading=SHORT, rows=rows, footnotes=[])
+    return replace(overview, above=[], heading=columns, rows=rows, footnotes=[])
 
 
 if __name__ == "__main__":

@@ -1,12 +1,13 @@
 """Writes the pages and pictures of results/arena from its kept runs: digits.md, image.md, silos.md, silos_books.md,
-tracks.md, claims.md, views.md, rounding.md, the pictures, and what stands between the marks of README.md, there and at
-the root.
+tracks.md, claims.md, views.md, rounding.md, the pictures, and what stands between the marks of README.md, there, at the
+root and in the folders of papers.
 
 Run: make arena"""
 
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 
 FOLDER = Path(__file__).parents[2] / "results" / "arena"
 READMES = (FOLDER / "README.md", FOLDER.parents[1] / "README.md")
+CLAIMS = re.compile(r"(<!-- claims of (\w+), made by `make arena` -->\n).*?(<!-- end -->)", re.DOTALL)
 BLOCK = re.compile(r"(<!-- (\w+) of (\w+), made by `make arena` -->\n).*?(<!-- end -->)", re.DOTALL)
 
 OWN = ("digits", "image", "silos")
@@ -67,7 +69,8 @@ def pages(arenas: dict[str, Arena]) -> dict[Path, str]:
              for name, arena in arenas.items() if name in OWN}  # fmt: skip
     parts = filter(None, (part.strip("\n") for part in _others(arenas)))
     texts[FOLDER / "tracks.md"] = TRACKS + "\n\n".join(parts) + "\n"
-    texts[FOLDER / "claims.md"] = sheets.markdown(claims.sheets([arenas["digits"], arenas["silos"]]))
+    judged = claims.sheets([arenas["digits"], arenas["silos"]])
+    texts[FOLDER / "claims.md"] = sheets.markdown(judged)
     texts[FOLDER / "views.md"] = _views(arenas["digits"])
     texts |= {FOLDER / f"{name}_books.md": _books(arena) for name, arena in _tuned(arenas).items()}
     texts[FOLDER / "rounding.md"] = ROUNDING + sheets.markdown(rounding.sheets(arenas["silos"]))
@@ -85,7 +88,17 @@ def pages(arenas: dict[str, Arena]) -> dict[Path, str]:
         texts[readme] = BLOCK.sub(
             lambda mark: f"{mark[1]}\n{blocks[mark[2]](arenas[mark[3]])}\n{mark[4]}", readme.read_text(encoding="utf-8")
         )
+    for readme in FOLDER.parent.glob("*/README.md"):
+        text = readme.read_text(encoding="utf-8")
+        if CLAIMS.search(text):
+            texts[readme] = CLAIMS.sub(lambda mark: f"{mark[1]}\n{_of_paper(mark[2], judged[0])}\n{mark[3]}", text)
     return texts
+
+
+def _of_paper(paper: str, overview: Sheet) -> str:
+    """How many claims of a paper hold in each track."""
+    rows = [row[1:] for row in overview.rows if row[0].text == claims.title(paper)]
+    return sheets.markdown([replace(overview, above=[], heading=overview.heading[1:], rows=rows, labels=1)])
 
 
 def _track(name: str, arena: Arena) -> str:

@@ -33,9 +33,10 @@ def _run(arguments: Namespace) -> None:
     if arguments.format == "json":
         print(as_json(list(map(asdict, entries))), end="")
         return
-    lines = [["name", "runs done", "cells inside", "compared", "all", "title"]]
+    lines = [["name", "runs done", "cells inside", "compared", "stand-ins", "all", "title"]]
     for entry in entries:
-        counts = ["-"] * 3 if entry.cells is None else [str(n) for n in (entry.inside, entry.compared, entry.cells)]
+        numbers_of_cells = (entry.inside, entry.compared, entry.stand_ins, entry.cells)
+        counts = ["-"] * 4 if entry.cells is None else list(map(str, numbers_of_cells))
         lines.append([entry.name, f"{entry.done}/{entry.runs}", *counts, entry.title])
     *widths, _ = (max(map(len, column)) for column in zip(*lines, strict=True))
     for number, (name, *cells, title) in enumerate(lines):

@@ -1,0 +1,157 @@
+"""``robustfl-bench decide PAPER [CLAIM]``: seeds for claims of a paper until intervals decide, or a budget ends."""
+
+from __future__ import annotations
+
+import math
+import shlex
+import sys
+import time
+from argparse import Namespace
+from collections.abc import Sequence, Set
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from robustfl_bench.base.console import Parser, answer_tab, completed, reported, say
+from robustfl_bench.base.errors import ConfigError
+from robustfl_bench.commands.judge import made_cells
+from robustfl_bench.runs import archive, commands, records
+from robustfl_bench.runs.cost import HOUR
+from robustfl_bench.runs.records import NoRuns
+from robustfl_bench.runs.where import check_name
+from robustfl_bench.store.folders import DIVERGED, FINISHED, INFEASIBLE
+from robustfl_bench.tables import claim_sheets, sheets
+from robustfl_bench.tables.claim_sheets import hours
+from robustfl_bench.tables.decisions import Open, Step, WantedRun
+from robustfl_bench.tables.described import Paper, papers
+from robustfl_bench.tables.measured import MeasuredPaper, scored
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+def main() -> int:
+    """Console entry point; returns its exit code."""
+    parser = Parser(
+        prog="robustfl-bench decide",
+        description="Give claims of a paper seeds until their intervals decide, at the looks that the paper's file "
+        "plans, or until the budget ends; the same command resumes.",
+    )
+    completed(parser.add_argument("paper", metavar="PAPER", help="such as boba"), lambda **_: papers())
+    parser.add_argument(
+        "words", nargs="*", metavar="CLAIM or OVERRIDE",
+        help="only claims of these names; an override of every cell of the tables, such as scale=quick",
+    )  # fmt: skip
+    parser.add_argument("--table", metavar="NAME", help="only claims about this table, such as table2_mnist")
+    parser.add_argument("--hours", type=float, default=math.inf, metavar="H",
+                        help="make no look whose runs, in one process, would end after H hours")  # fmt: skip
+    parser.add_argument("--dry-run", action="store_true", help="say what each open claim lacks, and make nothing")
+    parser.add_argument("-v", "--verbose", action="store_true", help="with --dry-run: the command of each cell")
+    parser.add_argument("--results-dir", default="results", metavar="FOLDER", help="of the runs (%(default)s)")
+    parser.add_argument("--jobs", type=int, default=1, metavar="N", help="processes; -1: one for each core")
+    answer_tab(parser)
+    return reported(_decide, parser.parse_args(sys.argv[1:]))
+
+
+def _decide(asked: Namespace) -> None:
+    check_name(asked.paper, papers(), "paper")
+    if not asked.hours > 0:
+        raise ConfigError(f"--hours must be > 0, got {asked.hours:g}")
+    paper = _asked(papers()[asked.paper], asked)
+    if asked.dry_run:
+        _preview(_measured(paper, asked).open_claims, asked)
+        return
+    began, made = time.monotonic(), set[WantedRun]()
+    while True:
+        measured = _measured(paper, asked)
+        left = asked.hours * HOUR - (time.monotonic() - began)
+        if (following := _next(measured.open_claims, made, left)) is None:
+            break
+        claim, step = following
+        cells = [(*run.overrides, *_overrides(asked), f"seed={run.seed}", f"results_dir={asked.results_dir}")
+                 for run in step.runs]  # fmt: skip
+        made_cells(cells, asked, f"{_about(claim)}, look at {step.look} seeds", (FINISHED, DIVERGED, INFEASIBLE))
+        made |= set(step.runs)
+    print(sheets.FORMATS["text"]([claim_sheets.claims(measured), *claim_sheets.deciding(measured)]), end="")
+
+
+def _asked(paper: Paper, asked: Namespace) -> Paper:
+    """The paper with only the claims that are asked for, and their tables. Raises ConfigError if there are none."""
+    names = [word for word in asked.words if "=" not in word]
+    for name in names:
+        check_name(name, {claim.name for claim in paper.claims}, "claim")
+    if asked.table is not None:
+        check_name(asked.table, map(claim_sheets.short, paper.tables), "table")
+    claims = tuple(claim for claim in paper.claims if (not names or claim.name in names)
+                   and asked.table in (None, claim_sheets.short(claim.table)))  # fmt: skip
+    if not claims:
+        raise ConfigError(f"{asked.paper}: no such claim about {asked.table}")
+    about = {claim.table for claim in claims}
+    return replace(paper, claims=claims, tables={name: paper.tables[name] for name in paper.tables if name in about})
+
+
+def _measured(paper: Paper, asked: Namespace) -> MeasuredPaper:
+    """The paper, measured by the runs of the results folder and by those that come with the package."""
+    return scored({asked.paper: paper}, _runs(asked.results_dir), _overrides(asked))[0]
+
+
+def _runs(results_dir: str) -> pd.DataFrame:
+    try:
+        own = records.load(results_dir)
+    except NoRuns:
+        own = records.nothing()
+    ended = own["state"].isin(archive.KEPT)
+    return archive.join([own[ended], archive.kept(), own[~ended]])
+
+
+def _overrides(asked: Namespace) -> list[str]:
+    return [word for word in asked.words if "=" in word]
+
+
+def _next(claims: Sequence[Open], made: Set[WantedRun], left: float) -> tuple[Open, Step] | None:
+    """The first look that lacks runs which this command has not ``made``, and fits into the seconds that are left; a
+    look of unknown length fits as long as there are any."""
+    for claim in claims:
+        if (step := claim.next) is None:
+            say(f"{_about(claim)}: {claim.stands}")
+        elif made >= set(step.runs):
+            say(f"{_about(claim)}: its runs do not have all numbers; robustfl-results table "
+                f"{claim.verdict.claim.table} says why")  # fmt: skip
+        elif left <= 0 or step.cost.seconds > left:
+            say(f"{_about(claim)}: the look at {step.look} seeds takes {hours(step.cost.hours)} h, the budget has "
+                f"{hours(max(left, 0) / HOUR)} h left")  # fmt: skip
+        else:
+            return claim, step
+    return None
+
+
+def _preview(claims: Sequence[Open], asked: Namespace) -> None:
+    """Print what each claim lacks, and the command that makes it."""
+    total = 0.0
+    for claim in claims:
+        if (step := claim.next) is None:
+            print(f"{_about(claim)}: {claim.stands}")
+            continue
+        print(f"{_about(claim)}: the look at {step.look} seeds lacks {len(step.runs)} runs, "
+              f"{hours(step.cost.hours)} h of one core ({step.cost.source})")  # fmt: skip
+        total += step.cost.hours
+        print(f"    {_command(claim, asked)}")
+        if asked.verbose:
+            seeds: dict[tuple[str, ...], list[str]] = {}
+            for run in step.runs:
+                seeds.setdefault(run.overrides, []).append(str(run.seed))
+            for cell, wanted in seeds.items():
+                print(f"    {commands.run((*cell, *_overrides(asked)), wanted, asked.results_dir)}")
+    print(f"open claims: {len(claims)}; their next looks, each alone, take {hours(total)} h of one core")
+
+
+def _command(claim: Open, asked: Namespace) -> str:
+    """The command that decides one claim."""
+    folder = [] if asked.results_dir == "results" else ["--results-dir", asked.results_dir]
+    about = claim.verdict.claim
+    words = [about.name, *_overrides(asked), "--table", claim_sheets.short(about.table), *folder]
+    return shlex.join(["robustfl-bench", "decide", asked.paper, *words])
+
+
+def _about(claim: Open) -> str:
+    about = claim.verdict.claim
+    return " / ".join(filter(None, (about.name, claim_sheets.short(about.table), about.block)))

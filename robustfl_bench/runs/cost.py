@@ -1,0 +1,111 @@
+"""How long runs will take, from those that were made."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterable
+from dataclasses import dataclass
+from statistics import fmean
+from typing import TYPE_CHECKING
+
+from robustfl_bench.runs.matching import Config, Index
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_SAMPLES = re.compile(r"(\d+) \+ \d+ samples")
+_SETTING = ("dataset", "model", "local_update", "batch_size", "num_clients", "participation")
+_NETWORK = ("dataset", "model", "local_update")
+HOUR = 3600
+
+
+@dataclass(frozen=True)
+class Cost:
+    """The ``seconds`` of some runs one after the other, nan if unknown, and the runs that say so, in words."""
+
+    seconds: float
+    source: str = ""
+
+    @property
+    def hours(self) -> float:
+        """The time in hours."""
+        return self.seconds / HOUR
+
+
+@dataclass(frozen=True)
+class _Kind:
+    """Runs that are alike: what they share, in words, their key, and how much work one of their rounds is."""
+
+    words: str
+    key: Callable[[Config], Hashable]
+    scaled: bool = False
+
+
+_KINDS = (
+    _Kind("other seeds of the same cells", lambda config: frozenset(config.items())),
+    _Kind("the same rule in the same setting", lambda config: (_part(config, "aggregator"), _shared(config, _SETTING))),
+    _Kind("other rules in the same setting", lambda config: _shared(config, _SETTING)),
+    _Kind("the same network and data, by samples", lambda config: _shared(config, _NETWORK), scaled=True),
+)
+"""From the closest likeness to the loosest."""
+
+
+class Costs:
+    """The time of runs, estimated from the rounds of the most similar ones of ``runs`` (``records.load``), whose
+    settings are in ``index``."""
+
+    def __init__(self, runs: pd.DataFrame, index: Index) -> None:
+        self._samples = _train_samples(runs, index)
+        self._rounds: dict[Hashable, list[float]] = {}
+        facts = zip(index.configs, runs["seconds"], runs["rounds_done"], strict=True)
+        for config, seconds, rounds in facts:
+            if seconds > 0 and rounds > 0:
+                for place, kind in enumerate(_KINDS):
+                    if (work := self._work(config, kind)) > 0:
+                        self._rounds.setdefault((place, kind.key(config)), []).append(seconds / rounds / work)
+
+    def of(self, configs: Iterable[Config]) -> Cost:
+        """The time of runs with these settings, and the loosest likeness that it rests on."""
+        total, used = 0.0, Counter[int]()
+        for config in configs:
+            seconds, place = self._of_one(config)
+            total += seconds
+            used[place] += 1
+        if math.isnan(total):
+            return Cost(total, "no run with such a network and data")
+        return Cost(total, _KINDS[max(used)].words if used else "")
+
+    def _of_one(self, config: Config) -> tuple[float, int]:
+        for place, kind in enumerate(_KINDS):
+            if (like := self._rounds.get((place, kind.key(config)))) and (work := self._work(config, kind)) > 0:
+                return int(config["rounds"]) * work * fmean(like), place
+        return math.nan, len(_KINDS)
+
+    def _work(self, config: Config, kind: _Kind) -> float:
+        """The samples whose gradients a round takes, or 1 for a kind whose rounds are alike; nan if unknown."""
+        if not kind.scaled:
+            return 1
+        share = float(config.get("participation", 1))
+        if (batch := config.get("batch_size")) is None:
+            return share * self._samples.get(config["dataset._target_"], math.nan)
+        return share * int(config["num_clients"]) * int(batch)
+
+
+def _train_samples(runs: pd.DataFrame, index: Index) -> dict[str, int]:
+    """The training samples of each data set that the runs read."""
+    samples = {}
+    for config, data in zip(index.configs, runs["data"], strict=True):
+        if isinstance(data, str) and (written := _SAMPLES.search(data)) and "dataset._target_" in config:
+            samples[config["dataset._target_"]] = int(written[1])
+    return samples
+
+
+def _shared(config: Config, parts: Iterable[str]) -> Hashable:
+    return tuple(_part(config, part) for part in parts)
+
+
+def _part(config: Config, part: str) -> Hashable:
+    """The content of a group, or a scalar."""
+    return frozenset((name, value) for name, value in config.items() if name.partition(".")[0] == part)

@@ -1,0 +1,173 @@
+"""The claims of a measured paper as sheets: the verdicts, what speaks against claims, and what would decide them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from robustfl_bench.tables import agreement
+from robustfl_bench.tables.claims import Side
+from robustfl_bench.tables.decisions import NO_LOOKS, Open
+from robustfl_bench.tables.measured import MeasuredPaper
+from robustfl_bench.tables.sheets import Printed, Sheet
+from robustfl_bench.tables.table import Table
+from robustfl_bench.tables.verdicts import FAILS, FEW, HOLDS, UNTESTED, Finding, Verdict
+
+_AGAINST = 3  # comparisons that speak against a claim and are listed
+MEANING = (
+    f"{HOLDS}: each comparison is true by its 95% interval, paired over seeds; "
+    f"{FAILS}: one is false by its interval, widened for the number of comparisons (Bonferroni)",
+    f"{FEW}: the intervals, which need two seeds or those of a planned look, say neither; {UNTESTED}: cells that it "
+    "compares have no number",
+    "measured and published: how many comparisons are true of the means, of all that have numbers",
+)
+"""What the words and the numbers of ``claims`` mean."""
+
+
+def claims(paper: MeasuredPaper, repeats: str = "seeds") -> Sheet:
+    """The verdict on each claim about each table or block; below, each claim once. The last column says of how many
+    ``repeats`` the numbers are."""
+    rows, notes = [], []
+    printed = any(verdict.published for verdict in paper.verdicts)
+    by_name: dict[str, list[int]] = {}
+    for place, verdict in enumerate(paper.verdicts):
+        by_name.setdefault(verdict.claim.name, []).append(place)
+    for note, (name, places) in enumerate(by_name.items(), 1):
+        rows += [[Printed(name, note=note), *words(*_verdict(paper, place, printed))] for place in places]
+        claim = paper.verdicts[places[0]].claim
+        notes.append(f"[{note}] {claim.words} ({claim.place}): {'; '.join(claim.formulas)}")
+    heading = ["claim", "table", "verdict", "measured", *["published"] * printed, repeats]
+    heading += ["with stand-ins"] * bool(paper.stood_in)
+    return Sheet([f"{paper.title}: claims"], heading, rows, labels=3, footnotes=[*notes, *kinds(paper)])
+
+
+def _verdict(paper: MeasuredPaper, place: int, printed: bool) -> list[str]:
+    """Table, verdict, comparisons that are true of measured and, if ``printed``, of published means, seeds, and what
+    stand-ins say, if any say something."""
+    verdict = paper.verdicts[place]
+    seeds = agreement.span(verdict.seeds) if any(verdict.seeds) else "-"
+    line = [_about(verdict), verdict.word, _true(verdict), *[_share(verdict.published)] * printed, seeds]
+    if paper.stood_in:
+        line.append(_of_stand_in(paper, place))
+    return line
+
+
+def _of_stand_in(paper: MeasuredPaper, place: int) -> str:
+    """``holds, 14 of 14^a``, with the mark that the stand-in has in its table."""
+    if place not in paper.stood_in:
+        return ""
+    difference, verdict = paper.stood_in[place]
+    table = paper.tables[verdict.claim.table]
+    mark = table.mark(difference) if difference in table.kinds else ""
+    return f"{verdict.word}, {_true(verdict)}{mark}"
+
+
+def kinds(paper: MeasuredPaper) -> list[str]:
+    """What the marks of stand-ins mean in each table that has some."""
+    return [f"{short(name)}{table.mark(words)}: {words}" for name, table in paper.tables.items()
+            for words in table.kinds if words]  # fmt: skip
+
+
+def _true(verdict: Verdict) -> str:
+    measured = _share(verdict.findings)
+    if 0 < len(verdict.findings) < (total := len(verdict.claim.comparisons)):
+        measured += f" (all: {total})"
+    return measured
+
+
+def _share(findings: Sequence[Finding]) -> str:
+    """How many comparisons are true of the means."""
+    return f"{sum(finding.true for finding in findings)} of {len(findings)}" if findings else "-"
+
+
+def _about(verdict: Verdict) -> str:
+    return " / ".join(filter(None, (short(verdict.claim.table), verdict.claim.block)))
+
+
+def against(paper: MeasuredPaper) -> list[Sheet]:
+    """The comparisons that are not true of the means, a row for each; no sheet if there are none."""
+    rows = []
+    for verdict in paper.verdicts:
+        false = sorted((finding for finding in verdict.findings if not finding.true), key=lambda one: one.margin)
+        table = paper.tables[verdict.claim.table]
+        rows += [words(verdict.claim.name, _about(verdict), *_numbers(finding, table)) for finding in false[:_AGAINST]]
+    title = f"{paper.title}: what speaks against claims, at most {_AGAINST} comparisons of each"
+    return [Sheet([title], ["claim", "table", "of", "measured", "and", "measured"], rows, labels=3)] if rows else []
+
+
+def _numbers(finding: Finding, table: Table) -> list[str]:
+    """A comparison with what was measured: ``boba / ipm``, 91.9, ``krum / ipm``, 92.0."""
+    sides = ((finding.comparison.left, finding.left.mean), (finding.comparison.right, finding.right.mean))
+    (_, _, label), *_ = finding.comparison.left.keys or finding.comparison.right.keys
+    digits = table.column(label).value.digits
+    return [word for side, mean in sides for word in (_named(side) if side.keys else "", f"{mean:.{digits}f}")]
+
+
+def _named(side: Side) -> str:
+    if side.extreme:
+        return f"{side.extreme} of {side.keys[0][1]}"
+    return " / ".join(filter(None, side.keys[0]))
+
+
+def deciding(paper: MeasuredPaper) -> list[Sheet]:
+    """What each open claim lacks: the seeds of its next look, the runs that it needs for it, their hours, and those of
+    all looks; no sheet without open claims for which looks are planned."""
+    planned = [one for one in paper.open_claims if one.stands != NO_LOOKS]
+    if not planned:
+        return []
+    rows = [words(one.verdict.claim.name, _about(one.verdict), *_lacking(one)) for one in planned]
+    changes = "".join(f" {override}" for override in paper.overrides)
+    return [
+        Sheet(
+            above=[f"{paper.title}: what would decide the open claims"],
+            heading=[
+                "claim",
+                "table",
+                "next look",
+                "runs",
+                "hours",
+                "last look",
+                "hours",
+                "times of",
+                "stand-in, hours",
+            ],
+            rows=rows,
+            labels=2,
+            footnotes=[
+                "look: the number of seeds of each compared cell; the looks, fixed beforehand, share the 5% (Pocock)",
+                "hours of one core, as long as each look leaves the claim open; times of: the runs that they are "
+                "estimated from, too many where those are smaller; stand-in: the hours of all looks at these settings",
+                f"robustfl-bench decide {paper.name} CLAIM{changes} makes the runs, look after look, until the claim "
+                "is decided; with --dry-run it says what it would do",
+            ],
+        )
+    ]
+
+
+def _lacking(one: Open) -> list[str]:
+    """Seeds, runs and hours of the next look, seeds and hours of the last, what the hours come from, and the hours of
+    a stand-in."""
+    if (step := one.next) is None or (last := one.last) is None:
+        return [one.stands, *["-"] * 6]
+    other = one.stand_in
+    return [
+        str(step.look), str(len(step.runs)), hours(step.cost.hours), str(last.look), hours(last.cost.hours),
+        last.cost.source, f"{other[0]}, {hours(other[1].hours)}" if other else "-",
+    ]  # fmt: skip
+
+
+def hours(number: float) -> str:
+    """Hours as a page shows them: ``0.3``, ``12``; a question mark where nothing is known."""
+    if math.isnan(number):
+        return "?"
+    return f"{number:.0f}" if number >= 9.95 else f"{number:.1f}" if number >= 0.095 else "< 0.1"
+
+
+def short(name: str) -> str:
+    """A table's name without that of its paper."""
+    return name.partition("/")[2]
+
+
+def words(*texts: str) -> list[Printed]:
+    """Cells that hold nothing but their text."""
+    return [Printed(text) for text in texts]

@@ -1,0 +1,143 @@
+"""What would decide a claim: the runs that its next look lacks, and how long they take."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from robustfl_bench.config import compose, identity
+from robustfl_bench.runs import matching
+from robustfl_bench.runs.cost import Cost, Costs
+from robustfl_bench.tables.claims import Comparison, Key
+from robustfl_bench.tables.filling import Filling, Overrides, key_of
+from robustfl_bench.tables.table import INFEASIBLE, NOT_YET
+from robustfl_bench.tables.verdicts import UNTESTED, Verdict
+
+NO_LOOKS = "no looks are planned"
+EXHAUSTED = "open at the last look"
+
+
+@dataclass(frozen=True)
+class WantedRun:
+    """A run that a claim lacks, by the overrides of its cell and its seed."""
+
+    overrides: Overrides
+    seed: int
+
+
+@dataclass(frozen=True)
+class Step:
+    """The ``runs`` that a claim lacks for the look at this number of seeds."""
+
+    look: int
+    runs: tuple[WantedRun, ...]
+    cost: Cost
+
+
+class Open:
+    """A claim that is open: its ``verdict``, and the table that it is about, filled with runs."""
+
+    def __init__(self, verdict: Verdict, filling: Filling, costs: Costs) -> None:
+        self.verdict, self._filling, self._costs = verdict, filling, costs
+        self._looks = filling.described.looks
+        self._overrides = {key_of(cell): cell.overrides for cell in filling.described.cells}
+
+    @cached_property
+    def next(self) -> Step | None:
+        """The next look at a comparison that is not proven; None if there is none, or if no run can decide the
+        claim."""
+        looks = [] if self.blocked else [look for one in self._comparisons if (look := self._next(one))]
+        return self._step(min(looks)) if looks else None
+
+    @property
+    def last(self) -> Step | None:
+        """The last look, if every look before it leaves the claim open."""
+        return self._step(max(self._looks)) if self.next else None
+
+    @property
+    def blocked(self) -> str:
+        """Why no run can decide the claim; empty if one could."""
+        cells = self._filling.table.cells
+        reasons = {INFEASIBLE: "the rule cannot be run", NOT_YET: "this version lacks the option"}
+        for comparison in self._comparisons:
+            for key in self._cells(comparison):
+                if words := reasons.get(cells[key].state):
+                    return f"{words} in {' / '.join(filter(None, key))}"
+        return ""
+
+    @cached_property
+    def stand_in(self) -> tuple[str, Cost] | None:
+        """The overrides of the first stand-in of a table whose cells have no numbers, and the time of all looks with
+        them alone."""
+        described = self._filling.described
+        if not described.stand_ins or not self._looks or self._filling.overrides or self.verdict.word != UNTESTED:
+            return None
+        overrides, runs = described.stand_ins[0], self._step(max(self._looks)).runs
+        keys = dict.fromkeys(run.overrides for run in runs)
+        configs = {key: matching.config(compose.resolve((*key, *overrides)).identity) for key in keys}
+        return " ".join(overrides), self._costs.of(configs[run.overrides] for run in runs)
+
+    @property
+    def stands(self) -> str:
+        """Why there is no next look."""
+        return (self.blocked or EXHAUSTED) if self._looks else NO_LOOKS
+
+    @property
+    def _comparisons(self) -> Sequence[Comparison]:
+        """Those that are not proven."""
+        proven = {finding.comparison for finding in self.verdict.findings if finding.proven}
+        return [one for one in self.verdict.claim.comparisons if one not in proven]
+
+    def _next(self, comparison: Comparison) -> int:
+        """The first look that a comparison lacks seeds for; 0 if it has been tested at all of them."""
+        seeds = min((self._seeds(key) for key in self._cells(comparison)), default=0)
+        return next((look for look in self._looks if look > seeds), 0)
+
+    def _step(self, look: int) -> Step:
+        runs = dict.fromkeys(run for one in self._comparisons if 0 < self._next(one) <= look
+                             for key in self._cells(one) for run in self._lacking(key, look))  # fmt: skip
+        return Step(look, tuple(runs), self._costs.of(self._filling.wanted[run.overrides] for run in runs))
+
+    def _cells(self, comparison: Comparison) -> Iterator[Key]:
+        """The cells with runs that a comparison is about: all attacks of a row for its worst case."""
+        table = self._filling.table
+        for key in (*comparison.left.keys, *comparison.right.keys):
+            block, row, label = key
+            column = table.column(label)
+            if not column.worst:
+                yield key
+                continue
+            for other in table.columns:
+                if (
+                    other.attacked
+                    and other.value.name == column.value.name
+                    and (block, row, other.label) in table.cells
+                ):
+                    yield block, row, other.label
+
+    def _seeds(self, key: Key) -> int:
+        """How many of the seeds from 0 on a cell has."""
+        done = self._done(key)
+        return next(seed for seed in range(len(done) + 1) if str(seed) not in done)
+
+    def _done(self, key: Key) -> set[str]:
+        cell = self._filling.table.cells[key]
+        return set() if cell.stand_in else {*cell.numbers}
+
+    def _lacking(self, key: Key, look: int) -> Iterator[WantedRun]:
+        """The runs of a cell, and those that its numbers are relative to."""
+        overrides = self._overrides[key] or ()
+        seeds = [seed for seed in range(look) if str(seed) not in self._done(key)]
+        if self._filling.table.column(key[2]).value.name == "mrd":
+            yield from self._references(overrides, seeds)
+        yield from (WantedRun(overrides, seed) for seed in seeds)
+
+    def _references(self, overrides: Overrides, seeds: Iterable[int]) -> Iterator[WantedRun]:
+        """The runs of the table that recalls are compared with."""
+        filling = self._filling
+        config = matching.config(identity.of(identity.reference(filling.resolved[overrides].config)))
+        for other in (key for key, wanted in filling.wanted.items() if wanted == config):
+            ended = {run["seed"] for run in filling.runs_at(other) if run["state"] == "finished"}
+            yield from (WantedRun(other, seed) for seed in seeds if str(seed) not in ended)
+            return

@@ -1,0 +1,94 @@
+"""Papers as measured: their tables filled with runs, and the verdicts on their claims."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from robustfl_bench.runs.cost import Costs
+from robustfl_bench.runs.matching import Index
+from robustfl_bench.tables import reasons
+from robustfl_bench.tables.claims import Key
+from robustfl_bench.tables.decisions import Open
+from robustfl_bench.tables.described import Paper
+from robustfl_bench.tables.filling import Filling
+from robustfl_bench.tables.reasons import Reason
+from robustfl_bench.tables.stand_ins import difference, filled
+from robustfl_bench.tables.table import Cell, Table
+from robustfl_bench.tables.verdicts import FEW, UNTESTED, Verdict, judge
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+@dataclass(frozen=True)
+class MeasuredPaper:
+    """A paper's measured tables by name, and the verdicts on its claims.
+
+    ``stood_in`` has, by its place among the ``verdicts``, what stand-ins say of a claim that is open. ``open_claims``
+    have what would decide them. ``reasons`` say why cells are outside. ``overrides`` changed all cells, and ``changed``
+    is how their settings differ from the paper's, in words.
+    """
+
+    name: str
+    title: str
+    tables: Mapping[str, Table]
+    verdicts: Sequence[Verdict]
+    stood_in: Mapping[int, tuple[str, Verdict]] = field(default_factory=dict)
+    open_claims: Sequence[Open] = ()
+    reasons: Sequence[Reason] = ()
+    overrides: tuple[str, ...] = ()
+    changed: str = ""
+
+    @property
+    def compared(self) -> list[Table]:
+        """The tables whose numbers can be compared with published ones."""
+        return [table for table in self.tables.values() if table.compared and not table.order_only]
+
+    @property
+    def outside(self) -> Iterator[tuple[str, Key, Cell, Reason | None]]:
+        """The cells of the paper's own settings that are outside, by table, each with its reason."""
+        for name, table in self.tables.items():
+            known = reasons.by_cell(self.reasons, name)
+            for key, cell in table.judged.items() if not table.order_only else ():
+                if cell.inside is False:
+                    yield name, key, cell, known.get(key)
+
+
+def scored(known: Mapping[str, Paper], runs: pd.DataFrame, overrides: Sequence[str] = ()) -> list[MeasuredPaper]:
+    """Papers measured by ``runs``; ``overrides`` change every cell of their tables.
+
+    Raises ConfigError for overrides that no cell can have and for runs that would be mixed although they differ.
+    """
+    index = Index(runs)
+    costs = Costs(runs, index)
+    return [_scored(name, paper, runs, index, costs, tuple(overrides)) for name, paper in known.items()]
+
+
+def _scored(
+    name: str, paper: Paper, runs: pd.DataFrame, index: Index, costs: Costs, overrides: tuple[str, ...]
+) -> MeasuredPaper:
+    fillings = {full: filled(table, runs, runs, index, overrides) for full, table in paper.tables.items()}
+    tables = {full: filling.table for full, filling in fillings.items()}
+    verdicts = [judge(claim, tables[claim.table], paper.tables[claim.table].looks) for claim in paper.claims]
+    stood_in = {place: best for place, verdict in enumerate(verdicts)
+                if not verdict.decided and (best := _stood_in(verdict, fillings[verdict.claim.table]))}  # fmt: skip
+    still_open = [Open(verdict, fillings[verdict.claim.table], costs) for verdict in verdicts if not verdict.decided]
+    if not overrides:
+        return MeasuredPaper(name, paper.title, tables, verdicts, stood_in, still_open, paper.reasons)
+    own = {full: Filling(table, (), runs, runs, index) for full, table in paper.tables.items()}
+    changes = (difference(own[full].wanted, filling.wanted) for full, filling in fillings.items())
+    tables = {full: replace(table, order_only=True) for full, table in tables.items()}
+    changed = "; ".join(dict.fromkeys(changes))
+    return MeasuredPaper(name, paper.title, tables, verdicts, stood_in, still_open, (), overrides, changed)
+
+
+def _stood_in(verdict: Verdict, filling: Filling) -> tuple[str, Verdict] | None:
+    """The verdict of the first stand-in that decides a claim, or else of the one that measured most of it, with what
+    differs."""
+    looks = filling.described.looks
+    judged = [(words, judge(verdict.claim, table, looks)) for words, table in filling.table.stand_ins.items()]
+    tested = [(words, other) for words, other in judged if other.findings]
+    order = {FEW: 1, UNTESTED: 2}
+    return min(tested, key=lambda item: (order.get(item[1].word, 0), -len(item[1].findings)), default=None)

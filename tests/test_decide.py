@@ -1,0 +1,149 @@
+"""``robustfl-bench decide``: what an open claim lacks, how long it takes, and looks until it is decided."""
+
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from robustfl_bench.commands import decide
+from robustfl_bench.runs import archive, records
+from robustfl_bench.runs.cost import Costs
+from robustfl_bench.runs.matching import Index
+from robustfl_bench.tables import described
+from robustfl_bench.tables.decisions import EXHAUSTED, Open
+from robustfl_bench.tables.described import Paper
+from robustfl_bench.tables.measured import scored
+from tests.test_paper_tables import ATTACKS, ONE, TWO, make_run
+
+SECONDS, ROUNDS = 12.5, 3  # of a run of make_run
+
+
+def paper(formula: str, table: described.PaperTable = TWO, looks: tuple[int, ...] = (2, 3)) -> Paper:
+    table = replace(table, looks=looks, stand_ins=())
+    claims = tuple(described.about("good", "w", "p", (formula,), table.name, table.keys, "here"))
+    return Paper("B", {table.name: table}, {}, claims)
+
+
+def still_open(results: Path, about: Paper) -> Open:
+    (measured,) = scored({"boba": about}, records.load(results))
+    (claim,) = measured.open_claims
+    return claim
+
+
+def lacking(claim: Open) -> list[tuple[str, str, int]]:
+    """Rule, attack and seed of the runs of the next look."""
+    assert claim.next is not None
+    words = [({one.split("=")[0]: one.split("=")[1] for one in run.overrides}, run.seed) for run in claim.next.runs]
+    return [(one["aggregator"], one["attack"], seed) for one, seed in words]
+
+
+def test_a_look_lacks_the_seeds_of_the_cells_that_are_not_proven(tmp_path: Path) -> None:
+    for seed in (0, 1):
+        make_run(tmp_path, "boba", "ipm", seed, 0.9 + 0.001 * seed)
+        make_run(tmp_path, "average", "ipm", seed, 0.1 + 0.001 * seed)
+    make_run(tmp_path, "krum", "ipm", 0, 0.5)
+    claim = still_open(tmp_path, paper("boba / ipm > average | krum / ipm"))
+    assert lacking(claim) == [("krum", "ipm", 1)], "that of Average is proven, by two pairs that differ by 80 points"
+    assert claim.next and claim.last and (claim.next.look, claim.last.look) == (2, 3)
+    per_round = SECONDS / ROUNDS
+    assert claim.next.cost.seconds == pytest.approx(200 * per_round)
+    assert claim.next.cost.source == "other seeds of the same cells"
+    assert len(claim.last.runs) == 3, "BOBA's third seed as well"
+
+
+def test_a_worst_case_lacks_all_attacks_and_a_drop_its_reference(tmp_path: Path) -> None:
+    make_run(tmp_path, "boba", "ipm")
+    claim = still_open(tmp_path, paper("boba / worst > 50", looks=(2,)))
+    assert [(attack, seed) for _, attack, seed in lacking(claim)] == [
+        (attack, seed) for attack in ATTACKS for seed in (0, 1) if (attack, seed) != ("ipm", 0)
+    ]
+    drop = still_open(tmp_path, paper("boba / none mrd < 5", ONE, looks=(2,)))
+    assert {(rule, seed) for rule, _, seed in lacking(drop)} == {
+        ("average", 0),
+        ("average", 1),
+        ("boba", 0),
+        ("boba", 1),
+    }
+
+
+def test_a_claim_that_no_run_can_decide_says_why(tmp_path: Path) -> None:
+    make_run(tmp_path, "krum", "ipm", status="infeasible", error="too few clients")
+    claim = still_open(tmp_path, paper("boba / ipm > krum / ipm"))
+    assert claim.next is None and claim.stands == "the rule cannot be run in krum / ipm"
+    for rule, accuracies in (("boba", (0.90, 0.91, 0.90)), ("average", (0.90, 0.90, 0.91))):
+        for seed, accuracy in enumerate(accuracies):
+            make_run(tmp_path, rule, "ipm", seed, accuracy)
+    assert still_open(tmp_path, paper("boba / ipm > average / ipm")).stands == EXHAUSTED
+
+
+def test_hours_come_from_the_most_similar_runs(tmp_path: Path) -> None:
+    make_run(tmp_path, "boba", "ipm", batch_size=50)
+    runs = records.load(tmp_path)
+    costs = Costs(runs, index := Index(runs))
+    (held,) = index.configs
+    per_round = SECONDS / ROUNDS
+    other_rule = {**held, "aggregator._target_": "robustfl_bench.aggregators.Krum"}
+    larger = {**held, "batch_size": "100", "num_clients": "200"}
+    unknown = {**held, "dataset._target_": "robustfl_bench.datasets.Cifar10"}
+    found = [costs.of([config]) for config in (held, other_rule, larger)]
+    assert [cost.seconds / 200 for cost in found] == pytest.approx([per_round, per_round, 4 * per_round])
+    assert [cost.source for cost in found] == [
+        "other seeds of the same cells", "other rules in the same setting", "the same network and data, by samples"
+    ]  # fmt: skip
+    assert costs.of([held, unknown]).hours != costs.of([held, unknown]).hours, "not a number"
+
+
+@pytest.fixture
+def command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Runs the command about one claim; its runs, with made-up accuracies, are noted in ``command.made``."""
+    about = paper("boba / ipm > krum / ipm", looks=(2, 3))
+    monkeypatch.setattr(decide, "papers", lambda: {"boba": about})
+    monkeypatch.setattr(archive, "kept", records.nothing)
+
+    def make(cells: Sequence[tuple[str, ...]], *_: object) -> None:
+        run.made.append(len(cells))
+        for cell in cells:
+            words = dict(word.split("=", 1) for word in cell)
+            seed = int(words["seed"])
+            accuracy = 0.9 if words["aggregator"] == "boba" else 0.8 + (0.05 if seed == 0 else -0.001 * seed)
+            make_run(tmp_path, words["aggregator"], "ipm", seed, accuracy)
+
+    monkeypatch.setattr(decide, "made_cells", make)
+
+    def run(*words: str) -> int:
+        monkeypatch.setattr(sys, "argv", ["robustfl-bench decide", "boba", *words, "--results-dir", str(tmp_path)])
+        return decide.main()
+
+    run.made = []
+    return run
+
+
+def test_a_claim_gets_seeds_until_the_last_look(command: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    assert command("--dry-run", "-v") == 0 and not command.made
+    out = capsys.readouterr().out
+    assert "good / table2_mnist: the look at 2 seeds lacks 4 runs, ? h of one core" in out
+    assert "robustfl-bench -m +setting=boba/mnist aggregator=krum attack=ipm results_dir=" in out
+    assert command("good") == 0 and command.made == [4, 2]
+    out = capsys.readouterr().out
+    assert "too few seeds" in out and EXHAUSTED in out
+    assert command("good") == 0 and command.made == [4, 2], "the same command finds nothing to do"
+
+
+def test_a_budget_ends_before_a_look_that_is_too_long(command: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    assert command("--hours", "0.4") == 0 and command.made == [4], (
+        "the first look of unknown length, the second of 0.5 h"
+    )
+    assert "the look at 3 seeds takes 0.5 h, the budget has 0.4 h left" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("words", "message"), [
+    (["bad"], "unknown claim 'bad'"), (["--table", "table9"], "unknown table 'table9'"),
+    (["--hours", "0"], "--hours must be > 0, got 0"),
+])  # fmt: skip
+def test_errors_are_one_line(command: Any, words: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert command(*words) == 2
+    error = capsys.readouterr().err
+    assert message in error and error.count("\n") == 1

@@ -1,0 +1,62 @@
+"""Why cells lie outside: the papers' reasons are about cells that do, and stand where they say."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from robustfl_bench.base.errors import ConfigError
+from robustfl_bench.runs import archive
+from robustfl_bench.tables import described, scorecard, sheets
+from robustfl_bench.tables.measured import scored
+from robustfl_bench.tables.reasons import EXPLAINED, OPEN, UNEXPLAINED, Reason, wrong
+
+RESULTS = Path(__file__).parents[1] / "results"
+
+
+def anchors(page: Path) -> set[str]:
+    """The anchors of the headings of a page."""
+    headings = re.findall(r"^#+ (.+)$", page.read_text(encoding="utf-8"), re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def test_every_reason_is_about_cells_that_are_outside_now() -> None:
+    """A reason for a cell that has come inside must go."""
+    known = {name: paper for name, paper in described.papers().items() if paper.reasons}
+    assert {"boba", "raga"} <= {*known}
+    for paper in scored(known, archive.kept()):
+        outside: dict[str, list[tuple[str, str, str]]] = {}
+        for table, key, _, _ in paper.outside:
+            outside.setdefault(table, []).append(key)
+        assert [*wrong(paper.reasons, outside)] == []
+        for reason in paper.reasons:
+            page, _, anchor = reason.page.partition("#")
+            assert anchor in anchors(RESULTS / paper.name / page), f"{reason.name}: no {reason.page}"
+        (sheet,) = scorecard.outside(paper)
+        states = [row[-1].text for row in sheet.rows]
+        assert {*states} <= {EXPLAINED, OPEN, UNEXPLAINED} and len(states) == sum(map(len, outside.values()))
+        assert f"]({paper.reasons[0].page})" in sheets.markdown([sheet]), "its page is a link"
+
+
+def test_a_reason_for_a_cell_that_is_inside_is_an_error() -> None:
+    cell, other = ("", "krum", "ipm"), ("", "krum", "lie")
+    reasons = [Reason(name, "boba/t", (cell,), OPEN, "w", "../p.md#x") for name in ("first", "second")]
+    assert [*wrong(reasons[:1], {"boba/t": [cell]})] == []
+    assert [*wrong(reasons[:1], {"boba/t": [other]})] == ["first: boba/t: krum / ipm is not outside"]
+    assert [*wrong(reasons, {"boba/t": [cell]})] == ["second: boba/t: krum / ipm has the reason first as well"]
+
+
+@pytest.mark.parametrize(("entry", "message"), [
+    ("{table: one, cells: krum / ipm, state: guess, reason: r, page: ../p.md}", "state must be one of explained, open"),
+    ("{table: one, cells: krum / lie, state: open, reason: r, page: ../p.md}", "no 'lie'; there are ipm"),
+    ("{table: two, cells: krum / ipm, state: open, reason: r, page: ../p.md}", "no table 'two'"),
+    ("{table: one, cells: krum / ipm, state: open, reason: r}", "outlier far needs page"),
+])  # fmt: skip
+def test_a_reason_that_cannot_be_read_says_why(tmp_path: Path, entry: str, message: str) -> None:
+    mine = tmp_path / "mine.yaml"
+    mine.write_text(
+        "tables:\n  one: {base: +setting=boba/mnist, rows: [krum, boba], columns: [ipm]}\n"
+        f"outliers:\n  far: {entry}\n"
+    )
+    with pytest.raises(ConfigError, match=message):
+        described.read(mine)

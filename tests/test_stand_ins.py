@@ -1,0 +1,104 @@
+"""Cells measured with other settings than the paper's: which are taken, how they are marked, and where they count."""
+
+import csv
+from dataclasses import replace
+from io import StringIO
+from pathlib import Path
+
+import pytest
+
+from robustfl_bench.pages.inventory import inventory
+from robustfl_bench.runs import records
+from robustfl_bench.tables import agreement, described, layout, scorecard
+from robustfl_bench.tables.compare import compare
+from robustfl_bench.tables.described import Paper
+from robustfl_bench.tables.measured import scored
+from robustfl_bench.tables.table import Table
+from robustfl_bench.tables.verdicts import HOLDS, UNTESTED
+from tests.test_paper_tables import ATTACKS, TWO, make_run
+
+LIKE = replace(TWO, stand_ins=(("batch_size=64",), ("scale=quick",)))
+SMALL = "batch size 64 (paper: whole local sets)"
+
+
+@pytest.fixture
+def results(tmp_path: Path) -> Path:
+    """Of BOBA its own run under IPM and the stand-ins of all attacks, of Average and Krum stand-ins under IPM."""
+    make_run(tmp_path, "boba", "ipm", accuracy=0.915)
+    for attack in ATTACKS:
+        make_run(tmp_path, "boba", attack, accuracy=0.90, batch_size=64)
+    make_run(tmp_path, "average", "ipm", accuracy=0.10, batch_size=64)
+    make_run(tmp_path, "krum", "ipm", accuracy=0.60, batch_size=64)
+    make_run(tmp_path, "krum", "ipm", accuracy=0.70, scale="quick")
+    make_run(tmp_path, "krum", "lie", accuracy=0.71, scale="quick")
+    return tmp_path
+
+
+def made(results: Path) -> Table:
+    return compare(LIKE, records.load(results))
+
+
+def test_a_cell_takes_its_first_stand_in_where_its_own_settings_have_no_result(results: Path) -> None:
+    found = made(results)
+    shown = {key[1:]: (cell.mean, cell.stand_in) for key, cell in found.cells.items() if cell.seeds}
+    assert shown["boba", "ipm"] == (pytest.approx(91.5), "")
+    assert shown["boba", "lie"] == shown["boba", "worst"] == (pytest.approx(90), SMALL)
+    assert shown["krum", "ipm"] == (pytest.approx(60), SMALL), "of two stand-ins the first"
+    assert shown["krum", "lie"][0] == pytest.approx(71)
+    assert shown["krum", "lie"][1].startswith(
+        "rounds 60 (paper: 200), clients 20 (paper: 100), attackers 3 (paper: 15)"
+    )
+
+
+def test_stand_ins_are_counted_apart(results: Path) -> None:
+    found = made(results)
+    assert [key[1:] for key in found.judged] == [("boba", "ipm")]
+    assert len(found.judged_as(SMALL)) == 8 and len(found.stood_in) == 9
+    assert found.lacking["only as stand-ins"] == 9
+    lines = agreement.report(found)
+    assert "1 of 1 compared cells" in lines[0] and "1 of 105 cells are compared" in lines[0]
+    assert lines[1] == f"stand-ins, counted apart: 5 of 8 cells are inside ({SMALL})"
+    assert not agreement.gaps(found)[1:], "the largest gaps are of the paper's own settings"
+    ipm = [(rank.rows, rank.stand_in) for rank in agreement.correlations(found)]
+    assert ipm == [], "two stand-ins and one cell of its own are no column of three"
+    assert found.best(found.column("ipm"), "") == {"boba", "krum"}, "compared with cells of the same settings alone"
+    entry = next(inventory(records.load(results), known={LIKE.name: LIKE}))
+    assert (entry.compared, entry.inside, entry.stand_ins) == (1, 1, 9)
+
+
+def test_marks_say_in_words_how_a_stand_in_differs(results: Path) -> None:
+    found = made(results)
+    printed = layout.render([found], "text")
+    assert "90.0^a [n=1]" in printed and "71.0^b [n=1]" in printed and "91.5 [n=1]" in printed
+    assert f"^a stand-in, not the paper's own settings: {SMALL}\n^b stand-in" in printed
+    assert (
+        "90 of 90 cells have no number" not in printed and "89 of 90 cells have no number of the paper's own" in printed
+    )
+    assert "not shown: 1 run made at scale=quick" in printed, "the run of a cell that has another stand-in"
+    rows = list(csv.DictReader(StringIO(layout.render([found], "csv"))))
+    assert {row["stand_in"] for row in rows if (row["aggregator"], row["attack"]) == ("boba", "lie")} == {SMALL}
+
+
+def test_a_table_that_is_changed_as_a_whole_has_no_stand_ins(results: Path) -> None:
+    changed = compare(LIKE, records.load(results), overrides=["batch_size=64"])
+    assert len(changed.judged) == 9 and not changed.stood_in
+
+
+def test_claims_are_judged_by_own_settings_or_by_one_stand_in_and_never_by_both(tmp_path: Path) -> None:
+    for seed in range(3):
+        for rule, accuracy in (("boba", 0.9), ("krum", 0.5)):
+            make_run(tmp_path, rule, "ipm", seed, accuracy + 0.01 * seed, batch_size=64)
+        make_run(tmp_path, "boba", "ipm", seed, 0.9)
+    claims = tuple(described.about("c", "w", "p", ("boba / ipm > krum / ipm",), LIKE.name, LIKE.keys, "here"))
+    (paper,) = scored({"boba": Paper("B", {LIKE.name: LIKE}, {}, claims)}, records.load(tmp_path))
+    assert [verdict.word for verdict in paper.verdicts] == [UNTESTED]
+    words, verdict = paper.stood_in[0]
+    assert (words, verdict.word) == (SMALL, HOLDS)
+    _, judged, *_ = scorecard.page(paper)
+    assert [cell.text for cell in judged.rows[0]][2:] == [UNTESTED, "-", "1 of 1", "-", "holds, 1 of 1^a"]
+
+
+def test_a_published_number_counts_once_as_a_stand_in(results: Path) -> None:
+    both = {LIKE.name: LIKE, "boba/again": replace(LIKE, name="boba/again")}
+    (paper,) = scored({"boba": Paper("B", both, {})}, records.load(results))
+    assert scorecard.stood_in(paper) == 9
