@@ -119,11 +119,11 @@ def page(rows: list[dict[str, str]]) -> str:
     table = [f"| {rule} | " + " | ".join(_cell(found.get((rule, place))) for place in PLACES) + " |" for rule in rules]
     several = max(max(values) for (_, place), values in found.items() if place != "disk")
     stored = sum(max(found[rule, "disk"]) == 0 for rule in rules)
+    works = len(rules) - len(refused)
     rounds = "; ".join(f"{name}: `{' '.join(words)}`" for name, words in ROUNDS.items())
     return f"""# Rules, places and processes
 
-**{len(rules) - len(refused)} of {len(rules)} rules work wherever the columns of the updates are**, and give what they give in
-one memory:
+**{works} of {len(rules)} rules work wherever the columns of updates are**, and give what they give in one memory:
 the same bytes with updates in a file ({stored} rules), and within {several:.0e} of the step over processes. The other
 {len(refused)} ({", ".join(refused)}) test whole models of clients. Over several processes they end with one line.
 
@@ -138,7 +138,7 @@ computed by columns as well, so that a rule which only sorts can differ in the l
 {chr(10).join(table)}
 
 `python scripts/generators/places.py --run` measures again (`places.csv`); without `--run` it writes this page. The
-tests also compare all rules on near ties and on outliers of 1e12, and weights across processes (`tests/test_places.py`).
+tests also compare all rules on near ties and outliers of 1e12, and weights across processes (`tests/test_places.py`).
 """
 
 

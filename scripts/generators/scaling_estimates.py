@@ -31,8 +31,8 @@ def main() -> None:
         sent = beyond * 4 * PARAMETERS * (1 - 1 / nodes) * (clients / nodes + 1)
         matrix = 4 * clients * PARAMETERS / nodes
         seconds = [float(row["cpu ms"]) / 1000 * PARAMETERS / nodes / int(row["d"]) for row in alone.values()]
-        cells = [nodes, f"{clients / nodes:.3g}", f"{matrix / 1e9:.2g} GB", f"{sent / 1e9:.2g} GB",
-                 f"{sent / BANDWIDTH:.2g} s", *(f"{each:.2g} s" for each in seconds)]  # fmt: skip
+        cells = [nodes, f"{clients / nodes:,.0f}", f"{matrix / 1e9:.2g} GB", f"{sent / 1e9:.2g} GB",
+                 f"{sent / BANDWIDTH:.2g} s", *(f"{each:.3g} s" for each in seconds)]  # fmt: skip
         print("| " + " | ".join(map(str, cells)) + " |")
 
 
