@@ -16,6 +16,7 @@ pytestmark = pytest.mark.slow
 EVERY_RULE = {original("aggregator", name) for name in names("aggregator")}
 SMALL = {
     "bench_aggregators": ("--n", "60", "--d", "9000", "--share", "0.07", "--png", "pictures", "--csv", "x.csv"),
+    "bench_all_reduce": ("--processes", "2", "--sizes", "20000", "--rules", "coomed", "--share", "20,500"),
     "bench_disk": ("--shapes", "20,3000", "--beside", "20,3000", "--folder", ".", "--csv", "x.csv"),
     "bench_rounds": ("--clients", "3", "--attackers", "0", "--samples", "20"),
     "bench_stack": ("--runs", "2", "--rules", "average", "--rounds", "1"),

@@ -10,7 +10,7 @@ import pytest
 PREPARED = """
 import os, sys, time
 import torch, torch.distributed as dist
-from robustfl_bench import CooMed, Krum, Lasa, NormBound, TrMean
+from robustfl_bench import CooMed, FLTrust, Krum, Lasa, NormBound, TrMean
 from robustfl_bench.base.errors import ConfigError
 from robustfl_bench.distributed import RobustAllReduce, robust_hook
 from robustfl_bench.distributed.peers import PeerLost
@@ -59,6 +59,10 @@ except ConfigError as error:
     print(error)
 try:
     RobustAllReduce(CooMed() if rank else Krum(1))(torch.zeros(10))
+except ConfigError as error:
+    print(error)
+try:
+    RobustAllReduce(FLTrust())(torch.ones(10))
 except ConfigError as error:
     print(error)
 os.environ["ROBUSTFL_TOKEN"] = "secret" if rank < 3 else "guessed"
@@ -118,9 +122,10 @@ def test_processes_get_the_aggregate_of_all_updates_and_faults_are_one_line(tmp_
     for rank in (0, 1, 3, 4):
         code, out, err = ended[rank]
         assert code == 0, err
-        length, rule, secret, hung, lost = out.splitlines()
+        length, rule, needed, secret, hung, lost = out.splitlines()
         assert length.startswith("the processes disagree on the length of an update: rank 0 has 10, rank 3 has 11;")
         assert rule.startswith("the processes disagree on the rule and its seed: rank 0 has ")
+        assert needed == "FLTrust needs samples of a server, which no process has"
         assert secret.startswith(f"rank {3 if rank < 3 else 0} does not know the secret of the group: set the same")
         assert hung == f"rank 2 of the group is silent for 2 s; rank {rank} stops"
         assert lost == f"rank 2 of the group has gone; rank {rank} stops"
