@@ -179,7 +179,7 @@ def gained_by_own_rates() -> float:
 def minmax_signs() -> list[float]:
     """The errors of RAR and the trimmed mean under Min-Max on the small network, along the deviation and against the
     mean's signs, and that of the median against them; seed 0."""
-    along = runs("brace/one_bit.csv").query("attack == 'minmax' and seed == 0 and validation_share.isna()")
+    along = runs("brace/one_bit_runs.csv").query("attack == 'minmax' and seed == 0 and validation_share.isna()")
     against = runs("brace/readings.csv").query("`attack.perturbation` == 'sign'")
     first, other = (1 - table.set_index("aggregator")["final_accuracy"] for table in (along, against))
     pairs = [float(errors[rule]) for rule in ("rar", "trimmed_mean") for errors in (first, other)]
@@ -196,7 +196,7 @@ def inside_table_2a(column: str) -> int:
 
 def one_bit(rule: str) -> list[float]:
     """The mean errors of a rule in results/brace/one_bit.md, without attack, under each attack and the worst."""
-    table = runs("brace/one_bit.csv").query("validation_share.isna() and aggregator == @rule")
+    table = runs("brace/one_bit_runs.csv").query("validation_share.isna() and aggregator == @rule")
     errors = (1 - table.groupby("attack")["final_accuracy"].mean())[
         ["none", "krum_attack", "trim_attack", "minmax", "adaptive"]
     ]
