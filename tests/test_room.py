@@ -91,7 +91,8 @@ def test_each_of_several_processes_holds_a_part_of_the_updates(monkeypatch: pyte
         memory.check(planned)
     monkeypatch.setenv("RANK", "0")
     monkeypatch.setenv("LOCAL_WORLD_SIZE", "2")
-    assert not memory.check(planned), "two of the four are on another machine"
+    monkeypatch.setattr(memory, "_wait_for_room", lambda *_: None)
+    assert memory.check(planned) == "float32", "it fits, as two of the four are on another machine"
 
 
 def test_square_matrices_are_counted(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,16 +4,22 @@ import math
 from dataclasses import dataclass, field
 from dataclasses import replace as with_parts
 from types import MappingProxyType
+from typing import Any
 
 import pytest
 import torch
 from torch import Tensor
 
-from robustfl_bench.config import compose
+from robustfl_bench.config import compose, request
 from robustfl_bench.engine.federation import Federation
+from robustfl_bench.engine.in_bfloat16 import InBfloat16
 from robustfl_bench.engine.loop import run
 from robustfl_bench.engine.rounds import initial_state
+from robustfl_bench.experiment import memory
+from robustfl_bench.experiment.plan import plan
 from robustfl_bench.interfaces import Aggregator, ConfigError, ServerView
+from robustfl_bench.network import flat
+from robustfl_bench.numerics import in_bfloat16
 from robustfl_bench.numerics.updates import Aggregate, Updates
 from robustfl_bench.protocols.star import Star
 from tests.conftest import Bench
@@ -70,6 +76,31 @@ def test_it_is_a_run_of_its_own_and_the_default_none() -> None:
     plain, sixteen = compose.resolve(["protocol=star"]), compose.resolve(["protocol=star", BFLOAT16[0]])
     assert plain.run_id == "8b9faec817d8" and "update_dtype" not in plain.identity["protocol"]
     assert compose.resolve(["protocol=star", *BFLOAT16]).run_id not in (plain.run_id, sixteen.run_id)
+
+
+def test_large_runs_store_them_in_bfloat16_unless_attackers_ask_the_rule(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = (*BASE[:1], *BASE[2:], *BFLOAT16, "num_clients=24", "partition=iid", "aggregator=trmean")
+    monkeypatch.setattr(flat, "CHUNK", 100)
+    usual = bench(*run)
+    stored: list[Tensor] = []
+
+    def trained(federation: InBfloat16, *given: Any) -> Updates:
+        stored.append(given[5])
+        return of_all(federation, *given)
+
+    of_all = InBfloat16.train
+    monkeypatch.setattr(InBfloat16, "train", trained)
+    monkeypatch.setattr(memory, "SMALL", 0)
+    again = bench(*run, "results_dir=other")
+    assert again.code == 0 and again.out.split("  ")[0] == usual.out.split("  ")[0]
+    assert len(stored) == 3 and all(isinstance(rows, in_bfloat16.Bfloat16Matrix) for rows in stored)
+    planned = plan(request.composed(run)[0])
+    updates = memory.needs(planned, torch.device("cpu"))["the updates of n=28 clients by d=55210 parameters"]
+    assert updates == 55_210 * (2 * 28 + 4 * 3), "the honest clients train in eight turns"
+    for other in ("attack=worst", "batch_size=8"):
+        assert memory.check(plan(request.composed([*run, other])[0])) == "float32"
 
 
 def test_other_types_and_other_bits_are_refused(bench: Bench) -> None:

@@ -259,19 +259,23 @@ def _load(planned: Plan) -> Any:
 
 
 def _federation(planned: Plan, data: Any, where: memory.Where = "float32") -> Any:
-    from robustfl_bench.engine.in_bfloat16 import InBfloat16
-    from robustfl_bench.engine.on_disk import OnDisk
     from robustfl_bench.engine.stack import Stackable
-    from robustfl_bench.experiment.shared_clients import SharedClients, SharedInBfloat16
 
-    own, shelf = (planned.settings, planned.parts, data), samples.shared(planned, data.train_x.device)
-    federation: Stackable
+    own = planned.settings, planned.parts, data
     if where == "file":
-        federation = OnDisk(*own)
-    elif shelf is None:
-        federation = InBfloat16(*own) if where == "bfloat16" else Stackable(*own)
+        from robustfl_bench.engine.on_disk import OnDisk
+
+        federation: Stackable = OnDisk(*own)
+    elif where == "bfloat16":
+        from robustfl_bench.engine.in_bfloat16 import InBfloat16
+
+        federation = InBfloat16(*own)
+    elif (shelf := samples.shared(planned, data.train_x.device)) is not None:
+        from robustfl_bench.experiment.shared_clients import SharedClients
+
+        federation = SharedClients(*own, shelf)
     else:
-        federation = (SharedInBfloat16 if where == "bfloat16" else SharedClients)(*own, shelf)
+        federation = Stackable(*own)
     if type(planned.parts.attack).claim is not Attack.claim:
         from robustfl_bench.engine.claims import claimed
 

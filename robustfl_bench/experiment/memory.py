@@ -65,25 +65,29 @@ def check(planned: Plan) -> Where:
             sizes = f"(n={n}, d={num_params(planned.parts.model, dataset)})"
             taken = _size(wanted[worst]) + f" in {processes} processes" * (planned.settings.processes > 1)
             raise ConfigError(f"{worst} take {taken} and {_size(free)} are free on {where} {sizes}; {advice}")
-    shared = () if on_disk else _shared(planned, device)
+    place: Where = "file" if on_disk else "bfloat16" if in_bfloat16(planned) else "float32"
+    shared = _shared(planned, device) if place == "float32" else ()
     _wait_for_room(planned, sum(size for what, size in here.items() if what not in shared))
     if on_disk:
         folder = planned.settings.results_dir
         say(f"{_updates_of(planned)} are kept in a file in {folder}: {_size(_matrix(planned))} do not fit into memory")
-    return "file" if on_disk else "bfloat16" if in_bfloat16(planned) else "float32"
+    return place
 
 
 def in_bfloat16(planned: Plan) -> bool:
     """Whether the updates of a round are stored in bfloat16, in which they arrive.
 
-    Those of small runs are not, which may train together. Attackers who ask the rule, or plan, need float32.
+    Those of small runs are not, which may train together, nor those of clients with so few samples that most of them
+    go through the network together, in float32. Attackers who ask the rule, or plan, need float32.
     """
-    from robustfl_bench.protocols.star import Star  # late: it imports torch
+    from robustfl_bench.network.flat import CHUNK  # late: they import torch
+    from robustfl_bench.protocols.star import Star
 
     s, attack, course = planned.settings, planned.parts.attack, planned.parts.course
     arrive = isinstance(course, Star) and course.update_dtype is not None and s.processes == 1
     asks = s.num_byzantine and (attack.plans or (attack.crafts and not attack.by_columns))
-    return arrive and not asks and _matrix(planned) > SMALL
+    takes_turns = s.clients_per_round * _at_once(planned) >= _TURNS * CHUNK
+    return arrive and not asks and takes_turns and _matrix(planned) > SMALL
 
 
 def needs(planned: Plan, device: "torch.device") -> dict[str, int]:
@@ -99,9 +103,7 @@ def needs(planned: Plan, device: "torch.device") -> dict[str, int]:
     models = 1 if parts.clustering is None else parts.clustering.num_clusters
     vectors, shape = parts.local_update.remembered, math.prod(parts.dataset.input_shape)
     remembered = _taking_part(settings, parts) // settings.processes if vectors else 0
-    own = 0.0 if "covering" in parts.partition.exempt else _train_samples(planned) / settings.num_clients
-    own *= 1 - (settings.validation_share or 0)
-    at_once = int(min(settings.batch_size or math.inf, own))
+    own = _own(planned)
     remembers = type(parts.local_update).__name__
     return {
         _updates_of(planned): _held(planned),
@@ -110,9 +112,22 @@ def needs(planned: Plan, device: "torch.device") -> dict[str, int]:
         f"the (n, n) matrices of n={n} clients": _DOUBLE * n**2 * _square_matrices(parts),
         _samples_of(parts.dataset): _FLOAT * (0 if samples.is_loaded(planned, device) else _numbers(planned)),
         COPIES: _FLOAT * int(own * _least_honest(settings)) * shape,
-        "the feature maps of a client": _FLOAT * at_once * outputs_per_sample(parts.model, parts.dataset),
+        "the feature maps of a client": _FLOAT * _at_once(planned) * outputs_per_sample(parts.model, parts.dataset),
         f"{settings.total_clients} clients": _CLIENT * settings.total_clients,
     }
+
+
+def _own(planned: Plan) -> float:
+    """The mean number of samples of a client, where every training sample has one; else 0."""
+    if "covering" in planned.parts.partition.exempt:
+        return 0.0
+    mean = _train_samples(planned) / planned.settings.num_clients
+    return mean * (1 - (planned.settings.validation_share or 0))
+
+
+def _at_once(planned: Plan) -> int:
+    """The number of samples of a client that go through the network together."""
+    return int(min(planned.settings.batch_size or math.inf, _own(planned)))
 
 
 def _processes_here(planned: Plan) -> int:

@@ -11,7 +11,6 @@ import torch
 from robustfl_bench.base.code_digest import package_digest
 from robustfl_bench.base.heap import give_back
 from robustfl_bench.datasets.base import Data
-from robustfl_bench.engine.in_bfloat16 import InBfloat16
 from robustfl_bench.engine.parts import Parts
 from robustfl_bench.engine.settings import Settings
 from robustfl_bench.engine.stack import Stackable
@@ -69,10 +68,6 @@ class SharedClients(Stackable):
 
 _TRAINING = ("train_x", "train_y", "owners", "clusters")
 """The parts of data that are divided."""
-
-
-class SharedInBfloat16(SharedClients, InBfloat16):
-    """The same of clients whose updates are stored in bfloat16."""
 
 
 def _content(population: Population) -> Content:

@@ -21,8 +21,8 @@ class Star(Protocol):
     ``bits`` only affects the count. Updates arrive unchanged, in float32, unless ``update_dtype`` is ``bfloat16``: then
     every coordinate of every upload, also of Byzantine clients, is rounded to bfloat16 (relative error 2^-8 at most),
     which needs ``bits`` 16. Rules compute in float32 on the rounded numbers. From 64 MiB on the updates are stored in
-    bfloat16, with the same numbers, unless attackers ask the rule or plan, or the run has several ``processes``: these
-    try their updates on the rule before rounding.
+    bfloat16, with the same numbers. Exceptions are clients with small batches, whose gradients are computed together in
+    float32, several ``processes``, and attackers who ask the rule or plan: these try updates before rounding.
     """
 
     bits: Annotated[int, between(1, 64)] = 32

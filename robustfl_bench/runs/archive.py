@@ -134,8 +134,8 @@ def _typed(table: pd.DataFrame, path: str) -> pd.DataFrame:
     tuned = [name for name in _TUNED if name in table]
     facts: dict[str, Any] = {name: mapped(table[name], _number) for name in (*_NUMBERS, *tuned)}
     made_of = [name for name in (*_MADE_OF, *_ROUNDED) if name in table]
-    facts |= {name: [unguarded(value) or None for value in table[name]] for name in (*_WORDS, *made_of)}
-    facts["error"] = list(map(unguarded, table["error"]))
+    facts |= {name: mapped(table[name], lambda value: unguarded(value) or None) for name in (*_WORDS, *made_of)}
+    facts["error"] = mapped(table["error"], unguarded)
     facts["recall"] = [[float(part) for part in value.split()] or None for value in table["recall"]]
     facts["folder"] = [f"{path}/{run_id}" for run_id in table["run_id"]]
     names = [str(name) for name in table]
