@@ -1262,8 +1262,8 @@ FACTS = (
     ),
     Fact(
         "results/brace/README.md",
-        "brings RAR from {:.2f} to {:.2f} and the trimmed mean from {:.2f} to {:.2f} under Min-Max, towards the printed "
-        "0.54 and 0.25, but not the median ({:.2f})",
+        "brings RAR from {:.2f} to {:.2f} and the trimmed mean from {:.2f} to {:.2f} under Min-Max, towards the "
+        "printed 0.54 and 0.25, but not the median ({:.2f})",
         minmax_signs,
     ),
     Fact(
