@@ -25,8 +25,8 @@ COUNTS = ("num_byzantine", "num_byzantine_declared", "num_clients", "rounds")
 _LINE = re.compile(r"^# name: (?P<name>.+)$", re.MULTILINE)
 _KEY = re.compile(r"\+?[a-z]\w*(?:[.@]\w+)*")
 _COUNTED = re.compile(r"(?<![^,] )\b(?P<what>(?:assumed )?attackers|clients) (?P<number>\d+)(?=,|$)")
-_CODE = re.compile(r"(`[^`]*`|\brobustfl-.*|\+\w+=[^()]*|\S*\b_target_=\S+)")
-"""What stays as it is typed: code, commands, and overrides."""
+_CODE = re.compile(r"(`[^`]*`|\S+\.md\b[^\s)]*|\brobustfl-.*|\+\w+=[^()]*|\S*\b_target_=\S+)")
+"""What stays as it is typed: code, pages, commands, and overrides."""
 _SETTING = re.compile(rf"(?<![\w.])(?P<key>{_KEY.pattern})(?P<sign>=|: )(?P<value>\[[^\]]*\]|[^\s,;()]+)")
 
 
