@@ -212,11 +212,8 @@ class Attack(Part):
     metrics.csv. ``square_matrices`` is the most (n, n) float64 matrices of the honest updates that it holds at once.
 
         >>> import robustfl_bench as rb
-        >>> class Backwards(rb.Attack):
-        ...     def craft(self, view):
-        ...         return -3 * view.mean
-        >>> lost = [rb.run(aggregator=rule, attack=Backwards(), rounds=5).accuracy for rule in ("average", "krum")]
-        >>> lost[0] < lost[1]
+        >>> from robustfl_bench.attacks import Ipm
+        >>> rb.run(aggregator="average", attack=Ipm(), rounds=5).accuracy < 0.3
         True
     """
 

@@ -48,8 +48,9 @@ class Data:
     (of K) of each sample, ``clusters`` (N,) and ``test_clusters``. Generated data also have the true parameters of the
     clusters, ``truth`` (K, d) float64.
 
+        >>> from pathlib import Path
         >>> import robustfl_bench as rb
-        >>> data = rb.Digits().load(None)  # in the package: no folder is read
+        >>> data = rb.Digits().load(Path())  # or the copy in the package, if the folder has none
         >>> data.train_x.shape, data.test_y.shape, data.origin["variant"]
         (torch.Size([1437, 1, 8, 8]), torch.Size([360]), 'official')
     """

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from robustfl_bench.experiment import rates  # noqa: F401  (descriptions may have chosen_rate)
 from robustfl_bench.runs import archive
 from robustfl_bench.tables import scorecard, sheets
 from robustfl_bench.tables.described import papers
