@@ -212,8 +212,8 @@ class Attack(Part):
     metrics.csv. ``square_matrices`` is the most (n, n) float64 matrices of the honest updates that it holds at once.
 
         >>> import robustfl_bench as rb
-        >>> from robustfl_bench.attacks import Ipm
-        >>> rb.run(aggregator="average", attack=Ipm(), rounds=5).accuracy < 0.3
+        >>> from robustfl_bench.attacks import InnerProductManipulation
+        >>> rb.run(aggregator="average", attack=InnerProductManipulation(), rounds=5).accuracy < 0.3
         True
     """
 

@@ -23,7 +23,7 @@ class PreAggregation(Part):
 
         >>> import numpy as np
         >>> import robustfl_bench as rb
-        >>> rb.Nnm(num_byzantine=1)(np.array([[0.0], [2.0], [4.0], [101.0]])).round(2)  # each the mean of its nearest three
+        >>> rb.Nnm(num_byzantine=1)(np.array([[0.0], [2.0], [4.0], [101.0]])).round(2)  # means of the nearest three
         array([[ 2.  ],
                [ 2.  ],
                [ 2.  ],
