@@ -37,7 +37,8 @@ hide: [navigation, toc]
 
 Each number is the score of a rule in one case: its worst case over all attacks, where 0 is guessing and 100 what
 the honest clients alone reach. **Bold** numbers cannot be told from the best of their division, with or without server
-data. A number opens the runs behind it, a name the page of the rule; the headings sort. [The
+data. The list begins with the rules whose lowest number shown is highest. An empty case has no runs yet, and may be
+lower. A number opens the runs behind it, a name the page of the rule; the headings sort. [The
 arena](../results/arena/README.md) explains the protocol and what these numbers cannot say. The attacks are listed
 [below](#attacks).
 """
@@ -84,7 +85,7 @@ def _board() -> str:
     heads = [
         _head("rule", "text"),
         _head("needs", "text"),
-        *(_head(of, "number") for of in ("cost", "mean of the shown")),
+        *(_head(of, "number") for of in ("cost", "lowest known")),
     ]
     for track, arena, panel in columns:
         share = arena.share(panel.number)
@@ -99,7 +100,7 @@ def _board() -> str:
             f'<tr data-needs="{html.escape("; ".join(needs))}" data-server="{int(SERVER_DATA in needs)}">'
             f'<th scope="row" data-key="{rule}"><a href="rules/{rule}.html">{readable(rule)}</a></th>'
             f"<td>{', '.join(needs) or 'nothing'}</td>"
-            f'<td data-value="{weight:g}">{cost}</td><td class="mean"></td>{"".join(cells)}</tr>'
+            f'<td data-value="{weight:g}">{cost}</td><td class="lowest"></td>{"".join(cells)}</tr>'
         )
     shares = [digits.share(of) for of in digits.settled]
     partitions = list(digits.track.swept["partition"])

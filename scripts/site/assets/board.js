@@ -6,8 +6,8 @@
   const body = board.tBodies[0];
   const rows = [...body.rows];
   const filter = (name) => document.getElementById(`board-${name}`);
-  const MEAN = 3;
-  let sorted = { column: MEAN, ascending: false };
+  const LOWEST = 3;
+  let sorted = { column: LOWEST, ascending: false };
 
   const isShown = (head) =>
     !head.dataset.track ||
@@ -51,7 +51,7 @@
 
   const update = () => {
     const columns = heads.map(isShown);
-    if (!columns[sorted.column]) sorted = { column: MEAN, ascending: false };
+    if (!columns[sorted.column]) sorted = { column: LOWEST, ascending: false };
     heads.forEach((head, place) => { head.hidden = !columns[place]; });
     rows.forEach((row) => {
       const numbers = [];
@@ -59,10 +59,15 @@
         cell.hidden = !columns[place];
         if (columns[place] && cell.classList.contains("score")) numbers.push(Number(cell.dataset.value));
       });
-      const mean = row.cells[MEAN];
-      delete mean.dataset.value;
-      if (numbers.length) mean.dataset.value = numbers.reduce((sum, number) => sum + number, 0) / numbers.length;
-      mean.textContent = numbers.length ? Math.round(mean.dataset.value) : "";
+      const lowest = row.cells[LOWEST];
+      delete lowest.dataset.value;
+      lowest.textContent = "";
+      if (numbers.length) {
+        const least = Math.min(...numbers);
+        const mean = numbers.reduce((sum, number) => sum + number, 0) / numbers.length;
+        lowest.textContent = Math.round(least);
+        lowest.dataset.value = Math.round(least) + mean / 1000; // of equal ones the better mean comes first
+      }
       row.hidden = !numbers.length || !isKept(row);
     });
     const kept = rows.filter((row) => !row.hidden).length;
