@@ -17,7 +17,6 @@ from torch import Tensor
 
 from robustfl_bench.aggregators.base import Aggregator, ServerAlone
 from robustfl_bench.config import compose
-from robustfl_bench.distributed.peers import SIGNED
 from robustfl_bench.experiment.plan import plan
 from robustfl_bench.numerics.places import Place
 from robustfl_bench.numerics.updates import Updates
@@ -26,13 +25,14 @@ from robustfl_bench.protocols.chunks import chunks
 
 OUTPUT = Path(__file__).parents[2] / "results" / "brace" / "bytes.csv"
 N, D = 100, 139_960
+AGREED = 4  # numbers of 8 bytes: the length, the rule and its seed, the round, and the sample count
 RULES = ("rar", "krum", "median", "trimmed_mean", "geomed", "signsgd", "rlr", "brace")
 
 
 def all_reduce_bytes(rule: Aggregator, n: int = N, d: int = D) -> float:
     """Bytes that one of n processes sends in a round of ``RobustAllReduce``, with an update of d numbers."""
     mine = chunks(d, n)[0]
-    columns, summed = mine.stop - mine.start, [2 * n * 8]  # which updates are finite, and their sample counts
+    columns, summed = mine.stop - mine.start, [n * 8]  # which updates are finite
 
     def add_up(numbers: Tensor) -> Tensor:
         summed.append(numbers.numel() * numbers.element_size())
@@ -43,7 +43,7 @@ def all_reduce_bytes(rule: Aggregator, n: int = N, d: int = D) -> float:
     server = ServerAlone(rule, lambda name: name, clients=torch.arange(n), counts=counts, layers=())
     rule(Updates(rows, counts, place=Place(d, mine.start, mine.stop, add_up)), server)
     swapped = 4 * (d - columns) + 4 * (n - 1) * columns
-    return swapped + 8 * SIGNED * (n - 1) + 2 * sum(summed) * (n - 1) / n
+    return swapped + 8 * AGREED * (n - 1) + 2 * sum(summed) * (n - 1) / n
 
 
 def lines() -> list[tuple[str, str, float]]:
