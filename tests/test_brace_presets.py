@@ -1,11 +1,13 @@
 """The presets of BRACE's tables and figures, and whole runs of its methods on a small data set."""
 
+import csv
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from robustfl_bench.runs.records import last_metrics
+from scripts.generators import brace_bytes
 from tests import presets
 from tests.conftest import Bench, run_folders
 
@@ -64,3 +66,9 @@ def test_sign_rules_learn_under_the_attack_made_for_them(bench: Bench, tmp_path:
     assert outcome.code == 0, outcome.err
     row = last_row(tmp_path)
     assert row["test_accuracy"] > 0.6 and "attack_success_rate" not in row
+
+
+def test_the_committed_bytes_are_those_of_todays_messages() -> None:
+    with brace_bytes.OUTPUT.open() as file:
+        committed = [(row["way"], row["rule"], float(row["bytes"])) for row in csv.DictReader(file)]
+    assert committed == [(way, rule, round(size)) for way, rule, size in brace_bytes.lines()]
