@@ -5,14 +5,11 @@ import sys
 from argparse import Namespace
 
 from robustfl_bench.base.console import Parser, reported, say
-from robustfl_bench.base.errors import ConfigError
+from robustfl_bench.commands.judge import made_cells
 from robustfl_bench.runs import archive, commands, origins, records
 from robustfl_bench.runs.where import where
 from robustfl_bench.store.folders import INFEASIBLE, MEASURED
-from robustfl_bench.sweeps import progress
 from robustfl_bench.sweeps.cells import Sweep
-from robustfl_bench.sweeps.take import take
-from robustfl_bench.sweeps.workers import take_with_workers
 
 
 def main() -> int:
@@ -49,18 +46,14 @@ def _remake(asked: Namespace) -> int:
     if not asked_words:
         return 0
     cells = tuple((*own, f"results_dir={asked.results_dir}") for own in asked_words)
-    sweep = Sweep(cells, results_dir=asked.results_dir)
     try:
-        with progress.shown(sweep), progress.quiet():
-            outcome = take(sweep) if asked.jobs == 1 else take_with_workers(sweep, asked.jobs, 1)
+        made_cells(cells, asked, asked.file, (*MEASURED, INFEASIBLE))
     finally:
-        folders = [cell.folder().path for cell in sweep.listed]
+        folders = [cell.folder().path for cell in Sweep(cells, results_dir=asked.results_dir).listed]
         done = [folder for folder in folders if (folder / "summary.json").exists()]
         if done:
             new = records.of_folders(done)
             new = new[~origins.outdated(new)]
             archive.write(archive.join([new, kept]), asked.file)
             say(f"{asked.file}: {len(new)} runs are of today's code now")
-    if failed := [end for end in outcome.ends if end.status not in (*MEASURED, INFEASIBLE)]:
-        raise ConfigError(f"{len(failed)} of {len(cells)} runs cannot be made: {failed[0].reason}")
     return 0
