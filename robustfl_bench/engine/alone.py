@@ -49,9 +49,8 @@ class RuleAlone:
             **known,
         )
         made = self._rule(updates, server)
-        self.last = replace(
-            made, vector=made.vector.clone()
-        )  # it may be a part of the updates, whose room is used again
+        # The vector may be a part of the updates, whose room is used again.
+        self.last = replace(made, vector=made.vector.clone())
         return made
 
 
