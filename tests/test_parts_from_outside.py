@@ -71,7 +71,7 @@ def finished(folder: Path, *overrides: str, module: str = "robustfl_bench.comman
 def test_an_attack_and_a_server_optimizer_remember_over_a_kill(tmp_path: Path) -> None:
     (tmp_path / "own_parts.py").write_text(OWN_PARTS)
     finished(tmp_path, *RUN, "results_dir=whole")
-    process = start(tmp_path, *RUN, "results_dir=cut", first=partial(die_after_checkpoint, 0.1))
+    process = start(tmp_path, *RUN, "results_dir=cut", first=partial(die_after_checkpoint, 0.0))
     process.communicate()
     assert process.returncode == -signal.SIGPROF
     (checkpoint,) = (tmp_path / "cut" / "runs").glob("*/checkpoint.pt")

@@ -129,7 +129,7 @@ def test_a_checkpoint_outlives_a_start_that_finds_no_data(
     bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run = (*RUN, "eval_every=200")  # nothing but the checkpoint is there before the last round
-    start(tmp_path, *run, first=partial(die_after_checkpoint, 0.05)).communicate()
+    start(tmp_path, *run, first=partial(die_after_checkpoint, 0.0)).communicate()
     ((_, folder),) = run_folders(tmp_path / "results").items()
     before = (folder / "checkpoint.pt").read_bytes()
     assert not (folder / "metrics.csv").exists()
