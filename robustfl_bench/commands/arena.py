@@ -16,7 +16,7 @@ from robustfl_bench.base.errors import ConfigError
 from robustfl_bench.base.fields import scale_of
 from robustfl_bench.commands import verb
 from robustfl_bench.commands.arena_attack import ATTACK
-from robustfl_bench.commands.judge import made_all, runs_of
+from robustfl_bench.commands.making import made_all, runs_of
 from robustfl_bench.commands.verb import Verb, again
 from robustfl_bench.config import compose, options, targets
 from robustfl_bench.runs import archive

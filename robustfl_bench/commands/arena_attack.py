@@ -12,7 +12,7 @@ from robustfl_bench.arena.panels import Arena, ArenaPanel
 from robustfl_bench.arena.track import tracks
 from robustfl_bench.base.console import Parser, say
 from robustfl_bench.base.errors import ConfigError
-from robustfl_bench.commands.judge import made_all, runs_of
+from robustfl_bench.commands.making import made_all, runs_of
 from robustfl_bench.commands.verb import Verb, again
 from robustfl_bench.config import compose, options
 from robustfl_bench.runs import archive

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from robustfl_bench.base.console import Parser, answer_tab, completed, reported, say
 from robustfl_bench.base.errors import ConfigError
-from robustfl_bench.commands.judge import made_cells
+from robustfl_bench.commands.making import made_cells
 from robustfl_bench.runs import archive, commands, records
 from robustfl_bench.runs.cost import HOUR
 from robustfl_bench.runs.records import NoRuns

@@ -3,28 +3,18 @@
 import shlex
 import sys
 from argparse import Namespace
-from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from robustfl_bench.base.console import Parser, reported, say
 from robustfl_bench.base.errors import ConfigError
+from robustfl_bench.commands.making import made_all
 from robustfl_bench.config import compose, identity, options
 from robustfl_bench.experiment.plan import made
-from robustfl_bench.runs import archive, records
 from robustfl_bench.store.folders import DIVERGED, FINISHED
 from robustfl_bench.store.writing import write_atomically
 from robustfl_bench.studies import judge, judgement
-from robustfl_bench.sweeps import progress
-from robustfl_bench.sweeps.cells import Sweep
-from robustfl_bench.sweeps.ends import Outcome
-from robustfl_bench.sweeps.take import take
-from robustfl_bench.sweeps.workers import take_with_workers
 from robustfl_bench.tables import sheets
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 TEXTS = {".md": "markdown", ".html": "html", ".txt": "text", ".tex": "latex", ".json": "json"}
 
@@ -113,33 +103,3 @@ def _accuracies(asked: Namespace, trial: judge.Trial, name: str, rivals: Sequenc
                 by_seed = found.setdefault((label, config["partition"], config["attack"]), {})
                 by_seed[config["seed"]] = end.value if end.status == FINISHED else judge.CHANCE
     return found
-
-
-def made_all(words: Sequence[str], asked: Namespace, what: str) -> Outcome:
-    """The ends of a sweep, after making what is missing. Raises ConfigError if a run cannot be made."""
-    return made_cells(compose.sweep(words), asked, what)
-
-
-def made_cells(
-    cells: Sequence[tuple[str, ...]], asked: Namespace, what: str, ended: Sequence[str] = (FINISHED, DIVERGED)
-) -> Outcome:
-    """The same of runs by their overrides; those in other states than ``ended`` cannot be made."""
-    sweep = Sweep(cells=tuple(cells), results_dir=asked.results_dir)
-    say(f"{what}: {len(sweep.cells)} runs")
-    with progress.shown(sweep), progress.quiet():
-        outcome = take(sweep) if asked.jobs == 1 else take_with_workers(sweep, asked.jobs, 1)
-    failed = Counter(end.reason for end in outcome.ends if end.status not in ended)
-    if failed:
-        reason, number = failed.most_common(1)[0]
-        raise ConfigError(f"{what}: {number} of {len(sweep.cells)} cannot be made: {reason}")
-    return outcome
-
-
-def runs_of(words: Sequence[str], results_dir: str) -> "pd.DataFrame":
-    """The finished runs of a sweep, from their folders or as the package keeps them."""
-    cells = Sweep(cells=tuple(compose.sweep(words)), results_dir=results_dir).listed
-    folders = {cell.folder().path: cell.asked.run_id for cell in cells}
-    own = [path for path in folders if (path / "summary.json").exists()]
-    kept = archive.kept(arena=True)
-    found = records.of_folders(own) if own else records.nothing()
-    return archive.join([found, kept[kept["run_id"].isin(set(folders.values()))]])

@@ -5,7 +5,7 @@ import sys
 from argparse import Namespace
 
 from robustfl_bench.base.console import Parser, reported, say
-from robustfl_bench.commands.judge import made_cells
+from robustfl_bench.commands.making import made_cells
 from robustfl_bench.runs import archive, commands, origins, records
 from robustfl_bench.runs.where import where
 from robustfl_bench.store.folders import INFEASIBLE, MEASURED
