@@ -155,14 +155,14 @@ def works(
         except ConfigError as error:
             print(f"{name} left out: {error}", file=sys.stderr)
             continue
-        jobs[name] = lambda rule=rule: rule(Updates(matrix), server)
+        jobs[name] = lambda rule=rule: rule(Updates(matrix), server)  # type: ignore[misc]
         for library, (rules, ask) in others.items():
             if name not in rules:
                 continue
             if (answer := ask(name)).startswith("failed"):
                 print(f"{name} of {library} left out: {answer.strip()}", file=sys.stderr)
             else:
-                jobs[f"{name}, {library}"] = lambda ask=ask, name=name: float(ask(name))
+                jobs[f"{name}, {library}"] = lambda ask=ask, name=name: float(ask(name))  # type: ignore[misc]
     return jobs
 
 

@@ -96,8 +96,8 @@ def main() -> None:
     print(conditions())
     print(f"{args.clients} clients, batches of {args.batch}, {args.steps} steps, {args.device}")
     models: dict[str, tuple[Model, Model]] = {
-        "MLP": (Mlp((200, 100)), Mlp((200, 100))),  # type: ignore[dict-item]
-        "LeNet": (LeNet(), LeNet(channels_last=False)),  # type: ignore[dict-item]
+        "MLP": (Mlp((200, 100)), Mlp((200, 100))),
+        "LeNet": (LeNet(), LeNet(channels_last=False)),
     }
     rows = []
     for threads in args.threads:

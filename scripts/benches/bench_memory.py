@@ -12,6 +12,7 @@ A case that ends in ``resumed`` is stopped before its last round, and what is me
 """
 
 import time
+from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import suppress
 from pathlib import Path
@@ -108,6 +109,12 @@ def with_growth(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return rows
 
 
+def alone(work: Callable[[str, str | None, str], Any], name: str, data_dir: str | None, folder: str) -> Any:
+    """What the work returns, in a process of its own."""
+    with ProcessPoolExecutor(1, forkserver("robustfl_bench.engine.loop")) as pool:
+        return pool.submit(work, name, data_dir, folder).result()
+
+
 def main() -> None:
     """Print the table."""
     arguments = parser(__doc__)
@@ -115,13 +122,12 @@ def main() -> None:
     arguments.add_argument("--data-dir", help="the folder of the data sets")
     args = arguments.parse_args()
     print(conditions())
-    rows = []
+    rows: list[dict[str, Any]] = []
     for name in args.cases:
         with TemporaryDirectory() as folder:
-            for work in (stopped, measured) if name.endswith("resumed") else (measured,):
-                with ProcessPoolExecutor(1, forkserver("robustfl_bench.engine.loop")) as alone:
-                    row = alone.submit(work, name, args.data_dir, folder).result()
-            rows.append(row)
+            if name.endswith("resumed"):
+                alone(stopped, name, args.data_dir, folder)
+            rows.append(alone(measured, name, args.data_dir, folder))
     report(with_growth(rows), args.csv)
 
 

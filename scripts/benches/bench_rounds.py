@@ -115,7 +115,7 @@ def works(
             honest = Updates(out, counts)
             attack = (-10 * honest.mean).expand(attackers, -1)
             updates = honest.append(attack, torch.ones(attackers, dtype=torch.float64), storage)
-            return network.initial - 0.1 * rule(updates, None).vector  # type: ignore[arg-type]
+            return network.initial - 0.1 * rule(updates, None).vector  # type: ignore[call-overload, no-any-return]
 
         return work
 

@@ -96,7 +96,7 @@ def main() -> None:
     report([*by_n, *by_d], args.csv)
     for threads, shape, rule in product(args.threads, args.memory, args.rules):
         with ProcessPoolExecutor(1, forkserver("robustfl_bench.engine.loop")) as alone:
-            held.append(alone.submit(memory, rule, *shape, threads).result())
+            held.append(alone.submit(memory, rule, shape[0], shape[1], threads).result())
     if held:
         report(held, args.csv and args.csv.with_stem(f"{args.csv.stem}_memory"))
     if args.png:

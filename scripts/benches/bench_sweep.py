@@ -30,7 +30,7 @@ def measured(folder: Path, *overrides: str) -> tuple[float, float]:
 
 def training(folder: Path) -> float:
     """Seconds that the runs of a folder spent in rounds."""
-    return sum(json.loads(path.read_text())["seconds"] for path in folder.glob("runs/*/summary.json"))
+    return sum(float(json.loads(path.read_text())["seconds"]) for path in folder.glob("runs/*/summary.json"))
 
 
 def seeds(number: int) -> str:

@@ -113,7 +113,9 @@ def conditions() -> str:
 def _busy_cores(seconds: float = 1.0) -> float:
     """The cores that are not idle while this process sleeps; nan where the system does not tell."""
     try:
-        first, _, second = _ticks(), time.sleep(seconds), _ticks()
+        first = _ticks()
+        time.sleep(seconds)
+        second = _ticks()
     except OSError:
         return float("nan")
     total, idle = (after - before for before, after in zip(first, second, strict=True))

@@ -348,7 +348,7 @@ def operations(setup: Setup) -> Iterator[Question]:
         batch = Batch(x.to(setup.device), y.to(setup.device), (2,) * 4)
         out = torch.empty(4, network.dim, device=setup.device)
         network.gradients(network.initial, batch, out)
-        with Calls() as calls:
+        with Calls() as calls:  # type: ignore[no-untyped-call]
             network.gradients(network.initial, batch, out)
         return measure(calls.number, "operations")
 
@@ -375,14 +375,18 @@ def rounds(setup: Setup) -> Iterator[Question]:
 
         return 1 / medians({"it": work}, setup.of(3, 1))["it"]
 
-    cases = {"mlp, all samples": ("mlp", None, 1), "mlp, batches": ("mlp", 64, 1), "lenet, 3 steps": ("lenet", 32, 3)}
+    cases: dict[str, tuple[str, int | None, int]] = {
+        "mlp, all samples": ("mlp", None, 1),
+        "mlp, batches": ("mlp", 64, 1),
+        "lenet, 3 steps": ("lenet", 32, 3),
+    }
     if not setup.tiny:
         cases["resnet20, batches"] = ("resnet20", 16, 1)
     for what, case in cases.items():
         for device in (setup.device, torch.device("cpu")):
             yield (
                 f"{what}, {'CPU' if device.type == 'cpu' else 'device'}",
-                lambda case=case, device=device: measure(rate(*case, device), "rounds a second"),  # type: ignore[misc]
+                lambda case=case, device=device: measure(rate(*case, device), "rounds a second"),  # type: ignore[call-arg, misc]
             )
         if setup.device.type == "cuda":
             yield f"{what}, memory", lambda: measure(torch.cuda.max_memory_allocated(setup.device) / 2**30, "GiB, peak")
@@ -407,7 +411,8 @@ COLUMNS = ("case", "value", "unit", "limit", "verdict")
 
 def check(setup: Setup, output: Path, sections: list[str], seconds: float) -> int:
     """Ask what is not answered yet; the exit code."""
-    end, wrong = time.monotonic() + seconds, []
+    end = time.monotonic() + seconds
+    wrong: list[str] = []
     output.mkdir(parents=True, exist_ok=True)
     for section in sections:
         path, known = output / f"{section}.csv", {}

@@ -189,8 +189,8 @@ def minmax_signs() -> list[float]:
 
 def inside_table_2a(column: str) -> int:
     """How many test errors of BRACE's Table 2(a) are within 0.02 of the printed ones."""
-    printed = pd.read_csv(ROOT / "robustfl_bench/papers/brace.csv", dtype={"table": str})
-    printed = printed.query("table == '2a' and metric == 'test_error'").set_index(["aggregator", "attack"])["mean"]
+    table = pd.read_csv(ROOT / "robustfl_bench/papers/brace.csv", dtype={"table": str})
+    printed = table.query("table == '2a' and metric == 'test_error'").set_index(["aggregator", "attack"])["mean"]
     measured = 1 - runs("brace/runs.csv").set_index(["aggregator", "attack"])[column]
     return int(((measured - printed).abs() <= 0.02).sum())
 
@@ -570,9 +570,10 @@ def worst_table(data: str, seeds: Sequence[str]) -> list[str]:
     """The rows of a table that `worst_adversary.py table` prints."""
     sys.path.insert(0, str(ROOT / "scripts" / "generators"))
     try:
-        from worst_adversary import table
+        from worst_adversary import table  # type: ignore[import-not-found]
     finally:
         del sys.path[0]
+
     with redirect_stdout(StringIO()) as printed:
         table(RESULTS / "worst" / f"{data}.csv", [*seeds])
     return [" ".join(printed.getvalue().split())]
@@ -639,7 +640,7 @@ def exact(bound: str, found: str) -> list[str]:
     """The rules without pre-aggregation whose search reaches the proven bound for every f."""
     table = unmixed()
     reached = (table[bound] - table[found]).abs() <= 1e-3 * table[bound]
-    return sorted(rule for rule, all_of_them in reached.groupby(table["aggregator"]).all().items() if all_of_them)
+    return sorted(str(rule) for rule, all_of_them in reached.groupby(table["aggregator"]).all().items() if all_of_them)
 
 
 def second_least() -> list[str]:
@@ -1197,7 +1198,7 @@ FACTS = (
         Fact(
             "results/brace/README.md",
             f"| {title} | {{:.1f}} | {{:.1f}} | {{:.1f}} | {{:.1f}} | {{:.1f}} |",
-            lambda rule=rule: percent(
+            lambda rule=rule: percent(  # type: ignore[misc]
                 "brace/rates.csv",
                 *(f"aggregator == '{rule}' and lr == {rate}" for rate in (0.05, 0.1, 0.2, 0.3, 0.5)),
                 column="validation_accuracy",
@@ -1214,7 +1215,7 @@ FACTS = (
         Fact(
             "results/brace/README.md",
             f"| {title} |{' {:.2f} |' * 6} {{:.1f}} | {'{:,.1f}' if ways[1:-1] else '-'} | {{:,.1f}} |",
-            lambda rule=rule, ways=ways: [*one_bit(rule), *kilobytes(rule, *ways)],
+            lambda rule=rule, ways=ways: [*one_bit(rule), *kilobytes(rule, *ways)],  # type: ignore[misc]
         )
         for rule, title, ways in (
             ("rar", "RAR", ("star", "ring", "all-reduce")),

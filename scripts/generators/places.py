@@ -21,6 +21,7 @@ import torch
 from robustfl_bench import datasets
 from robustfl_bench.base.errors import ConfigError
 from robustfl_bench.config import compose, options
+from robustfl_bench.datasets.base import Data
 from robustfl_bench.engine.federation import Federation
 from robustfl_bench.engine.on_disk import OnDisk
 from robustfl_bench.engine.rounds import initial_state, step
@@ -59,7 +60,7 @@ def measured(rank: int, size: int, folder: Path) -> None:
         for rule, name, planned in cases():
             data = datasets.load(planned.parts.dataset, None, torch.device("cpu"))
 
-            def federation(kind: type[Federation], planned: Plan = planned, data: datasets.Data = data) -> Federation:
+            def federation(kind: type[Federation], planned: Plan = planned, data: Data = data) -> Federation:
                 return kind(planned.settings, planned.parts, data)
 
             def compared(made: torch.Tensor) -> float:
@@ -68,7 +69,9 @@ def measured(rank: int, size: int, folder: Path) -> None:
                 expected = step(own, start)[0].params
                 return float((made - expected).double().norm() / (expected - start.params).double().norm())
 
-            def note(place: str, params: torch.Tensor | None, refused: str = "", rule: str = rule, name: str = name):
+            def note(
+                place: str, params: torch.Tensor | None, refused: str = "", rule: str = rule, name: str = name
+            ) -> None:
                 if rank == 0:
                     difference = "" if params is None else compared(params)
                     found.append(dict(zip(COLUMNS, (rule, name, place, difference, refused), strict=True)))

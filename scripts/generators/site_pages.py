@@ -161,7 +161,7 @@ def _notebook() -> str:
     import nbformat
     from nbclient import NotebookClient
 
-    notebook = nbformat.read((ROOT / NOTEBOOK).with_suffix(".ipynb"), as_version=4)
+    notebook = nbformat.read((ROOT / NOTEBOOK).with_suffix(".ipynb"), as_version=4)  # type: ignore[no-untyped-call]
     with TemporaryDirectory() as folder:
         NotebookClient(notebook, kernel_name="python3", resources={"metadata": {"path": folder}}).execute()
     parts = []
@@ -192,9 +192,9 @@ def _partitions() -> str:
     )
     parts = ["# Partitions in pictures", about]
     for name in _arena_partitions():
-        about = option("partition", name)
-        parts += [f"## {about.title}", in_words(about.summary.replace("``", "`")), f"`partition={name}`",
-                  f"![Samples per client and class of {about.title}](assets/partition_{name}.svg)"]  # fmt: skip
+        entry = option("partition", name)
+        parts += [f"## {entry.title}", in_words(entry.summary.replace("``", "`")), f"`partition={name}`",
+                  f"![Samples per client and class of {entry.title}](assets/partition_{name}.svg)"]  # fmt: skip
     return "\n\n".join(parts) + "\n"
 
 

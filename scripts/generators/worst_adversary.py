@@ -99,7 +99,8 @@ def measure(rule: str, seed: int, attack: Attack, overrides: list[str]) -> dict[
     parts = planned.parts if isinstance(attack, NoAttack) else replace(planned.parts, attack=timed)
     data = datasets.load(parts.dataset, None, torch.device("cpu"))
     federation = Federation(planned.settings, parts, data)
-    began, row, status = time.process_time(), {}, "finished"
+    row: dict[str, float] = {}
+    began, status = time.process_time(), "finished"
     try:
         for _, record in loop.run(federation, rounds.initial_state(federation)):
             row = record or row
