@@ -9,6 +9,7 @@ from torch import Tensor
 
 from robustfl_bench.aggregators.base import Aggregator, RingForm, ServerView
 from robustfl_bench.base.fields import Flag
+from robustfl_bench.numerics.neighbourhoods import Neighbourhoods
 from robustfl_bench.numerics.questions import Questions
 from robustfl_bench.numerics.updates import Aggregate, Updates
 
@@ -35,6 +36,10 @@ class Average(Aggregator):
 
     def aggregate_many(self, questions: Questions, server: Callable[[], ServerView]) -> Tensor:
         return questions.combine_alike(self._weights(questions.counts))
+
+    def aggregate_nodes(self, nodes: Neighbourhoods) -> Tensor:
+        degrees = nodes.summed(torch.ones_like(nodes.weights))
+        return nodes.combine(nodes.weights if self.weighted else (1 / (1 + degrees))[nodes.receiver])
 
     def _weights(self, counts: Tensor) -> Tensor:
         weights = counts if self.weighted else torch.ones_like(counts)

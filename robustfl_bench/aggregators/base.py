@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     import numpy as np
     from torch import Tensor
 
+    from robustfl_bench.numerics.neighbourhoods import Neighbourhoods
     from robustfl_bench.numerics.questions import Questions
     from robustfl_bench.numerics.updates import Aggregate, Updates
 
@@ -163,6 +164,15 @@ class Aggregator(Part):
         import torch
 
         return torch.stack([self._aggregate_of(updates, server()).vector for updates in questions])
+
+    def aggregate_nodes(self, nodes: Neighbourhoods) -> Tensor | None:
+        """The vectors (h, d) of ``aggregate`` for the updates ``nodes.at(i)`` of all h nodes that gossip, in one pass;
+        None, the default, if the rule is asked node by node.
+
+        A rule whose vector is a sum of the updates with coefficients that follow from their lengths and weights can
+        override the method: ``nodes.combine(coefficients)``.
+        """
+        return None
 
     @overload
     def __call__(self, updates: Updates, server: ServerView) -> Aggregate: ...

@@ -133,6 +133,39 @@ class ChoiceView:
     own_losses: Callable[[Tensor], Tensor] | None
 
 
+@dataclass(frozen=True)
+class GossipView:
+    """The knowledge of the colluding attackers in a round of gossip, where every neighbour gets a message of its own.
+
+    ``before`` (h, d) are the honest nodes' models before the round, ``models`` (h, d) those after their local step,
+    which they send. Link k goes from attacker ``links[k, 0]``, from 0 to ``num_byzantine`` - 1, to the honest node in
+    row ``links[k, 1]``; ``links`` (e, 2) int64, all links of a node together, nodes in order. ``weights`` (h, h)
+    float64 are the gossip weights W_ij among honest nodes, zero where there is no link, their own on the diagonal;
+    ``byzantine_weights`` (h, b) those that node i gives to the attackers' messages. ``lr`` is the learning rate of the
+    ``round`` (from 0), ``rng`` the attack's random stream of this round, ``memory`` that of its last ``Crafted``.
+    """
+
+    before: Tensor
+    models: Tensor
+    links: Tensor
+    weights: Tensor
+    byzantine_weights: Tensor
+    round: int
+    lr: float
+    rng: np.random.Generator
+    memory: Mapping[str, Tensor]
+
+    @property
+    def num_byzantine(self) -> int:
+        """The number of attackers."""
+        return self.byzantine_weights.shape[1]
+
+    @property
+    def adjacency(self) -> Tensor:
+        """Which honest nodes are neighbours, (h, h) bool."""
+        return (self.weights > 0).fill_diagonal_(False)
+
+
 Harm = tuple[float, float]
 """The harm of what attackers try, and a second number that breaks ties."""
 
@@ -290,6 +323,11 @@ class Attack(Part):
         An attack with memory returns ``Crafted`` and reads its memory from ``view.memory`` in the next round.
         """
         return view.own
+
+    def craft_messages(self, view: GossipView) -> Tensor | Crafted | None:
+        """The models (e, d) that attackers send over their links in a round of gossip, one for each row of
+        ``view.links``; None, the default, for an attack that sends what ``craft`` makes, the same to all neighbours."""
+        return None
 
     def choose(self, view: ChoiceView) -> Tensor:
         """The model that each Byzantine client attacks, (b,), if clients choose among several models.

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from torch import Tensor
 
-from robustfl_bench.attacks.base import Attack, AttackView, ChoiceView, Crafted, Harm, PlanView, Shard
+from robustfl_bench.attacks.base import Attack, AttackView, ChoiceView, Crafted, GossipView, Harm, PlanView, Shard
 
 
 @dataclass(frozen=True)
@@ -79,6 +79,9 @@ class Wrapped(Attack):
 
     def craft(self, view: AttackView) -> Tensor | Crafted:
         return self.attack.craft(view)
+
+    def craft_messages(self, view: GossipView) -> Tensor | Crafted | None:
+        return self.attack.craft_messages(view)
 
 
 @dataclass(frozen=True)

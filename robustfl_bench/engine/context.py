@@ -13,12 +13,13 @@ import torch
 from torch import Tensor
 
 from robustfl_bench.aggregators.base import Aggregator, ServerView
-from robustfl_bench.attacks.base import AttackView, Crafted
+from robustfl_bench.attacks.base import AttackView, Crafted, GossipView
 from robustfl_bench.base import seeding
 from robustfl_bench.base.errors import BrokenContract, ConfigError, Diverged
-from robustfl_bench.engine.contract import aggregate_fault, crafted_fault, mixed_fault, vectors_fault
+from robustfl_bench.engine.contract import aggregate_fault, crafted_fault, mixed_fault, nodes_fault, vectors_fault
 from robustfl_bench.engine.federation import Federation
 from robustfl_bench.network.samples import Population
+from robustfl_bench.numerics.neighbourhoods import Neighbourhoods
 from robustfl_bench.numerics.questions import Questions
 from robustfl_bench.numerics.updates import Aggregate, Updates
 from robustfl_bench.protocols.base import RoundContext, Rule
@@ -137,6 +138,45 @@ class Context(RoundContext):
             name = type(parts.aggregator).__name__
             reason = f"aggregator {name} failed with updates of up to {largest:.0e} ({error})"
             raise Diverged(self.model.round + 1, reason) from error
+
+    def aggregate_nodes(self, nodes: Neighbourhoods) -> Tensor | None:
+        parts = self.federation.parts
+        rule = parts.aggregator
+        owner = next(cls for cls in type(rule).__mro__ if {"aggregate", "aggregate_nodes"} & vars(cls).keys())
+        if parts.pre_aggregation is not None or "aggregate_nodes" not in vars(owner):  # that of another rule
+            return None
+        return self.federation.contract.call(
+            "aggregate_nodes of aggregator",
+            rule,
+            nodes.messages,
+            lambda: rule.aggregate_nodes(nodes),
+            lambda made: nodes_fault(made, nodes.own),
+        )
+
+    def craft_messages(self, known: Mapping[str, Tensor]) -> Crafted | None:
+        federation, number = self.federation, self.model.round
+        attack = federation.parts.attack
+        if not self.cohort.byzantine or not attack.active(number + 1):
+            return None
+        view = GossipView(
+            **known,
+            round=number,
+            lr=self.lr,
+            rng=seeding.generator(federation.settings.seed, "attack", number),
+            memory=MappingProxyType(self.model.memory.attack),
+        )
+        crafted = federation.contract.call(
+            "craft_messages of attack",
+            attack,
+            view.models,
+            lambda: attack.craft_messages(view),
+            lambda made: "" if made is None else crafted_fault(made, len(view.links), view.models),
+        )
+        return Crafted(crafted) if isinstance(crafted, Tensor) else crafted
+
+    @property
+    def pace(self) -> float:
+        return self.federation.parts.local_update.step_size(self.lr)
 
     def _answers(self, rule: Rule, questions: Questions) -> Tensor:
         """The vectors (k, d) of the rule for the questions of attackers, at once if nothing but the rule itself is

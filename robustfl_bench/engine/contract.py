@@ -144,6 +144,11 @@ def vectors_fault(vectors: object, questions: Questions) -> str:
     return _tensor_fault("vectors", vectors, [(len(questions), questions.d)], like.dtype, like.device)
 
 
+def nodes_fault(vectors: object, like: Tensor) -> str:
+    """The fault of a rule's vectors at all nodes, whose models are ``like`` (h, d); empty if there is none."""
+    return "" if vectors is None else _tensor_fault("vectors", vectors, [tuple(like.shape)], like.dtype, like.device)
+
+
 def crafted_fault(crafted: object, num_byzantine: int, like: Tensor) -> str:
     """The fault of the uploads of an attack, given honest updates ``like`` (h, d); empty if there is none."""
     rows = crafted.rows if isinstance(crafted, Crafted) else crafted

@@ -1,5 +1,5 @@
 """Scalars that count in no code digest, so that a new one leaves all stored results valid: those of the execution of a
-run, and those whose effect is in the rule or the attack."""
+run, and those whose effect is in the rule, the attack or the protocol."""
 
 from dataclasses import dataclass
 from typing import Annotated, Any
@@ -9,7 +9,7 @@ from robustfl_bench.base.fields import at_least, between, one_of
 
 @dataclass
 class Rewriting:
-    """Scalars that put another rule or attack in the place of the chosen one, which the config of a run then names."""
+    """Scalars that change the chosen rule, attack or protocol, as the config of a run then says."""
 
     weighting: Annotated[
         str,
@@ -22,6 +22,8 @@ class Rewriting:
     """how clients count in the rule"""
     claim_samples: Annotated[float | None, at_least(1)]
     """samples that each attacker reports; null: as many as it has"""
+    topology: str
+    """neighbours of a node, with protocol=gossip"""
 
 
 @dataclass

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from robustfl_bench.aggregators.base import Aggregator, ServerView
     from robustfl_bench.attacks.base import Crafted
     from robustfl_bench.local_updates.base import LocalUpdate
+    from robustfl_bench.numerics.neighbourhoods import Neighbourhoods
     from robustfl_bench.numerics.updates import Aggregate, Updates
     from robustfl_bench.protocols.state import Cohort, ModelState, Remembered, Round, State, Trained
 
@@ -70,6 +71,22 @@ class RoundContext(ABC):
     @abstractmethod
     def server_step(self, vector: Tensor) -> tuple[Tensor, Remembered]:
         """The next parameters (d,) of the model, a step along an aggregate (d,), and the optimizer's memory of it."""
+
+    @property
+    @abstractmethod
+    def pace(self) -> float:
+        """The factor of the aggregate in the server's step."""
+
+    @abstractmethod
+    def craft_messages(self, known: Mapping[str, Tensor]) -> Crafted | None:
+        """The models that attackers send over their links, for an attack that sends every neighbour its own; else None.
+
+        ``known`` are the tensors of their ``GossipView``.
+        """
+
+    @abstractmethod
+    def aggregate_nodes(self, nodes: Neighbourhoods) -> Tensor | None:
+        """The rule's vectors (h, d) at all nodes that gossip, at once; None if it must be asked node by node."""
 
     @abstractmethod
     def complete(self, rule: Rule | None = None) -> Trained:

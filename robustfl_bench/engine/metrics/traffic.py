@@ -24,8 +24,18 @@ def bits_of_rounds(federation: Federation, rounds: int) -> list[tuple[int, int]]
     return [(n, bits[n]) for n in arrivals]
 
 
+def _rounds(evaluation: Evaluation) -> list[tuple[int, int]] | None:
+    """As ``bits_of_rounds``, for the rounds so far; a protocol with links between clients reports how many there are,
+    and what each carries in a round."""
+    notes, number = evaluation.round.notes, evaluation.round.number
+    if "bits_per_link" in notes:
+        clients = sum(map(len, evaluation.round.cohorts))
+        return [(clients, int(notes["links"] * notes["bits_per_link"]))] * number
+    return bits_of_rounds(evaluation.federation, number)
+
+
 def _per_client(evaluation: Evaluation) -> float | None:
-    rounds = bits_of_rounds(evaluation.federation, evaluation.round.number)
+    rounds = _rounds(evaluation)
     if rounds is None:
         return None
     n, bits = rounds[-1]
@@ -33,7 +43,7 @@ def _per_client(evaluation: Evaluation) -> float | None:
 
 
 def _total(evaluation: Evaluation) -> int | None:
-    rounds = bits_of_rounds(evaluation.federation, evaluation.round.number)
+    rounds = _rounds(evaluation)
     return None if rounds is None else sum(bits for _, bits in rounds)
 
 
