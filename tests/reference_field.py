@@ -136,6 +136,36 @@ def monna(rows, f, trusted):
     return rows[nearest[: len(rows) - f]].mean(axis=0)
 
 
+def farthest_first(rows, weights):
+    return sorted(zip((float(np.linalg.norm(row)) for row in rows), weights, strict=True), reverse=True)
+
+
+def cs_plus_radius(rows, weights, delta):
+    """Walk from the farthest inwards until what has been passed weighs 2 delta."""
+    passed = 0.0
+    for distance, weight in farthest_first(rows, weights):
+        if passed >= 2 * delta - 1e-12:
+            return distance
+        passed += weight
+    return 0.0
+
+
+def clipped_gossip_radius(rows, weights, delta):
+    """The root of the mean square, over delta, of those that are left when weights of delta are cut off outside."""
+    left = sum(weights) - delta + 1e-12
+    total, inside = 0.0, 0.0
+    for distance, weight in reversed(farthest_first(rows, weights)):
+        inside += weight
+        if inside > left:
+            break
+        total += weight * distance**2
+    return np.sqrt(total / delta) if delta > 0 else np.inf
+
+
+def clipped_sum(rows, weights, radius):
+    return sum(weight * clipped(row, radius) for row, weight in zip(rows, weights, strict=True))
+
+
 def signguard(rows, drawn, lower=0.1, upper=3.0, similarity=None, bins=False):
     norms = [float(np.linalg.norm(row)) for row in rows]
     middle = float(np.median(norms))

@@ -1,0 +1,47 @@
+"""CS+: what neighbours send is clipped until the farthest cannot outweigh the rest (Gaucher et al., ICML 2025).
+
+Gaucher, Dieuleveut, Hendrikx, "Unified Breakdown Analysis for Byzantine Robust Gossip", https://arxiv.org/abs/2410.10418.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated, ClassVar
+
+from torch import Tensor
+
+from robustfl_bench.aggregators.base import Aggregator, ServerView
+from robustfl_bench.base.fields import at_least
+from robustfl_bench.numerics.clip_radii import heaviest, radius_beyond
+from robustfl_bench.numerics.clipping import clip_factors
+from robustfl_bench.numerics.updates import Aggregate, Updates
+
+
+@dataclass(frozen=True)
+class CsPlus(Aggregator):
+    """Weighted sum of the updates, shortened to the longest length beyond which others weigh at least 2 delta.
+
+    With ``protocol=gossip`` the updates are the differences of the neighbours' models from the node's own, and their
+    ``counts`` the gossip weights; this is the paper's CS+-RG. delta is the weight of f attackers, f times the largest
+    weight of a neighbour. With equal weights, the radius is the (2f + 1)-th largest distance: the 2f farthest
+    neighbours are shortened to it. At a server, the weights are the sample counts over their sum.
+
+    The paper moves a node by the sum times the inverse of the largest eigenvalue of the graph's Laplacian; here it
+    moves by the sum itself, as in ClippedGossip.
+    """
+
+    exempt: ClassVar[Mapping[str, str]] = {
+        "unanimous": "f clients of large weight may leave no length to the others",
+        "translation": "lengths depend on the origin, a node's own model",
+    }
+
+    num_byzantine: Annotated[int, at_least(0)]
+    """f: attackers among the neighbours of a node"""
+
+    def aggregate(self, updates: Updates, server: ServerView) -> Aggregate:
+        weights = updates.counts / updates.counts.sum()
+        radius = float(self._radius(updates.norms, weights))
+        return updates.combine(clip_factors(updates.norms, radius) * weights)
+
+    def _radius(self, distances: Tensor, weights: Tensor) -> Tensor:
+        """The radii (...,) for distances (..., n) of these weights."""
+        return radius_beyond(distances, weights, 2 * self.num_byzantine * heaviest(distances, weights))
