@@ -1,4 +1,4 @@
-"""The values of every coordinate that are nearest to its median, or to zero."""
+"""The median of every coordinate, and the values that are nearest to it, or to zero."""
 
 from typing import Any
 
@@ -6,6 +6,13 @@ import torch
 from torch import Tensor
 
 from robustfl_bench.numerics.updates import Updates
+
+
+def median(updates: Updates) -> Tensor:
+    """The median (d,) of every coordinate; of an even number of clients, the mean of the two middle values."""
+    lower, upper = (updates.n - 1) // 2, updates.n // 2
+    # Halved before they are added, as the sum of two large floats could overflow.
+    return updates.by_sorted_row(lambda rows: rows[lower] * 0.5 + rows[upper] * 0.5)
 
 
 def mean_near_median(updates: Updates, count: int, even: str = "mean") -> Tensor:
