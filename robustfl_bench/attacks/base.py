@@ -217,6 +217,13 @@ class PlanView(ABC):
     def carry_out(self, attack: Attack) -> object:
         """End the plan: the attackers carry out this attack in the next round, with its own poisoned data."""
 
+    @abstractmethod
+    def carry_out_on_labels(self, attack: Attack, choose: Callable[[Tensor], Tensor]) -> object:
+        """End the plan: the attackers carry out this attack in the next round, on their own samples with other labels.
+
+        ``choose`` maps the outputs (N, c) of the model at hand for these samples to the labels (N,).
+        """
+
 
 @dataclass(frozen=True)
 class Crafted:
@@ -236,7 +243,7 @@ class Attack(Part):
     report false losses and have a goal.
 
     ``present`` is False only for ``none``: then there are no Byzantine clients at all. ``crafts`` is False for an
-    attack that overrides neither ``craft`` nor ``plan``: its clients train like honest clients, on poisoned data.
+    attack whose clients train like honest clients, on poisoned data or on other labels.
     ``needs_honest`` is False if ``craft`` works without honest updates, which are missing for a model that only
     attackers train. ``by_columns`` says that ``craft`` also works where a process has a part of the columns: it reads
     ``honest.columns``, never ``matrix``, and takes lengths and products from ``honest.place`` and the updates.

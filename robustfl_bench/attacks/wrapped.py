@@ -119,3 +119,6 @@ class _Changed(PlanView):
 
     def carry_out(self, attack: Attack) -> object:
         return self.view.carry_out(replace(self.wrapper, attack=attack))
+
+    def carry_out_on_labels(self, attack: Attack, choose: Callable[[Tensor], Tensor]) -> object:
+        return self.view.carry_out_on_labels(replace(self.wrapper, attack=attack), choose)

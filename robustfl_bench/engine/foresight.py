@@ -14,7 +14,7 @@ from robustfl_bench.base import seeding
 from robustfl_bench.base.errors import ConfigError, Diverged
 from robustfl_bench.engine.federation import Federation
 from robustfl_bench.engine.stack import Stack, at_once, can_be_stacked
-from robustfl_bench.engine.under import Under
+from robustfl_bench.engine.under import Relabelled, Under
 from robustfl_bench.protocols.state import Memory, Round, State
 
 ASSESSED = 2048
@@ -78,6 +78,9 @@ class Foresight(PlanView):
 
     def carry_out(self, attack: Attack) -> Federation:
         return Under(self.federation, attack)
+
+    def carry_out_on_labels(self, attack: Attack, choose: Callable[[Tensor], Tensor]) -> Federation:
+        return Relabelled(self.federation, attack, self.state.params[0], choose)
 
     def _imagined(self, attack: Attack, seed: int) -> "_Simulation":
         state = replace(self.state, memory=tuple(_copied(memory) for memory in self.state.memory))

@@ -1,7 +1,9 @@
-"""The federation of a run under another attack: to carry it out, or to simulate it."""
+"""The federation of a run under another attack, to carry it out or to simulate it, or with other labels."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from copy import copy
 from dataclasses import replace
 from functools import cached_property
 
@@ -68,3 +70,20 @@ class Under(Stackable):
     def _supposed(self) -> np.ndarray:
         """The attackers whose samples stand for those of the honest clients, cyclically, (h,)."""
         return np.resize(self.byzantine_ids, len(self.honest_ids))
+
+
+class Relabelled(Under):
+    """The ``real`` federation under another attack in one round, with other labels of the attackers' own samples.
+
+    ``choose`` maps the outputs (N, c) of the model ``params`` (d,) for these samples to the labels (N,).
+    """
+
+    def __init__(self, real: Federation, attack: Attack, params: Tensor, choose: Callable[[Tensor], Tensor]) -> None:
+        super().__init__(real, attack)
+        self._params, self._choose = params, choose
+
+    @cached_property
+    def byzantine(self) -> Population:
+        relabelled = copy(self._real.byzantine_clean)
+        relabelled.y = self._choose(self.network.outputs_for(self._params, relabelled.x)).to(relabelled.y)
+        return relabelled

@@ -174,6 +174,12 @@ class Network(FlatModule):
         return torch.cat(self._each(lambda way, part: way.flat.logits(params, part), parts))
 
     @torch.no_grad()
+    def outputs_for(self, params: Tensor, x: Tensor) -> Tensor:
+        """The outputs (N, c) of the model ``params`` (d,) for inputs (N, ...)."""
+        together = max(CHUNK, self.chunk(x))
+        return torch.cat([self._in_parts(params, part) for part in x.split(together)])
+
+    @torch.no_grad()
     def evaluate(self, params: Tensor, x: Tensor, y: Tensor) -> tuple[float, np.ndarray | None]:
         """Mean loss of the model ``params`` (d,), and confusion counts (c, c) with true classes in rows, None for
         regression."""
