@@ -141,7 +141,7 @@ def outliers() -> tuple[Tensor, ServerView]:
 def skewed() -> tuple[Tensor, ServerView]:
     """A second round: the server has a last aggregate and remembers nothing of its rule."""
     updates, server = example_round(4, 17, 3)
-    return updates.matrix, replace(server, previous=updates.matrix[5:].mean(dim=0), layers=(7, 20, 3, 20))
+    return updates.matrix, replace(server, previous=updates.matrix[5:].mean(dim=0), layers=(7, 13, 25, 5))
 
 
 @pytest.mark.parametrize("round_", [near_ties, outliers, skewed])
