@@ -13,8 +13,8 @@ def main(argv: Sequence[str] | None = None) -> NoReturn:
     """Console entry point; exits as ``robustfl-bench`` does."""
     parser = Parser(
         prog="robustfl-ring",
-        description="An experiment of robustfl-bench as a ring of real processes, each one client: the same options, "
-        "the same run folder, the same bytes.",
+        description="An experiment of robustfl-bench as a ring of real processes, each one client, or with "
+        "protocol=gossip each one node: the same options, the same run folder, the same bytes.",
     )
     asked = parser.add_argument(
         "overrides", nargs="*", metavar="OPTION=VALUE", help="override, as for robustfl-bench: lr=0.01"

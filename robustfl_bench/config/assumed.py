@@ -48,11 +48,13 @@ def number(declared: float | None, config: Mapping[str, Any], scalars: Mapping[s
     """f for a value of ``read`` that is a share or null, in the run of ``config`` with these SCALARS.
 
     With null, the attackers are the ``num_byzantine`` that exist; if not all clients take part, f is lowered to the
-    most that the rule and the pre-aggregations accept, if they accept any.
+    most that the rule and the pre-aggregations accept, if they accept any. Where clients have neighbours, f is the
+    most attackers among those of an honest one, as far as the protocol's options say.
     """
     num_byzantine, participation = scalars["num_byzantine"], scalars["participation"]
     if declared is None and not 0 < participation < 1:
-        return int(num_byzantine)
+        near = interpolated((config.get("protocol") or {}).get("byzantine_neighbours"), config)
+        return min(int(num_byzantine), near) if type(near) is int else int(num_byzantine)
     adds = scalars["byzantine_placement"] == "add" and is_attacked({**config, "num_byzantine": num_byzantine})
     total = max(1, scalars["num_clients"] + adds * num_byzantine)
     present = min(max(1, round(participation * total)), total)

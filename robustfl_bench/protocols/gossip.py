@@ -2,26 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
 import numpy as np
-import torch
-from torch import Tensor
 
 from robustfl_bench.aggregators.base import Aggregator, ServerAlone, ServerView
-from robustfl_bench.attacks.base import Crafted
 from robustfl_bench.base.errors import ConfigError, Diverged
 from robustfl_bench.base.fields import at_least, between, one_of
-from robustfl_bench.numerics.neighbourhoods import Neighbourhoods
 from robustfl_bench.numerics.updates import Aggregate, Updates
 from robustfl_bench.protocols import topology as graphs
-from robustfl_bench.protocols.base import Engine, Protocol, RoundContext, Setup
-from robustfl_bench.protocols.state import Cohort, Remembered, Round, State, Trained
+from robustfl_bench.protocols.base import Engine, Protocol, Setup
+from robustfl_bench.protocols.exchange import Exchange
+from robustfl_bench.protocols.state import Round, State
 from robustfl_bench.protocols.topology import Graph
-
-NODES = "nodes"
-"""The name of the honest nodes' models (h, d) in the memory of the protocol."""
 
 
 @dataclass(frozen=True)
@@ -91,33 +85,49 @@ class Gossip(Protocol):
             raise ConfigError("protocol.path names the file of topology=from_file: give both, or neither")
 
     def check(self, setup: Setup) -> None:
-        """Raise ConfigError for parts that need a server, or all clients in all rounds."""
+        """Raise ConfigError for parts that need a server, for a graph that does not exist, and for a rule that cannot
+        work with the neighbours of a node, as far as these are known without the seed; DataError for a file that lists
+        no links."""
         for group in ("clustering", "availability"):
             if group in setup.others:
                 raise ConfigError(f"with protocol=gossip every node has a model and takes part: set {group}=none")
         if setup.local_update.sends_models:
             name = type(setup.local_update).__name__
             raise ConfigError(f"local_update {name} ties clients to a server, and gossip has none: take another")
+        if self.crafting == "per_neighbourhood" and setup.local_update.remembered:
+            raise ConfigError("attackers may train for every receiver, and a local update with memory trains once in a "
+                              "round: set protocol.crafting=once")  # fmt: skip
+        if self.topology == "from_file":
+            graphs.from_file(str(self.path), self.digest, setup.clients)
+        if self.topology in ("erdos_renyi", "from_file"):
+            return
+        joined = self._joined(setup.clients - setup.num_byzantine)
+        fewest = graphs.attached(joined, setup.num_byzantine, self.byzantine_neighbours).fewest_neighbours
+        if "pre_aggregation" not in setup.others:
+            try:
+                setup.rule.check(fewest + 1)
+            except ConfigError as error:
+                raise ConfigError(f"at a node with {fewest} neighbours: {error}") from error
 
     def graph(self, engine: Engine) -> Graph:
         """The neighbours of every honest node. Raises ConfigError or DataError."""
         honest, byzantine = engine.honest_ids.tolist(), engine.byzantine_ids.tolist()
         if self.topology == "from_file":
-            assert self.path is not None
-            found = graphs.from_file(self.path, self.digest, honest, byzantine)
+            whole = graphs.from_file(str(self.path), self.digest, len(honest) + len(byzantine))
+            found = Graph(whole[np.ix_(honest, honest)], whole[np.ix_(honest, byzantine)])
             return found.checked(f"add links to {self.path}, or choose other attackers by seed")
-        found = graphs.attached(self._joined(engine, len(honest)), len(byzantine), self.byzantine_neighbours)
+        if self.topology == "erdos_renyi":
+            seeds = engine.draw("topology", 0, lambda n, rng: rng.integers(1 << 62, size=n))[honest]
+            joined = graphs.erdos_renyi(self.edge_probability, seeds.tolist())
+        else:
+            joined = self._joined(len(honest))
+        found = graphs.attached(joined, len(byzantine), self.byzantine_neighbours)
         return found.checked("raise protocol.edge_probability, or take another seed")
 
-    def _joined(self, engine: Engine, nodes: int) -> np.ndarray:
+    def _joined(self, nodes: int) -> np.ndarray:
         """The links among the honest nodes, (h, h) bool."""
         if self.topology == "two_cliques":
             return graphs.two_cliques(nodes, self.bridges)
-        if self.topology == "erdos_renyi":
-            seeds = engine.draw("topology", 0, lambda n, rng: rng.integers(1 << 62, size=n))[engine.honest_ids]
-            return graphs.erdos_renyi(
-                nodes, self.edge_probability, lambda node: np.random.default_rng(seeds[node]).random(nodes)
-            )
         return {"ring": graphs.ring, "torus": graphs.torus, "complete": graphs.complete}[self.topology](nodes)
 
     def aggregate(self, rule: Aggregator, updates: Updates, server: ServerView) -> Aggregate:
@@ -128,141 +138,16 @@ class Gossip(Protocol):
 
     def step(self, engine: Engine, state: State) -> tuple[State, Round]:
         """The next round of all nodes. The memory holds the honest nodes' models, and what their rules remember."""
-        (cohort,) = cohorts = engine.cohorts(state)
-        graph, nodes = self.graph(engine), len(engine.honest_ids)
-        if len(cohort) < nodes + len(engine.byzantine_ids):
-            raise ConfigError("with protocol=gossip all nodes take part in every round: set participation=1")
-        models = state.protocol.get(NODES, state.params.expand(nodes, -1))
-        pairs = zip(engine.honest_ids.tolist(), models, strict=True)
-        start = {i: replace(state.model(0), params=own) for i, own in pairs}
-        context = engine.context(state, cohorts, received=start)
-        honest = context.train()
-        non_finite = context.receive(honest.columns)
-        if non_finite == nodes:
+        exchange = Exchange(engine, state, self.graph(engine))
+        honest = exchange.context.train()
+        non_finite = exchange.context.receive(honest.columns)
+        if non_finite == honest.n:
             raise Diverged(state.round + 1, "no honest client's update is finite")
-        stepping = engine.context(replace(state, params=models[None]), cohorts)  # of all nodes at once
-        own, optimizer = stepping.server_step(honest.columns)
-        exchange = Exchange(self, engine, state, graph, context, models, own)
-        received, crafted, lost = exchange.received(honest)
-        moves, remembered = exchange.aggregated(received)
-        after = own + moves
-        if not after.isfinite().all():
-            raise Diverged(state.round + 1, "a node's model has parameters that are not finite")
-        mean = after.mean(dim=0)
-        memory = replace(state.memory[0], attack=dict(crafted.memory), server=optimizer)
-        whole = Aggregate((state.params[0] - mean) / context.pace)
-        trained = Trained(mean, honest.losses, whole, nodes, non_finite + lost, memory, crafted.notes)
-        notes = {"links": graph.num_links, "bits_per_link": self.bits * own.shape[1]}
-        return engine.after(state, cohorts, [trained], {NODES: after, **remembered}, notes)
-
-
-@dataclass(frozen=True)
-class Exchange:
-    """The messages of a round and what the nodes make of them.
-
-    ``models`` (h, d) are the honest nodes' models before the round, ``own`` (h, d) those that they send.
-    """
-
-    protocol: Gossip
-    engine: Engine
-    state: State
-    graph: Graph
-    context: RoundContext
-    models: Tensor
-    own: Tensor
-
-    def received(self, honest: Updates) -> tuple[Neighbourhoods, Crafted, int]:
-        """What the nodes receive, what the attackers made and the number of their messages that were not finite.
-
-        ``honest`` are the updates that the engine trained; their memory is used again.
-        """
-        inside, outside = (torch.from_numpy(each) for each in self.graph.weights)
-        links = torch.from_numpy(self.graph.byzantine).nonzero().flip(1)  # attacker, receiver; by receivers
-        known = {"weights": inside, "byzantine_weights": outside, "links": links}
-        crafted = self.context.craft_messages({"before": self.models, "models": self.own, **known})
-        if crafted is not None:
-            sent, source = crafted.rows.expand(len(links), -1).clone(), torch.arange(len(links))
-            lost = self._finite(sent)
-        elif self.protocol.crafting == "per_neighbourhood" and len(links):
-            sent, source = torch.empty(len(links), self.own.shape[1]), torch.arange(len(links))
-            crafted, lost = self._per_neighbourhood(honest, links, sent)
-        else:
-            crafted, sent, lost = self._crafted(honest)
-            source = links[:, 0]
-        return self._delivered(inside, outside, links, sent.to(self.own), source), crafted, lost
-
-    def _delivered(
-        self, inside: Tensor, outside: Tensor, links: Tensor, sent: Tensor, source: Tensor
-    ) -> Neighbourhoods:
-        """All messages, those of honest nodes first, by receivers."""
-        receiver, sender = torch.from_numpy(self.graph.honest).nonzero().T
-        receivers, sources = torch.cat([receiver, links[:, 1]]), torch.cat([sender, len(self.own) + source])
-        weights = torch.cat([inside[receiver, sender], outside[links[:, 1], links[:, 0]]])
-        order = receivers.argsort(stable=True)
-        found = (receivers[order], sources[order], weights[order], inside.diagonal().clone())
-        return Neighbourhoods(self.own, torch.cat([self.own, sent]), *(each.to(self.own.device) for each in found))
-
-    def _crafted(self, honest: Updates) -> tuple[Crafted, Tensor, int]:
-        """What all attackers send to all their neighbours (b, d), made with a view of all nodes from their mean."""
-        mean, pace = self.state.params[0], self.context.pace
-        honest.columns.copy_((mean - self.own) / pace)
-        whole = Updates(honest.columns, honest.counts, honest.losses)
-        updates, crafted = self.context.attack(whole, self.context.aggregate)
-        uploads = updates.columns[honest.n :]
-        lost = self.context.receive(uploads)
-        return crafted, mean - pace * uploads, lost
-
-    def _per_neighbourhood(self, honest: Updates, links: Tensor, sent: Tensor) -> tuple[Crafted, int]:
-        """Write the attackers' messages over ``links`` into ``sent`` (e, d), made for one receiver after the other."""
-        crafted, lost, pace = Crafted(sent), 0, self.context.pace
-        losses = honest.losses
-        for node in links[:, 1].unique().tolist():
-            here, cohort = links[:, 1] == node, self._around(node)
-            context = self._at(node, cohort)
-            rows = honest.columns[: len(cohort.honest)]
-            rows.copy_((self.own[node] - self.own[cohort.honest]) / pace)
-            own_losses = None if losses is None else losses[cohort.honest]
-            local = Updates(rows, honest.counts[cohort.honest], own_losses)
-            updates, crafted = context.attack(local, context.aggregate)
-            if crafted.memory:
-                raise ConfigError("the attack remembers what it did, but not to whom: set protocol.crafting=once")
-            uploads = updates.columns[len(rows) :]
-            lost += context.receive(uploads)
-            sent[here] = self.own[node] - pace * uploads
-        return crafted, lost
-
-    def aggregated(self, received: Neighbourhoods) -> tuple[Tensor, Remembered]:
-        """The rule's vectors (h, d) at all nodes, and what it remembers at each of them."""
-        together = self.context.aggregate_nodes(received)
-        if together is not None:
-            return together, {}
-        moves, remembered = torch.empty_like(self.own), dict[str, Tensor]()
-        for node in range(len(self.own)):
-            aggregate = self._at(node, self._around(node)).aggregate(received.at(node))
-            moves[node] = aggregate.vector
-            remembered |= {f"{node} {name}": value for name, value in (aggregate.memory or {}).items()}
-        return moves, remembered
-
-    def _around(self, node: int) -> Cohort:
-        """A node, its honest neighbours, and the attackers among them."""
-        honest, byzantine = np.flatnonzero(self.graph.honest[node]), np.flatnonzero(self.graph.byzantine[node])
-        return Cohort([node, *honest.tolist()], byzantine.tolist())
-
-    def _at(self, node: int, cohort: Cohort) -> RoundContext:
-        """The round of a node, as if it were the server of its neighbours."""
-        prefix = f"{node} "
-        remembered = {
-            name.removeprefix(prefix): value for name, value in self.state.protocol.items() if name.startswith(prefix)
-        }
-        memory = replace(self.state.memory[0], rule=remembered)
-        state = replace(self.state, params=self.own[node, None], previous=None, memory=(memory,))
-        return self.engine.context(state, (cohort,))
-
-    def _finite(self, sent: Tensor) -> int:
-        """Put the mean model in the place of messages (e, d) that are not finite; returns how many."""
-        wrong = ~sent.isfinite().all(dim=1)
-        sent[wrong] = self.state.params[0]
-        return int(wrong.sum())
+        own, optimizer = exchange.stepped(honest.columns, slice(None))
+        sent = exchange.sent(own, honest, self.crafting == "per_neighbourhood")
+        moves, remembered = exchange.aggregated(exchange.delivered(own, sent), range(len(own)))
+        lost = non_finite + sent.lost
+        return exchange.ended(own + moves, honest.losses, lost, sent.crafted, optimizer, remembered, self.bits)
 
 
 def _lacking(name: str) -> str:

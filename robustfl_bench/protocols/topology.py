@@ -3,7 +3,7 @@
 import csv
 import hashlib
 import io
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -29,6 +29,16 @@ class Graph:
     def num_links(self) -> int:
         """Directed links, on each of which a message travels in a round."""
         return int(self.honest.sum() + 2 * self.byzantine.sum())
+
+    @property
+    def attackers(self) -> np.ndarray:
+        """The links from attackers to honest nodes, (e, 2): attacker and node, by nodes."""
+        return np.argwhere(self.byzantine)[:, ::-1].copy()
+
+    @property
+    def fewest_neighbours(self) -> int:
+        """The smallest number of neighbours of an honest node."""
+        return int((self.honest.sum(axis=1) + self.byzantine.sum(axis=1)).min(initial=len(self.honest)))
 
     @property
     def most_byzantine(self) -> int:
@@ -117,21 +127,22 @@ def two_cliques(nodes: int, bridges: int) -> np.ndarray:
         raise ConfigError(f"protocol.bridges must be at most {half}, half of {nodes} honest nodes, got {bridges}")
     side = np.arange(nodes) < half
     across = np.stack([np.arange(bridges), half + np.arange(bridges)], axis=1)
-    return (side[:, None] == side) & complete(nodes) | linked(nodes, across)
+    joined: np.ndarray = (side[:, None] == side) & complete(nodes) | linked(nodes, across)
+    return joined
 
 
-def erdos_renyi(nodes: int, probability: float, uniform: Callable[[int], np.ndarray]) -> np.ndarray:
-    """Every pair i < j is linked with this probability: where number j of ``uniform(i)`` (n,) in [0, 1) is below it."""
-    draws = np.stack([uniform(node) for node in range(nodes)])
-    upper: np.ndarray = np.triu(draws < probability, 1)
-    return np.logical_or(upper, upper.T)
+def erdos_renyi(probability: float, seeds: Sequence[int]) -> np.ndarray:
+    """Every pair i < j is linked with this probability, as number j of the generator with the seed of node i says."""
+    draws = np.stack([np.random.default_rng(seed).random(len(seeds)) for seed in seeds])
+    return linked(len(seeds), np.argwhere(np.triu(draws < probability, 1)))
 
 
-def from_file(path: str, digest: str | None, honest: Sequence[int], byzantine: Sequence[int]) -> Graph:
-    """The links that a CSV with the COLUMNS lists, one in a line, each between two clients by their numbers, from 0.
+def from_file(path: str, digest: str | None, clients: int) -> np.ndarray:
+    """The links (n, n) bool that a CSV with the COLUMNS lists, one in a line, each between two of the n ``clients``, by
+    their numbers from 0.
 
-    ``honest`` (h,) and ``byzantine`` (b,) are the numbers that exist. Raises DataError for a file that cannot be read,
-    has another SHA-256 than ``digest``, or lists a link of a node with itself or with a node that does not exist.
+    Raises DataError for a file that cannot be read, has another SHA-256 than ``digest``, or lists a link of a node with
+    itself or with a node that does not exist.
     """
     try:
         content = Path(path).expanduser().read_bytes()
@@ -143,7 +154,6 @@ def from_file(path: str, digest: str | None, honest: Sequence[int], byzantine: S
             f"{path} has SHA-256 {found[:12]}..., but the run is of {str(digest)[:12]}...; restore the file, or name "
             "it anew with protocol.path"
         )
-    total = len(honest) + len(byzantine)
     try:
         rows = list(csv.DictReader(io.StringIO(content.decode("utf-8-sig")), strict=True))
         links = np.array([[int(row[name]) for name in COLUMNS] for row in rows], dtype=np.int64).reshape(-1, 2)
@@ -153,7 +163,6 @@ def from_file(path: str, digest: str | None, honest: Sequence[int], byzantine: S
     for line, (one, other) in enumerate(links.tolist(), start=2):
         if one == other:
             raise DataError(f"{path} line {line}: node {one} is linked with itself; remove the line")
-        if unknown := [node for node in (one, other) if not 0 <= node < total]:
-            raise DataError(f"{path} line {line}: no node {unknown[0]}; the clients are 0 to {total - 1}")
-    whole = linked(total, links)
-    return Graph(whole[np.ix_(honest, honest)], whole[np.ix_(honest, byzantine)])
+        if unknown := [node for node in (one, other) if not 0 <= node < clients]:
+            raise DataError(f"{path} line {line}: no node {unknown[0]}; the clients are 0 to {clients - 1}")
+    return linked(clients, links)

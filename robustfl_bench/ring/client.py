@@ -14,9 +14,11 @@ from robustfl_bench.experiment.resume import restored
 from robustfl_bench.experiment.rows import written
 from robustfl_bench.experiment.summary import digest
 from robustfl_bench.experiment.tracking import Trackers
+from robustfl_bench.protocols.gossip import Gossip
 from robustfl_bench.protocols.ring import Ring
 from robustfl_bench.protocols.state import Round, State
 from robustfl_bench.ring.checkpoints import Checkpoints
+from robustfl_bench.ring.gossip import GossipStep
 from robustfl_bench.ring.link import Link
 from robustfl_bench.ring.step import RingStep, told
 from robustfl_bench.store.folders import RING, RunFolder
@@ -25,21 +27,35 @@ from robustfl_bench.store.writing import Damaged
 NOTHING_TO_DO = -2.0  # sent by the first client if the result already exists
 
 
-def check(planned: Plan, size: int) -> None:
-    """Raise ConfigError unless ``size`` processes can carry out the plan as a ring."""
+def num_processes(planned: Plan) -> int:
+    """The number of processes of a plan: the clients, but with gossip one for all attackers. Raises ConfigError."""
     s, protocol = planned.settings, planned.parts.protocol
+    if isinstance(protocol, Gossip):
+        return s.total_clients - s.num_byzantine + (s.num_byzantine > 0)
     if not isinstance(protocol, Ring):
-        raise ConfigError("robustfl-ring needs protocol=ring")
+        raise ConfigError("robustfl-ring needs protocol=ring or protocol=gossip")
+    return s.total_clients
+
+
+def check(planned: Plan, size: int) -> None:
+    """Raise ConfigError unless ``size`` processes can carry out the plan as a ring, or by gossip."""
+    s, protocol, needed = planned.settings, planned.parts.protocol, num_processes(planned)
+    assert isinstance(protocol, Ring | Gossip)
     if protocol.bits != 32:
         raise ConfigError(f"numbers travel in 32 bits, got protocol.bits={protocol.bits}")
-    if size != s.total_clients:
-        raise ConfigError(f"every client is one process: {s.total_clients} clients, but {size} processes")
+    if size != needed and isinstance(protocol, Gossip):
+        raise ConfigError(f"every honest node is one process, all attackers another: {needed}, but {size} processes")
+    if size != needed:
+        raise ConfigError(f"every client is one process: {needed} clients, but {size} processes")
+    if isinstance(protocol, Gossip):
+        if s.byzantine_share_by != "clients" or planned.parts.attack.plans:
+            raise ConfigError("gossip over processes needs byzantine_share_by=clients and an attack without a plan")
+    elif s.num_byzantine and planned.parts.attack.crafts:
+        raise ConfigError("no client sees the updates of others to craft its own: take attack=label_flip, or none")
     if s.participation != 1:
         raise ConfigError(f"on a ring all clients take part, got participation={s.participation}")
     if s.device != "cpu":
         raise ConfigError(f"the ring passes on what is in the memory of the CPU, got device={s.device}")
-    if s.num_byzantine and planned.parts.attack.crafts:
-        raise ConfigError("no client sees the updates of others to craft its own: take attack=label_flip, or none")
     tracking.check(planned.parts.tracker)
 
 
@@ -124,14 +140,19 @@ class Member:
 
 
 class Client(Member):
-    """Client ``link.rank`` of the ring, with checkpoints every ``interval`` rounds."""
+    """Client ``link.rank`` of the ring, or of gossip, with checkpoints every ``interval`` rounds."""
 
     def __init__(self, link: Link, interval: int) -> None:
-        super().__init__(link, RingStep)
+        super().__init__(link, _step_of)
         self.interval = interval
 
     def is_due(self, state: State) -> bool:
         return state.round % self.interval == 0
+
+
+def _step_of(link: Link, federation: Federation) -> MemberStep:
+    gossips = isinstance(federation.parts.protocol, Gossip)
+    return GossipStep(link, federation) if gossips else RingStep(link, federation)
 
 
 def _rounds(folder: RunFolder) -> set[int]:

@@ -19,7 +19,7 @@ from robustfl_bench.experiment import explain
 from robustfl_bench.experiment.execute import execute, take_part
 from robustfl_bench.experiment.machine import forkserver
 from robustfl_bench.experiment.plan import plan
-from robustfl_bench.ring.client import Client, check
+from robustfl_bench.ring.client import Client, check, num_processes
 from robustfl_bench.ring.link import INTERFACE, joined
 from robustfl_bench.ring.step import GO_ON
 
@@ -60,7 +60,7 @@ def launch(timeout: float, interval: int, overrides: list[str]) -> int:
     """Run all clients on this machine; returns an exit code. When a client has gone, the others end by themselves."""
     try:
         planned = plan(request.composed(overrides)[0])
-        size = planned.settings.total_clients
+        size = num_processes(planned)
         check(planned, size)
     except Exception as error:
         return explain.report(error)

@@ -1,7 +1,8 @@
-"""A client's place on the ring: it sends to the next client and receives from the previous client, over gloo."""
+"""A client's place on the ring: it sends to the next client and receives from the previous one, or exchanges tensors
+with any others, over gloo."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import timedelta
 
@@ -37,10 +38,10 @@ class Link:
         self.payload += outgoing.numel()
         return self._pass_on(outgoing, torch.empty(num_bytes, dtype=torch.uint8), self._timeout)
 
-    def gather(self, numbers: list[float], forming: bool = False) -> Tensor:
+    def gather(self, numbers: list[float] | Tensor, forming: bool = False) -> Tensor:
         """The numbers of every client, (size, k) float64; as book-keeping, they do not count as payload."""
         rows = torch.zeros(self.size, len(numbers), dtype=torch.float64)
-        rows[self.rank] = torch.tensor(numbers, dtype=torch.float64)
+        rows[self.rank] = torch.as_tensor(numbers, dtype=torch.float64)
         for step in range(self.size - 1):
             mine = rows[(self.rank - step) % self.size]
             rows[(self.rank - step - 1) % self.size] = self._pass_on(
@@ -50,18 +51,26 @@ class Link:
 
     def _pass_on(self, outgoing: Tensor, incoming: Tensor, timeout: timedelta) -> Tensor:
         before, after = (self.rank - 1) % self.size, (self.rank + 1) % self.size
-        neighbour = after
+        self.swap({after: outgoing}, {before: incoming}, timeout)
+        return incoming
+
+    def swap(
+        self, outgoing: Mapping[int, Tensor], incoming: Mapping[int, Tensor], timeout: timedelta | None = None
+    ) -> None:
+        """Send tensors to other clients, by their ranks, and fill ``incoming`` with those that others send; nothing
+        counts as payload."""
+        timeout, neighbour = timeout or self._timeout, self.rank
+        sending, receiving = list[tuple[int, dist.Work | None]](), list[tuple[int, dist.Work | None]]()
         try:
-            sending = dist.isend(outgoing, after)
-            neighbour = before
-            receiving = dist.irecv(incoming, before)
-            assert sending is not None and receiving is not None
-            receiving.wait(timeout)
-            neighbour = after
-            sending.wait(timeout)
+            for neighbour, numbers in outgoing.items():
+                sending.append((neighbour, dist.isend(numbers, neighbour)))
+            for neighbour, room in incoming.items():
+                receiving.append((neighbour, dist.irecv(room, neighbour)))
+            for neighbour, work in [*receiving, *sending]:  # noqa: B007 - the error names it
+                assert work is not None
+                work.wait(timeout)
         except RuntimeError as error:
             raise RingBroken(f"{self.member} {neighbour} {fault(error, timeout)}") from error
-        return incoming
 
 
 @contextmanager
