@@ -8,8 +8,8 @@ from torch import Tensor
 
 from robustfl_bench.aggregators.base import Aggregator, ServerView
 from robustfl_bench.base.fields import SCALE, at_least
-from robustfl_bench.numerics.clip_radii import heaviest, radius_of_squares
-from robustfl_bench.numerics.clipping import clip_factors
+from robustfl_bench.numerics.clip_radii import clipped_sum, clipped_sums, heaviest, radius_of_squares
+from robustfl_bench.numerics.neighbourhoods import Neighbourhoods
 from robustfl_bench.numerics.updates import Aggregate, Updates
 
 
@@ -41,11 +41,12 @@ class ClippedGossip(Aggregator):
     """longest step towards a neighbour; null: from the distances of the round"""
 
     def aggregate(self, updates: Updates, server: ServerView) -> Aggregate:
-        weights = updates.counts / updates.counts.sum()
-        radius = float(self._radius(updates.norms, weights))
-        return updates.combine(clip_factors(updates.norms, radius) * weights)
+        return clipped_sum(updates, self._radii)
 
-    def _radius(self, distances: Tensor, weights: Tensor) -> Tensor:
+    def aggregate_nodes(self, nodes: Neighbourhoods) -> Tensor:
+        return clipped_sums(nodes, self._radii)
+
+    def _radii(self, distances: Tensor, weights: Tensor) -> Tensor:
         """The radii (...,) for distances (..., n) of these weights."""
         if self.radius is not None:
             return distances.new_full(distances.shape[:-1], self.radius)

@@ -11,8 +11,8 @@ from torch import Tensor
 
 from robustfl_bench.aggregators.base import Aggregator, ServerView
 from robustfl_bench.base.fields import at_least
-from robustfl_bench.numerics.clip_radii import heaviest, radius_beyond
-from robustfl_bench.numerics.clipping import clip_factors
+from robustfl_bench.numerics.clip_radii import clipped_sum, clipped_sums, heaviest, radius_beyond
+from robustfl_bench.numerics.neighbourhoods import Neighbourhoods
 from robustfl_bench.numerics.updates import Aggregate, Updates
 
 
@@ -38,10 +38,11 @@ class CsPlus(Aggregator):
     """f: attackers among the neighbours of a node"""
 
     def aggregate(self, updates: Updates, server: ServerView) -> Aggregate:
-        weights = updates.counts / updates.counts.sum()
-        radius = float(self._radius(updates.norms, weights))
-        return updates.combine(clip_factors(updates.norms, radius) * weights)
+        return clipped_sum(updates, self._radii)
 
-    def _radius(self, distances: Tensor, weights: Tensor) -> Tensor:
+    def aggregate_nodes(self, nodes: Neighbourhoods) -> Tensor:
+        return clipped_sums(nodes, self._radii)
+
+    def _radii(self, distances: Tensor, weights: Tensor) -> Tensor:
         """The radii (...,) for distances (..., n) of these weights."""
         return radius_beyond(distances, weights, 2 * self.num_byzantine * heaviest(distances, weights))

@@ -12,8 +12,8 @@ from robustfl_bench.numerics.gram_space import Array, length, sq_dists_to
 from robustfl_bench.numerics.updates import Aggregate, Updates
 
 
-def clip_factors(lengths: Tensor, radius: float) -> Tensor:
-    """Factors (n,) that shorten vectors of ``lengths`` (n,) so that none is longer than ``radius``."""
+def clip_factors(lengths: Tensor, radius: Tensor | float) -> Tensor:
+    """Factors (n,) that shorten vectors of ``lengths`` (n,) so that none is longer than ``radius``, () or (n,)."""
     return torch.where(lengths > radius, radius / lengths, 1.0)
 
 
