@@ -1,10 +1,12 @@
-"""Slow, obvious versions of GAS, FedSECA, Aksel and the medoid, in float64, with loops over clients and coordinates."""
+"""Slow, obvious versions of GAS, FedSECA, Aksel, the medoid, PoisonedFL, Neurotoxin and the hybrid sparse attack, in
+float64, with loops over clients and coordinates."""
 
 import math
 from fractions import Fraction
 from statistics import median
 
 import numpy as np
+from scipy.stats import binom
 
 
 def nearest(rows, scores, count):
@@ -58,3 +60,32 @@ def fedseca(rows, sparsity):
                 found.append(entry)
         result.append(sum(found) / len(found) if found else 0.0)
     return np.array(result)
+
+
+def poisonedfl(signs, models, factor, interval, shrink=0.7, least=0.5, confidence=0.99):
+    """The pushes k of the model (a list of vectors) in each round, from the models that the attackers receive in them:
+    the authors' loop, whose rounds are numbered from 0."""
+    needed, pushes = binom.ppf(confidence, len(signs), 0.5), [np.zeros(len(signs))]
+    for e in range(1, len(models)):
+        change = models[e] - models[e - 1]
+        last, size = pushes[-1], np.linalg.norm(change)
+        left = np.abs(change - last * size / np.linalg.norm(last)) if last.any() else np.abs(change)
+        if e % interval == 0:
+            went = models[e] - models[e - interval + 1]  # since the end of the round of the last test
+            went = np.array([weight if step == 0 else step for step, weight in zip(went, models[e], strict=True)])
+            aligned = sum(sign(a) == b for a, b in zip(went, signs, strict=True))
+            if aligned < needed and factor * shrink >= least:
+                factor *= shrink
+        pushes.append(factor * size * left / np.linalg.norm(left) * signs)
+    return pushes
+
+
+def hybrid_sparse(mean, std, params, share, scale, z):
+    count = max(1, round(share * len(mean)))
+    sensitive = sorted(range(len(mean)), key=lambda k: -abs(params[k] * mean[k]))[:count]
+    return np.array([mean[k] - (scale if k in sensitive else z) * std[k] for k in range(len(mean))])
+
+
+def neurotoxin(rows, reference, avoided):
+    heavy = sorted(range(len(reference)), key=lambda k: -abs(reference[k]))[: round(avoided * len(reference))]
+    return np.array([[0.0 if k in heavy else row[k] for k in range(len(row))] for row in rows])
