@@ -17,13 +17,13 @@ Function = ast.FunctionDef | ast.AsyncFunctionDef
 PLAIN = ("abc", "typing", "enum", "collections", "dataclasses", "types", "builtins")
 """Modules of base classes that call no methods of their subclasses by themselves."""
 
-NEEDS = {"whole_matrices"}
-"""Attributes of classes that say what memory a run needs."""
+NEEDS = {"whole_matrices", "privacy"}
+"""Attributes of classes that say what memory a run needs, and how private it is."""
 
 SAID = {"exempt"} | NEEDS
 """Attributes of classes that only explain."""
 
-LATER = {"aggregate_weighted", "aggregate_nodes", "claim", "craft_messages"}
+LATER = {"aggregate_weighted", "aggregate_nodes", "claim", "craft_messages", "from_sum"}
 """Methods of parts that count only in runs that mention them: no other run calls them."""
 
 Symbol = tuple[str, str]

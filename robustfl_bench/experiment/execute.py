@@ -95,6 +95,8 @@ def completing(
 ) -> Steps[Answer]:
     """The steps of ``complete``, which stop before each round; ``silent``: without a bar for the run."""
     tracking.check(planned.parts.tracker)
+    if (noise := planned.parts.local_update.privacy) is not None:
+        noise.check()
     provenance.code(planned.config)  # now, as the files may change while the run goes on
     call = call or Call()
     folder = folder_of(planned, call)

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
     from robustfl_bench.network.network import Network
     from robustfl_bench.network.samples import Samples
+    from robustfl_bench.numerics.privacy import GaussianNoise
 
 
 class LocalUpdate(Part):
@@ -40,6 +41,11 @@ class LocalUpdate(Part):
             """Number of vectors (d,) stored for each client."""
     else:
         sends_models, repeats, remembered = False, 1, 0
+
+    @property
+    def privacy(self) -> GaussianNoise | None:
+        """The noise that makes updates private; None if they are not."""
+        return None
 
     @abstractmethod
     def __call__(self, network: Network, params: Tensor, samples: Samples, lr: float, out: Tensor) -> Tensor:

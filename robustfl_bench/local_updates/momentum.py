@@ -11,6 +11,7 @@ from robustfl_bench.local_updates.base import LocalUpdate
 from robustfl_bench.network.client_rows import ClientRows
 from robustfl_bench.network.network import Network
 from robustfl_bench.network.samples import Samples
+from robustfl_bench.numerics.privacy import GaussianNoise
 
 
 @dataclass(frozen=True)
@@ -47,6 +48,11 @@ class Momentum(LocalUpdate):
     def remembered(self) -> int:
         """One vector for each client, and the vectors of ``inner``."""
         return 1 + self.inner.remembered
+
+    @property
+    def privacy(self) -> GaussianNoise | None:
+        """The noise of ``inner``: what is computed from private gradients is as private."""
+        return self.inner.privacy
 
     def __call__(self, network: Network, params: Tensor, samples: Samples, lr: float, out: Tensor) -> Tensor:
         """Fill the rows of ``out`` (n, d) with the momenta of the chosen clients; returns the losses of ``inner``."""
