@@ -1,4 +1,6 @@
-"""How much of a result is rounding: the nudged model, and the table of cells that were run with it."""
+"""How much of a result is rounding: the nudged model, and the tables of cells that were run twice."""
+
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -48,3 +50,21 @@ def test_cells_are_compared_with_the_same_cells_of_a_nudged_model(monkeypatch: p
         ["caf", "100%", "0%", "0.0", ""],
         ["all rules", "50%", "25%", "2.0", "ipm"],
     ]
+
+
+def test_cells_with_other_kernels_tell_how_the_order_of_rules_changes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cells = [("krum", "ipm", 0.5, 0.2), ("krum", "lie", 0.6, 0.9), ("caf", "ipm", 0.4, 0.41), ("caf", "lie", 0.9, 0.9),
+             ("geomed", "ipm", 0.3, 0.3), ("geomed", "lie", 0.3, 0.25)]  # fmt: skip
+    lines = [f"{rule},iid,5,{attack},0,{first},{second}" for rule, attack, first, second in cells]
+    lines = [",".join(rounding.KERNELS), *lines, "krum,iid,0,none,0,0.1,0.1"]
+    (tmp_path / "arena").mkdir()
+    (tmp_path / "arena" / "digits_kernels.csv").write_text("\n".join(lines))
+    monkeypatch.setattr(rounding, "FOLDER", tmp_path)
+    monkeypatch.setattr(Track, "runs", lambda self, of: [run("krum", "ipm", 0.5)])
+    (sheet,) = rounding.sheets(Arena(pd.DataFrame(), "digits"))
+    # worst cases: krum 50, caf 40 and geomed 30, then 20, 41 and 25
+    assert sheet.above[0].endswith("AVX2 kernels")
+    assert sheet.above[2] == "The rank correlation of the rules' worst cases in both: -0.50 over 3 rules in iid."
+    assert [row[0].text for row in sheet.rows] == ["krum", "geomed", "caf", "all rules"]
