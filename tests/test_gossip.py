@@ -16,6 +16,7 @@ from torch import Tensor
 from robustfl_bench.aggregators.average import Average
 from robustfl_bench.attacks.base import Attack, AttackView, GossipView
 from robustfl_bench.base.errors import ConfigError
+from robustfl_bench.commands.data import main
 from robustfl_bench.engine.federation import Federation
 from robustfl_bench.engine.loop import run
 from robustfl_bench.engine.rounds import initial_state, step
@@ -300,7 +301,7 @@ def test_what_gossip_cannot_do_is_said(overrides: Sequence[str], message: str) -
             "protocol.byzantine_neighbours=1",
         ),
         ("aggregator=foolsgold", "attack=label_flip", "num_byzantine=1", "byzantine_placement=replace"),
-    ],  # fmt: skip
+    ],
     ids=lambda overrides: overrides[0],
 )
 def test_processes_and_simulation_end_with_the_same_bytes(
@@ -319,3 +320,18 @@ def test_processes_and_simulation_end_with_the_same_bytes(
     assert len({summary["model_sha256"] for summary in summaries}) == 1
     sent = summaries[0]["gossip"]
     assert 8 * sum(sent["payload_bytes"]) == sent["formula_bits"] > 0
+
+
+def test_graphs_in_numbers_and_as_a_picture(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    asked = ["topology", "topology=ring,complete", "num_clients=6", "num_byzantine=2", "attack=ipm"]
+    picture = tmp_path / "graphs.png"
+    assert main([*asked, "protocol.byzantine_neighbours=1", "--picture", str(picture)]) == 0
+    assert picture.read_bytes().startswith(b"\x89PNG")
+    ring, complete = capsys.readouterr().out.split("\n\n")
+    assert "6 honest nodes, 2 attackers, 24 messages in a round" in ring  # 6 x 2 and 6 x 2
+    assert "2 honest neighbours and 1 of the attackers" in ring and "connectivity of the honest nodes: 1\n" in ring
+    assert "5 honest neighbours" in complete and "connectivity of the honest nodes: 6\n" in complete
+    assert main([*asked, "--format", "json"]) == 0
+    known = json.loads(capsys.readouterr().out)
+    assert [len(graph["links"]) for graph in known] == [6 + 12, 15 + 12]
+    assert main(["topology", "protocol=star"]) == 2
