@@ -112,6 +112,9 @@ class Exchange:
             near.copy_((own[node] - own[around]) / pace)
             seen = Updates(near, honest.counts[around], None if honest.losses is None else honest.losses[around])
             updates, crafted = context.attack(seen, context.aggregate)
+            if context.model.memory.local.get("byzantine"):
+                raise ConfigError("the attackers train for every receiver, and a local update with memory trains once "
+                                  "in a round: set protocol.crafting=once")  # fmt: skip
             if crafted.memory:
                 raise ConfigError("the attack remembers what it did, but not to whom: set protocol.crafting=once")
             uploads = updates.columns[len(around) :]
