@@ -102,8 +102,7 @@ def test_epsilon_is_that_of_the_formula_and_sampling_never_harms() -> None:
 @needs_accountant
 def test_a_run_records_epsilon_also_under_momentum(bench: Bench, tmp_path: Path) -> None:
     small = ("partition=iid", "num_clients=5", "attack=none", "rounds=2", "batch_size=4", "model.hidden=[4]")
-    momentum = ("local_update=momentum", "local_update@local_update.inner=private")
-    assert bench("local_update=private", *small).code == bench(*momentum, *small).code == 0
+    assert bench("local_update=private", *small).code == bench("local_update=private_momentum", *small).code == 0
     folders = run_folders(tmp_path / "results").values()
     rows = [(folder / "metrics.csv").read_text().splitlines() for folder in folders]
     columns = [[line.split(",")[row[0].split(",").index("epsilon")] for line in row[1:]] for row in rows]

@@ -29,7 +29,7 @@ class Private(LocalUpdate):
     the client shortens the gradient to at most ``clip``. Another sample in the place of one moves the mean by at most
     2 ``clip`` / b; the standard deviation of the noise in a coordinate is ``noise`` times that. Without clipping and
     noise, the mean is the gradient of ``fedsgd``. In the paper clients send the momentum of these gradients:
-    ``local_update=momentum local_update@local_update.inner=private``.
+    ``local_update=private_momentum``.
 
     The column ``epsilon`` of metrics.csv counts what a client's updates have told of one of its samples, to the server
     and to anyone else, at ``delta``. Not counted is what a client tells besides: training losses to a rule that asks
