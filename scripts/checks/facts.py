@@ -1053,6 +1053,27 @@ FACTS = (
     ),
     Fact(
         "results/boba/README.md",
+        "at quick scale one, two and three passes without attackers have {:.1f}, {:.1f} and {:.1f}",
+        lambda: (
+            100
+            * runs("boba/outliers.csv")
+            .query("aggregator == 'rage' and attack == 'none'")
+            .groupby("num_byzantine_declared")
+            .final_accuracy.mean()
+        ).tolist(),
+    ),
+    Fact(
+        "results/boba/README.md",
+        "| GeoMed, Mimic | {:.1f} |",
+        lambda: cells_of_boba("mimic", "geomed"),
+    ),
+    Fact(
+        "results/boba/README.md",
+        "At quick scale seven clients lead to {:.1f} to {:.1f}",
+        lambda: extremes("boba/outliers.csv", "aggregator == 'geomed' and seed == 0", column="final_accuracy"),
+    ),
+    Fact(
+        "results/boba/README.md",
         "| RAGE, LIE | {:.1f} |",
         lambda: cells_of_boba("lie", "rage"),
     ),
