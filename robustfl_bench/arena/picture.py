@@ -44,18 +44,18 @@ def standing(arena: Arena, number: int | None = None, frame: Frame = PLAIN) -> F
 
 def attacks(arena: Arena, number: int | None = None, frame: Frame = PLAIN) -> Figure:
     """The accuracy of each rule under each attack with this number of attackers, by default the least: the mean over
-    partitions and seeds. Rules are ordered by mean score, attacks by harm.
+    partitions of the means over seeds. Rules are ordered by mean score, attacks by harm.
 
     Raises ConfigError for a number that was not run.
     """
     import numpy as np
 
     number = _known(arena, number)
-    accuracies: dict[tuple[str, str], list[float]] = defaultdict(list)
+    accuracies = defaultdict[tuple[str, str], defaultdict[str, list[float]]](lambda: defaultdict(list))
     for run in arena.settled[number]:
         if run.state != "infeasible":
-            accuracies[run.rule, run.attack].append(100 * run.accuracy)
-    mean = {place: fmean(held) for place, held in accuracies.items()}
+            accuracies[run.rule, run.attack][run.partition].append(100 * run.accuracy)
+    mean = {place: fmean(map(fmean, by_partition.values())) for place, by_partition in accuracies.items()}
     rules = by_score(arena.row(number))
     harm = {attack: fmean([mean[rule, attack] for rule in rules if (rule, attack) in mean])
             for attack in arena.track.swept["attack"] if any((rule, attack) in mean for rule in rules)}  # fmt: skip
