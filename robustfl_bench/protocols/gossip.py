@@ -71,7 +71,7 @@ class Gossip(Protocol):
     bridges: Annotated[int, at_least(1)] = 1
     """links between the halves, with two_cliques"""
     path: str | None = None
-    """with from_file: a CSV with the columns node and neighbour"""
+    """with from_file: a CSV with the columns node and neighbour; null: no file"""
     digest: str | None = None
     """SHA-256 of the file: a changed file makes another run, a moved file does not; null: any file"""
     bits: Annotated[int, between(1, 64)] = 32
