@@ -7,6 +7,7 @@ from robustfl_bench.attacks.base import Attack as Attack
 from robustfl_bench.attacks.base import AttackView as AttackView
 from robustfl_bench.attacks.base import ChoiceView as ChoiceView
 from robustfl_bench.attacks.base import Crafted as Crafted
+from robustfl_bench.attacks.base import GossipView as GossipView
 from robustfl_bench.attacks.base import Shard as Shard
 from robustfl_bench.augmentations.base import Augmentation as Augmentation
 from robustfl_bench.availability.base import Availability as Availability

@@ -2,7 +2,7 @@
 
 import time
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -53,18 +53,20 @@ def execute(
     existing = answers.existing if kept else answers.stored
     answer = existing(asked, folder_of(asked, call), note)
     answer = answer or complete(asked if isinstance(asked, Plan) else plan(cfg), call, train, note)
-    if (line := _idle(asked, call)) is not None:
+    for line in _idle(asked, call):
         note(line)
     return answer.tell()
 
 
-def _idle(asked: Asked, call: Call) -> str | None:
-    """A remark if the call names a number of attackers without an attack."""
+def _idle(asked: Asked, call: Call) -> Iterator[str]:
+    """Remarks on what the call names in vain: a number of attackers without an attack, a graph without gossip."""
     words = [word for word in call.overrides if word.startswith("num_byzantine=") and not word.endswith("=0")]
-    if not words or asked.settings.num_byzantine:
-        return None
-    declared = f"num_byzantine_declared={asked.settings.num_byzantine_declared}"
-    return f"{words[-1]} without an attack: all clients are honest, and a rule that takes f assumes {declared}"
+    if words and not asked.settings.num_byzantine:
+        declared = f"num_byzantine_declared={asked.settings.num_byzantine_declared}"
+        yield f"{words[-1]} without an attack: all clients are honest, and a rule that takes f assumes {declared}"
+    graphs = [word for word in call.overrides if word.startswith("topology=")]
+    if graphs and "topology" not in (asked.config["protocol"] or {}):
+        yield f"{graphs[-1]} without protocol=gossip: clients have a server, and no neighbours"
 
 
 def complete(

@@ -81,7 +81,7 @@ class Exchange:
         links = torch.from_numpy(self.graph.attackers)
         every = torch.arange(len(links))
         known = {"before": self.models, "models": own, "links": links, "weights": inside, "byzantine_weights": outside}
-        crafted = self.context.craft_messages(known)
+        crafted = self.context.craft_messages({name: value.to(own.device) for name, value in known.items()})
         if crafted is not None:
             rows = crafted.rows.expand(len(links), -1).clone()
             wrong = ~rows.isfinite().all(dim=1)

@@ -79,6 +79,7 @@ class Gossip(Protocol):
 
     reports: ClassVar[tuple[str, ...]] = ("links", "bits_per_link")
     clients_compute_alone = True
+    whole_matrices = 6
 
     def __post_init__(self) -> None:
         if (self.topology == "from_file") == (self.path is None):
