@@ -71,7 +71,7 @@ class Gossip(Protocol):
     bridges: Annotated[int, at_least(1)] = 1
     """links between the halves, with two_cliques"""
     path: str | None = None
-    """with from_file: a CSV with the columns node and neighbour; null: no file"""
+    """with from_file: a CSV with the columns node and neighbour; null: none"""
     digest: str | None = None
     """SHA-256 of the file: a changed file makes another run, a moved file does not; null: any file"""
     bits: Annotated[int, between(1, 64)] = 32
@@ -95,6 +95,9 @@ class Gossip(Protocol):
         if setup.local_update.sends_models:
             name = type(setup.local_update).__name__
             raise ConfigError(f"local_update {name} ties clients to a server, and gossip has none: take another")
+        if self.crafting == "per_neighbourhood" and setup.local_update.remembered:
+            raise ConfigError("attackers may train for every receiver, and a local update with memory trains once in a "
+                              "round: set protocol.crafting=once")  # fmt: skip
         if self.topology == "from_file":
             graphs.from_file(str(self.path), self.digest, setup.clients)
         if self.topology in ("erdos_renyi", "from_file"):
