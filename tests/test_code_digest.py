@@ -1,5 +1,6 @@
 """The digest of a run's code: of the functions and constants that its numbers come from, and of no others."""
 
+import inspect
 import re
 import shutil
 import sys
@@ -149,7 +150,7 @@ ROOMS = {
     "models", "clustering", "availability", "schedules", "server_data", "server_optimizers", "corruptions",
 }  # fmt: skip
 RECORDED = re.compile(
-    r"engine/(loop|metrics/\w+|evaluation)\.py|Settings\.|Parts\.optional|kind$|blocked$|Cohorts\.arrivals|Clients\.names|State\.stored|_shallow"
+    r"engine/(loop|metrics/\w+|evaluation)\.py|Settings\.|Parts\.optional|kind$|blocked$|Cohorts\.arrivals|Clients\.names|State\.stored|_shallow|\.privacy$"
 )
 """What records, names or refuses: it changes no number of the training."""
 
@@ -174,7 +175,8 @@ def test_every_function_that_a_run_enters_is_in_its_digest(
 
     def note(frame: FrameType, event: str, _: Any) -> None:
         path = Path(frame.f_code.co_filename)
-        if event == "call" and public.PACKAGE in path.parents:
+        function = frame.f_code.co_flags & inspect.CO_OPTIMIZED  # not the body of a class, at its import
+        if event == "call" and function and public.PACKAGE in path.parents:
             place = path.relative_to(public.PACKAGE)
             name = frame.f_code.co_qualname.partition(".<locals>")[0]
             if place.parts[0] in ROOMS and "<" not in name and (name[0].islower() or "." in name or name[0] == "_"):
