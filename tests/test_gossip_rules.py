@@ -12,7 +12,10 @@ from robustfl_bench.attacks.spectral_heterogeneity import SpectralHeterogeneity
 from robustfl_bench.numerics.neighbourhoods import Neighbourhoods
 from robustfl_bench.numerics.updates import Updates
 from robustfl_bench.protocols.topology import Graph, attached, two_cliques
+from tests import reference_attacks as attacks
 from tests import reference_field as field
+from tests.test_engine import federation
+from tests.test_gossip import Seeing, trained, with_part
 
 
 def node(seed):
@@ -102,3 +105,19 @@ def test_spectral_heterogeneity_moves_nodes_along_the_fiedler_vector():
     slow = sum(fiedler[j] * models[j] for j in range(7))
     for sent, (_, i) in zip(SpectralHeterogeneity(2.0).craft_messages(seen), seen.links.tolist(), strict=True):
         np.testing.assert_allclose(sent.double().numpy(), models[i] + 2 * fiedler[i] * slow, atol=1e-5)
+
+
+@pytest.mark.parametrize("local_update", ["fedsgd", "momentum"])
+def test_lie_per_neighbourhood_is_the_mean_minus_z_deviations_of_the_receiver_and_its_honest_neighbours(local_update):
+    f = federation(
+        "protocol=gossip", "topology=two_cliques", "protocol.byzantine_neighbours=1", "attack=lie", "attack.z=2",
+        "protocol.crafting=per_neighbourhood", "num_clients=8", "num_byzantine=2", "rounds=1",
+        f"local_update={local_update}",
+    )  # fmt: skip
+    seen = []
+    trained(with_part(f, aggregator=Seeing(seen=seen)))
+    assert sorted(len(rows) for rows, _ in seen) == [5] * 6 + [6] * 2  # the bridge has two ends
+    for matrix, _ in seen:
+        rows = matrix.double().numpy()
+        mean, std = attacks.mean_and_std(rows[:-1])
+        np.testing.assert_allclose(rows[-1], mean - 2 * std, atol=1e-6)
