@@ -18,8 +18,12 @@ from robustfl_bench.numerics.updates import Aggregate, Updates
 class Monna(Aggregator):
     """Mean of the n - f updates nearest to a trusted one.
 
-    In the paper, peers average and each trusts itself. The server's own update, by training on its own data, is a
+    In the paper, peers average and each trusts itself: nearest neighbour averaging (NNA), which is ``trusted`` 0 with
+    ``protocol=gossip``, where a node's own row is the first. The server's own update, by training on its own data, is a
     reference and not part of the mean.
+
+    Code: there, a node hears n - f models, its own included, and averages the n - 2f nearest; here it hears all n and
+    averages n - f.
     """
 
     num_byzantine: Annotated[int, at_least(0)]
