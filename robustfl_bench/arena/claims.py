@@ -1,4 +1,4 @@
-"""Claims of five papers about their rules, judged by the runs of tracks. ``claims.yaml`` has the claims."""
+"""Claims of papers about their rules, judged by the runs of tracks. ``claims.yaml`` has the claims."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def _overview(scores: Sequence[tuple[str, MeasuredPaper]], remarks: Sequence[str
     names = dict.fromkeys(name for name, _ in scores)
     return Sheet(
         above=[
-            f"Arena {' and '.join(names)}: what five papers say of their rules, each claim with each number of "
+            f"Arena {' and '.join(names)}: what papers say of their rules, each claim with each number of "
             "attackers",
             *remarks,
         ],

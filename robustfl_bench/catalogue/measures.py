@@ -224,7 +224,10 @@ def _of_attack(attack: Attack) -> Facts:
 
 
 def _poisons(attack: Attack) -> bool:
-    """Whether an attack changes a client's samples, or is for samples other than images."""
+    """Whether an attack changes a client's samples, before the run or before each round, or is for samples other than
+    images."""
+    if attack.plans and not attack.crafts:
+        return True
     shard = example_shard()
     try:
         x, y = attack.poison(example_shard())

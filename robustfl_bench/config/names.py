@@ -18,7 +18,10 @@ SETTINGS = {
     "regularization": "lambda / M",
 }  # fmt: skip
 """The names of settings that are not their words."""
-PAPERS = {"brifca": "BRIFCA", "byzfl": "ByzFL", "fedbuff": "FedBuff", "karimireddy": "Karimireddy et al."}
+PAPERS = {
+    "brifca": "BRIFCA", "byzfl": "ByzFL", "fedbuff": "FedBuff", "karimireddy": "Karimireddy et al.",
+    "mean_labels": "Peng et al.",
+}  # fmt: skip
 """The names of papers that are not those of rules."""
 COUNTS = ("num_byzantine", "num_byzantine_declared", "num_clients", "rounds")
 """The settings that count what their names name: ``4 attackers``."""

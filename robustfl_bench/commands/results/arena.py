@@ -22,7 +22,7 @@ def _add(parser: Parser) -> None:
     shared.add_allowed(parser)
     shared.add_book(parser)
     shown = parser.add_mutually_exclusive_group()
-    shown.add_argument("--claims", action="store_true", help="show verdicts on the claims of the five papers instead")
+    shown.add_argument("--claims", action="store_true", help="show verdicts on the claims of papers instead")
     shown.add_argument(
         "--view", choices=VIEWS, metavar="NAME",
         help="answer another question instead: "
