@@ -71,8 +71,7 @@ def _overview(scores: Sequence[tuple[str, MeasuredPaper]], remarks: Sequence[str
     names = dict.fromkeys(name for name, _ in scores)
     return Sheet(
         above=[
-            f"Arena {' and '.join(names)}: what papers say of their rules, each claim with each number of "
-            "attackers",
+            f"Arena {' and '.join(names)}: what papers say of their rules, each claim with each number of attackers",
             *remarks,
         ],
         heading=["paper", "track", *VERDICTS],
