@@ -496,6 +496,27 @@ def row_minutes() -> list[float]:
     return [float(_of_rules(f"arena/{name}.csv.gz").sum().median() / 60) for name in ("rates", "runs")]
 
 
+def places_of_the_mean(attack: str, partitions: Sequence[str]) -> list[int]:
+    """The best and the worst place of the mean among the rules of arena digits under an attack, by partition and number
+    of attackers, and the number of rules; without those that cannot work with so many attackers."""
+    arena, places, rules = _arena("digits"), [], set[str]()
+    for panel in arena.panels.values():
+        if panel.partition not in partitions:
+            continue
+        made = [run for run in arena.runs_of(panel) if run.attack == attack and run.rule != "server"]
+        means = pd.Series([run.accuracy for run in made], index=[run.rule for run in made]).groupby(level=0).mean()
+        places.append(1 + int((means > means["average"]).sum()))
+        rules |= set(means.index)
+    return [min(places), max(places), len(rules)]
+
+
+def by_labels(setting: str, rule: str, attack: str, rounds: int = 500) -> float:
+    """The mean accuracy [%] of a rule in results/mean_labels after so many rounds."""
+    table = runs("mean_labels/runs.csv").query("rounds == @rounds and aggregator == @rule and attack == @attack")
+    partition = {"iid": "iid", "mild": "dirichlet", "by_class": "pathological"}[setting]
+    return 100 * float(table.loc[table["partition"] == partition, "final_accuracy"].mean())
+
+
 # --- attack=worst, FedBuff and resilience -----------------------------------------------------------------------------
 
 NUMBERS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
