@@ -17,6 +17,7 @@ from robustfl_bench.engine.foresight import Foresight
 from robustfl_bench.experiment.plan import plan
 from robustfl_bench.interfaces import ConfigError
 from robustfl_bench.numerics.updates import Updates
+from robustfl_bench.ring import client
 from tests.rounds import skewed_round
 from tests.test_field_rules import SCALES, agree
 
@@ -125,8 +126,8 @@ def test_dynamic_label_flip_trains_on_these_labels():
     samples = real.parts.attack.plan(Foresight(real, state, rounds.step)).byzantine
     params, gradients = state.params[0], []
     for population in (real.honest, samples):
-        for client in range(len(population)):
-            own = population.slice(client)
+        for place in range(len(population)):
+            own = population.slice(place)
             gradients.append(real.network.gradient(params, population.x[own], population.y[own]))
     after, _ = rounds.step(real, state)
     torch.testing.assert_close(params - after.params[0], torch.stack(gradients).mean(dim=0), rtol=1e-4, atol=1e-6)
@@ -143,3 +144,10 @@ def test_a_schedule_goes_around_dynamic_label_flip():
 def test_added_clients_have_nothing_to_relabel():
     with pytest.raises(ConfigError, match="added clients hold none"):
         federation("byzantine_placement=add")
+
+
+def test_a_ring_whose_clients_make_no_plans_refuses_it():
+    ring = ["protocol=ring", "aggregator=rar", "device=cpu", "num_clients=3", "num_byzantine=1"]
+    run = compose.resolve([*ring, "byzantine_placement=replace", "attack=dynamic_label_flip"])
+    with pytest.raises(ConfigError, match="take attack=label_flip, or none"):
+        client.check(plan(run.config), 3)

@@ -70,6 +70,9 @@ class Told(PlanView):
         (name,) = (name for name, policy in POOL.items() if policy is attack.attack)  # type: ignore[attr-defined]
         return name
 
+    def carry_out_on_labels(self, attack: Attack, choose: Callable[[Tensor], Tensor]) -> str:
+        raise NotImplementedError
+
 
 @pytest.mark.parametrize("overrides", [[], ["local_update=momentum"], ["batch_size=8", "participation=0.8"]])
 @pytest.mark.parametrize("chosen", [Held("rewind", 4.0), LabelFlip()], ids=["held", "poisons"])

@@ -50,7 +50,7 @@ def check(planned: Plan, size: int) -> None:
     if isinstance(protocol, Gossip):
         if s.byzantine_share_by != "clients" or planned.parts.attack.plans:
             raise ConfigError("gossip over processes needs byzantine_share_by=clients and an attack without a plan")
-    elif s.num_byzantine and planned.parts.attack.crafts:
+    elif s.num_byzantine and (planned.parts.attack.crafts or planned.parts.attack.plans):
         raise ConfigError("no client sees the updates of others to craft its own: take attack=label_flip, or none")
     if s.participation != 1:
         raise ConfigError(f"on a ring all clients take part, got participation={s.participation}")
