@@ -69,6 +69,27 @@ def test_a_worst_case_lacks_all_attacks_and_a_drop_its_reference(tmp_path: Path)
     }
 
 
+def test_the_worst_case_that_is_to_be_worse_needs_seeds_under_one_attack(tmp_path: Path) -> None:
+    """An attack that brings Average below BOBA's worst case proves that its own worst case is below it."""
+    for place, attack in enumerate(ATTACKS):
+        make_run(tmp_path, "boba", attack, 0, 0.8 + 0.01 * place)
+        make_run(tmp_path, "average", attack, 0, 0.5 + 0.01 * place)
+    about = paper("boba / worst > average / worst", looks=(2,))
+    assert lacking(still_open(tmp_path, about)) == [
+        *(("boba", attack, 1) for attack in ATTACKS),
+        ("average", ATTACKS[0], 1),
+    ]
+    for place, attack in enumerate(ATTACKS):
+        make_run(tmp_path, "boba", attack, 1, 0.8 + 0.01 * place)
+    make_run(tmp_path, "average", ATTACKS[0], 1, 0.501)
+    (measured,) = scored({"boba": about}, records.load(tmp_path))
+    assert [verdict.word for verdict in measured.verdicts] == ["holds"]
+    wrong = paper("boba / worst < average / worst", looks=(2,))
+    (measured,) = scored({"boba": wrong}, records.load(tmp_path))
+    assert [verdict.word for verdict in measured.verdicts] == ["too few seeds"], "other attacks could be worse"
+    assert len(lacking(measured.open_claims[0])) == len(ATTACKS) - 1
+
+
 def test_a_claim_that_no_run_can_decide_says_why(tmp_path: Path) -> None:
     make_run(tmp_path, "krum", "ipm", status="infeasible", error="too few clients")
     claim = still_open(tmp_path, paper("boba / ipm > krum / ipm"))

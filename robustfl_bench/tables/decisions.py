@@ -9,10 +9,10 @@ from functools import cached_property
 from robustfl_bench.config import compose, identity
 from robustfl_bench.runs import matching
 from robustfl_bench.runs.cost import Cost, Costs
-from robustfl_bench.tables.claims import Comparison, Key
+from robustfl_bench.tables.claims import Comparison, Key, Side
 from robustfl_bench.tables.filling import Filling, Overrides, key_of
 from robustfl_bench.tables.table import INFEASIBLE, NOT_YET
-from robustfl_bench.tables.verdicts import UNTESTED, Verdict
+from robustfl_bench.tables.verdicts import UNTESTED, Known, Verdict, extreme_of, numbers, one_suffices
 
 NO_LOOKS = "no looks are planned"
 EXHAUSTED = "open at the last look"
@@ -47,7 +47,7 @@ class Open:
     def next(self) -> Step | None:
         """The next look at a comparison that is not proven; None if there is none, or if no run can decide the
         claim."""
-        looks = [] if self.blocked else [look for one in self._comparisons if (look := self._next(one))]
+        looks = [] if self.blocked else [look for one in self._comparisons if (look := self._next(one)[0])]
         return self._step(min(looks)) if looks else None
 
     @property
@@ -89,20 +89,48 @@ class Open:
         proven = {finding.comparison for finding in self.verdict.findings if finding.proven}
         return [one for one in self.verdict.claim.comparisons if one not in proven]
 
-    def _next(self, comparison: Comparison) -> int:
-        """The first look that a comparison lacks seeds for; 0 if it has been tested at all of them."""
-        seeds = min((self._seeds(key) for key in self._cells(comparison)), default=0)
-        return next((look for look in self._looks if look > seeds), 0)
+    def _next(self, comparison: Comparison) -> tuple[int, Sequence[Key]]:
+        """The first look that a comparison lacks seeds for, and the cells that need them; 0 if it has been tested at
+        all of them. First those that suffice to prove it get seeds, if it is true on average; then all."""
+        decisive = [self._decisive(comparison)] if comparison in self._true else []
+        for keys in (*decisive, self._cells(comparison)):
+            seeds = min(map(self._seeds, keys), default=0)
+            if look := next((look for look in self._looks if look > seeds), 0):
+                return look, keys
+        return 0, ()
 
     def _step(self, look: int) -> Step:
-        runs = dict.fromkeys(run for one in self._comparisons if 0 < self._next(one) <= look
-                             for key in self._cells(one) for run in self._lacking(key, look))  # fmt: skip
+        lacking = (keys for one in self._comparisons for first, keys in [self._next(one)] if 0 < first <= look)
+        runs = dict.fromkeys(run for keys in lacking for key in keys for run in self._lacking(key, look))
         return Step(look, tuple(runs), self._costs.of(self._filling.wanted[run.overrides] for run in runs))
 
-    def _cells(self, comparison: Comparison) -> Iterator[Key]:
-        """The cells with runs that a comparison is about: all attacks of a row for its worst case."""
+    @cached_property
+    def _true(self) -> set[Comparison]:
+        """The comparisons that are true on average."""
+        return {finding.comparison for finding in self.verdict.findings if finding.true}
+
+    @cached_property
+    def _known(self) -> Known:
+        return numbers(self._filling.table)
+
+    def _cells(self, comparison: Comparison) -> list[Key]:
+        """The cells with runs that a comparison is about."""
+        return [key for side in (comparison.left, comparison.right) for key in self._of(side)]
+
+    def _decisive(self, comparison: Comparison) -> list[Key]:
+        """Those that are enough to prove it: of an extreme that one cell can prove, the cell that attains it."""
+        suffices = one_suffices(comparison, self._filling.table)
+        sides = zip((comparison.left, comparison.right), suffices, strict=True)
+        return [key for side, one in sides for key in ([self._attaining(side)] if one else self._of(side))]
+
+    def _attaining(self, side: Side) -> Key:
+        extreme = min if extreme_of(side, self._filling.table) == "min" else max
+        return extreme(filter(self._known.__contains__, self._of(side)), key=lambda key: self._known[key].mean)
+
+    def _of(self, side: Side) -> Iterator[Key]:
+        """The cells with runs of a side: all attacks of a row for its worst case."""
         table = self._filling.table
-        for key in (*comparison.left.keys, *comparison.right.keys):
+        for key in side.keys:
             block, row, label = key
             column = table.column(label)
             if not column.worst:

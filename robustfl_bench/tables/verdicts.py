@@ -32,7 +32,9 @@ class Number:
 class Finding:
     """A comparison with its numbers. ``margin`` is by how much the comparison is true, negative if it is false.
 
-    ``looks`` are the margins of the shared seeds at each look, which is tested at ``level``.
+    ``looks`` are the margins of the shared seeds at each look, which is tested at ``level``. ``bounds`` are margins at
+    looks for which some cells of an extreme lack seeds: with all of them the comparison would be at least as true, so
+    these margins prove it and do not refute it.
     """
 
     comparison: Comparison
@@ -40,6 +42,7 @@ class Finding:
     right: Number
     margin: float
     looks: tuple[tuple[float, ...], ...] = ()
+    bounds: tuple[tuple[float, ...], ...] = ()
     level: float = LEVEL
 
     @property
@@ -57,17 +60,15 @@ class Finding:
         """Whether the comparison is true at every margin in the interval of one of the looks."""
         if self._exact:
             return self.true
-        return any(self._reached(one.low) for one in self._intervals(self.level))
+        return any(self._reached(one.low) for one in _intervals((*self.looks, *self.bounds), self.level))
 
     def refuted(self, comparisons: int = 1) -> bool:
         """Whether the comparison is false at every margin in the interval of one of the looks, widened for a number of
         comparisons (Bonferroni)."""
         if self._exact:
             return not self.true
-        return any(not self._reached(one.high) for one in self._intervals(1 - (1 - self.level) / comparisons))
-
-    def _intervals(self, level: float) -> Iterator[Interval]:
-        return filter(None, (interval(margins, level) for margins in self.looks))
+        level = 1 - (1 - self.level) / comparisons
+        return any(not self._reached(one.high) for one in _intervals(self.looks, level))
 
     @property
     def _exact(self) -> bool:
@@ -130,23 +131,50 @@ def judge(claim: Claim, table: Table, looks: Sequence[int] = ()) -> Verdict:
     first seeds of a look, at a level that keeps LEVEL over all of them (``looks.level_at_each``), and what a look has
     shown stays. Without looks it is judged once, with all seeds. Cells that a stand-in measured have no number here.
     """
-    measured = _measured(table)
-    at_looks = [_measured(table.of_first(look)) for look in looks] if looks else [measured]
+    measured = numbers(table)
+    tables = [table.of_first(look) for look in looks] if looks else [table]
+    at_looks = [(numbers(one), numbers(one, in_part=True)) for one in tables]
     level = level_at_each(tuple(looks)) if looks else LEVEL
     published = {key: Number(cell.against.number) for key, cell in table.cells.items() if cell.against}
     findings = []
     for finding in _findings(claim, measured):
-        shown = filter(None, (_margins(finding.comparison, numbers) for numbers in at_looks))
-        findings.append(replace(finding, looks=tuple(shown), level=level))
+        comparison = finding.comparison
+        shown = [_paired(comparison, *_sides(comparison, whole)) for whole, _ in at_looks]
+        parts = one_suffices(comparison, table)
+        bounds = [() if margins else _paired(comparison, *_sides(comparison, whole, part, parts))
+                  for margins, (whole, part) in zip(shown, at_looks, strict=True)]  # fmt: skip
+        findings.append(replace(finding, looks=_filled(shown), bounds=_filled(bounds), level=level))
     return Verdict(claim, tuple(findings), _findings(claim, published))
 
 
-def _measured(table: Table) -> dict[Key, Number]:
-    """The numbers of the cells that have one."""
-    return {key: number for key, cell in table.cells.items() if (number := _number_of(table, key, cell))}
+Known = Mapping[Key, Number]
+"""Cells with their numbers."""
 
 
-def _number_of(table: Table, key: Key, cell: Cell) -> Number | None:
+def numbers(table: Table, *, in_part: bool = False) -> Known:
+    """The numbers of the cells that have one. ``in_part``: worst cases also count if attacks are missing."""
+    return {key: number for key, cell in table.cells.items() if (number := _number_of(table, key, cell, in_part))}
+
+
+def extreme_of(side: Side, table: Table) -> str:
+    """``max`` or ``min`` for a side that is an extreme of several cells, such as a worst case; else empty."""
+    if len(side.keys) == 1 and (column := table.column(side.keys[0][2])).worst:
+        return "min" if column.value.better > 0 else "max"
+    return side.extreme
+
+
+def one_suffices(comparison: Comparison, table: Table) -> tuple[bool, bool]:
+    """Whether one cell of the left and of the right side is enough to prove a comparison.
+
+    It is if the comparison calls a side the smaller one, and this side is the least of several cells: the others can
+    only make it smaller. So it is for the largest of several cells on the larger side.
+    """
+    smaller = "min", "max"
+    expected = smaller if comparison.relation.startswith("<") else smaller[::-1]
+    return extreme_of(comparison.left, table) == expected[0], extreme_of(comparison.right, table) == expected[1]
+
+
+def _number_of(table: Table, key: Key, cell: Cell, in_part: bool) -> Number | None:
     """The number of a cell, or None. A model that diverged counts as the worst that there can be."""
     value = table.column(key[2]).value
     if cell.stand_in:
@@ -154,26 +182,36 @@ def _number_of(table: Table, key: Key, cell: Cell) -> Number | None:
     if cell.state.startswith(DIVERGED):
         seeds = {seed: value.worst if math.isnan(number) else number for seed, number in cell.numbers.items()}
         return Number(fmean(seeds.values()) if seeds else value.worst, seeds)
-    if not cell.seeds or (cell.worst and cell.partial):
+    if not cell.seeds or (cell.worst and cell.partial and not in_part):
         return None
     return Number(cell.mean, cell.numbers, value.exact)
 
 
-def _findings(claim: Claim, numbers: Mapping[Key, Number]) -> tuple[Finding, ...]:
+def _findings(claim: Claim, known: Mapping[Key, Number]) -> tuple[Finding, ...]:
     findings = []
     for comparison in claim.comparisons:
-        left, right = _number(comparison.left, numbers), _number(comparison.right, numbers)
+        left, right = _sides(comparison, known)
         if left and right:
             margin = _sign(comparison) * (left.mean - right.mean - comparison.shift)
             findings.append(Finding(comparison, left, right, margin))
     return tuple(findings)
 
 
-def _number(side: Side, numbers: Mapping[Key, Number]) -> Number | None:
+def _sides(
+    comparison: Comparison, whole: Known, part: Known | None = None, in_part: tuple[bool, bool] = (False, False)
+) -> tuple[Number | None, Number | None]:
+    """The numbers of both sides, of some of its cells for a side that is ``in_part``."""
+    sides = zip((comparison.left, comparison.right), in_part, strict=True)
+    left, right = (_number(side, part or {}, in_part=True) if one else _number(side, whole) for side, one in sides)
+    return left, right
+
+
+def _number(side: Side, known: Known, *, in_part: bool = False) -> Number | None:
+    """The number of a side, or None. ``in_part``: an extreme also has one if some of its cells have none."""
     if not side.keys:
         return Number(side.number, exact=True)
-    compared = [numbers[key] for key in side.keys if key in numbers]
-    if len(compared) < len(side.keys):
+    compared = [known[key] for key in side.keys if key in known]
+    if not compared or (len(compared) < len(side.keys) and not in_part):
         return None
     return (min if side.extreme == "min" else max)(compared, key=lambda number: number.mean)
 
@@ -182,11 +220,18 @@ def _sign(comparison: Comparison) -> int:
     return 1 if comparison.relation.startswith(">") else -1
 
 
-def _margins(comparison: Comparison, numbers: Mapping[Key, Number]) -> tuple[float, ...]:
+def _paired(comparison: Comparison, left: Number | None, right: Number | None) -> tuple[float, ...]:
     """By how much a comparison is true in each seed that both sides have."""
-    left, right = _number(comparison.left, numbers), _number(comparison.right, numbers)
     if not left or not right:
         return ()
     ours = left.seeds if comparison.left.keys else dict.fromkeys(right.seeds, left.mean)
     theirs = right.seeds if comparison.right.keys else dict.fromkeys(left.seeds, right.mean)
     return tuple(_sign(comparison) * (ours[seed] - theirs[seed] - comparison.shift) for seed in ours if seed in theirs)
+
+
+def _filled(margins: Sequence[tuple[float, ...]]) -> tuple[tuple[float, ...], ...]:
+    return tuple(filter(None, margins))
+
+
+def _intervals(margins: Sequence[tuple[float, ...]], level: float) -> Iterator[Interval]:
+    return filter(None, (interval(one, level) for one in margins))
