@@ -134,7 +134,8 @@ def deciding(paper: MeasuredPaper) -> list[Sheet]:
             rows=rows,
             labels=2,
             footnotes=[
-                "look: the number of seeds of each compared cell; the looks, fixed beforehand, share the 5% (Pocock)",
+                "look: the number of seeds of each compared cell, of one attack if a worst case is to be the worse "
+                "one; the looks, fixed beforehand, share the 5% (Pocock)",
                 "hours of one core, as long as each look leaves the claim open; times of: the runs that they are "
                 "estimated from, too many where those are smaller; stand-in: the hours of all looks at these settings",
                 f"robustfl-bench decide {paper.name} CLAIM{changes} makes the runs, look after look, until the claim "
