@@ -10,6 +10,7 @@ from robustfl_bench.arena.findings import clean_accuracy, heterogeneity, idle
 from robustfl_bench.arena.page import DIVISIONS, divided
 from robustfl_bench.arena.pairs import TOP, contenders, pairs
 from robustfl_bench.arena.panels import HALF, SERVER_DATA, Arena, ArenaPanel
+from robustfl_bench.arena.race import ENOUGH
 from robustfl_bench.arena.words import bounds, listed
 from robustfl_bench.runs.statistics import chance_if_equal, rank_correlation, rejected
 
@@ -93,9 +94,15 @@ def told_apart(arena: Arena, earlier: Arena) -> str:
     name = earlier.track.name
     return (
         f"Of the pairs of the best {TOP} rules of a panel, {apart} can be told apart ({name}: {was_apart}), and "
-        f"{settled} are told apart or equal ({name}: {was_settled}). A test of each pair alone, without correction, "
-        f"would tell {alone} apart ({name}: {was_alone})."
+        f"{settled} are told apart or equal ({name}: {was_settled}), {_reached(arena)}. A test of each pair alone, "
+        f"without correction, would tell {alone} apart ({name}: {was_alone})."
     )
+
+
+def _reached(arena: Arena) -> str:
+    """In how many panels enough pairs are told apart or equal."""
+    shares = [known.share_settled for panel in arena.panels.values() if (known := pairs(panel)).all]
+    return f"at least {100 * ENOUGH:.0f}% in {sum(share >= ENOUGH for share in shares)} of {len(shares)} panels"
 
 
 def _shares(arena: Arena) -> list[str]:
