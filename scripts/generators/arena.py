@@ -39,9 +39,9 @@ OWN = ("digits", "image", "silos")
 
 ROUNDING = """# How much of a result is rounding
 
-Made by `make arena`, from the runs in `rounding.csv.gz` and `silos_kernels.csv`. Models are float32 numbers, and each processor
-adds up in an order of its own. Where training amplifies such differences, a cell of the arena is one draw of many, and two rules that
-differ by less cannot be told apart by it.
+Made by `make arena`, from the runs in `rounding.csv.gz` and `silos_kernels.csv`. Models are float32 numbers, and each
+processor adds up in an order of its own. Where training amplifies such differences, a cell of the arena is one draw of
+many, and two rules that differ by less cannot be told apart by it.
 
 """
 
