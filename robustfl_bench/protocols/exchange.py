@@ -158,20 +158,24 @@ class Exchange:
         models: Tensor,
         losses: Tensor | None,
         non_finite: int,
-        crafted: Crafted,
-        optimizer: Remembered,
-        remembered: Remembered,
+        remembered: tuple[Remembered, Remembered, Remembered],
+        notes: Mapping[str, float],
         bits: int,
     ) -> tuple[State, Round]:
-        """The state after the round, whose models are ``models`` (h, d), and its results. Raises Diverged."""
+        """The state after the round, whose models are ``models`` (h, d), and its results. Raises Diverged.
+
+        ``remembered`` is what the attack, the optimizers and the rules remember, ``notes`` what the attack reports, and
+        ``bits`` are those of a coordinate.
+        """
         if not models.isfinite().all():
             raise Diverged(self.state.round + 1, "a node's model has parameters that are not finite")
         mean = models.mean(dim=0)
-        memory = replace(self.state.memory[0], attack=dict(crafted.memory), server=optimizer)
+        attack, optimizer, rules = remembered
+        memory = replace(self.state.memory[0], attack=attack, server=optimizer)
         whole = Aggregate((self.state.params[0] - mean) / self.context.pace)
-        trained = Trained(mean, losses, whole, len(models), non_finite, memory, crafted.notes)
-        notes = {"links": self.graph.num_links, "bits_per_link": bits * models.shape[1]}
-        return self.engine.after(self.state, (self.cohort,), [trained], {NODES: models, **remembered}, notes)
+        trained = Trained(mean, losses, whole, len(models), non_finite, memory, notes)
+        reported = {"links": self.graph.num_links, "bits_per_link": bits * models.shape[1]}
+        return self.engine.after(self.state, (self.cohort,), [trained], {NODES: models, **rules}, reported)
 
     def _around(self, node: int) -> Cohort:
         """A node, its honest neighbours, and the attackers among them."""

@@ -146,9 +146,10 @@ class Gossip(Protocol):
             raise Diverged(state.round + 1, "no honest client's update is finite")
         own, optimizer = exchange.stepped(honest.columns, slice(None))
         sent = exchange.sent(own, honest, self.crafting == "per_neighbourhood")
-        moves, remembered = exchange.aggregated(exchange.delivered(own, sent), range(len(own)))
-        lost = non_finite + sent.lost
-        return exchange.ended(own + moves, honest.losses, lost, sent.crafted, optimizer, remembered, self.bits)
+        moves, rules = exchange.aggregated(exchange.delivered(own, sent), range(len(own)))
+        non_finite += sent.lost
+        remembered = (dict(sent.crafted.memory), optimizer, rules)
+        return exchange.ended(own + moves, honest.losses, non_finite, remembered, sent.crafted.notes, self.bits)
 
 
 def _lacking(name: str) -> str:

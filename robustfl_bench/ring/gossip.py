@@ -7,14 +7,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from robustfl_bench.attacks.base import Crafted
 from robustfl_bench.base.errors import ConfigError
 from robustfl_bench.engine.context import Context, require_some_finite
 from robustfl_bench.engine.federation import Federation
 from robustfl_bench.engine.rounds import Rounds
 from robustfl_bench.experiment.plan import Plan
 from robustfl_bench.numerics.updates import Updates
-from robustfl_bench.protocols.exchange import Exchange
+from robustfl_bench.protocols.exchange import Exchange, Sent
 from robustfl_bench.protocols.gossip import Gossip
 from robustfl_bench.protocols.state import Remembered, Round, State
 from robustfl_bench.ring.link import Link
@@ -49,34 +48,31 @@ class GossipStep:
             return self._round(federation, state)
 
     def _round(self, federation: Federation, state: State) -> tuple[State, Round | None]:
-        rounds, nodes = Rounds(federation), len(federation.honest_ids)
+        rounds, nodes, names = Rounds(federation), len(federation.honest_ids), federation.parts.attack.reports
         exchange = Exchange(rounds, state, self.protocol.graph(rounds))
         row = torch.zeros(1, state.params.shape[1])
-        facts = self._trained(exchange, row)  # loss, samples, and whether the update is not finite, of every process
+        facts = self._trained(exchange, row)
         require_some_finite(nodes, int(facts[:nodes, 2].sum()), state.round)
-        self._sent, lost, crafted = 0, 0, Crafted(row[:0])
-        remembered, optimizer = Remembered(), Remembered()
+        lost, notes, remembered = 0, dict.fromkeys(names, np.nan), (Remembered(), Remembered(), Remembered())
         if self._ids is None:
-            crafted, lost = self._attack(federation, exchange, facts[:nodes])
+            sent = self._attack(federation, exchange, facts[:nodes])
+            lost, notes, remembered = sent.lost, {**sent.crafted.notes}, (dict(sent.crafted.memory), *remembered[1:])
         else:
             own, optimizer = exchange.stepped(row, slice(self._link.rank, self._link.rank + 1))
-            row, remembered = self._gossip(exchange, own)
+            row, rules = self._gossip(exchange, own)
+            remembered = (Remembered(), optimizer, rules)
         models = self._link.gather(row[0])[:nodes].to(row.dtype)
-        names = federation.parts.attack.reports
-        heard = self._link.gather([lost, self._sent, *(float(crafted.notes.get(name, np.nan)) for name in names)])
+        heard = self._link.gather([lost, self._sent, *(float(notes.get(name, np.nan)) for name in names)])
         self.payload = heard[:, 1].int().tolist()
-        graph = exchange.graph
-        self._formula = 32 * models.shape[1] * int(graph.honest.sum() + graph.byzantine.sum())
-        if self._link.rank < nodes < self._link.size:
-            crafted = Crafted(crafted.rows, notes=dict(zip(names, heard[nodes, 2:].tolist(), strict=True)))
+        self._formula = 32 * models.shape[1] * int(exchange.graph.honest.sum() + exchange.graph.byzantine.sum())
+        notes = dict(zip(names, heard[-1, 2:].tolist(), strict=True))
         non_finite = int(facts[:nodes, 2].sum() + heard[:, 0].sum())
-        losses = facts[:nodes, 0].clone()
-        after, happened = exchange.ended(models, losses, non_finite, crafted, optimizer, remembered, self.protocol.bits)
+        after, happened = exchange.ended(models, facts[:nodes, 0].clone(), non_finite, remembered, notes, 32)
         return after, None if self._link.rank else happened
 
     def _trained(self, exchange: Exchange, row: Tensor) -> Tensor:
-        """Write the update of this process's node into ``row`` (1, d); the loss, the number of samples and of updates
-        that are not finite, of every process (size, 3)."""
+        """Write the update of this process's node into ``row`` (1, d); returns the loss, the number of samples and the
+        number of updates that are not finite, of every process (size, 3)."""
         if self._ids is None:
             return self._link.gather([0, 0, 0])
         assert isinstance(exchange.context, Context) and self._samples is not None
@@ -101,11 +97,8 @@ class GossipStep:
             raise ConfigError("over processes, attackers cannot ask a rule that remembers: set protocol.crafting=once")
         return own + moves, remembered
 
-    def _attack(self, federation: Federation, exchange: Exchange, facts: Tensor) -> tuple[Crafted, int]:
-        """Send the attackers' messages; what the attack returned, and how many were not finite.
-
-        ``facts`` (h, 3) are those of the honest nodes.
-        """
+    def _attack(self, federation: Federation, exchange: Exchange, facts: Tensor) -> Sent:
+        """Send the attackers' messages, and return them; ``facts`` (h, 3) are those of the honest nodes."""
         own = torch.empty(len(facts), exchange.state.params.shape[1])
         self._link.swap({}, dict(enumerate(own)))
         honest = Updates(federation.buffer[: len(facts)], facts[:, 1].clone(), facts[:, 0].clone())
@@ -114,4 +107,4 @@ class GossipStep:
         messages = {node: rows[receivers == node] for node in receivers.unique().tolist()}
         self._link.swap(messages, {})
         self._sent = rows.nbytes
-        return sent.crafted, sent.lost
+        return sent
