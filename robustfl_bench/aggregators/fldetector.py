@@ -42,10 +42,11 @@ class FlDetector(Aggregator):
     not judged. If all participants have been removed, the model does not change. The rule stores a vector for each
     client until it detects some. Once it has removed clients, its guarantees are those of ``rule`` for the others.
 
-    The paper begins the training anew after a detection. A rule cannot, and training goes on from the same model.
+    Training goes on from the same model. The abstract says that detected clients are removed, not what follows.
 
     Code: the Gap statistic has the logarithm of the mean spread of the uniform samples, as in the authors' code; its
-    definition has the mean of the logarithms. The authors search for attackers after 50 rounds without attack.
+    definition has the mean of the logarithms. That code starts after 50 rounds without attack, and prints scores but
+    removes nobody.
     """
 
     rule: Aggregator
