@@ -1480,6 +1480,15 @@ FACTS = (
     ),
     Fact(
         "results/arfl/README.md",
+        "| with 30% shuffled, three seeds | CFL has {:.1f}, ARFL {:.1f} |",
+        lambda: [
+            100 * float(rows.query(f"aggregator == '{rule}' and attack == 'label_shuffle'").final_accuracy.mean())
+            for rows in [pd.concat(map(runs, ("arfl/writers.csv", "arfl/seeds.csv"))).query("num_byzantine == 161")]
+            for rule in ("cfl", "arfl")
+        ],
+    ),
+    Fact(
+        "results/arfl/README.md",
         "the authors' code: {:.1f} | `received`, Algorithm 1 | {:.1f}: none |",
         lambda: [
             *writers("arfl", ("label_shuffle", 269)),
