@@ -32,6 +32,8 @@ class Gas(Aggregator):
     here; their f is the number of attackers among the clients of the round.
     """
 
+    whole_matrices = 1
+
     rule: Aggregator
     """the rule for each group"""
     num_byzantine: Annotated[int, at_least(0)]
