@@ -5,8 +5,6 @@ from itertools import combinations, pairwise
 
 import numpy as np
 
-from tests.reference_field import cosine
-
 
 def fed_nga(rows, counts):
     total = np.zeros(rows.shape[1])
@@ -15,20 +13,6 @@ def fed_nga(rows, counts):
         if length > 0:
             total += count / sum(counts) * row / length
     return total
-
-
-def fltg(rows, server_update, last):
-    accepted = [row for row in rows if cosine(row, server_update) > 0]
-    if not accepted:
-        return np.zeros(rows.shape[1])
-    reference = min(accepted, key=lambda row: cosine(row, server_update if last is None else last))
-    scores = [0.0 if row is reference else 1 - cosine(row, reference) for row in accepted]
-    if sum(scores) == 0:
-        scores = [1.0] * len(accepted)
-    length = np.linalg.norm(server_update)
-    return sum(
-        score / sum(scores) * length / np.linalg.norm(row) * row for score, row in zip(scores, accepted, strict=True)
-    )
 
 
 def bfgs(steps, changes):

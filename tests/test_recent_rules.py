@@ -1,4 +1,4 @@
-"""Fed-NGA, FLTG and FLDetector against their slow versions, and what is particular to each."""
+"""Fed-NGA and FLDetector against their slow versions, and what is particular to each."""
 
 from dataclasses import replace
 
@@ -10,14 +10,13 @@ from robustfl_bench.aggregators.average import Average
 from robustfl_bench.aggregators.coomed import CooMed
 from robustfl_bench.aggregators.fed_nga import FedNga
 from robustfl_bench.aggregators.fldetector import FlDetector, suspects
-from robustfl_bench.aggregators.fltg import Fltg
 from robustfl_bench.aggregators.foolsgold import FoolsGold
 from robustfl_bench.interfaces import ConfigError
 from robustfl_bench.numerics.quasi_newton import hessian_product
 from robustfl_bench.numerics.updates import Updates
 from tests import reference, reference_recent
 from tests.rounds import make_server, skewed_round
-from tests.test_field_rules import agree, previous, rounds
+from tests.test_field_rules import agree, rounds
 
 
 def test_fed_nga():
@@ -37,34 +36,6 @@ def test_to_fed_nga_sign_flipping_and_ipm_are_one_attack():
     assert torch.equal(flipped.vector, ipm.vector)
     unmoved = FedNga()(Updates(torch.cat([updates.matrix, torch.zeros(3, updates.d)])), server)
     agree(flipped, unmoved.vector.double().numpy() - 3 / 20 * (mean / mean.norm()).double().numpy())
-
-
-def test_fltg():
-    refused = 0
-    for updates, server, rows in rounds():
-        own = server.update.double().numpy()
-        agree(Fltg()(updates, server), reference_recent.fltg(rows, own, None))
-        aware, last = previous(server)
-        found = Fltg()(updates, aware)
-        agree(found, reference_recent.fltg(rows, own, last))
-        reference_client = found.accepted & (found.weights == 0)
-        assert reference_client.sum() == 1
-        refused += int((~found.accepted).sum())
-        assert found.vector.norm() <= server.update.norm() * (1 + 1e-5)
-    assert refused
-
-
-def test_fltg_of_nobody_and_of_copies():
-    updates, server = skewed_round(0)
-    against = Updates(-server.update.expand(3, -1).contiguous())
-    assert Fltg()(against, server).vector.norm() == 0
-    copies, after_nobody = (
-        Updates(server.update.expand(4, -1).contiguous()),
-        replace(server, previous=0 * server.update),
-    )
-    for view in (server, after_nobody):
-        assert Fltg()(copies, view).weights.tolist() == pytest.approx([1 / 4] * 4)
-    assert torch.equal(Fltg()(updates, server).vector, Fltg()(updates, after_nobody).vector)
 
 
 def test_a_hessian_from_steps_along_all_axes_is_the_hessian():
