@@ -548,6 +548,9 @@ def places_of_the_mean(attack: str, partitions: Sequence[str]) -> list[int]:
     return [min(places), max(places), len(rules)]
 
 
+BESIDE_THE_MEAN = ("faba", "lfighter", "trmean", "average")
+
+
 def by_labels(setting: str, rule: str, attack: str, rounds: int = 500) -> float:
     """The mean accuracy [%] of a rule in results/mean_labels after so many rounds."""
     table = runs("mean_labels/runs.csv").query("rounds == @rounds and aggregator == @rule and attack == @attack")
@@ -2191,6 +2194,54 @@ FACTS = (
             ("digits, three seeds", "digits", "012"),
             ("digits, seed 0, all attacks", "digits", "0"),
             ("MNIST, seed 0, all attacks", "mnist", "0"),
+        )
+    ),
+    Fact(
+        "results/mean_labels/README.md",
+        "{:.1f}, {:.1f}, {:.1f}, {:.1f} and {:.1f}% under static flipping, {:.1f}, {:.1f}, {:.1f}, {:.1f} and {:.1f}% "
+        "under dynamic flipping.",
+        lambda: [
+            by_labels("by_class", rule, attack)
+            for attack in ("label_flip", "dynamic_label_flip")
+            for rule in ("average", "lfighter", "centered_clipping", "faba", "trmean")
+        ],
+    ),
+    Fact(
+        "results/mean_labels/README.md",
+        "LFighter has {:.1f}%, FABA {:.1f}% and the trimmed mean {:.1f}%, the mean {:.1f}%",
+        lambda: [by_labels("by_class", rule, "none") for rule in ("lfighter", "faba", "trmean", "average")],
+    ),
+    *(
+        Fact(
+            "results/mean_labels/README.md",
+            sentence,
+            partial(lambda setting: [by_labels(setting, rule, "label_flip") for rule in BESIDE_THE_MEAN], setting),
+        )
+        for setting, sentence in (
+            ("iid", "and the mean have {:.1f}, {:.1f}, {:.1f} and {:.1f}% under static flipping."),
+            ("mild", "In the mild Dirichlet partition they have {:.1f}, {:.1f}, {:.1f} and {:.1f}%"),
+        )
+    ),
+    Fact(
+        "results/mean_labels/README.md",
+        "the mean {:.1f}%, LFighter {:.1f}%, FABA {:.1f}% and the trimmed mean {:.1f}%, centered clipping {:.1f}%",
+        lambda: [
+            by_labels("by_class", rule, "label_flip", 2000)
+            for rule in ("average", "lfighter", "faba", "trmean", "centered_clipping")
+        ],
+    ),
+    *(
+        Fact(
+            "results/mean_labels/README.md",
+            f"| {attack} | {words} | {{}} | {{}} |",
+            partial(lambda attack, partitions: places_of_the_mean(attack, partitions)[:2], attack, partitions),
+            slow=True,
+        )
+        for attack, words, partitions in (
+            ("label_flip", "all five", ("iid", "mild_dirichlet", "step", "fang", "pathological")),
+            ("label_shuffle", "mild Dirichlet, pathological", ("mild_dirichlet", "pathological")),
+            ("label_shuffle", "step, Fang", ("step", "fang")),
+            ("label_shuffle", "IID", ("iid",)),
         )
     ),
     Fact("results/fedbuff/README.md", "({} of {} comparisons hold, {} seeds)", sooner),
