@@ -866,6 +866,96 @@ def planned_table(kind: str) -> str:
     )
 
 
+@cache
+def private(data: str) -> pd.DataFrame:
+    """The accuracies with noise at the clients, in percent, by noise, rule and attack, a column for each seed."""
+    table = runs(f"privacy/{data}.csv")
+    mixed = table["pre_aggregation"].where(table["pre_aggregation"] != "none", "")
+    return table.assign(
+        rule=(mixed + "_" + table["aggregator"]).str.strip("_"), accuracy=100 * table["final_accuracy"].fillna(0)
+    ).pivot(index=["local_update.inner.noise", "rule", "attack"], columns="seed", values="accuracy")
+
+
+def private_means(data: str, *cells: tuple[float, str, str]) -> list[float]:
+    """The mean accuracies of cells, each a noise, a rule and an attack, in percent."""
+    return [float(private(data).loc[cell].mean()) for cell in cells]
+
+
+def above(data: str, noise: float, attack: str, rule: str, other: str) -> list[float]:
+    """How many points a rule is above another, with the ends of the paired interval."""
+    return _interval(*(private(data).loc[(noise, name, attack)] for name in (rule, other)))
+
+
+def more_harm(data: str, rule: str, attack: str, noise: float) -> list[float]:
+    """How many points more an attack costs a rule with noise than without, with the ends of the paired interval."""
+    table = private(data)
+    return _interval(*(table.loc[(size, rule, "none")] - table.loc[(size, rule, attack)] for size in (noise, 0)))
+
+
+def _interval(first: "pd.Series[float]", second: "pd.Series[float]") -> list[float]:
+    from robustfl_bench.runs.statistics import paired
+
+    between = paired(dict(first), dict(second))
+    assert between is not None
+    return [between.mean, between.low, between.high]
+
+
+def epsilons(data: str) -> dict[float, float]:
+    """The epsilon of the runs with each noise."""
+    table = runs(f"privacy/{data}.csv").dropna(subset="last.epsilon")
+    by_noise = table.groupby("local_update.inner.noise")["last.epsilon"]
+    assert (by_noise.nunique() == 1).all()
+    return {float(noise): float(number) for noise, number in by_noise.first().items()}
+
+
+def private_table(data: str) -> str:
+    """The table of accuracies: a row for each noise and rule, a column for each attack."""
+    table, known = private(data).mean(axis=1).unstack("attack"), epsilons(data)
+    attacks = [attack for attack in ("none", "opt_alie", "opt_ipm") if attack in table]
+    return " ".join(
+        f"| {noise:g} | {f'{known[noise]:.1f}' if noise in known else 'infinite'} | {rule} | "
+        + " | ".join(f"{table.loc[(noise, rule), attack]:.1f}" for attack in attacks)
+        + " |"
+        for noise in sorted({index[0] for index in table.index})
+        for rule in ("average", "trmean", "nnm_trmean", "smea")
+    )
+
+
+@cache
+def attacked() -> pd.DataFrame:
+    """The accuracies of rules by what arrives at the server, rule and attack, in percent, a column for each seed."""
+    table = runs("fedbuff/attacked_runs.csv")
+    late = table["protocol.attackers"].fillna("all")
+    return table.assign(
+        arrives=table["availability"].where(table["availability"] != "none", late),
+        accuracy=100 * table["last_accuracy"].fillna(0),
+    ).pivot(index=["arrives", "aggregator", "attack"], columns="seed", values="accuracy")
+
+
+def missed(arrives: str, rule: str, attack: str) -> list[float]:
+    """How many points a rule loses by what does not arrive, with the ends of the paired interval."""
+    return _interval(*(attacked().loc[(name, rule, attack)] for name in ("all", arrives)))
+
+
+def late_under_attack() -> list[int]:
+    """In how many of how many cells of robust rules under attack FedBuff's mean is below that of synchronous rounds."""
+    cells = [(rule, attack) for rule in ("coomed", "mkrum", "geomed") for attack in ("ipm", "lie")]
+    between = [missed("like_honest", *cell) for cell in cells]
+    assert all(low <= 0 <= high for _, low, high in between)
+    return [sum(mean > 0 for mean, _, _ in between), len(between)]
+
+
+def roc_table() -> str:
+    """The areas under the ROC curve: a row for each rule and attack, a column for each way to arrive."""
+    table = runs("fedbuff/roc_auc.csv").set_index(["aggregator,availability,protocol.attackers", "attack"])["mean"]
+    arrives = ("none", "unreliable", "none like_honest", "none fresh")
+    return " ".join(
+        f"| {rule} | {attack} | " + " | ".join(f"{table[(f'{rule} {way}', attack)]:.2f}" for way in arrives) + " |"
+        for rule in ("mkrum", "geomed")
+        for attack in ("ipm", "lie")
+    )
+
+
 FACTS = (
     *(
         Fact(
@@ -2243,6 +2333,82 @@ FACTS = (
             ("label_shuffle", "step, Fang", ("step", "fang")),
             ("label_shuffle", "IID", ("iid",)),
         )
+    ),
+    Fact(
+        "results/privacy/README.md",
+        "IPM that searches (Opt-IPM) leaves the trimmed mean {:.1f}%. With noise 1, epsilon {:.1f}, the trimmed mean "
+        "has {:.1f}% without attack and {:.1f}% under it: the attack costs {:.1f} points [{:.1f}, {:.1f}] more than "
+        "without noise. NNM before the trimmed mean does not change that ({:.1f} points [{:.1f}, {:.1f}]).",
+        lambda: [
+            *private_means("digits", (0, "trmean", "opt_ipm")),
+            epsilons("digits")[1],
+            *private_means("digits", (1, "trmean", "none"), (1, "trmean", "opt_ipm")),
+            *more_harm("digits", "trmean", "opt_ipm", 1),
+            *above("digits", 1, "opt_ipm", "nnm_trmean", "trmean"),
+        ],
+    ),
+    Fact(
+        "results/privacy/README.md",
+        "has {:.1f}% there, {:.1f} points [{:.1f}, {:.1f}] above the trimmed mean, and with noise 2, epsilon {:.1f}, "
+        "{:.1f} points [{:.1f}, {:.1f}] above it. Without noise no difference between the three robust rules shows "
+        "({:.1f} points [{:.1f}, {:.1f}] for SMEA).",
+        lambda: [
+            *private_means("digits", (1, "smea", "opt_ipm")),
+            *above("digits", 1, "opt_ipm", "smea", "trmean"),
+            epsilons("digits")[2],
+            *above("digits", 2, "opt_ipm", "smea", "trmean"),
+            *above("digits", 0, "opt_ipm", "smea", "trmean"),
+        ],
+    ),
+    Fact(
+        "results/privacy/README.md",
+        "**Without attack robust rules cost little**: {:.1f} points at most in the means.",
+        lambda: [
+            max(
+                -above("digits", noise, "none", rule, "average")[0]
+                for noise in (0, 1, 2)
+                for rule in ("trmean", "nnm_trmean", "smea")
+            )
+        ],
+    ),
+    Fact(
+        "results/privacy/README.md",
+        "with noise 1 it costs the trimmed mean {:.1f} points [{:.1f}, {:.1f}] more than without noise.",
+        lambda: more_harm("digits", "trmean", "opt_alie", 1),
+    ),
+    Fact(
+        "results/privacy/README.md",
+        "| noise | epsilon | rule | no attack | Opt-ALIE | Opt-IPM | | ---: | ---: | --- | ---: | ---: | ---: | {}",
+        lambda: [private_table("digits")],
+    ),
+    *(
+        Fact(
+            "results/privacy/README.md",
+            f"| `{name}.csv` | the {{}} runs",
+            partial(lambda name: [len(runs(f"privacy/{name}.csv"))], name),
+        )
+        for name in ("digits", "rates")
+    ),
+    Fact(
+        "results/fedbuff/README.md",
+        "where honest clients drop out**: {:.1f} points [{:.1f}, {:.1f}] more.",
+        lambda: missed("unreliable", "coomed", "ipm"),
+    ),
+    Fact(
+        "results/fedbuff/README.md",
+        "the loss is {:.1f} points [{:.1f}, {:.1f}], for Multi-Krum none shows (a gain of {:.1f} points "
+        "[{:.1f}, {:.1f}]).",
+        lambda: [
+            *missed("unreliable", "geomed", "ipm"),
+            *(-missed("unreliable", "mkrum", "ipm")[place] for place in (0, 2, 1)),
+        ],
+    ),
+    Fact("results/fedbuff/README.md", "{} of {} means are below those of synchronous rounds", late_under_attack),
+    Fact("results/fedbuff/README.md", "| --- | --- | ---: | ---: | ---: | ---: | {}", lambda: [roc_table()]),
+    Fact(
+        "results/fedbuff/README.md",
+        "| `attacked_runs.csv` | its {} runs |",
+        lambda: [len(runs("fedbuff/attacked_runs.csv"))],
     ),
     Fact("results/fedbuff/README.md", "({} of {} comparisons hold, {} seeds)", sooner),
     Fact("results/fedbuff/README.md", "in {} of {} comparisons of means they do less.", milder_if_fresh),
