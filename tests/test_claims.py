@@ -339,11 +339,11 @@ def test_a_page_says_what_is_measured_and_what_is_claimed() -> None:
     for form in sheets.FORMATS.values():
         assert "least worst error" in form([claims]).replace("\\", "").replace("_", " ")
     alone = scorecard.pages_of(records.nothing(), "brifca")
-    assert {row[2].text for row in alone[1].rows} == {UNTESTED} and len(alone) == 2, "no looks are planned"
+    assert {row[2].text for row in alone[1].rows} == {UNTESTED} and len(alone) == 3, "and what would decide them"
 
 
 def test_tables_without_printed_numbers_stand_on_the_page() -> None:
-    _, judged, _, *tables = scorecard.pages_of(archive.kept(), "brifca")
+    _, judged, _, _, *tables = scorecard.pages_of(archive.kept(), "brifca")
     assert {row[1].text for row in judged.rows} == {name.partition("/")[2] for name in papers.papers()["brifca"].tables}
     assert len(tables) == 6 and not any(sheet.todos for sheet in tables)
     fair, published = ({row[0].text: row[-1].text for row in sheet.rows} for sheet in tables[:2])

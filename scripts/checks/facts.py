@@ -282,13 +282,12 @@ def cells_of_boba(attack: str, *rules: str, column: str = "final_accuracy") -> l
 
 def ablation(condition: str) -> list[float]:
     """The least and the largest accuracy of BOBA's Table 4 at quick scale, in percent."""
-    return extremes("boba/quick.csv", f"num_clients == 16 and {condition}", column="final_accuracy")
+    return extremes("boba/table4_quick.csv", condition, column="final_accuracy")
 
 
 def ablation_apart(one: str, other: str) -> float:
     """By how many points two rules differ there at most."""
-    table = runs("boba/quick.csv").query("num_clients == 16")
-    accuracies = table.pivot(index="attack", columns="aggregator", values="final_accuracy")
+    accuracies = runs("boba/table4_quick.csv").pivot(index="attack", columns="aggregator", values="final_accuracy")
     return float(100 * (accuracies[one] - accuracies[other]).abs().max())
 
 
