@@ -184,6 +184,11 @@ class Track:
         round."""
         return "last_accuracy" if self.config["rounds"] // self.config["eval_every"] > LAST else "final_accuracy"
 
+    @cached_property
+    def _weighs(self) -> bool:
+        """Whether clients count by their samples, which is a part of the rule."""
+        return bool(self.config["weighting"] != "none")
+
     def _fixed(self, experiment: str, seed: str) -> Content:
         """The settings that all runs of an experiment with this seed share: the seed may draw the split of the data."""
         place = experiment, seed
@@ -266,6 +271,8 @@ class Track:
             attack = HONEST if place in honest else self._attacks.get(of.attack)
             if partition is None or attack is None or row["state"] not in (*MEASURED, "infeasible"):
                 continue
+            if attack != HONEST and self._weighs != _is_weighted(of.aggregator):
+                continue  # a rule's run of a track that differs in this alone
             share = _values(of.others).get("validation_share")
             judged = self.judged if share is None else validated_by
             yield _run(row, place, of, partition, attack, names, judged), share
@@ -323,6 +330,11 @@ class _RuleNames:
         other = tuple(f"{key}={dict(own).get(key, 'null')}" for key in sorted({key for key, _ in usual ^ own}))
         version = f"[code {_version(row)}]" if len(self._versions[name]) > 1 else ""
         return " ".join(filter(None, [name, *other, version])), other
+
+
+def _is_weighted(aggregator: Content) -> bool:
+    """Whether the clients of a rule's run count by their samples."""
+    return any(key == "aggregator._target_" and value.endswith(".Weighted") for key, value in aggregator)
 
 
 def _version(row: Mapping[Any, Any]) -> str:

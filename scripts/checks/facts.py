@@ -513,10 +513,19 @@ def arena_answer() -> list[object]:
     alone = [panel.server.score.value for panel in panels]
     counts = [len(contenders(panel)) for panel in panels]
     seeds = [panel.seeds for panel in panels]
-    return [max(tied), NUMBERS[min(seeds)], NUMBERS[max(seeds)], round(per_class / CHANCE), min(alone), max(alone),
+    return [max(tied), _word(min(seeds)), _word(max(seeds)), round(per_class / CHANCE), min(alone), max(alone),
             panels[0].attacks, min(counts), max(counts), *arena_size(),
             max(panel.seeds for panel in _arena("digits").panels.values())
     ]  # fmt: skip
+
+
+def hours_of_version_2() -> list[float]:
+    """The hours of one core that the kept runs of the arena's version 2 took: rules as they come, tuned, in other
+    tracks, from nudged models, and against attackers who plan; then those of all."""
+    kinds = ("arena/silos/*", "arena/silos_tuned/*", "arena/tracks/*", "arena/rounding.csv.gz", "planned/[!c]*.csv*")
+    files = [[path.relative_to(RESULTS).as_posix() for path in sorted(RESULTS.glob(kind))] for kind in kinds]
+    hours = [sum(float(runs(path)["seconds"].sum()) for path in of) / 3600 for of in files]
+    return [*hours, sum(hours)]
 
 
 def _of_rules(path: str) -> Any:
@@ -560,6 +569,13 @@ def by_labels(setting: str, rule: str, attack: str, rounds: int = 500) -> float:
 # --- attack=worst, FedBuff and resilience -----------------------------------------------------------------------------
 
 NUMBERS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
+
+
+def _word(number: int) -> str:
+    """A number in a sentence: up to ten as a word."""
+    return NUMBERS[number] if number < len(NUMBERS) else str(number)
+
+
 WORST = ("none", "worst", "worst_ahead_3")
 CHANCE = 0.1  # of ten classes
 
@@ -805,21 +821,23 @@ _TABLE_III = "raga/runs.csv"
 OTHERS = ("median", "mca", "byrd_saga")
 
 
+_BESIDE_ARENA = {"whole": ("planned/runs.csv", "digits"), "images": ("planned/images.csv", "fashion_mnist")}
+
+
 @cache
 def planned(kind: str) -> pd.DataFrame:
     """The accuracy [%] under attack=planned, the one that the attackers foresaw, that under the most harmful single
     attack, and the cost of planning in clean trainings, in every case.
 
-    ``kind`` is ``whole`` for clients with their whole local sets, beside the arena's runs; else the file in planned/
-    that holds both, whose runs are judged by their last ten evaluations.
+    ``kind`` is ``whole`` or ``images`` for runs that stand beside those of the arena's version 1; else the file in
+    planned/ that holds both, whose runs are judged by their last ten evaluations.
     """
     key, column = ["partition", "num_byzantine", "aggregator"], "last_accuracy"
-    if kind == "whole":
-        both, column = (
-            [runs("planned/runs.csv"), runs("arena/runs.csv.gz").query("aggregator != 'server'")],
-            "final_accuracy",
-        )
-        both[1] = both[1].query("dataset == 'digits' and num_clients == 25 and rounds == 60 and seed == 0")
+    if kind in _BESIDE_ARENA:
+        file, dataset = _BESIDE_ARENA[kind]
+        arena = runs("arena/runs.csv.gz").query("aggregator != 'server'")
+        both, column = [runs(file), arena.query(f"dataset == '{dataset}'")], "final_accuracy"
+        both[1] = both[1].query("num_clients == 25 and rounds == 60 and seed == 0")
     else:
         both = [runs(f"planned/{kind}.csv.gz").query(f"attack {sign} 'planned'") for sign in ("==", "!=")]
     own, others = (table.copy().assign(accuracy=100 * table[column].fillna(CHANCE)) for table in both)
@@ -841,6 +859,12 @@ def as_harmful(kind: str) -> list[float]:
     return [int((more >= -1).sum()), len(more), 100 * float((more >= -1).mean()), float(more.mean())]
 
 
+def as_harmful_of_all() -> list[float]:
+    """In how many cases of all kinds the plan is at least as harmful within a point, and of how many."""
+    counts = [as_harmful(kind)[:2] for kind in ("whole", "batches", "images")]
+    return [sum(column) for column in zip(*counts, strict=True)]
+
+
 def foresight(kind: str) -> list[float]:
     """The mean and the largest difference between the accuracy that attackers foresaw and the real one, in points."""
     apart = (planned(kind)["foreseen"] - planned(kind)["accuracy"]).abs()
@@ -850,9 +874,14 @@ def foresight(kind: str) -> list[float]:
 def cost_of_planning() -> list[float]:
     """The cost of planning in clean trainings: its median, the largest for four rules, in how many cases of how many it
     is more than 60, and the largest."""
-    cases = pd.concat([planned(kind) for kind in ("whole", "batches")])["trainings"]
+    cases = pd.concat([planned(kind) for kind in ("whole", "batches", "images")])["trainings"]
     cheap = cases[cases.index.get_level_values("aggregator").isin(["trmean", "krum", "fltrust", "norm_bound"])]
     return [float(cases.median()), float(cheap.max()), int((cases > 60).sum()), len(cases), float(cases.max())]
+
+
+def missed(condition: str) -> float:
+    """The accuracy [%] under a single attack that was run again where planning does less harm."""
+    return percent("planned/misses.csv", condition, column="final_accuracy")[0]
 
 
 def planned_table(kind: str) -> str:
@@ -964,7 +993,11 @@ FACTS = (
             "by {:.1f} at most.",
             partial(lambda kind: [*as_harmful(kind), *foresight(kind)], kind),
         )
-        for title, kind in (("Whole local sets", "whole"), ("Mini-batches of 32", "batches"))
+        for title, kind in (
+            ("Whole local sets", "whole"),
+            ("Mini-batches of 32", "batches"),
+            ("Images, mini-batches of 32", "images"),
+        )
     ),
     *(
         Fact(
@@ -972,7 +1005,7 @@ FACTS = (
             f"| --- | ---: | --- | ---: | ---: | --- | ---: | ---: | ---: | {{}} {end}",
             partial(lambda kind: [planned_table(kind)], kind),
         )
-        for kind, end in (("whole", "## Mini-batches"), ("batches", "## The"))
+        for kind, end in (("whole", "## Mini-batches"), ("batches", "## Images"), ("images", "## The"))
     ),
     Fact(
         "results/planned/README.md",
@@ -984,15 +1017,45 @@ FACTS = (
     Fact(
         "results/planned/README.md",
         "On one machine, `worst` leaves `boba` {:.1f}% (mild_dirichlet, 5 attackers) and {:.1f}% (pathological, 10)",
+        lambda: [missed(f"aggregator == 'boba' and num_byzantine == {number}") for number in (5, 10)],
+    ),
+    Fact(
+        "results/planned/README.md",
+        "On one machine `opt_alie` leaves {:.1f}% and `tailored` {:.1f}% (`misses.csv`). Planning, with {:.1f}%, "
+        "misses by {:.1f} points there.",
         lambda: [
-            percent(
-                "planned/misses.csv", f"aggregator == 'boba' and num_byzantine == {number}", column="final_accuracy"
-            )[0]
-            for number in (5, 10)
+            *(
+                single := [
+                    missed(f"partition == 'iid' and attack == '{attack}'") for attack in ("opt_alie", "tailored")
+                ]
+            ),
+            planned("images")["accuracy"]["iid", 5, "fltrust"],
+            planned("images")["accuracy"]["iid", 5, "fltrust"] - min(single),
         ],
     ),
+    Fact(
+        "results/planned/README.md",
+        "alone leaves {:.1f}%. They foresaw {:.1f}% and reach {:.1f}%.",
+        lambda: [
+            missed("partition == 'mild_dirichlet' and attack == 'tailored'"),
+            *planned("images").loc[("mild_dirichlet", 5, "fltrust"), ["foreseen", "accuracy"]],
+        ],
+    ),
+    Fact("results/planned/README.md", "In {} of {} cases they are at least as harmful", as_harmful_of_all),
     Fact("README.md", "| --- | ---: | ---: | ---: | ---: | {} ## Your own rule", demo),
     Fact("README.md", "runs {} rules under {} attacks in one protocol", arena_size, slow=True),
+    Fact(
+        "results/arena/README.md",
+        "So far {} to {} rules have runs in a panel",
+        lambda: arena_answer()[7:9],
+        slow=True,
+    ),
+    Fact(
+        "results/arena/README.md",
+        "The kept runs of version 2 took {:.1f} hours of one core, of 25 that are meant for them: {:.1f} for the rules "
+        "as they come, {:.1f} for those tuned, {:.1f} in other tracks, {:.1f} beside nudged models, and {:.1f} against",
+        lambda: [hours_of_version_2()[-1], *hours_of_version_2()[:-1]],
+    ),
     Fact(
         "README.md",
         '"And {} more": {} to {} seeds cannot tell these rules from the first. A server with the {} samples that such '
