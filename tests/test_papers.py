@@ -163,7 +163,7 @@ def test_the_check_of_presets_finds_what_is_wrong(tmp_path: Path) -> None:
     yaml = (PAPERS / "boba.yaml").read_text()
     (tmp_path / "boba.csv").write_text(csv_of("boba").read_text())
     wrong = {
-        "a rule less": ("[average, mkrum, fltrust, boba]", "[average, mkrum, boba]"),
+        "a rule more": ("[average, mkrum, fltrust, boba]", "[average, krum, mkrum, fltrust, boba]"),
         "another severity": ("corruption.severity=3]\n    rows: &few", "corruption.severity=2]\n    rows: &few"),
         "an attack less": ("    - &lie lie\n", "    - &lie {label: lie, run: attack=ipm}\n"),
         "another rate": ("base: [+setting=boba/cifar10,", "base: [+setting=boba/cifar10, lr=0.1,"),

@@ -95,9 +95,6 @@ class Gossip(Protocol):
         if setup.local_update.sends_models:
             name = type(setup.local_update).__name__
             raise ConfigError(f"local_update {name} ties clients to a server, and gossip has none: take another")
-        if self.crafting == "per_neighbourhood" and setup.local_update.remembered:
-            raise ConfigError("attackers may train for every receiver, and a local update with memory trains once in a "
-                              "round: set protocol.crafting=once")  # fmt: skip
         if self.topology == "from_file":
             graphs.from_file(str(self.path), self.digest, setup.clients)
         if self.topology in ("erdos_renyi", "from_file"):
