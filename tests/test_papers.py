@@ -160,10 +160,11 @@ def test_the_cells_of_a_table_are_the_runs_of_its_preset(name: str, scale: str) 
 
 
 def test_the_check_of_presets_finds_what_is_wrong(tmp_path: Path) -> None:
-    yaml = (PAPERS / "boba.yaml").read_text()
+    whole = (PAPERS / "boba.yaml").read_text()
+    yaml = re.sub(r"^outliers:\n(?: .*\n|\n)+", "", whole, flags=re.MULTILINE)  # they name the rules of the tables
     (tmp_path / "boba.csv").write_text(csv_of("boba").read_text())
     wrong = {
-        "a rule more": ("[average, mkrum, fltrust, boba]", "[average, krum, mkrum, fltrust, boba]"),
+        "a rule less": ("[average, mkrum, fltrust, boba]", "[average, mkrum, boba]"),
         "another severity": ("corruption.severity=3]\n    rows: &few", "corruption.severity=2]\n    rows: &few"),
         "an attack less": ("    - &lie lie\n", "    - &lie {label: lie, run: attack=ipm}\n"),
         "another rate": ("base: [+setting=boba/cifar10,", "base: [+setting=boba/cifar10, lr=0.1,"),
