@@ -960,7 +960,7 @@ def attacked() -> pd.DataFrame:
     ).pivot(index=["arrives", "aggregator", "attack"], columns="seed", values="accuracy")
 
 
-def missed(arrives: str, rule: str, attack: str) -> list[float]:
+def more_lost(arrives: str, rule: str, attack: str) -> list[float]:
     """How many points a rule loses by what does not arrive, with the ends of the paired interval."""
     return _interval(*(attacked().loc[(name, rule, attack)] for name in ("all", arrives)))
 
@@ -968,7 +968,7 @@ def missed(arrives: str, rule: str, attack: str) -> list[float]:
 def late_under_attack() -> list[int]:
     """In how many of how many cells of robust rules under attack FedBuff's mean is below that of synchronous rounds."""
     cells = [(rule, attack) for rule in ("coomed", "mkrum", "geomed") for attack in ("ipm", "lie")]
-    between = [missed("like_honest", *cell) for cell in cells]
+    between = [more_lost("like_honest", *cell) for cell in cells]
     assert all(low <= 0 <= high for _, low, high in between)
     return [sum(mean > 0 for mean, _, _ in between), len(between)]
 
@@ -2465,15 +2465,15 @@ FACTS = (
     Fact(
         "results/fedbuff/README.md",
         "where honest clients drop out**: {:.1f} points [{:.1f}, {:.1f}] more.",
-        lambda: missed("unreliable", "coomed", "ipm"),
+        lambda: more_lost("unreliable", "coomed", "ipm"),
     ),
     Fact(
         "results/fedbuff/README.md",
         "the loss is {:.1f} points [{:.1f}, {:.1f}], for Multi-Krum none shows (a gain of {:.1f} points "
         "[{:.1f}, {:.1f}]).",
         lambda: [
-            *missed("unreliable", "geomed", "ipm"),
-            *(-missed("unreliable", "mkrum", "ipm")[place] for place in (0, 2, 1)),
+            *more_lost("unreliable", "geomed", "ipm"),
+            *(-more_lost("unreliable", "mkrum", "ipm")[place] for place in (0, 2, 1)),
         ],
     ),
     Fact("results/fedbuff/README.md", "{} of {} means are below those of synchronous rounds", late_under_attack),
