@@ -308,7 +308,7 @@ def test_steps_that_are_words_have_their_order_on_the_axis() -> None:
 
 def test_figures_of_all_papers_have_a_name(capsys: pytest.CaptureFixture[str]) -> None:
     known = papers.figures()
-    assert {name.split("/")[0] for name in known} == {"arfl", "boba", "brace", "brifca", "raga"}
+    assert {name.split("/")[0] for name in known} == {"arfl", "boba", "brace", "brifca", "mean_labels", "raga"}
     code, out, _ = run_cli(capsys, "figure")
     lines = {line.split()[0]: line for line in out.splitlines()[1:]}
     assert code == 0 and list(lines) == list(known)

@@ -38,7 +38,7 @@ WEIGHTED = [name for name in names("aggregator") if has_weighted_form(a_rule(nam
 
 def a_round(n: int = len(COUNTS)) -> tuple[torch.Tensor, ServerView]:
     updates, server = example_round(11, n - F, F)
-    return updates.matrix, replace(server, layers=(20, updates.d - 20))
+    return updates.matrix, replace(server, layers=(updates.d - 30, 25, 5))
 
 
 def test_the_rules_that_have_a_form() -> None:
