@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from functools import cache
 from itertools import groupby
 
+from robustfl_bench.arena.needs import RuleNeeds
 from robustfl_bench.arena.page import by_score, divided
 from robustfl_bench.arena.panels import HALF, SERVER_DATA, Arena, ArenaPanel
 from robustfl_bench.arena.track import SERVER
@@ -76,10 +77,17 @@ def arena_pages() -> Iterator[tuple[str, str]]:
 # --- the board --------------------------------------------------------------------------------------------------------
 
 
+def _known(rule: str) -> RuleNeeds:
+    """What is known of the needs of a rule, by the first track that has runs of it."""
+    tracks = arenas().values()
+    return next(arena.needs for arena in tracks if any(rule in panel.standings for panel in arena.panels.values()))
+
+
 def _board() -> str:
     digits = arenas()["digits"]
     columns = [(track, arena, panel) for track, arena in arenas().items() for panel in arena.panels.values()]
-    order = [SERVER, *(rule for rule in by_score(list(digits.panels.values())) if rule != SERVER)]
+    in_order = [rule for arena in arenas().values() for rule in by_score(list(arena.panels.values()))]
+    order = list(dict.fromkeys([SERVER, *in_order]))
     best = {(track, panel.number, panel.partition): {rule for _, _, top in divided(arena, panel) for rule in top}
             for track, arena, panel in columns}  # fmt: skip
     heads = [
@@ -92,10 +100,11 @@ def _board() -> str:
         heads.append(_head(f"{readable(panel.partition)} {share}", "number", track, share, panel.partition))
     rows = []
     for rule in order:
-        needs, cost = digits.needs.of(rule), digits.needs.cost(rule)
+        known = _known(rule)
+        needs, cost = known.of(rule), known.cost(rule)
         cells = [_score(track, arena, panel, rule, rule in best[track, panel.number, panel.partition])
                  for track, arena, panel in columns]  # fmt: skip
-        weight = sum(digits.needs.operations(rule).values())
+        weight = sum(known.operations(rule).values())
         rows.append(
             f'<tr data-needs="{html.escape("; ".join(needs))}" data-server="{int(SERVER_DATA in needs)}">'
             f'<th scope="row" data-key="{rule}"><a href="rules/{rule}.html">{readable(rule)}</a></th>'
@@ -244,11 +253,12 @@ def standing(rule: str) -> Iterator[str]:
     yield "| --- | --- | ---: | ---: | --- | ---: | --- |"
     yield "\n".join(rows)
     yield f"\nScore: see [the board](../board.md). Fails against: attacks under which the score is below {HALF:g}.\n"
-    check = arenas()["digits"].needs.check(rule)
+    known = _known(rule)
+    check = known.check(rule)
     dependences = [] if isinstance(check, str) else check.flags
     limits = [f"- Its score is below {HALF:g} in {len(weak)} of {len(rows)} cases: {'; '.join(weak)}."] if weak else []
     limits += [f"- It {flag}." if flag.startswith("depends") else f"- It is {flag}." for flag in dependences]
-    needs = arenas()["digits"].needs.of(rule)
+    needs = known.of(rule)
     limits += [f"- It cannot work without {need}." for need in needs if need == SERVER_DATA]
     limits += ["- It needs f, the number of attackers to expect; [a wrong f has a price]"
                "(../../results/arena/views.md)."] if "f" in needs else []  # fmt: skip
