@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from robustfl_bench.arena.panels import Arena, ArenaPanel
-from robustfl_bench.arena.track import HONEST, NONE
-from robustfl_bench.arena.words import cells, listed, number
+from robustfl_bench.arena.track import HONEST, NONE, ArenaRun
+from robustfl_bench.arena.words import bounds, cells, listed, number
 from robustfl_bench.runs.statistics import Estimate, bootstrapped, chance_if_equal, rejected
 from robustfl_bench.tables.sheets import Printed, Sheet
+
+if TYPE_CHECKING:
+    from robustfl_bench.arena.panels import Arena, ArenaPanel
 
 Column = Mapping[str, Mapping[str, float]]
 """Accuracies in percent under the new attack, by rule and seed."""
@@ -20,7 +23,8 @@ class Addition:
     """A rule in a panel under a new attack, over the seeds that have it and the whole list.
 
     ``least`` is the rule's worst case under the list, reached by ``attack``; ``own`` its accuracy under the new attack;
-    both in percent, means over seeds. ``harm`` is their difference, positive where the new attack is worse.
+    both in percent, means over seeds. ``harm`` is their difference, positive where the new attack is worse. ``score``
+    is ``own`` as a score of the panel.
     """
 
     panel: ArenaPanel
@@ -29,14 +33,21 @@ class Addition:
     least: float
     own: float
     harm: Estimate
+    score: Estimate
+
+    @property
+    def words(self) -> str:
+        """The score with its interval."""
+        return f"{self.score.value:.0f}{bounds(self.panel.interval(self))}"
 
 
-def additions(arena: Arena, panel: ArenaPanel, column: Column) -> list[Addition]:
-    """The rules of a panel under the new attack; without those that lack an attack of the list in all seeds."""
+def additions(panel: ArenaPanel, runs: Iterable[ArenaRun], column: Column) -> list[Addition]:
+    """The rules of a panel, with its ``runs`` under the list, under the new attack; without those that lack an attack
+    of the list in all seeds."""
     import numpy as np
 
     held: dict[str, dict[str, dict[str, float]]] = {rule: {} for rule in column}
-    for run in arena.runs_of(panel):
+    for run in runs:
         if run.rule in held and run.attack not in (NONE, HONEST):
             held[run.rule].setdefault(run.attack, {})[run.seed] = 100 * run.accuracy
     found = []
@@ -49,7 +60,8 @@ def additions(arena: Arena, panel: ArenaPanel, column: Column) -> list[Addition]
         harm = bootstrapped(numbers, lambda means: means[:, 1:].min(axis=1) - means[:, 0])
         means = dict(zip(by_attack, listed_ones.mean(axis=1).tolist(), strict=True))
         worst = min(means, key=lambda attack: means[attack])
-        found.append(Addition(panel, rule, worst, means[worst], float(numbers[0].mean()), harm))
+        score = bootstrapped(numbers[:1], panel.of_means)
+        found.append(Addition(panel, rule, worst, means[worst], float(numbers[0].mean()), harm, score))
     return found
 
 
@@ -83,9 +95,8 @@ def idle(arena: Arena, found: Sequence[Addition]) -> list[str]:
     return [attack for attack in arena.track.swept["attack"] if attack not in (NONE, *needed)]
 
 
-def sheet(arena: Arena, name: str, columns: Mapping[ArenaPanel, Column]) -> Sheet:
-    """The new attack against the list, in each of these panels."""
-    found = [of for panel, column in columns.items() for of in additions(arena, panel, column)]
+def sheet(arena: Arena, name: str, found: Sequence[Addition]) -> Sheet:
+    """The new attack against the list, in each of these cases."""
     proven = sure(found)
     rows = []
     for of in found:
@@ -93,17 +104,20 @@ def sheet(arena: Arena, name: str, columns: Mapping[ArenaPanel, Column]) -> Shee
         words = f" ({interval.low:.1f} to {interval.high:.1f})" if interval else ""
         rows.append([
             *cells([arena.titled(of.panel), of.rule, number(of.least), of.attack, number(of.own)]),
-            Printed(number(of.harm.value) + words, best=of in proven), Printed(str(of.harm.n)),
+            Printed(number(of.harm.value) + words, best=of in proven),
+            *cells([number(of.panel.scaled(of.least)), of.words, str(of.harm.n)]),
         ])  # fmt: skip
     return Sheet(
         above=[f"Attack {name} against the list of arena {arena.track.name}", f"{verdict(name, found)}."],
-        heading=["panel", "rule", "worst of the list", "by", name, "worse by", "seeds"],
+        heading=["panel", "rule", "worst of the list", "by", name, "worse by", "score", "score with it", "seeds"],
         rows=rows,
         labels=2,
         bold="surely worse than the whole list",
         footnotes=[
             "accuracies in percent, means over seeds. worse by: the list's worst case less the accuracy under this "
             "attack, in points, with its 95% interval from a bootstrap over seeds",
+            f"score, score with it: under the list and under {name}, in percent of what honest clients alone reach, "
+            "over the seeds of both",
             "surely: tests at 5% over seeds, corrected for the number of cases (Benjamini and Hochberg)",
         ],
         report=[

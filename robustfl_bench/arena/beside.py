@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from robustfl_bench.arena.by_list import Arena, ArenaPanel
 from robustfl_bench.arena.conclusions import correlation
 from robustfl_bench.arena.page import SCORE_MEANING
 from robustfl_bench.arena.pairs import contenders
-from robustfl_bench.arena.panels import Arena, ArenaPanel
 from robustfl_bench.arena.track import SERVER
 from robustfl_bench.arena.words import bounds, cells, listed, number
 from robustfl_bench.runs.statistics import chance_if_equal, rejected
@@ -16,8 +16,8 @@ from robustfl_bench.tables.sheets import Printed, Sheet
 
 def sheets(base: Arena, others: Sequence[Arena]) -> Iterator[Sheet]:
     """For each panel of a track that others have by the same name: the scores of the rules in all of them."""
-    for place, panel in base.panels.items():
-        held = {arena.track.name: arena.panels[place] for arena in others if place in arena.panels}
+    for place, panel in base.by_list.items():
+        held = {arena.track.name: arena.by_list[place] for arena in others if place in arena.by_list}
         if held:
             yield _sheet(base, panel, held)
 
@@ -67,10 +67,10 @@ def _change(first: ArenaPanel, second: ArenaPanel) -> str:
 
 def orders(base: Arena, others: Sequence[Arena]) -> Sheet:
     """How alike the orders of the rules are in the panels of other tracks and in those of a track."""
-    panels = list(base.panels.values())
+    panels = list(base.by_list.values())
     rows = []
     for arena in others:
-        for panel in arena.panels.values():
+        for panel in arena.by_list.values():
             found = [correlation(panel, of) for of in panels]
             rows.append(cells([arena.track.name, arena.titled(panel), str(len(contenders(panel))),
                                *("" if each is None else f"{each:.2f}" for each in found)]))  # fmt: skip

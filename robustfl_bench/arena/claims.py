@@ -10,7 +10,7 @@ from statistics import fmean
 from typing import Any
 
 from robustfl_bench.arena.panels import Arena
-from robustfl_bench.arena.track import NONE, SERVER, ArenaRun, Track, settle
+from robustfl_bench.arena.track import NONE, SERVER, settle
 from robustfl_bench.arena.words import listed
 from robustfl_bench.config import compose, options
 from robustfl_bench.runs.origins import origins
@@ -137,7 +137,7 @@ def _block(partition: str) -> str:
 
 def _accuracies(arena: Arena) -> dict[int, Accuracies]:
     """The accuracies by number of attackers."""
-    runs, found = [*arena.runs, *_under_their_attacks(arena)], dict[int, Accuracies]()
+    runs, found = [*arena.runs, *arena.under("claims")], dict[int, Accuracies]()
     for number in arena.settled:
         of: dict[tuple[str, str], dict[Place, float]] = defaultdict(dict)
         for run in settle(runs, number):
@@ -195,16 +195,6 @@ def _todos(arena: Arena, known: Mapping[int, Accuracies], paper: Mapping[str, An
                 rules = f"aggregator={','.join(lacking)}"
                 yield Todo("missing", f"{paper['title']}, {number} attackers, {column}",
                            f"robustfl-bench -m +experiment={experiment} {place} {rules}{ending}")  # fmt: skip
-
-
-def _under_their_attacks(arena: Arena) -> list[ArenaRun]:
-    """The runs under attacks of the papers that the track itself lacks, at the rates of the track."""
-    if not options.exists("experiment", f"{arena.track.experiment}_claims"):
-        return []
-    rates = {(run.rule, run.partition): run.lr for run in arena.runs if run.validated}
-    read = Track(f"{arena.track.name}_claims").read(arena.table, "validation_accuracy")
-    return [run for run, share in read
-            if share is None and rates.get((run.rule, run.partition), run.lr) == run.lr]  # fmt: skip
 
 
 def _cell(under: Sequence[Mapping[Place, float]], partitions: Sequence[str]) -> Cell:

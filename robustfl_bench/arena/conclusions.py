@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import suppress
 from itertools import combinations
 
 from robustfl_bench.arena.findings import clean_accuracy, heterogeneity, idle
@@ -11,7 +12,9 @@ from robustfl_bench.arena.page import DIVISIONS, divided
 from robustfl_bench.arena.pairs import TOP, contenders, pairs
 from robustfl_bench.arena.panels import HALF, SERVER_DATA, Arena, ArenaPanel
 from robustfl_bench.arena.race import ENOUGH
+from robustfl_bench.arena.views.planned import answer
 from robustfl_bench.arena.words import bounds, listed
+from robustfl_bench.runs.records import NoRuns
 from robustfl_bench.runs.statistics import chance_if_equal, rank_correlation, rejected
 
 _SHARED = 3  # rules from which on an order is compared with another
@@ -20,7 +23,7 @@ _SHARED = 3  # rules from which on an order is compared with another
 def conclusions(arena: Arena, earlier: Arena) -> list[str]:
     """The conclusions, the most important first, each left out where the runs do not show it; ``earlier`` is an older
     track with panels of the same names."""
-    lines = [*better_than_the_server(arena), half(arena), heterogeneity(arena), worst_attacks(arena)]
+    lines = [*better_than_the_server(arena), half(arena), plans(arena), heterogeneity(arena), worst_attacks(arena)]
     lines += [
         told_apart(arena, earlier),
         order(arena),
@@ -78,6 +81,13 @@ def half(arena: Arena) -> str:
     )
 
 
+def plans(arena: Arena) -> str:
+    """What attackers who plan do beyond the list."""
+    with suppress(NoRuns):
+        return f"{_sentence(answer(arena))}."
+    return ""
+
+
 def worst_attacks(arena: Arena) -> str:
     """How often each attack is the worst for a rule."""
     counts = Counter(panel.standings[rule].attack for panel in arena.panels.values() for rule in contenders(panel))
@@ -128,8 +138,8 @@ def order(arena: Arena) -> str:
 def order_against(arena: Arena, earlier: Arena) -> str:
     """How alike the order of the rules is to that in the same panels of another track."""
     parts = []
-    for place, panel in arena.panels.items():
-        other = earlier.panels.get(place)
+    for place, panel in arena.by_list.items():
+        other = earlier.by_list.get(place)
         if other is not None and (found := correlation(panel, other)) is not None:
             parts.append(f"{arena.titled(panel)} {found:.2f}")
     if not parts:

@@ -10,7 +10,7 @@ from dataclasses import replace
 from statistics import fmean
 from typing import TYPE_CHECKING
 
-from robustfl_bench.arena import flags, pairs
+from robustfl_bench.arena import flags, pairs, planning
 from robustfl_bench.arena.order import NEAR, WORST, likeness, stability, strongest
 from robustfl_bench.arena.panels import HALF, SERVER_DATA, Arena, ArenaPanel
 from robustfl_bench.arena.track import BACKDOOR, HONEST, SERVER, Track
@@ -183,7 +183,7 @@ def _panel(arena: Arena, panel: ArenaPanel) -> Sheet:
         *_equal(panel),
         *([f"not under all attacks, and below the others: {', '.join(partial)}"] if partial else []),
     ]
-    return Sheet(above, heading, rows, bold=_BOLD, footnotes=_PANEL_MEANING)
+    return Sheet(above, heading, rows, bold=_BOLD, footnotes=[*_PANEL_MEANING, *[planning.MEANING] * bool(arena.plans)])
 
 
 def _seeds(arena: Arena, panel: ArenaPanel) -> str:

@@ -8,10 +8,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from statistics import fmean
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
+from robustfl_bench.arena import planning
+from robustfl_bench.arena.additions import Addition
 from robustfl_bench.arena.needs import RuleNeeds
 from robustfl_bench.arena.track import BACKDOOR, HONEST, NONE, SERVER, ArenaRun, Track, by_number, track_and_runs
+from robustfl_bench.config import options
 from robustfl_bench.runs.looks import level_at_each
 from robustfl_bench.runs.statistics import LEVEL, UNKNOWN, Estimate, Interval, bootstrapped, leaders
 
@@ -36,6 +39,7 @@ class Standing:
     ``worst`` is the worst case: the least over attacks of the means over seeds, an accuracy in percent, reached under
     ``attack``; ``accuracies`` are these means. ``score`` is the worst case in percent of what honest clients reach; see
     ``ArenaPanel.scaled``. ``clean`` is the accuracy without attack. ``by_seed`` is the least over attacks in each seed.
+    ``planned`` is the accuracy under attackers who plan, where these are the worst case (see ``planning``).
     ``recall_drop`` is the largest max recall drop under any attack, in points, against the plain mean without attack;
     ``backdoor`` the success of the backdoor in percent. ``cells`` counts the conditions, attack and seed, that were
     run.
@@ -48,10 +52,18 @@ class Standing:
     score: Estimate = UNKNOWN
     clean: float = math.nan
     by_seed: Mapping[str, float] = field(default_factory=dict)
+    planned: float = math.nan
     recall_drop: float = math.nan
     backdoor: float = math.nan
     diverged: int = 0
     cells: int = 0
+
+
+class Scored(Protocol):
+    """What has a score."""
+
+    @property
+    def score(self) -> Estimate: ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,9 +111,9 @@ class ArenaPanel:
         """The most seeds of a rule; the server alone has draws of its own."""
         return max((standing.score.n for rule, standing in self.standings.items() if rule != SERVER), default=0)
 
-    def interval(self, standing: Standing) -> Interval | None:
+    def interval(self, of: Scored) -> Interval | None:
         """The 95% interval of a score, as far as scores go."""
-        bounds = standing.score.interval()
+        bounds = of.score.interval()
         if bounds is None or math.isnan(bounds.low):
             return None
         most = max(100.0, self.scaled(100))
@@ -109,8 +121,9 @@ class ArenaPanel:
 
     def fails(self, standing: Standing) -> list[str]:
         """The attacks under which a rule scores less than HALF, the most harmful first."""
-        low = sorted((accuracy, attack) for attack, accuracy in standing.accuracies.items()
-                     if self.scaled(accuracy) < HALF)  # fmt: skip
+        known = {**standing.accuracies, planning.NAME: standing.planned}
+        low = sorted((accuracy, attack) for attack, accuracy in known.items() if not math.isnan(accuracy)
+                     and self.scaled(accuracy) < HALF)  # fmt: skip
         return [attack for _, attack in low]
 
     def best(self, rules: Iterable[str]) -> list[str]:
@@ -154,7 +167,21 @@ class Arena:
 
     @cached_property
     def panels(self) -> dict[tuple[int, str], ArenaPanel]:
-        """By number of attackers and partition, in the order of the track: those in which a rule was run."""
+        """Those of ``by_list``, where attackers who plan are the worst case of the rules to which they surely do more
+        harm than the list."""
+        return {place: replace(of, standings=_ordered({**of.standings, **planning.lowered(of, self.plans)}.values()))
+                for place, of in self.by_list.items()}  # fmt: skip
+
+    @cached_property
+    def plans(self) -> list[Addition]:
+        """The rules that were run under attackers who plan, by panel."""
+        runs = self.under(planning.NAME)
+        return [of for panel in self.by_list.values() for of in planning.cases(panel, self.runs_of(panel), runs)]
+
+    @cached_property
+    def by_list(self) -> dict[tuple[int, str], ArenaPanel]:
+        """The panels by number of attackers and partition, in the order of the track, under the attacks of the track
+        alone: those in which a rule was run."""
         return {(number, partition): panel(self.track, partition, number, runs, self.alone)
                 for number, runs in self.settled.items() for partition in self.track.swept["partition"]
                 if any(run.partition == partition and (run.rule != SERVER or not self.track.draws)
@@ -176,6 +203,16 @@ class Arena:
         """The runs that a panel stands for, those of the server alone among them."""
         own = [run for run in self.settled[panel.number] if run.partition == panel.partition]
         return [*self.alone, *(run for run in own if run.rule != SERVER)] if self.alone else own
+
+    def under(self, attacks: str) -> list[ArenaRun]:
+        """The runs under the attacks of the experiment ``TRACK_attacks``, which the track itself lacks, at the rates of
+        the track; none without such an experiment, and none of a tuned book, whose rates are others."""
+        if type(self.track) is not Track or not options.exists("experiment", f"{self.track.experiment}_{attacks}"):
+            return []
+        rates = {(run.rule, run.partition): run.lr for run in self.runs if run.validated}
+        read = Track(f"{self.track.name}_{attacks}").read(self.table, "validation_accuracy")
+        return [run for run, share in read
+                if share is None and rates.get((run.rule, run.partition), run.lr) == run.lr]  # fmt: skip
 
     def row(self, number: int) -> list[ArenaPanel]:
         """The panels with this number of attackers."""
@@ -210,8 +247,12 @@ def panel(
     standings = [_standing(rule, [run for run in of if run.state != "infeasible"], empty, reference)
                  for rule, of in by_rule.items() if of and rule not in infeasible]  # fmt: skip
     standings += [_server_alone(alone, empty)] if alone else []
+    return replace(empty, standings=_ordered(standings))
+
+
+def _ordered(standings: Iterable[Standing]) -> dict[str, Standing]:
     ordered = sorted(standings, key=lambda of: (-len(of.accuracies), -_or_least(of.worst), -_or_least(of.clean)))
-    return replace(empty, standings={standing.rule: standing for standing in ordered})
+    return {standing.rule: standing for standing in ordered}
 
 
 def _or_least(number: float) -> float:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from robustfl_bench.arena.page import DIVISIONS, by_score, divided
 from robustfl_bench.arena.pairs import TOP, contenders
 from robustfl_bench.arena.panels import SERVER_DATA, Arena
+from robustfl_bench.arena.planning import NAME, by_rule
 from robustfl_bench.arena.track import NONE, SERVER
 from robustfl_bench.pages.pictures import heat
 from robustfl_bench.pages.pictures.canvas import PLAIN, WIDTHS, Frame, for_print, sheet, wrapped
@@ -87,6 +88,7 @@ def leading(arena: Arena, number: int | None = None, frame: Frame = PLAIN) -> Fi
     axes = figure.subplots(len(row), 1, sharex=True, squeeze=False, height_ratios=heights)[:, 0]
     handles: dict[str, Artist] = {}
     for panel, rules, axis in zip(row, shown, axes, strict=True):
+        plans = by_rule(panel, arena.plans)
         for place, rule in enumerate(rules):
             of, reads = panel.standings[rule], SERVER_DATA in arena.needs.of(rule)
             known = panel.interval(of)
@@ -94,6 +96,8 @@ def leading(arena: Arena, number: int | None = None, frame: Frame = PLAIN) -> Fi
             handles[[*DIVISIONS][reads]] = axis.errorbar(
                 of.score.value, place, xerr=ends, fmt="os"[reads], color=_COLOURS[reads], linewidth=1
             )
+            if plan := plans.get(rule):
+                handles["under attackers who plan"] = axis.plot(plan.score.value, place, "x", color="#333333")[0]
         if panel.server and (band := panel.interval(panel.server)):
             handles["the server's own samples alone"] = axis.axvspan(band.low, band.high, color="#cccccc", linewidth=0)
         axis.set_yticks(range(len(rules)), [frame.name(rule) for rule in rules])
@@ -115,7 +119,7 @@ def answer(arena: Arena, frame: Frame = PLAIN) -> Figure:
     width = WIDTHS[frame.width or "page"]
     figure = sheet(width, 0.6 + 0.31 * len(arena.panels))
     axis = figure.subplots()
-    marks: list[list[tuple[float, float]]] = [[] for _ in DIVISIONS]
+    marks: list[list[tuple[float, float]]] = [[] for _ in (*DIVISIONS, NAME)]
     alone = []
     for place, panel in enumerate(arena.panels.values()):
         for number, (_, rules, top) in enumerate(divided(arena, panel)):
@@ -127,13 +131,17 @@ def answer(arena: Arena, frame: Frame = PLAIN) -> Figure:
             bounds = panel.interval(standing)
             low, high = (bounds.low, bounds.high) if bounds else (standing.score.value,) * 2
             axis.plot([low, high], [height, height], color=_COLOURS[number], linewidth=1)
+            if plan := by_rule(panel, arena.plans).get(best):
+                marks[-1].append((plan.score.value, height))
             axis.text(
                 1.02, height, frame.name(best), transform=axis.get_yaxis_transform(), va="center", fontsize=6,
                 color=_COLOURS[number],
             )  # fmt: skip
         if panel.server:
             alone.append((panel.server.score.value, place))
-    for points, name, colour, shape in zip(marks, DIVISIONS, _COLOURS, "os", strict=True):
+    if marks[-1]:
+        axis.plot(*zip(*marks[-1], strict=True), "x", color="#333333", label="the same under attackers who plan")
+    for points, name, colour, shape in zip(marks[:-1], DIVISIONS, _COLOURS, "os", strict=True):
         axis.plot(*zip(*points, strict=True), shape, color=colour, label=f"best of the {name}", markersize=5)
     if alone:
         axis.plot(*zip(*alone, strict=True), "|", color="#555555", markersize=10, label="the server's data alone")

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
+from robustfl_bench.arena.additions import Addition
 from robustfl_bench.arena.order import WORST
 from robustfl_bench.arena.page import SCORE_MEANING
-from robustfl_bench.arena.panels import HALF, SERVER_DATA, Arena, ArenaPanel, Standing
+from robustfl_bench.arena.panels import HALF, SERVER_DATA, Arena, ArenaPanel, Scored, Standing
+from robustfl_bench.arena.planning import NAME as PLANNED
+from robustfl_bench.arena.planning import by_rule
 from robustfl_bench.arena.track import SERVER, Track
 from robustfl_bench.arena.views.declared import wrong_assumptions
 from robustfl_bench.arena.words import bounds, cells, listed, number
@@ -48,6 +51,11 @@ class Recommendation:
         words, track = "with" if self.server_data else "without", self.arena.track
         return f"Arena {track.name}: {self.arena.titled(self.panel)}, {words} {SERVER_DATA}, {track.rules}"
 
+    @cached_property
+    def planned(self) -> Mapping[str, Addition]:
+        """The rules of the panel that were run under attackers who plan."""
+        return by_rule(self.panel, self.arena.plans)
+
     @property
     def answer(self) -> str:
         """The group in a sentence."""
@@ -79,6 +87,7 @@ class Recommendation:
             f"{panel.attacks} attacks were run, each alone and from the first round to the last. A stronger one may "
             f"exist{self._beyond()}."
         )
+        lines += self._plans()
         if panel.seeds < _FEW:
             lines.append(f"{panel.seeds} seeds make wide intervals: more would leave fewer rules in the group.")
         lines.append(
@@ -95,6 +104,24 @@ class Recommendation:
             f": even {WORST}, which tries many attacks in every round, is not the worst for "
             f"{sum(standing.attack != WORST for standing in self.group)} of the group's {len(self.group)} rules"
         )
+
+    def _plans(self) -> list[str]:
+        """What attackers who plan leave of the rules of the group, and of those that the list alone would place before
+        it."""
+        if not self.planned:
+            return []
+        group = [standing.rule for standing in self.group]
+        words = [f"{of.rule} {of.words}" for of in self.planned.values() if of.rule in group]
+        others = [rule for rule in group if rule not in self.planned]
+        seeds = min(of.score.n for of in self.planned.values())
+        lines = [f"Attackers who plan (attack={PLANNED}, {seeds} seeds or more) leave "
+                 f"{listed(words) if words else 'no rule of the group, as they were not run against it'}."]  # fmt: skip
+        lines += [f"They were not run against {listed(others)}."] * bool(words and others)
+        least = self.group[0].score.value
+        lowered = [of for of in self.planned.values() if self.panel.standings[of.rule].attack == PLANNED]
+        lines += [f"Without them {of.rule} would be ahead with {of.panel.scaled(of.least):.0f}; they leave {of.words}."
+                  for of in lowered if of.rule in self.rules and of.panel.scaled(of.least) > least]  # fmt: skip
+        return lines
 
     def _server(self) -> str:
         """Which rules of the group are better than the server's samples alone."""
@@ -224,15 +251,22 @@ def as_json(found: Recommendation) -> str:
     """The recommendation as JSON, with numbers in place of words."""
     panel = found.panel
 
-    def entry(of: Standing) -> dict[str, Any]:
+    def scored(of: Scored) -> dict[str, Any]:
         interval = panel.interval(of)
         return {
-            "rule": of.rule,
             "score": round(of.score.value, 2),
             "interval": [round(interval.low, 2), round(interval.high, 2)] if interval else None,
+            "seeds": of.score.n,
+        }
+
+    def entry(of: Standing) -> dict[str, Any]:
+        plan = found.planned.get(of.rule)
+        return {
+            "rule": of.rule,
+            **scored(of),
             "worst_case_percent": round(of.worst, 2),
             "worst_attack": of.attack,
-            "seeds": of.score.n,
+            PLANNED: scored(plan) if plan else None,
             "fails_against": panel.fails(of),
             "needs": list(found.arena.needs.of(of.rule)),
             "cost": found.arena.needs.cost(of.rule),

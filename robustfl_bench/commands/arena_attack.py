@@ -47,7 +47,12 @@ def _run(asked: Namespace) -> None:
     experiment = f"+experiment={arena.track.experiment}"
     content = compose.shown([experiment, "lr=1", f"attack={asked.attack}", *asked.overrides])["attack"]
     runs = {panel: _made(arena, panel, asked, name) for panel in _panels(arena, asked)}
-    result = additions.sheet(arena, name, {panel: _column(arena, panel, table) for panel, table in runs.items()})
+    found = [
+        of
+        for panel, table in runs.items()
+        for of in additions.additions(panel, arena.runs_of(panel), _column(arena, panel, table))
+    ]
+    result = additions.sheet(arena, name, found)
     words = ["arena", "attack", asked.attack, *asked.overrides, "--protocol", asked.protocol]
     command = again(words, asked, _NARROWING)
     entry = entries.ArenaEntry(name, asked.protocol, "attack", content, command, archive.join(list(runs.values())))

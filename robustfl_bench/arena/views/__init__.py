@@ -9,6 +9,7 @@
 ``declared``   the price of a wrong f
 ``books``      the rules as they come against the rules tuned
 ``race``       which rules need more seeds
+``planned``    what attackers who plan add to the list
 ``kappa``      kappa, searched without training, against the worst case
 """
 
@@ -21,6 +22,7 @@ from robustfl_bench.arena.views import (
     detection,
     kappa,
     pareto,
+    planned,
     race,
     stability,
 )
@@ -28,6 +30,6 @@ from robustfl_bench.arena.views.base import ArenaView
 
 VIEWS: dict[str, ArenaView] = {
     module.VIEW.name: module.VIEW
-    for module in (attacks, detection, stability, classes, pareto, collapse, declared, books, kappa, race)
+    for module in (attacks, detection, stability, classes, pareto, collapse, declared, books, kappa, race, planned)
 }
 """The views by name."""

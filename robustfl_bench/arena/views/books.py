@@ -86,7 +86,7 @@ def books(arena: Arena) -> list[Books]:
     rates = {(run.rule, run.partition): run.lr for run in arena.runs}
     found = []
     for (count, partition), other in tuned.panels.items():
-        plain = arena.panels[count, partition]
+        plain = arena.by_list[count, partition]
         rules = [
             Tuning(rule, rates[rule, partition], standing, other.standings[rule], choices[rule, partition, count])
             for rule, standing in plain.standings.items()
