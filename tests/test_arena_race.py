@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import pytest
 
-from robustfl_bench.arena import additions, race
+from robustfl_bench.arena import additions, race, recommend
 from robustfl_bench.arena.pairs import pairs
 from robustfl_bench.arena.panels import Arena, ArenaPanel, Standing
 from robustfl_bench.arena.track import HONEST, LOOKS, NONE, SERVER, Track
@@ -138,13 +138,34 @@ def test_an_attack_adds_if_it_is_surely_worse_than_the_whole_list(raced: Arena) 
         "krum": {str(seed): 70.0 for seed in range(5)},
         "average": {str(seed): 9.0 - 10 * (-1) ** seed for seed in range(5)},
     }
-    found = {of.rule: of for of in additions.additions(raced, panel, column)}
+    found = {of.rule: of for of in additions.additions(panel, raced.runs_of(panel), column)}
     assert found["caf"].harm.value == pytest.approx(20) and found["krum"].harm.value == pytest.approx(-20)
     assert found["caf"].attack == "rewind_4" and found["average"].harm.value > 0
     assert [of.rule for of in additions.sure(list(found.values()))] == ["caf"], (
         "the mean is lower for average by chance"
     )
     assert "adds to the list" in additions.verdict("mine", list(found.values()))
-    shown = additions.sheet(raced, "mine", {panel: {rule: column[rule] for rule in ("krum", "average")}})
+    shown = additions.sheet(raced, "mine", [found[rule] for rule in ("krum", "average")])
     assert "adds nothing that the seeds show: it is below the list's worst case in 1 of 2 cases" in shown.above[1]
     assert shown.report[0].endswith("rewind_1, drift_4, sign_4, opt_ipm_grid, trim_attack and label_flip.")
+
+
+def test_attackers_who_plan_are_the_worst_case_of_the_rules_that_they_surely_harm_most(raced: Arena) -> None:
+    planned = {"caf": 0.3, "krum": 0.7}
+    plans = [run(rule, "planned", level + 0.01 * seed, seed=str(seed)) for rule, level in planned.items()
+             for seed in range(3)]  # fmt: skip
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Arena, "under", lambda self, attacks: plans if attacks == "planned" else [])
+        (panel,) = raced.panels.values()
+    by_list, caf = raced.by_list[5, "iid"], panel.standings["caf"]
+    assert [*by_list.standings][:2] == ["caf", "krum"] and by_list.standings["caf"].attack == "rewind_4"
+    assert caf.attack == "planned" and caf.worst == pytest.approx(31) and caf.score.n == 3
+    assert caf.score.value == pytest.approx(100 * (31 - 10) / (90 - 10)), "their score, not the list's"
+    assert "planned" in panel.fails(caf) and panel.is_whole("caf") and "caf" not in race.look(panel, LOOKS).more
+    assert panel.standings["krum"] == by_list.standings["krum"], "planning harms it less than the list"
+    assert [*panel.standings][:2] == ["krum", "caf"], "in the order of the lowest known scores"
+    found = recommend.recommend(raced, "iid", "5", False)
+    assert [of.rule for of in found.group] == ["krum"] and found.planned.keys() == planned.keys()
+    (of_group,) = (line for line in found.limits() if line.startswith("Attackers who plan"))
+    assert of_group == "Attackers who plan (attack=planned, 3 seeds or more) leave krum 76 (73 to 79)."
+    assert "Without them caf would be ahead with 52; they leave 26 (23 to 29)." in " ".join(found.limits())

@@ -117,10 +117,13 @@ class Recommendation:
         lines = [f"Attackers who plan (attack={PLANNED}, {seeds} seeds or more) leave "
                  f"{listed(words) if words else 'no rule of the group, as they were not run against it'}."]  # fmt: skip
         lines += [f"They were not run against {listed(others)}."] * bool(words and others)
-        least = self.group[0].score.value
-        lowered = [of for of in self.planned.values() if self.panel.standings[of.rule].attack == PLANNED]
-        lines += [f"Without them {of.rule} would be ahead with {of.panel.scaled(of.least):.0f}; they leave {of.words}."
-                  for of in lowered if of.rule in self.rules and of.panel.scaled(of.least) > least]  # fmt: skip
+        by_list = self.arena.by_list[self.panel.number, self.panel.partition].standings
+        for rule in self.rules:
+            alone = by_list[rule].score.value
+            if self.panel.standings[rule].attack == PLANNED and alone > self.group[0].score.value:
+                lines.append(
+                    f"Without them {rule} would be ahead with {alone:.0f}; they leave {self.planned[rule].words}."
+                )
         return lines
 
     def _server(self) -> str:
