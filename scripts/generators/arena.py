@@ -136,6 +136,8 @@ def _raced(arena: Arena, arenas: Mapping[str, Arena]) -> str:
         sheets.markdown([pairs.sheet([arena, *others])]),
         f"## The race\n\n`robustfl-results arena {name} --view race`",
         sheets.markdown(VIEWS["race"].sheets(arena)),
+        *([f"## Attackers who plan\n\n`robustfl-results arena {name} --view planned`",
+           sheets.markdown(VIEWS["planned"].sheets(arena))] if arena.plans else []),
         "## All rules",
         sheets.markdown(tables),
         *_shown(name, arena),
