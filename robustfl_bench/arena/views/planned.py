@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -11,8 +12,9 @@ from robustfl_bench.arena.panels import HALF, Arena
 from robustfl_bench.arena.picture import leading
 from robustfl_bench.arena.planning import NAME
 from robustfl_bench.arena.views.base import ArenaView
+from robustfl_bench.arena.words import listed
 from robustfl_bench.runs.records import NoRuns
-from robustfl_bench.tables.sheets import Sheet
+from robustfl_bench.tables.sheets import Printed, Sheet
 
 
 def _found(arena: Arena) -> Sequence[Addition]:
@@ -26,16 +28,31 @@ def answer(arena: Arena) -> str:
     """In how many cases planning does more harm than the list, and which leading rules it breaks."""
     found = _found(arena)
     broken = [f"{arena.titled(of.panel)} {of.rule} ({of.panel.scaled(of.least):.0f} to {of.score.value:.0f})"
-              for of in found if arena.panels[of.panel.number, of.panel.partition].standings[of.rule].attack == NAME
-              and of.panel.scaled(of.least) >= HALF > of.score.value]  # fmt: skip
+              for of in additions.sure(found) if of.panel.scaled(of.least) >= HALF > of.score.value]  # fmt: skip
     words = additions.verdict(NAME, found)
     return f"{words}. Scores that it brings below {HALF:g}: {'; '.join(broken)}" if broken else words
 
 
 def _sheets(arena: Arena) -> list[Sheet]:
-    sheet = additions.sheet(arena, NAME, _found(arena))
+    found = _found(arena)
+    sheet, carried = additions.sheet(arena, NAME, found), _carried_out(arena)
+    rows = [[*row, Printed(listed(carried.get((of.panel.number, of.panel.partition, of.rule), ())))]
+            for row, of in zip(sheet.rows, found, strict=True)]  # fmt: skip
     title = f"Arena {arena.track.name}: attackers who plan, against the list"
-    return [replace(sheet, above=[title, f"{answer(arena)}."])]
+    meaning = "carried out: the attacks of their pool that they ended with, the most frequent first"
+    return [replace(sheet, above=[title, f"{answer(arena)}."], heading=[*sheet.heading, "carried out"], rows=rows,
+                    footnotes=[*sheet.footnotes, meaning])]  # fmt: skip
+
+
+def _carried_out(arena: Arena) -> dict[tuple[int, str, str], list[str]]:
+    """The attacks of the pool with which the runs of a rule in a panel ended; a model that diverged has none."""
+    from robustfl_bench.attacks.planned import POOL
+
+    names, counts = [*POOL], defaultdict[tuple[int, str, str], Counter[str]](Counter)
+    for run in arena.under(NAME):
+        if (place := run.last.get("attack_policy")) is not None:
+            counts[run.num_byzantine, run.partition, run.rule][names[int(place)]] += 1
+    return {where: [name for name, _ in of.most_common()] for where, of in counts.items()}
 
 
 VIEW = ArenaView(
