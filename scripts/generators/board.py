@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from functools import cache
 from itertools import groupby
 
+from robustfl_bench.arena import planning
 from robustfl_bench.arena.needs import RuleNeeds
 from robustfl_bench.arena.page import by_score, divided
 from robustfl_bench.arena.panels import HALF, SERVER_DATA, Arena, ArenaPanel
@@ -275,9 +276,12 @@ def attacked(attack: str) -> Iterator[str]:
     rows = []
     for track, arena in arenas().items():
         for panel in arena.panels.values():
-            met = [of for of in panel.standings.values() if attack in of.accuracies and of.rule != SERVER]
-            broken = [of.rule for of in met if panel.scaled(of.accuracies[attack]) < HALF]
-            worst = [of.rule for of in met if of.attack == attack]
+            met = {of.rule: panel.scaled(of.accuracies[attack]) for of in panel.standings.values()
+                   if attack in of.accuracies and of.rule != SERVER}  # fmt: skip
+            if attack == planning.NAME:
+                met = {rule: of.score.value for rule, of in planning.by_rule(panel, arena.plans).items()}
+            broken = [rule for rule, score in met.items() if score < HALF]
+            worst = [rule for rule in met if panel.standings[rule].attack == attack]
             if met:
                 cells = (TRACKS[track], readable(arena.titled(panel)), f"{len(broken)} of {len(met)}",
                          listed(map(_rule_link, worst), 8), listed(map(_rule_link, broken), 8))  # fmt: skip
