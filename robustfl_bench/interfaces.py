@@ -3,6 +3,7 @@
 from robustfl_bench.aggregators.base import Aggregator as Aggregator
 from robustfl_bench.aggregators.base import RingForm as RingForm
 from robustfl_bench.aggregators.base import ServerView as ServerView
+from robustfl_bench.aggregators.base import SumForm as SumForm
 from robustfl_bench.attacks.base import Attack as Attack
 from robustfl_bench.attacks.base import AttackView as AttackView
 from robustfl_bench.attacks.base import ChoiceView as ChoiceView

@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 from robustfl_bench.aggregators.base import Aggregator, ServerView
+from robustfl_bench.aggregators.secure_sum import SecureSum, sum_form
 from robustfl_bench.attacks.base import Attack, AttackView, Crafted, Shard
 from robustfl_bench.base.errors import BrokenContract, ConfigError, DataError
 from robustfl_bench.base.global_draws import GlobalGenerators
@@ -136,7 +137,8 @@ def check_aggregator(rule: Aggregator, num_byzantine: int = 3, clients: int = 20
     ``rule`` must be configured for ``num_byzantine`` attackers. It is tested with ``clients`` clients, and with 2f + 3
     unless it raises ConfigError for that number. Every rule returns a finite float32 vector (d,), does not change the
     updates and gives the same result for the same input. It answers questions of attackers by ``aggregate_many`` as one
-    by one. Promises hold in the first round and after others: they are also checked with a last aggregate.
+    by one. If it has a ``from_sum``, this gives the same aggregate. Promises hold in the first round and after others:
+    they are also checked with a last aggregate.
     """
     name, exempt = _name(rule), rule.exempt
     unknown = sorted(set(exempt) - set(PROMISES))
@@ -171,6 +173,7 @@ def _check_with(rule: Aggregator, exempt: Mapping[str, str], n: int, f: int) -> 
     _require_aggregate(name, first, same, f"n={n}")
     _require(torch.equal(first.vector, again.vector), name, "deterministic", f"the same input gives two results, n={n}")
     _check_mixed(name, rule, matrix, classes)
+    _check_sum(name, rule, matrix, classes)
     second = replace(example_server(classes, clients=n), round=1, previous=first.vector, memory=first.memory or {})
     _require_aggregate(name, rule(Updates(matrix), second), same, f"round 2, n={n}")
     for last, when in ((None, f"n={n}"), (matrix[f], f"n={n}, after a round whose aggregate was an honest update")):
@@ -253,6 +256,18 @@ def _check_questions(name: str, rule: Aggregator, n: int, f: int) -> None:
             size = max(float(alone.double().norm()), float(honest.double().norm(dim=1).max()))
             close = bool((answer.double() - alone.double()).norm() <= 1e-6 * size)
             _require(close, name, "questions", f"aggregate_many and aggregate differ, {rows} rows for {f} attackers")
+
+
+def _check_sum(name: str, rule: Aggregator, matrix: Tensor, classes: Tensor) -> None:
+    """Check that a rule with a ``from_sum`` gives the aggregate from the sum of messages, each of one client alone."""
+    if sum_form(rule) is None:
+        return
+    n = len(matrix)
+    updates = Updates(matrix, torch.arange(1.0, n + 1, dtype=torch.float64))
+    found, wanted = (each(updates, example_server(classes, clients=n)) for each in (SecureSum(rule), rule))
+    _require_aggregate(name, found, updates, f"from_sum, n={n}")
+    difference, size = (vector.double().norm() for vector in (found.vector - wanted.vector, wanted.vector))
+    _require(bool(difference <= 1e-5 * size), name, "sum", f"from_sum and aggregate differ, n={n}")
 
 
 def _check_mixed(name: str, rule: Aggregator, matrix: Tensor, classes: Tensor) -> None:

@@ -154,7 +154,7 @@ def test_needs_and_cost_are_what_happens() -> None:
     assert found == {
         "krum": "needs f, n > 2f + 2; 1 Gram",
         "fltrust": "needs server data; linear",
-        "average": "linear",
+        "average": "a sum is enough; linear",
         "arfl": "needs training losses, sample counts; remembers; linear",
     }
     attacks = {

@@ -7,7 +7,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from robustfl_bench.aggregators.base import Aggregator, RingForm, ServerView
+from robustfl_bench.aggregators.base import Aggregator, RingForm, ServerView, SumForm
 from robustfl_bench.base.fields import Flag
 from robustfl_bench.numerics.neighbourhoods import Neighbourhoods
 from robustfl_bench.numerics.questions import Questions
@@ -33,6 +33,15 @@ class Average(Aggregator):
 
     def aggregate_weighted(self, updates: Updates, server: ServerView) -> Aggregate:
         return replace(self, weighted=True).aggregate(updates, server)
+
+    def from_sum(self) -> SumForm | None:
+        """With ``weighted``, a client sends its update times its count, and its count."""
+        if not self.weighted:
+            return super().from_sum()
+        return SumForm(
+            lambda update: torch.cat([update.counts * update.columns[0], update.counts]),
+            lambda total, n: total[:-1] / total[-1],
+        )
 
     def aggregate_many(self, questions: Questions, server: Callable[[], ServerView]) -> Tensor:
         return questions.combine_alike(self._weights(questions.counts))

@@ -100,6 +100,19 @@ class RingForm:
     outcomes: tuple[float, ...] | None = None
 
 
+@dataclass(frozen=True)
+class SumForm:
+    """The computation of a rule by a server that learns only a sum over the clients.
+
+    ``sent`` maps a client's update, ``Updates`` of one row with its sample count, to its message (k,) of any length
+    k. ``agreed`` maps the sum (k,) float64 of n messages, and n, to the aggregate (d,). If several processes share the
+    columns, d are those that are here.
+    """
+
+    sent: Callable[[Updates], Tensor]
+    agreed: Callable[[Tensor, int], Tensor]
+
+
 class Aggregator(Part):
     """A robust rule: a pure function of the updates and its memory.
 
@@ -154,6 +167,12 @@ class Aggregator(Part):
         Where the rule's definition allows, a client of count k is the same as k clients of count 1.
         """
         raise NotImplementedError
+
+    def from_sum(self) -> SumForm | None:
+        """How a server that learns only a sum over the clients computes the rule, as under secure aggregation; None if
+        it needs more. By default as clients on a ring."""
+        form = self.ring
+        return None if form is None else SumForm(lambda update: form.sent(update.columns[0]), form.agreed)
 
     def aggregate_many(self, questions: Questions, server: Callable[[], ServerView]) -> Tensor:
         """The vectors (k, d) of ``aggregate`` for k questions of attackers; by default the rule is asked one by one.

@@ -4,7 +4,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from robustfl_bench.aggregators.base import Aggregator, ServerView
+import torch
+from torch import Tensor
+
+from robustfl_bench.aggregators.base import Aggregator, ServerView, SumForm
 from robustfl_bench.base.fields import Flag
 from robustfl_bench.numerics.updates import Aggregate, Updates
 
@@ -38,3 +41,13 @@ class FedNga(Aggregator):
 
     def aggregate_weighted(self, updates: Updates, server: ServerView) -> Aggregate:
         return replace(self, weighted=True).aggregate(updates, server)
+
+    def from_sum(self) -> SumForm:
+        """A client sends its direction times its count, and its count, which is 1 without ``weighted``."""
+
+        def sent(update: Updates) -> Tensor:
+            count = update.counts if self.weighted else update.counts.new_ones(1)
+            length = update.norms
+            return torch.cat([(count / length).where(length > 0, 0) * update.columns[0], count])
+
+        return SumForm(sent, lambda total, n: total[:-1] / total[-1])

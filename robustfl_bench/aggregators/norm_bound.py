@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
-from robustfl_bench.aggregators.base import Aggregator, ServerView
+from robustfl_bench.aggregators.base import Aggregator, ServerView, SumForm
 from robustfl_bench.base.fields import SCALE, at_least
 from robustfl_bench.numerics.clipping import clip_factors, median_norm
 from robustfl_bench.numerics.sample_weights import weighted_median
@@ -34,3 +34,10 @@ class NormBound(Aggregator):
     def aggregate_weighted(self, updates: Updates, server: ServerView) -> Aggregate:
         bound = weighted_median(updates.norms, updates.counts) if self.bound is None else self.bound
         return updates.combine(clip_factors(updates.norms, bound) * updates.counts / updates.counts.sum())
+
+    def from_sum(self) -> SumForm | None:
+        """Clients clip their updates to a fixed bound; the median norm of a round is in no sum."""
+        if self.bound is None:
+            return None
+        bound = self.bound
+        return SumForm(lambda update: clip_factors(update.norms, bound) * update.columns[0], lambda total, n: total / n)

@@ -4,9 +4,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
+import torch
 from torch import Tensor
 
-from robustfl_bench.aggregators.base import Aggregator, RingForm, ServerView
+from robustfl_bench.aggregators.base import Aggregator, RingForm, ServerView, SumForm
 from robustfl_bench.base.errors import ConfigError
 from robustfl_bench.base.fields import at_least, one_of
 from robustfl_bench.numerics.updates import Aggregate, Updates
@@ -54,3 +55,14 @@ class Rlr(Aggregator):
         if self.direction == "mean":
             return None
         return RingForm(Tensor.sign, lambda votes, n: self.turned(votes.sign(), votes), (-1.0, 0.0, 1.0))
+
+    def from_sum(self) -> SumForm | None:
+        """For the mean, a client sends its signs and its update."""
+        if self.direction == "sign":
+            return super().from_sum()
+
+        def agreed(total: Tensor, n: int) -> Tensor:
+            votes, sums = total.chunk(2)
+            return self.turned(sums / n, votes)
+
+        return SumForm(lambda update: torch.cat([update.columns[0].sign(), update.columns[0]]), agreed)

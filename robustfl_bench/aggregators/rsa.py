@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
-from robustfl_bench.aggregators.base import Aggregator, ServerView
+from robustfl_bench.aggregators.base import Aggregator, ServerView, SumForm
 from robustfl_bench.base.fields import at_least
 from robustfl_bench.numerics.updates import Aggregate, Updates
 
@@ -31,3 +31,7 @@ class Rsa(Aggregator):
 
     def aggregate(self, updates: Updates, server: ServerView) -> Aggregate:
         return Aggregate(updates.columns.sign().sum(dim=0).mul_(self.penalty))
+
+    def from_sum(self) -> SumForm:
+        """Clients send signs."""
+        return SumForm(lambda update: update.columns[0].sign(), lambda votes, n: self.penalty * votes)

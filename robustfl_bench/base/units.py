@@ -23,7 +23,7 @@ NEEDS = {"whole_matrices", "privacy"}
 SAID = {"exempt"} | NEEDS
 """Attributes of classes that only explain."""
 
-LATER = {"aggregate_weighted", "aggregate_nodes", "claim", "craft_messages"}
+LATER = {"aggregate_weighted", "aggregate_nodes", "claim", "craft_messages", "from_sum"}
 """Methods of parts that count only in runs that mention them: no other run calls them."""
 
 Symbol = tuple[str, str]

@@ -13,6 +13,7 @@ import numpy as np
 import torch
 
 from robustfl_bench.aggregators.base import Aggregator
+from robustfl_bench.aggregators.secure_sum import sum_form
 from robustfl_bench.attacks.base import Attack, AttackView, ChoiceView
 from robustfl_bench.base.errors import ConfigError
 from robustfl_bench.base.parallel import workers
@@ -145,6 +146,7 @@ def _of_rule(rule: Aggregator) -> Facts:
         aggregate = rule(updates, view)
     does = ["draws at random"] if server.rng.bit_generator.state != state else []
     does += ["remembers"] if aggregate.memory else []
+    does += ["a sum is enough"] if sum_form(rule) is not None else []
     if _changed(rule, aggregate.vector, counts=torch.arange(1.0, CLIENTS + 1, dtype=torch.float64)):
         seen["sample counts"] += 1
     if _changed(rule, aggregate.vector, previous=torch.linspace(1, 2, COORDINATES)):

@@ -13,6 +13,7 @@ from robustfl_bench.engine.settings import DEFINING
 
 UNHASHED = ("num_byzantine_declared",)  # rules that use it hold it themselves
 
+_SECURE_SUM = "robustfl_bench.aggregators.SecureSum"
 _WEIGHTED = "robustfl_bench.aggregators.Weighted"
 _CLAIMING = "robustfl_bench.attacks.Claiming"
 _CHAIN = "robustfl_bench.pre_aggregations.Chain"
@@ -67,13 +68,15 @@ def chained(config: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def rewritten(config: Mapping[str, Any]) -> dict[str, Any]:
-    """The config with the rule and the attack that ``weighting`` and ``claim_samples`` ask for, in which the chosen
-    ones are. Stored configs have them already, and neither of these settings."""
+    """The config with the rule and the attack that ``weighting``, ``secure_aggregation`` and ``claim_samples`` ask for,
+    in which the chosen ones are. Stored configs have them already, and none of these settings."""
     whole = dict(config)
     if (weighting := config.get("weighting", "none")) != "none":
         whole["aggregator"] = {"_target_": _WEIGHTED, "rule": config["aggregator"]}
         if weighting == "capped":
             whole["aggregator"] |= {"capped": True, "num_byzantine": config["num_byzantine_declared"]}
+    if config.get("secure_aggregation", False):
+        whole["aggregator"] = {"_target_": _SECURE_SUM, "rule": whole["aggregator"]}
     if (samples := config.get("claim_samples")) is not None:
         whole["attack"] = {"_target_": _CLAIMING, "attack": config["attack"], "samples": samples}
     return whole

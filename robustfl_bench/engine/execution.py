@@ -4,7 +4,7 @@ run, and those whose effect is in the rule, the attack or the protocol."""
 from dataclasses import dataclass
 from typing import Annotated, Any
 
-from robustfl_bench.base.fields import at_least, between, one_of
+from robustfl_bench.base.fields import Flag, at_least, between, one_of
 
 
 @dataclass
@@ -22,6 +22,8 @@ class Rewriting:
     """how clients count in the rule"""
     claim_samples: Annotated[float | None, at_least(1)]
     """samples that each attacker reports; null: as many as it has"""
+    secure_aggregation: Flag
+    """the server learns only a sum over the clients: rules that need more are refused"""
     topology: str
     """neighbours of a node, with protocol=gossip"""
 

@@ -131,6 +131,11 @@ def _scalars(config: Mapping[str, Any]) -> tuple[Settings, dict[str, Any]]:
     """The checked scalars of a resolved config, and the part of it that a run folder keeps. Raises ConfigError."""
     settings, kept = Settings(**{name: config[name] for name in SCALARS}), identity.defining(config)
     check(settings)
+    if settings.secure_aggregation and settings.weighting != "none":
+        raise ConfigError(
+            "with secure_aggregation=true the server learns no client's number of samples: set weighting=none "
+            "(aggregator=fedavg counts samples within the sum)"
+        )
     return replace(settings, num_byzantine=kept["num_byzantine"]), kept
 
 
@@ -184,10 +189,26 @@ def _check_feasible(planned: Plan) -> None:
     s, clients = planned.settings, planned.settings.clients_per_round
     if parts.attack.plans and parts.clustering is not None:
         raise ConfigError(f"attack {type(parts.attack).__name__} plans for one model: set clustering=none")
+    _check_sum(parts)
     parts.course.check(Setup(parts.aggregator, parts.local_update, parts.optional, clients, s.num_byzantine))
     if parts.availability is not None:
         parts.availability.check(parts.local_update)
     parts.check_clients(parts.course.updates_per_round(clients))
+
+
+def _check_sum(parts: Parts) -> None:
+    """Raise ConfigError if a server that learns only a sum over the clients cannot make rounds with these parts."""
+    from robustfl_bench.aggregators.secure_sum import SecureSum  # here, as it imports torch
+
+    if not isinstance(parts.aggregator, SecureSum):
+        return
+    for group, reason in (
+        ("protocol", "a server gets one sum a round, of messages whose bits are not counted"),
+        ("clustering", "a server learns one sum over all clients"),
+    ):
+        if getattr(parts, group) is not None:
+            usual = "synchronous" if group == "protocol" else "none"
+            raise ConfigError(f"with secure aggregation {reason}: set {group}={usual}")
 
 
 def _check_added(attack: Attack, knowledge: str | None) -> None:
