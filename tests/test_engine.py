@@ -27,6 +27,7 @@ from robustfl_bench.numerics.metrics import max_recall_drop, recall_per_class
 from robustfl_bench.numerics.products import times_transposed
 from robustfl_bench.numerics.updates import Updates
 from robustfl_bench.schedules.constant import Constant
+from robustfl_bench.schedules.inverse_time import InverseTime
 from robustfl_bench.schedules.step import Step
 from tests import presets
 
@@ -306,6 +307,12 @@ def test_step_schedule_follows_table_6_of_boba() -> None:
     assert [late(0.1, t) for t in (100, 109, 110, 199)] == pytest.approx([0.1, 0.1, 0.095, 0.1 * 0.95**9])
     assert step(0.1, 199) == pytest.approx(0.0599, abs=1e-4)
     assert Constant()(0.3, 1000) == 0.3
+
+
+def test_monnas_schedule_is_a_half_then_a_third_of_the_rate() -> None:
+    found = [InverseTime()(0.6, t) for t in (0, 49, 50, 99, 100, 599)]
+    assert found == pytest.approx([0.6, 0.6, 0.3, 0.3, 0.2, 0.05])
+    assert InverseTime(halving=10, interval=1)(0.6, 5) == pytest.approx(0.4)
 
 
 def test_max_recall_drop_and_recall_by_hand() -> None:

@@ -18,6 +18,7 @@ from robustfl_bench.interfaces import ConfigError, LocalUpdate, ServerOptimizer
 from robustfl_bench.local_updates.fedsgd import FedSgd
 from robustfl_bench.local_updates.local_sgd import LocalSgd
 from robustfl_bench.local_updates.momentum import Momentum
+from robustfl_bench.local_updates.momentum_from_zero import MomentumFromZero
 from robustfl_bench.network.client_rows import ClientRows
 from robustfl_bench.network.network import Network
 from robustfl_bench.network.samples import Population, Samples
@@ -60,6 +61,21 @@ def test_absent_clients_keep_their_momentum_and_newcomers_begin_with_their_gradi
             torch.testing.assert_close(row, by_hand[client])
         rows = [len(block) for name, block in memory.items() if name.startswith("momenta_")]
         assert sum(rows) == len(by_hand) == len(ClientRows(memory, "momenta", 3)), "none for who never took part"
+
+
+def test_a_momentum_from_zero_is_the_other_but_for_the_share_of_the_first_gradient() -> None:
+    memories: tuple[dict[str, Tensor], dict[str, Tensor]] = ({}, {})
+    first: dict[int, tuple[int, Tensor]] = {}
+    for round, present in enumerate([(0, 1), (1,), (0, 1, 2), (2, 0)]):
+        rows = []
+        for kind, memory in zip((Momentum, MomentumFromZero), memories, strict=True):
+            out = torch.empty(len(present), NETWORK.dim)
+            kind(FedSgd(), beta=0.9)(NETWORK, START, samples(4, round, present, memory=memory), 0.1, out)
+            rows.append(out)
+        for client, usual, from_zero in zip(present, *rows, strict=True):
+            steps, g = first.get(client, (0, usual.clone()))
+            torch.testing.assert_close(from_zero, usual - 0.9 ** (steps + 1) * g)
+            first[client] = (steps + 1, g)
 
 
 @dataclass(frozen=True)
