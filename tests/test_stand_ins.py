@@ -14,7 +14,7 @@ from robustfl_bench.tables.compare import compare
 from robustfl_bench.tables.described import Paper
 from robustfl_bench.tables.measured import scored
 from robustfl_bench.tables.table import Table
-from robustfl_bench.tables.verdicts import HOLDS, UNTESTED
+from robustfl_bench.tables.verdicts import FEW, HOLDS, UNTESTED
 from tests.test_paper_tables import ATTACKS, TWO, make_run
 
 LIKE = replace(TWO, stand_ins=(("batch_size=64",), ("scale=quick",)))
@@ -96,6 +96,14 @@ def test_claims_are_judged_by_own_settings_or_by_one_stand_in_and_never_by_both(
     assert (words, verdict.word) == (SMALL, HOLDS)
     _, judged, *_ = scorecard.page(paper)
     assert [cell.text for cell in judged.rows[0]][2:] == [UNTESTED, "-", "1 of 1", "-", "holds, 1 of 1^a"]
+    overview = scorecard.overview([paper])
+    counts = dict(zip(overview.heading, (cell.text for cell in overview.rows[0]), strict=True))
+    assert (counts[HOLDS], counts[UNTESTED], counts["decided by stand-ins"]) == ("0", "1", "1"), "counted apart"
+    make_run(tmp_path, "krum", "ipm", 0, 0.5)
+    (paper,) = scored({"boba": Paper("B", {LIKE.name: LIKE}, {}, claims)}, records.load(tmp_path))
+    tables, judged, *_ = scorecard.page(paper)
+    assert [judged.rows[0][place].text for place in (2, -1)] == [FEW, "holds, 1 of 1^a"]
+    assert tables.footnotes[-1] == f"table2_mnist^a: {SMALL}", "although no cell shows it"
 
 
 def test_a_published_number_counts_once_as_a_stand_in(results: Path) -> None:

@@ -57,15 +57,22 @@ def _of_stand_in(paper: MeasuredPaper, place: int) -> str:
     if place not in paper.stood_in:
         return ""
     difference, verdict = paper.stood_in[place]
-    table = paper.tables[verdict.claim.table]
-    mark = table.mark(difference) if difference in table.kinds else ""
-    return f"{verdict.word}, {_true(verdict)}{mark}"
+    return f"{verdict.word}, {_true(verdict)}{_marks(paper, verdict.claim.table)[difference]}"
 
 
 def kinds(paper: MeasuredPaper) -> list[str]:
     """What the marks of stand-ins mean in each table that has some."""
-    return [f"{short(name)}{table.mark(words)}: {words}" for name, table in paper.tables.items()
-            for words in table.kinds if words]  # fmt: skip
+    return [f"{short(name)}{mark}: {words}" for name in paper.tables for words, mark in _marks(paper, name).items()]
+
+
+def _marks(paper: MeasuredPaper, name: str) -> dict[str, str]:
+    """The marks of a table's stand-ins, by their differences in words: first those of its cells, as the table has
+    them, then those by which its claims alone are judged."""
+    table = paper.tables[name]
+    judging = (words for words, verdict in paper.stood_in.values() if verdict.claim.table == name)
+    own = {words: table.mark(words) for words in table.kinds if words}
+    more = [words for words in dict.fromkeys(judging) if words not in own]
+    return own | {words: f"^{chr(ord('a') + len(own) + place)}" for place, words in enumerate(more)}
 
 
 def _true(verdict: Verdict) -> str:

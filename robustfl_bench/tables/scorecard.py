@@ -29,6 +29,8 @@ _TABLES = (
 _OVERVIEW = (
     "stand-ins: measured with other batches, sizes, data or precision than printed, and nowhere counted as measured or "
     "inside; outside: the measured cells that are not inside; unexplained: those without a reason",
+    "decided by stand-ins: claims that hold, or do not hold, of stand-ins of one kind; counted apart, they stay among "
+    "those with too few seeds or not tested",
 )
 
 
@@ -94,14 +96,15 @@ def overview(scores: Sequence[MeasuredPaper]) -> Sheet:
         judged = [cell for table in paper.compared for cell in table.judged.values()]
         inside = sum(bool(cell.inside) for cell in judged)
         unexplained = sum(reason is None for *_, reason in paper.outside)
+        by_stand_ins = sum(verdict.decided for _, verdict in paper.stood_in.values())
         cells = sum(len(table.cells) for table in paper.compared)
         numbers = (cells, len(judged), inside, stood_in(paper), len(judged) - inside, unexplained, len(paper.verdicts),
-                   counts[HOLDS], counts[FAILS], counts[FEW], leaning, counts[UNTESTED])  # fmt: skip
+                   counts[HOLDS], counts[FAILS], counts[FEW], leaning, counts[UNTESTED], by_stand_ins)  # fmt: skip
         rows.append(words(paper.name, *map(str, numbers)))
     return Sheet(
         above=["Papers: published numbers and claims, measured"],
         heading=["paper", "cells", "measured", "inside", "stand-ins", "outside", UNEXPLAINED, "claims", HOLDS, FAILS,
-                 FEW, "too few seeds, but true on average", UNTESTED],
+                 FEW, "too few seeds, but true on average", UNTESTED, "decided by stand-ins"],
         rows=rows,
         footnotes=[*_OVERVIEW, *MEANING[:2]],
     )  # fmt: skip

@@ -19,7 +19,7 @@ SHORT = ("paper", "cells", "measured", "inside", "stand-ins", "unexplained", "cl
 """The columns of the overview in README.md."""
 FIVE = ("arfl", "boba", "brace", "brifca", "raga")
 """The papers whose systems the package has whole, which README.md shows; it has single cells of others."""
-STATE = (*SHORT[1:], "too few seeds", "not tested")
+STATE = (*SHORT[1:], "too few seeds", "not tested", "decided by stand-ins")
 """Those of a paper's own page."""
 BLOCK = re.compile(r"(<!-- made by `make agreement` -->\n).*?(<!-- end -->)", re.DOTALL)
 
