@@ -23,7 +23,7 @@ MEANING = f"by {NAME}: attackers who plan, which were run against the best rules
 """What it means that this attack is the worst case."""
 
 
-def cases(panel: ArenaPanel, runs: Sequence[ArenaRun], plans: Iterable[ArenaRun]) -> list[Addition]:
+def cases(panel: ArenaPanel, runs: Sequence[ArenaRun], plans: Sequence[ArenaRun]) -> list[Addition]:
     """The rules of a panel that were run under attackers who plan, the best by the list first. ``runs`` are those of
     the panel under the list, and ``plans`` those of the track under attackers who plan."""
     column: dict[str, dict[str, float]] = {}
