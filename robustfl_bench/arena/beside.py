@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from robustfl_bench.arena.by_list import Arena, ArenaPanel
 from robustfl_bench.arena.conclusions import correlation
 from robustfl_bench.arena.page import SCORE_MEANING
 from robustfl_bench.arena.pairs import contenders
+from robustfl_bench.arena.panels import Arena, ArenaPanel
 from robustfl_bench.arena.track import SERVER
 from robustfl_bench.arena.words import bounds, cells, listed, number
 from robustfl_bench.runs.statistics import chance_if_equal, rejected
