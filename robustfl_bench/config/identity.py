@@ -13,7 +13,8 @@ from robustfl_bench.engine.settings import DEFINING
 
 UNHASHED = ("num_byzantine_declared",)  # rules that use it hold it themselves
 
-_SECURE_SUM = "robustfl_bench.aggregators.SecureSum"
+SECURE_SUM = "robustfl_bench.aggregators.SecureSum"
+"""The rule that ``secure_aggregation`` makes of the chosen one."""
 _WEIGHTED = "robustfl_bench.aggregators.Weighted"
 _CLAIMING = "robustfl_bench.attacks.Claiming"
 _CHAIN = "robustfl_bench.pre_aggregations.Chain"
@@ -76,7 +77,7 @@ def rewritten(config: Mapping[str, Any]) -> dict[str, Any]:
         if weighting == "capped":
             whole["aggregator"] |= {"capped": True, "num_byzantine": config["num_byzantine_declared"]}
     if config.get("secure_aggregation", False):
-        whole["aggregator"] = {"_target_": _SECURE_SUM, "rule": whole["aggregator"]}
+        whole["aggregator"] = {"_target_": SECURE_SUM, "rule": whole["aggregator"]}
     if (samples := config.get("claim_samples")) is not None:
         whole["attack"] = {"_target_": _CLAIMING, "attack": config["attack"], "samples": samples}
     return whole

@@ -10,7 +10,7 @@ from typing import Any
 
 from robustfl_bench.base.errors import ConfigError
 from robustfl_bench.base.trees import flatten
-from robustfl_bench.config import compose, options, stored
+from robustfl_bench.config import compose, identity, options, stored
 from robustfl_bench.engine.settings import DEFINING
 from robustfl_bench.runs.records import leaf, text
 
@@ -35,6 +35,7 @@ def again(run: Mapping[Hashable, Any]) -> str:
 
 def overrides(run: Mapping[Hashable, Any]) -> Sequence[str]:
     """The overrides of that command; none if it is empty."""
+    run_id, (run, secure) = run["run_id"], _without_secure_sum(run)
     groups, scalars = options.defaults()
     usual = {name: text(leaf(value)) for name, value in {**groups, **scalars}.items() if name in DEFINING}
     run_values = {name: text(run.get(name, math.nan)) for name in usual}
@@ -47,10 +48,19 @@ def overrides(run: Mapping[Hashable, Any]) -> Sequence[str]:
             for key, value in option_values.items()
             if value not in ("absent", resolved_values.get(key))
         ]
-        resolved = compose.resolve(words)
+        resolved = compose.resolve([*words, *secure])
     except ConfigError:
         return ()
-    return resolved.overrides if resolved.run_id == run["run_id"] else ()
+    return resolved.overrides if resolved.run_id == run_id else ()
+
+
+def _without_secure_sum(run: Mapping[Hashable, Any]) -> tuple[Mapping[Hashable, Any], list[str]]:
+    """A row with the rule for which ``secure_aggregation`` was set, and this setting; a row without it as it is."""
+    if run.get("aggregator._target_") != identity.SECURE_SUM:
+        return run, []
+    others = {key: value for key, value in run.items() if not str(key).startswith("aggregator.")}
+    rule = {str(key).replace(".rule.", ".", 1): run[key] for key in run if str(key).startswith("aggregator.rule.")}
+    return others | rule, ["secure_aggregation=true"]
 
 
 def reference(folders: Sequence[str]) -> str:
