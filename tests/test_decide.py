@@ -54,6 +54,19 @@ def test_a_look_lacks_the_seeds_of_the_cells_that_are_not_proven(tmp_path: Path)
     assert len(claim.last.runs) == 3, "BOBA's third seed as well"
 
 
+def test_the_comparison_that_is_most_false_gets_seeds_first_alone(tmp_path: Path) -> None:
+    for rule, accuracy in (("boba", 0.90), ("average", 0.93), ("krum", 0.99), ("coomed", 0.5)):
+        make_run(tmp_path, rule, "ipm", 0, accuracy)
+    about = paper("boba / ipm > average | krum | coomed / ipm", looks=(2, 3))
+    claim = still_open(tmp_path, about)
+    assert lacking(claim) == [("boba", "ipm", 1), ("krum", "ipm", 1)], "one refuted comparison decides the claim"
+    assert claim.last and len(claim.last.runs) == 4 * 2, "at most two more seeds of all"
+    make_run(tmp_path, "boba", "ipm", 1, 0.97)
+    make_run(tmp_path, "krum", "ipm", 1, 0.8)
+    others = [("average", "ipm", 1), ("coomed", "ipm", 1)]
+    assert lacking(still_open(tmp_path, about)) == others, "none is false on average any more"
+
+
 def test_a_worst_case_lacks_all_attacks_and_a_drop_its_reference(tmp_path: Path) -> None:
     make_run(tmp_path, "boba", "ipm")
     claim = still_open(tmp_path, paper("boba / worst > 50", looks=(2,)))

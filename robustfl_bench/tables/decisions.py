@@ -45,15 +45,22 @@ class Open:
 
     @cached_property
     def next(self) -> Step | None:
-        """The next look at a comparison that is not proven; None if there is none, or if no run can decide the
-        claim."""
-        looks = [] if self.blocked else [look for one in self._comparisons if (look := self._next(one)[0])]
-        return self._step(min(looks)) if looks else None
+        """The next look at comparisons that are not proven; None if there is none, or if no run can decide the claim.
+
+        A single comparison that is refuted decides a claim. So the one that is most false on average gets seeds first,
+        alone; if none is false, or those that are have had all looks, all get them."""
+        looks = {} if self.blocked else {one: look for one in self._comparisons if (look := self._next(one)[0])}
+        if not looks:
+            return None
+        if false := [finding for finding in self.verdict.findings if not finding.true and finding.comparison in looks]:
+            refutable = min(false, key=lambda finding: (looks[finding.comparison], finding.margin)).comparison
+            return self._step(looks[refutable], [refutable])
+        return self._step(min(looks.values()), self._comparisons)
 
     @property
     def last(self) -> Step | None:
         """The last look, if every look before it leaves the claim open."""
-        return self._step(max(self._looks)) if self.next else None
+        return self._step(max(self._looks), self._comparisons) if self.next else None
 
     @property
     def blocked(self) -> str:
@@ -73,7 +80,7 @@ class Open:
         described = self._filling.described
         if not described.stand_ins or not self._looks or self._filling.overrides or self.verdict.word != UNTESTED:
             return None
-        overrides, runs = described.stand_ins[0], self._step(max(self._looks)).runs
+        overrides, runs = described.stand_ins[0], self._step(max(self._looks), self._comparisons).runs
         keys = dict.fromkeys(run.overrides for run in runs)
         configs = {key: matching.config(compose.resolve((*key, *overrides)).identity) for key in keys}
         return " ".join(overrides), self._costs.of(configs[run.overrides] for run in runs)
@@ -99,8 +106,8 @@ class Open:
                 return look, keys
         return 0, ()
 
-    def _step(self, look: int) -> Step:
-        lacking = (keys for one in self._comparisons for first, keys in [self._next(one)] if 0 < first <= look)
+    def _step(self, look: int, comparisons: Sequence[Comparison]) -> Step:
+        lacking = (keys for one in comparisons for first, keys in [self._next(one)] if 0 < first <= look)
         runs = dict.fromkeys(run for keys in lacking for key in keys for run in self._lacking(key, look))
         return Step(look, tuple(runs), self._costs.of(self._filling.wanted[run.overrides] for run in runs))
 
