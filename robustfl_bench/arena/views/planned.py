@@ -36,7 +36,7 @@ def answer(arena: Arena) -> str:
 def _sheets(arena: Arena) -> list[Sheet]:
     found = _found(arena)
     sheet, carried = additions.sheet(arena, NAME, found), _carried_out(arena)
-    rows = [[*row, Printed(listed(carried.get((of.panel.number, of.panel.partition, of.rule), ())))]
+    rows = [[*row, Printed(listed(carried.get((of.panel.number, of.panel.partition, of.rule), ["unknown"])))]
             for row, of in zip(sheet.rows, found, strict=True)]  # fmt: skip
     title = f"Arena {arena.track.name}: attackers who plan, against the list"
     meaning = "carried out: the attacks of their pool that they ended with, the most frequent first"
@@ -45,7 +45,7 @@ def _sheets(arena: Arena) -> list[Sheet]:
 
 
 def _carried_out(arena: Arena) -> dict[tuple[int, str, str], list[str]]:
-    """The attacks of the pool with which the runs of a rule in a panel ended; a model that diverged has none."""
+    """The attacks of the pool with which the runs of a rule in a panel ended; unknown where all models diverged."""
     from robustfl_bench.attacks.planned import POOL
 
     names, counts = [*POOL], defaultdict[tuple[int, str, str], Counter[str]](Counter)
