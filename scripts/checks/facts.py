@@ -528,8 +528,10 @@ def arena_answer() -> list[object]:
 def hours_of_version_2() -> list[float]:
     """The hours of one core that the kept runs of the arena's version 2 took: rules as they come, tuned, in other
     tracks, from nudged models, and against attackers who plan; then those of all."""
+    plans = "arena/silos/planned.csv.gz"
     kinds = ("arena/silos/*", "arena/silos_tuned/*", "arena/tracks/*", "arena/rounding.csv.gz", "planned/[!c]*.csv*")
     files = [[path.relative_to(RESULTS).as_posix() for path in sorted(RESULTS.glob(kind))] for kind in kinds]
+    files = [[path for path in of if path != plans] for of in files[:-1]] + [[plans, *files[-1]]]
     hours = [sum(float(runs(path)["seconds"].sum()) for path in of) / 3600 for of in files]
     return [*hours, sum(hours)]
 
@@ -1066,8 +1068,8 @@ FACTS = (
         "README.md",
         '"And {} more": {} to {} seeds cannot tell these rules from the first. A server with the {} samples that such '
         "rules read scores {:.0f} to {:.0f} alone. [Version 2 of the arena](results/arena/silos.md) has {} attacks "
-        "and, so far, at least {} rules a case; [version 1](results/arena/README.md) has {} rules, {} attacks and {} "
-        "seeds.",
+        "and attackers who plan, so far at least {} rules a case; [version 1](results/arena/README.md) {} rules, {} "
+        "attacks, {} seeds.",
         arena_answer,
         slow=True,
     ),
