@@ -567,9 +567,9 @@ def places_of_the_mean(attack: str, partitions: Sequence[str]) -> list[int]:
 BESIDE_THE_MEAN = ("faba", "lfighter", "trmean", "average")
 
 
-def by_labels(setting: str, rule: str, attack: str, rounds: int = 500) -> float:
-    """The mean accuracy [%] of a rule in results/mean_labels after so many rounds."""
-    table = runs("mean_labels/runs.csv").query("rounds == @rounds and aggregator == @rule and attack == @attack")
+def by_labels(setting: str, rule: str, attack: str, rounds: int = 500, file: str = "runs.csv") -> float:
+    """The mean accuracy [%] of a rule in a file of results/mean_labels after so many rounds."""
+    table = runs(f"mean_labels/{file}").query("rounds == @rounds and aggregator == @rule and attack == @attack")
     partition = {"iid": "iid", "mild": "dirichlet", "by_class": "pathological"}[setting]
     return 100 * float(table.loc[table["partition"] == partition, "final_accuracy"].mean())
 
@@ -1323,12 +1323,30 @@ FACTS = (
             f"| `{rule}` | {{:.2f}} |",
             partial(
                 lambda rule: percent(
-                    "gossip/ring_runs.csv", f"aggregator == '{rule}' and attack == 'lie'", column="final_accuracy"
+                    "gossip/ring_runs.csv",
+                    f"aggregator == '{rule}' and attack == 'lie' and rounds == 90",
+                    column="final_accuracy",
                 ),
                 rule,
             ),
         )
         for rule in ("clipped_gossip", "trmean", "rfa")
+    ),
+    *(
+        Fact(
+            "results/gossip/README.md",
+            f"| {words} | {{:.2f}} | {{:.2f}} | {{:.2f}} | {{:.2f}} |",
+            partial(
+                lambda kind: (
+                    100 * runs("gossip/ring_rounds.csv").query("local_update == @kind").test_accuracy
+                ).tolist(),
+                kind,
+            ),
+        )
+        for kind, words in (
+            ("momentum", "here, one run"),
+            ("momentum_from_zero", "here with a momentum that begins at 0, one run"),
+        )
     ),
     Fact(
         "results/boba/README.md",
