@@ -2548,8 +2548,8 @@ FACTS = (
         "results/privacy/README.md",
         "Without noise Opt-IPM leaves Fed-NGA {:.1f}% and signSGD {:.1f}%, SMEA {:.1f}%. With noise 1 it leaves them "
         "{:.1f}% and {:.1f}%, SMEA {:.1f}%, which is {:.1f} points [{:.1f}, {:.1f}] above signSGD. The mean, norm "
-        "bounding and BRACE fall under it without noise as well. Opt-ALIE with noise 1 leaves every rule but the mean at least "
-        "{:.1f}%.",
+        "bounding and BRACE fall under it without noise as well. Opt-ALIE with noise 1 leaves every rule but the "
+        "mean at least {:.1f}%.",
         lambda: [
             *private_means("digits", *((0, rule, "opt_ipm_loss") for rule in ("fed_nga", "signsgd", "smea"))),
             *private_means("digits", *((1, rule, "opt_ipm_loss") for rule in ("fed_nga", "signsgd", "smea"))),
