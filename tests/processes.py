@@ -1,18 +1,34 @@
-"""Commands in processes of their own, forked from one that has imported torch: a new one would take two seconds."""
+"""Commands in processes of their own, forked from one that has imported torch and read what ``preloaded.py`` reads: a
+new one would take three seconds."""
 
 import os
+import runpy
 import signal
 import sys
 import tempfile
 from collections.abc import Callable
+from contextlib import chdir
+from dataclasses import dataclass
 from importlib import import_module
+from multiprocessing import forkserver
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 
 from robustfl_bench.ring.launch import context
 from robustfl_bench.store.folders import RunFolder
 
+ROOT = Path(__file__).resolve().parent.parent
+
 Prepare = Callable[[], None]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """Exit code and what was printed."""
+
+    code: int
+    out: str
+    err: str
 
 
 class Command:
@@ -50,20 +66,39 @@ class Command:
         return out, err
 
 
+def fork_from_preloaded() -> None:
+    """Start the process from which others are forked, unless there is one; those of ring and sweep use it as well."""
+    found = context()
+    found.set_forkserver_preload(["tests.preloaded"])
+    with chdir(ROOT):  # where it finds the module
+        forkserver.ensure_running()
+
+
 def start(
-    folder: Path, *overrides: str, module: str = "robustfl_bench.commands.bench", first: Prepare | None = None
+    folder: Path, *overrides: str, module: str | Path = "robustfl_bench.commands.bench", first: Prepare | None = None
 ) -> Command:
-    """Start ``robustfl-bench``, or another command, in ``folder``; ``first`` is called there before."""
+    """Start ``robustfl-bench``, another command by its module, or a script by its file, in ``folder``; ``first`` is
+    called there before."""
     printed = Path(tempfile.mkdtemp(prefix="printed-", dir=folder.parent)) / "command"
     arguments = (module, folder, overrides, printed, dict(os.environ), first)
+    fork_from_preloaded()
     process = context().Process(target=_command, args=arguments)
     process.start()
     return Command(process, printed)
 
 
+def call(folder: Path, module: str | Path, *arguments: str, first: Prepare | None = None) -> Outcome:
+    """Start a command and wait until it ends."""
+    command = start(folder, *arguments, module=module, first=first)
+    out, err = command.communicate()
+    assert command.returncode is not None
+    return Outcome(command.returncode, out, err)
+
+
 def _command(
-    module: str, folder: Path, overrides: tuple[str, ...], printed: Path, environment: dict[str, str], first: Prepare
-) -> None:
+    module: str | Path, folder: Path, overrides: tuple[str, ...], printed: Path, environment: dict[str, str],
+    first: Prepare | None,
+) -> None:  # fmt: skip
     os.environ.clear()
     os.environ.update(environment)
     os.chdir(folder)
@@ -72,8 +107,11 @@ def _command(
         os.dup2(os.open(f"{printed}.{name}", os.O_WRONLY | os.O_CREAT), stream)
     if first is not None:
         first()
-    sys.argv = ["command", *overrides]
-    sys.exit(import_module(module).main())
+    sys.argv = [str(module), *overrides]
+    if isinstance(module, str):
+        sys.exit(import_module(module).main())
+    sys.path.insert(0, str(module.parent))
+    runpy.run_path(str(module), run_name="__main__")
 
 
 def die_after_checkpoint(seconds: float) -> None:

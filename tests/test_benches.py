@@ -1,14 +1,13 @@
 """The benchmarks still run: every rule, and every engine beside what it is compared with."""
 
 import csv
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from robustfl_bench.base.errors import ConfigError
 from robustfl_bench.config.options import CONF, names, original
+from tests.processes import call
 from tests.rounds import build
 
 pytestmark = pytest.mark.slow
@@ -36,6 +35,13 @@ PICTURES = {
 }
 
 
+def bench(folder: Path, name: str, *arguments: str) -> tuple[str, str]:
+    """What a benchmark prints on both streams; it must succeed."""
+    done = call(folder, CONF.parent / "scripts" / "benches" / f"{name}.py", *arguments)
+    assert done.code == 0, done.err
+    return done.out, done.err
+
+
 def refuses(rule: str, clients: int, attackers: int) -> bool:
     """Whether a rule refuses so many clients."""
     try:
@@ -47,24 +53,14 @@ def refuses(rule: str, clients: int, attackers: int) -> bool:
 
 @pytest.mark.parametrize("name", SMALL)
 def test_it_runs(name: str, tmp_path: Path) -> None:
-    command = [
-        sys.executable,
-        str(CONF.parent / "scripts" / "benches" / f"{name}.py"),
-        *SMALL[name],
-        "--repeats",
-        "1",
-        "--threads",
-        "1",
-    ]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    assert "cores: " in done.stdout.splitlines()[1]  # whether the machine is idle
+    out, err = bench(tmp_path, name, *SMALL[name], "--repeats", "1", "--threads", "1")
+    assert "cores: " in out.splitlines()[1]  # whether the machine is idle
     if name == "bench_aggregators":
         with (tmp_path / "x.csv").open() as file:
             measured = {row["rule"] for row in csv.DictReader(file)}
         refused = {rule for rule in EVERY_RULE if refuses(rule, clients=60, attackers=4)}
         assert {"boba_es", "smea"} <= refused and EVERY_RULE - refused <= measured and len(measured) > 20
-        assert all(f"{rule} left out" in done.stderr for rule in refused)
+        assert all(f"{rule} left out" in err for rule in refused)
     if name == "bench_scaling":
         with (tmp_path / "x_memory.csv").open() as file:
             assert all(float(row["x matrix"]) >= 1 for row in csv.DictReader(file))
@@ -73,21 +69,15 @@ def test_it_runs(name: str, tmp_path: Path) -> None:
 
 
 def test_results_are_read_again_by_every_command(tmp_path: Path) -> None:
-    script = str(CONF.parent / "scripts" / "benches" / "bench_results.py")
-    command = [sys.executable, script, "--runs", "200", "--keep", "many", "--commands", "report", "export"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    assert [line.split()[0] for line in done.stdout.splitlines()] == ["report", "export"]
+    out, _ = bench(tmp_path, "bench_results", "--runs", "200", "--keep", "many", "--commands", "report", "export")
+    assert [line.split()[0] for line in out.splitlines()] == ["report", "export"]
     assert (tmp_path / "many" / "rounds.csv").read_text().count("\n") == 1 + 200 * 20
     assert (tmp_path / "many" / "report.html").stat().st_size < 500_000
 
 
 def test_a_table_is_projected(tmp_path: Path) -> None:
-    script = str(CONF.parent / "scripts" / "benches" / "bench_tables.py")
-    command = [sys.executable, script, "--presets", "demo", "--rounds", "1", "--csv", "x.csv"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
+    out, _ = bench(tmp_path, "bench_tables", "--presets", "demo", "--rounds", "1", "--csv", "x.csv")
     with (tmp_path / "x.csv").open() as file:
         runs = {row["rule"]: int(row["runs"]) for row in csv.DictReader(file)}
     assert runs == {"average": 3, "coomed": 3, "mkrum": 3, "boba": 3, "all": 12}
-    assert done.stdout.splitlines()[-1].startswith("one seed of demo: ")
+    assert out.splitlines()[-1].startswith("one seed of demo: ")

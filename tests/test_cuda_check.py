@@ -1,19 +1,17 @@
 """``scripts/checks/cuda_check.py`` on a CPU, where every answer is right, and nothing is asked twice."""
 
 import csv
-import subprocess
-import sys
 from pathlib import Path
 
 from robustfl_bench.config.options import CONF
+from tests.processes import Outcome, call
 
 SCRIPT = CONF.parent / "scripts" / "checks" / "cuda_check.py"
 QUICK = ("exactness", "rules", "rounds", "bounds", "stacks")
 
 
-def check(folder: Path, *arguments: str) -> "subprocess.CompletedProcess[str]":
-    command = [sys.executable, str(SCRIPT), "check", "--output", str(folder), *arguments]
-    return subprocess.run(command, capture_output=True, text=True, check=False)
+def check(folder: Path, *arguments: str) -> Outcome:
+    return call(folder, SCRIPT, "check", "--output", str(folder), *arguments)
 
 
 def answers(path: Path) -> dict[str, dict[str, str]]:
@@ -24,11 +22,11 @@ def answers(path: Path) -> dict[str, dict[str, str]]:
 def test_it_asks_in_sections_and_goes_on(tmp_path: Path) -> None:
     tiny = ("--device", "cpu", "--tiny", "--sections", *QUICK)
     begun = check(tmp_path, *tiny, "--seconds", "0")
-    assert begun.returncode == 0 and "time is up in section exactness" in begun.stdout, begun.stderr
+    assert begun.code == 0 and "time is up in section exactness" in begun.out, begun.err
     (tmp_path / "rules.csv").write_text("case,value,unit,limit,verdict\nkrum,1,of it,0.1,WRONG\n")
     done = check(tmp_path, *tiny)
-    assert done.returncode == 1, done.stderr
-    assert done.stdout.splitlines()[-1] == "rules, krum: WRONG 1"  # not asked again
+    assert done.code == 1, done.err
+    assert done.out.splitlines()[-1] == "rules, krum: WRONG 1"  # not asked again
     rules = answers(tmp_path / "rules.csv")
     assert len(rules) > 50 and {row["verdict"] for name, row in rules.items() if name != "krum"} == {"ok"}
     times = answers(tmp_path / "bounds.csv")
@@ -40,4 +38,4 @@ def test_it_asks_in_sections_and_goes_on(tmp_path: Path) -> None:
 
 def test_without_a_gpu_it_says_so(tmp_path: Path) -> None:
     refused = check(tmp_path, "--device", "cuda:7")
-    assert refused.returncode == 2 and "device=cuda:7 but" in refused.stderr and "Traceback" not in refused.stderr
+    assert refused.code == 2 and "device=cuda:7 but" in refused.err and "Traceback" not in refused.err

@@ -1,7 +1,6 @@
 """A data set from outside the package is two files: a class and its option. Every command knows it."""
 
 import os
-import subprocess
 import sys
 from pathlib import Path
 
@@ -10,6 +9,7 @@ import pytest
 from robustfl_bench.commands.data import main
 from robustfl_bench.config import data_sets
 from tests.conftest import Bench
+from tests.processes import Outcome, call
 
 MODULE = '''
 """Two noisy rings, read from a file of x, y and class."""
@@ -60,37 +60,32 @@ def write(folder: Path, rows: list[tuple[float, float, float]]) -> None:
     (folder / "data" / "rings.csv").write_text("".join(f"{x},{y},{label}\n" for x, y, label in rows))
 
 
-def run(module: str, *arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([sys.executable, "-m", module, *arguments], capture_output=True, text=True, check=False)
-
-
-def data(*arguments: str) -> subprocess.CompletedProcess[str]:
-    code = "import sys; from robustfl_bench.commands import data; sys.exit(data.main(sys.argv[1:]))"
-    command = [sys.executable, "-c", code, *arguments, "--config-dir", "conf"]
-    return subprocess.run(command, capture_output=True, text=True, check=False)
+def data(*arguments: str) -> Outcome:
+    """``robustfl-data`` in another process."""
+    return call(Path.cwd(), "robustfl_bench.commands.data", *arguments, "--config-dir", "conf")
 
 
 def test_robustfl_data_lists_prepares_and_verifies_it(outside: Path, capfd: pytest.CaptureFixture[str]) -> None:
     listed = data("list")
-    assert listed.returncode == 0, listed.stderr
-    rows = {line.split()[0]: line.split() for line in listed.stdout.splitlines()}
+    assert listed.code == 0, listed.err
+    rows = {line.split()[0]: line.split() for line in listed.out.splitlines()}
     assert rows["rings"][1:7] == ["2", "2", "80", "20", "ready", "?"] and "small" in rows["rings"]
     assert {"digits", "mnist", "linear_mixture", "rotated_mnist"} <= rows.keys()
     assert main(["prepare", "rings", "--config-dir", "conf"]) == 0
     assert capfd.readouterr().out == f"rings: ready in {outside / 'data'} (small)\n"
     verified = data("verify", "rings")
-    assert verified.stdout.startswith("rings: 80 + 20 samples (small), digest ")
-    digest = verified.stdout.split()[-1]
+    assert verified.out.startswith("rings: 80 + 20 samples (small), digest ")
+    digest = verified.out.split()[-1]
     assert main(["verify", "rings", "--config-dir", "conf"]) == 0
     assert len(digest) == 64 and capfd.readouterr().out.split()[-1] == digest, "in another process too"
     write(outside, [(i % 7 / 7, i % 5 / 5, (i + 1) % 2) for i in range(100)])
-    assert data("verify", "rings").stdout.split()[-1] != digest, "other labels"
+    assert data("verify", "rings").out.split()[-1] != digest, "other labels"
 
 
 def test_robustfl_bench_runs_on_it(outside: Path) -> None:
-    done = run("robustfl_bench", "--config-dir", "conf", "dataset=rings", *SMALL)
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.startswith("result: accuracy")
+    done = call(outside, "robustfl_bench.commands.bench", "--config-dir", "conf", "dataset=rings", *SMALL)
+    assert done.code == 0, done.err
+    assert done.out.startswith("result: accuracy")
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """Metrics: the columns of metrics.csv in their order, and that a new one is a file of its own."""
 
+import json
 import os
 import shutil
 import subprocess
@@ -75,28 +76,42 @@ METRICS = (
 '''
 
 
+IN_ONE_PROCESS = """
+import json, sys
+from robustfl_bench.commands import entry
+for program, *words in json.loads(sys.argv[1]):
+    sys.argv = [program, *words]
+    try:
+        getattr(entry, program)()
+    except SystemExit as end:
+        if end.code:
+            raise
+"""
+LONGEST = ("results", "table", "--value", "longest", "--where", "seed=1")
+
+
 def test_a_new_metric_is_one_file_and_orphans_no_stored_run(tmp_path: Path) -> None:
     shutil.copytree(public.PACKAGE, tmp_path / "robustfl_bench", ignore=shutil.ignore_patterns("__pycache__"))
     if not (public.PACKAGE / "conf").is_dir():
         (tmp_path / "conf").symlink_to(public.PACKAGE.parent / "conf")
     environment = {**os.environ, "PYTHONPATH": str(tmp_path), "PYTHONDONTWRITEBYTECODE": "1"}
 
-    def call(module: str, *words: str) -> str:
-        command = [sys.executable, "-c", f"from robustfl_bench.commands import entry; entry.{module}()", *words]
+    def call(*commands: tuple[str, ...]) -> str:
+        """What commands print, one after the other in a process that imports the copy."""
+        command = [sys.executable, "-c", IN_ONE_PROCESS, json.dumps(commands)]
         done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr
         return done.stdout
 
-    small = ("rounds=1", "model.hidden=[4]", "attack=none", "num_clients=5")
-    first = call("bench", *small)
+    small = ("bench", "rounds=1", "model.hidden=[4]", "attack=none", "num_clients=5")
+    first = call(small)
     (tmp_path / "robustfl_bench" / "engine" / "metrics" / "longest.py").write_text(NEW)
-    assert call("bench", *small) == first.replace("result:", "stored result:")
-    call("bench", *small, "seed=1")
+    again, other, *table = call(small, (*small, "seed=1"), LONGEST).splitlines(keepends=True)
+    assert again == first.replace("result:", "stored result:") and other.startswith("result:")
     (rows,) = [path.read_text() for path in tmp_path.glob("results/runs/*-s1-*/metrics.csv")]
     heading, *_, row = rows.splitlines()
     assert heading.split(",")[-1] == "longest" and float(row.split(",")[-1]) > 0
-    table = call("results", "table", "--value", "longest", "--where", "seed=1")
-    assert "Length of the model, last evaluated round" in table and "[units]" in table
+    assert "Length of the model, last evaluated round" in "".join(table) and "[units]" in "".join(table)
 
 
 def test_no_metric_is_in_the_digest_of_the_code() -> None:

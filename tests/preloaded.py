@@ -1,0 +1,15 @@
+"""What a command imports and reads before its first round. The process from which ``processes.py`` forks commands
+imports this module: the code of this package is parsed for its digest, and the kept runs are listed, once for all of
+them. No test changes either in place."""
+
+from robustfl_bench.commands import bench, ring
+from robustfl_bench.config import compose
+from robustfl_bench.experiment import provenance
+from robustfl_bench.experiment.plan import plan
+from robustfl_bench.store import kept
+
+__all__ = ["bench", "ring"]
+
+_planned = plan(compose.resolve([]).config)
+provenance.code(_planned.config)
+kept.find(_planned.run_id)
