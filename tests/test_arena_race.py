@@ -152,11 +152,14 @@ def test_an_attack_adds_if_it_is_surely_worse_than_the_whole_list(raced: Arena) 
 
 def test_attackers_who_plan_are_the_worst_case_of_the_rules_that_they_surely_harm_most(raced: Arena) -> None:
     planned = {"caf": 0.3, "krum": 0.7}
-    plans = [run(rule, "planned", level + 0.01 * seed, seed=str(seed)) for rule, level in planned.items()
-             for seed in range(3)]  # fmt: skip
+    plans = [run(rule, "planned", level + 0.01 * seed, seed=str(seed), last={"attack_policy": 3.0} if seed else {})
+             for rule, level in planned.items() for seed in range(3)]  # fmt: skip
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Arena, "under", lambda self, attacks: plans if attacks == "planned" else [])
         (panel,) = raced.panels.values()
+        (shown,) = VIEWS["planned"].sheets(raced)
+    assert "surely lower in 1 of 2 cases (rule and panel), by up to 26.0 points (caf, iid)" in shown.above[1]
+    assert [row[-1].text for row in shown.rows] == ["ipm 2"] * 2 and len(shown.rows[0]) == len(shown.heading)
     by_list, caf = raced.by_list[5, "iid"], panel.standings["caf"]
     assert [*by_list.standings][:2] == ["caf", "krum"] and by_list.standings["caf"].attack == "rewind_4"
     assert caf.attack == "planned" and caf.worst == pytest.approx(31) and caf.score.n == 3

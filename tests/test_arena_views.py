@@ -47,7 +47,7 @@ def shipped() -> Arena:
     return Arena(shipped_runs(), "digits")
 
 
-@pytest.mark.parametrize("name", [name for name in VIEWS if name not in ("books", "race")])
+@pytest.mark.parametrize("name", [name for name in VIEWS if name not in ("books", "race", "planned")])
 def test_every_view_of_the_shipped_runs_has_a_table_a_sentence_and_a_picture(shipped: Arena, name: str) -> None:
     view = VIEWS[name]
     first, *_ = view.sheets(shipped)
