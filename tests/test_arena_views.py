@@ -182,7 +182,8 @@ def test_findings_are_sentences_of_computed_numbers(arena: Arena) -> None:
     best = findings.best_rules(arena)
     assert [cell.text for cell in best.rows[0][:2]] == ["iid", "20%"] and best.rows[0][2].text.startswith("geomed ")
     near = [replace(one, accuracy=0.88) if one.rule == "krum" else one for one in arena.settled[5]]
-    arena.__dict__.pop("panels", None)
+    for cached in ("panels", "by_list", "plans"):
+        arena.__dict__.pop(cached, None)
     arena.settled[5] = near
     assert "iid 1, mild_dirichlet 1" in findings.heterogeneity(arena)
 
