@@ -1368,6 +1368,39 @@ FACTS = (
     *(
         Fact(
             "results/gossip/README.md",
+            sentence,
+            partial(
+                lambda rule, beta, attacks: percent(
+                    "gossip/monna_runs.csv",
+                    *(
+                        f"model == 'byzfl_cnn' and aggregator == '{rule}' and `local_update.beta` == {beta} "
+                        f"and attack == '{attack}'"
+                        for attack in attacks
+                    ),
+                    column="final_accuracy",
+                ),
+                *run,
+            ),
+        )
+        for sentence, *run in (
+            (
+                "| mean, momentum 0.99 (without attackers: D-SGD) | {:.2f} | {:.2f} | {:.2f} |",
+                "average",
+                0.99,
+                ("none", "lie", "label_flip"),
+            ),
+            (
+                "| MoNNA: nearest neighbours, momentum 0.99 | not run | {:.2f} | {:.2f} |",
+                "monna",
+                0.99,
+                ("lie", "label_flip"),
+            ),
+            ("| NNA: nearest neighbours, no momentum | not run | {:.2f} | not run |", "monna", 0, ("lie",)),
+        )
+    ),
+    *(
+        Fact(
+            "results/gossip/README.md",
             f"| {words} | {{:.2f}} | {{:.2f}} | {{:.2f}} | {{:.2f}} |",
             partial(
                 lambda kind: (
