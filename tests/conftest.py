@@ -3,17 +3,21 @@
 import os
 import sys
 import tempfile
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from functools import cache
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 import yaml
 
 from robustfl_bench.commands import entry
 from robustfl_bench.commands import results as results_cli
+from robustfl_bench.runs import archive
 from robustfl_bench.store import sealed
+from tests.processes import Outcome, fork_from_preloaded
 
 
 def pytest_xdist_auto_num_workers() -> int:
@@ -21,18 +25,46 @@ def pytest_xdist_auto_num_workers() -> int:
     return (os.cpu_count() or 1) + 1
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Slow tests come first, so that no worker is left alone with one at the end."""
-    items.sort(key=lambda item: item.get_closest_marker("slow") is None)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Slow tests come first, so that no worker is left alone with one at the end.
+
+    Each worker begins with a block of the list, as long as the others; the files with slow tests are dealt out to them.
+    """
+    workers = getattr(config, "workerinput", {}).get("workercount", 1)
+    slow = [item for item in items if item.get_closest_marker("slow")]
+    others = [item for item in items if not item.get_closest_marker("slow")]
+    hands = [list[pytest.Item]() for _ in range(workers)]
+    for number, (_, of_file) in enumerate(groupby(slow, key=lambda item: item.path)):
+        hands[number % workers] += of_file
+    items.clear()
+    for left, hand in zip(range(workers, 0, -1), hands, strict=True):
+        room = (len(others) + sum(map(len, hands[-left:]))) // left - len(hand)
+        items += hand + others[:room]
+        del others[:room]
 
 
-@dataclass(frozen=True)
-class Outcome:
-    """Exit code and what was printed."""
+@pytest.fixture(scope="session", autouse=True)
+def _preloaded() -> None:
+    """Where all tests are run, begin what those that start processes wait for."""
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        fork_from_preloaded()
 
-    code: int
-    out: str
-    err: str
+
+@pytest.fixture(scope="session", autouse=True)
+def _kept_runs_are_read_once() -> Iterator[None]:
+    """A command reads those of the arena in five seconds; one process of tests plays many commands."""
+    read = archive.kept
+
+    @cache
+    def known(arena: bool, *files: tuple[Path, int]) -> pd.DataFrame:
+        return read(arena)
+
+    def kept(arena: bool = False) -> pd.DataFrame:
+        return known(arena, *((path, path.stat().st_mtime_ns) for path in archive.files())).copy()
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(archive, "kept", kept)
+        yield
 
 
 Bench = Callable[..., Outcome]

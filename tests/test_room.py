@@ -177,6 +177,7 @@ def refuse_compiler() -> None:
                 raise SystemExit("imported the compiler of PyTorch")
 
     sys.meta_path.insert(0, Refusing())
+    assert "torch._dynamo" not in sys.modules, "what is imported before a run imports it"
 
 
 def test_a_dense_run_does_not_import_the_compiler_of_pytorch(tmp_path: Path) -> None:
