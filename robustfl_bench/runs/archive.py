@@ -166,8 +166,9 @@ def join(tables: Sequence[pd.DataFrame]) -> pd.DataFrame:
     seen: set[str] = set()
     new = []
     for table in tables:
-        new.append(table[~table["run_id"].isin(seen)])
-        seen |= set(table["run_id"])
+        here = set(table["run_id"])
+        new.append(table[~table["run_id"].isin(seen & here)])
+        seen |= here
     return arrange(pd.concat(new, ignore_index=True)).copy()  # one block: pandas warns about a hundred
 
 
