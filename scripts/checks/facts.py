@@ -501,11 +501,17 @@ def demo() -> list[str]:
 
 
 @cache
-def _arena(track: str) -> Any:
-    from robustfl_bench.arena.panels import Arena
+def _runs_of_arena() -> pd.DataFrame:
     from robustfl_bench.runs import archive
 
-    return Arena(archive.kept(arena=True), track)
+    return archive.kept(arena=True)
+
+
+@cache
+def _arena(track: str) -> Any:
+    from robustfl_bench.arena.panels import Arena
+
+    return Arena(_runs_of_arena(), track)
 
 
 def arena_size() -> list[int]:
