@@ -981,7 +981,7 @@ def private_table(
     attacks = ("none", f"opt_alie{search}", f"opt_ipm{search}")
     return " ".join(
         f"| {noise:g} | {words.get(noise, 'infinite')} | {rule} | "
-        + " | ".join(f"{table.loc[(noise, rule), attack]:.1f}" for attack in attacks)
+        + " | ".join(f"{float(table.loc[(noise, rule), attack]):.1f}" for attack in attacks)
         + " |"
         for noise in noises
         for rule in rules
