@@ -139,10 +139,10 @@ def answer(arena: Arena, frame: Frame = PLAIN) -> Figure:
             )  # fmt: skip
         if panel.server:
             alone.append((panel.server.score.value, place))
-    if marks[-1]:
-        axis.plot(*zip(*marks[-1], strict=True), "x", color="#333333", label="the same under attackers who plan")
     for points, name, colour, shape in zip(marks[:-1], DIVISIONS, _COLOURS, "os", strict=True):
         axis.plot(*zip(*points, strict=True), shape, color=colour, label=f"best of the {name}", markersize=5)
+    if marks[-1]:
+        axis.plot(*zip(*marks[-1], strict=True), "x", color="#333333", label="the same under attackers who plan")
     if alone:
         axis.plot(*zip(*alone, strict=True), "|", color="#555555", markersize=10, label="the server's data alone")
     axis.set_yticks(
