@@ -110,6 +110,8 @@ class Filling:
             return
         rows = [(f"{cell.block} / {cell.row}", cell.column.label, place) for cell in table.cells
                 if cell.overrides is not None for place in self.places.get(cell.overrides, [])]  # fmt: skip
+        if not rows:
+            return
         matched = self.everything.iloc[[place for *_, place in rows]][["state", "seed", "eval_every"]]
         matched = matched.assign(row=[row for row, *_ in rows], column=[column for _, column, _ in rows])
         ended = matched[matched["state"].isin(ENDED)]
