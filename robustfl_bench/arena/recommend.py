@@ -111,9 +111,10 @@ class Recommendation:
         if not self.planned:
             return []
         group = [standing.rule for standing in self.group]
-        words = [f"{of.rule} {of.words}" for of in self.planned.values() if of.rule in group]
+        met = [of for of in self.planned.values() if of.rule in group]
+        words = [f"{of.rule} {of.words}" for of in met]
         others = [rule for rule in group if rule not in self.planned]
-        seeds = min(of.score.n for of in self.planned.values())
+        seeds = min(of.score.n for of in met or self.planned.values())
         lines = [f"Attackers who plan (attack={PLANNED}, {seeds} seeds or more) leave "
                  f"{listed(words) if words else 'no rule of the group, as they were not run against it'}."]  # fmt: skip
         lines += [f"They were not run against {listed(others)}."] * bool(words and others)
