@@ -39,7 +39,6 @@ class Standing:
     ``worst`` is the worst case: the least over attacks of the means over seeds, an accuracy in percent, reached under
     ``attack``; ``accuracies`` are these means. ``score`` is the worst case in percent of what honest clients reach; see
     ``ArenaPanel.scaled``. ``clean`` is the accuracy without attack. ``by_seed`` is the least over attacks in each seed.
-    ``planned`` is the accuracy under attackers who plan, where these are the worst case (see ``planning``).
     ``recall_drop`` is the largest max recall drop under any attack, in points, against the plain mean without attack;
     ``backdoor`` the success of the backdoor in percent. ``cells`` counts the conditions, attack and seed, that were
     run.
@@ -52,7 +51,6 @@ class Standing:
     score: Estimate = UNKNOWN
     clean: float = math.nan
     by_seed: Mapping[str, float] = field(default_factory=dict)
-    planned: float = math.nan
     recall_drop: float = math.nan
     backdoor: float = math.nan
     diverged: int = 0
@@ -121,9 +119,11 @@ class ArenaPanel:
 
     def fails(self, standing: Standing) -> list[str]:
         """The attacks under which a rule scores less than HALF, the most harmful first."""
-        known = {**standing.accuracies, planning.NAME: standing.planned}
-        low = sorted((accuracy, attack) for attack, accuracy in known.items() if not math.isnan(accuracy)
-                     and self.scaled(accuracy) < HALF)  # fmt: skip
+        known = dict(standing.accuracies)
+        if standing.attack == planning.NAME:
+            known[planning.NAME] = standing.worst
+        low = sorted((accuracy, attack) for attack, accuracy in known.items()
+                     if self.scaled(accuracy) < HALF)  # fmt: skip
         return [attack for _, attack in low]
 
     def best(self, rules: Iterable[str]) -> list[str]:

@@ -36,7 +36,7 @@ def cases(panel: ArenaPanel, runs: Sequence[ArenaRun], plans: Sequence[ArenaRun]
 def lowered(panel: ArenaPanel, found: Sequence[Addition]) -> dict[str, Standing]:
     """The rules of a panel whose worst case attackers who plan surely lower, with this as their worst case; ``found``
     are the cases of all panels."""
-    return {of.rule: replace(panel.standings[of.rule], worst=of.own, attack=NAME, score=of.score, planned=of.own)
+    return {of.rule: replace(panel.standings[of.rule], worst=of.own, attack=NAME, score=of.score)
             for of in sure([*by_rule(panel, found).values()])}  # fmt: skip
 
 

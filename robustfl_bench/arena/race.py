@@ -8,12 +8,12 @@ the seeds of their next look.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from robustfl_bench.arena.pairs import TOP, Pairs, contenders, pairs
 from robustfl_bench.arena.panels import Arena, ArenaPanel
+from robustfl_bench.arena.planning import NAME
 from robustfl_bench.runs.statistics import LEVEL, chance_if_equal
 
 ENOUGH = 0.6
@@ -45,7 +45,7 @@ def look(panel: ArenaPanel, looks: Sequence[int]) -> SeedLook:
     found = pairs(panel)
     close = near(panel)
     undecided = {rule for pair in pairs(panel, close).open for rule in pair if {*pair} & {*found.rules}}
-    more = {rule: following for rule in close if rule in undecided and math.isnan(panel.standings[rule].planned)
+    more = {rule: following for rule in close if rule in undecided and panel.standings[rule].attack != NAME
             if (following := _next(panel.standings[rule].score.n, looks))}  # fmt: skip
     if not found.all:
         return SeedLook(panel, found, {}, "fewer than two rules have all attacks")
