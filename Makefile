@@ -47,7 +47,7 @@ agreement: $(VENV)/.installed
 	$(BIN)/python scripts/generators/agreement.py
 
 facts: $(VENV)/.installed
-	$(BIN)/python scripts/checks/facts.py
+	$(BIN)/python -m scripts.checks.facts
 
 arena: $(VENV)/.installed
 	$(BIN)/python scripts/generators/arena.py

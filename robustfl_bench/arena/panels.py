@@ -175,8 +175,13 @@ class Arena:
     @cached_property
     def plans(self) -> list[Addition]:
         """The rules that were run under attackers who plan, by panel."""
-        runs = self.under(planning.NAME)
-        return [of for panel in self.by_list.values() for of in planning.cases(panel, self.runs_of(panel), runs)]
+        return [of for panel in self.by_list.values()
+                for of in planning.cases(panel, self.runs_of(panel), self.planned)]  # fmt: skip
+
+    @cached_property
+    def planned(self) -> list[ArenaRun]:
+        """The runs under attackers who plan."""
+        return self.under(planning.NAME)
 
     @cached_property
     def by_list(self) -> dict[tuple[int, str], ArenaPanel]:

@@ -49,7 +49,7 @@ def _carried_out(arena: Arena) -> dict[tuple[int, str, str], list[str]]:
     from robustfl_bench.attacks.planned import POOL
 
     names, counts = [*POOL], defaultdict[tuple[int, str, str], Counter[str]](Counter)
-    for run in arena.under(NAME):
+    for run in arena.planned:
         if (place := run.last.get("attack_policy")) is not None:
             counts[run.num_byzantine, run.partition, run.rule][names[int(place)]] += 1
     return {where: [name for name, _ in of.most_common()] for where, of in counts.items()}

@@ -1,0 +1,31 @@
+"""The facts of results/arena/README.md."""
+
+from scripts.checks.facts.fact import RESULTS, Fact
+from scripts.checks.facts.kept import arena_answer, runs
+
+
+def hours_of_version_2() -> list[float]:
+    """The hours of one core that the kept runs of the arena's version 2 took: rules as they come, tuned, in other
+    tracks, from nudged models, and against attackers who plan; then those of all."""
+    plans = "arena/silos/planned.csv.gz"
+    kinds = ("arena/silos/*", "arena/silos_tuned/*", "arena/tracks/*", "arena/rounding.csv.gz", "planned/[!c]*.csv*")
+    files = [[path.relative_to(RESULTS).as_posix() for path in sorted(RESULTS.glob(kind))] for kind in kinds]
+    files = [[path for path in of if path != plans] for of in files[:-1]] + [[plans, *files[-1]]]
+    hours = [sum(float(runs(path)["seconds"].sum()) for path in of) / 3600 for of in files]
+    return [*hours, sum(hours)]
+
+
+PAGE = "results/arena/README.md"
+
+FACTS = (
+    Fact(
+        "So far at least {} rules have runs in a panel",
+        lambda: arena_answer()[7:8],
+        slow=True,
+    ),
+    Fact(
+        "The kept runs of version 2 took {:.1f} hours of one core, of 25 that are meant for them: {:.1f} for the rules "
+        "as they come, {:.1f} for those tuned, {:.1f} in other tracks, {:.1f} beside nudged models, and {:.1f} against",
+        lambda: [hours_of_version_2()[-1], *hours_of_version_2()[:-1]],
+    ),
+)

@@ -1,0 +1,153 @@
+"""The facts of results/arfl/README.md."""
+
+import pandas as pd
+
+from scripts.checks.facts.fact import RESULTS, Fact
+from scripts.checks.facts.kept import extremes, percent, runs
+
+
+def weightless() -> list[int]:
+    """The first round of Fig. 6 on MNIST from which no bad client has any weight."""
+    table = pd.read_csv(RESULTS / "arfl/fig6_mnist.csv", comment="#")
+    weights = table[table["line"].str.startswith("byzantine")].groupby("x")["mean"].max()
+    return [int(weights[weights > 0].index.max()) + 1]
+
+
+def writers(rule: str, *attacks: tuple[str, int]) -> list[float]:
+    """The accuracies of a rule on MNIST by writer under corruptions by a number of clients, in percent."""
+    conditions = (f"aggregator == '{rule}' and attack == '{attack}' and num_byzantine == {n}" for attack, n in attacks)
+    return percent("arfl/writers.csv", *conditions, column="final_accuracy")
+
+
+def lost(rule: str) -> list[float]:
+    """The least and largest loss of a rule by half of bad clients on MNIST by writer, and its accuracy without them."""
+    clean = writers(rule, ("none", 0))[0]
+    least, most = extremes("arfl/writers.csv", f"aggregator == '{rule}' and num_byzantine == 269", "final_accuracy")
+    return [clean - most, clean - least, clean]
+
+
+def cifar10_of_arfl(rule: str) -> list[float]:
+    """The accuracy in percent, the loss, and the weight of the bad half of a rule."""
+    run = runs("arfl/cifar10.csv").query("aggregator == @rule and attack != 'none'")
+    return [100 * run["final_accuracy"].item(), run["test_loss"].item(), run["last.byzantine_weight"].item()]
+
+
+PAGE = "results/arfl/README.md"
+
+FACTS = (
+    Fact(
+        "{:.1f} with half of the clients flipped to one label, {:.1f} shuffled, {:.1f} noisy",
+        lambda: writers("fedavg", ("label_flip_one", 269), ("label_shuffle", 269), ("noisy", 269)),
+    ),
+    Fact(
+        "RFA loses {:.1f} to {:.1f} points against its own clean {:.1f}; Multi-Krum at most {:.1f} against its own "
+        "clean {:.1f}",
+        lambda: [*lost("rfa"), *lost("mkrum")[1:]],
+    ),
+    Fact(
+        "| {:.1f} shuffled, {:.1f} flipped |",
+        lambda: writers("cfl", ("label_shuffle", 269), ("label_flip_one", 269)),
+    ),
+    Fact(
+        "with 30% shuffled CFL has {:.1f} against {:.1f} |",
+        lambda: [writers(r, ("label_shuffle", 161))[0] for r in ("cfl", "arfl")],
+    ),
+    Fact(
+        "| with 30% shuffled, three seeds | CFL has {:.1f}, ARFL {:.1f} |",
+        lambda: [
+            100 * float(rows.query(f"aggregator == '{rule}' and attack == 'label_shuffle'").final_accuracy.mean())
+            for rows in [pd.concat(map(runs, ("arfl/writers.csv", "arfl/seeds.csv"))).query("num_byzantine == 161")]
+            for rule in ("cfl", "arfl")
+        ],
+    ),
+    Fact(
+        "the authors' code: {:.1f} | `received`, Algorithm 1 | {:.1f}: none |",
+        lambda: [
+            *writers("arfl", ("label_shuffle", 269)),
+            *percent("arfl/options.csv", "`aggregator.loss_at` == 'received'", column="final_accuracy"),
+        ],
+    ),
+    Fact(
+        "| 1: {:.1f} | 0.1; 10 | {:.1f}; {:.1f} |",
+        lambda: [
+            *writers("arfl", ("label_shuffle", 269)),
+            *percent("arfl/options.csv", "`aggregator.regularization` == 0.1", column="final_accuracy"),
+            *percent("arfl/options.csv", "`aggregator.regularization` == 10", column="final_accuracy"),
+        ],
+    ),
+    Fact(
+        "the authors' code: {:.1f} | squared, others alone (Blanchard et al.) | {:.1f}: none |",
+        lambda: [
+            *writers("mkrum", ("label_shuffle", 269)),
+            *percent("arfl/options.csv", "aggregator == 'mkrum'", column="final_accuracy"),
+        ],
+    ),
+    Fact(
+        "the authors' code: {:.1f} | `heavier`; `smaller` | {:.1f}; {:.1f},",
+        lambda: [
+            *writers("cfl", ("label_shuffle", 269)),
+            *percent("arfl/options.csv", "`aggregator.group` == 'heavier'", column="final_accuracy"),
+            *percent("arfl/options.csv", "`aggregator.group` == 'smaller'", column="final_accuracy"),
+        ],
+    ),
+    Fact(
+        "the authors' code: {:.1f} | `image` | {:.1f} |",
+        lambda: [
+            *writers("fedavg", ("noisy", 269)),
+            *percent("arfl/options.csv", "`attack.rescale` == 'image'", column="final_accuracy"),
+        ],
+    ),
+    Fact(
+        "FedAvg on clean data has {:.1f} there",
+        lambda: percent("arfl/cifar10.csv", "attack == 'none'", column="final_accuracy"),
+    ),
+    Fact(
+        "| ARFL | **{:.1f}** | **69.7** | {:.2f} | {:.2f} |",
+        lambda: cifar10_of_arfl("arfl"),
+    ),
+    Fact(
+        "| CFL | {:.1f} | 50.3 | {:.2f} | {:.2f} |",
+        lambda: cifar10_of_arfl("cfl"),
+    ),
+    Fact(
+        "| FedAvg | {:.1f} | 47.0 | {:.2f} | {:.2f} |",
+        lambda: cifar10_of_arfl("fedavg"),
+    ),
+    Fact(
+        "| RFA | {:.1f} | 40.3 | {:.2f} | {:.2f} |",
+        lambda: cifar10_of_arfl("rfa"),
+    ),
+    Fact(
+        "| Multi-Krum | {:.1f} | 52.3 (14.9) | {:.2f} | {:.2f} |",
+        lambda: cifar10_of_arfl("mkrum"),
+    ),
+    Fact("all three do from round {} on", weightless),
+    Fact(
+        "at 0.1 M two clients are left and accuracy falls from {:.0f} to {:.0f}",
+        lambda: percent(
+            "arfl/ten_clients.csv",
+            "`aggregator.regularization` == 1 and eval_every == 5",
+            "`aggregator.regularization` == 0.1",
+            column="final_accuracy",
+        ),
+    ),
+    Fact(
+        "{:.1f} to {:.1f} in all six columns, {:.1f} on clean data",
+        lambda: [
+            *extremes("arfl/writers.csv", "aggregator == 'arfl' and attack != 'none'", "final_accuracy"),
+            *percent("arfl/writers.csv", "aggregator == 'arfl' and attack == 'none'", column="final_accuracy"),
+        ],
+    ),
+    Fact(
+        "{:.1f} with half of the clients, against FedAvg's {:.1f}, and {:.1f} with 30%, against {:.1f}.",
+        lambda: percent(
+            "arfl/options.csv",
+            *(
+                f"attack == 'fake_loss' and aggregator == '{rule}' and num_byzantine == {number}"
+                for number in (269, 161)
+                for rule in ("arfl", "fedavg")
+            ),
+            column="final_accuracy",
+        ),
+    ),
+)

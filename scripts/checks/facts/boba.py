@@ -1,0 +1,292 @@
+"""The facts of results/boba/README.md."""
+
+from collections.abc import Sequence
+from functools import cache
+
+import pandas as pd
+
+from scripts.checks.facts.fact import RESULTS, Fact
+from scripts.checks.facts.kept import before, diverged_in, extremes, percent, runs
+
+
+def cells_of_boba(attack: str, *rules: str, column: str = "final_accuracy") -> list[float]:
+    """The accuracies of rules under an attack in BOBA's Tables 1 and 2 on MNIST, in percent."""
+    return percent(
+        "boba/runs.csv", *(f"aggregator == '{rule}' and attack == '{attack}'" for rule in rules), column=column
+    )
+
+
+def ablation(condition: str) -> list[float]:
+    """The least and the largest accuracy of BOBA's Table 4 at quick scale, in percent."""
+    return extremes("boba/table4_quick.csv", condition, column="final_accuracy")
+
+
+def ablation_apart(one: str, other: str) -> float:
+    """By how many points two rules differ there at most."""
+    accuracies = runs("boba/table4_quick.csv").pivot(index="attack", columns="aggregator", values="final_accuracy")
+    return float(100 * (accuracies[one] - accuracies[other]).abs().max())
+
+
+def ag_news(rule: str, attack: str) -> list[float]:
+    """The accuracies of a rule under an attack on AG-News, with the paper's clients and at quick scale, in percent."""
+    cell = f"aggregator == '{rule}' and attack == '{attack}' and dataset == 'ag_news'"
+    return [percent(f"boba/{name}.csv", cell, column="final_accuracy")[0] for name in ("ag_news", "quick")]
+
+
+def faster_than() -> list[float]:
+    """Of how many of BOBA's baselines BOBA is faster in Fig. 3, and how many there are."""
+    multiples = runs("boba/fig3.csv").set_index("rule")["per_gram"]
+    baselines = [name for name in runs("boba/runs.csv")["aggregator"].unique() if name != "boba"]
+    return [int((multiples[baselines] > multiples["boba"]).sum()), len(baselines)]
+
+
+def aggregates_of_fig2(panel: str, how: str, rules: Sequence[str]) -> list[float]:
+    """The mean or the largest distance of rules' aggregates from the honest mean in BOBA's Fig. 2."""
+    table = pd.read_csv(RESULTS / "boba/fig2.csv", comment="#").query("panel == @panel")
+    far = ((table["x"] ** 2 + table["mean"] ** 2) ** 0.5).groupby(table["line"]).agg(how)
+    return [float(far[rule]) for rule in rules]
+
+
+@cache
+def recalls() -> pd.DataFrame:
+    """The recall of each class in BOBA's Table 1 on MNIST, in percent: one row for each rule."""
+    table = runs("boba/runs.csv").query("attack == 'none'").set_index("aggregator")["recall"]
+    return 100 * table.str.split(expand=True).astype(float)
+
+
+def without_attack(rule: str) -> list[float]:
+    """A rule's MRD, the most that it loses of a class's recall against Average, and its accuracy, in percent."""
+    return [float((recalls().loc["average"] - recalls().loc[rule]).max()), *cells_of_boba("none", rule)]
+
+
+PAGE = "results/boba/README.md"
+
+FACTS = (
+    Fact(
+        "BOBA: {:.1f}, {:.1f}, {:.1f}, {:.1f}, {:.1f}, {:.1f} (published",
+        lambda: [cells_of_boba(a, "boba")[0] for a in ("gauss", "ipm", "lie", "mimic", "minmax", "minsum")],
+    ),
+    Fact(
+        "as torch.median, has {:.1f}, at best {:.1f} (",
+        lambda: [
+            percent("boba/options.csv", "aggregator == 'coomed'", column=c)[0]
+            for c in ("final_accuracy", "best_accuracy")
+        ],
+    ),
+    Fact(
+        "| Average {:.1f}, AvgRej {:.1f} |",
+        lambda: percent(
+            "boba/options.csv",
+            *(f"aggregator == '{r}' and attack == 'gauss'" for r in ("average", "avgrej")),
+            column="final_accuracy",
+        ),
+    ),
+    Fact(
+        "CooMed {:.1f} (89.6), ByGARS {:.1f} (85.0)",
+        lambda: cells_of_boba("lie", "coomed", "bygars"),
+    ),
+    Fact(
+        "Average {:.1f}, {:.1f} (90.0, 90.8); GeoMed {:.1f}, {:.1f} (91.2",
+        lambda: [cells_of_boba(a, r)[0] for r in ("average", "geomed") for a in ("minmax", "minsum")],
+    ),
+    Fact(
+        "| RAGE, Gauss | {:.1f} |",
+        lambda: cells_of_boba("gauss", "rage"),
+    ),
+    Fact(
+        "without its first stage BOBA has {:.1f} to {:.1f} under the attacks, with it {:.1f} to {:.1f}; without the "
+        "second it is at {:.1f} under Gauss and IPM; the exhaustive search is within {:.1f} points of it in "
+        "every column.",
+        lambda: [
+            *(
+                end
+                for rule in ("boba_wo_stage1", "boba")
+                for end in ablation(f"aggregator == '{rule}' and attack != 'none'")
+            ),
+            ablation("aggregator == 'boba_wo_stage2' and attack == ['gauss', 'ipm']")[0],
+            ablation_apart("boba_es", "boba"),
+        ],
+    ),
+    Fact(
+        "With a quarter of the clients in a round BOBA falls to {:.1f} under Gauss and {:.1f} under IPM (published: "
+        "88.1 and 87.7), and with three quarters to {:.1f} under Gauss.",
+        lambda: percent(
+            "boba/ag_news_quick.csv",
+            *(
+                f"aggregator == 'boba' and participation == {share} and attack == '{attack}'"
+                for share, attack in ((0.25, "gauss"), (0.25, "ipm"), (0.75, "gauss"))
+            ),
+            column="final_accuracy",
+        ),
+    ),
+    Fact(
+        "at quick scale one, two and three passes without attackers have {:.1f}, {:.1f} and {:.1f}",
+        lambda: (
+            100
+            * runs("boba/outliers.csv")
+            .query("aggregator == 'rage' and attack == 'none'")
+            .groupby("num_byzantine_declared")
+            .final_accuracy.mean()
+        ).tolist(),
+    ),
+    Fact(
+        "| GeoMed, Mimic | {:.1f} |",
+        lambda: cells_of_boba("mimic", "geomed"),
+    ),
+    Fact(
+        "At quick scale seven clients lead to {:.1f} to {:.1f}",
+        lambda: extremes("boba/outliers.csv", "aggregator == 'geomed' and seed == 0", column="final_accuracy"),
+    ),
+    Fact(
+        "| RAGE, LIE | {:.1f} |",
+        lambda: cells_of_boba("lie", "rage"),
+    ),
+    Fact(
+        "| TrMean, LIE | {:.1f} | 88.9 (0.6) | it does not settle: its best round has {:.1f}. With seed 1 it ends at "
+        "{:.1f}",
+        lambda: [
+            *cells_of_boba("lie", "trmean"),
+            *cells_of_boba("lie", "trmean", column="best_accuracy"),
+            *percent("boba/options.csv", "aggregator == 'trmean'", column="final_accuracy"),
+        ],
+    ),
+    Fact(
+        "| CooMed, Gauss | {:.1f} |",
+        lambda: cells_of_boba("gauss", "coomed"),
+    ),
+    Fact(
+        "| B-Krum, Min-Max | {:.1f} |",
+        lambda: cells_of_boba("minmax", "b_krum"),
+    ),
+    Fact(
+        "| SelfRej, IPM | {:.1f} | 71.1 (2.5) | 2.04 published sd, one seed; Zeno, which is the same but for a small "
+        "penalty, is at {:.1f}",
+        lambda: cells_of_boba("ipm", "selfrej", "zeno"),
+    ),
+    Fact(
+        "| ByGARS, Mimic | {:.1f} | 77.1 (1.3) | as without attack ({:.1f}",
+        lambda: [*cells_of_boba("mimic", "bygars"), *cells_of_boba("none", "bygars")],
+    ),
+    Fact(
+        "`aggregator.deviation=absolute` ({:.1f} without attack, {:.1f} under IPM;",
+        lambda: [cells_of_boba(a, "rage")[0] for a in ("none", "ipm")],
+    ),
+    Fact(
+        "`aggregator.normalize=cosine` ({:.1f}, {:.1f};",
+        lambda: [cells_of_boba(a, "bygars")[0] for a in ("none", "ipm")],
+    ),
+    Fact(
+        "it does not settle: its best round has {:.1f}. Which",
+        lambda: cells_of_boba("none", "coomed", column="best_accuracy"),
+    ),
+    Fact(
+        "agree ({:.1f} and {:.1f} without attack; published 92.3, 85.3). BOBA and Multi-Krum leave out all clients "
+        "of a class and have {:.1f} and {:.1f} (92.3, 90.0). With `partition.alpha=0.5` they have {:.1f} and {:.1f}",
+        lambda: [
+            *percent(
+                "boba/table7_mnist.csv",
+                *(
+                    f"aggregator == '{r}' and attack == 'none' and seed == 0"
+                    for r in ("average", "fltrust", "boba", "mkrum")
+                ),
+                column="final_accuracy",
+            ),
+            *percent(
+                "boba/options.csv",
+                *(f"aggregator == '{r}' and attack == 'none' and `partition.alpha` == 0.5" for r in ("boba", "mkrum")),
+                column="final_accuracy",
+            ),
+        ],
+    ),
+    Fact(
+        "| Average | none | 88.3 | {:.1f} | {:.1f} |",
+        lambda: ag_news("average", "none"),
+    ),
+    Fact(
+        "| Multi-Krum | none | 88.0 | {:.1f} | {:.1f} |",
+        lambda: ag_news("mkrum", "none"),
+    ),
+    Fact(
+        "| BOBA | none | 88.3 | {:.1f} | {:.1f} |",
+        lambda: ag_news("boba", "none"),
+    ),
+    Fact(
+        "| Average | IPM | 25.0 | {:.1f} | {:.1f} |",
+        lambda: ag_news("average", "ipm"),
+    ),
+    Fact(
+        "| Multi-Krum | IPM | 80.7 | {:.1f} | {:.1f} |",
+        lambda: ag_news("mkrum", "ipm"),
+    ),
+    Fact(
+        "| BOBA | IPM | 87.7 | {:.1f} | {:.1f} |",
+        lambda: ag_news("boba", "ipm"),
+    ),
+    Fact(
+        "BOBA takes {:.2f} of one Gram matrix",
+        lambda: before("../boba/fig3", "per_gram", ["boba"], "rule"),
+    ),
+    Fact(
+        "without attack: BOBA {:.3f}, GeoMed {:.3f}, CooMed {:.3f}, Krum {:.3f}, as the paper says",
+        lambda: aggregates_of_fig2("no attack", "mean", ["boba", "geomed", "coomed", "krum"]),
+    ),
+    Fact(
+        "under six attacks: CooMed {:.3f}, GeoMed {:.3f}, BOBA {:.3f}, Krum {:.3f};",
+        lambda: aggregates_of_fig2("under attack", "max", ["coomed", "geomed", "boba", "krum"]),
+    ),
+    Fact(
+        "and is faster than {} of the {} baselines; no rule",
+        faster_than,
+    ),
+    Fact(
+        "no rule takes more than {:.1f} Gram matrices",
+        lambda: extremes("boba/fig3.csv", "rule != 'sort'", "per_gram", 1)[1:],
+    ),
+    Fact(
+        "Average and AvgRej diverge in rounds {} and {} (",
+        lambda: diverged_in(
+            "boba/runs.csv", *(f"aggregator == '{rule}' and attack == 'gauss'" for rule in ("average", "avgrej"))
+        ),
+    ),
+    Fact(
+        "| CooMed, accuracy and MRD | {1:.1f}, {0:.1f} |",
+        lambda: without_attack("coomed"),
+    ),
+    Fact(
+        "| TrMean, MRD | {:.1f} | 59.4 (20.9) | within 2 sd; accuracy {:.1f} against",
+        lambda: without_attack("trmean"),
+    ),
+    Fact(
+        "| AvgRej, MRD | {0:.1f} | 18.1 (8.0) | the clients of class 8 are rejected most: recall "
+        "{2:.1f}% in round 200; accuracy "
+        "{1:.1f} against",
+        lambda: [*without_attack("avgrej"), float(recalls().loc["avgrej", 8])],
+    ),
+    Fact(
+        "accuracy {1:.1f} against 82.0 |",
+        lambda: without_attack("server"),
+    ),
+    Fact(
+        "| Server, MRD | {:.1f} |",
+        lambda: without_attack("server"),
+    ),
+    Fact(
+        "| ByGARS, MRD | {:.1f} |",
+        lambda: without_attack("bygars"),
+    ),
+    Fact(
+        "(recall {:.0f}%), the others are; accuracy {:.1f} against",
+        lambda: [float(recalls().loc["bygars", 5]), *cells_of_boba("none", "bygars")],
+    ),
+    Fact(
+        "Average {:.1f} without attack, diverged under IPM, BOBA {:.1f} and {:.1f}",
+        lambda: percent(
+            "boba/cifar10.csv",
+            *(
+                f"aggregator == '{rule}' and attack == '{attack}'"
+                for rule, attack in (("average", "none"), ("boba", "none"), ("boba", "ipm"))
+            ),
+            column="final_accuracy",
+        ),
+    ),
+)

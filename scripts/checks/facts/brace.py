@@ -1,0 +1,349 @@
+"""The facts of results/brace/README.md."""
+
+from collections.abc import Sequence
+from functools import cache
+
+import pandas as pd
+
+from scripts.checks.facts.fact import ROOT, Fact
+from scripts.checks.facts.kept import ends, extremes, percent, points, runs, spread
+
+
+@cache
+def brace() -> pd.DataFrame:
+    """BRACE's Table 2(a): the test error of each rule under each attack."""
+    return 1 - runs("brace/runs.csv").pivot(index="aggregator", columns="attack", values="final_accuracy")
+
+
+def brace_harm() -> list[float]:
+    """By how much the error of BRACE grows under noise, and under the Krum attack, the backdoor and Trim at least and
+    at most."""
+    harm = brace().loc["brace"] - brace().loc["brace", "none"]
+    others = harm[["krum_attack", "backdoor", "trim_attack"]]
+    return [float(harm["gaussian"]), float(others.min()), float(others.max())]
+
+
+def brace_worst() -> list[float]:
+    """The largest error of BRACE, Krum and RAR under an attack, and the least and largest of the other rules."""
+    worst = brace().max(axis=1)
+    others = worst.drop(["brace", "krum", "rar"])
+    return [*(float(worst[rule]) for rule in ("brace", "krum", "rar")), float(others.min()), float(others.max())]
+
+
+def brace_first() -> list[object]:
+    """In how many columns BRACE has the least error, of how many, and by how much it misses it elsewhere."""
+    gap = brace().loc["brace"] - brace().min()
+    missed = gap[gap > 0]
+    return [int((gap == 0).sum()), len(gap), float(missed.min()), float(missed.max())]
+
+
+def gained_by_own_rates() -> float:
+    """The most that a rate of a rule's own gains over 0.3 on BRACE's validation data, in points."""
+    validated = runs("brace/rates.csv").pivot(index="aggregator", columns="lr", values="validation_accuracy")
+    return float(100 * (validated.max(axis=1) - validated[0.3]).max())
+
+
+def minmax_signs() -> list[float]:
+    """The errors of RAR and the trimmed mean under Min-Max on the small network, along the deviation and against the
+    mean's signs, and that of the median against them; and those of the three against the mean itself; seed 0."""
+    along = runs("brace/one_bit_runs.csv").query("attack == 'minmax' and seed == 0 and validation_share.isna()")
+    readings = runs("brace/readings.csv")
+    tables = (along, *(readings[readings["attack.perturbation"] == name] for name in ("sign", "unit")))
+    first, other, unit = (1 - table.set_index("aggregator")["final_accuracy"] for table in tables)
+    pairs = [float(errors[rule]) for rule in ("rar", "trimmed_mean") for errors in (first, other)]
+    return [*pairs, float(other["median"]), *(float(unit[rule]) for rule in ("rar", "trimmed_mean", "median"))]
+
+
+def inside_table_2a(column: str) -> int:
+    """How many test errors of BRACE's Table 2(a) are within 0.02 of the printed ones."""
+    table = pd.read_csv(ROOT / "robustfl_bench/papers/brace.csv", dtype={"table": str})
+    printed = table.query("table == '2a' and metric == 'test_error'").set_index(["aggregator", "attack"])["mean"]
+    measured = 1 - runs("brace/runs.csv").set_index(["aggregator", "attack"])[column]
+    return int(((measured - printed).abs() <= 0.02).sum())
+
+
+def one_bit(rule: str) -> list[float]:
+    """The mean errors of a rule in results/brace/one_bit.md, without attack, under each attack and the worst."""
+    table = runs("brace/one_bit_runs.csv").query("validation_share.isna() and aggregator == @rule")
+    errors = (1 - table.groupby("attack")["final_accuracy"].mean())[
+        ["none", "krum_attack", "trim_attack", "minmax", "adaptive"]
+    ]
+    return [float(error) for error in (*errors, errors.drop("none").max())]
+
+
+def kilobytes(rule: str, *ways: str) -> list[float]:
+    """What a client sends in a round of BRACE's setting, in kilobytes, by way."""
+    sent = runs("brace/bytes.csv").set_index(["way", "rule"])["bytes"]
+    return [float(sent[way, rule]) / 1000 for way in ways]
+
+
+def errors(condition: str, *, path: str = "brace/options.csv") -> float:
+    """The test error of the only run of BRACE that meets a condition."""
+    return 1 - float(runs(path).query(condition)["final_accuracy"].item())
+
+
+def table_2a(rule: str) -> list[float]:
+    """A method's test errors in BRACE's Table 2(a), and the success of the backdoor."""
+    attacks = (
+        "none",
+        "label_flip",
+        "gaussian",
+        "krum_attack",
+        "trim_attack",
+        "minmax",
+        "minsum",
+        "backdoor",
+        "adaptive",
+    )
+    success = runs("brace/runs.csv").query("aggregator == @rule and attack == 'backdoor'")["last.attack_success_rate"]
+    return [*(float(brace().loc[rule, attack]) for attack in attacks), float(success.item())]
+
+
+def fig4(threshold: float, q: float) -> float:
+    """The test error of BRACE in its Fig. 4 with a threshold and a non-IID degree."""
+    return errors(f"`aggregator.threshold` == {threshold} and `partition.q` == {q}", path="brace/fig4.csv")
+
+
+def in_table_2a(attacks: Sequence[str], rules: Sequence[str] = (), without: Sequence[str] = ()) -> list[float]:
+    """The least and the largest error of rules under attacks in BRACE's Table 2(a)."""
+    values = brace().loc[list(rules) or slice(None)].drop(list(without))[list(attacks)].to_numpy()
+    return [float(values.min()), float(values.max())]
+
+
+PAGE = "results/brace/README.md"
+
+FACTS = (
+    Fact(
+        "| RAR | {:.2f} (0.19) | {:.2f} (0.19) | {:.2f} (0.27) | {:.2f} (0.19) | {:.2f} (0.33) | {:.2f} (0.54) | "
+        "{:.2f} (0.48) | {:.2f} (0.20) | {:.2f} (0.61) | {:.2f} (0.94) |",
+        lambda: table_2a("rar"),
+    ),
+    Fact(
+        "| Krum | {:.2f} (0.21) | {:.2f} (0.24) | {:.2f} (0.22) | {:.2f} (0.90) | {:.2f} (0.22) | {:.2f} (0.22) | "
+        "{:.2f} (0.21) | {:.2f} (0.22) | {:.2f} (0.24) | {:.2f} (0.03) |",
+        lambda: table_2a("krum"),
+    ),
+    Fact(
+        "| Median | {:.2f} (0.23) | {:.2f} (0.25) | {:.2f} (0.23) | {:.2f} (0.42) | {:.2f} (0.34) | {:.2f} (0.25) | "
+        "{:.2f} (0.28) | {:.2f} (0.28) | {:.2f} (0.26) | {:.2f} (0.06) |",
+        lambda: table_2a("median"),
+    ),
+    Fact(
+        "| Trimmed mean | {:.2f} (0.23) | {:.2f} (0.29) | {:.2f} (0.25) | {:.2f} (0.27) | {:.2f} (0.35) | {:.2f} "
+        "(0.25) | {:.2f} (0.26) | {:.2f} (0.24) | {:.2f} (0.24) | {:.2f} (0.10) |",
+        lambda: table_2a("trimmed_mean"),
+    ),
+    Fact(
+        "| signSGD | {:.2f} (0.19) | {:.2f} (0.24) | {:.2f} (0.23) | {:.2f} (0.24) | {:.2f} (0.31) | {:.2f} (0.27) | "
+        "{:.2f} (0.22) | {:.2f} (0.20) | {:.2f} (0.24) | {:.2f} (0.03) |",
+        lambda: table_2a("signsgd"),
+    ),
+    Fact(
+        "| RLR | {:.2f} (0.19) | {:.2f} (0.24) | {:.2f} (0.22) | {:.2f} (0.26) | {:.2f} (0.36) | {:.2f} (0.24) | "
+        "{:.2f} (0.27) | {:.2f} (0.20) | {:.2f} (0.20) | {:.2f} (0.03) |",
+        lambda: table_2a("rlr"),
+    ),
+    Fact(
+        "| BRACE | {:.2f} (0.19) | {:.2f} (0.19) | {:.2f} (0.19) | {:.2f} (0.19) | {:.2f} (0.19) | {:.2f} (0.19) | "
+        "{:.2f} (0.19) | {:.2f} (0.19) | {:.2f} (0.19) | {:.2f} (0.03) |",
+        lambda: table_2a("brace"),
+    ),
+    *(
+        Fact(
+            f"| {title} | {{:.1f}} | {{:.1f}} | {{:.1f}} | {{:.1f}} | {{:.1f}} |",
+            lambda rule=rule: percent(  # type: ignore[misc]
+                "brace/rates.csv",
+                *(f"aggregator == '{rule}' and lr == {rate}" for rate in (0.05, 0.1, 0.2, 0.3, 0.5)),
+                column="validation_accuracy",
+            ),
+        )
+        for rule, title in (("krum", "Krum"), ("median", "Median"), ("trimmed_mean", "Trimmed mean"))
+    ),
+    Fact(
+        "no rate of five gains more than {:.2f} points over the rate taken",
+        lambda: [gained_by_own_rates()],
+    ),
+    *(
+        Fact(
+            f"| {title} |{' {:.2f} |' * 6} {{:.1f}} | {'{:,.1f}' if ways[1:-1] else '-'} | {{:,.1f}} |",
+            lambda rule=rule, ways=ways: [*one_bit(rule), *kilobytes(rule, *ways)],  # type: ignore[misc]
+        )
+        for rule, title, ways in (
+            ("rar", "RAR", ("star", "ring", "all-reduce")),
+            ("krum", "Krum", ("star", "all-reduce")),
+            ("median", "Median", ("star", "all-reduce")),
+            ("trimmed_mean", "Trimmed mean", ("star", "all-reduce")),
+            ("geomed", "Geometric median", ("star", "all-reduce")),
+            ("signsgd", "signSGD", ("star", "ring", "all-reduce")),
+            ("rlr", "RLR", ("star", "ring", "all-reduce")),
+            ("brace", "BRACE", ("star", "ring", "all-reduce")),
+        )
+    ),
+    Fact(
+        "sends {:.3f} of a plain ring's bytes for rules that treat columns alone and {:.2f} for Krum and the geometric "
+        "median",
+        lambda: [kilobytes(rule, "all-reduce")[0] / kilobytes("rar", "ring")[0] for rule in ("median", "krum")],
+    ),
+    Fact(
+        "BRACE's ring sends {:.2f} of a plain ring's bytes as printed, and {:.2f} with",
+        lambda: [sent / kilobytes("rar", "ring")[0] for sent in kilobytes("brace", "ring", "ring, needed")],
+    ),
+    Fact(
+        "to a server a client sends {:.1f} kB, 1/{:.0f} of BRACE's ring",
+        lambda: [kilobytes("brace", "star")[0], kilobytes("brace", "ring")[0] / kilobytes("brace", "star")[0]],
+    ),
+    Fact(
+        "with the best of the ten evaluated rounds {} of the {} errors are inside, with the last {}.",
+        lambda: [inside_table_2a("best_accuracy"), len(runs("brace/runs.csv")), inside_table_2a("final_accuracy")],
+    ),
+    Fact(
+        "with the best round of ten it still errs {:.2f} without attack for 0.21",
+        lambda: [1 - runs("brace/runs.csv").query("aggregator == 'krum' and attack == 'none'")["best_accuracy"].item()],
+    ),
+    Fact(
+        "with a rate of 0.2 RAR errs {:.2f}, with 0.001 BRACE {:.2f}",
+        lambda: [
+            errors(f"aggregator == '{rule}' and attack == 'trim_attack' and lr == {rate}")
+            for rule, rate in (("rar", 0.2), ("brace", 0.001))
+        ],
+    ),
+    Fact(
+        "brings RAR from {:.2f} to {:.2f} and the trimmed mean from {:.2f} to {:.2f} under Min-Max, towards the "
+        "printed 0.54 and 0.25, but not the median ({:.2f}); with `unit` the three err {:.2f}, {:.2f} and {:.2f}",
+        minmax_signs,
+    ),
+    Fact(
+        "| RAR | none | `lr=0.2` | {:.3f} |",
+        lambda: [errors("aggregator == 'rar' and attack == 'none' and lr == 0.2")],
+    ),
+    Fact(
+        "| RAR | none | `lr=0.3`, taken | {:.3f} |",
+        lambda: [errors("aggregator == 'rar' and attack == 'none' and lr == 0.3")],
+    ),
+    Fact(
+        "| BRACE | none | `lr=0.001` | {:.3f} |",
+        lambda: [errors("aggregator == 'brace' and attack == 'none' and lr == 0.001")],
+    ),
+    Fact(
+        "| BRACE | none | `lr=0.002`, taken | {:.3f} |",
+        lambda: [errors("aggregator == 'brace' and attack == 'none' and lr == 0.002")],
+    ),
+    Fact(
+        "| BRACE | none | `lr=0.003` | {:.3f} |",
+        lambda: [errors("aggregator == 'brace' and attack == 'none' and lr == 0.003")],
+    ),
+    Fact(
+        "| RAR | Min-Max | `lr=0.2 attack.perturbation=inverse_std` | {:.3f} |",
+        lambda: [errors("aggregator == 'rar' and attack == 'minmax' and `attack.perturbation` == 'inverse_std'")],
+    ),
+    Fact(
+        "| RAR | Min-Max | `lr=0.2` (plus) | {:.3f} |",
+        lambda: [errors("aggregator == 'rar' and attack == 'minmax' and `attack.perturbation` == 'std'")],
+    ),
+    Fact(
+        "| Median | Min-Max | `lr=0.2 attack.perturbation=inverse_std` | {:.3f} |",
+        lambda: [errors("aggregator == 'median' and attack == 'minmax' and `attack.perturbation` == 'inverse_std'")],
+    ),
+    Fact(
+        "| Median | Min-Max | `lr=0.2` (plus) | {:.3f} |",
+        lambda: [errors("aggregator == 'median' and attack == 'minmax' and `attack.perturbation` == 'std'")],
+    ),
+    Fact(
+        "| RAR | Trim | `lr=0.2` | {:.3f} |",
+        lambda: [errors("aggregator == 'rar' and attack == 'trim_attack' and lr == 0.2")],
+    ),
+    Fact(
+        "| signSGD | Trim | `lr=0.001` | {:.3f} |",
+        lambda: [errors("aggregator == 'signsgd' and attack == 'trim_attack' and lr == 0.001")],
+    ),
+    Fact(
+        "| BRACE | Trim | `lr=0.001` | {:.3f} |",
+        lambda: [errors("aggregator == 'brace' and attack == 'trim_attack' and lr == 0.001")],
+    ),
+    Fact(
+        "`attack.factor=1,1.3,1.6,2` have {:.2f}, {:.2f}, {:.2f}, {:.2f} (",
+        lambda: [errors(f"attack == 'adaptive' and `attack.factor` == {x}") for x in (1, 1.3, 1.6, 2)],
+    ),
+    Fact(
+        "0 is best at q = 0.1 and 0.5, {:.2f} and {:.2f}; 5, the printed value, has {:.2f} and {:.2f}.",
+        lambda: [fig4(t, q) for t in (0, 5) for q in (0.1, 0.5)],
+    ),
+    Fact(
+        "Seen: {:.2f} and {:.2f} with 40.",
+        lambda: [fig4(40, q) for q in (0.1, 0.5)],
+    ),
+    Fact(
+        "from 5 to 20 errors grow by {:.2f} at q = 0.1 and by {:.2f} at q = 0.5",
+        lambda: [fig4(20, q) - fig4(5, q) for q in (0.1, 0.5)],
+    ),
+    Fact(
+        "learns little at any degree ({:.2f} to {:.2f}).",
+        lambda: spread("brace/fig3b_quick.csv", ["rar"]),
+    ),
+    Fact(
+        "With 40% Krum alone still learns ({:.2f}; the others {:.2f} to {:.2f}), and with 45% it has {:.2f}.",
+        lambda: [
+            *points("brace/fig3a_quick.csv", "krum", x=40),
+            *spread("brace/fig3a_quick.csv", ["rar", "median", "signsgd", "rlr", "brace", "trimmed_mean"], x=40),
+            *points("brace/fig3a_quick.csv", "krum", x=45),
+        ],
+    ),
+    Fact(
+        "| RAR, signSGD, RLR and BRACE learn equally well without attack | {:.2f} to {:.2f} |",
+        lambda: in_table_2a(["none"], ["rar", "signsgd", "rlr", "brace"]),
+    ),
+    Fact(
+        "fatal for the rule Krum alone | {:.2f}, as printed; all others {:.2f} to {:.2f},",
+        lambda: [in_table_2a(["krum_attack"], ["krum"])[0], *in_table_2a(["krum_attack"], without=["krum"])],
+    ),
+    Fact(
+        "median and trimmed mean to Trim | {:.2f}, {:.2f} and {:.2f}; {:.2f} and {:.2f} |",
+        lambda: [*table_2a("rar")[4:7], table_2a("median")[4], table_2a("trimmed_mean")[4]],
+    ),
+    Fact(
+        "| not here: {:.2f} to {:.2f} |",
+        lambda: in_table_2a(["minmax", "minsum"], ["median", "trimmed_mean"]),
+    ),
+    Fact(
+        "succeeds against signSGD, RLR and BRACE in {:.2f} to {:.2f} of all cases",
+        lambda: ends([table_2a(rule)[-1] for rule in ("signsgd", "rlr", "brace")]),
+    ),
+    Fact(
+        "# Fashion-MNIST, {} runs of {:.0f} to {:.0f} minutes of one core each",
+        lambda: [len(runs("brace/runs.csv")), *extremes("brace/runs.csv", "seconds > 0", "seconds", 1 / 60)],
+    ),
+    Fact(
+        "noise costs {:.2f}, the Krum attack, the backdoor and Trim {:.2f} to {:.2f}.",
+        brace_harm,
+    ),
+    Fact(
+        "Its worst column ({:.2f}) is the best of all rules: Krum {:.2f}, RAR {:.2f}, the others {:.2f} to {:.2f}",
+        brace_worst,
+    ),
+    Fact(
+        "| in {} of {}: Min-Max, Min-Sum and adaptive; elsewhere RAR (none, label flip, Krum, "
+        "backdoor), RLR (Gaussian) or Krum (Trim) by {:.3f} to {:.2f} |",
+        brace_first,
+    ),
+    Fact(
+        "with 20% Krum has {:.2f}, signSGD {:.2f}, RLR {:.2f}, BRACE {:.2f}, RAR and the median {:.2f} and {:.2f}.",
+        lambda: [
+            points("brace/fig3a_quick.csv", rule, x=20)[0]
+            for rule in ("krum", "signsgd", "rlr", "brace", "rar", "median")
+        ],
+    ),
+    Fact(
+        "BRACE goes from {:.2f} to {:.2f}, Krum from {:.2f} to {:.2f}. RAR learns",
+        lambda: [points("brace/fig3b_quick.csv", rule, x=x)[0] for rule in ("brace", "krum") for x in (0.1, 0.9)],
+    ),
+    Fact("BRACE has {:.2f} to {:.2f}.", lambda: spread("brace/fig3c_quick.csv", ["brace"])),
+    Fact(
+        "RAR ends at {:.2f} (batches of 8, 100 rounds, rate 0.2",
+        lambda: [
+            1
+            - float(
+                runs("brace/options.csv").query("attack == 'gaussian' and aggregator == 'rar'")["final_accuracy"].item()
+            )
+        ],
+    ),
+)

@@ -1,0 +1,142 @@
+"""The facts of results/brifca/README.md."""
+
+from collections.abc import Callable
+from functools import cache, partial
+from itertools import pairwise
+
+import pandas as pd
+
+from scripts.checks.facts.fact import Fact
+from scripts.checks.facts.kept import runs
+
+METHODS = {"median": "coomed", "trimmed mean": "beta_trmean", "IFCA": "average", "Three-Stage": "three_stage"}
+
+
+BRIFCA = {
+    "clustering.init": "bernoulli",
+    "clustering.empty": "keep",
+    "clustering.scale_by_share": False,
+    "attack.loss_at_3theta": False,
+    "clustering.erm": "lstsq",
+    "clustering.kmeans_init": "restarts",
+    "clustering.restarts": 10,
+    "clustering.unit_norm": False,
+    "lr": 0.01,
+    "rounds": 300,
+}  # the fair variant
+
+
+@cache
+def brifca() -> pd.DataFrame:
+    """The runs of BRIFCA's figure, each with its method."""
+    table = runs("brifca/runs.csv.gz")
+    method = table["aggregator"].where(table["clustering"] == "ifca", "three_stage")
+    return table.assign(method=method)
+
+
+def distances(method: str, dim: int, clusters: int, attackers: bool = True, **changes: object) -> pd.Series:
+    """The distances of the runs that differ from the fair variant by the changes alone, by seed."""
+    table = brifca()
+    chosen = table[
+        (table["method"] == METHODS[method])
+        & (table["dataset.dim"] == dim)
+        & (table["dataset.num_clusters"] == clusters)
+        & ((table["num_byzantine"] > 0) == attackers)
+    ]
+    start = {"clustering.init": "model"} if method == "Three-Stage" else {}
+    for column, value in (BRIFCA | start | {f"clustering.{name}": value for name, value in changes.items()}).items():
+        chosen = chosen[chosen[column].isna() | (chosen[column] == value)]
+    return chosen.set_index("seed")["last.distance"]
+
+
+def published(method: str, dim: int, clusters: int) -> float:
+    """The mean distance to the nearest truth as published, where runs have 299 rounds."""
+    chosen = brifca().query("rounds == 299 and `dataset.dim` == @dim and `dataset.num_clusters` == @clusters")
+    return float(chosen[chosen["method"] == METHODS[method]]["last.distance_nearest"].mean())
+
+
+def more_clusters(distance: Callable[[str, int, int], float]) -> list[int]:
+    """In how many steps to more clusters a method gets worse with 500 dimensions, of how many."""
+    means = [[distance(method, 500, clusters) for clusters in (2, 5, 10, 15)] for method in METHODS]
+    steps = [after > before for line in means for before, after in pairwise(line)]
+    return [sum(steps), len(steps)]
+
+
+def farther(first: pd.Series, second: pd.Series) -> list[float]:
+    """By how much the first distances are larger than the second over shared seeds, with the ends of the interval."""
+    from robustfl_bench.runs.statistics import paired
+
+    between = paired(dict(first), dict(second))
+    assert between is not None
+    return [between.mean, between.low, between.high]
+
+
+def restarts_gain(*methods: str) -> list[float]:
+    """By how much Three-Stage with 200 restarts of k-means is nearer than methods at d = 500 with 5 clusters."""
+    nearer = distances("Three-Stage", 500, 5, restarts=200)
+    return [farther(distances(method, 500, 5), nearer)[0] for method in methods]
+
+
+def minutes_of_trials() -> list[float]:
+    """The median, least and largest minutes of a trial of all cells as published."""
+    minutes = brifca().query("rounds == 299").groupby("seed")["seconds"].sum() / 60
+    return [float(value) for value in (minutes.median(), minutes.min(), minutes.max())]
+
+
+PAGE = "results/brifca/README.md"
+
+FACTS = (
+    Fact(
+        "with 10 clusters IFCA is worse ({:.2f} against {:.2f}), with 5 the two are equal ({:.2f} and {:.2f}).",
+        lambda: [published(method, 100, clusters) for clusters in (10, 5) for method in ("IFCA", "Three-Stage")],
+    ),
+    Fact(
+        "with 200 restarts instead of 10, the distance with 5 clusters falls from {:.2f} to {:.2f}.",
+        lambda: [float(distances("Three-Stage", 500, 5, restarts=restarts).mean()) for restarts in (10, 200)],
+    ),
+    Fact(
+        "in {} of {} steps as published and in {} of {} in the fair variant",
+        lambda: [
+            *more_clusters(published),
+            *more_clusters(lambda *cell: float(distances(*cell).mean())),
+        ],
+    ),
+    Fact(
+        "the distance at d = 20 falls from 0.2 to between {:.2f} and {:.2f}.",
+        lambda: [
+            bound(
+                [float(distances(method, 20, 5, init="warm").mean()) for method in ("median", "trimmed mean", "IFCA")]
+            )
+            for bound in (min, max)
+        ],
+    ),
+    Fact(
+        "Attackers cost IFCA with the average {:.2f} at d = 500 (95% interval {:.2f} to {:.2f}).",
+        lambda: farther(distances("IFCA", 500, 5), distances("IFCA", 500, 5, attackers=False)),
+    ),
+    *(
+        Fact(
+            "clearly below the median and IFCA of the fair variant, by {:.2f} each; the {:.2f} to the trimmed mean",
+            partial(restarts_gain, method, "trimmed mean"),
+        )
+        for method in ("median", "IFCA")
+    ),
+    Fact(
+        "leave (1 - 0.02 / k)^299 of the way, {:.0f}% with 5 clusters and {:.0f}% with 10.",
+        lambda: [100 * (1 - 0.02 / clusters) ** 299 for clusters in (5, 10)],
+    ),
+    Fact(
+        "the published variant has {}, the fair variant {} ({} or {} at d = 20 with 5 clusters), and each ablation {}.",
+        lambda: [
+            brifca().query("rounds == 299")["seed"].nunique(),
+            len(distances("IFCA", 500, 5)),
+            len(distances("Three-Stage", 20, 5)),
+            len(distances("IFCA", 20, 5)),
+            len(distances("IFCA", 500, 5, init="warm")),
+        ],
+    ),
+    Fact(
+        "took {:.1f} minutes in the median of 50 trials, {:.1f} at least and {:.1f} at most",
+        minutes_of_trials,
+    ),
+)

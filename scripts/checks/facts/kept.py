@@ -1,0 +1,144 @@
+"""What the kept runs say, for the facts of more than one page."""
+
+from collections.abc import Iterable, Sequence
+from functools import cache
+from typing import Any
+
+import pandas as pd
+
+from scripts.checks.facts.fact import RESULTS
+
+PAPERS = ("arfl", "boba", "brace", "brifca", "raga")
+
+
+@cache
+def runs(path: str) -> pd.DataFrame:
+    """The kept runs of a CSV file in results/."""
+    return pd.read_csv(RESULTS / path, low_memory=False)
+
+
+def percent(path: str, *conditions: str, column: str = "best_accuracy") -> list[float]:
+    """The number of the only run that meets each condition, in percent."""
+    return [100 * float(runs(path).query(condition)[column].item()) for condition in conditions]
+
+
+def extremes(path: str, condition: str, column: str = "best_accuracy", factor: float = 100) -> list[float]:
+    """The least and the largest number of the runs that meet a condition, in percent."""
+    values = factor * runs(path).query(condition)[column]
+    return [float(values.min()), float(values.max())]
+
+
+@cache
+def reproduced() -> tuple[int, ...]:
+    """Of the five papers' numbers: how many need runs, follow from formulas, are measured, measured with one seed,
+    inside, and within two points."""
+    from robustfl_bench.runs import archive
+    from robustfl_bench.tables.described import papers
+    from robustfl_bench.tables.measured import scored
+
+    scores = scored({name: papers()[name] for name in PAPERS}, archive.kept())
+    whole = [(table, cell) for score in scores for table in score.tables.values() for cell in table.cells.values()]
+    published = [(table, cell) for table, cell in whole if cell.against is not None]
+    formulas = [cell for table, cell in published if "Mbit" in {column.value.unit for column in table.columns}]
+    kept = [(table, cell) for table, cell in published if cell not in formulas and not table.order_only]
+    measured = [(table, cell) for table, cell in kept if cell.inside is not None and not cell.stand_in]
+    near = [cell for table, cell in measured if abs(cell.difference or 0) <= _two_points(table)]
+    return (
+        len(kept),
+        len(formulas),
+        len(measured),
+        sum(cell.seeds == 1 for _, cell in measured),
+        sum(bool(cell.inside) for _, cell in measured),
+        len(near),
+    )
+
+
+def _two_points(table: Any) -> float:
+    return 0.02 if "fraction" in {column.value.unit for column in table.columns} else 2.0
+
+
+def points(path: str, line: str, **places: object) -> list[float]:
+    """The means of a line of a figure's points that meet the conditions, in their order."""
+    table = pd.read_csv(RESULTS / path, comment="#")
+    chosen = table[(table["line"] == line) & (table[list(places)] == pd.Series(places)).all(axis=1)]
+    return [float(value) for value in chosen["mean"]]
+
+
+def spread(path: str, lines: Iterable[str], factor: float = 1, **places: object) -> list[float]:
+    """The least and the largest of the points of several lines of a figure."""
+    values = [factor * value for line in lines for value in points(path, line, **places)]
+    return [min(values), max(values)]
+
+
+def before(path: str, column: str, names: Sequence[str], by: str = "model") -> list[float]:
+    """Numbers of a column of a benchmark's CSV file, by the names of its rows."""
+    table = runs(f"bench/{path}.csv").set_index(by)[column]
+    return [float(table[name]) for name in names]
+
+
+def ends(values: Sequence[float]) -> list[float]:
+    return [min(values), max(values)]
+
+
+def diverged_in(path: str, *conditions: str) -> list[str]:
+    """The round in which each of the runs that meet a condition diverged, by its message."""
+    messages = (str(runs(path).query(condition)["error"].item()) for condition in conditions)
+    return [message.split("round ")[1].split(":")[0] for message in messages]
+
+
+@cache
+def _runs_of_arena() -> pd.DataFrame:
+    from robustfl_bench.runs import archive
+
+    return archive.kept(arena=True)
+
+
+@cache
+def arena_of(track: str) -> Any:
+    from robustfl_bench.arena.panels import Arena
+
+    return Arena(_runs_of_arena(), track)
+
+
+def arena_size() -> list[int]:
+    """The number of rules and of attacks of arena digits."""
+    swept = arena_of("digits").track.swept
+    return [len(swept["aggregator"]), len(swept["attack"]) - 1]
+
+
+def arena_answer() -> list[object]:
+    """Of arena silos: the most rules that are tied with the first of a division, the least and the most seeds of a
+    panel, the server's samples, the least and the largest score of these samples alone, the attacks, and the fewest
+    rules of a panel. Of arena digits: the rules, the attacks and the seeds."""
+    from robustfl_bench.arena.page import divided
+    from robustfl_bench.arena.pairs import contenders
+
+    panels = list(arena_of("silos").panels.values())
+    tied = [len(top) - 1 for panel in panels for _, _, top in divided(arena_of("silos"), panel)]
+    per_class = arena_of("silos").track.config["server_data"]["samples_per_class"]
+    alone = [panel.server.score.value for panel in panels]
+    counts = [len(contenders(panel)) for panel in panels]
+    seeds = [panel.seeds for panel in panels]
+    return [max(tied), word(min(seeds)), word(max(seeds)), round(per_class / CHANCE), min(alone), max(alone),
+            panels[0].attacks, min(counts), *arena_size(),
+            max(panel.seeds for panel in arena_of("digits").panels.values())
+    ]  # fmt: skip
+
+
+NUMBERS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
+
+
+def word(number: int) -> str:
+    """A number in a sentence: up to ten as a word."""
+    return NUMBERS[number] if number < len(NUMBERS) else str(number)
+
+
+CHANCE = 0.1  # of ten classes
+
+
+def interval(first: "pd.Series[float]", second: "pd.Series[float]") -> list[float]:
+    from robustfl_bench.runs.statistics import paired
+
+    between = paired(dict(first), dict(second))
+    assert between is not None
+    return [between.mean, between.low, between.high]

@@ -1,0 +1,110 @@
+"""The facts of results/mean_labels/README.md."""
+
+from collections.abc import Sequence
+from functools import partial
+
+import pandas as pd
+
+from scripts.checks.facts.fact import RESULTS, Fact
+from scripts.checks.facts.kept import arena_of, runs
+
+
+def places_of_the_mean(attack: str, partitions: Sequence[str]) -> list[int]:
+    """The best and the worst place of the mean among the rules of arena digits under an attack, by partition and number
+    of attackers, and the number of rules; without those that cannot work with so many attackers."""
+    arena, places, rules = arena_of("digits"), [], set[str]()
+    for panel in arena.panels.values():
+        if panel.partition not in partitions:
+            continue
+        made = [run for run in arena.runs_of(panel) if run.attack == attack and run.rule != "server"]
+        means = pd.Series([run.accuracy for run in made], index=[run.rule for run in made]).groupby(level=0).mean()
+        places.append(1 + int((means > means["average"]).sum()))
+        rules |= set(means.index)
+    return [min(places), max(places), len(rules)]
+
+
+BESIDE_THE_MEAN = ("faba", "lfighter", "trmean", "average")
+
+
+def by_labels(setting: str, rule: str, attack: str, rounds: int = 500, file: str = "runs.csv") -> float:
+    """The mean accuracy [%] of a rule in a file of results/mean_labels after so many rounds."""
+    table = runs(f"mean_labels/{file}").query("rounds == @rounds and aggregator == @rule and attack == @attack")
+    partition = {"iid": "iid", "mild": "dirichlet", "by_class": "pathological"}[setting]
+    return 100 * float(table.loc[table["partition"] == partition, "final_accuracy"].mean())
+
+
+PAGE = "results/mean_labels/README.md"
+
+FACTS = (
+    Fact(
+        "{:.1f}, {:.1f}, {:.1f}, {:.1f} and {:.1f}% under static flipping, {:.1f}, {:.1f}, {:.1f}, {:.1f} and {:.1f}% "
+        "under dynamic flipping.",
+        lambda: [
+            by_labels("by_class", rule, attack)
+            for attack in ("label_flip", "dynamic_label_flip")
+            for rule in ("average", "lfighter", "centered_clipping", "faba", "trmean")
+        ],
+    ),
+    Fact(
+        "LFighter has {:.1f}%, FABA {:.1f}% and the trimmed mean {:.1f}%, the mean {:.1f}%",
+        lambda: [by_labels("by_class", rule, "none") for rule in ("lfighter", "faba", "trmean", "average")],
+    ),
+    *(
+        Fact(
+            sentence,
+            partial(lambda setting: [by_labels(setting, rule, "label_flip") for rule in BESIDE_THE_MEAN], setting),
+        )
+        for setting, sentence in (
+            ("iid", "and the mean have {:.1f}, {:.1f}, {:.1f} and {:.1f}% under static flipping."),
+            ("mild", "In the mild Dirichlet partition they have {:.1f}, {:.1f}, {:.1f} and {:.1f}%"),
+        )
+    ),
+    Fact(
+        "{:.1f}, {:.1f}, {:.1f}, {:.1f} and {:.1f}% under static flipping, {:.1f}, {:.1f}, {:.1f}, {:.1f} and {:.1f}% "
+        "under dynamic flipping (two hidden",
+        lambda: [
+            by_labels("by_class", rule, attack, file="mlp_runs.csv")
+            for attack in ("label_flip", "dynamic_label_flip")
+            for rule in ("average", "lfighter", "centered_clipping", "faba", "trmean")
+        ],
+    ),
+    *(
+        Fact(
+            f"| {words} | {{:.1f}} | {{:.1f}} | {{:.1f}} | {{:.1f}} | {{:.1f}} |",
+            partial(
+                lambda file: [
+                    by_labels("by_class", rule, "label_flip", 2000, file)
+                    for rule in ("average", "centered_clipping", "lfighter", "faba", "trmean")
+                ],
+                file,
+            ),
+        )
+        for words, file in (("softmax regression", "runs.csv"), ("network", "mlp_runs.csv"))
+    ),
+    Fact(
+        "LFighter is ahead of the mean at round 400, with {:.1f} and {:.1f}%.",
+        lambda: (
+            pd.read_csv(RESULTS / "mean_labels/mlp.csv", comment="#")
+            .query("panel == 'label flip, mlp by class' and x == 400")
+            .set_index("line")["mean"][["lfighter", "average"]]
+            .tolist()
+        ),
+    ),
+    Fact(
+        "they have {:.1f}, {:.1f} and {:.1f}%, the mean {:.1f}% under static flipping (one seed).",
+        lambda: [by_labels("iid", rule, "label_flip", file="mlp_runs.csv") for rule in BESIDE_THE_MEAN],
+    ),
+    *(
+        Fact(
+            f"| {attack} | {words} | {{}} | {{}} |",
+            partial(lambda attack, partitions: places_of_the_mean(attack, partitions)[:2], attack, partitions),
+            slow=True,
+        )
+        for attack, words, partitions in (
+            ("label_flip", "all five", ("iid", "mild_dirichlet", "step", "fang", "pathological")),
+            ("label_shuffle", "mild Dirichlet, pathological", ("mild_dirichlet", "pathological")),
+            ("label_shuffle", "step, Fang", ("step", "fang")),
+            ("label_shuffle", "IID", ("iid",)),
+        )
+    ),
+)

@@ -1,0 +1,340 @@
+"""The facts of results/raga/README.md."""
+
+from collections.abc import Iterable, Sequence
+
+import pandas as pd
+
+from scripts.checks.facts.fact import ROOT, Fact
+from scripts.checks.facts.kept import diverged_in, ends, extremes, percent, points, runs, spread
+
+
+def _raga(phi: float) -> str:
+    return f"`partition.alpha` == {phi} and model == 'mlp'"
+
+
+_OF_CLASSES = "`partition.per` == 'class' and byzantine_share_by == 'clients'"
+
+
+def mca_with_three_seeds(attack: str) -> list[float]:
+    """The mean over seeds of MCA's best accuracy in Table III under an attack, in percent, with phi 0.6 and 0.2."""
+    both = pd.concat([runs(_TABLE_III), runs("raga/seeds.csv")]).query(f"aggregator == 'mca' and {attack}")
+    means = [both.query(_raga(phi)) for phi in (0.6, 0.2)]
+    assert all(sorted(one["seed"]) == [0, 1, 2] for one in means)
+    return [100 * one["best_accuracy"].mean() for one in means]
+
+
+def raga_first(phi: float) -> list[object]:
+    """In how many columns of Table III RAGA is first, and the number of columns."""
+    table = runs("raga/runs.csv").query(_raga(phi)).pivot(
+        index="aggregator", columns=["attack", "num_byzantine"], values="best_accuracy"
+    )  # fmt: skip
+    return [int((table.idxmax() == "raga").sum()), table.shape[1]]
+
+
+def fig4_of_raga(network: str, lines: Iterable[str], attacks: Sequence[str] = ("gaussian", "lie")) -> list[float]:
+    """The least and the largest accuracy of methods in Fig. 4 at quick scale."""
+    both = [spread("raga/fig4_quick.csv", lines, panel=f"mnist {network}, {attack}") for attack in attacks]
+    return [min(low for low, _ in both), max(high for _, high in both)]
+
+
+def table_iii(
+    rule: str, attack: str, phi: float = 0.6, path: str = "raga/runs.csv", more: str = "seed == 0"
+) -> list[float]:
+    """The best accuracies of a rule under an attack by 10, 20, 30 and 40% of the clients, in percent."""
+    condition = f"aggregator == '{rule}' and attack == '{attack}' and {_raga(phi)} and {more}"
+    return percent(path, *(f"{condition} and num_byzantine == {number}" for number in (5, 10, 15, 20)))
+
+
+def own_flips(rule: str) -> list[float]:
+    """The same under sign flipping, if each attacker turns its own upload around."""
+    condition = (
+        f"aggregator == '{rule}' and `attack.flip` == 'own' and {_raga(0.6)} and {_OF_CLASSES} and lr not in (0.1, 0.3)"
+    )
+    return percent("raga/options.csv", *(f"{condition} and num_byzantine == {number}" for number in (5, 10, 15, 20)))
+
+
+def flips(rule: str) -> list[float]:
+    """Measured with a running sum, and with own uploads turned around, at 10, 20, 30 and 40%."""
+    pairs = zip(table_iii(rule, "sign_flip"), own_flips(rule), strict=True)
+    return [value for pair in pairs for value in pair]
+
+
+def lie_of(path: str, noise: str) -> list[float]:
+    """The accuracy under LIE by 40%, of RAGA, Median, Byrd-SAGA, RFA and MCA, in percent."""
+    chosen = f"attack == 'lie' and num_byzantine == 20 and {noise} and {_raga(0.6)} and {_OF_CLASSES}"
+    return percent(
+        path, *(f"aggregator == '{rule}' and {chosen}" for rule in ("raga", "median", "byrd_saga", "rfa", "mca"))
+    )
+
+
+def near_in_table_iii(phi: float) -> list[int]:
+    """How many cells of RAGA's Table III have a number, of how many, and how many are within two points."""
+    printed = pd.read_csv(ROOT / "robustfl_bench/papers/raga.csv", dtype={"table": str})
+    printed = printed[(printed["table"] == "III") & (printed["setting"] == f"phi={phi}") & (printed["model"] == "mlp")]
+    printed = printed.assign(num_byzantine=(50 * printed["attack_fraction"]).round().astype(int))
+    both = printed.merge(runs("raga/runs.csv").query(_raga(phi)), on=["aggregator", "attack", "num_byzantine"])
+    measured = both["best_accuracy"].notna()
+    return [int(measured.sum()), len(both), int(((100 * both["best_accuracy"] - both["mean"]).abs() <= 2).sum())]
+
+
+def other_reading(condition: str) -> list[float]:
+    """RAGA's accuracy with 40% Byzantine under another reading of an attack, in percent."""
+    return percent("raga/options.csv", f"aggregator == 'raga' and num_byzantine == 20 and {_raga(0.6)} and {condition}")
+
+
+_TABLE_III = "raga/runs.csv"
+
+
+OTHERS = ("median", "mca", "byrd_saga")
+
+
+PAGE = "results/raga/README.md"
+
+FACTS = (
+    Fact(
+        "RAGA without attack: {:.2f} (published 95.23); under noise of variance 90 at 10 to 40%: {:.2f}, {:.2f}, "
+        "{:.2f}, {:.2f} (95.10, 95.06, 95.01, 94.98); under LIE: {:.2f}, {:.2f}, {:.2f}, {:.2f}",
+        lambda: percent(
+            _TABLE_III,
+            *(
+                f"aggregator == 'raga' and {_raga(0.6)} and {attack}"
+                for attack in (
+                    "attack == 'none'",
+                    *(
+                        f"attack == '{name}' and num_byzantine == {number}"
+                        for name in ("gaussian", "lie")
+                        for number in (5, 10, 15, 20)
+                    ),
+                )
+            ),
+        ),
+    ),
+    Fact(
+        "With phi 0.6 and 0.2 it has {:.1f} and {:.1f} then, without attack {:.1f} and {:.1f}.",
+        lambda: [
+            *mca_with_three_seeds("attack == 'sign_flip' and num_byzantine == 20"),
+            *mca_with_three_seeds("attack == 'none'"),
+        ],
+    ),
+    Fact(
+        "It is first in {} of {} columns; under sign flipping at 40% RFA has {:.1f}.",
+        lambda: [
+            *raga_first(0.6),
+            *percent(
+                _TABLE_III, f"aggregator == 'rfa' and {_raga(0.6)} and attack == 'sign_flip' and num_byzantine == 20"
+            ),
+        ],
+    ),
+    Fact(
+        "| RAGA | {:.1f}; {:.1f}; 94.8 | {:.1f}; {:.1f}; 95.0 | {:.1f}; {:.1f}; 94.2 | {:.1f}; {:.1f}; 95.0 |",
+        lambda: flips("raga"),
+    ),
+    Fact(
+        "| Median | {:.1f}; {:.1f}; 91.2 | {:.1f}; {:.1f}; 91.3 | {:.1f}; {:.1f}; 90.9 | {:.1f}; {:.1f}; 91.6 |",
+        lambda: flips("median"),
+    ),
+    Fact(
+        "| Byrd-SAGA | {:.1f}; {:.1f}; 90.5 | {:.1f}; {:.1f}; 90.6 | {:.1f}; {:.1f}; 89.9 | {:.1f}; {:.1f}; 90.6 |",
+        lambda: flips("byrd_saga"),
+    ),
+    Fact(
+        "| RFA | {:.1f}; {:.1f}; 92.1 | {:.1f}; {:.1f}; 91.9 | {:.1f}; {:.1f}; 90.8 | {:.1f}; {:.1f}; 92.3 |",
+        lambda: flips("rfa"),
+    ),
+    Fact(
+        "leaves RAGA, Median, Byrd-SAGA, RFA and MCA at {:.1f}, {:.1f}, {:.1f}, {:.1f} and {:.1f} at 40%, noise for "
+        "each at {:.1f}, {:.1f}, {:.1f}, {:.1f} and {:.1f} (published",
+        lambda: [
+            *lie_of("raga/options.csv", "`attack.noise`.isna()"),
+            *lie_of("raga/runs.csv", "`attack.noise` == 'each'"),
+        ],
+    ),
+    Fact(
+        "| FedAvg, noise at 10 to 40% | {:.1f} to {:.1f} | 9.8",
+        lambda: ends(table_iii("fedavg", "gaussian")),
+    ),
+    Fact(
+        "| FedAvg, noise at 10 to 40% | {:.1f} to {:.1f} | 12.3",
+        lambda: ends(table_iii("fedavg", "gaussian", 0.2)),
+    ),
+    Fact(
+        "| MCA, sign flipping at 20, 30, 40% | {:.1f}, {:.1f}, {:.1f} | 87.9",
+        lambda: table_iii("mca", "sign_flip")[1:],
+    ),
+    Fact(
+        "| MCA, sign flipping at 20, 30, 40% | {:.1f}, {:.1f}, {:.1f} | 81.0",
+        lambda: table_iii("mca", "sign_flip", 0.2)[1:],
+    ),
+    Fact(
+        "| RFA, sign flipping at 40% | {:.1f} | 92.3",
+        lambda: table_iii("rfa", "sign_flip")[3:],
+    ),
+    Fact(
+        "| RFA, sign flipping at 40% | {:.1f} | 92.0",
+        lambda: table_iii("rfa", "sign_flip", 0.2)[3:],
+    ),
+    Fact(
+        "| RFA, noise at 40% | {:.1f} | 91.7",
+        lambda: table_iii("rfa", "gaussian", 0.2)[3:],
+    ),
+    Fact(
+        "| FedAvg, LIE at 30, 40% | {:.1f}, {:.1f} | 88.0",
+        lambda: table_iii("fedavg", "lie")[2:],
+    ),
+    Fact(
+        "| FedAvg, LIE at 30, 40% | {:.1f}, {:.1f} | 87.5",
+        lambda: table_iii("fedavg", "lie", 0.2)[2:],
+    ),
+    Fact(
+        "without attack it has {:.2f} (published 94.53), under noise {:.2f} to {:.2f} (94.16 to 94.69), under LIE "
+        "{:.2f} to {:.2f} (94.16",
+        lambda: [
+            *percent("raga/runs.csv", f"aggregator == 'raga' and {_raga(0.2)} and attack == 'none'"),
+            *(end for attack in ("gaussian", "lie") for end in ends(table_iii("raga", attack, 0.2))),
+        ],
+    ),
+    Fact(
+        "| RAGA | {:.2f} (97.89) | {:.2f} (97.79) | {:.2f} (97.76) |",
+        lambda: percent(
+            "raga/lenet.csv", *(f"aggregator == 'raga' and attack == '{a}'" for a in ("none", "gaussian", "sign_flip"))
+        ),
+    ),
+    Fact(
+        "| FedAvg | {0:.2f} (95.54) | diverged in round {2} (11.35) | {1:.2f} (9.80) |",
+        lambda: [
+            *percent("raga/lenet.csv", *(f"aggregator == 'fedavg' and attack == '{a}'" for a in ("none", "sign_flip"))),
+            *diverged_in("raga/lenet.csv", "aggregator == 'fedavg' and attack == 'gaussian'"),
+        ],
+    ),
+    Fact(
+        "| Median | | {:.2f} (published 91.32) | {:.2f} | {:.2f} |",
+        lambda: [
+            table_iii("median", "sign_flip")[1],
+            *percent("raga/rates.csv", *(f"aggregator == 'median' and lr == {lr}" for lr in (0.1, 0.3))),
+        ],
+    ),
+    Fact(
+        "| RFA | | {:.2f} (published 91.86) | {:.2f} | {:.2f} |",
+        lambda: [
+            table_iii("rfa", "sign_flip")[1],
+            *percent("raga/rates.csv", *(f"aggregator == 'rfa' and lr == {lr}" for lr in (0.1, 0.3))),
+        ],
+    ),
+    Fact(
+        "{} of {} cells; in four the model diverged. {} are within 2 points.",
+        lambda: near_in_table_iii(0.6),
+    ),
+    Fact(
+        "{} of {} cells, in three the model diverged. {} are within 2 points.",
+        lambda: near_in_table_iii(0.2),
+    ),
+    Fact(
+        "(`attack.noise=null`) | {:.1f} | {:.1f} |",
+        lambda: [
+            *other_reading(f"{_OF_CLASSES} and `attack.flip` == 'own'"),
+            *other_reading(f"{_OF_CLASSES} and `attack.noise`.isna() and attack == 'lie'"),
+        ],
+    ),
+    Fact(
+        "(`byzantine_share_by=data`) | {:.1f} | {:.1f} |",
+        lambda: [
+            *other_reading("byzantine_share_by == 'data' and `attack.flip` == 'own'"),
+            *other_reading("byzantine_share_by == 'data' and `attack.noise`.isna() and attack == 'lie'"),
+        ],
+    ),
+    Fact(
+        "(`partition.per=client`) | {:.1f} | {:.1f} |",
+        lambda: [
+            *other_reading("`partition.per` == 'client' and `attack.flip` == 'own'"),
+            *other_reading("`partition.per` == 'client' and `attack.noise`.isna() and attack == 'lie'"),
+        ],
+    ),
+    Fact(
+        "(as in the table) | {:.1f} | |",
+        lambda: table_iii("raga", "sign_flip")[3:],
+    ),
+    Fact(
+        "drawn for each attacker (as in the table) | | {:.1f} |",
+        lambda: table_iii("raga", "lie")[3:],
+    ),
+    Fact(
+        "`attack.noise=shared attack.spread=parameters`) | | {:.1f} |",
+        lambda: other_reading("`attack.noise` == 'shared'"),
+    ),
+    Fact(
+        "FedAvg is explained by neither: {:.1f} and {:.1f} (85.9)",
+        lambda: [
+            *table_iii("fedavg", "lie", path="raga/options.csv", more="`attack.noise`.isna()")[3:],
+            *table_iii("fedavg", "lie")[3:],
+        ],
+    ),
+    Fact(
+        "(`attack.flip=own`) it has {:.1f}.",
+        lambda: percent("raga/options.csv", "aggregator == 'fedavg' and num_byzantine == 5 and `attack.flip` == 'own'"),
+    ),
+    Fact(
+        "(Byrd-SAGA {:.1f}, MCA {:.1f}; published",
+        lambda: percent(
+            "raga/runs.csv",
+            *(f"aggregator == '{rule}' and {_raga(0.6)} and attack == 'none'" for rule in ("byrd_saga", "mca")),
+        ),
+    ),
+    Fact(
+        "| Median, noise at 20%, sign flipping at 10, 20, 40% | {:.1f}; {:.1f}, {:.1f}, {:.1f} |",
+        lambda: [
+            table_iii("median", "gaussian", 0.2)[1],
+            *(table_iii("median", "sign_flip", 0.2)[i] for i in (0, 1, 3)),
+        ],
+    ),
+    Fact(
+        "| RAGA | {:.2f} (published 95.00) | | | |",
+        lambda: [table_iii("raga", "sign_flip")[1]],
+    ),
+    Fact(
+        "nothing but RAGA learns with LeNet ({:.1f}; the others",
+        lambda: [max(points("raga/fig3_quick.csv", "raga", panel="cifar10 lenet, num byzantine 8"))],
+    ),
+    Fact(
+        "| FedAvg, sign flipping | diverged in rounds {}, {}, {}, {} |",
+        lambda: diverged_in(
+            "raga/runs.csv",
+            *(
+                f"aggregator == 'fedavg' and attack == 'sign_flip' and {_raga(0.6)} and num_byzantine == {n}"
+                for n in (5, 10, 15, 20)
+            ),
+        ),
+    ),
+    Fact(
+        "{:.0f} to {:.0f} minutes of one core a cell",
+        lambda: extremes("raga/lenet.csv", "seconds > 0", "seconds", 1 / 60),
+    ),
+    Fact("RAGA is first in {} of {} columns; without attack", lambda: raga_first(0.2)),
+    Fact(
+        "All four runs end between {:.2f} and {:.2f}",
+        lambda: extremes(
+            _TABLE_III, f"aggregator == 'fedavg' and {_raga(0.6)} and attack == 'gaussian'", "final_accuracy"
+        ),
+    ),
+    Fact(
+        "with the MLP, RAGA is first everywhere, {:.1f} to {:.1f}",
+        lambda: fig4_of_raga("mlp", ["raga"]),
+    ),
+    Fact(
+        "Median, MCA and Byrd-SAGA reach {:.0f} to {:.0f}, RFA {:.0f} to {:.0f}, FedAvg {:.1f} without attackers",
+        lambda: [*fig4_of_raga("mlp", OTHERS), *fig4_of_raga("mlp", ["rfa"]), fig4_of_raga("mlp", ["fedavg"])[1]],
+    ),
+    Fact(
+        "({:.2f} to {:.2f} in their best round; RAGA {:.2f})",
+        lambda: [
+            *spread("raga/fig4_quick.csv", [*OTHERS, "rfa", "fedavg"], panel="mnist lenet, gaussian", x=0),
+            *points("raga/fig4_quick.csv", "raga", panel="mnist lenet, gaussian", x=0),
+        ],
+    ),
+    Fact(
+        "(FedAvg {:.1f}, Median {:.1f}, RFA {:.1f} without attack",
+        lambda: percent(
+            _TABLE_III,
+            *(f"aggregator == '{rule}' and {_raga(0.6)} and attack == 'none'" for rule in ("fedavg", "median", "rfa")),
+        ),
+    ),
+)

@@ -1,0 +1,179 @@
+"""The facts of results/worst/README.md."""
+
+import sys
+from collections.abc import Sequence
+from contextlib import redirect_stdout
+from functools import cache, partial
+from io import StringIO
+
+import pandas as pd
+
+from scripts.checks.facts.fact import RESULTS, ROOT, Fact
+from scripts.checks.facts.kept import CHANCE, NUMBERS, runs
+
+WORST = ("none", "worst", "worst_ahead_3")
+
+
+@cache
+def adversaries(data: str, seeds: int) -> pd.DataFrame:
+    """The mean accuracy of each rule under each attack and strength that was run with all of the first seeds."""
+    table = runs(f"worst/{data}.csv").query("seed < @seeds")
+    strength = table["strength"].map(lambda value: "" if pd.isna(value) else f" {value:g}")
+    cells = table.groupby(["rule", table["attack"] + strength])["test_accuracy"].agg(["mean", "size"])
+    return cells[cells["size"] == seeds]["mean"].unstack()
+
+
+def stronger(data: str, seeds: int) -> pd.Series:
+    """How many single attacks take over a point of accuracy more from each rule than worst."""
+    table = adversaries(data, seeds)
+    return table.drop(columns=[*WORST]).lt(table["worst"] - 0.01, axis=0).sum(axis=1)
+
+
+def helpful(data: str, seeds: int) -> pd.Series:
+    """How many single attacks give each rule over a point of accuracy."""
+    table = adversaries(data, seeds)
+    return table.drop(columns=[*WORST]).gt(table["none"] + 0.01, axis=0).sum(axis=1)
+
+
+def under(data: str, seeds: int, rule: str, *attacks: str) -> list[float]:
+    """The mean accuracy of a rule under attacks, in percent."""
+    return [100 * float(adversaries(data, seeds).loc[rule, attack]) for attack in attacks]
+
+
+def diverged() -> list[object]:
+    """The rule, and the strengths of ipm and noise, of the runs on digits that diverged."""
+    table = runs("worst/digits.csv").query("status == 'diverged'").sort_values("attack")
+    return [*table["rule"].unique(), *table["strength"].unique()]
+
+
+def overhead(data: str) -> list[float]:
+    """The least and largest seconds of worst in a round over the rules, and as multiples of a round without attack."""
+    means = runs(f"worst/{data}.csv").groupby(["attack", "rule"])[["attack_seconds", "round_seconds"]].mean()
+    seconds = means.loc["worst", "attack_seconds"]
+    times = seconds / means.loc["none", "round_seconds"]
+    return [float(value) for values in (seconds, times) for value in (values.min(), values.max())]
+
+
+@cache
+def objectives() -> pd.DataFrame:
+    """The accuracy [%] under worst and under worst_classes, by partition and rule."""
+    table = runs("worst/classes.csv")
+    table = table.assign(accuracy=100 * table["final_accuracy"].fillna(CHANCE))
+    return table.pivot(index=["partition", "aggregator"], columns="attack", values="accuracy")
+
+
+def by_classes() -> "pd.Series[float]":
+    """How much more harm worst_classes does than worst, in points, with accuracies below chance as chance."""
+    floored = objectives().clip(100 * CHANCE)
+    return floored["worst"] - floored["worst_classes"]
+
+
+def by_classes_table() -> str:
+    """The rows of the table of worst_classes in results/worst."""
+    more = by_classes()
+    return " ".join(
+        f"| {partition} | {rule} | {row.worst:.1f} | {row.worst_classes:.1f} | {more[partition, rule]:+.1f} |"
+        for (partition, rule), row in zip(objectives().index, objectives().itertuples(index=False), strict=True)
+    )
+
+
+def worst_table(data: str, seeds: Sequence[str]) -> list[str]:
+    """The rows of a table that `worst_adversary.py table` prints."""
+    sys.path.insert(0, str(ROOT / "scripts" / "generators"))
+    try:
+        from worst_adversary import table  # type: ignore[import-not-found]
+    finally:
+        del sys.path[0]
+
+    with redirect_stdout(StringIO()) as printed:
+        table(RESULTS / "worst" / f"{data}.csv", [*seeds])
+    return [" ".join(printed.getvalue().split())]
+
+
+PAGE = "results/worst/README.md"
+
+FACTS = (
+    Fact(
+        "Holds, within one point of accuracy, for {} of {} rules on digits (means over three seeds) and for {} of {} "
+        "on MNIST (one seed).",
+        lambda: [
+            int(number)
+            for counts in (stronger("digits", 3), stronger("mnist", 1))
+            for number in ((counts == 0).sum(), len(counts))
+        ],
+    ),
+    Fact(
+        "against median, minmax and minsum with `unit` reach {:.1f}%, `worst` {:.1f}%. Against bulyan, `sign` at "
+        "strength 0.5 reaches {:.1f}% and `drift` at 0.5 reaches {:.1f}%; `worst` has {:.1f}%.",
+        lambda: [
+            *under("digits", 3, "median", "minsum_unit 1", "worst"),
+            *under("digits", 3, "bulyan", "sign 0.5", "drift 0.5", "worst"),
+        ],
+    ),
+    Fact(
+        "against median, minmax and minsum with `unit` reach {:.1f}%",
+        lambda: under("digits", 3, "median", "minmax_unit 1"),
+    ),
+    Fact(
+        "against median, `sign` at strength 4 reaches {:.1f}%, `worst` {:.1f}%; {} more attacks beat it by "
+        "over a point",
+        lambda: [
+            *under("mnist", 1, "median", "sign 4", "worst"),
+            NUMBERS[stronger("mnist", 1)["median"] - 1],
+        ],
+    ),
+    Fact(
+        "where all {} attacks were run, single attacks beat `worst` by over a point for {} rules: geomed ({} attacks), "
+        "median ({}), fltrust ({}) and trmean ({}).",
+        lambda: [
+            adversaries("digits", 1).shape[1] - len(WORST),
+            NUMBERS[(stronger("digits", 1) > 0).sum()],
+            *(stronger("digits", 1)[rule] for rule in ("geomed", "median", "fltrust", "trmean")),
+        ],
+    ),
+    Fact(
+        "For geomed, the best of 55 has {:.1f}% and `worst` {:.1f}%.",
+        lambda: [
+            100 * float(adversaries("digits", 1).drop(columns=[*WORST]).loc["geomed"].min()),
+            *under("digits", 1, "geomed", "worst"),
+        ],
+    ),
+    Fact(
+        "with seed 0, {} of the 55 raise the accuracy of krum by over a point, {} that of rage.",
+        lambda: list(helpful("digits", 1)[["krum", "rage"]]),
+    ),
+    Fact(
+        "A run that diverged ({}, `ipm` at {:.0f} and `noise` at {:,.0f}) counts as guessing.",
+        diverged,
+    ),
+    Fact(
+        "Seeds 1 and 2 on digits were run with the {} attacks of the list that did the most harm with seed 0.",
+        lambda: [NUMBERS[number] for number in adversaries("digits", 3).drop(columns=[*WORST]).count(axis=1).unique()],
+    ),
+    Fact(
+        "the attack takes {:.2f} to {:.2f} s of processor time per round on digits, {:.0f} to {:.0f} times a round "
+        "without attack, and {:.2f} to {:.2f} s on MNIST, {:.0f} to {:.0f} times.",
+        lambda: [*overhead("digits"), *overhead("mnist")],
+    ),
+    Fact("| --- | --- | ---: | ---: | ---: | {}", lambda: [by_classes_table()]),
+    Fact(
+        "it does more harm by over a point in {} of {} cases and less in {}, by {:.1f} points less on average",
+        lambda: [
+            int((by_classes() > 1).sum()),
+            len(by_classes()),
+            int((by_classes() < -1).sum()),
+            -float(by_classes().mean()),
+        ],
+    ),
+    *(
+        Fact(
+            f"## {heading} {{}}",
+            partial(worst_table, data, seeds),
+        )
+        for heading, data, seeds in (
+            ("digits, three seeds", "digits", "012"),
+            ("digits, seed 0, all attacks", "digits", "0"),
+            ("MNIST, seed 0, all attacks", "mnist", "0"),
+        )
+    ),
+)
