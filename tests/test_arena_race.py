@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import pytest
 
-from robustfl_bench.arena import additions, race, recommend
+from robustfl_bench.arena import additions, conclusions, race, recommend
 from robustfl_bench.arena.pairs import pairs
 from robustfl_bench.arena.panels import Arena, ArenaPanel, Standing
 from robustfl_bench.arena.track import HONEST, LOOKS, NONE, SERVER, Track
@@ -129,6 +129,21 @@ def test_the_server_alone_has_its_own_draws_in_every_panel(raced: Arena) -> None
     (panel,) = raced.panels.values()
     assert panel.server is not None and panel.server.score.n == 30 and panel.server.worst == pytest.approx(61.45)
     assert SERVER not in pairs(panel).rules and panel.is_whole(SERVER)
+
+
+def test_the_panels_at_a_glance_and_in_sentences(raced: Arena) -> None:
+    table = conclusions.at_a_glance(raced, raced)
+    (row,) = table.rows
+    shown = dict(zip(table.heading, (cell.text for cell in row), strict=True))
+    panel = raced.panels[5, "iid"]
+    better, worse = conclusions.surely(panel, [rule for rule in panel.standings if rule != SERVER])
+    assert shown["rules"] == str(len(panel.standings) - 1) and shown["below the server"] == str(len(worse))
+    assert int(shown["above the server"]) == len(better) and shown["above it, with its data"] == "none"
+    assert shown["50 or more"] == str(sum(of.score.value >= 50 for rule, of in panel.standings.items() if rule != SERVER))
+    assert shown["order of silos"] == "1.00"
+    lines = conclusions.conclusions(raced, raced)
+    assert lines[0].startswith("In iid no rule without server data is surely better")
+    assert lines[1].endswith(f"{shown['50 or more']} (iid) of {shown['rules']} with 20% attackers.")
 
 
 def test_an_attack_adds_if_it_is_surely_worse_than_the_whole_list(raced: Arena) -> None:

@@ -7,15 +7,15 @@ from collections.abc import Sequence
 from contextlib import suppress
 from itertools import combinations
 
-from robustfl_bench.arena.findings import clean_accuracy, heterogeneity, idle
-from robustfl_bench.arena.page import DIVISIONS, divided
+from robustfl_bench.arena.findings import NEAR, clean_accuracy, heterogeneity, idle, near
 from robustfl_bench.arena.pairs import TOP, contenders, pairs
 from robustfl_bench.arena.panels import HALF, SERVER_DATA, Arena, ArenaPanel
 from robustfl_bench.arena.race import ENOUGH
 from robustfl_bench.arena.views.planned import answer
-from robustfl_bench.arena.words import bounds, listed
+from robustfl_bench.arena.words import cells, listed
 from robustfl_bench.runs.records import NoRuns
 from robustfl_bench.runs.statistics import chance_if_equal, rank_correlation, rejected
+from robustfl_bench.tables.sheets import Sheet
 
 _SHARED = 3  # rules from which on an order is compared with another
 
@@ -23,7 +23,7 @@ _SHARED = 3  # rules from which on an order is compared with another
 def conclusions(arena: Arena, earlier: Arena) -> list[str]:
     """The conclusions, the most important first, each left out where the runs do not show it; ``earlier`` is an older
     track with panels of the same names."""
-    lines = [*better_than_the_server(arena), half(arena), plans(arena), heterogeneity(arena), worst_attacks(arena)]
+    lines = [above_the_server(arena), half(arena), plans(arena), heterogeneity(arena), worst_attacks(arena)]
     lines += [
         told_apart(arena, earlier),
         order(arena),
@@ -32,6 +32,37 @@ def conclusions(arena: Arena, earlier: Arena) -> list[str]:
         idle(arena),
     ]
     return [line for line in lines if line]
+
+
+def at_a_glance(arena: Arena, earlier: Arena) -> Sheet:
+    """The same for each panel, as a table."""
+    rows = []
+    for place, panel in arena.panels.items():
+        rules, found = contenders(panel), _beside(arena.by_list[place], earlier)
+        better, worse = surely(panel, rules)
+        reading = [rule for rule in better if SERVER_DATA in arena.needs.of(rule)]
+        attack, often = Counter(panel.standings[rule].attack for rule in rules).most_common(1)[0]
+        rows.append(cells([
+            arena.titled(panel), str(len(rules)), str(_keeping(panel)), str(near(panel)),
+            str(len(better) - len(reading)) if panel.server else "", listed(reading, 3) if panel.server else "",
+            str(len(worse)) if panel.server else "", f"{attack} {often}",
+            "" if found is None else f"{found:.2f}",
+        ]))  # fmt: skip
+    heading = ["panel", "rules", f"{HALF:g} or more", f"within {NEAR:g}", "above the server", "above it, with its data",
+               "below the server", "worst attack", f"order of {earlier.track.name}"]  # fmt: skip
+    return Sheet(
+        above=[f"Arena {arena.track.name}: its panels at a glance"],
+        heading=heading,
+        rows=rows,
+        footnotes=[
+            f"numbers of rules. {HALF:g} or more: score. within {NEAR:g}: points of the honest clients' mean, under "
+            "every attack",
+            "above, below the server: surely better or worse than the server's own samples alone (Welch tests at 5%, "
+            f"corrected for the number of rules); above it: rules without {SERVER_DATA}, then those that read it",
+            "worst attack: the worst case of the most rules, and of how many. order of "
+            f"{earlier.track.name}: rank correlation with the worst cases of the same rules there",
+        ],
+    )
 
 
 def surely(panel: ArenaPanel, rules: Sequence[str]) -> tuple[list[str], list[str]]:
@@ -45,40 +76,47 @@ def surely(panel: ArenaPanel, rules: Sequence[str]) -> tuple[list[str], list[str
     return better, [rule for rule in rules if rule in different and rule not in better]
 
 
-def better_than_the_server(arena: Arena) -> list[str]:
-    """For each number of attackers, which rules are surely better than the server alone."""
-    lines = []
-    for number in arena.settled:
-        row = [panel for panel in arena.row(number) if panel.server]
-        parts = []
-        for name, reads in DIVISIONS.items():
-            words = []
-            for panel in row:
-                rules = [rule for rule in contenders(panel) if (SERVER_DATA in arena.needs.of(rule)) == reads]
-                better, worse = surely(panel, rules)
-                words.append(f"{panel.partition} {listed(better, 6)} (surely worse: {len(worse)} of {len(rules)})")
-            parts.append(f"{name}: {'; '.join(words)}")
-        if row and row[0].server:
-            score = f"{row[0].server.score.value:.0f}{bounds(row[0].interval(row[0].server))}"
-            lines.append(
-                f"With {arena.share(number)} attackers, these are surely better than the server's own samples alone, "
-                f"which score {score} in {row[0].partition}. {'. '.join(map(_sentence, parts))}."
-            )
-    return lines
+def above_the_server(arena: Arena) -> str:
+    """Where rules are surely better than the server's own samples alone."""
+    panels = [panel for panel in arena.panels.values() if panel.server]
+    if not panels:
+        return ""
+    better = {panel: surely(panel, contenders(panel))[0] for panel in panels}
+    reads = {rule for rules in better.values() for rule in rules if SERVER_DATA in arena.needs.of(rule)}
+    blind = {panel: [rule for rule in rules if rule not in reads] for panel, rules in better.items()}
+    partitions = dict.fromkeys(panel.partition for panel in panels)
+    never = [name for name in partitions if not any(blind[panel] for panel in panels if panel.partition == name)]
+    counts = [
+        f"{_span(sorted(len(blind[panel]) for panel in row))} with {arena.share(number)} attackers"
+        for number in arena.settled
+        if (row := [panel for panel in panels if panel.number == number and panel.partition not in never])
+    ]
+    always = [rule for rule in sorted(reads) if all(rule in rules for rules in better.values())]
+    words = f"In {listed(never)} no rule" if never else "Rules"
+    line = f"{words} without {SERVER_DATA} is surely better than the server's own samples alone"
+    if not never:
+        line = f"{words} without {SERVER_DATA} that are surely better than the server's own samples alone"
+    ending = f"{'; elsewhere' if never else ':'} {listed(counts)}" if counts else ""
+    reading = f". Of those that read them, {listed(always)} {'is' if len(always) == 1 else 'are'}, in every panel"
+    return f"{line}{ending}{reading if always else ''}."
 
 
 def half(arena: Arena) -> str:
-    """How many rules keep half of what honest clients reach, and the best of each division."""
+    """How many rules keep half of what honest clients reach."""
     parts = []
-    for panel in arena.panels.values():
-        keep = sum(panel.standings[rule].score.value >= HALF for rule in contenders(panel))
-        best = [f"{rules[0]} {panel.standings[rules[0]].score.value:.0f}"
-                for _, rules, _ in divided(arena, panel) if rules]  # fmt: skip
-        parts.append(f"{arena.titled(panel)}, {keep} of {len(contenders(panel))} ({' and '.join(best)})")
+    for number in arena.settled:
+        row = sorted(arena.row(number), key=_keeping)
+        ends = dict.fromkeys(f"{_keeping(panel)} ({panel.partition})" for panel in (row[0], row[-1]))
+        parts.append(f"{' to '.join(ends)} of {len(contenders(row[0]))} with {arena.share(number)} attackers")
     return (
-        f"So many rules keep at least {HALF:g}% of what the honest clients alone reach, whatever the attack (the best "
-        f"without and with server data): {'; '.join(parts)}."
+        f"Number of rules that keep at least {HALF:g}% of what the honest clients alone reach, whatever the attack: "
+        f"{', '.join(parts)}."
     )
+
+
+def _keeping(panel: ArenaPanel) -> int:
+    """How many rules keep half of what honest clients reach."""
+    return sum(panel.standings[rule].score.value >= HALF for rule in contenders(panel))
 
 
 def plans(arena: Arena) -> str:
@@ -99,28 +137,22 @@ def worst_attacks(arena: Arena) -> str:
 
 def told_apart(arena: Arena, earlier: Arena) -> str:
     """The share of pairs told apart in the panels of both tracks."""
-    apart, settled, alone = _shares(arena)
-    was_apart, was_settled, was_alone = _shares(earlier)
-    name = earlier.track.name
     return (
-        f"Of the pairs of the best {TOP} rules of a panel, {apart} can be told apart ({name}: {was_apart}), and "
-        f"{settled} are told apart or equal ({name}: {was_settled}), {_reached(arena)}. A test of each pair alone, "
-        f"without correction, would tell {alone} apart ({name}: {was_alone})."
+        f"Of the pairs of the best {TOP} rules of a panel, {_shares(arena)} can be told apart ({earlier.track.name}: "
+        f"{_shares(earlier)}); {_reached(arena)} are told apart or equal."
     )
 
 
 def _reached(arena: Arena) -> str:
     """In how many panels enough pairs are told apart or equal."""
     shares = [known.share_settled for panel in arena.panels.values() if (known := pairs(panel)).all]
-    return f"at least {100 * ENOUGH:.0f}% in {sum(share >= ENOUGH for share in shares)} of {len(shares)} panels"
+    return f"in {sum(share >= ENOUGH for share in shares)} of {len(shares)} panels at least {100 * ENOUGH:.0f}%"
 
 
-def _shares(arena: Arena) -> list[str]:
-    """The shares of pairs told apart, of those told apart or equal, and of those told apart by a test of each alone."""
-    found = [known for panel in arena.panels.values() if (known := pairs(panel)).all]
-    shares = ([100 * known.share_apart for known in found], [100 * known.share_settled for known in found],
-              [100 * known.alone / len(known.all) for known in found])  # fmt: skip
-    return [f"{_span(sorted(of))}%" if of else "none" for of in shares]
+def _shares(arena: Arena) -> str:
+    """The shares of pairs told apart, the least and the largest."""
+    shares = [100 * known.share_apart for panel in arena.panels.values() if (known := pairs(panel)).all]
+    return f"{_span(sorted(shares))}%" if shares else "none"
 
 
 def order(arena: Arena) -> str:
@@ -137,17 +169,21 @@ def order(arena: Arena) -> str:
 
 def order_against(arena: Arena, earlier: Arena) -> str:
     """How alike the order of the rules is to that in the same panels of another track."""
-    parts = []
-    for place, panel in arena.by_list.items():
-        other = earlier.by_list.get(place)
-        if other is not None and (found := correlation(panel, other)) is not None:
-            parts.append(f"{arena.titled(panel)} {found:.2f}")
-    if not parts:
+    known = [(_beside(panel, earlier), arena.titled(panel)) for panel in arena.by_list.values()]
+    held = sorted((found, panel) for found, panel in known if found is not None)
+    if not held:
         return ""
+    ends = dict.fromkeys(f"{found:.2f} ({panel})" for found, panel in (held[0], held[-1]))
     return (
         f"The order of the rules and that of the same rules in the same panel of {earlier.track.name} have a rank "
-        f"correlation of: {'; '.join(parts)}."
+        f"correlation of {' to '.join(ends)}."
     )
+
+
+def _beside(panel: ArenaPanel, earlier: Arena) -> float | None:
+    """The rank correlation with the same panel of another track; None without one."""
+    other = earlier.by_list.get((panel.number, panel.partition))
+    return correlation(panel, other) if other is not None else None
 
 
 def correlation(first: ArenaPanel, second: ArenaPanel) -> float | None:

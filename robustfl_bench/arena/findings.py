@@ -60,7 +60,7 @@ def heterogeneity(arena: Arena) -> str:
     parts = []
     for of in arena.settled:
         row = arena.row(of)
-        parts.append(f"with {arena.share(of)} attackers, of {len(_rules(row[0]))}: {_by_partition(row, _near)}")
+        parts.append(f"with {arena.share(of)} attackers, of {len(_rules(row[0]))}: {_by_partition(row, near)}")
         if all(panel.server for panel in row) and not arena.track.is_raced:
             above = _by_partition(row, _above_server)
             parts[-1] += f" (better than the server's own samples alone: {above})"
@@ -71,13 +71,14 @@ def heterogeneity(arena: Arena) -> str:
     )
 
 
-def _near(panel: ArenaPanel) -> int:
+def near(panel: ArenaPanel) -> int:
+    """How many rules end within NEAR of the honest clients' mean under every attack."""
     return sum(panel.standings[rule].worst > panel.honest - NEAR for rule in _rules(panel))
 
 
 def _is_heterogeneity(arena: Arena) -> bool:
     """Whether, with the fewest attackers, more rules hold where all clients have the same data than anywhere else."""
-    counts = {panel.partition: _near(panel) for panel in arena.row(min(arena.settled))}
+    counts = {panel.partition: near(panel) for panel in arena.row(min(arena.settled))}
     return _IID in counts and all(counts[_IID] > count for name, count in counts.items() if name != _IID)
 
 

@@ -129,6 +129,7 @@ def _raced(arena: Arena, arenas: Mapping[str, Arena]) -> str:
         "its own groups of rules. [The arena](README.md) has the protocol.",
         "## Findings",
         "\n".join(f"- {in_words(line)}" for line in conclusions.conclusions(arena, arenas["digits"])),
+        sheets.markdown([conclusions.at_a_glance(arena, arenas["digits"])]),
         *heads,
         "## The best rules",
         sheets.markdown([findings.best_rules(arena)]),
@@ -155,7 +156,7 @@ def _others(arenas: Mapping[str, Arena]) -> Iterator[str]:
     for name, arena in others.items():
         _, *tables = page.sheets(arena)
         yield f"## The track {name}"
-        yield "\n".join(f"- {line}" for line in conclusions.conclusions(arena, arenas["silos"]))
+        yield "\n".join(f"- {in_words(line)}" for line in conclusions.conclusions(arena, arenas["silos"]))
         yield sheets.markdown([findings.protocol(arena), *tables])
 
 

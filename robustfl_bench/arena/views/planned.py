@@ -27,10 +27,16 @@ def _found(arena: Arena) -> Sequence[Addition]:
 def answer(arena: Arena) -> str:
     """In how many cases planning does more harm than the list, and which leading rules it breaks."""
     found = _found(arena)
-    broken = [f"{arena.titled(of.panel)} {of.rule} ({of.panel.scaled(of.least):.0f} to {of.score.value:.0f})"
-              for of in additions.sure(found) if of.panel.scaled(of.least) >= HALF > of.score.value]  # fmt: skip
+    broken = sorted(
+        (of for of in additions.sure(found) if of.panel.scaled(of.least) >= HALF > of.score.value),
+        key=lambda of: of.score.value - of.panel.scaled(of.least),
+    )
     words = additions.verdict(NAME, found)
-    return f"{words}. Scores that it brings below {HALF:g}: {'; '.join(broken)}" if broken else words
+    if not broken:
+        return words
+    most = [f"{of.rule} in {arena.titled(of.panel)} ({of.panel.scaled(of.least):.0f} to {of.score.value:.0f})"
+            for of in broken]  # fmt: skip
+    return f"{words}. Scores of {HALF:g} and more that it brings below {HALF:g}: {listed(most, 3)}"
 
 
 def _sheets(arena: Arena) -> list[Sheet]:
