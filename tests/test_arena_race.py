@@ -139,7 +139,8 @@ def test_the_panels_at_a_glance_and_in_sentences(raced: Arena) -> None:
     better, worse = conclusions.surely(panel, [rule for rule in panel.standings if rule != SERVER])
     assert shown["rules"] == str(len(panel.standings) - 1) and shown["below the server"] == str(len(worse))
     assert int(shown["above the server"]) == len(better) and shown["above it, with its data"] == "none"
-    assert shown["50 or more"] == str(sum(of.score.value >= 50 for rule, of in panel.standings.items() if rule != SERVER))
+    scores = [of.score.value for rule, of in panel.standings.items() if rule != SERVER]
+    assert shown["50 or more"] == str(sum(score >= 50 for score in scores))
     assert shown["order of silos"] == "1.00"
     lines = conclusions.conclusions(raced, raced)
     assert lines[0].startswith("In iid no rule without server data is surely better")
