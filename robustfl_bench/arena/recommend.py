@@ -26,7 +26,7 @@ from robustfl_bench.runs.where import check_name
 from robustfl_bench.tables.sheets import Sheet
 
 if TYPE_CHECKING:
-    import pandas as pd
+    pass
 
 VERSIONS = ("silos", "digits")
 """The tracks that answer by default, the newest first."""
@@ -166,20 +166,19 @@ def _is_better(first: Standing, second: Standing, level: float) -> bool:
 
 
 def newest(
-    table: pd.DataFrame,
+    arena: Callable[[str], Arena],
     partition: str,
     attackers: str,
     server_data: bool,
-    allowed: Sequence[str] = (),
     book: Callable[[str], Track] = Track,
 ) -> Recommendation:
     """The recommendation of the newest version of the arena, the first of VERSIONS with this rule book, that has the
-    panel. Raises as ``recommend`` does for the oldest."""
+    panel; ``arena`` reads the runs of one. Raises as ``recommend`` does for the oldest."""
     *newer, oldest = filter(partial(_has, book), VERSIONS)
     for name in newer:
         with suppress(ConfigError, NoRuns):
-            return recommend(Arena(table, name, allowed, book), partition, attackers, server_data)
-    return recommend(Arena(table, oldest, allowed, book), partition, attackers, server_data)
+            return recommend(arena(name), partition, attackers, server_data)
+    return recommend(arena(oldest), partition, attackers, server_data)
 
 
 def _has(book: Callable[[str], Track], name: str) -> bool:

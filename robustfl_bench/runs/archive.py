@@ -154,9 +154,12 @@ def kept_points() -> tuple[Path, ...]:
     return tuple(path for path in sorted(FOLDER.glob("*/*.csv")) if path.read_bytes()[:2] == b"# ")
 
 
-def kept(arena: bool = False) -> pd.DataFrame:
-    """The kept runs that come with the package: those of papers, or those of the arena."""
-    return join([nothing(), *(read(str(path)) for path in files() if is_of_arena(path) == arena)])
+def kept(arena: bool = False, track: str = "") -> pd.DataFrame:
+    """The kept runs that come with the package: those of papers, or those of the arena, or of the arena those of a
+    ``track`` that has folders of its own, with its rules as they come and tuned."""
+    found = [path for path in files() if is_of_arena(path) == arena]
+    own = [path for path in found if track and path.parent.name.startswith(track)]
+    return join([nothing(), *(read(str(path)) for path in own or found)])
 
 
 def join(tables: Sequence[pd.DataFrame]) -> pd.DataFrame:

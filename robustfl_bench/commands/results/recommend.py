@@ -32,13 +32,15 @@ def _add(parser: Parser) -> None:
 
 
 def _run(arguments: Namespace) -> None:
-    runs, reads = shared.load_any(arguments, of_arena=True), arguments.server_data == "yes"
-    book = BOOKS[arguments.book]
+    reads, book = arguments.server_data == "yes", BOOKS[arguments.book]
+
+    def arena(track: str) -> Arena:
+        return Arena(shared.load_any(arguments, of_arena=True, track=track), track, arguments.allow, book)
+
     if arguments.track is None:
-        found = newest(runs, arguments.partition, arguments.attackers, reads, arguments.allow, book)
+        found = newest(arena, arguments.partition, arguments.attackers, reads, book)
     else:
-        arena = Arena(runs, arguments.track, arguments.allow, book)
-        found = recommend(arena, arguments.partition, arguments.attackers, reads)
+        found = recommend(arena(arguments.track), arguments.partition, arguments.attackers, reads)
     if arguments.format == "json":
         print(as_json(found), end="")
     else:

@@ -131,9 +131,9 @@ def load(arguments: Namespace) -> pd.DataFrame:
     return archive.join([folder, *kept]) if kept else folder
 
 
-def load_any(arguments: Namespace, of_arena: bool = False) -> pd.DataFrame:
+def load_any(arguments: Namespace, of_arena: bool = False, track: str = "") -> pd.DataFrame:
     """As ``load``; by default the runs of the usual folder, if there is one, and the runs that come with the package:
-    those of papers, or those of the arena.
+    those of papers, or those of the arena; see ``archive.kept``.
 
     Of a run, a finished folder comes before a kept result, which comes before an unfinished folder.
     """
@@ -144,7 +144,7 @@ def load_any(arguments: Namespace, of_arena: bool = False) -> pd.DataFrame:
     except NoRuns:
         runs = records.nothing()
     ended = runs["state"].isin(archive.KEPT)
-    return archive.join([runs[ended], archive.kept(of_arena), runs[~ended]])
+    return archive.join([runs[ended], archive.kept(of_arena, track), runs[~ended]])
 
 
 def folder_of(arguments: Namespace) -> str:
