@@ -22,7 +22,7 @@ from robustfl_bench.tables.sheets import Printed, Sheet
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-_NAMED = 5  # rules that a sentence names
+_NAMED = 4  # scores that a sentence names
 _ACROSS = 2  # panels of the picture beside each other
 
 
@@ -112,21 +112,19 @@ def _nothing(track: Track) -> NoRuns:
 
 
 def answer(arena: Arena, found: Sequence[Books]) -> str:
-    """Which rules tuning moves, and whether the order changes, in each panel."""
+    """How many scores tuning moves, which of them most, and whether the order changes."""
     parts = []
-    for of in found:
-        order = f", and both books order the rules alike by {of.agreement:.2f}" if of.agreement == of.agreement else ""
-        parts.append(
-            f"{arena.titled(of.panel)}: tuning raises {len(of.moved(1))} of {len(of.rules)} rules "
-            f"({_named(of.moved(1))}) and lowers {len(of.moved(-1))} ({_named(of.moved(-1))}){order}"
-        )
-    return "; ".join(parts)
-
-
-def _named(moved: Sequence[Tuning]) -> str:
-    """Rules with their scores in both books."""
-    return listed((f"{rule.rule} {rule.plain.score.value:.0f} to {rule.tuned.score.value:.0f}" for rule in moved),
-                  _NAMED)  # fmt: skip
+    for verb, sign in (("raises", 1), ("lowers", -1)):
+        moved = [(sign * rule.gain, of, rule) for of in found for rule in of.moved(sign)]
+        names = (f"{rule.rule} in {arena.titled(of.panel)} ({rule.plain.score.value:.0f} to "
+                 f"{rule.tuned.score.value:.0f})"
+                 for _, of, rule in sorted(moved, key=lambda one: -one[0]))  # fmt: skip
+        parts.append(f"{verb} {len(moved)}" + (f": {listed(names, _NAMED)}" if moved else ""))
+    cases = sum(len(of.rules) for of in found)
+    alike = sorted(of.agreement for of in found if of.agreement == of.agreement)
+    ends = " to ".join(dict.fromkeys(f"{value:.2f}" for value in (alike[0], alike[-1]))) if alike else ""
+    order = f". Both books order the rules of a panel alike by {ends}" if alike else ""
+    return f"of {cases} scores (rule and panel) tuning {'; it '.join(parts)}{order}"
 
 
 def _sheets(arena: Arena) -> list[Sheet]:
