@@ -128,6 +128,7 @@ def test_kappas_are_those_of_a_partition_and_number_of_attackers(shipped: Arena)
     assert all({f for f, _ in of.values()} == {5} and len(of) > 40 for of in known.values() if of) and any(
         known.values()
     )
+    assert " over all rules, and " in kappa.answer(shipped)
     assert kappa.searched("digits", "nowhere") == {}
     dirichlet = shipped.panels[5, "mild_dirichlet"]
     of = kappa.kappas(dirichlet, "digits")

@@ -60,14 +60,18 @@ def _panels(arena: Arena) -> dict[ArenaPanel, dict[str, float]]:
 
 def answer(arena: Arena) -> str:
     """The correlations, of all rules and of those that read the updates alone."""
+    known = _panels(arena)
     parts = []
-    for panel, known in _panels(arena).items():
-        alone = {rule: kappa for rule, kappa in known.items() if SERVER_DATA not in arena.needs.of(rule)}
-        parts.append(
-            f"{arena.titled(panel)} {correlation(panel, known):.2f} over {len(known)} rules "
-            f"({correlation(panel, alone):.2f} over the {len(alone)} without server data)"
-        )
-    return f"Spearman's rank correlation of kappa with the worst case: {'; '.join(parts)}"
+    for words, alone in (("over all rules", False), (f"over those without {SERVER_DATA}", True)):
+        found = sorted((correlation(panel, _chosen(arena, of, alone)), panel.partition) for panel, of in known.items())
+        ends = dict.fromkeys(f"{value:.2f} ({partition})" for value, partition in (found[0], found[-1]))
+        parts.append(f"{' to '.join(ends)} {words}")
+    return f"Spearman's rank correlation of kappa with the worst case is {', and '.join(parts)}"
+
+
+def _chosen(arena: Arena, known: Mapping[str, float], alone: bool) -> Mapping[str, float]:
+    """All rules, or those alone that read no data of the server."""
+    return {rule: kappa for rule, kappa in known.items() if not (alone and SERVER_DATA in arena.needs.of(rule))}
 
 
 def _sheets(arena: Arena) -> list[Sheet]:
@@ -80,6 +84,10 @@ def _sheets(arena: Arena) -> list[Sheet]:
         for panel, known in kept.items():
             row += [f"{known[rule]:.3g}", number(panel.standings[rule].worst)] if rule in known else ["", ""]
         rows.append(cells(row))
+    for words, alone in (("rank correlation", False), (f"without {SERVER_DATA}", True)):
+        chosen = {panel: _chosen(arena, known, alone) for panel, known in kept.items()}
+        counts = ((f"{correlation(panel, of):.2f}", f"{len(of)} rules") for panel, of in chosen.items())
+        rows.append(cells([words, *(word for pair in counts for word in pair)]))
     heading = [word for panel in kept for word in (f"kappa, {arena.titled(panel)}", "worst case")]
     return [Sheet(
         above=[f"Arena {arena.track.name}: kappa, searched in milliseconds, against the worst case of trainings",

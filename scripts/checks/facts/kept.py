@@ -107,14 +107,16 @@ def arena_size() -> list[int]:
 
 
 def arena_answer() -> list[object]:
-    """Of arena silos: the most rules that are tied with the first of a division, the least and the most seeds of a
-    panel, the server's samples, the least and the largest score of these samples alone, the attacks, and the fewest
-    rules of a panel. Of arena digits: the rules, the attacks and the seeds."""
+    """Of arena silos: the most rules that are tied with the first of a division that keeps half, the least and the most
+    seeds of a panel, the server's samples, the least and the largest score of these samples alone, the attacks, and the
+    fewest rules of a panel. Of arena digits: the rules, the attacks and the seeds."""
     from robustfl_bench.arena.page import divided
     from robustfl_bench.arena.pairs import contenders
+    from robustfl_bench.arena.panels import HALF
 
     panels = list(arena_of("silos").panels.values())
-    tied = [len(top) - 1 for panel in panels for _, _, top in divided(arena_of("silos"), panel)]
+    tied = [len(top) - 1 for panel in panels for _, rules, top in divided(arena_of("silos"), panel)
+            if panel.standings[rules[0]].score.value >= HALF]  # fmt: skip
     per_class = arena_of("silos").track.config["server_data"]["samples_per_class"]
     alone = [panel.server.score.value for panel in panels]
     counts = [len(contenders(panel)) for panel in panels]
