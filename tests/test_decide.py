@@ -1,19 +1,21 @@
 """``robustfl-bench decide``: what an open claim lacks, how long it takes, and looks until it is decided."""
 
+import math
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from robustfl_bench.commands import decide
 from robustfl_bench.runs import archive, records
-from robustfl_bench.runs.cost import Costs
+from robustfl_bench.runs.cost import Cost, Costs
 from robustfl_bench.runs.matching import Index
 from robustfl_bench.tables import described
-from robustfl_bench.tables.decisions import EXHAUSTED, Open
+from robustfl_bench.tables.decisions import EXHAUSTED, Open, Step
 from robustfl_bench.tables.described import Paper
 from robustfl_bench.tables.measured import scored
 from tests.test_paper_tables import ATTACKS, ONE, TWO, make_run
@@ -171,6 +173,15 @@ def test_a_budget_ends_before_a_look_that_is_too_long(command: Any, capsys: pyte
         "the first look of unknown length, the second of 0.5 h"
     )
     assert "the look at 3 seeds takes 0.5 h, the budget has 0.4 h left" in capsys.readouterr().err
+
+
+def test_the_cheapest_look_comes_first() -> None:
+    seconds = {"long": 900.0, "unknown": math.nan, "short": 60.0, "none": None}
+    claims: list[Any] = [
+        SimpleNamespace(name=name, next=None if cost is None else Step(3, (), Cost(cost)))
+        for name, cost in seconds.items()
+    ]
+    assert [claim.name for claim in decide._cheapest_first(claims)] == ["none", "short", "long", "unknown"]
 
 
 @pytest.mark.parametrize(("words", "message"), [

@@ -34,7 +34,7 @@ def main() -> int:
     parser = Parser(
         prog="robustfl-bench decide",
         description="Give claims of a paper seeds until their intervals decide, at the looks that the paper's file "
-        "plans, or until the budget ends; the same command resumes.",
+        "plans, the cheapest first, or until the budget ends; the same command resumes.",
     )
     completed(parser.add_argument("paper", metavar="PAPER", help="such as boba"), lambda **_: papers())
     parser.add_argument(
@@ -108,9 +108,9 @@ def _overrides(asked: Namespace) -> list[str]:
 
 
 def _next(claims: Sequence[Open], made: Set[WantedRun], left: float) -> tuple[Open, Step] | None:
-    """The first look that lacks runs which this command has not ``made``, and fits into the seconds that are left; a
+    """The cheapest look that lacks runs which this command has not ``made``, and fits into the seconds that are left; a
     look of unknown length fits as long as there are any."""
-    for claim in claims:
+    for claim in _cheapest_first(claims):
         if (step := claim.next) is None:
             say(f"{_about(claim)}: {claim.stands}")
         elif made >= set(step.runs):
@@ -124,10 +124,20 @@ def _next(claims: Sequence[Open], made: Set[WantedRun], left: float) -> tuple[Op
     return None
 
 
+def _cheapest_first(claims: Sequence[Open]) -> list[Open]:
+    """The claims by the length of their next looks, unknown ones last; those without one begin."""
+
+    def length(claim: Open) -> float:
+        seconds = claim.next.cost.seconds if claim.next is not None else -1.0
+        return math.inf if math.isnan(seconds) else seconds
+
+    return sorted(claims, key=length)
+
+
 def _preview(claims: Sequence[Open], asked: Namespace) -> None:
     """Print what each claim lacks, and the command that makes it."""
     total = 0.0
-    for claim in claims:
+    for claim in _cheapest_first(claims):
         if (step := claim.next) is None:
             print(f"{_about(claim)}: {claim.stands}")
             continue
