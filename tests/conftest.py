@@ -56,11 +56,11 @@ def _kept_runs_are_read_once() -> Iterator[None]:
     read = archive.kept
 
     @cache
-    def known(arena: bool, *files: tuple[Path, int]) -> pd.DataFrame:
-        return read(arena)
+    def known(arena: bool, track: str, *files: tuple[Path, int]) -> pd.DataFrame:
+        return read(arena, track)
 
-    def kept(arena: bool = False) -> pd.DataFrame:
-        return known(arena, *((path, path.stat().st_mtime_ns) for path in archive.files())).copy()
+    def kept(arena: bool = False, track: str = "") -> pd.DataFrame:
+        return known(arena, track, *((path, path.stat().st_mtime_ns) for path in archive.files())).copy()
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(archive, "kept", kept)

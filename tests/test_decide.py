@@ -14,7 +14,7 @@ from robustfl_bench.commands import decide
 from robustfl_bench.runs import archive, records
 from robustfl_bench.runs.cost import Cost, Costs
 from robustfl_bench.runs.matching import Index
-from robustfl_bench.tables import described
+from robustfl_bench.tables import claim_sheets, described
 from robustfl_bench.tables.decisions import EXHAUSTED, Open, Step
 from robustfl_bench.tables.described import Paper
 from robustfl_bench.tables.measured import scored
@@ -47,13 +47,19 @@ def test_a_look_lacks_the_seeds_of_the_cells_that_are_not_proven(tmp_path: Path)
         make_run(tmp_path, "boba", "ipm", seed, 0.9 + 0.001 * seed)
         make_run(tmp_path, "average", "ipm", seed, 0.1 + 0.001 * seed)
     make_run(tmp_path, "krum", "ipm", 0, 0.5)
-    claim = still_open(tmp_path, paper("boba / ipm > average | krum / ipm"))
+    about = paper("boba / ipm > average | krum / ipm")
+    claim = still_open(tmp_path, about)
     assert lacking(claim) == [("krum", "ipm", 1)], "that of Average is proven, by two pairs that differ by 80 points"
     assert claim.next and claim.last and (claim.next.look, claim.last.look) == (2, 3)
     per_round = SECONDS / ROUNDS
     assert claim.next.cost.seconds == pytest.approx(200 * per_round)
     assert claim.next.cost.source == "other seeds of the same cells"
     assert len(claim.last.runs) == 3, "BOBA's third seed as well"
+    (listed,) = claim_sheets.cheapest(scored({"boba": about}, records.load(tmp_path)))
+    assert [[cell.text for cell in row] for row in listed.rows] == [
+        ["boba", "good", "table2_mnist", "robustfl-bench decide boba good --table table2_mnist", "2", "1", "0.2"]
+    ]
+    assert claim_sheets.cheapest(scored({"boba": about}, records.nothing())) == [], "no run says what it would cost"
 
 
 def test_the_comparison_that_is_most_false_gets_seeds_first_alone(tmp_path: Path) -> None:

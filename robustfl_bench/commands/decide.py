@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import shlex
 import sys
 import time
 from argparse import Namespace
@@ -136,7 +135,7 @@ def _cheapest_first(claims: Sequence[Open]) -> list[Open]:
 
 def _preview(claims: Sequence[Open], asked: Namespace) -> None:
     """Print what each claim lacks, and the command that makes it."""
-    total = 0.0
+    total, folder = 0.0, [] if asked.results_dir == "results" else ["--results-dir", asked.results_dir]
     for claim in _cheapest_first(claims):
         if (step := claim.next) is None:
             print(f"{_about(claim)}: {claim.stands}")
@@ -144,7 +143,7 @@ def _preview(claims: Sequence[Open], asked: Namespace) -> None:
         print(f"{_about(claim)}: the look at {step.look} seeds lacks {len(step.runs)} runs, "
               f"{hours(step.cost.hours)} h of one core ({step.cost.source})")  # fmt: skip
         total += step.cost.hours
-        print(f"    {_command(claim, asked)}")
+        print(f"    {claim_sheets.command(claim, asked.paper, _overrides(asked), folder)}")
         if asked.verbose:
             seeds: dict[tuple[str, ...], list[str]] = {}
             for run in step.runs:
@@ -152,14 +151,6 @@ def _preview(claims: Sequence[Open], asked: Namespace) -> None:
             for cell, wanted in seeds.items():
                 print(f"    {commands.run((*cell, *_overrides(asked)), wanted, asked.results_dir)}")
     print(f"open claims: {len(claims)}; their next looks, each alone, take {hours(total)} h of one core")
-
-
-def _command(claim: Open, asked: Namespace) -> str:
-    """The command that decides one claim."""
-    folder = [] if asked.results_dir == "results" else ["--results-dir", asked.results_dir]
-    about = claim.verdict.claim
-    words = [about.name, *_overrides(asked), "--table", claim_sheets.short(about.table), *folder]
-    return shlex.join(["robustfl-bench", "decide", asked.paper, *words])
 
 
 def _about(claim: Open) -> str:

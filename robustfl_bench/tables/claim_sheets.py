@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import shlex
 from collections.abc import Sequence
 
 from robustfl_bench.tables import agreement
@@ -13,6 +14,8 @@ from robustfl_bench.tables.sheets import Printed, Sheet
 from robustfl_bench.tables.table import Table
 from robustfl_bench.tables.verdicts import FAILS, FEW, HOLDS, UNTESTED, Finding, Verdict
 
+_CHEAPEST = 12
+"""Open claims that ``cheapest`` lists."""
 _AGAINST = 3  # comparisons that speak against a claim and are listed
 MEANING = (
     f"{HOLDS}: each comparison is true by its 95% interval, paired over seeds; "
@@ -162,6 +165,37 @@ def _lacking(one: Open) -> list[str]:
         str(step.look), str(len(step.runs)), hours(step.cost.hours), str(last.look), hours(last.cost.hours),
         last.cost.source, f"{other[0]}, {hours(other[1].hours)}" if other else "-",
     ]  # fmt: skip
+
+
+def cheapest(papers: Sequence[MeasuredPaper]) -> list[Sheet]:
+    """The open claims of all papers whose next looks take the least time; no sheet without such."""
+    steps = ((paper, one, step) for paper in papers for one in paper.open_claims if (step := one.next) is not None)
+    known = sorted((found for found in steps if found[2].runs and not math.isnan(found[2].cost.seconds)),
+                   key=lambda found: found[2].cost.seconds)[:_CHEAPEST]  # fmt: skip
+    if not known:
+        return []
+    rows = [
+        words(paper.name, one.verdict.claim.name, _about(one.verdict), command(one, paper.name, paper.overrides),
+              str(step.look), str(len(step.runs)), hours(step.cost.hours))
+        for paper, one, step in known
+    ]  # fmt: skip
+    return [
+        Sheet(
+            above=[f"The {len(rows)} open claims whose next look takes the least time"],
+            heading=["paper", "claim", "table", "command", "next look", "runs", "hours"],
+            rows=rows,
+            labels=4,
+            footnotes=["next look: seeds of each compared cell; hours of one core. A look decides a claim or leaves it "
+                       "open; the command goes on to the later looks unless --hours ends it"],
+        )
+    ]  # fmt: skip
+
+
+def command(one: Open, paper: str, overrides: Sequence[str] = (), options: Sequence[str] = ()) -> str:
+    """The command that decides one claim."""
+    about = one.verdict.claim
+    return shlex.join(["robustfl-bench", "decide", paper, about.name, *overrides, "--table", short(about.table),
+                       *options])  # fmt: skip
 
 
 def hours(number: float) -> str:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from robustfl_bench.experiment import rates  # noqa: F401  (descriptions may have chosen_rate)
 from robustfl_bench.runs import archive
-from robustfl_bench.tables import scorecard, sheets
+from robustfl_bench.tables import claim_sheets, scorecard, sheets
 from robustfl_bench.tables.described import papers
 from robustfl_bench.tables.measured import scored
 
@@ -36,12 +36,14 @@ def pages() -> dict[Path, str]:
         page = RESULTS / score.name / "README.md"
         made[page] = _filled(page, _short(replace(whole, rows=whole.rows[place : place + 1]), STATE))
     front = replace(whole, rows=[row for row, score in zip(whole.rows, scores, strict=True) if score.name in FIVE])
-    return made | {README: _filled(README, whole), FRONT: _filled(FRONT, _short(front, SHORT))}
+    return made | {
+        README: _filled(README, whole, *claim_sheets.cheapest(scores)), FRONT: _filled(FRONT, _short(front, SHORT))
+    }  # fmt: skip
 
 
-def _filled(page: Path, sheet: sheets.Sheet) -> str:
-    """A page with the sheet between its marks."""
-    block = sheets.markdown([sheet])
+def _filled(page: Path, *shown: sheets.Sheet) -> str:
+    """A page with the sheets between its marks."""
+    block = sheets.markdown(shown)
     return BLOCK.sub(lambda found: f"{found[1]}\n{block}\n{found[2]}", page.read_text(encoding="utf-8"))
 
 
