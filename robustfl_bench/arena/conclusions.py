@@ -92,10 +92,10 @@ def above_the_server(arena: Arena) -> str:
         if (row := [panel for panel in panels if panel.number == number and panel.partition not in never])
     ]
     always = [rule for rule in sorted(reads) if all(rule in rules for rules in better.values())]
-    words = f"In {listed(never)} no rule" if never else "Rules"
-    line = f"{words} without {SERVER_DATA} is surely better than the server's own samples alone"
-    if not never:
-        line = f"{words} without {SERVER_DATA} that are surely better than the server's own samples alone"
+    than = "surely better than the server's own samples alone"
+    line = f"Rules without {SERVER_DATA} that are {than}"
+    if never:
+        line = f"In {listed(never)} no rule without {SERVER_DATA} is {than}"
     ending = f"{'; elsewhere' if never else ':'} {listed(counts)}" if counts else ""
     reading = f". Of those that read them, {listed(always)} {'is' if len(always) == 1 else 'are'}, in every panel"
     return f"{line}{ending}{reading if always else ''}."
