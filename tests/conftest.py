@@ -3,7 +3,7 @@
 import os
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from functools import cache
 from itertools import groupby
 from pathlib import Path
@@ -56,11 +56,11 @@ def _kept_runs_are_read_once() -> Iterator[None]:
     read = archive.kept
 
     @cache
-    def known(arena: bool, track: str, *files: tuple[Path, int]) -> pd.DataFrame:
-        return read(arena, track)
+    def known(arena: bool, folders: tuple[str, ...], *files: tuple[Path, int]) -> pd.DataFrame:
+        return read(arena, folders)
 
-    def kept(arena: bool = False, track: str = "") -> pd.DataFrame:
-        return known(arena, track, *((path, path.stat().st_mtime_ns) for path in archive.files())).copy()
+    def kept(arena: bool = False, folders: Collection[str] = ()) -> pd.DataFrame:
+        return known(arena, tuple(folders), *((path, path.stat().st_mtime_ns) for path in archive.files())).copy()
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(archive, "kept", kept)

@@ -7,7 +7,7 @@ import io
 import math
 import warnings
 import zlib
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -154,11 +154,11 @@ def kept_points() -> tuple[Path, ...]:
     return tuple(path for path in sorted(FOLDER.glob("*/*.csv")) if path.read_bytes()[:2] == b"# ")
 
 
-def kept(arena: bool = False, track: str = "") -> pd.DataFrame:
-    """The kept runs that come with the package: those of papers, or those of the arena, or of the arena those of a
-    ``track`` that has folders of its own, with its rules as they come and tuned."""
+def kept(arena: bool = False, folders: Collection[str] = ()) -> pd.DataFrame:
+    """The kept runs that come with the package: those of papers, or those of the arena, where those in ``folders`` of
+    these names are enough, if there are any."""
     found = [path for path in files() if is_of_arena(path) == arena]
-    own = [path for path in found if track and path.parent.name.startswith(track)]
+    own = [path for path in found if path.parent.name in folders]
     return join([nothing(), *(read(str(path)) for path in own or found)])
 
 

@@ -35,7 +35,8 @@ def _run(arguments: Namespace) -> None:
     reads, book = arguments.server_data == "yes", BOOKS[arguments.book]
 
     def arena(track: str) -> Arena:
-        return Arena(shared.load_any(arguments, of_arena=True, track=track), track, arguments.allow, book)
+        runs = shared.load_any(arguments, of_arena=True, folders=(track, f"{track}_{arguments.book}"))
+        return Arena(runs, track, arguments.allow, book)
 
     if arguments.track is None:
         found = newest(arena, arguments.partition, arguments.attackers, reads, book)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from argparse import Namespace
+from collections.abc import Collection
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -131,7 +132,7 @@ def load(arguments: Namespace) -> pd.DataFrame:
     return archive.join([folder, *kept]) if kept else folder
 
 
-def load_any(arguments: Namespace, of_arena: bool = False, track: str = "") -> pd.DataFrame:
+def load_any(arguments: Namespace, of_arena: bool = False, folders: Collection[str] = ()) -> pd.DataFrame:
     """As ``load``; by default the runs of the usual folder, if there is one, and the runs that come with the package:
     those of papers, or those of the arena; see ``archive.kept``.
 
@@ -144,7 +145,7 @@ def load_any(arguments: Namespace, of_arena: bool = False, track: str = "") -> p
     except NoRuns:
         runs = records.nothing()
     ended = runs["state"].isin(archive.KEPT)
-    return archive.join([runs[ended], archive.kept(of_arena, track), runs[~ended]])
+    return archive.join([runs[ended], archive.kept(of_arena, folders), runs[~ended]])
 
 
 def folder_of(arguments: Namespace) -> str:
