@@ -11,6 +11,7 @@ from robustfl_bench.arena.findings import NEAR, clean_accuracy, heterogeneity, i
 from robustfl_bench.arena.pairs import TOP, contenders, pairs
 from robustfl_bench.arena.panels import HALF, SERVER_DATA, Arena, ArenaPanel
 from robustfl_bench.arena.race import ENOUGH
+from robustfl_bench.arena.views import books
 from robustfl_bench.arena.views.planned import answer
 from robustfl_bench.arena.words import cells, listed
 from robustfl_bench.runs.records import NoRuns
@@ -23,8 +24,9 @@ _SHARED = 3  # rules from which on an order is compared with another
 def conclusions(arena: Arena, earlier: Arena) -> list[str]:
     """The conclusions, the most important first, each left out where the runs do not show it; ``earlier`` is an older
     track with panels of the same names."""
-    lines = [above_the_server(arena), half(arena), plans(arena), heterogeneity(arena), worst_attacks(arena)]
+    lines = [above_the_server(arena), half(arena), plans(arena), tuning(arena), heterogeneity(arena)]
     lines += [
+        worst_attacks(arena),
         told_apart(arena, earlier),
         order(arena),
         order_against(arena, earlier),
@@ -123,6 +125,13 @@ def plans(arena: Arena) -> str:
     """What attackers who plan do beyond the list."""
     with suppress(NoRuns):
         return f"{_sentence(answer(arena))}."
+    return ""
+
+
+def tuning(arena: Arena) -> str:
+    """What tuning changes."""
+    with suppress(NoRuns):
+        return f"Defaults decide. {_sentence(books.answer(arena, books.books(arena)))}."
     return ""
 
 
