@@ -57,7 +57,7 @@ def test_a_look_lacks_the_seeds_of_the_cells_that_are_not_proven(tmp_path: Path)
     assert len(claim.last.runs) == 3, "BOBA's third seed as well"
     (listed,) = claim_sheets.cheapest(scored({"boba": about}, records.load(tmp_path)))
     assert [[cell.text for cell in row] for row in listed.rows] == [
-        ["boba", "good", "table2_mnist", "robustfl-bench decide boba good --table table2_mnist", "2", "1", "0.2"]
+        ["boba", "good", "table2_mnist", "2", "1", "0.2", "robustfl-bench decide boba good --table table2_mnist"]
     ]
     assert claim_sheets.cheapest(scored({"boba": about}, records.nothing())) == [], "no run says what it would cost"
 

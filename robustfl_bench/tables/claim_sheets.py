@@ -175,16 +175,16 @@ def cheapest(papers: Sequence[MeasuredPaper]) -> list[Sheet]:
     if not known:
         return []
     rows = [
-        words(paper.name, one.verdict.claim.name, _about(one.verdict), command(one, paper.name, paper.overrides),
-              str(step.look), str(len(step.runs)), hours(step.cost.hours))
+        words(paper.name, one.verdict.claim.name, _about(one.verdict), str(step.look), str(len(step.runs)),
+              hours(step.cost.hours), command(one, paper.name, paper.overrides))
         for paper, one, step in known
     ]  # fmt: skip
     return [
         Sheet(
             above=[f"The {len(rows)} open claims whose next look takes the least time"],
-            heading=["paper", "claim", "table", "command", "next look", "runs", "hours"],
+            heading=["paper", "claim", "table", "next look", "runs", "hours", "command"],
             rows=rows,
-            labels=4,
+            labels=3,
             footnotes=["next look: seeds of each compared cell; hours of one core. A look decides a claim or leaves it "
                        "open; the command goes on to the later looks unless --hours ends it"],
         )
