@@ -1,7 +1,7 @@
 """The facts of results/arena/README.md."""
 
 from scripts.checks.facts.fact import RESULTS, Fact
-from scripts.checks.facts.kept import arena_answer, runs
+from scripts.checks.facts.kept import arena_answer, arena_of, runs
 
 
 def hours_of_version_2() -> list[float]:
@@ -15,9 +15,23 @@ def hours_of_version_2() -> list[float]:
     return [*hours, sum(hours)]
 
 
+def tuned() -> list[int]:
+    """Of arena silos: the rules in both books, their scores, and those that tuning raises and lowers."""
+    from robustfl_bench.arena.views.books import books
+
+    found = books(arena_of("silos"))
+    moved = [sum(len(of.moved(sign)) for of in found) for sign in (1, -1)]
+    return [max(len(of.rules) for of in found), sum(len(of.rules) for of in found), *moved]
+
+
 PAGE = "results/arena/README.md"
 
 FACTS = (
+    Fact(
+        "{} rules so far, of whose {} scores tuning raises {} and lowers {} ([both books](silos_books.md)).",
+        tuned,
+        slow=True,
+    ),
     Fact(
         "So far at least {} rules have runs in a panel",
         lambda: arena_answer()[7:8],
