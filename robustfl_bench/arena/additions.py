@@ -66,12 +66,12 @@ def additions(panel: ArenaPanel, runs: Iterable[ArenaRun], column: Column) -> li
 
 
 def sure(found: Sequence[Addition]) -> list[Addition]:
-    """Those whose worst case the attack surely makes worse: tests at 5% over seeds, corrected for their number in a
-    panel."""
+    """Those whose worst case the attack surely makes worse: tests at 5% over seeds, shared among the looks of the
+    panel, and corrected for their number in it."""
     harmed = set[int]()
     for panel in dict.fromkeys(of.panel for of in found):
         harmed |= rejected({place: chance_if_equal(of.harm, Estimate(0.0, 0.0, of.harm.n))
-                            for place, of in enumerate(found) if of.panel is panel})  # fmt: skip
+                            for place, of in enumerate(found) if of.panel is panel}, panel.level)  # fmt: skip
     return [of for place, of in enumerate(found) if place in harmed and of.harm.value > 0]
 
 
@@ -122,7 +122,8 @@ def sheet(arena: Arena, name: str, found: Sequence[Addition]) -> Sheet:
             "attack, in points, with its 95% interval from a bootstrap over seeds",
             f"score, score with it: under the list and under {name}, in percent of what honest clients alone reach, "
             "over the seeds of both",
-            "surely: tests at 5% over seeds, corrected for the number of rules in a panel (Benjamini and Hochberg)",
+            "surely: tests at 5% over seeds, shared among three looks where the track has them, and corrected for the "
+            "number of rules in a panel (Benjamini and Hochberg)",
         ],
         report=[
             f"With it, these of the list would be the worst for none of the rules above: {listed(idle(arena, found))}."
