@@ -13,7 +13,7 @@ from robustfl_bench.arena.panels import HALF, SERVER_DATA, Arena, ArenaPanel
 from robustfl_bench.arena.race import ENOUGH
 from robustfl_bench.arena.views import books
 from robustfl_bench.arena.views.planned import answer
-from robustfl_bench.arena.words import cells, listed
+from robustfl_bench.arena.words import cells, listed, span
 from robustfl_bench.runs.records import NoRuns
 from robustfl_bench.runs.statistics import chance_if_equal, rank_correlation, rejected
 from robustfl_bench.tables.sheets import Sheet
@@ -108,8 +108,8 @@ def half(arena: Arena) -> str:
     parts = []
     for number in arena.settled:
         row = sorted(arena.row(number), key=_keeping)
-        ends = dict.fromkeys(f"{_keeping(panel)} ({panel.partition})" for panel in (row[0], row[-1]))
-        parts.append(f"{' to '.join(ends)} of {len(contenders(row[0]))} with {arena.share(number)} attackers")
+        ends = span(*(f"{_keeping(panel)} ({panel.partition})" for panel in (row[0], row[-1])))
+        parts.append(f"{ends} of {len(contenders(row[0]))} with {arena.share(number)} attackers")
     return (
         f"Number of rules that keep at least {HALF:g}% of what the honest clients alone reach, whatever the attack: "
         f"{', '.join(parts)}."
@@ -182,10 +182,10 @@ def order_against(arena: Arena, earlier: Arena) -> str:
     held = sorted((found, panel) for found, panel in known if found is not None)
     if not held:
         return ""
-    ends = dict.fromkeys(f"{found:.2f} ({panel})" for found, panel in (held[0], held[-1]))
+    ends = span(*(f"{found:.2f} ({panel})" for found, panel in (held[0], held[-1])))
     return (
         f"The order of the rules and that of the same rules in the same panel of {earlier.track.name} have a rank "
-        f"correlation of {' to '.join(ends)}."
+        f"correlation of {ends}."
     )
 
 
@@ -204,8 +204,7 @@ def correlation(first: ArenaPanel, second: ArenaPanel) -> float | None:
 
 
 def _span(ascending: Sequence[float], digits: int = 0) -> str:
-    low, high = (f"{number:.{digits}f}" for number in (ascending[0], ascending[-1]))
-    return low if low == high else f"{low} to {high}"
+    return span(*(f"{number:.{digits}f}" for number in (ascending[0], ascending[-1])))
 
 
 def _sentence(words: str) -> str:

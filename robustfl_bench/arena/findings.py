@@ -14,7 +14,7 @@ from robustfl_bench.arena.panels import HALF, REFERENCE, SERVER_DATA, Arena, Are
 from robustfl_bench.arena.track import HONEST, NONE, SERVER, ArenaRun
 from robustfl_bench.arena.views import VIEWS
 from robustfl_bench.arena.views.base import ArenaView
-from robustfl_bench.arena.words import bounds, cells, listed
+from robustfl_bench.arena.words import bounds, cells, listed, span
 from robustfl_bench.config import compose, options
 from robustfl_bench.runs.records import NoRuns
 from robustfl_bench.runs.statistics import rank_correlation
@@ -152,8 +152,8 @@ def clean_accuracy(arena: Arena) -> str:
             if len(pairs) > 2:
                 values.append(rank_correlation([clean for clean, _ in pairs], [worst for _, worst in pairs]))
         if values:
-            span = dict.fromkeys(f"{value:+.2f}" for value in (min(values), max(values)))
-            parts.append(f"{' to '.join(span)} with {arena.share(of)} attackers")
+            ends = span(*(f"{value:+.2f}" for value in (min(values), max(values))))
+            parts.append(f"{ends} with {arena.share(of)} attackers")
             known += values
     if not parts:
         return ""

@@ -17,6 +17,11 @@ def bounds(interval: Interval | None) -> str:
     return f" ({interval.low:.0f} to {interval.high:.0f})" if interval is not None else ""
 
 
+def span(least: str, largest: str) -> str:
+    """Two ends as a phrase; once if they are the same."""
+    return least if least == largest else f"{least} to {largest}"
+
+
 def listed(names: Iterable[str], most: int = 0) -> str:
     """Names as a phrase; of more than ``most``, if given, the first and the number of the others."""
     words = list(names)

@@ -12,7 +12,7 @@ from robustfl_bench.arena.panels import Arena, ArenaPanel, Standing
 from robustfl_bench.arena.track import SERVER, Track
 from robustfl_bench.arena.tuned import SCALES, TunedChoice, TunedTrack
 from robustfl_bench.arena.views.base import ArenaView
-from robustfl_bench.arena.words import bounds, cells, listed, number
+from robustfl_bench.arena.words import bounds, cells, listed, number, span
 from robustfl_bench.base.errors import ConfigError
 from robustfl_bench.pages.pictures.canvas import WIDTHS, Frame, for_print, sheet
 from robustfl_bench.runs.records import NoRuns
@@ -122,8 +122,10 @@ def answer(arena: Arena, found: Sequence[Books]) -> str:
         parts.append(f"{verb} {len(moved)}" + (f": {listed(names, _NAMED)}" if moved else ""))
     cases = sum(len(of.rules) for of in found)
     alike = sorted(of.agreement for of in found if of.agreement == of.agreement)
-    ends = " to ".join(dict.fromkeys(f"{value:.2f}" for value in (alike[0], alike[-1]))) if alike else ""
-    order = f". Both books order the rules of a panel alike by {ends}" if alike else ""
+    order = ""
+    if alike:
+        ends = span(*(f"{value:.2f}" for value in (alike[0], alike[-1])))
+        order = f". Both books order the rules of a panel alike by {ends}"
     return f"of {cases} scores (rule and panel) tuning {'; it '.join(parts)}{order}"
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from robustfl_bench.arena.panels import SERVER_DATA, Arena, ArenaPanel
 from robustfl_bench.arena.track import SERVER
 from robustfl_bench.arena.views.base import ArenaView
-from robustfl_bench.arena.words import cells, number
+from robustfl_bench.arena.words import cells, number, span
 from robustfl_bench.pages.pictures import scatter
 from robustfl_bench.pages.pictures.canvas import Frame
 from robustfl_bench.runs.records import NoRuns
@@ -64,8 +64,8 @@ def answer(arena: Arena) -> str:
     parts = []
     for words, alone in (("over all rules", False), (f"over those without {SERVER_DATA}", True)):
         found = sorted((correlation(panel, _chosen(arena, of, alone)), panel.partition) for panel, of in known.items())
-        ends = dict.fromkeys(f"{value:.2f} ({partition})" for value, partition in (found[0], found[-1]))
-        parts.append(f"{' to '.join(ends)} {words}")
+        ends = span(*(f"{value:.2f} ({partition})" for value, partition in (found[0], found[-1])))
+        parts.append(f"{ends} {words}")
     return f"Spearman's rank correlation of kappa with the worst case is {', and '.join(parts)}"
 
 
