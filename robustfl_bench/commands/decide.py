@@ -20,6 +20,7 @@ from robustfl_bench.runs.where import check_name
 from robustfl_bench.store.folders import DIVERGED, FINISHED, INFEASIBLE
 from robustfl_bench.tables import claim_sheets, sheets
 from robustfl_bench.tables.claim_sheets import hours
+from robustfl_bench.tables.claims import short
 from robustfl_bench.tables.decisions import Open, Step, WantedRun
 from robustfl_bench.tables.described import Paper, papers
 from robustfl_bench.tables.measured import MeasuredPaper, scored
@@ -79,9 +80,9 @@ def _asked(paper: Paper, asked: Namespace) -> Paper:
     for name in names:
         check_name(name, {claim.name for claim in paper.claims}, "claim")
     if asked.table is not None:
-        check_name(asked.table, map(claim_sheets.short, paper.tables), "table")
+        check_name(asked.table, map(short, paper.tables), "table")
     claims = tuple(claim for claim in paper.claims if (not names or claim.name in names)
-                   and asked.table in (None, claim_sheets.short(claim.table)))  # fmt: skip
+                   and asked.table in (None, short(claim.table)))  # fmt: skip
     if not claims:
         raise ConfigError(f"{asked.paper}: no such claim about {asked.table}")
     about = {claim.table for claim in claims}
@@ -125,12 +126,7 @@ def _next(claims: Sequence[Open], made: Set[WantedRun], left: float) -> tuple[Op
 
 def _cheapest_first(claims: Sequence[Open]) -> list[Open]:
     """The claims by the length of their next looks, unknown ones last; those without one begin."""
-
-    def length(claim: Open) -> float:
-        seconds = claim.next.cost.seconds if claim.next is not None else -1.0
-        return math.inf if math.isnan(seconds) else seconds
-
-    return sorted(claims, key=length)
+    return sorted(claims, key=lambda claim: claim.wait)
 
 
 def _preview(claims: Sequence[Open], asked: Namespace) -> None:
@@ -154,5 +150,4 @@ def _preview(claims: Sequence[Open], asked: Namespace) -> None:
 
 
 def _about(claim: Open) -> str:
-    about = claim.verdict.claim
-    return " / ".join(filter(None, (about.name, claim_sheets.short(about.table), about.block)))
+    return f"{claim.verdict.claim.name} / {claim.verdict.claim.about}"

@@ -7,7 +7,7 @@ import shlex
 from collections.abc import Sequence
 
 from robustfl_bench.tables import agreement
-from robustfl_bench.tables.claims import Side
+from robustfl_bench.tables.claims import Side, short
 from robustfl_bench.tables.decisions import NO_LOOKS, Open
 from robustfl_bench.tables.measured import MeasuredPaper
 from robustfl_bench.tables.sheets import Printed, Sheet
@@ -49,7 +49,7 @@ def _verdict(paper: MeasuredPaper, place: int, printed: bool) -> list[str]:
     stand-ins say, if any say something."""
     verdict = paper.verdicts[place]
     seeds = agreement.span(verdict.seeds) if any(verdict.seeds) else "-"
-    line = [_about(verdict), verdict.word, _true(verdict), *[_share(verdict.published)] * printed, seeds]
+    line = [verdict.claim.about, verdict.word, _true(verdict), *[_share(verdict.published)] * printed, seeds]
     if paper.stood_in:
         line.append(_of_stand_in(paper, place))
     return line
@@ -90,17 +90,14 @@ def _share(findings: Sequence[Finding]) -> str:
     return f"{sum(finding.true for finding in findings)} of {len(findings)}" if findings else "-"
 
 
-def _about(verdict: Verdict) -> str:
-    return " / ".join(filter(None, (short(verdict.claim.table), verdict.claim.block)))
-
-
 def against(paper: MeasuredPaper) -> list[Sheet]:
     """The comparisons that are not true of the means, a row for each; no sheet if there are none."""
     rows = []
     for verdict in paper.verdicts:
         false = sorted((finding for finding in verdict.findings if not finding.true), key=lambda one: one.margin)
         table = paper.tables[verdict.claim.table]
-        rows += [words(verdict.claim.name, _about(verdict), *_numbers(finding, table)) for finding in false[:_AGAINST]]
+        named = (verdict.claim.name, verdict.claim.about)
+        rows += [words(*named, *_numbers(finding, table)) for finding in false[:_AGAINST]]
     title = f"{paper.title}: what speaks against claims, at most {_AGAINST} comparisons of each"
     return [Sheet([title], ["claim", "table", "of", "measured", "and", "measured"], rows, labels=3)] if rows else []
 
@@ -125,7 +122,7 @@ def deciding(paper: MeasuredPaper) -> list[Sheet]:
     planned = [one for one in paper.open_claims if one.stands != NO_LOOKS]
     if not planned:
         return []
-    rows = [words(one.verdict.claim.name, _about(one.verdict), *_lacking(one)) for one in planned]
+    rows = [words(one.verdict.claim.name, one.verdict.claim.about, *_lacking(one)) for one in planned]
     changes = "".join(f" {override}" for override in paper.overrides)
     return [
         Sheet(
@@ -169,16 +166,14 @@ def _lacking(one: Open) -> list[str]:
 
 def cheapest(papers: Sequence[MeasuredPaper]) -> list[Sheet]:
     """The open claims of all papers whose next looks take the least time; no sheet without such."""
-    steps = ((paper, one, step) for paper in papers for one in paper.open_claims if (step := one.next) is not None)
-    known = sorted((found for found in steps if found[2].runs and not math.isnan(found[2].cost.seconds)),
-                   key=lambda found: found[2].cost.seconds)[:_CHEAPEST]  # fmt: skip
-    if not known:
-        return []
+    known = ((paper, one) for paper in papers for one in paper.open_claims if 0 < one.wait < math.inf)
     rows = [
-        words(paper.name, one.verdict.claim.name, _about(one.verdict), str(step.look), str(len(step.runs)),
-              hours(step.cost.hours), command(one, paper.name, paper.overrides))
-        for paper, one, step in known
+        words(paper.name, one.verdict.claim.name, one.verdict.claim.about, *_lacking(one)[:3],
+              command(one, paper.name, paper.overrides))
+        for paper, one in sorted(known, key=lambda found: found[1].wait)[:_CHEAPEST]
     ]  # fmt: skip
+    if not rows:
+        return []
     return [
         Sheet(
             above=[f"The {len(rows)} open claims whose next look takes the least time"],
@@ -203,11 +198,6 @@ def hours(number: float) -> str:
     if math.isnan(number):
         return "?"
     return f"{number:.0f}" if number >= 9.95 else f"{number:.1f}" if number >= 0.095 else "< 0.1"
-
-
-def short(name: str) -> str:
-    """A table's name without that of its paper."""
-    return name.partition("/")[2]
 
 
 def words(*texts: str) -> list[Printed]:

@@ -58,6 +58,16 @@ class Claim:
     formulas: tuple[str, ...]
     comparisons: tuple[Comparison, ...]
 
+    @property
+    def about(self) -> str:
+        """The table without the name of its paper, and the block: ``table3 / phi=0.2``."""
+        return " / ".join(filter(None, (short(self.table), self.block)))
+
+
+def short(table: str) -> str:
+    """A table's name without that of its paper."""
+    return table.partition("/")[2]
+
 
 def blocks(formulas: Sequence[str], keys: Sequence[Key]) -> list[str]:
     """The blocks of a table, about each of which the formulas make a claim; "" where they name blocks themselves."""

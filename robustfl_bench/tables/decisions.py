@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -56,6 +57,13 @@ class Open:
             refutable = min(false, key=lambda finding: (looks[finding.comparison], finding.margin)).comparison
             return self._step(looks[refutable], [refutable])
         return self._step(min(looks.values()), self._comparisons)
+
+    @property
+    def wait(self) -> float:
+        """The seconds of one core that the next look takes: 0 if there is none, infinite if unknown."""
+        if self.next is None:
+            return 0.0
+        return math.inf if math.isnan(self.next.cost.seconds) else self.next.cost.seconds
 
     @property
     def last(self) -> Step | None:

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 
 from robustfl_bench.runs.where import check_name
 from robustfl_bench.tables import agreement, claim_sheets, layout
-from robustfl_bench.tables.claim_sheets import MEANING, kinds, short, words
+from robustfl_bench.tables.claim_sheets import MEANING, kinds, words
+from robustfl_bench.tables.claims import short
 from robustfl_bench.tables.described import papers, read
 from robustfl_bench.tables.measured import MeasuredPaper, scored
 from robustfl_bench.tables.reasons import UNEXPLAINED, Reason
