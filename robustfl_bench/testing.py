@@ -47,7 +47,8 @@ PROMISES = {
     "unanimous": "clients who agree get what they send",
     "translation": "adding a vector to all updates, the server's and the last aggregate too, adds it to the aggregate",
     "scale": "multiplying all updates, the server's and the last aggregate too, multiplies the aggregate",
-    "robust": "f attackers, whatever they send, do not move the aggregate beyond the honest range",
+    "robust": "f attackers, whatever they send, move the aggregate at most 2 (n - f) / (n - 2 f) times as far from the "
+    "honest mean as the farthest honest update is",
     "memory": "what lasts from round to round is returned as memory, none is kept on the rule",
 }
 ATTACK_PROMISES = {

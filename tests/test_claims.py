@@ -184,10 +184,36 @@ def test_relations_that_allow_equality_do() -> None:
 def test_an_extreme_is_the_cell_that_attains_it() -> None:
     made = Table("", "", ("",), ("mine",), (Column("none", ACCURACY), Column("ipm", ACCURACY)))
     made.cells = {("", "mine", "none"): Cell(90, 1, 2, numbers={"0": 89, "1": 91}),
-                  ("", "mine", "ipm"): Cell(50, 1, 2, numbers={"0": 49.9, "1": 50.1})}  # fmt: skip
+                  ("", "mine", "ipm"): Cell(50, 1, 2, numbers={"0": 49.95, "1": 50.05})}  # fmt: skip
     least = judge(claim("min(mine / *) < 52", keys=[*made.cells]), made)
     assert (least.word, least.findings[0].left.mean) == (HOLDS, 50)
     assert judge(claim("max(mine / *) < 52", keys=[*made.cells]), made).true == 0
+
+
+def test_tests_of_an_extreme_are_widened_where_one_cell_of_it_decides() -> None:
+    """Student's interval of two numbers that differ by 0.2 reaches to 1.3, at half the level to 2.5."""
+    made = Table("", "", ("",), ("mine",), (Column("none", ACCURACY), Column("ipm", ACCURACY)))
+    made.cells = {("", "mine", "none"): Cell(90, 1, 2, numbers={"0": 89.9, "1": 90.1}),
+                  ("", "mine", "ipm"): Cell(50, 1, 2, numbers={"0": 49.9, "1": 50.1})}  # fmt: skip
+    words = {formula: judge(claim(formula, keys=[*made.cells]), made).word
+             for formula in ("mine / ipm < 52", "min(mine / *) < 52", "max(mine / *) < 92",
+                             "max(mine / *) < 88", "min(mine / *) > 52")}  # fmt: skip
+    assert words == {"mine / ipm < 52": HOLDS, "min(mine / *) < 52": FEW, "max(mine / *) < 92": HOLDS,
+                     "max(mine / *) < 88": FEW, "min(mine / *) > 52": FEW}  # fmt: skip
+
+
+def test_a_worst_case_is_the_attack_with_the_least_mean_where_some_models_diverged() -> None:
+    attacks = (Column("ipm", ACCURACY, attacked=True), Column("lie", ACCURACY, attacked=True))
+    made = Table("", "", ("",), ("mine",), attacks)
+    some = {"0": 90.0, "1": 91.0, "2": math.nan}
+    made.cells = {("", "mine", "ipm"): Cell(state="diverged 1/3", numbers=some),
+                  ("", "mine", "lie"): Cell(10, 1, 3, numbers=dict.fromkeys("012", 10.0))}  # fmt: skip
+    worst = Column("worst", ACCURACY, worst=True)
+    made.add_worst(worst)
+    assert made.cells["", "mine", "worst"].mean == 10
+    made.cells["", "mine", "lie"] = Cell(80, 1, 3, numbers=dict.fromkeys("012", 80.0))
+    made.add_worst(worst)
+    assert made.cells["", "mine", "worst"].state == "diverged", "0 for the model that diverged: 60.3 on average"
 
 
 def test_what_follows_from_the_settings_needs_one_run() -> None:

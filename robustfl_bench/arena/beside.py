@@ -56,7 +56,8 @@ def _change(first: ArenaPanel, second: ArenaPanel) -> str:
     """Which rules score surely higher or lower in the second panel, and how alike the orders are."""
     before, after = (panel.scores(contenders(panel)) for panel in (first, second))
     shared = [rule for rule in before if rule in after]
-    moved = rejected({rule: chance_if_equal(before[rule], after[rule]) for rule in shared})
+    chances = {rule: chance_if_equal(before[rule], after[rule]) for rule in shared}
+    moved = rejected(chances, max(first.level, second.level))
     up = [rule for rule in shared if rule in moved and after[rule].value > before[rule].value]
     down = [rule for rule in shared if rule in moved and rule not in up]
     order = correlation(first, second)

@@ -87,7 +87,7 @@ def _overview(scores: Sequence[tuple[str, MeasuredPaper]], remarks: Sequence[str
 class _Tested:
     """The accuracies of the rules of a paper in a track with one number of attackers, by rule and attack.
 
-    ``partitions`` are those that were run, and ``columns`` the attacks of each column.
+    ``partitions`` are those that were run, ``columns`` the attacks of each column, and ``level`` that of each test.
     """
 
     title: str
@@ -96,6 +96,7 @@ class _Tested:
     columns: Mapping[str, Sequence[str]]
     partitions: Sequence[str]
     accuracies: Mapping[tuple[str, str], Mapping[Place, float]]
+    level: float
 
     @property
     def keys(self) -> list[Key]:
@@ -164,14 +165,16 @@ def _of(arena: Arena, number: int, known: Accuracies, paper: Mapping[str, Any]) 
     attacks = [attack for attack in track.swept["attack"] if attack != NONE]
     every = dict.fromkeys([NONE, *attacks, *paper["attacks"]])
     columns = {**{attack: [attack] for attack in every}, _OWN: paper["attacks"], _ANY: attacks}
-    partitions = [panel.partition for panel in arena.row(number)]
+    row = arena.row(number)
+    partitions = [panel.partition for panel in row]
     alone = {(partition, run.seed): run.accuracy for run in arena.alone for partition in partitions}
     found = {(rule, attack): alone if alone and rule == SERVER else known.get((rule, attack), {})
              for rule in paper["rules"] for attack in every}  # fmt: skip
     accuracies = {cell: {place: value.factor * accuracy for place, accuracy in of.items()}
                   for cell, of in found.items()}  # fmt: skip
     under = {label: attacks for label, attacks in columns.items() if attacks}
-    return _Tested(track.title(number), value, paper["rules"], under, partitions, accuracies)
+    level = max(panel.level for panel in row)
+    return _Tested(track.title(number), value, paper["rules"], under, partitions, accuracies, level)
 
 
 def _todos(arena: Arena, known: Mapping[int, Accuracies], paper: Mapping[str, Any]) -> Iterator[Todo]:
@@ -222,7 +225,7 @@ def _verdict(claim: Claim, of: _Tested) -> Verdict:
     keys = dict.fromkeys(key for comparison in claim.comparisons for side in (comparison.left, comparison.right)
                          for key in side.keys)  # fmt: skip
     partitions = of.whole(keys)
-    found = judge(claim, of.table(keys, partitions))
+    found = judge(claim, of.table(keys, partitions), level=of.level)
     named = of.named({key[0] for key in keys}, partitions) if found.findings else ""
     return replace(found, claim=replace(claim, block=" ".join(filter(None, (claim.block, named)))))
 

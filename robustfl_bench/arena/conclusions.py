@@ -8,14 +8,14 @@ from contextlib import suppress
 from itertools import combinations
 
 from robustfl_bench.arena.findings import NEAR, clean_accuracy, heterogeneity, idle, near
-from robustfl_bench.arena.pairs import TOP, contenders, pairs
+from robustfl_bench.arena.pairs import TOP, contenders, pairs, surely
 from robustfl_bench.arena.panels import HALF, SERVER_DATA, Arena, ArenaPanel
 from robustfl_bench.arena.race import ENOUGH
 from robustfl_bench.arena.views import books
 from robustfl_bench.arena.views.planned import answer
 from robustfl_bench.arena.words import cells, listed, span
 from robustfl_bench.runs.records import NoRuns
-from robustfl_bench.runs.statistics import chance_if_equal, rank_correlation, rejected
+from robustfl_bench.runs.statistics import rank_correlation
 from robustfl_bench.tables.sheets import Sheet
 
 _SHARED = 3  # rules from which on an order is compared with another
@@ -65,17 +65,6 @@ def at_a_glance(arena: Arena, earlier: Arena) -> Sheet:
             f"{earlier.track.name}: rank correlation with the worst cases of the same rules there",
         ],
     )
-
-
-def surely(panel: ArenaPanel, rules: Sequence[str]) -> tuple[list[str], list[str]]:
-    """The rules that are surely better than the server's own samples alone, and those that are surely worse: Welch's
-    test, corrected for the number of rules."""
-    if panel.server is None:
-        return [], []
-    alone, scores = panel.server.score, panel.scores(rules)
-    different = rejected({rule: chance_if_equal(score, alone) for rule, score in scores.items()}, panel.level)
-    better = [rule for rule in rules if rule in different and scores[rule].value > alone.value]
-    return better, [rule for rule in rules if rule in different and rule not in better]
 
 
 def above_the_server(arena: Arena) -> str:

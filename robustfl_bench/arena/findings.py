@@ -25,6 +25,7 @@ NEAR = 5.0
 
 _IID = "iid"
 _LITTLE = 0.4  # a rank correlation that says little
+_MANY = 10  # rules, for a rank correlation
 _ALIKE = 0.5  # share of a rule's runs without attack that equal the plain mean's, above which it is named
 
 
@@ -64,10 +65,10 @@ def heterogeneity(arena: Arena) -> str:
         if all(panel.server for panel in row) and not arena.track.is_raced:
             above = _by_partition(row, _above_server)
             parts[-1] += f" (better than the server's own samples alone: {above})"
-    cause = "Heterogeneity, more than the attack, breaks rules. " if _is_heterogeneity(arena) else ""
+    fewest = f"With {arena.share(min(arena.settled))} attackers more rules hold where all clients have like data. "
     return (
-        f"{cause}Number of rules that end within {NEAR:g} points of the honest clients' mean under every attack, "
-        f"{'; '.join(parts)}."
+        f"{fewest * _is_heterogeneity(arena)}Number of rules that end within {NEAR:g} points of the honest clients' "
+        f"mean under every attack, {'; '.join(parts)}."
     )
 
 
@@ -79,6 +80,8 @@ def near(panel: ArenaPanel) -> int:
 def _is_heterogeneity(arena: Arena) -> bool:
     """Whether, with the fewest attackers, more rules hold where all clients have the same data than anywhere else."""
     counts = {panel.partition: near(panel) for panel in arena.row(min(arena.settled))}
+    if not all(panel.compares for panel in arena.row(min(arena.settled))):
+        return False
     return _IID in counts and all(counts[_IID] > count for name, count in counts.items() if name != _IID)
 
 
@@ -149,7 +152,7 @@ def clean_accuracy(arena: Arena) -> str:
         values = []
         for panel in arena.row(of):
             pairs = [(panel.standings[rule].clean, panel.standings[rule].worst) for rule in _rules(panel)]
-            if len(pairs) > 2:
+            if len(pairs) >= _MANY:
                 values.append(rank_correlation([clean for clean, _ in pairs], [worst for _, worst in pairs]))
         if values:
             ends = span(*(f"{value:+.2f}" for value in (min(values), max(values))))
@@ -157,9 +160,11 @@ def clean_accuracy(arena: Arena) -> str:
             known += values
     if not parts:
         return ""
-    much = "says little" if max(map(abs, known)) <= _LITTLE else "says something, but not everywhere,"
-    much = "says something" if min(known) > _LITTLE else much
-    return f"Accuracy without attack {much} of the worst case: their rank correlation is {listed(parts)}."
+    predicts = "predicts" if min(known) > _LITTLE else "does not predict"
+    if min(known) <= _LITTLE < max(known):
+        predicts = "predicts, but not everywhere,"
+    turned = ". Where it is negative, rules that are better without attack are worse under it" * (min(known) < -_LITTLE)
+    return f"Accuracy without attack {predicts} the worst case: their rank correlation is {listed(parts)}{turned}."
 
 
 def helping(arena: Arena) -> str:
@@ -191,7 +196,7 @@ def chosen_rates(arena: Arena) -> str:
     counts = Counter(chosen.values())
     words = ", ".join(f"{counts[rate]} times {rate:g}" for rate in reversed(tried) if counts[rate])
     return (
-        "Defaults decide. Each rule runs with the options of its paper, and validation without attack chooses only its "
+        "Each rule runs with the options of its paper, and validation without attack chooses only its "
         f"rate, between {tried[0]:g} and {tried[-1]:g}: {words}, of {len(chosen)}."
         if chosen else ""
     )  # fmt: skip
@@ -245,11 +250,20 @@ def protocol(arena: Arena) -> Sheet:
         "rates tried": ", ".join(map(str, tried.get("lr", []))) or "none",
         "partitions": ", ".join(_described(name, track.experiment) for name in track.swept["partition"]),
         "attacks": str(len(track.swept["attack"]) - 1),
-        "rules": str(len(track.swept["aggregator"])),
+        "rules": _rules_run(arena),
         "time of the runs": _time(arena),
     }
     rows = [cells([name, value]) for name, value in facts.items()]
     return Sheet([f"The protocol of arena {track.name}"], ["", track.name], rows, labels=2)
+
+
+def _rules_run(arena: Arena) -> str:
+    """How many of the rules that the track sweeps were run under all attacks, and how many others."""
+    swept = {str(name) for name in arena.track.swept["aggregator"]}
+    run = {arena.needs.asked_as(rule)[0] for panel in arena.panels.values() for rule in panel.standings
+           if panel.is_whole(rule)}  # fmt: skip
+    words = f"{len(swept)}, of which {len(run & swept)} were run"
+    return f"{words}, and {len(run - swept)} others" if run - swept else words
 
 
 def _training(config: Mapping[str, Any]) -> dict[str, str]:

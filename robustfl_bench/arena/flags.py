@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from robustfl_bench.arena.needs import RuleNeeds
 from robustfl_bench.arena.order import WORST
 from robustfl_bench.arena.track import HONEST, NONE, ArenaRun
-from robustfl_bench.runs.statistics import Interval, paired
+from robustfl_bench.runs.statistics import Interval, chance_if_not_above, interval, rejected
 from robustfl_bench.tables.sheets import Printed, Sheet
 
 
@@ -18,13 +18,18 @@ class Remarks:
     """Attacks that surprise, for one rule and number of attackers.
 
     ``helping`` are attacks under which the accuracy is above that without attack, and ``stronger`` single attacks under
-    which it is below that under ``worst``, where that is above guessing. Both have the paired interval over partitions
-    and seeds of the difference in points, which excludes 0. ``diverged`` counts runs.
+    which it is below that under ``worst``, where that is above guessing. Both have the interval of the difference in
+    points, paired over partitions and seeds; of those that are named, for all rules together, at most 5% are expected
+    to be chance (``statistics.rejected``). ``diverged`` counts runs.
     """
 
     helping: Mapping[str, Interval] = field(default_factory=dict)
     stronger: Mapping[str, Interval] = field(default_factory=dict)
     diverged: int = 0
+
+
+_Differences = Mapping[str, Mapping[str, Sequence[float]]]
+"""By rule and attack, in points: one for each partition and seed."""
 
 
 def remarks(runs: Sequence[ArenaRun]) -> dict[str, Remarks]:
@@ -33,29 +38,36 @@ def remarks(runs: Sequence[ArenaRun]) -> dict[str, Remarks]:
     for run in runs:
         if run.state != "infeasible" and run.rule != HONEST:
             by_rule[run.rule].append(run)
-    return {rule: _remarks(of) for rule, of in by_rule.items()}
+    found = {rule: _differences(of) for rule, of in by_rule.items()}
+    helping, stronger = (_surely({rule: of[kind] for rule, of in found.items()}) for kind in (0, 1))
+    diverged = Counter(run.rule for run in runs if run.state == "diverged")
+    return {rule: Remarks(helping[rule], stronger[rule], diverged[rule]) for rule in by_rule}
 
 
-def _remarks(runs: Sequence[ArenaRun]) -> Remarks:
+def _differences(runs: Sequence[ArenaRun]) -> tuple[dict[str, list[float]], dict[str, list[float]]]:
+    """By how much each attack raises a rule's accuracy, and by how much each does more harm than ``worst``."""
     attacked: dict[str, dict[str, float]] = defaultdict(dict)
     for run in runs:
         attacked[run.attack][f"{run.partition} {run.seed}"] = 100 * run.accuracy
     clean = attacked.pop(NONE, {})
     guessing = 100 / max((len(run.recall) for run in runs if run.recall), default=1)
     open_to_more = {place: number for place, number in attacked.get(WORST, {}).items() if number > guessing}
-    helps = {attack: _positive(of, clean) for attack, of in attacked.items()}
-    stronger = {attack: _positive(open_to_more, of) for attack, of in attacked.items() if attack != WORST}
-    return Remarks(
-        helping={attack: difference for attack, difference in helps.items() if difference is not None},
-        stronger={attack: difference for attack, difference in stronger.items() if difference is not None},
-        diverged=sum(run.state == "diverged" for run in runs),
-    )
+    helps = {attack: _less(of, clean) for attack, of in attacked.items()}
+    return helps, {attack: _less(open_to_more, of) for attack, of in attacked.items() if attack != WORST}
 
 
-def _positive(first: Mapping[str, float], second: Mapping[str, float]) -> Interval | None:
-    """The interval of ``first - second`` if it is above 0."""
-    difference = paired(first, second)
-    return difference if difference is not None and difference.low > 0 else None
+def _less(first: Mapping[str, float], second: Mapping[str, float]) -> list[float]:
+    return [first[place] - second[place] for place in first if place in second]
+
+
+def _surely(differences: _Differences) -> dict[str, dict[str, Interval]]:
+    """The attacks of each rule whose difference is surely above 0."""
+    chances = {(rule, attack): chance_if_not_above(values)
+               for rule, of in differences.items() for attack, values in of.items()}  # fmt: skip
+    sure = rejected(chances)
+    return {rule: {attack: around for attack, values in of.items()
+                   if (rule, attack) in sure and (around := interval(values))}
+            for rule, of in differences.items()}  # fmt: skip
 
 
 def sheet(settled: Mapping[int, Sequence[ArenaRun]], needs: RuleNeeds) -> Sheet:
@@ -72,7 +84,8 @@ def sheet(settled: Mapping[int, Sequence[ArenaRun]], needs: RuleNeeds) -> Sheet:
         above=[
             "Flags: reasons to doubt a rule's worst case",
             "helped by: accuracy above that without attack, worst beaten by: a single attack that does more harm than "
-            "attack=worst; in points, where the paired 95% interval over partitions and seeds excludes 0",
+            "attack=worst; in points, where a paired test over partitions and seeds, corrected for the number of rules "
+            "and attacks (Benjamini and Hochberg, 5%), finds a difference",
         ],
         heading=["rule", "flags"],
         rows=rows,

@@ -34,9 +34,9 @@ SCORE_MEANING = (
     "means over seeds, test accuracy [%]. A model that diverged counts as 0",
     f"{HONEST}: the plain mean of the honest clients alone, what no attacker could stop. {SERVER}: the server's own "
     "samples alone, to which no attack comes",
-    "cannot be told from the best: one-sided Welch tests with the bootstrap's errors at 5%, shared among the looks at "
-    f"5, 10 and 20 seeds where a track has them, and corrected for the number of rules by Benjamini and Hochberg's "
-    f"procedure; rules whose whole interval is below {HALF:g} are left out",
+    "cannot be told from the best: Welch tests with the bootstrap's errors, which leave out a rule as good as the best "
+    "with a chance of at most 5%, whichever rule came first (Bonferroni in steps), for all looks at 5, 10 and 20 seeds "
+    f"together where a track has them; rules whose whole interval is below {HALF:g} are left out too",
 )
 """What scores are, and when rules cannot be told apart."""
 
@@ -89,7 +89,8 @@ def _overview(arena: Arena, of: int) -> Sheet:
     """The scores of the rules in all partitions."""
     row = arena.row(of)
     heading = ("rule", *(panel.partition for panel in row), "needs", "cost", "runs")
-    tops = {panel.partition: {rule for _, _, top in divided(arena, panel) for rule in top} for panel in row}
+    tops = {panel.partition: {rule for _, _, top in divided(arena, panel) for rule in top}
+            for panel in row if panel.compares}  # fmt: skip
     best = {rule: {partition for partition, top in tops.items() if rule in top}
             for panel in row for rule in panel.standings}  # fmt: skip
 
@@ -111,7 +112,7 @@ def _overview(arena: Arena, of: int) -> Sheet:
     rows += [cells([rule, *["cannot run"] * len(row), *[""] * 2, "0"]) for rule in infeasible]
     above = [f"{arena.track.title(of)}, scores in all partitions", *_agreement(arena, of)]
     footnotes = [*SCORE_MEANING, *_OVERVIEW_MEANING]
-    return Sheet(above, heading, rows, bold=_BOLD, footnotes=footnotes, todos=_todos(arena, of))
+    return Sheet(above, heading, rows, bold=_BOLD * bool(tops), footnotes=footnotes, todos=_todos(arena, of))
 
 
 def _agreement(arena: Arena, of: int) -> list[str]:
@@ -162,7 +163,8 @@ def _panel(arena: Arena, panel: ArenaPanel) -> Sheet:
         standing = panel.standings[rule]
         return [
             *cells([rule, group]),
-            Printed(number(standing.score.value) + bounds(panel.interval(standing)), best=rule in top),
+            Printed(number(standing.score.value) + bounds(panel.interval(standing)),
+                    best=panel.compares and rule in top),
             *cells([
                 number(standing.worst), standing.attack if rule != SERVER else "", number(standing.clean),
                 number(standing.recall_drop), str(standing.score.n), *[number(standing.backdoor)] * has_backdoor,
@@ -174,7 +176,8 @@ def _panel(arena: Arena, panel: ArenaPanel) -> Sheet:
     rows = [cells([HONEST, "", "100", number(panel.honest), *empty])] if not math.isnan(panel.honest) else []
     rows += [line(SERVER, set(), "")] if panel.server else []
     for name, rules, top in divided(arena, panel):
-        place = {rule: str(count) for count, group in enumerate(panel.groups(rules), 1) for rule in group}
+        groups = panel.groups(rules) if panel.compares else ()
+        place = {rule: str(count) for count, group in enumerate(groups, 1) for rule in group}
         rows += [block(name, len(heading)), *(line(rule, top, place.get(rule, "")) for rule in rules)] if rules else []
     partial = [rule for rule in panel.standings if not panel.is_whole(rule)]
     above = [
@@ -183,14 +186,15 @@ def _panel(arena: Arena, panel: ArenaPanel) -> Sheet:
         *_equal(panel),
         *([f"not under all attacks, and below the others: {', '.join(partial)}"] if partial else []),
     ]
-    return Sheet(above, heading, rows, bold=_BOLD, footnotes=[*_PANEL_MEANING, *[planning.MEANING] * bool(arena.plans)])
+    bold = _BOLD * panel.compares
+    return Sheet(above, heading, rows, bold=bold, footnotes=[*_PANEL_MEANING, *[planning.MEANING] * bool(arena.plans)])
 
 
 def _seeds(arena: Arena, panel: ArenaPanel) -> str:
     """The number of seeds, and what it makes of the intervals."""
     count = pairs.seeds(panel, pairs.contenders(panel))
     if panel.seeds == 1:
-        return "1 seed, so there are no intervals"
+        return "1 seed, so there are no intervals, and rules are not compared"
     few = ", so intervals are wide" * (panel.seeds < _FEW and not arena.track.is_raced)
     return f"{count} seeds{few}"
 

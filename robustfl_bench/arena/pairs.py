@@ -92,6 +92,17 @@ def seeds(panel: ArenaPanel, rules: Sequence[str]) -> str:
     return "" if not counts else str(min(counts)) if min(counts) == max(counts) else f"{min(counts)} to {max(counts)}"
 
 
+def surely(panel: ArenaPanel, rules: Sequence[str]) -> tuple[list[str], list[str]]:
+    """The rules that are surely better than the server's own samples alone, and those that are surely worse: Welch's
+    test, corrected for the number of rules."""
+    if panel.server is None:
+        return [], []
+    alone, scores = panel.server.score, panel.scores(rules)
+    different = rejected({rule: chance_if_equal(score, alone) for rule, score in scores.items()}, panel.level)
+    better = [rule for rule in rules if rule in different and scores[rule].value > alone.value]
+    return better, [rule for rule in rules if rule in different and rule not in better]
+
+
 def sheet(arenas: Sequence[Arena]) -> Sheet:
     """How many pairs of the best rules each panel of some tracks tells apart."""
     rows = []

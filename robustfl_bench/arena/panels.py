@@ -109,6 +109,11 @@ class ArenaPanel:
         """The most seeds of a rule; the server alone has draws of its own."""
         return max((standing.score.n for rule, standing in self.standings.items() if rule != SERVER), default=0)
 
+    @property
+    def compares(self) -> bool:
+        """Whether there are seeds enough to tell rules apart: two."""
+        return self.seeds > 1
+
     def interval(self, of: Scored) -> Interval | None:
         """The 95% interval of a score, as far as scores go."""
         bounds = of.score.interval()
@@ -225,7 +230,7 @@ class Arena:
 
     def share(self, number: int) -> str:
         """A number of attackers as a share of the clients."""
-        return f"{100 * number / self.track.clients:.0f}%"
+        return f"{100 * number / self.track.clients:g}%"
 
     def titled(self, panel: ArenaPanel) -> str:
         """A panel in words."""

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from robustfl_bench.arena.additions import Addition
 from robustfl_bench.arena.order import WORST
 from robustfl_bench.arena.page import SCORE_MEANING
+from robustfl_bench.arena.pairs import contenders, surely
 from robustfl_bench.arena.panels import HALF, SERVER_DATA, Arena, ArenaPanel, Scored, Standing
 from robustfl_bench.arena.planning import NAME as PLANNED
 from robustfl_bench.arena.planning import by_rule
@@ -21,7 +22,6 @@ from robustfl_bench.arena.words import bounds, cells, listed, number
 from robustfl_bench.base.answers import as_json as rendered
 from robustfl_bench.base.errors import ConfigError
 from robustfl_bench.runs.records import NoRuns
-from robustfl_bench.runs.statistics import leaders
 from robustfl_bench.runs.where import check_name
 from robustfl_bench.tables.sheets import Sheet
 
@@ -132,7 +132,8 @@ class Recommendation:
         server = self.panel.server
         if server is None or not server.accuracies:
             return ""
-        better = [of.rule for of in self.group if _is_better(of, server, self.panel.level)]
+        surely_better, _ = surely(self.panel, contenders(self.panel))
+        better = [of.rule for of in self.group if of.rule in surely_better]
         beaten = "" if self.server_data else ", which needs no clients"
         score = f"{server.score.value:.0f}{bounds(self.panel.interval(server))}"
         return (
@@ -158,11 +159,6 @@ class Recommendation:
                     right = f"{by_f[found.number]:.0f}%" if found.number in by_f else "unknown"
                     parts.append(f"{of.rule} ({right}; {', '.join(others)} of {self.arena.track.clients})")
         return f"Rules that need f depend on it; worst case of some attacks: {'; '.join(parts)}." if parts else ""
-
-
-def _is_better(first: Standing, second: Standing, level: float) -> bool:
-    """Whether a rule is better than another, beyond the seeds."""
-    return leaders({first.rule: first.score, second.rule: second.score}, level) == [first.rule]
 
 
 def newest(

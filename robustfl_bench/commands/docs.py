@@ -13,6 +13,8 @@ _FILES = {
     "contributing": "CONTRIBUTING.md",
     "tutorial": "results/TUTORIAL.md",
     "python": "results/PYTHON.md",
+    "howto": "results/HOWTO.md",
+    "glossary": "results/GLOSSARY.md",
     "changelog": "CHANGELOG.md",
     "citation": "CITATION.cff",
 }

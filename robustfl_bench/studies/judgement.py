@@ -18,7 +18,8 @@ PROMISES = {
     "unanimous": "clients who agree get what they send",
     "translation": "a vector added to all updates is added to the result",
     "scale": "a factor of all updates is a factor of the result",
-    "robust": "f attackers, whatever they send, do not move the result beyond the honest range",
+    "robust": "f attackers, whatever they send, move the result at most 2 (n - f) / (n - 2 f) times as far from the "
+    "honest mean as the farthest honest update is; training can still fail",
 }
 NAMES = {"average": "FedAvg", "coomed": "the median", "mkrum": "Multi-Krum"}
 UNSAID = (

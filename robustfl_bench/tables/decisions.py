@@ -13,7 +13,7 @@ from robustfl_bench.runs.cost import Cost, Costs
 from robustfl_bench.tables.claims import Comparison, Key, Side
 from robustfl_bench.tables.filling import Filling, Overrides, key_of
 from robustfl_bench.tables.table import INFEASIBLE, NOT_YET
-from robustfl_bench.tables.verdicts import UNTESTED, Known, Verdict, extreme_of, numbers, one_suffices
+from robustfl_bench.tables.verdicts import UNTESTED, Known, Verdict, cells_of, extreme_of, numbers, one_suffices
 
 NO_LOOKS = "no looks are planned"
 EXHAUSTED = "open at the last look"
@@ -130,34 +130,18 @@ class Open:
 
     def _cells(self, comparison: Comparison) -> list[Key]:
         """The cells with runs that a comparison is about."""
-        return [key for side in (comparison.left, comparison.right) for key in self._of(side)]
+        return [key for side in (comparison.left, comparison.right) for key in cells_of(side, self._filling.table)]
 
     def _decisive(self, comparison: Comparison) -> list[Key]:
         """Those that are enough to prove it: of an extreme that one cell can prove, the cell that attains it."""
-        suffices = one_suffices(comparison, self._filling.table)
-        sides = zip((comparison.left, comparison.right), suffices, strict=True)
-        return [key for side, one in sides for key in ([self._attaining(side)] if one else self._of(side))]
+        table = self._filling.table
+        sides = zip((comparison.left, comparison.right), one_suffices(comparison, table), strict=True)
+        return [key for side, one in sides for key in ([self._attaining(side)] if one else cells_of(side, table))]
 
     def _attaining(self, side: Side) -> Key:
         extreme = min if extreme_of(side, self._filling.table) == "min" else max
-        return extreme(filter(self._known.__contains__, self._of(side)), key=lambda key: self._known[key].mean)
-
-    def _of(self, side: Side) -> Iterator[Key]:
-        """The cells with runs of a side: all attacks of a row for its worst case."""
-        table = self._filling.table
-        for key in side.keys:
-            block, row, label = key
-            column = table.column(label)
-            if not column.worst:
-                yield key
-                continue
-            for other in table.columns:
-                if (
-                    other.attacked
-                    and other.value.name == column.value.name
-                    and (block, row, other.label) in table.cells
-                ):
-                    yield block, row, other.label
+        known = filter(self._known.__contains__, cells_of(side, self._filling.table))
+        return extreme(known, key=lambda key: self._known[key].mean)
 
     def _seeds(self, key: Key) -> int:
         """How many of the seeds from 0 on a cell has."""

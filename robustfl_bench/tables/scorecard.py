@@ -14,7 +14,7 @@ from robustfl_bench.tables.claim_sheets import MEANING, kinds, words
 from robustfl_bench.tables.claims import short
 from robustfl_bench.tables.described import papers, read
 from robustfl_bench.tables.measured import MeasuredPaper, scored
-from robustfl_bench.tables.reasons import UNEXPLAINED, Reason
+from robustfl_bench.tables.reasons import EXPLAINED, OPEN, UNEXPLAINED, Reason
 from robustfl_bench.tables.sheets import Printed, Sheet
 from robustfl_bench.tables.table import Cell, Table
 from robustfl_bench.tables.verdicts import FAILS, FEW, HOLDS, UNTESTED
@@ -29,7 +29,8 @@ _TABLES = (
 )
 _OVERVIEW = (
     "stand-ins: measured with other batches, sizes, data or precision than printed, and nowhere counted as measured or "
-    "inside; outside: the measured cells that are not inside; unexplained: those without a reason",
+    "inside; outside: the measured cells that are not inside; explained: a check shows why; open: an experiment was "
+    "made, and the cause is still open; unexplained: neither",
     "decided by stand-ins: claims that hold, or do not hold, of stand-ins of one kind; counted apart, they stay among "
     "those with too few seeds or not tested",
 )
@@ -97,16 +98,17 @@ def overview(scores: Sequence[MeasuredPaper]) -> Sheet:
         leaning = sum(verdict.word == FEW and verdict.as_claimed for verdict in paper.verdicts)
         judged = [cell for table in paper.compared for cell in table.judged.values()]
         inside = sum(bool(cell.inside) for cell in judged)
-        unexplained = sum(reason is None for *_, reason in paper.outside)
+        why = Counter(reason.state if reason else UNEXPLAINED for *_, reason in paper.outside)
         by_stand_ins = sum(verdict.decided for _, verdict in paper.stood_in.values())
         cells = sum(len(table.cells) for table in paper.compared)
-        numbers = (cells, len(judged), inside, stood_in(paper), len(judged) - inside, unexplained, len(paper.verdicts),
-                   counts[HOLDS], counts[FAILS], counts[FEW], leaning, counts[UNTESTED], by_stand_ins)  # fmt: skip
+        numbers = (cells, len(judged), inside, stood_in(paper), len(judged) - inside, why[EXPLAINED], why[OPEN],
+                   why[UNEXPLAINED], len(paper.verdicts), counts[HOLDS], counts[FAILS], counts[FEW], leaning,
+                   counts[UNTESTED], by_stand_ins)  # fmt: skip
         rows.append(words(paper.name, *map(str, numbers)))
     return Sheet(
         above=["Papers: published numbers and claims, measured"],
-        heading=["paper", "cells", "measured", "inside", "stand-ins", "outside", UNEXPLAINED, "claims", HOLDS, FAILS,
-                 FEW, "too few seeds, but true on average", UNTESTED, "decided by stand-ins"],
+        heading=["paper", "cells", "measured", "inside", "stand-ins", "outside", "explained", "open", UNEXPLAINED,
+                 "claims", HOLDS, FAILS, FEW, "too few seeds, but true on average", UNTESTED, "decided by stand-ins"],
         rows=rows,
         footnotes=[*_OVERVIEW, *MEANING[:2]],
     )  # fmt: skip

@@ -118,6 +118,16 @@ class Cell:
             return None
         return abs(self.difference) <= self.tolerance + _SLACK
 
+    def counted(self, value: Value) -> Mapping[str, float]:
+        """The numbers of the seeds, where a model that diverged has the worst that there can be."""
+        return {seed: value.worst if math.isnan(number) else number for seed, number in self.numbers.items()}
+
+    def counts_as(self, value: Value) -> float:
+        """The mean of ``counted``; of a model that diverged in every seed, the worst that there can be."""
+        if not self.state.startswith(DIVERGED):
+            return self.mean if math.isfinite(self.mean) else value.worst
+        return statistics.fmean(self.counted(value).values()) if self.numbers else value.worst
+
     @property
     def lacks(self) -> str:
         """Why the cell is not compared with the number of the paper's own settings."""
@@ -287,13 +297,13 @@ class Table:
                     self.cells[block, row, column.label] = self._worst(cells, column.value)
 
     def _worst(self, cells: Sequence[Cell], value: Value) -> Cell:
-        for cell in cells:
-            if cell.state.startswith(DIVERGED):
-                return Cell(state=DIVERGED, worst=True, numbers=cell.numbers)
-        measured = [cell for cell in cells if cell.seeds]
-        if not measured:
+        known = [cell for cell in cells if cell.seeds or cell.state.startswith(DIVERGED)]
+        if not known:
             return Cell(state="-", worst=True)
-        least = min(measured, key=lambda cell: value.better * cell.mean if math.isfinite(cell.mean) else -math.inf)
+        least = min(known, key=lambda cell: value.better * cell.counts_as(value))
+        if least.state.startswith(DIVERGED):
+            return Cell(state=DIVERGED, worst=True, numbers=least.numbers)
+        measured = [cell for cell in cells if cell.seeds]
         partial = any(not cell.seeds or self.incomplete(cell) for cell in cells)
         rounded = _types(cell.rounded for cell in measured)
         return Cell(

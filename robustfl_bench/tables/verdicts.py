@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from statistics import fmean
 
 from robustfl_bench.runs.looks import level_at_each
 from robustfl_bench.runs.statistics import LEVEL, Interval, interval
@@ -35,6 +33,9 @@ class Finding:
     ``looks`` are the margins of the shared seeds at each look, which is tested at ``level``. ``bounds`` are margins at
     looks for which some cells of an extreme lack seeds: with all of them the comparison would be at least as true, so
     these margins prove it and do not refute it.
+
+    The cell of an extreme is chosen by the same numbers. ``chosen`` is from how many cells or pairs of cells where one
+    is enough to prove the comparison, and where one is enough to refute it: tests are widened for them (Bonferroni).
     """
 
     comparison: Comparison
@@ -44,6 +45,7 @@ class Finding:
     looks: tuple[tuple[float, ...], ...] = ()
     bounds: tuple[tuple[float, ...], ...] = ()
     level: float = LEVEL
+    chosen: tuple[int, int] = (1, 1)
 
     @property
     def interval(self) -> Interval | None:
@@ -60,14 +62,15 @@ class Finding:
         """Whether the comparison is true at every margin in the interval of one of the looks."""
         if self._exact:
             return self.true
-        return any(self._reached(one.low) for one in _intervals((*self.looks, *self.bounds), self.level))
+        level = 1 - (1 - self.level) / self.chosen[0]
+        return any(self._reached(one.low) for one in _intervals((*self.looks, *self.bounds), level))
 
     def refuted(self, comparisons: int = 1) -> bool:
         """Whether the comparison is false at every margin in the interval of one of the looks, widened for a number of
         comparisons (Bonferroni)."""
         if self._exact:
             return not self.true
-        level = 1 - (1 - self.level) / comparisons
+        level = 1 - (1 - self.level) / comparisons / self.chosen[1]
         return any(not self._reached(one.high) for one in _intervals(self.looks, level))
 
     @property
@@ -124,17 +127,18 @@ class Verdict:
         return self.word in (HOLDS, FAILS)
 
 
-def judge(claim: Claim, table: Table, looks: Sequence[int] = ()) -> Verdict:
+def judge(claim: Claim, table: Table, looks: Sequence[int] = (), level: float = LEVEL) -> Verdict:
     """The verdict on a claim about the table.
 
     ``looks`` are the numbers of seeds at which it is judged, fixed before the runs: each comparison is tested with the
     first seeds of a look, at a level that keeps LEVEL over all of them (``looks.level_at_each``), and what a look has
-    shown stays. Without looks it is judged once, with all seeds. Cells that a stand-in measured have no number here.
+    shown stays. Without looks it is judged once, with all seeds, at ``level``. Cells that a stand-in measured have no
+    number here.
     """
     measured = numbers(table)
     tables = [table.of_first(look) for look in looks] if looks else [table]
     at_looks = [(numbers(one), numbers(one, in_part=True)) for one in tables]
-    level = level_at_each(tuple(looks)) if looks else LEVEL
+    level = level_at_each(tuple(looks)) if looks else level
     published = {key: Number(cell.against.number) for key, cell in table.cells.items() if cell.against}
     findings = []
     for finding in _findings(claim, measured):
@@ -143,7 +147,8 @@ def judge(claim: Claim, table: Table, looks: Sequence[int] = ()) -> Verdict:
         parts = one_suffices(comparison, table)
         bounds = [() if margins else _paired(comparison, *_sides(comparison, whole, part, parts))
                   for margins, (whole, part) in zip(shown, at_looks, strict=True)]  # fmt: skip
-        findings.append(replace(finding, looks=_filled(shown), bounds=_filled(bounds), level=level))
+        chosen = _chosen(comparison, table, parts)
+        findings.append(replace(finding, looks=_filled(shown), bounds=_filled(bounds), level=level, chosen=chosen))
     return Verdict(claim, tuple(findings), _findings(claim, published))
 
 
@@ -163,6 +168,26 @@ def extreme_of(side: Side, table: Table) -> str:
     return side.extreme
 
 
+def cells_of(side: Side, table: Table) -> Iterator[Key]:
+    """The cells of a side: all attacks of a row for its worst case."""
+    for block, row, label in side.keys:
+        if not (column := table.column(label)).worst:
+            yield block, row, label
+            continue
+        same = (other.label for other in table.columns if other.attacked and other.value.name == column.value.name)
+        yield from (key for other in same if (key := (block, row, other)) in table.cells)
+
+
+def _chosen(comparison: Comparison, table: Table, suffices: tuple[bool, bool]) -> tuple[int, int]:
+    """From how many cells that which proves a comparison is chosen, and that which refutes it."""
+    proves = refutes = 1
+    for side, one in zip((comparison.left, comparison.right), suffices, strict=True):
+        if extreme_of(side, table):
+            count = sum(1 for _ in cells_of(side, table))
+            proves, refutes = (proves * count, refutes) if one else (proves, refutes * count)
+    return proves, refutes
+
+
 def one_suffices(comparison: Comparison, table: Table) -> tuple[bool, bool]:
     """Whether one cell of the left and of the right side is enough to prove a comparison.
 
@@ -180,8 +205,7 @@ def _number_of(table: Table, key: Key, cell: Cell, in_part: bool) -> Number | No
     if cell.stand_in:
         return None
     if cell.state.startswith(DIVERGED):
-        seeds = {seed: value.worst if math.isnan(number) else number for seed, number in cell.numbers.items()}
-        return Number(fmean(seeds.values()) if seeds else value.worst, seeds)
+        return Number(cell.counts_as(value), cell.counted(value))
     if not cell.seeds or (cell.worst and cell.partial and not in_part):
         return None
     return Number(cell.mean, cell.numbers, value.exact)

@@ -15,7 +15,7 @@ from robustfl_bench.tables.measured import scored
 
 RESULTS = Path(__file__).parents[2] / "results"
 README, FRONT = RESULTS / "README.md", RESULTS.parent / "README.md"
-SHORT = ("paper", "cells", "measured", "inside", "stand-ins", "unexplained", "claims", "holds", "does not hold")
+SHORT = ("paper", "cells", "measured", "inside", "stand-ins", "explained", "open", "claims", "holds", "does not hold")
 """The columns of the overview in README.md."""
 FIVE = ("arfl", "boba", "brace", "brifca", "raga")
 """The papers whose systems the package has whole, which README.md shows; it has single cells of others."""

@@ -203,8 +203,8 @@ Made by `make arena`; `robustfl-results arena {name} --view books` shows the sam
 ![The scores of rules as they come and tuned]({name}_books.png)
 
 {sheets.markdown(books.VIEW.sheets(arena))}
-Both books have the same attacks, seeds and honest clients' mean. `robustfl-bench arena enter RULE --book tuned` tunes a
-rule: it makes the trials, chooses in each panel, and runs the cells.
+Both books have the same attacks and honest clients' mean; tuned rules have five seeds. `robustfl-bench arena enter RULE
+--book tuned` tunes a rule: it makes the trials, chooses in each panel, and runs the cells.
 """
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from robustfl_bench.arena.pairs import seeds
@@ -16,7 +17,14 @@ from robustfl_bench.arena.words import bounds, cells, listed, number, span
 from robustfl_bench.base.errors import ConfigError
 from robustfl_bench.pages.pictures.canvas import WIDTHS, Frame, for_print, sheet
 from robustfl_bench.runs.records import NoRuns
-from robustfl_bench.runs.statistics import Estimate, Interval, rank_correlation, two_samples
+from robustfl_bench.runs.statistics import (
+    Estimate,
+    Interval,
+    chance_if_equal,
+    rank_correlation,
+    rejected,
+    two_samples,
+)
 from robustfl_bench.tables.sheets import Printed, Sheet
 
 if TYPE_CHECKING:
@@ -46,11 +54,6 @@ class Tuning:
         """The gain with its 95% interval; None with a single seed."""
         return two_samples(_sample(self.tuned.score), _sample(self.plain.score))
 
-    @property
-    def moves(self) -> bool:
-        """Whether the interval of the gain excludes 0."""
-        return (found := self.interval) is not None and not found.has_zero
-
 
 def _sample(score: Estimate) -> tuple[float, float, int]:
     """A score as the mean, the sample sd and the number of values that have its error."""
@@ -65,9 +68,15 @@ class Books:
     panel: ArenaPanel
     rules: Sequence[Tuning]
 
+    @cached_property
+    def moving(self) -> set[str]:
+        """The rules whose score tuning surely changes: Welch's test, corrected for the number of rules."""
+        return rejected({rule.rule: chance_if_equal(rule.tuned.score, rule.plain.score) for rule in self.rules},
+                        self.panel.level)  # fmt: skip
+
     def moved(self, sign: int) -> list[Tuning]:
-        """The rules that tuning raises (1) or lowers (-1), those that move most first."""
-        return sorted((rule for rule in self.rules if rule.moves and sign * rule.gain > 0),
+        """The rules that tuning surely raises (1) or lowers (-1), those that move most first."""
+        return sorted((rule for rule in self.rules if rule.rule in self.moving and sign * rule.gain > 0),
                       key=lambda rule: -sign * rule.gain)  # fmt: skip
 
     @property
@@ -126,7 +135,7 @@ def answer(arena: Arena, found: Sequence[Books]) -> str:
     if alike:
         ends = span(*(f"{value:.2f}" for value in (alike[0], alike[-1])))
         order = f". Both books order the rules of a panel alike by {ends}"
-    return f"of {cases} scores (rule and panel) tuning {'; it '.join(parts)}{order}"
+    return f"of {cases} scores (rule and panel) tuning surely {'; it '.join(parts)}{order}"
 
 
 def _sheets(arena: Arena) -> list[Sheet]:
@@ -146,8 +155,9 @@ def _overview(arena: Arena, found: Sequence[Books]) -> Sheet:
         rows=rows,
         labels=2,
         footnotes=[
-            "raised, lowered: rules whose interval of the gain excludes 0. order: Spearman's rank correlation of the "
-            "scores in both books",
+            "raised, lowered: rules whose score surely changes, by Welch's test with the level of the panel, corrected "
+            "for the number of its rules (Benjamini and Hochberg). order: Spearman's rank correlation of the scores in "
+            "both books",
             *_meaning(arena),
         ],
     )
@@ -165,7 +175,7 @@ def _pages(arena: Arena, found: Sequence[Books]) -> Iterator[Sheet]:
                     number(rule.plain.score.value) + bounds(of.panel.interval(rule.plain)),
                     number(score.value) + bounds(of.panel.interval(rule.tuned)),
                 ]),
-                Printed(f"{rule.gain:+.1f}{bounds(rule.interval)}", best=rule.moves),
+                Printed(f"{rule.gain:+.1f}{bounds(rule.interval)}", best=rule.rule in of.moving),
                 *cells([
                     rule.plain.attack, rule.tuned.attack, f"{rule.rate:g}", f"{trial.lr:g}",
                     options, number(100 * rule.choice.accuracy),
@@ -177,7 +187,8 @@ def _pages(arena: Arena, found: Sequence[Books]) -> Iterator[Sheet]:
             heading=["rule", "as it comes", "tuned", "gain", "by", "tuned, by", "rate", "tuned rate", "tuned scale",
                      "validation"],
             rows=rows,
-            bold="the interval of the gain excludes 0 (Welch, 95%, not corrected for the number of rules)",
+            bold="the score surely changes (see the first table)",
+            footnotes=["gain: with its 95% interval (Welch), not corrected for the number of rules"],
         )  # fmt: skip
 
 
@@ -213,7 +224,8 @@ def _picture(arena: Arena, frame: Frame) -> Figure:
             axis.plot(scores[0], place, "o", markersize=4.5, markerfacecolor="white", markeredgecolor="#2166ac",
                       label="as it comes" if not place else None)  # fmt: skip
             axis.plot(scores[1], place, "o", markersize=4.5, color="#d6604d", label="tuned" if not place else None)
-        axis.set_yticks(range(len(of.rules)), [frame.name(rule.rule) + " *" * rule.moves for rule in of.rules])
+        names = [frame.name(rule.rule) + " *" * (rule.rule in of.moving) for rule in of.rules]
+        axis.set_yticks(range(len(names)), names)
         axis.set_ylim(most - 0.5, -0.5)
         axis.set_xlim(-3, 103)
         axis.set_title(frame.name(arena.titled(of.panel)))
@@ -221,7 +233,7 @@ def _picture(arena: Arena, frame: Frame) -> Figure:
         axis.grid(True, axis="x")
     handles, labels = axes[0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside upper center", ncols=2, frameon=False,
-                  title="score under the worst attack; *: the interval of the gain excludes 0")  # fmt: skip
+                  title="score under the worst attack; *: the score surely changes")  # fmt: skip
     return figure
 
 
