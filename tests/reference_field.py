@@ -186,7 +186,7 @@ def signguard(rows, drawn, lower=0.1, upper=3.0, similarity=None, bins=False):
 def foolsgold_weights(histories, confidence=1.0):
     n = len(histories)
     similar = [[cosine(histories[i], histories[j]) if i != j else -math.inf for j in range(n)] for i in range(n)]
-    largest = [max(row) for row in similar]
+    largest = [max(0.0, *row) for row in similar]
     for i in range(n):
         for j in range(n):
             if i != j and largest[j] > largest[i] and largest[j] > 0:

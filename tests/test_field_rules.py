@@ -371,6 +371,13 @@ def test_foolsgold_remembers_every_client_s_updates():
         memory = aggregate.memory
 
 
+def test_foolsgold_takes_no_client_that_opposes_all_others_for_a_sybil():
+    honest = np.array([1.0, 0.2, -0.1])
+    weights = FoolsGold(history=False)(Updates(torch.tensor(np.stack([honest, -honest, -honest]), dtype=torch.float32)),
+                                       make_server(torch.zeros(2, 3))).weights  # fmt: skip
+    assert weights.tolist() == [1, 0, 0]
+
+
 def test_foolsgold_gives_copies_no_weight():
     updates, server = skewed_round(0)
     matrix = updates.matrix.clone()
@@ -459,6 +466,15 @@ def test_lasa_keeps_k_entries_and_its_authors_code_k_minus_1(sparsity):
     updates, server = skewed_round(0, honest=1, wild=0)
     kept, fewer = (Lasa(sparsity, boundary=b)(updates, server).vector.count_nonzero() for b in (None, "dropped"))
     assert (kept, fewer) == {0.0: (50, 50), 0.3: (35, 34), 1.0: (0, 0)}[sparsity]
+
+
+def test_lasa_keeps_the_entries_of_an_update_whose_entries_are_all_of_one_size():
+    updates, server = skewed_round(0, honest=4, wild=0)
+    matrix = updates.matrix.clone()
+    matrix[0] = 0.5 * matrix[1].sign()
+    assert Lasa()._least(Updates(matrix))[0] == 0.5
+    alone = Lasa()(Updates(matrix[:1]), server).vector
+    assert torch.equal(alone, matrix[0]), "all are as large as the last that is kept"
 
 
 # --- pre-aggregations -----------------------------------------------------------------------------------------------

@@ -89,6 +89,12 @@ def test_the_cap_is_the_largest_that_bounds_the_share(share: float, count: int) 
     assert count == 0 or largest_masses(wider, count) > share * float(wider.sum())
 
 
+def test_fewer_clients_than_are_counted_may_be_cut() -> None:
+    sizes = torch.tensor([1.0] * 8 + [100.0, 100.0], dtype=torch.float64)
+    found = capped(sizes, 3, 1 / 3)
+    assert found.max() == pytest.approx(1.25) and largest_masses(found, 3) == pytest.approx(float(found.sum()) / 3)
+
+
 def test_attackers_of_any_claimed_size_are_trimmed_once_sizes_are_capped() -> None:
     rows, server = a_round()
     rows, counts = rows.clone(), COUNTS.clone()

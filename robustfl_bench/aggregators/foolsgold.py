@@ -38,7 +38,8 @@ class FoolsGold(Aggregator):
     The paper can also restrict the cosines to important features; here all features are used. With ``history`` the rule
     stores a vector for each client.
 
-    Code: the largest cosine of a client may be negative; the authors replace it by 0, here it is used as it is.
+    Code: a largest cosine that is negative counts as 0, as in the authors' code. In the paper's formula the product of
+    two negative numbers would count as likeness, and a client that opposes all others would be taken for a sybil.
     """
 
     exempt: ClassVar[Mapping[str, str]] = {
@@ -90,7 +91,7 @@ class FoolsGold(Aggregator):
             return np.ones(1)
         similarity = cosines(gram)
         np.fill_diagonal(similarity, -math.inf)
-        largest = similarity.max(axis=1)
+        largest = similarity.max(axis=1).clip(min=0)
         pardoned = (largest[:, None] < largest) & (largest > 0)
         ratios = np.divide(largest[:, None], largest, out=np.ones_like(gram), where=pardoned)
         weights: Array = (1 - (similarity * ratios).max(axis=1)).clip(0, 1)

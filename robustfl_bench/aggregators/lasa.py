@@ -59,18 +59,18 @@ class Lasa(Aggregator):
         return Aggregate(torch.cat([self._layer(layer, least, factors) for layer, _ in layers]))
 
     def _least(self, updates: Updates) -> Tensor:
-        """The magnitude (n, 1) that an entry of each update must exceed to be kept; -1 if all are kept."""
-        pruned = updates.d - math.floor((1 - self.sparsity) * updates.d + 1e-9)
-        if pruned == 0:
-            return updates.columns.new_full((updates.n, 1), -1.0)
-        if self.boundary is not None:
-            pruned = min(pruned + 1, updates.d)
-        return updates.place.kth_smallest(updates.columns.abs(), pruned)
+        """The magnitude (n, 1) of each update's k-th largest entry, k of which are kept; -1 if all are, infinite if
+        none is."""
+        kept = math.floor((1 - self.sparsity) * updates.d + 1e-9)
+        if kept in (0, updates.d):
+            return updates.columns.new_full((updates.n, 1), -1.0 if kept else math.inf)
+        return updates.place.kth_smallest(updates.columns.abs(), updates.d - kept + 1)
 
     def _layer(self, updates: Updates, least: Tensor, factors: Tensor) -> Tensor:
         """The aggregate (k,) of one layer's updates (n, k)."""
         rows, place = updates.columns, updates.place
-        sparse = rows.where(rows.abs() > least, 0)
+        sizes = rows.abs()
+        sparse = rows.where(sizes >= least if self.boundary is None else sizes > least, 0)
         norms = factors * place.norm(torch.linalg.vector_norm(sparse, dim=1, dtype=torch.float64))
         balances = place.sum(sparse.sign().sum(dim=1, dtype=torch.float64))
         shares = balances / place.sum(sparse.count_nonzero(dim=1)).clamp(min=1)

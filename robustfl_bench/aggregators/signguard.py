@@ -28,8 +28,8 @@ class SignGuard(Aggregator):
     among a random ``fraction`` of the coordinates, each relative to the largest share, are clustered by mean shift with
     a bandwidth that reaches half of the clients; only the largest cluster passes. With ``similarity`` (the paper's
     SignGuard-Sim and -Dist) there is a fourth feature: the cosine with, or the distance from, the last aggregate, and
-    in the first round the median cosine with, or distance from, the other clients, relative to the largest. If no
-    client passes both filters, those that pass the second are used.
+    in the first round the median cosine with, or distance from, all clients, itself included, relative to the largest.
+    If no client passes both filters, those that pass the second are used.
 
     Code: the authors start mean shift from bins (``seeding=bins``), not from every client, which often selects another
     cluster. Their code also takes consecutive coordinates, clips to the lower one of two middle norms, and has another
@@ -76,8 +76,7 @@ class SignGuard(Aggregator):
         return np.column_stack([_relative(share) for share in shares.cpu().numpy()])
 
     def _similarity(self, updates: Updates, server: ServerView) -> Array:
-        """Cosines with, or distances from, the last aggregate, or their medians over the other clients, (n,), at least
-        0."""
+        """Cosines with, or distances from, the last aggregate, or their medians over all clients, (n,), at least 0."""
         gram = updates.gram if server.previous is None else updates.joint_gram(server.previous[None])
         inner = gram.cpu().numpy()
         if self.similarity == "cosine":

@@ -13,7 +13,8 @@ class InnerProductManipulation(Attack):
     """All attackers send ``-scale`` times the mean honest update, so that the average may point uphill.
 
     BOBA uses 10, large enough to reverse the average: (100 - 15 * 10) / 115 < 0. With a small scale such as 0.1 the
-    attackers hide among the honest updates instead; -1 sends the honest mean itself.
+    attackers hide among the honest updates instead; -1 sends the honest mean itself. Where clients send models,
+    their mean is meant.
     """
 
     scale: Number = 10

@@ -23,6 +23,9 @@ class Neurotoxin(Wrapped):
     honest client; in a first round without one nothing is set to 0. The paper projects the gradient in each local step.
     Here the whole update is projected, which is the same for clients that make one step.
 
+    Coordinates as large as the largest of those that are not avoided are not avoided either: none is, if all are of one
+    size, as after a rule that takes signs.
+
     Code: the authors' reference is the gradient of clean samples of 30 clients at the received model, summed
     (``reference=honest`` is the mean over the clients of the round). They avoid 1 to 5% of the coordinates.
     """

@@ -24,7 +24,7 @@ class PoisonedFl(Attack):
     They see the global model and nothing of honest clients. With g the last global update and k what they sent, they
     send c |g| v s, where v is |g - (|g| / |k|) k| per coordinate, scaled to length 1: where the model changed otherwise
     than they wanted, they push more. c begins at ``factor``. Every ``interval`` rounds they test whether the model went
-    along with s since the last test: if no more of its d coordinates changed in the direction of s than a fair coin
+    along with s since the last test: if fewer of its d coordinates changed in the direction of s than a fair coin
     gives with the probability ``confidence``, c is multiplied by ``shrink``, unless it would fall below ``least``.
     Nothing is sent in the first round, before there is a global update. A coordinate that has not changed counts by the
     sign of the parameter, as in the authors' code.

@@ -1,5 +1,5 @@
 """ROP, relocated orthogonal perturbation (Özfatura, Özfatura, Küpçü, Gündüz, "Byzantines can also Learn from History",
-IEEE TIFS 2023, https://arxiv.org/abs/2208.09894)."""
+IEEE TIFS 19, 2024, https://arxiv.org/abs/2208.09894)."""
 
 import math
 from dataclasses import dataclass

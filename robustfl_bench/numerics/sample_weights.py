@@ -29,10 +29,13 @@ def capped(masses: Tensor, count: int, share: float) -> Tensor:
         return masses
     if count >= share * n:
         return torch.full_like(masses, float(ordered[0]))
-    # With the k largest of them cut at c, the sum is below[n - k] + k c, of which the largest have count * c.
+    # With the k largest of them cut at c, the sum is below[n - k] + k c, and the count largest have count * c of it, or
+    # k c and what is beside these if k is less.
     below = torch.cat([ordered.new_zeros(1), ordered.cumsum(0)])
-    for k in range(count, n + 1):
-        cap = share * float(below[n - k]) / (count - share * k) if count > share * k else np.inf
+    for k in range(1, n + 1):
+        cut, beside = min(k, count), float(below[n - k] - below[n - max(k, count)])
+        gap = cut - share * k
+        cap = (share * float(below[n - k]) - beside) / gap if gap > 0 else np.inf
         if k == n or cap > float(ordered[n - k - 1]):
             return masses.clamp(max=cap)
     raise AssertionError("the loop ends at k = n")
