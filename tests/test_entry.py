@@ -34,6 +34,22 @@ def test_every_command_prints_its_version(
     assert capsys.readouterr().out == f"{program} {robustfl_bench.__version__}\n"
 
 
+def test_without_an_output_a_command_says_nothing() -> None:
+    call = f"{sys.executable} -m robustfl_bench --version >&-"
+    done = subprocess.run(["sh", "-c", call], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_a_sign_that_the_encoding_lacks_is_escaped() -> None:
+    code = (
+        "from unittest.mock import Mock, patch; from robustfl_bench.commands import entry\n"
+        "with patch.object(entry, 'import_module', lambda _: Mock(main=lambda: print('\\xb1'))): entry.data()"
+    )
+    ascii_only = {**os.environ, "PYTHONIOENCODING": "ascii"}
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, env=ascii_only)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "\\xb1\n", "")
+
+
 HELPS = [
     *(("robustfl-bench", verb) for verb in entry.VERBS),
     *(("robustfl-results", verb.name) for verb in results.VERBS),
@@ -89,7 +105,7 @@ def test_a_reader_that_leaves_is_no_error() -> None:
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="only Linux has /dev/full")
-@pytest.mark.parametrize("words", [["--list", "aggregator"], ["rounds=0"]])
+@pytest.mark.parametrize("words", [["--list", "aggregator"], ["rounds=0"], ["--version"]])
 def test_output_that_cannot_be_written_is_one_line(words: list[str], tmp_path: Path) -> None:
     with open("/dev/full", "w", encoding="utf-8") as full:
         command = [sys.executable, "-m", "robustfl_bench", *words]

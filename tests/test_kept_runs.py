@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from robustfl_bench.base.errors import ConfigError
+from robustfl_bench.base.errors import DataError
 from robustfl_bench.config import compose, options
 from robustfl_bench.experiment import answers, provenance
 from robustfl_bench.experiment.plan import plan
@@ -153,7 +153,7 @@ def test_a_line_that_does_not_fit_its_seal_is_none(ship: Callable[..., str], ben
     file.write_text(text.replace(",finished,", ",diverged,"))
     forget()
     assert bench(*SMALL).out.startswith("result: ")
-    with pytest.raises(ConfigError, match="is not what was written: it does not fit its seal"):
+    with pytest.raises(DataError, match="is not what was written: it does not fit its seal"):
         archive.read(str(file))
 
 

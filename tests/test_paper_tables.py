@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import re
 import shlex
 from collections.abc import Sequence
 from dataclasses import replace
@@ -15,10 +16,9 @@ import pytest
 import yaml
 from scipy.stats import ttest_ind_from_stats
 
-from robustfl_bench.base.errors import ConfigError
+from robustfl_bench.base.errors import ConfigError, DataError
 from robustfl_bench.config import compose, identity
 from robustfl_bench.runs import archive, records
-from robustfl_bench.runs.records import NoRuns
 from robustfl_bench.store import folders, kept
 from robustfl_bench.tables import agreement, layout
 from robustfl_bench.tables import described as papers
@@ -654,7 +654,8 @@ def test_a_summary_file_is_not_overwritten_by_less(
     ("content", "told"),
     [
         ("a,b\n1,2\n", "has no column run"),
-        ("", "cannot read"),
+        ("", "is no table: it was not made by robustfl-results export --summary"),
+        ("a,b\n1,2\n3,4,5\n", "is no table"),
         (None, "no file"),
     ],
 )
@@ -662,7 +663,7 @@ def test_damaged_summary_files(tmp_path: Path, content: str | None, told: str) -
     path = tmp_path / "runs.csv"
     if content is not None:
         path.write_text(content)
-    with pytest.raises((ConfigError, NoRuns), match=told):
+    with pytest.raises(DataError, match=told):
         archive.read(str(path))
 
 
@@ -672,7 +673,7 @@ def test_a_damaged_compressed_file_is_told(results: Path, tmp_path: Path) -> Non
     content = path.read_bytes()
     for damaged in (content[:-20], content[:20] + bytes(20) + content[40:], b"run,run_id\n"):
         path.write_bytes(damaged)
-        with pytest.raises(ConfigError, match=r"cannot read .*runs.csv.gz: "):
+        with pytest.raises(DataError, match=r"cannot read .*runs.csv.gz: "):
             archive.read(str(path))
 
 
@@ -688,7 +689,7 @@ def test_a_run_that_is_twice_in_a_file_counts_once(results: Path, tmp_path: Path
     changed = io.StringIO()
     csv.writer(changed, lineterminator="\n").writerow(values)
     path.write_text("".join([header, first, *others, changed.getvalue()]))
-    with pytest.raises(ConfigError, match=f"has two lines of {once['run'].iloc[0]} that differ"):
+    with pytest.raises(DataError, match=f"has two lines of {once['run'].iloc[0]} that differ"):
         archive.read(str(path))
 
 
@@ -698,5 +699,30 @@ def test_a_number_that_is_none_is_told(results: Path, tmp_path: Path) -> None:
     table = pd.read_csv(path, dtype=str, keep_default_na=False).drop(columns=kept.SEAL)
     table.loc[0, "final_accuracy"] = "high"
     table.to_csv(path, index=False)
-    with pytest.raises(ConfigError, match=r"runs.csv is damaged: could not convert string to float: 'high'"):
+    with (
+        pytest.warns(UserWarning, match="has no seals, so nobody can tell"),
+        pytest.raises(DataError, match=r"runs.csv is damaged: could not convert string to float: 'high'"),
+    ):
         archive.read(str(path))
+
+
+@pytest.mark.filterwarnings("ignore:.*no seals")
+@pytest.mark.parametrize("number", ["5.0", "-1", "inf"])
+def test_an_accuracy_that_none_can_be_is_told(results: Path, tmp_path: Path, number: str) -> None:
+    path = tmp_path / "runs.csv"
+    archive.write(records.load(results), str(path))
+    table = pd.read_csv(path, dtype=str, keep_default_na=False).drop(columns=kept.SEAL)
+    table.loc[0, "final_accuracy"] = number
+    table.to_csv(path, index=False)
+    with pytest.raises(DataError, match=rf"final_accuracy of {table['run'][0]} must be in 0\.\.1, got"):
+        archive.read(str(path))
+
+
+@pytest.mark.parametrize(("override", "told"), [
+    ("scale=quik", "scale must be one of quick, paper, got 'quik'"),
+    ("rounds=-1", "rounds must be >= 1, got -1"),
+    ("seed=0", "a cell has the runs of all seeds; choose runs by --where seed=0"),
+])  # fmt: skip
+def test_overrides_that_no_cell_can_have_are_told(results: Path, override: str, told: str) -> None:
+    with pytest.raises(ConfigError, match=re.escape(told)):
+        made(results, overrides=[override])

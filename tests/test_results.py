@@ -740,6 +740,17 @@ def test_plot_files(results: Path, tmp_path: Path, capsys: pytest.CaptureFixture
     assert 900 < width < 3000 and 300 < height < 1500
 
 
+@pytest.mark.parametrize(("kind", "option"), [("accuracy", "value"), ("recall", "x"), ("weights", "lines"),
+                                              ("trajectory", "value"), ("heat", "band")])  # fmt: skip
+def test_a_plot_refuses_an_option_that_it_would_not_read(
+    results: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], kind: str, option: str
+) -> None:
+    word = "sd" if option == "band" else "seed"
+    code, _, err = run_cli(capsys, "plot", kind, f"--{option}", word, "--results-dir", results, "--output",
+                           tmp_path / "x.png")  # fmt: skip
+    assert (code, err) == (2, f"robustfl-results: plot {kind} takes no --{option}\n")
+
+
 def test_damaged_metrics_do_not_stop_a_plot(results: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = next((results / "runs").glob("*average-ipm-s0*"))
     (folder / "metrics.csv").write_text("round,test_accuracy\n1,0.1\n2,oops\n")

@@ -137,5 +137,5 @@ def test_a_file_of_runs_unpacks_to_no_more_than_a_file_of_runs_holds(
 ) -> None:
     monkeypatch.setattr(archive, "LARGEST", 1 << 20)
     (tmp_path / "bomb.csv.gz").write_bytes(gzip.compress(b"run,run_id,state\n" + bytes(1 << 24)))
-    assert results_cli.main(["list", "--from", str(tmp_path / "bomb.csv.gz")]) == 2
+    assert results_cli.main(["list", "--from", str(tmp_path / "bomb.csv.gz")]) == 3
     assert "bomb.csv.gz: it holds more than 1 MiB, more than any file of runs" in capsys.readouterr().err

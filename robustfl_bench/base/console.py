@@ -61,6 +61,20 @@ def completed(action: argparse.Action, candidates: Callable[..., Iterable[str]])
     action.completer = candidates  # type: ignore[attr-defined]
 
 
+def add_jobs(parser: argparse.ArgumentParser) -> None:
+    """``--jobs``: the number of processes."""
+    parser.add_argument(
+        "--jobs", type=_jobs, default=1, metavar="N", help="processes; -1: one for each core (%(default)s)"
+    )
+
+
+def _jobs(text: str) -> int:
+    number = int(text)
+    if number == 0 or number < -1:
+        raise argparse.ArgumentTypeError(f"must be >= 1, or -1: one for each core; got {text}")
+    return number
+
+
 def answer_tab(parser: argparse.ArgumentParser) -> None:
     """If the shell asks for tab completion of this parser's command, print the candidates and exit."""
     if "_ARGCOMPLETE" in os.environ:
@@ -77,6 +91,12 @@ class Parser(argparse.ArgumentParser):
     """An argument parser with errors of one line that accepts positional words on both sides of options."""
 
     _in_passes = False
+
+    def add_argument(self, *names: str, **given: Any) -> argparse.Action:
+        """As in argparse, but any number of words may also be none: argparse calls them required where some are."""
+        if given.get("nargs") == "*":
+            given.setdefault("default", [])
+        return super().add_argument(*names, **given)
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
         """As ``parse_intermixed_args``, also for sub-commands. An unknown word is an error."""

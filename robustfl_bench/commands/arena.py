@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from robustfl_bench.arena import entries
 from robustfl_bench.arena.track import NONE, Track, tracks
 from robustfl_bench.arena.tuned import BOOKS, TunedTrack
-from robustfl_bench.base.console import Parser, reported, say
+from robustfl_bench.base.console import Parser, add_jobs, reported, say
 from robustfl_bench.base.errors import ConfigError
 from robustfl_bench.base.fields import scale_of
 from robustfl_bench.commands import verb
@@ -50,7 +50,7 @@ def _add(parser: Parser) -> None:
     parser.add_argument("--seeds", metavar="NUMBERS", help="only these, such as 0,1")
     parser.add_argument("--output", default="entries", metavar="FOLDER", help="the entries' folder (%(default)s)")
     parser.add_argument("--results-dir", default="results", metavar="FOLDER", help="of the runs (%(default)s)")
-    parser.add_argument("--jobs", type=int, default=1, metavar="N", help="processes; -1: one for each core")
+    add_jobs(parser)
 
 
 def _enter(asked: Namespace) -> None:

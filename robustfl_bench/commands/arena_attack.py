@@ -10,7 +10,7 @@ from robustfl_bench.arena import additions, entries
 from robustfl_bench.arena.pairs import TOP, contenders
 from robustfl_bench.arena.panels import Arena, ArenaPanel
 from robustfl_bench.arena.track import tracks
-from robustfl_bench.base.console import Parser, say
+from robustfl_bench.base.console import Parser, add_jobs, say
 from robustfl_bench.base.errors import ConfigError
 from robustfl_bench.commands.making import made_all, runs_of
 from robustfl_bench.commands.verb import Verb, again
@@ -36,7 +36,7 @@ def _add(parser: Parser) -> None:
     parser.add_argument("--seeds", metavar="NUMBERS", help="only these, such as 0,1 (those of all rules)")
     parser.add_argument("--output", default="entries", metavar="FOLDER", help="the entries' folder (%(default)s)")
     parser.add_argument("--results-dir", default="results", metavar="FOLDER", help="of the runs (%(default)s)")
-    parser.add_argument("--jobs", type=int, default=1, metavar="N", help="processes; -1: one for each core")
+    add_jobs(parser)
     parser.add_argument("--format", choices=sheets.FORMATS, default="text")
 
 

@@ -10,7 +10,7 @@ from collections.abc import Sequence, Set
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from robustfl_bench.base.console import Parser, answer_tab, completed, reported, say
+from robustfl_bench.base.console import Parser, add_jobs, answer_tab, completed, reported, say
 from robustfl_bench.base.errors import ConfigError
 from robustfl_bench.commands.making import made_cells
 from robustfl_bench.runs import archive, commands, records
@@ -47,7 +47,7 @@ def main() -> int:
     parser.add_argument("--dry-run", action="store_true", help="say what each open claim lacks, and make nothing")
     parser.add_argument("-v", "--verbose", action="store_true", help="with --dry-run: the command of each cell")
     parser.add_argument("--results-dir", default="results", metavar="FOLDER", help="of the runs (%(default)s)")
-    parser.add_argument("--jobs", type=int, default=1, metavar="N", help="processes; -1: one for each core")
+    add_jobs(parser)
     answer_tab(parser)
     return reported(_decide, parser.parse_args(sys.argv[1:]))
 

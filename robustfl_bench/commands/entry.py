@@ -5,6 +5,7 @@ import os
 import signal
 import sys
 from importlib import import_module
+from io import TextIOWrapper
 from typing import NoReturn
 
 from robustfl_bench import __version__
@@ -62,20 +63,24 @@ def _start(program: str, module: str | None = None) -> NoReturn:
     """Import a module, by default that of the program, and exit with the code of its ``main``. ``--version`` alone
     needs no import.
     """
-    if sys.argv[1:] == ["--version"]:
-        print(program, __version__)
-        sys.exit()
+    if sys.stdout is None:  # closed by the caller: >&-
+        sys.stdout = open(os.devnull, "w")  # noqa: SIM115
+    if isinstance(sys.stdout, TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")  # an ASCII terminal shows \xb1
     before = signal.getsignal(signal.SIGINT)
     if before is signal.default_int_handler:  # not if a shell made a background job ignore it
         signal.signal(signal.SIGINT, _leave)
     from robustfl_bench.base.errors import GENERAL, INTERRUPTED
 
-    main = import_module(module or PROGRAMS[program]).main
-    signal.signal(signal.SIGINT, before)
     code: str | int | None = None
     try:
         try:
-            code = main()
+            if sys.argv[1:] == ["--version"]:
+                print(program, __version__)
+            else:
+                main = import_module(module or PROGRAMS[program]).main
+                signal.signal(signal.SIGINT, before)
+                code = main()
         except SystemExit as end:
             code = end.code
         sys.stdout.flush()

@@ -6,7 +6,7 @@ from argparse import Namespace
 from collections.abc import Sequence
 from pathlib import Path
 
-from robustfl_bench.base.console import Parser, reported, say
+from robustfl_bench.base.console import Parser, add_jobs, reported, say
 from robustfl_bench.base.errors import ConfigError
 from robustfl_bench.commands.making import made_all
 from robustfl_bench.config import compose, identity, options
@@ -32,9 +32,7 @@ def main() -> int:
     parser.add_argument("--quick", action="store_true", help="one partition, two attacks, three seeds")
     parser.add_argument("--seeds", type=int, help=f"number of seeds ({judge.FULL.seeds}; {judge.QUICK.seeds} if quick)")
     parser.add_argument("--results-dir", default="results", metavar="FOLDER", help="of the runs (%(default)s)")
-    parser.add_argument(
-        "--jobs", type=int, default=1, metavar="N", help="processes; -1: one for each core (%(default)s)"
-    )
+    add_jobs(parser)
     parser.add_argument("--output", action="append", default=[], metavar="FILE",
                         help=f"also write the page ({', '.join(TEXTS)}) or its numbers (.csv); repeatable")  # fmt: skip
     parser.add_argument("--format", choices=sheets.FORMATS, default="text")

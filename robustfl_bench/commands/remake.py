@@ -4,7 +4,7 @@ import shlex
 import sys
 from argparse import Namespace
 
-from robustfl_bench.base.console import Parser, reported, say
+from robustfl_bench.base.console import Parser, add_jobs, reported, say
 from robustfl_bench.commands.making import made_cells
 from robustfl_bench.runs import archive, commands, origins, records
 from robustfl_bench.runs.where import where
@@ -25,7 +25,7 @@ def main() -> int:
                         help="only these runs, repeatable: dataset=mnist, attack=none,ipm")  # fmt: skip
     parser.add_argument("--dry-run", action="store_true", help="print their commands; make nothing")
     parser.add_argument("--results-dir", default="results", metavar="FOLDER", help="of the runs (%(default)s)")
-    parser.add_argument("--jobs", type=int, default=1, metavar="N", help="processes; -1: one for each core")
+    add_jobs(parser)
     return reported(_remake, parser.parse_args(sys.argv[1:]))
 
 

@@ -2,13 +2,13 @@
 
 import itertools
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property
 from types import MappingProxyType, NoneType
 from typing import Any, NamedTuple, get_args
 
 from robustfl_bench.base.errors import ConfigError, near
-from robustfl_bench.base.fields import type_of_field
+from robustfl_bench.base.fields import options_of, type_of_field
 from robustfl_bench.base.trees import merge
 from robustfl_bench.config import assumed, identity, options, presets, stored, words
 from robustfl_bench.config.changes import change
@@ -19,9 +19,11 @@ from robustfl_bench.config.presets import PRESETS
 from robustfl_bench.config.targets import REQUIRED
 from robustfl_bench.config.words import Override
 from robustfl_bench.engine.parts import GROUPS, kind
-from robustfl_bench.engine.settings import SCALARS, Settings
+from robustfl_bench.engine.settings import SCALARS, Settings, Switches
 
 _TYPES = {name: type_of_field(Settings, name) for name in SCALARS}
+
+_SWITCHES = tuple(name for name in options_of(Settings) if name in {field.name for field in fields(Switches)})
 
 _OF_A_SWEEP = ("results_dir", "wait", "retry_failed", "dry_run")
 """Scalars that a sweep reads as a whole."""
@@ -63,6 +65,11 @@ def shown(overrides: Sequence[str], search: Search = HERE, resolve: bool = False
     built of it, ``rerun=FOLDER`` needs no ``allow``. Raises ConfigError."""
     config = _composed(words.overrides(overrides), search, trusted=True).config
     return _resolved(config) if resolve else config
+
+
+def out_of_range(config: Mapping[str, Any]) -> list[str]:
+    """A phrase for each scalar of a whole config that is out of range."""
+    return Settings(**{name: config[name] for name in SCALARS}).errors()
 
 
 def sweep(overrides: Sequence[str], search: Search = HERE) -> list[tuple[str, ...]]:
@@ -113,7 +120,12 @@ def _resolved(config: Mapping[str, Any]) -> dict[str, Any]:
         resolved = {key: interpolated(value, whole) for key, value in whole.items()}
     except RecursionError:
         raise ConfigError("settings refer to each other in a circle") from None
-    return resolved | {name: _typed(name, resolved[name]) for name in SCALARS}
+    scalars = {name: _typed(name, resolved[name]) for name in SCALARS}
+    for name in _SWITCHES:  # other settings depend on them; ranges of the others are those of a run
+        option, _ = options_of(Settings)[name]
+        if not option.allows(scalars[name]):
+            raise ConfigError(f"{name} must be {option.allowed}, got {scalars[name]!r}")
+    return resolved | scalars
 
 
 def _assumed(config: Mapping[str, Any]) -> int:

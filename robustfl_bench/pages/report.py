@@ -21,7 +21,7 @@ from robustfl_bench.runs.values import Value
 from robustfl_bench.runs.where import check_name, keys, listed, parts, where
 from robustfl_bench.tables import agreement, html, layout
 from robustfl_bench.tables.layout import Look
-from robustfl_bench.tables.pivot import pivot
+from robustfl_bench.tables.pivot import UNREADABLE, pivot
 from robustfl_bench.tables.sheets import Sheet, below, bodies, grouped, with_names
 from robustfl_bench.tables.table import Cell, Column, Table
 
@@ -106,7 +106,7 @@ def report(
     check_name(columns, keys(runs), "key")
     usable = chosen[(chosen["state"] != "damaged") & chosen[[rows, columns]].notna().all(axis=1)]
     if not len(usable):
-        raise NoRuns("no run can be read; robustfl-results status says why")
+        raise NoRuns(UNREADABLE)
     data, sections, todos = _Data(look), [], []
     for split in parts(usable, (rows, columns)):
         section_runs = where(usable, split)

@@ -12,7 +12,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from robustfl_bench.base.errors import ConfigError
+from robustfl_bench.base.errors import ConfigError, DataError
 from robustfl_bench.runs.records import (
     MEASURED,
     Damaged,
@@ -36,6 +36,7 @@ LARGEST = 1 << 30
 
 KEPT = (*MEASURED, "infeasible")  # what is a result
 _NUMBERS = ("rounds_done", "final_accuracy", "best_accuracy", "last_accuracy", "test_loss", "seconds", "num_threads")
+_SHARES = ("final_accuracy", "best_accuracy", "last_accuracy")
 _WORDS = ("run", "run_id", "state", "error", "scale", "reference_id", "commit", "device", "processor", "versions")
 _FACTS = ("run", "run_id", "state", "scale", *_NUMBERS, "recall", "reference_id", "error", "commit", "device",
           "processor", "versions")  # fmt: skip
@@ -90,8 +91,8 @@ def write(runs: pd.DataFrame, path: str) -> int:
 def read(path: str) -> pd.DataFrame:
     """The runs of a file made by ``write``, as ``records.load`` gives them, but without commands and run folders.
 
-    A repeated line counts once. Raises NoRuns where there is no file, and ConfigError for one that cannot be
-    read or has different lines of one run.
+    A repeated line counts once. Raises NoRuns where there is no file, and DataError for one that
+    cannot be read or has different lines of one run.
     """
     import pandas as pd
 
@@ -99,31 +100,35 @@ def read(path: str) -> pd.DataFrame:
         table = pd.read_csv(io.BytesIO(_content(path)), dtype=object, keep_default_na=False)
     except FileNotFoundError as error:
         raise NoRuns(f"no file {path}; robustfl-results export --summary {path} makes it from run folders") from error
+    except (pd.errors.EmptyDataError, pd.errors.ParserError) as error:
+        raise DataError(f"{path} is no table: it was not made by robustfl-results export --summary") from error
     except (OSError, ValueError, EOFError, zlib.error) as error:
-        raise ConfigError(f"cannot read {path}: {' '.join(str(error).split())}") from error
+        raise DataError(f"cannot read {path}: {' '.join(str(error).split())}") from error
     if absent := [name for name in _FACTS if name not in table]:
-        raise ConfigError(f"{path} has no column {absent[0]}: it was not made by robustfl-results export --summary")
+        raise DataError(f"{path} has no column {absent[0]}: it was not made by robustfl-results export --summary")
     if SEAL in table:
         seals = table.pop(SEAL)
         sealed = [seal_of(values) for values in table.itertuples(index=False, name=None)]
         if len(edited := table.loc[seals != sealed, "run"]):
-            raise ConfigError(f"{path}: the line of {edited.iloc[0]} is not what was written: it does not fit its seal")
+            raise DataError(f"{path}: the line of {edited.iloc[0]} is not what was written: it does not fit its seal")
+    else:
+        warnings.warn(f"{path} has no seals, so nobody can tell whether its numbers were changed", stacklevel=2)
     if table["run_id"].duplicated().any():
         table = table.drop_duplicates(ignore_index=True)
     if len(twice := table.loc[table["run_id"].duplicated(), "run"]):
-        raise ConfigError(f"{path} has two lines of {twice.iloc[0]} that differ; remove one of them")
+        raise DataError(f"{path} has two lines of {twice.iloc[0]} that differ; remove one of them")
     try:
         return _typed(table, path)
     except ValueError as error:
-        raise ConfigError(f"{path} is damaged: {error}") from error
+        raise DataError(f"{path} is damaged: {error}") from error
 
 
 def _content(path: str) -> bytes:
-    """The bytes of a file, unpacked; raises ConfigError, without its name, for more than LARGEST."""
+    """The bytes of a file, unpacked; raises ValueError, without its name, for more than LARGEST."""
     with (gzip.open if path.endswith(".gz") else open)(path, "rb") as file:
         content: bytes = file.read(LARGEST + 1)
     if len(content) > LARGEST:
-        raise ConfigError(f"it holds more than {LARGEST >> 20} MiB, more than any file of runs")
+        raise ValueError(f"it holds more than {LARGEST >> 20} MiB, more than any file of runs")
     return content
 
 
@@ -145,6 +150,9 @@ def _typed(table: pd.DataFrame, path: str) -> pd.DataFrame:
                      for row in rows]  # fmt: skip
     others = (name for name in names if name not in (*_FACTS, *made_of, *tuned, *lasts))
     values = {unguarded(name): mapped(table[name], _parsed) for name in others}
+    for name in _SHARES:
+        if wrong := [place for place, share in enumerate(facts[name]) if share < 0 or share > 1]:
+            raise ValueError(f"{name} of {table['run'][wrong[0]]} must be in 0..1, got {facts[name][wrong[0]]:g}")
     return arrange(pd.DataFrame(facts | values))
 
 

@@ -10,6 +10,7 @@ import math
 import re
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -222,8 +223,9 @@ def _read(folder: Path) -> tuple[dict[str, Any], dict[str, str]]:
         row |= _read_summary(folder)
     except (OSError, ValueError, yaml.YAMLError) as error:
         row |= {"state": "damaged", "error": one_line(error)}
-    if not (folder / "summary.json").exists() and lease_on(folder.absolute()).is_others():
-        row |= {"state": "running", "error": ""}  # whatever is missing is being written
+    with suppress(PermissionError):  # then it is damaged already
+        if not (folder / "summary.json").exists() and lease_on(folder.absolute()).is_others():
+            row |= {"state": "running", "error": ""}  # whatever is missing is being written
     return row, blocks
 
 

@@ -122,7 +122,8 @@ class Filling:
 def resolve(
     table: PaperTable, overrides: Sequence[str]
 ) -> tuple[dict[Overrides, Resolved], dict[Overrides, ConfigError]]:
-    """The config of every cell by its overrides; where this version lacks an option, the error that says so."""
+    """The config of every cell by its overrides; where this version lacks an option, the error that says so. Raises
+    ConfigError for overrides that are out of range, and for a seed, which no cell has."""
     resolved, impossible = {}, {}
     for cell in table.cells:
         if cell.overrides is not None and cell.overrides not in resolved:
@@ -130,7 +131,16 @@ def resolve(
                 resolved[cell.overrides] = compose.resolve((*cell.overrides, *overrides))
             except ConfigError as error:
                 impossible[cell.overrides] = error
+    if overrides and resolved:
+        _check(overrides, next(iter(resolved.values())))
     return resolved, impossible
+
+
+def _check(overrides: Sequence[str], one: Resolved) -> None:
+    if any(override.partition("=")[0] == "seed" for override in overrides):
+        raise ConfigError("a cell has the runs of all seeds; choose runs by --where seed=0")
+    if errors := compose.out_of_range(one.config):
+        raise ConfigError("; ".join(errors))
 
 
 def key_of(cell: PaperCell) -> Key:

@@ -30,6 +30,8 @@ from robustfl_bench.tables.table import WORST, Column, RunFacts, Table, facts, m
 if TYPE_CHECKING:
     import pandas as pd
 
+UNREADABLE = "no run can be read; robustfl-results status says why, of those of a folder"
+
 _CONTEXT = ("scale", "dataset", "model", "partition", "rounds", "num_clients", "num_byzantine")
 
 
@@ -57,7 +59,7 @@ def pivot(
             chosen = chosen.assign(**{axis: _joined(chosen, axis.split(","))})
     readable = chosen[(chosen["state"] != "damaged") & chosen[[rows, columns]].notna().all(axis=1)]
     if not len(readable):
-        raise NoRuns("no run can be read; robustfl-results status says why")
+        raise NoRuns(UNREADABLE if len(chosen) else "no runs: the file, or the folder, has none")
     done = readable[readable["state"].isin(ENDED)]
     if len(done):
         require_comparable(done, (rows, columns))
@@ -198,5 +200,5 @@ def _remarks(
         (failed, "failed runs without a config"),
         (len(left_out) - failed, "damaged or just begun runs"),
     ):
-        remarks += [f"{number} {what} left out; robustfl-results status names them"] if number else []
+        remarks += [f"{number} {what} left out; robustfl-results status names those of a folder"] if number else []
     return remarks

@@ -35,16 +35,16 @@ def _add(parser: Parser) -> None:
     )  # fmt: skip
     parser.add_argument(
         "--lines",
-        default="aggregator",
         metavar="KEY",
-        help="the setting with one line, or row, per value; several with commas (%(default)s)",
+        help="the setting with one line, or row, per value; several with commas (aggregator); not for weights",
     )
     parser.add_argument(
         "--panels",
         metavar="KEY",
         help="the setting with one panel per value (attack; for weights: aggregator; for heat: none)",
     )
-    parser.add_argument("--band", choices=plots.BANDS, default="minmax", help="spread over seeds (%(default)s)")
+    parser.add_argument("--band", choices=plots.BANDS, help="spread over seeds (minmax); not for recall, trajectory, "
+                        "weights and heat")  # fmt: skip
     parser.add_argument("--output", required=True, metavar="FILE", help="the picture, a .png, .pdf or .svg file")
     shared.add_frame(parser)
     shared.add_conditions(parser)
@@ -60,30 +60,45 @@ def _run(arguments: Namespace) -> None:
         warnings.warn(f"not drawn: {', '.join(f'{count} {state}' for state, count in others.items())}", stacklevel=2)
 
 
+_LEFT_OUT = {
+    "accuracy": ("value",),
+    "heat": ("band",),
+    "recall": ("x", "value", "band"),
+    "trajectory": ("x", "value", "band"),
+    "roc": ("x", "value"),
+    "weights": ("x", "value", "band", "lines"),
+}
+"""The options that a kind of picture does not take."""
+
+
 def _drawn(runs: pd.DataFrame, arguments: Namespace) -> Figure:
-    """The picture of the chosen kind. Raises ConfigError and NoRuns."""
-    frame, value = shared.frame(arguments), arguments.value
+    """The picture of the chosen kind. Raises ConfigError, also for an option that the kind does not take, and
+    NoRuns."""
+    if strange := [name for name in _LEFT_OUT.get(arguments.kind, ()) if getattr(arguments, name) is not None]:
+        raise ConfigError(f"plot {arguments.kind} takes no --{strange[0]}")
+    frame, value, band = shared.frame(arguments), arguments.value, arguments.band or "minmax"
+    lines = arguments.lines or "aggregator"
     panels = "attack" if arguments.panels is None else arguments.panels
     x = arguments.x or "round"
-    common = {"lines": arguments.lines, "panels": panels, "conditions": arguments.where, "frame": frame}
+    common = {"lines": lines, "panels": panels, "conditions": arguments.where, "frame": frame}
     match arguments.kind:
         case "accuracy":
-            return plots.rounds(runs, "test_accuracy", **common, band=arguments.band, x=x)
+            return plots.rounds(runs, "test_accuracy", **common, band=band, x=x)
         case "rounds":
-            return plots.rounds(runs, value or "test_accuracy", **common, band=arguments.band, x=x)
+            return plots.rounds(runs, value or "test_accuracy", **common, band=band, x=x)
         case "sweep":
             if arguments.x is None:
                 raise ConfigError("a sweep needs --x, the setting along the axis, such as --x partition.alpha")
-            return plots.sweep(runs, arguments.x, value or "final_accuracy", **common, band=arguments.band)
+            return plots.sweep(runs, arguments.x, value or "final_accuracy", **common, band=band)
         case "heat":
-            axes = (arguments.lines, arguments.x or "attack", value or "final_accuracy", arguments.panels or "")
+            axes = (lines, arguments.x or "attack", value or "final_accuracy", arguments.panels or "")
             return plots.matrix(runs, *axes, arguments.where, frame)
         case "recall":
             return plots.recall(runs, **common)
         case "trajectory":
             return plots.trajectory(runs, **common)
         case "roc":
-            return plots.roc(runs, **common, band=arguments.band)
+            return plots.roc(runs, **common, band=band)
         case _:
             return plots.weights(runs, arguments.panels or "aggregator", arguments.where, frame)
 

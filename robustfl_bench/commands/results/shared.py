@@ -70,8 +70,8 @@ def add_labels(parser: Parser) -> None:
     """The argument of ``labels``."""
     parser.add_argument(
         "--labels", action="append", default=[], metavar="NAME=WORDS",
-        help='other words for a name, repeatable: boba=Ours, "x=Share of attackers", "y=Accuracy [%%]"; or a YAML file '
-        "with NAME: WORDS",
+        help='other words for a name in Markdown, HTML, LaTeX and pictures, repeatable: boba=Ours, "x=Share of '
+        'attackers", "y=Accuracy [%%]"; or a YAML file with NAME: WORDS',
     )  # fmt: skip
 
 
