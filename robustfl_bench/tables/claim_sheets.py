@@ -19,7 +19,8 @@ _CHEAPEST = 12
 _AGAINST = 3  # comparisons that speak against a claim and are listed
 MEANING = (
     f"{HOLDS}: each comparison is true by its 95% interval, paired over seeds; "
-    f"{FAILS}: one is false by its interval, widened for the number of comparisons (Bonferroni)",
+    f"{FAILS}: one is false by its interval, widened for the number of comparisons (Bonferroni); where one cell of an "
+    "extreme decides, intervals are also widened for the number of its cells",
     f"{FEW}: the intervals, which need two seeds or those of a planned look, say neither; {UNTESTED}: cells that it "
     "compares have no number",
     "measured and published: how many comparisons are true of the means, of all that have numbers",
