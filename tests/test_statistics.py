@@ -146,3 +146,13 @@ def test_a_mean_above_zero_is_told_from_chance() -> None:
     assert chance_if_not_above(values) == pytest.approx(stats.ttest_1samp(values, 0, alternative="greater").pvalue)
     assert chance_if_not_above([1.0]) == 1 and chance_if_not_above([1.0, math.nan]) == 1
     assert chance_if_not_above([1.0, 1.0]) == 0 and chance_if_not_above([0.0, 0.0]) == 1
+
+
+def test_strata_leave_out_what_conditions_differ_by() -> None:
+    first, second = [1.0, 2.0, 3.0], [11.0, 12.5, 12.5]
+    within = (2 * np.var(first, ddof=1) + 2 * np.var(second, ddof=1)) / 4
+    half = stats.t.ppf(0.975, 4) * math.sqrt(within / 6)
+    found = statistics.interval([*first, *second], strata=2)
+    assert found is not None and (found.low, found.high, found.n) == pytest.approx((7 - half, 7 + half, 6))
+    assert statistics.interval(first, strata=2) is None
+    assert statistics.interval(first) == statistics.interval(first, strata=1)

@@ -113,11 +113,13 @@ class _Tested:
         shared = {partition for of in held.values() for partition in set.intersection(*of)}
         return [partition for partition in self.partitions if partition in shared]
 
-    def table(self, keys: Iterable[Key], partitions: Sequence[str]) -> Table:
-        """These cells, over these partitions."""
+    def table(self, keys: Collection[Key], partitions: Sequence[str]) -> Table:
+        """These cells, over these partitions. Beside the server alone, whose draws are those of all partitions, a
+        number is the mean over the partitions."""
+        by_seed = any(rule == SERVER for _, rule, _ in keys)
         shown = tuple(Column(label, self.value) for label in self.columns)
         cells = {key: _cell([self.accuracies[key[1], attack] for attack in self.columns[key[2]]],
-                            [partition for partition in partitions if _block(partition) == key[0]])
+                            [partition for partition in partitions if _block(partition) == key[0]], by_seed)
                  for key in keys}  # fmt: skip
         return Table(self.title, "rule", (_IID, _SKEWED), tuple(self.rules), shown, cells)
 
@@ -200,14 +202,17 @@ def _todos(arena: Arena, known: Mapping[int, Accuracies], paper: Mapping[str, An
                            f"robustfl-bench -m +experiment={experiment} {place} {rules}{ending}")  # fmt: skip
 
 
-def _cell(under: Sequence[Mapping[Place, float]], partitions: Sequence[str]) -> Cell:
-    """The least accuracy under the attacks in each partition and seed, of the seeds that have all of them."""
+def _cell(under: Sequence[Mapping[Place, float]], partitions: Sequence[str], by_seed: bool) -> Cell:
+    """The least accuracy under the attacks in each partition and seed, of the seeds that have all of them, or its mean
+    over the partitions ``by_seed``."""
     places = set.intersection(*map(set, under)) if partitions else set()
     seeds = sorted({seed for _, seed in places if all((partition, seed) in places for partition in partitions)})
     numbers = {f"{partition} {seed}": min(accuracies[partition, seed] for accuracies in under)
                for partition in partitions for seed in seeds}  # fmt: skip
     if not numbers:
         return Cell(state="missing")
+    if by_seed:
+        numbers = {seed: fmean(numbers[f"{partition} {seed}"] for partition in partitions) for seed in seeds}
     return Cell(fmean(numbers.values()), seeds=len(numbers), numbers=numbers)
 
 

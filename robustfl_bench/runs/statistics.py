@@ -67,16 +67,21 @@ class Ranks:
     p: float
 
 
-def interval(values: Sequence[float], level: float = LEVEL) -> Interval | None:
-    """Student's interval of the mean; None for fewer than two values. Values that are not finite leave it unbounded."""
+def interval(values: Sequence[float], level: float = LEVEL, strata: int = 1) -> Interval | None:
+    """Student's interval of the mean; None for fewer than two values. Values that are not finite leave it unbounded.
+
+    With ``strata``, the values are those of as many conditions of equal size, one condition after the other: only what
+    they vary within a condition counts (a stratified sample, Cochran 1977, section 5.3, with one variance for all).
+    """
     n = len(values)
-    if n < 2:
+    if n < 2 * strata:
         return None
     if not all(map(math.isfinite, values)):
         return Interval(sum(values), -math.inf, math.inf, n)
-    mean = statistics.fmean(values)
-    error = math.sqrt(math.fsum((value - mean) ** 2 for value in values) / (n - 1) / n)
-    return _around(mean, error, n - 1, n, level)
+    size = n // strata
+    within = [values[first : first + size] for first in range(0, n, size)]
+    squares = math.fsum((value - statistics.fmean(part)) ** 2 for part in within for value in part)
+    return _around(statistics.fmean(values), math.sqrt(squares / (n - strata) / n), n - strata, n, level)
 
 
 def paired(first: Mapping[str, float], second: Mapping[str, float]) -> Interval | None:

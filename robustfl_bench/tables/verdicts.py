@@ -36,6 +36,7 @@ class Finding:
 
     The cell of an extreme is chosen by the same numbers. ``chosen`` is from how many cells or pairs of cells where one
     is enough to prove the comparison, and where one is enough to refute it: tests are widened for them (Bonferroni).
+    Margins are those of ``strata`` conditions, one after the other.
     """
 
     comparison: Comparison
@@ -46,11 +47,12 @@ class Finding:
     bounds: tuple[tuple[float, ...], ...] = ()
     level: float = LEVEL
     chosen: tuple[int, int] = (1, 1)
+    strata: int = 1
 
     @property
     def interval(self) -> Interval | None:
         """The confidence interval of the margin at the last look, paired over shared seeds; None for fewer than two."""
-        return interval(self.looks[-1], self.level) if self.looks else None
+        return interval(self.looks[-1], self.level, self.strata) if self.looks else None
 
     @property
     def true(self) -> bool:
@@ -63,7 +65,7 @@ class Finding:
         if self._exact:
             return self.true
         level = 1 - (1 - self.level) / self.chosen[0]
-        return any(self._reached(one.low) for one in _intervals((*self.looks, *self.bounds), level))
+        return any(self._reached(one.low) for one in self._intervals((*self.looks, *self.bounds), level))
 
     def refuted(self, comparisons: int = 1) -> bool:
         """Whether the comparison is false at every margin in the interval of one of the looks, widened for a number of
@@ -71,11 +73,14 @@ class Finding:
         if self._exact:
             return not self.true
         level = 1 - (1 - self.level) / comparisons / self.chosen[1]
-        return any(not self._reached(one.high) for one in _intervals(self.looks, level))
+        return any(not self._reached(one.high) for one in self._intervals(self.looks, level))
 
     @property
     def _exact(self) -> bool:
         return self.left.exact and self.right.exact
+
+    def _intervals(self, margins: Sequence[tuple[float, ...]], level: float) -> Iterator[Interval]:
+        return filter(None, (interval(one, level, self.strata) for one in margins))
 
     def _reached(self, margin: float) -> bool:
         return margin >= -_SLACK if "=" in self.comparison.relation else margin > _SLACK
@@ -148,7 +153,8 @@ def judge(claim: Claim, table: Table, looks: Sequence[int] = (), level: float = 
         bounds = [() if margins else _paired(comparison, *_sides(comparison, whole, part, parts))
                   for margins, (whole, part) in zip(shown, at_looks, strict=True)]  # fmt: skip
         chosen = _chosen(comparison, table, parts)
-        findings.append(replace(finding, looks=_filled(shown), bounds=_filled(bounds), level=level, chosen=chosen))
+        findings.append(replace(finding, looks=_filled(shown), bounds=_filled(bounds), level=level, chosen=chosen,
+                                strata=_strata(finding)))  # fmt: skip
     return Verdict(claim, tuple(findings), _findings(claim, published))
 
 
@@ -166,6 +172,12 @@ def extreme_of(side: Side, table: Table) -> str:
     if len(side.keys) == 1 and (column := table.column(side.keys[0][2])).worst:
         return "min" if column.value.better > 0 else "max"
     return side.extreme
+
+
+def _strata(finding: Finding) -> int:
+    """Of how many conditions the seeds of a comparison are, which stand before the seed: ``fang 0``."""
+    seeds = finding.left.seeds or finding.right.seeds
+    return max(len({seed.rpartition(" ")[0] for seed in seeds}), 1)
 
 
 def cells_of(side: Side, table: Table) -> Iterator[Key]:
@@ -255,7 +267,3 @@ def _paired(comparison: Comparison, left: Number | None, right: Number | None) -
 
 def _filled(margins: Sequence[tuple[float, ...]]) -> tuple[tuple[float, ...], ...]:
     return tuple(filter(None, margins))
-
-
-def _intervals(margins: Sequence[tuple[float, ...]], level: float) -> Iterator[Interval]:
-    return filter(None, (interval(one, level) for one in margins))
