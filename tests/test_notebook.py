@@ -27,7 +27,7 @@ def test_the_examples_of_the_page_run_one_after_the_other(
     (tmp_path / "page_of_python.py").write_text("\n\n".join(blocks))
     names: dict[str, Any] = vars(importlib.import_module("page_of_python"))
     printed = capsys.readouterr().out
-    assert "<Result digits-pathological-ipm4-krum-s0-" in printed and "typical" in printed
+    assert "<Result digits-pathological-ipm2-krum-s0-" in printed and "typical" in printed
     assert names["own"].path.name.startswith("arrays-iid-") and names["vector"].shape == (1000,)
     assert names["same"].accuracy == pytest.approx(names["own"].accuracy), "the same data, from a file of the user's"
     assert len(names["runs"]) == 12 and set(names["runs"]["state"]) == {"finished"}
