@@ -150,6 +150,33 @@ def test_a_stack_with_other_bytes_is_given_up(monkeypatch: pytest.MonkeyPatch) -
     assert called == [2]
 
 
+@pytest.mark.parametrize("before", [True, False])
+def test_a_signal_at_the_edge_of_a_round_reaches_all_runs(before: bool) -> None:
+    """It raises SystemExit in the caller of a run, just before the run goes on, or just after it has stopped."""
+    left: list[str] = []
+
+    class Signalled:
+        def __init__(self, name: str) -> None:
+            self.name, self.run = name, run_of("lr=0.1")
+
+        def send(self, seconds: float | None) -> Waiting:
+            if self.name == "second" and before and seconds is not None:
+                raise SystemExit
+            waiting = self.run.send(seconds)
+            if self.name == "second" and not before and seconds is not None:
+                raise SystemExit
+            return waiting
+
+        def throw(self, error: BaseException) -> None:
+            left.append(self.name)
+            self.run.throw(error)
+
+    runs: Any = [Signalled("first"), Signalled("second"), Signalled("third")]
+    with workers(1), pytest.raises(SystemExit):
+        together(runs)
+    assert left == ["first", "second", "third"]
+
+
 # --- sweeps -----------------------------------------------------------------------------------------------------------
 
 

@@ -102,8 +102,8 @@ def together(runs: Sequence[Steps[Ended]]) -> list[Ended]:
             for number in numbers:
                 go_on(number, share)
     except BaseException:
-        for number in waiting:
+        for run in runs:  # a signal can come just before a run goes on, or just after it stopped
             with suppress(BaseException):
-                runs[number].throw(SystemExit())
+                run.throw(SystemExit())
         raise
     return [ended[number] for number in range(len(runs))]
