@@ -2,7 +2,7 @@
 
 import itertools
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import cached_property
 from types import MappingProxyType, NoneType
 from typing import Any, NamedTuple, get_args
@@ -23,7 +23,8 @@ from robustfl_bench.engine.settings import SCALARS, Settings, Switches
 
 _TYPES = {name: type_of_field(Settings, name) for name in SCALARS}
 
-_SWITCHES = tuple(name for name in options_of(Settings) if name in {field.name for field in fields(Switches)})
+_SWITCHES = {name: option for name, (option, _) in options_of(Switches).items()}
+"""Scalars on which other settings depend, with their options; the ranges of the others are those of a run."""
 
 _OF_A_SWEEP = ("results_dir", "wait", "retry_failed", "dry_run")
 """Scalars that a sweep reads as a whole."""
@@ -121,8 +122,7 @@ def _resolved(config: Mapping[str, Any]) -> dict[str, Any]:
     except RecursionError:
         raise ConfigError("settings refer to each other in a circle") from None
     scalars = {name: _typed(name, resolved[name]) for name in SCALARS}
-    for name in _SWITCHES:  # other settings depend on them; ranges of the others are those of a run
-        option, _ = options_of(Settings)[name]
+    for name, option in _SWITCHES.items():
         if not option.allows(scalars[name]):
             raise ConfigError(f"{name} must be {option.allowed}, got {scalars[name]!r}")
     return resolved | scalars
