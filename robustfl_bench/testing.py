@@ -48,7 +48,7 @@ PROMISES = {
     "translation": "adding a vector to all updates, the server's and the last aggregate too, adds it to the aggregate",
     "scale": "multiplying all updates, the server's and the last aggregate too, multiplies the aggregate",
     "robust": "f attackers, whatever they send, move the aggregate at most 2 (n - f) / (n - 2 f) times as far from the "
-    "honest mean as the farthest honest update is",
+    "honest mean as the farthest honest update is; training can still fail",
     "memory": "what lasts from round to round is returned as memory, none is kept on the rule",
 }
 ATTACK_PROMISES = {

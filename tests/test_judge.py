@@ -18,7 +18,7 @@ from robustfl_bench.commands import entry
 from robustfl_bench.numerics.updates import Updates
 from robustfl_bench.studies import judge, judgement
 from robustfl_bench.tables import sheets
-from robustfl_bench.testing import check_aggregator, example_round
+from robustfl_bench.testing import PROMISES, check_aggregator, example_round
 from tests.conftest import run_folders
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -61,7 +61,7 @@ def test_differences_are_paired_and_all_intervals_hold_together() -> None:
 
 
 def test_each_promise_is_tried_by_itself() -> None:
-    assert judge.promises(rb.CooMed(), 3, 20) == dict.fromkeys(judgement.PROMISES, "")
+    assert judge.promises(rb.CooMed(), 3, 20) == dict.fromkeys({judge.BASICS, *PROMISES} - {"memory"}, "")
     broken = {name for name, case in judge.promises(rb.Average(), 3, 20).items() if case}
     assert broken == {"robust"}
     broken = {name for name, case in judge.promises(fed_scs()(), 3, 20).items() if case}
@@ -78,7 +78,7 @@ def verdict(**changes: Any) -> judgement.Judgement:
     found = accuracies(mine=0.80, average=0.78, coomed=0.80, mkrum=0.83)
     content: dict[str, Any] = {
         "rule": "mine", "rivals": ("average", "coomed", "mkrum"), "trial": judge.Trial(("iid",), ("none", "ipm"), 10),
-        "promises": dict.fromkeys(judgement.PROMISES, "") | {"robust": "n=9", "scale": "times 2"},
+        "promises": dict.fromkeys({judge.BASICS, *PROMISES} - {"memory"}, "") | {"robust": "n=9", "scale": "times 2"},
         "exempt": {"scale": "it clips"}, "cost": (2.0, 3.0), "clients": 25, "num_byzantine": 5, "accuracies": found,
         "command": "robustfl-bench judge mine:rule",
     }  # fmt: skip
@@ -96,7 +96,7 @@ def test_the_page_says_the_verdict_first_and_what_it_cannot_say() -> None:
     assert "Each interval has confidence 99.17%, so that all 6 hold together with 95% (Bonferroni)" in page
     assert page.count("What this cannot say: ") == 4 and "Not told apart: 2 of 6 comparisons" in page
     assert "| it clips |" in page and "| robust | f attackers, whatever" in page
-    kept = verdict(promises=dict.fromkeys(judgement.PROMISES, ""), exempt={})
+    kept = verdict(promises=dict.fromkeys({judge.BASICS, *PROMISES} - {"memory"}, ""), exempt={})
     assert "it keeps all 6 promises that it makes." in sheets.FORMATS["text"](judgement.page(kept))
     rows = list(csv.DictReader(io.StringIO(judgement.numbers(verdict()))))
     assert len(rows) == 80 and rows[0].keys() == {"aggregator", "partition", "attack", "seed", "test_accuracy"}

@@ -146,6 +146,15 @@ def test_a_run_of_older_code_is_made_again_in_its_file(ship: Callable[..., str],
     assert "no run has seed=5" in bench("remake", str(file), "--where", "seed=5").err
 
 
+def test_runs_that_cannot_be_made_again_are_counted(ship: Callable[..., str], bench: Bench) -> None:
+    ship(*SMALL, edit=lambda line: line.update({"code": "0" * 12, "model.hidden": "[5]"}))
+    (file,) = kept.files()
+    before = file.read_bytes()
+    made = bench("remake", str(file))
+    assert made.code == 1 and "1 of 1 cannot be asked for with today's options, such as digits-" in made.err
+    assert file.read_bytes() == before
+
+
 def test_a_line_that_does_not_fit_its_seal_is_none(ship: Callable[..., str], bench: Bench) -> None:
     ship(*SMALL)
     (file,) = kept.files()

@@ -14,7 +14,7 @@ from robustfl_bench.base.code_digest import closure_of
 from robustfl_bench.base.errors import ConfigError
 from robustfl_bench.config import compose
 from robustfl_bench.numerics.updates import Aggregate, Updates
-from robustfl_bench.runs import commands, records
+from robustfl_bench.runs import asking, records
 from robustfl_bench.testing import check_aggregator, example_server
 from tests.conftest import Bench, run_folders
 from tests.rounds import build, names
@@ -123,7 +123,7 @@ def test_a_run_gives_the_same_model_and_records_no_weight_of_a_client(bench: Ben
     assert np.allclose(usual["test_loss"], summed["test_loss"], rtol=1e-4)
     assert "byzantine_weight" in usual and "byzantine_weight" not in summed
     (row,) = records.of_folders([folder]).to_dict("records")
-    assert {"secure_aggregation=true", "aggregator=norm_bound"} <= set(commands.overrides(row))
+    assert {"secure_aggregation=true", "aggregator=norm_bound"} <= set(asking.overrides(row))
 
 
 def test_other_runs_keep_their_id_and_their_code() -> None:

@@ -6,7 +6,7 @@ from argparse import Namespace
 
 from robustfl_bench.base.console import Parser, add_jobs, reported, say
 from robustfl_bench.commands.making import made_cells
-from robustfl_bench.runs import archive, commands, origins, records
+from robustfl_bench.runs import archive, asking, origins, records
 from robustfl_bench.runs.where import where
 from robustfl_bench.store.folders import INFEASIBLE, MEASURED
 from robustfl_bench.sweeps.cells import Sweep
@@ -33,10 +33,10 @@ def _remake(asked: Namespace) -> int:
     kept = archive.read(asked.file)
     asked_for = where(kept, asked.where)
     old = asked_for[origins.outdated(asked_for)].to_dict("records")
-    words = {str(run["run_id"]): commands.overrides(run) for run in old}
+    words = {str(run["run_id"]): asking.overrides(run) for run in old}
     lost = [run["run"] for run in old if not words[str(run["run_id"])]]
     if lost:
-        say(f"{len(lost)} of {len(old)} cannot be asked for with today's options: {lost[0]}")
+        say(f"{len(lost)} of {len(old)} cannot be asked for with today's options, such as {lost[0]}")
     seconds = sum(float(run["seconds"]) for run in old)
     say(f"{asked.file}: {len(old)} of {len(asked_for)} runs by other code than today's; they took {seconds:.0f} s")
     asked_words = [list(own) for own in words.values() if own]
@@ -44,7 +44,7 @@ def _remake(asked: Namespace) -> int:
         print(*(shlex.join(["robustfl-bench", *own]) for own in asked_words), sep="\n")
         return 0
     if not asked_words:
-        return 0
+        return 1 if lost else 0
     cells = tuple((*own, f"results_dir={asked.results_dir}") for own in asked_words)
     try:
         made_cells(cells, asked, asked.file, (*MEASURED, INFEASIBLE))
@@ -56,4 +56,4 @@ def _remake(asked: Namespace) -> int:
             new = new[~origins.outdated(new)]
             archive.write(archive.join([new, kept]), asked.file)
             say(f"{asked.file}: {len(new)} runs are of today's code now")
-    return 0
+    return 1 if lost else 0

@@ -15,8 +15,10 @@ UNHASHED = ("num_byzantine_declared",)  # rules that use it hold it themselves
 
 SECURE_SUM = "robustfl_bench.aggregators.SecureSum"
 """The rule that ``secure_aggregation`` makes of the chosen one."""
-_WEIGHTED = "robustfl_bench.aggregators.Weighted"
-_CLAIMING = "robustfl_bench.attacks.Claiming"
+WEIGHTED = "robustfl_bench.aggregators.Weighted"
+"""The rule that ``weighting`` makes of it."""
+CLAIMING = "robustfl_bench.attacks.Claiming"
+"""The attack that ``claim_samples`` makes of the chosen one."""
 _CHAIN = "robustfl_bench.pre_aggregations.Chain"
 DIGITS = 12  # of an id
 
@@ -73,13 +75,13 @@ def rewritten(config: Mapping[str, Any]) -> dict[str, Any]:
     in which the chosen ones are. Stored configs have them already, and none of these settings."""
     whole = dict(config)
     if (weighting := config.get("weighting", "none")) != "none":
-        whole["aggregator"] = {"_target_": _WEIGHTED, "rule": config["aggregator"]}
+        whole["aggregator"] = {"_target_": WEIGHTED, "rule": config["aggregator"]}
         if weighting == "capped":
             whole["aggregator"] |= {"capped": True, "num_byzantine": config["num_byzantine_declared"]}
     if config.get("secure_aggregation", False):
         whole["aggregator"] = {"_target_": SECURE_SUM, "rule": whole["aggregator"]}
     if (samples := config.get("claim_samples")) is not None:
-        whole["attack"] = {"_target_": _CLAIMING, "attack": config["attack"], "samples": samples}
+        whole["attack"] = {"_target_": CLAIMING, "attack": config["attack"], "samples": samples}
     return whole
 
 

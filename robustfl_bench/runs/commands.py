@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import math
 import shlex
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from robustfl_bench.base.errors import ConfigError
-from robustfl_bench.base.trees import flatten
-from robustfl_bench.config import compose, identity, options, stored
-from robustfl_bench.engine.settings import DEFINING
-from robustfl_bench.runs.records import leaf, text
+from robustfl_bench.config import stored
+from robustfl_bench.runs import asking
 
 _RESULTS = "results"
 
@@ -29,38 +26,8 @@ def rerun(folder: str, changes: Iterable[str] = (), seeds: Sequence[str] = ()) -
 def again(run: Mapping[Hashable, Any]) -> str:
     """The command for a row of ``records.load``, from its settings; empty if these make another run with today's
     options."""
-    words = overrides(run)
+    words = asking.overrides(run)
     return _command(words, sweep=False) if words else ""
-
-
-def overrides(run: Mapping[Hashable, Any]) -> Sequence[str]:
-    """The overrides of that command; none if it is empty."""
-    run_id, (run, secure) = run["run_id"], _without_secure_sum(run)
-    groups, scalars = options.defaults()
-    usual = {name: text(leaf(value)) for name, value in {**groups, **scalars}.items() if name in DEFINING}
-    run_values = {name: text(run.get(name, math.nan)) for name in usual}
-    words = [f"{name}={value}" for name, value in run_values.items() if value not in ("absent", usual[name])]
-    try:
-        resolved_values = {key: text(leaf(value)) for key, value in flatten(compose.resolve(words).identity)}
-        option_values = {str(key): text(value) for key, value in run.items() if "." in str(key)}
-        words += [
-            f"{key}={value}"
-            for key, value in option_values.items()
-            if value not in ("absent", resolved_values.get(key))
-        ]
-        resolved = compose.resolve([*words, *secure])
-    except ConfigError:
-        return ()
-    return resolved.overrides if resolved.run_id == run_id else ()
-
-
-def _without_secure_sum(run: Mapping[Hashable, Any]) -> tuple[Mapping[Hashable, Any], list[str]]:
-    """A row with the rule for which ``secure_aggregation`` was set, and this setting; a row without it as it is."""
-    if run.get("aggregator._target_") != identity.SECURE_SUM:
-        return run, []
-    others = {key: value for key, value in run.items() if not str(key).startswith("aggregator.")}
-    rule = {str(key).replace(".rule.", ".", 1): run[key] for key in run if str(key).startswith("aggregator.rule.")}
-    return others | rule, ["secure_aggregation=true"]
 
 
 def reference(folders: Sequence[str]) -> str:

@@ -12,15 +12,7 @@ from robustfl_bench.studies import judge
 from robustfl_bench.studies.judge import Accuracies, Paired, Trial
 from robustfl_bench.tables.sheets import Printed, Sheet
 
-PROMISES = {
-    judge.BASICS: "finite numbers of the right shape, the same for the same updates, which it does not change",
-    "order": "the order of the clients does not matter",
-    "unanimous": "clients who agree get what they send",
-    "translation": "a vector added to all updates is added to the result",
-    "scale": "a factor of all updates is a factor of the result",
-    "robust": "f attackers, whatever they send, move the result at most 2 (n - f) / (n - 2 f) times as far from the "
-    "honest mean as the farthest honest update is; training can still fail",
-}
+_BASICS = "finite numbers of the right shape, the same for the same updates, which it does not change"
 NAMES = {"average": "FedAvg", "coomed": "the median", "mkrum": "Multi-Krum"}
 UNSAID = (
     "Other data, models, numbers of clients and of attackers, and other attacks: digits is a small data set, and its "
@@ -84,12 +76,18 @@ def page(verdict: Judgement) -> list[Sheet]:
             above=[f"The promises of {verdict.rule}"],
             heading=["promise", "what it means", "broken by", "the rule says"],
             rows=[
-                [Printed(text) for text in (name, PROMISES[name], case or "-", verdict.exempt.get(name, "-"))]
+                [Printed(text) for text in (name, _meaning(name), case or "-", verdict.exempt.get(name, "-"))]
                 for name, case in verdict.promises.items()
             ],
             labels=4,
         ),
     ]
+
+
+def _meaning(promise: str) -> str:
+    from robustfl_bench.testing import PROMISES
+
+    return _BASICS if promise == judge.BASICS else PROMISES[promise]
 
 
 def _found(verdict: Judgement) -> list[str]:
