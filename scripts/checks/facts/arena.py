@@ -33,7 +33,7 @@ FACTS = (
         slow=True,
     ),
     Fact(
-        "So far at least {} rules have runs in a panel",
+        "all rules of version 1 and later ones, at least {} in each panel",
         lambda: arena_answer()[7:8],
         slow=True,
     ),

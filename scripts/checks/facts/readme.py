@@ -28,7 +28,7 @@ PAGE = "README.md"
 FACTS = (
     Fact("| --- | ---: | ---: | ---: | ---: | {} ## Your own rule", demo),
     Fact(
-        "runs {} rules under {} attacks, and so far {} under harder ones and attackers who plan",
+        "runs {} rules under {} attacks, and {} under harder ones and attackers who plan",
         lambda: [*arena_size(), arena_answer()[7]],
         slow=True,
     ),
@@ -40,11 +40,6 @@ FACTS = (
         slow=True,
     ),
     Fact("{:.0f} s of two cores with the trimmed mean, {:.0f} s with BOBA", entry),
-    Fact(
-        "Not done: {} rules of version 1 in version 2",
-        lambda: [arena_size()[0] - 1 - int(str(arena_answer()[8]))],
-        slow=True,
-    ),
     Fact(
         "Of {} cells that are no formulas, {} are measured, {} with one seed; {} are inside.",
         lambda: [reproduced()[0], *reproduced()[2:5]],
