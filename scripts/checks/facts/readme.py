@@ -34,8 +34,8 @@ FACTS = (
     ),
     Fact(
         '"And {} more": {} to {} seeds cannot tell these rules from the first. Server data: {} samples, of which a '
-        "model alone scores {:.0f} to {:.0f}. In each case [version 2](results/arena/silos.md) has at least {} rules, {} "
-        "of them of [version 1](results/arena/README.md), and {} attacks.",
+        "model alone scores {:.0f} to {:.0f}. In each case [version 2](results/arena/silos.md) has at least {} rules, "
+        "{} of them of [version 1](results/arena/README.md), and {} attacks.",
         lambda: [*arena_answer()[:6], *arena_answer()[7:9], arena_answer()[6]],
         slow=True,
     ),
