@@ -26,6 +26,9 @@ def test_another_number_and_another_sentence_are_reported(tmp_path: Path, monkey
         "page.md: '7 of 12 end at 3.10%, the 8th.'; the runs give '7 of 12 end at 3.20%, the 9th.'",
         "page.md: no such sentence: {} of {} begin",
     ]
+    text = (tmp_path / "page.md").read_text()
+    assert [fact.mended(text) == text for fact in (right, gone)] == [True, True]
+    assert wrong.mended(text) == "Of all rules 7 of\n12 end at 3.20%, the 9th."
 
 
 def test_a_page_has_one_module() -> None:

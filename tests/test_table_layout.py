@@ -95,7 +95,7 @@ def test_a_compact_table_has_one_line_for_each_row(capsys: pytest.CaptureFixture
     _, out, _ = run_cli(capsys, *PAPER, "--layout", "compact")
     lines = [" ".join(line.split()) for line in out.splitlines()]
     assert "boba 92.6 (92.5) 91.9 (91.6) 92.6 (92.5) 92.5 (91.7) 92.1 (92.0) 92.1 (92.0) 91.9 (91.6)" in lines
-    assert lines[0] == "BOBA, Table 2: under attack, MNIST: measured mean (published)"
+    assert lines[0] == "BOBA, Table 2: under attack, MNIST: measured mean of 1 seed (published)"
     _, out, _ = run_cli(capsys, "table", "--layout", "compact", "--results-dir", sweep)
     assert re.search(r"^krum +70.0±10.0", out, re.M)
 

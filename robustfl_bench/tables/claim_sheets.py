@@ -16,6 +16,7 @@ from robustfl_bench.tables.verdicts import FAILS, FEW, HOLDS, UNTESTED, Finding,
 
 _CHEAPEST = 12
 """Open claims that ``cheapest`` lists."""
+_BY = ", by stand-ins"
 _AGAINST = 3  # comparisons that speak against a claim and are listed
 MEANING = (
     f"{HOLDS}: each comparison is true by its 95% interval, paired over seeds; "
@@ -43,6 +44,21 @@ def claims(paper: MeasuredPaper, repeats: str = "seeds") -> Sheet:
     heading = ["claim", "table", "verdict", "measured", *["published"] * printed, repeats]
     heading += ["with stand-ins"] * bool(paper.stood_in)
     return Sheet([f"{paper.title}: claims"], heading, rows, labels=3, footnotes=[*notes, *kinds(paper)])
+
+
+def decided(paper: MeasuredPaper) -> list[Sheet]:
+    """The claims that hold or do not, in words, each verdict once for all tables that it is about; no sheet if there
+    are none."""
+    about: dict[tuple[str, str], list[str]] = {}
+    for place, own in enumerate(paper.verdicts):
+        verdict, by = (own, "") if own.decided or place not in paper.stood_in else (paper.stood_in[place][1], _BY)
+        if verdict.decided:
+            seeds = agreement.span(verdict.seeds)
+            line = f"{verdict.claim.about} ({_true(verdict)}, seeds: {seeds})"
+            about.setdefault((verdict.claim.words, verdict.word + by), []).append(line)
+    rows = [words(claim, word, "; ".join(tables)) for (claim, word), tables in about.items()]
+    heading = ["claim", "verdict", "in (comparisons true on average)"]
+    return [Sheet([f"{paper.title}: the claims that are decided"], heading, rows, labels=3)] if rows else []
 
 
 def _verdict(paper: MeasuredPaper, place: int, printed: bool) -> list[str]:

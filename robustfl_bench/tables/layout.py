@@ -67,7 +67,7 @@ def sheet(table: Table, compact: bool = False) -> Sheet:
         heading=[*labels, *headings],
         rows=rows,
         labels=len(labels),
-        footnotes=footnotes(table),
+        footnotes=footnotes(table, differences=not compact),
         bold=bold(table),
         report=[*(agreement.report(table) if table.compared else ()), *agreement.mean_ranks(table)],
         todos=table.todos,
@@ -75,8 +75,15 @@ def sheet(table: Table, compact: bool = False) -> Sheet:
 
 
 def _title(table: Table, compact: bool) -> str:
-    notation = table.notation if not compact else "measured mean (published)" if table.compared else ""
+    notation = table.notation if not compact else _compactly(table) if table.compared else ""
     return ": ".join(filter(None, (table.title, notation)))
+
+
+def _compactly(table: Table) -> str:
+    """How a line that holds measured and published numbers is read, with the seeds that the means are of."""
+    counts = [cell.seeds for cell in table.cells.values() if cell.seeds and not cell.worst]
+    seeds = f" of {agreement.span(counts)} seed{'s' * (max(counts) > 1)}" if counts else ""
+    return f"measured mean{seeds} (published)"
 
 
 def bold(table: Table) -> str:
@@ -210,7 +217,8 @@ def _star(table: Table) -> str:
     return _WITHOUT_ATTACKS if table.shows_seeds else _INCOMPLETE
 
 
-def footnotes(table: Table) -> list[str]:
+def footnotes(table: Table, differences: bool = True) -> list[str]:
+    """What marks in cells mean; with ``differences``, which the table shows, also how near is ``in``."""
     notes = [f"[{number}] {reason}" for number, reason in enumerate(table.notes, 1)]
     notes += _rounded(table) + _stand_ins(table)
     if any(table.incomplete(cell) for cell in table.cells.values()):
@@ -219,6 +227,8 @@ def footnotes(table: Table) -> list[str]:
         return notes
     if table.order_only:
         return [*notes, "measured on other data than published: compare the order of the methods, not the numbers"]
+    if not differences:
+        return notes
     return [*notes, f"in / OUT: within {agreement.tolerance(table)} of the published number, or not"]
 
 

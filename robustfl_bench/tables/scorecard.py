@@ -165,6 +165,7 @@ def _columns(paper: MeasuredPaper) -> Iterator[list[Printed]]:
 def outside(paper: MeasuredPaper) -> list[Sheet]:
     """Every cell that is outside, the largest difference of each table first, and why; no sheet if there is none."""
     known = {(name, key): reason for name, key, _, reason in paper.outside}
+    cells = Counter(reason.name for reason in known.values() if reason is not None)
     notes: list[Reason] = []
     rows = []
     for name, table in paper.tables.items():
@@ -180,8 +181,13 @@ def outside(paper: MeasuredPaper) -> list[Sheet]:
     if not rows:
         return []
     heading = ["table", "cell", "measured", "published", "difference", "why"]
-    footnotes = [f"[{place}] {reason.words} (see {reason.page})" for place, reason in enumerate(notes, 1)]
+    footnotes = [f"[{place}] {reason.words} ({_cells(cells[reason.name])}; see {reason.page})"
+                 for place, reason in enumerate(notes, 1)]  # fmt: skip
     return [Sheet([f"{paper.title}: every cell outside, and why"], heading, rows, labels=2, footnotes=footnotes)]
+
+
+def _cells(count: int) -> str:
+    return f"{count} cell{'s' * (count > 1)}"
 
 
 def _gap(table: Table, column: str, cell: Cell) -> list[str]:

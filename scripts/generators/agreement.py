@@ -1,6 +1,6 @@
 """Writes how well each paper is reproduced, with the verdicts on its claims, from the runs that are kept in results/:
-results/<paper>/agreement.md, and the overviews in results/README.md, results/<paper>/README.md and README.md; and the
-page of each description of tables there, results/<paper>/<name>.yaml. Run: make agreement"""
+results/<paper>/tables.md and agreement.md, and the overviews in results/README.md, results/<paper>/README.md and
+README.md; and the page of each description of tables there, results/<paper>/<name>.yaml. Run: make agreement"""
 
 import re
 from collections.abc import Sequence
@@ -9,9 +9,9 @@ from pathlib import Path
 
 from robustfl_bench.experiment import rates  # noqa: F401  (descriptions may have chosen_rate)
 from robustfl_bench.runs import archive
-from robustfl_bench.tables import claim_sheets, scorecard, sheets
+from robustfl_bench.tables import claim_sheets, layout, scorecard, sheets
 from robustfl_bench.tables.described import papers
-from robustfl_bench.tables.measured import scored
+from robustfl_bench.tables.measured import MeasuredPaper, scored
 
 RESULTS = Path(__file__).parents[2] / "results"
 README, FRONT = RESULTS / "README.md", RESULTS.parent / "README.md"
@@ -30,16 +30,26 @@ def pages() -> dict[Path, str]:
     runs = archive.kept()
     scores = scored(papers(), runs)
     made = {RESULTS / score.name / "agreement.md": sheets.markdown(scorecard.page(score)) for score in scores}
+    for score in scores:
+        if shown := _tables(score):
+            made[RESULTS / score.name / "tables.md"] = sheets.markdown(shown)
     for path in RESULTS.glob("*/*.yaml"):
         made[path.with_suffix(".md")] = sheets.markdown(scorecard.pages_of(runs, str(path)))
     whole = scorecard.overview(scores)
     for place, score in enumerate(scores):
         page = RESULTS / score.name / "README.md"
-        made[page] = _filled(page, _short(replace(whole, rows=whole.rows[place : place + 1]), STATE))
+        counts = _short(replace(whole, rows=whole.rows[place : place + 1]), STATE)
+        made[page] = _filled(page, counts, *claim_sheets.decided(score))
     front = replace(whole, rows=[row for row, score in zip(whole.rows, scores, strict=True) if score.name in FIVE])
     return made | {
         README: _filled(README, whole, *claim_sheets.cheapest(scores)), FRONT: _filled(FRONT, _short(front, SHORT))
     }  # fmt: skip
+
+
+def _tables(score: MeasuredPaper) -> list[sheets.Sheet]:
+    """The tables with published numbers of which some are measured."""
+    shown = (table for table in score.tables.values() if table.compared and (table.judged or table.stood_in))
+    return [replace(layout.sheet(table, compact=True), todos=()) for table in shown]
 
 
 def _filled(page: Path, *shown: sheets.Sheet) -> str:

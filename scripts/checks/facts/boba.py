@@ -199,28 +199,9 @@ FACTS = (
         ],
     ),
     Fact(
-        "| Average | none | 88.3 | {:.1f} | {:.1f} |",
-        lambda: ag_news("average", "none"),
-    ),
-    Fact(
-        "| Multi-Krum | none | 88.0 | {:.1f} | {:.1f} |",
-        lambda: ag_news("mkrum", "none"),
-    ),
-    Fact(
-        "| BOBA | none | 88.3 | {:.1f} | {:.1f} |",
-        lambda: ag_news("boba", "none"),
-    ),
-    Fact(
-        "| Average | IPM | 25.0 | {:.1f} | {:.1f} |",
-        lambda: ag_news("average", "ipm"),
-    ),
-    Fact(
-        "| Multi-Krum | IPM | 80.7 | {:.1f} | {:.1f} |",
-        lambda: ag_news("mkrum", "ipm"),
-    ),
-    Fact(
-        "| BOBA | IPM | 87.7 | {:.1f} | {:.1f} |",
-        lambda: ag_news("boba", "ipm"),
+        "With the batch alone, BOBA has {:.1f} without attack and {:.1f} under IPM (published: 88.3 and 87.7), at "
+        "quick scale {:.1f} and {:.1f}.",
+        lambda: [ag_news("boba", attack)[place] for place in (0, 1) for attack in ("none", "ipm")],
     ),
     Fact(
         "BOBA takes {:.2f} of one Gram matrix",

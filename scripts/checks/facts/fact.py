@@ -26,11 +26,25 @@ class Fact:
         sentence = _plain(self.sentence.format(*self.numbers()))
         if sentence in text:
             return None
-        parts = re.split(r"\{[^}]*\}", _plain(self.sentence))
-        written = re.search(r"(?:[\d.,-]*\d(?:st|nd|rd|th)?|[a-z]+)".join(map(re.escape, parts)), text)
+        written = self._written(text)
         if written is None:
             return f"{page}: no such sentence: {_plain(self.sentence)}"
         return f"{page}: {written[0]!r}; the runs give {sentence!r}"
+
+    def mended(self, text: str) -> str:
+        """A page with the computed numbers in the sentence, its line breaks kept; as it is if it lacks the sentence."""
+        written = self._written(text)
+        if written is None:
+            return text
+        words = iter(_plain(self.sentence.format(*self.numbers())).split(" "))
+        sentence = re.sub(r"\S+", lambda _: next(words), written[0])
+        return text[: written.start()] + sentence + text[written.end() :]
+
+    def _written(self, text: str) -> re.Match[str] | None:
+        """Where the sentence stands in a text with any numbers, or ones in words, and any line breaks."""
+        parts = re.split(r"\{[^}]*\}", _plain(self.sentence))
+        spaced = (r"\s+".join(map(re.escape, part.split(" "))) for part in parts)
+        return re.search(r"(?:[\d.,-]*\d(?:st|nd|rd|th)?|[a-z]+)".join(spaced), text)
 
 
 def _plain(text: str) -> str:

@@ -110,7 +110,7 @@ FACTS = (
         ),
     ),
     Fact(
-        "With phi 0.6 and 0.2 it has {:.1f} and {:.1f} then, without attack {:.1f} and {:.1f}.",
+        "with phi 0.6 and 0.2 it has {:.1f} and {:.1f} then, without attack {:.1f} and {:.1f}.",
         lambda: [
             *mca_with_three_seeds("attack == 'sign_flip' and num_byzantine == 20"),
             *mca_with_three_seeds("attack == 'none'"),
