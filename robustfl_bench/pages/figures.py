@@ -172,14 +172,16 @@ def _kept(figure: PaperFigure, overrides: Sequence[str], files: Sequence[Path]) 
 
 def _runs_of(figure: PaperFigure, runs: pd.DataFrame, wanted_runs: Sequence[Wanted]) -> pd.DataFrame:
     """The finished runs of the figure, with their labels. A run that answers several requests, as one without attackers
-    does for all attacks, appears several times.
+    does for all attacks, appears several times. How often it was evaluated counts if an override says so.
     """
     rounds = figure.draw in ("rounds", "weights") or _WEIGHT.name in figure.values
     index, places, labels = Index(runs), [], []
     seeds, states, folders = (list(runs[name].map(text)) for name in ("seed", "state", "folder"))
+    every = list(runs["eval_every"].map(text)) if "eval_every" in runs else [""] * len(runs)
     for run in wanted_runs:
+        asked = run.words.get("eval_every", "")
         answers = (place for place in index.at(dict(run.settings)) if seeds[place] == run.seed and states[place] in KEPT
-                   and (not rounds or Path(folders[place]).is_dir()))  # fmt: skip
+                   and asked in ("", every[place]) and (not rounds or Path(folders[place]).is_dir()))  # fmt: skip
         if (place := next(answers, None)) is not None:
             places.append(place)
             labels.append(_labels(figure, run.words, runs.iloc[place]))

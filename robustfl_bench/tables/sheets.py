@@ -281,7 +281,7 @@ def _todo_lines(sheets: Sequence[Sheet]) -> list[str]:
     return lines
 
 
-_PAGE = re.compile(r"\.\./[\w/]+\.md(?:#[\w-]+)?")
+_PAGE = re.compile(r"(?:\.\./[\w/]+|\bREADME)\.md(?:#[\w-]+)?")
 """A page as the words of a sheet name it, from the folder of their own page."""
 
 
