@@ -5,8 +5,9 @@ A check returns None or raises an AssertionError. Its message, one line, names t
 
 import copy
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import replace
-from functools import wraps
+from functools import cached_property, wraps
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, TypeVar, cast
@@ -144,6 +145,7 @@ def check_aggregator(rule: Aggregator, num_byzantine: int = 3, clients: int = 20
     name, exempt = _name(rule), rule.exempt
     unknown = sorted(set(exempt) - set(PROMISES))
     _require(not unknown, name, "exempt", f"{', '.join(unknown)} is no promise; there are {', '.join(PROMISES)}")
+    held = _attributes(rule)
     for n in sorted({2 * num_byzantine + 3, clients}):
         try:
             rule.check(n)
@@ -160,6 +162,7 @@ def check_aggregator(rule: Aggregator, num_byzantine: int = 3, clients: int = 20
         except ConfigError:
             continue
         _require_aggregate(name, aggregate, updates, f"n={n}")
+    _require_stateless(rule, held)
 
 
 def _check_with(rule: Aggregator, exempt: Mapping[str, str], n: int, f: int) -> None:
@@ -407,6 +410,7 @@ def check_attack(attack: Attack, shard: Callable[[], Shard] = example_shard) -> 
     name = _name(attack)
     unknown = sorted(set(attack.exempt) - set(ATTACK_PROMISES))
     _require(not unknown, name, "exempt", f"{', '.join(unknown)} is no promise; there are {', '.join(ATTACK_PROMISES)}")
+    held = _attributes(attack)
     for scale in (1e-12, 1.0, 1e12):
         for honest, num_byzantine in ((7, 3), (2, 5), (1, 2), (1, 1)):
             case = f"{honest} honest clients, {num_byzantine} attackers, updates of {scale:g}"
@@ -417,6 +421,7 @@ def check_attack(attack: Attack, shard: Callable[[], Shard] = example_shard) -> 
             previous = mean_row(views[0].honest.matrix)
             second = replace(second, round=1, previous=previous, memory=MappingProxyType(dict(first[0].memory)))
             _check_crafted(attack, second, f"{case}, round 2")
+    _require_stateless(attack, held)
     try:
         given = [shard(), shard()]
         (x, y), (x_again, y_again) = (attack.poison(own) for own in given)
@@ -500,7 +505,7 @@ def check_protocol(protocol: Protocol, *overrides: str, rounds: int = 5) -> None
     honest = []
     for attack, rule in (("ipm", "average"), ("gauss", "coomed")):
         federation = _example_federation(protocol, f"attack={attack}", f"aggregator={rule}", *overrides)
-        state, cohorts, held = initial_state(federation), [], copy.deepcopy(vars(protocol))
+        state, cohorts, held = initial_state(federation), [], _attributes(protocol)
         for number in range(1, rounds + 1):
             case = f"round {number} with attack={attack} aggregator={rule}"
             before = copy.deepcopy(state.stored())
@@ -514,7 +519,8 @@ def check_protocol(protocol: Protocol, *overrides: str, rounds: int = 5) -> None
             _require(reports, name, "reports", f"it reports {sorted(happened.notes)}: {case}")
             if "memory" not in exempt:
                 again, _ = step(federation, State.restored(before, state.params.device))
-                same = alike(again.stored(), after.stored()) and not state_fault(held, vars(protocol))
+                _require_stateless(protocol, held)
+                same = alike(again.stored(), after.stored())
                 _require(same, name, "memory", f"a stored state goes on differently: {case}")
             cohorts.append([cohort.honest for cohort in happened.cohorts])
             state = after
@@ -543,6 +549,22 @@ def _example_federation(protocol: Protocol, *overrides: str) -> Federation:
 
 def _name(part: object) -> str:
     return type(part).__name__
+
+
+def _attributes(part: object) -> dict[str, Any]:
+    """What a part holds on itself, copied where that can be; without cached properties."""
+    held = {name: value for name, value in vars(part).items()
+            if not isinstance(getattr(type(part), name, None), cached_property)}  # fmt: skip
+    for name, value in held.items():
+        with suppress(Exception):  # of a lock, a module, a view of a mapping, ...
+            held[name] = copy.deepcopy(value)
+    return held
+
+
+def _require_stateless(part: Aggregator | Attack | Protocol, held: Mapping[str, Any]) -> None:
+    """That a part holds on itself what it held before, unless it may keep state there."""
+    fault = "" if "memory" in part.exempt else state_fault(held, _attributes(part))
+    _require(not fault, _name(part), "memory", fault)
 
 
 def _require(holds: bool, name: str, promise: str, what: str) -> None:

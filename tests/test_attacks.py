@@ -76,6 +76,22 @@ def test_contract(attack):
     check_attack(attack)
 
 
+@dataclasses.dataclass(frozen=True)
+class Counting(InnerProductManipulation):
+    """Counts its rounds on itself."""
+
+    rounds: list[int] = dataclasses.field(default_factory=list)
+
+    def craft(self, view):
+        self.rounds.append(view.round)
+        return super().craft(view)
+
+
+def test_an_attack_that_keeps_state_on_itself_breaks_its_contract():
+    with pytest.raises(AssertionError, match="Counting: memory: keeps rounds on itself"):
+        check_attack(Counting())
+
+
 @pytest.mark.parametrize("attack", ATTACKS, ids=NAMES)
 def test_is_frozen_and_leaves_data_alone_unless_it_poisons(attack):
     with pytest.raises(dataclasses.FrozenInstanceError):

@@ -360,7 +360,7 @@ def test_every_figure_of_runs_finds_its_runs(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("asked", "drawn"), [("", 10), ("eval_every=5", 10), ("eval_every=1", 1)])
 def test_a_figure_has_the_runs_that_were_evaluated_as_often_as_an_override_says(asked: str, drawn: int) -> None:
     """Of one run, with lambda = M, both are kept."""
-    own = "dataset=mnist dataset.scaling=unit model=mlp augmentation=none rounds=30 lr=0.05".split()
+    own = ["dataset=mnist", "dataset.scaling=unit", "model=mlp", "augmentation=none", "rounds=30", "lr=0.05"]
     figure = replace(papers.figures()["arfl/fig5"], draw="sweep", values=("final_accuracy",))
     runs = archive.read(str(Path(__file__).parents[1] / "results/arfl/ten_clients.csv"))
     shown = figures.points(figure, runs, [*own, *filter(None, [asked])], [])

@@ -5,6 +5,7 @@ import importlib.util
 import io
 import re
 import sys
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +15,9 @@ import torch
 from scipy import stats
 
 import robustfl_bench as rb
+from robustfl_bench.aggregators.base import ServerView
 from robustfl_bench.commands import entry
-from robustfl_bench.numerics.updates import Updates
+from robustfl_bench.numerics.updates import Aggregate, Updates
 from robustfl_bench.studies import judge, judgement
 from robustfl_bench.tables import sheets
 from robustfl_bench.testing import PROMISES, check_aggregator, example_round
@@ -60,10 +62,27 @@ def test_differences_are_paired_and_all_intervals_hold_together() -> None:
     assert judge.compared(fewer, "mine", ("average",)) == [], "one seed gives no interval"
 
 
+@dataclass(frozen=True)
+class Counting(rb.CooMed):
+    """The median, which counts its calls on itself; what it says of promises is a property."""
+
+    calls: list[int] = field(default_factory=list)
+
+    @property
+    def exempt(self) -> dict[str, str]:  # type: ignore[override]
+        return {"memory": "it counts"}
+
+    def aggregate(self, updates: Updates, server: ServerView) -> Aggregate:
+        self.calls.append(1)
+        return super().aggregate(updates, server)
+
+
 def test_each_promise_is_tried_by_itself() -> None:
-    assert judge.promises(rb.CooMed(), 3, 20) == dict.fromkeys({judge.BASICS, *PROMISES} - {"memory"}, "")
+    assert judge.promises(rb.CooMed(), 3, 20) == dict.fromkeys({judge.BASICS, *PROMISES}, "")
     broken = {name for name, case in judge.promises(rb.Average(), 3, 20).items() if case}
     assert broken == {"robust"}
+    broken = {name for name, case in judge.promises(Counting(), 3, 20).items() if case}
+    assert broken == {"memory"}, "a list on the rule grows with its calls"
     broken = {name for name, case in judge.promises(fed_scs()(), 3, 20).items() if case}
     assert broken == {"unanimous", "scale", "translation"} == set(fed_scs().exempt)
 
@@ -78,7 +97,7 @@ def verdict(**changes: Any) -> judgement.Judgement:
     found = accuracies(mine=0.80, average=0.78, coomed=0.80, mkrum=0.83)
     content: dict[str, Any] = {
         "rule": "mine", "rivals": ("average", "coomed", "mkrum"), "trial": judge.Trial(("iid",), ("none", "ipm"), 10),
-        "promises": dict.fromkeys({judge.BASICS, *PROMISES} - {"memory"}, "") | {"robust": "n=9", "scale": "times 2"},
+        "promises": dict.fromkeys({judge.BASICS, *PROMISES}, "") | {"robust": "n=9", "scale": "times 2"},
         "exempt": {"scale": "it clips"}, "cost": (2.0, 3.0), "clients": 25, "num_byzantine": 5, "accuracies": found,
         "command": "robustfl-bench judge mine:rule",
     }  # fmt: skip
@@ -89,15 +108,15 @@ def test_the_page_says_the_verdict_first_and_what_it_cannot_say() -> None:
     page = sheets.FORMATS["markdown"](judgement.page(verdict()))
     lines = page.splitlines()
     assert lines[0].startswith("Verdict on mine")
-    assert "it breaks robust, of 5 promises that it makes (below); it does not promise scale." in lines[1]
+    assert "it breaks robust, of 6 promises that it makes (below); it does not promise scale." in lines[1]
     assert "Against FedAvg: better in 2 of 2 cases: none (IID), IPM (IID)." in page
     assert "Against the median: not told apart in any of 2 cases." in page
     assert "Against Multi-Krum: worse in 2 of 2 cases" in page
     assert "Each interval has confidence 99.17%, so that all 6 hold together with 95% (Bonferroni)" in page
     assert page.count("What this cannot say: ") == 4 and "Not told apart: 2 of 6 comparisons" in page
     assert "| it clips |" in page and "| robust | f attackers, whatever" in page
-    kept = verdict(promises=dict.fromkeys({judge.BASICS, *PROMISES} - {"memory"}, ""), exempt={})
-    assert "it keeps all 6 promises that it makes." in sheets.FORMATS["text"](judgement.page(kept))
+    kept = verdict(promises=dict.fromkeys({judge.BASICS, *PROMISES}, ""), exempt={})
+    assert "it keeps all 7 promises that it makes." in sheets.FORMATS["text"](judgement.page(kept))
     rows = list(csv.DictReader(io.StringIO(judgement.numbers(verdict()))))
     assert len(rows) == 80 and rows[0].keys() == {"aggregator", "partition", "attack", "seed", "test_accuracy"}
 
@@ -130,7 +149,7 @@ def test_a_function_is_judged_and_its_runs_are_made_once(
     words = ("judged_rule:trimmed", "--quick", "--against", "trmean", "--output", "page.html", "--output", "page.csv")
     code, out, err = command(monkeypatch, capfd, *words)
     assert code == 0, err
-    assert "Contract: it keeps all 6 promises" in out and "Against trmean: not told apart in any of 2 cases" in out
+    assert "Contract: it keeps all 7 promises" in out and "Against trmean: not told apart in any of 2 cases" in out
     assert "<table" in Path("page.html").read_text() and " nan" not in out
     lines = csv.DictReader(io.StringIO(Path("page.csv").read_text()))
     rows = {tuple(row.values())[:4]: float(row["test_accuracy"]) for row in lines}
