@@ -5,7 +5,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
+import pandas as pd
 import pytest
+import torch
 
 import robustfl_bench
 from robustfl_bench.experiment.plan import InfeasibleError
@@ -116,3 +119,47 @@ def test_importing_the_package_imports_nothing_heavy_and_its_names_are_all_there
     assert not set(robustfl_bench.__all__) & {path.stem for path in Path(robustfl_bench.__file__).parent.iterdir()}
     with pytest.raises(AttributeError, match="has no attribute 'nothing'"):
         _ = robustfl_bench.nothing
+
+
+def test_a_class_of_the_package_is_the_option_of_its_name(tmp_path: Path) -> None:
+    first = robustfl_bench.run(*SMALL, aggregator=robustfl_bench.CooMed, results_dir=tmp_path)
+    again = robustfl_bench.run(*SMALL, aggregator="coomed", results_dir=tmp_path)
+    assert first.path == again.path
+    assert len(robustfl_bench.results(tmp_path, where="aggregator=coomed")) == 1
+
+
+def test_a_run_that_is_asked_for_twice_is_no_copy(tmp_path: Path) -> None:
+    """``coomed`` is another name of ``median``; the seed is given twice."""
+    twice = robustfl_bench.sweep(*SMALL, aggregator=["coomed", "median"], seed=[0, 0], results_dir=tmp_path)
+    assert len(twice) == 4 and {*twice["state"]} == {"finished"} and twice["folder"].nunique() == 1
+
+
+def test_columns_of_all_kinds_are_drawn(tmp_path: Path) -> None:
+    gossip = robustfl_bench.run(*SMALL, "protocol=gossip", "topology=ring", results_dir=tmp_path)
+    for column in ("recall_0", "node_accuracy_mean"):
+        assert gossip.plot(value=column).lines
+    with pytest.raises(robustfl_bench.ConfigError, match="draws a table of runs, got a Result; a Result has a method"):
+        robustfl_bench.plot.accuracy(gossip)  # type: ignore[arg-type]
+    runs = robustfl_bench.results(tmp_path)
+    assert robustfl_bench.plot.accuracy(runs, lines=["aggregator", "lr"]).lines
+
+
+def test_labels_of_words_tensors_and_several_data_sets_are_taken(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    x, y = rng.random((60, 4)), rng.integers(3, size=60)
+    words = pd.Series(np.array(["a", "b", "c"])[y]).astype(object)
+    tensor = torch.tensor(x, requires_grad=True)
+    small = {"rounds": 1, "num_clients": 4, "num_byzantine": 1, "partition": "iid", "results_dir": tmp_path}
+    named = robustfl_bench.run(dataset=(tensor, words), **small)
+    assert len(named.summary["final"]["recall"]) == 3
+    swept = robustfl_bench.sweep(dataset=[(x, y), (1 - x, y)], **small)
+    assert swept["state"].tolist() == ["finished"] * 2 and swept["run_id"].nunique() == 2
+    with pytest.raises(robustfl_bench.ConfigError, match="seed has no values to sweep"):
+        robustfl_bench.sweep(seed=[], **small)
+    with pytest.raises(robustfl_bench.ConfigError, match=r"got a ndarray$"):
+        robustfl_bench.run(dataset=[x, y], **small)
+
+
+def test_numbers_of_numpy_are_numbers() -> None:
+    assert robustfl_bench.Krum(np.int64(2)).num_byzantine == 2  # type: ignore[arg-type]
+    assert robustfl_bench.FromFile(Path("x.csv")).path == Path("x.csv")  # type: ignore[arg-type,comparison-overlap]

@@ -106,6 +106,18 @@ def test_a_table_has_names_or_none_words_or_numbers(tmp_path: Path) -> None:
     ]
 
 
+def test_numbered_columns_have_a_header_and_an_index_without_a_name_is_refused() -> None:
+    """As pandas writes a table of numbered columns and a label."""
+    lines = [f"{x[0]},{x[1]},{y}" for x, y in zip(X, Y, strict=True)]
+    Path("numbered.csv").write_text("\n".join(["0,1,label", *lines]))
+    Path("bare.csv").write_text("\n".join(lines))
+    numbered, bare = loaded("numbered.csv"), loaded("bare.csv")
+    assert torch.equal(numbered.train_x, bare.train_x) and torch.equal(numbered.train_y, bare.train_y)
+    Path("indexed.csv").write_text("\n".join([",0,1,label", *(f"{i},{line}" for i, line in enumerate(lines))]))
+    with pytest.raises(rb.DataError, match="column 1 has no name: pandas writes its index so, unless index=False"):
+        loaded("indexed.csv")
+
+
 def images(folder: Path, mode: str = "L") -> None:
     for place, name in (
         (folder / "train", "cat"),

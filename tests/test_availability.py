@@ -272,3 +272,10 @@ def test_direct_use_gives_shares() -> None:
     assert abs(between.mean() - 0.5) < 0.02
     with pytest.raises(ConfigError, match="stragglers must be in"):
         Unreliable(stragglers=-0.1)
+
+
+@pytest.mark.parametrize("local_update", ["saga", "broadcast"])
+def test_gradients_that_are_remembered_are_those_of_samples_as_they_are(local_update: str) -> None:
+    words = [f"local_update={local_update}", "dataset=mnist", "augmentation=shift_flip"]
+    with pytest.raises(InfeasibleError, match="Saga remembers the gradients of samples as they are: set augmentation="):
+        plan(compose.resolve(words).config)

@@ -10,6 +10,7 @@ import torch
 from sklearn.cluster import HDBSCAN, MeanShift, estimate_bandwidth
 
 from robustfl_bench.aggregators.autogm import AutoGm
+from robustfl_bench.aggregators.average import Average
 from robustfl_bench.aggregators.bulyan import Bulyan
 from robustfl_bench.aggregators.caf import Caf
 from robustfl_bench.aggregators.centered_clipping import CenteredClipping
@@ -20,6 +21,7 @@ from robustfl_bench.aggregators.clipped_trmean import ClippedTrMean
 from robustfl_bench.aggregators.coomed import CooMed
 from robustfl_bench.aggregators.dnc import Dnc
 from robustfl_bench.aggregators.flame import Flame, majority_cluster
+from robustfl_bench.aggregators.fldetector import FlDetector
 from robustfl_bench.aggregators.foolsgold import FoolsGold
 from robustfl_bench.aggregators.history_trmean import HistoryTrMean
 from robustfl_bench.aggregators.huber import Huber
@@ -36,6 +38,7 @@ from robustfl_bench.aggregators.signguard import SignGuard
 from robustfl_bench.aggregators.smea import Smea
 from robustfl_bench.aggregators.trmean import TrMean
 from robustfl_bench.aggregators.winsorized_mean import WinsorizedMean
+from robustfl_bench.engine.alone import FrameworkServer, RuleAlone
 from robustfl_bench.interfaces import ConfigError
 from robustfl_bench.numerics.least_spread import _largest as largest
 from robustfl_bench.numerics.least_spread import least_spread
@@ -572,3 +575,26 @@ def test_too_few_clients_are_refused_before_the_run():
 def test_bad_settings_are_refused(make, message):
     with pytest.raises(ConfigError, match=message):
         make()
+
+
+@pytest.mark.parametrize("rule", [FoolsGold(), FlDetector(Average(), window=2)])
+def test_a_client_that_joins_is_one_that_has_sent_nothing(rule):
+    """In the server of another framework, which gets to know its clients one after the other."""
+    rng = np.random.default_rng(0)
+    late, early = (FrameworkServer(RuleAlone(rule, None, 0, str), 1.0) for _ in range(2))
+    early.meet(range(7))
+    for number in range(9):
+        clients = list(range(5)) if number < 3 else list(range(7))
+        sent = [(row, 1.0) for row in rng.normal(size=(len(clients), 6)).astype(np.float32)]
+        params = torch.from_numpy(rng.normal(size=6)).float()
+        moved = [server.step(number, clients, sent, (4, 2), params=params) for server in (late, early)]
+        assert moved[0].any() and np.array_equal(*moved)
+
+
+def test_fldetector_keeps_what_its_rule_remembers_while_all_participants_are_removed():
+    updates, server = skewed_round(0)
+    n = len(updates.matrix)
+    known, dim = len(server.counts), updates.matrix.shape[1]
+    memory = {"removed": torch.ones(known, dtype=torch.bool), "rule_sums": torch.ones(known, dim)}
+    found = FlDetector(FoolsGold())(updates, replace(server, clients=torch.arange(n), memory=memory))
+    assert not found.vector.any() and {*found.memory} == {"removed", "rule_sums"}

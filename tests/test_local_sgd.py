@@ -280,6 +280,7 @@ def test_schemes_that_remember_go_on_from_a_checkpoint(name: str) -> None:
         (lambda: Compressed(FedSgd(), share=0), "share must be in"),
         (lambda: Compressed(FedSgd(), beta=2), "beta must be in"),
         (lambda: Rsa(-1), "penalty must be >= 0"),
+        (lambda: Compressed(Rsa()), "inner must send updates, and Rsa sends models"),
         (lambda: LeNet(channels=()), "channels must not be empty"),
         (lambda: LeNet()((784,), 10), "model lenet needs images"),
         (lambda: LeNet()((1, 8, 8), 10), "needs larger images than"),

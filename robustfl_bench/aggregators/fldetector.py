@@ -75,7 +75,8 @@ class FlDetector(Aggregator):
     def aggregate(self, updates: Updates, server: ServerView) -> Aggregate:
         if server.clients is None:
             raise ConfigError(NEEDS_CLIENTS)
-        memory = {name: kept for name, kept in server.memory.items() if not name.startswith(OF_RULE)}
+        own = {name: kept for name, kept in server.memory.items() if not name.startswith(OF_RULE)}
+        memory = {name: _for_all(name, kept, len(server.counts)) for name, kept in own.items()}
         if "removed" not in memory:
             memory = self._watched(memory, updates, server, server.clients)
         left = torch.ones_like(server.clients, dtype=torch.bool)
@@ -140,7 +141,8 @@ class FlDetector(Aggregator):
     def _of_those(self, left: Tensor, updates: Updates, server: ServerView) -> Aggregate:
         """The aggregate of the clients that are ``left`` (n,) bool; its memory is under the names of the rule's."""
         if not left.any():
-            return updates.combine(torch.zeros_like(updates.counts))
+            kept = {name: kept for name, kept in server.memory.items() if name.startswith(OF_RULE)}
+            return replace(updates.combine(torch.zeros_like(updates.counts)), memory=kept)
         view = copy(server)  # shares the values computed so far
         view.memory = {name[len(OF_RULE) :]: kept for name, kept in server.memory.items() if name.startswith(OF_RULE)}
         if not left.all():
@@ -156,6 +158,16 @@ class FlDetector(Aggregator):
             weights = weights.new_zeros(len(left)).masked_scatter(left, weights)
         memory = {OF_RULE + name: kept for name, kept in (found.memory or {}).items()}
         return Aggregate(found.vector, weights, accepted, memory)
+
+
+def _for_all(name: str, kept: Tensor, clients: int) -> Tensor:
+    """What is kept of every client, with room for those that another framework's server has met since: they have sent
+    nothing, are not removed, and have no shares."""
+    if name == "shares":
+        return torch.nn.functional.pad(kept, (0, clients - kept.shape[1]), value=math.nan)
+    if name not in ("last", "sent", "removed"):
+        return kept
+    return torch.cat([kept, kept.new_zeros(clients - len(kept), *kept.shape[1:])])
 
 
 def suspects(scores: Array, rng: np.random.Generator) -> NDArray[np.bool_]:

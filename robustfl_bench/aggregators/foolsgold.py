@@ -79,7 +79,9 @@ class FoolsGold(Aggregator):
             raise ConfigError(NEEDS_CLIENTS)
         memory: Mapping[str, Tensor] = server.memory
         if "sums" in memory:
-            sums, most = memory["sums"].clone(), torch.finfo(updates.columns.dtype).max
+            kept, most = memory["sums"], torch.finfo(updates.columns.dtype).max
+            joined = len(server.counts) - len(kept)  # clients that another framework's server has met since
+            sums = torch.cat([kept, kept.new_zeros(joined, kept.shape[1])])
             sums[server.clients] = (sums[server.clients] + updates.columns).clamp(-most, most)
         else:
             sums = updates.columns.new_zeros(len(server.counts), updates.columns.shape[1])

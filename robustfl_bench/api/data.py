@@ -4,9 +4,12 @@ import hashlib
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from robustfl_bench.base.errors import DataError
+
+if TYPE_CHECKING:
+    import numpy as np
 
 FOLDER = "data"
 """The folder in a results folder for arrays that were given to ``run`` or ``sweep``."""
@@ -15,17 +18,25 @@ FOLDER = "data"
 def stored(settings: Mapping[str, Any], results_dir: str | Path | None) -> dict[str, Any]:
     """The settings, with arrays ``dataset=(X, y)`` or ``(X, y, X_test, y_test)`` as the file that holds them.
 
-    The file, in the results folder, is named by its content and written once. Raises DataError.
+    The file, in the results folder, is named by its content and written once. A list of such is swept. Raises
+    DataError.
     """
     value = settings.get("dataset")
+    if isinstance(value, list):
+        each = [stored({"dataset": item}, results_dir) for item in value]
+        if paths := [one["dataset.path"] for one in each if "dataset.path" in one]:
+            if len(paths) < len(each):
+                raise DataError("a list for dataset holds arrays (X, y) alone, or names of data sets alone")
+            return {**settings, "dataset": "arrays", "dataset.path": paths}
     if not isinstance(value, tuple) or not value or any(isinstance(item, str) for item in value):
         return dict(settings)
+
     import numpy as np
 
     names = {2: ("x", "y"), 4: ("x_train", "y_train", "x_test", "y_test")}.get(len(value))
     if names is None:
         raise DataError(f"dataset takes arrays (X, y) or (X, y, X_test, y_test), got {len(value)} of them")
-    arrays = {name: np.asarray(item) for name, item in zip(names, value, strict=True)}
+    arrays = {name: _array(item) for name, item in zip(names, value, strict=True)}
     total = hashlib.sha256()
     for name, array in arrays.items():
         if array.dtype.hasobject:
@@ -39,3 +50,12 @@ def stored(settings: Mapping[str, Any], results_dir: str | Path | None) -> dict[
         np.savez_compressed(partial, allow_pickle=False, **arrays)
         partial.replace(path)
     return {**settings, "dataset": "arrays", "dataset.path": str(path)}
+
+
+def _array(item: Any) -> "np.ndarray":
+    """An array of what was given, which may be a tensor, a list, or a column of words of a table."""
+    import numpy as np
+
+    array = np.asarray(item.detach().cpu() if hasattr(item, "detach") else item)
+    words = array.dtype.hasobject and all(isinstance(value, str) for value in array.flat)
+    return array.astype(str) if words else array

@@ -44,10 +44,15 @@ def _chosen(group: str, value: Any) -> tuple[str, list[str]]:
     if value is None or isinstance(value, str):
         return value or "none", []
     if isinstance(value, FunctionType | type):
-        return outside.word(target_of(value)), []
-    if not isinstance(value, Part):
-        raise ConfigError(f"{group} takes the name of an option, a part or its class, got {value!r}")
-    content = content_of(value)
+        target = target_of(value)
+        if not target.startswith(f"{public.PACKAGE.name}."):
+            return outside.word(target), []
+        content: dict[str, Any] = {"_target_": target}
+    elif isinstance(value, Part):
+        content = content_of(value)
+    else:
+        given = repr(value) if isinstance(value, int | float) else f"a {type(value).__name__}"
+        raise ConfigError(f"{group} takes the name of an option, a part or its class, got {given}")
     option = _nearest(group, content)
     place = options.place_of(group, option)
     return option, list(_fields(f"{group}.{place}" if place else group, options.option(group, option), content))

@@ -16,7 +16,7 @@ from robustfl_bench.pages.pictures import curves
 from robustfl_bench.pages.pictures import heat as heat_maps
 from robustfl_bench.pages.pictures.curves import Curves
 from robustfl_bench.runs.records import text
-from robustfl_bench.runs.values import describe
+from robustfl_bench.runs.values import describe, of_column
 from robustfl_bench.runs.where import where as meeting
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ def accuracy(
     runs: pd.DataFrame,
     ax: Axes | None = None,
     *,
-    lines: str | None = None,
+    lines: str | Sequence[str] | None = None,
     value: str = "test_accuracy",
     band: str = "minmax",
     where: Conditions = (),
@@ -41,13 +41,13 @@ def accuracy(
 
     >>> rb.plot.accuracy(rb.sweep(aggregator=["krum", "average"], attack="ipm", seed=range(3)))
 
-    ``lines`` are the settings with a line for each of their values, ``"aggregator,attack"``; by default the config
-    groups that differ among the runs. The ``band`` is from lowest to highest (``minmax``), or a sample sd (``sd``) or a
-    standard error (``se``) to each side.
+    ``lines`` are the settings with a line for each of their values, ``"aggregator,attack"`` or a list; by default the
+    config groups that differ among the runs. The ``band`` is from lowest to highest (``minmax``), or a sample sd
+    (``sd``) or a standard error (``se``) to each side.
     """
     if band not in plots.BANDS:
         raise ConfigError(f"band must be one of {', '.join(plots.BANDS)}, got {band!r}")
-    lines = lines or _differing(runs, where)
+    lines = _axis(lines) or _differing(runs, where)
     chosen = plots.select(runs, lines, "", _listed(where))
     described = describe(value, chosen)
     axis = _axes(ax)
@@ -81,9 +81,11 @@ def heat(
     return axis
 
 
-def recall(runs: pd.DataFrame, ax: Axes | None = None, *, lines: str | None = None, where: Conditions = ()) -> Axes:
+def recall(
+    runs: pd.DataFrame, ax: Axes | None = None, *, lines: str | Sequence[str] | None = None, where: Conditions = ()
+) -> Axes:
     """Recall per class [%] after the last round, mean over seeds: one row per value of ``lines``, classes across."""
-    lines = lines or _differing(runs, where)
+    lines = _axis(lines) or _differing(runs, where)
     chosen = plots.with_recall(plots.select(runs, lines, "", _listed(where)))
     (panel,) = plots.recalls(chosen)
     axis = _axes(ax)
@@ -93,11 +95,9 @@ def recall(runs: pd.DataFrame, ax: Axes | None = None, *, lines: str | None = No
 
 def of_result(result: Result, ax: Axes | None, value: str, **style: Any) -> Axes:
     """A column of a run's metrics against the round; see ``Result.plot``."""
-    from robustfl_bench.runs.records import nothing
-
     if value not in result.metrics:
         raise ConfigError(f"{result.name} has no {value}; it has {', '.join(result.metrics.columns)}")
-    described, axis = describe(value, nothing()), _axes(ax)
+    described, axis = of_column(value), _axes(ax)
     label = result.summary.get("choices", {}).get("aggregator", result.name)
     numbers = described.factor * result.metrics[value].astype(float)
     axis.plot(result.metrics["round"], numbers, **({"label": label} | style))
@@ -118,8 +118,16 @@ def _listed(where: Conditions) -> Sequence[str]:
     return [where] if isinstance(where, str) else where
 
 
+def _axis(names: str | Sequence[str] | None) -> str:
+    """The settings of an axis, joined with commas."""
+    return names if isinstance(names, str) else ",".join(names or ())
+
+
 def _differing(runs: pd.DataFrame, where: Conditions) -> str:
-    """The config groups in which the runs differ, joined with commas; the rule if they differ in none."""
+    """The config groups in which the runs differ, joined with commas; the rule if they differ in none. Raises
+    ConfigError for what is no table of runs."""
+    if not hasattr(runs, "columns"):
+        raise ConfigError(f"this draws a table of runs, got a {type(runs).__name__}; a Result has a method plot")
     chosen = meeting(runs, _listed(where))
     unlike = [group for group in GROUPS if group in chosen and chosen[group].map(text).nunique() > 1]
     return ",".join(sorted(unlike, key=lambda group: group != "aggregator")) or "aggregator"

@@ -59,7 +59,7 @@ def cells(
     overrides: Sequence[str], settings: dict[str, Any], results_dir: str | Path | None, config_dir: str | Path | None
 ) -> list[tuple[str, ...]]:
     """The words of each run of a sweep; its results are run folders, never those that come with the package."""
-    axes = [[objects.overrides({name: item}) for item in _items(value)] for name, value in settings.items()]
+    axes = [[objects.overrides({name: item}) for item in _items(name, value)] for name, value in settings.items()]
     folder = ["use_kept=false", *([] if results_dir is None else objects.overrides({"results_dir": results_dir}))]
     given = compose.sweep(overrides, options.search(config_dir))
     return [(*own, *itertools.chain(*chosen), *folder) for own in given for chosen in itertools.product(*axes)]
@@ -87,8 +87,10 @@ def table(asked: Sweep) -> "pd.DataFrame":
     return records.of_folders([cell.folder().path for cell in asked.listed])
 
 
-def _items(value: Any) -> Sequence[Any]:
+def _items(name: str, value: Any) -> Sequence[Any]:
     """The values of a setting: those of a list, tuple, range or array of numbers, else one."""
     if isinstance(value, list | tuple | range):
+        if not len(value):
+            raise ConfigError(f"{name} has no values to sweep")
         return value
     return list(value) if getattr(value, "ndim", 0) == 1 else [value]

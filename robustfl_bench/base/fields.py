@@ -9,6 +9,7 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass
 from functools import cache
+from numbers import Integral, Real
 from types import MappingProxyType, NoneType, SimpleNamespace, UnionType
 from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
 
@@ -96,7 +97,7 @@ class Option:
 
 
 def _is_number(value: Any, kind: Any) -> bool:
-    return isinstance(value, int if kind is int else (int, float)) and not isinstance(value, bool)
+    return isinstance(value, Integral if kind is int else Real) and not isinstance(value, bool)
 
 
 def _is_list(value: Any) -> bool:

@@ -125,8 +125,10 @@ def _table(path: Path, label: str | None) -> Read:
         rows = [row for row in csv.reader(file, strict=True) if row]
     if not rows:
         raise ValueError("it is empty")
-    named = not any(map(_is_number, rows[0]))
+    named = _is_header(rows[0], rows[1:], label)
     header = [word.strip() for word in rows.pop(0)] if named else [str(number) for number in range(len(rows[0]))]
+    if "" in header:
+        raise ValueError(f"column {1 + header.index('')} has no name: pandas writes its index so, unless index=False")
     if odd := next((number for number, row in enumerate(rows, 1 + named) if len(row) != len(header)), None):
         raise ValueError(f"line {odd} has {len(rows[odd - 1 - named])} values, the first one {len(header)}")
     if label is not None and label not in header:
@@ -143,6 +145,16 @@ def _table(path: Path, label: str | None) -> Read:
         np.array([float(word) for word in labels] if whole else labels),
         None if split is None else np.array([word.strip() == "test" for word in split]),
     )
+
+
+def _is_header(first: Sequence[str], others: Sequence[Sequence[str]], label: str | None) -> bool:
+    """Whether the first line of a table names its columns: it has no number, or, where columns are numbered, the name
+    of the label or of the split in a column that does not have it again."""
+    names = {*LABELS, "split", label}
+    return not any(map(_is_number, first)) or any(
+        word.strip() in names and all(word not in row[place : place + 1] for row in others)
+        for place, word in enumerate(first) if not _is_number(word)
+    )  # fmt: skip
 
 
 def _numbers(name: str, words: Sequence[str]) -> np.ndarray:

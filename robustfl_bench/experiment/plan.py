@@ -7,11 +7,13 @@ from functools import cache, cached_property
 from typing import Any, Protocol
 
 from robustfl_bench.attacks.base import Attack
+from robustfl_bench.base import public
 from robustfl_bench.base.errors import ConfigError
 from robustfl_bench.config import identity, targets
 from robustfl_bench.datasets.base import Dataset
 from robustfl_bench.engine.parts import FOLLOWING, GROUPS, Parts
 from robustfl_bench.engine.settings import SCALARS, Settings, check
+from robustfl_bench.experiment import once_each
 from robustfl_bench.models.base import Model
 from robustfl_bench.pre_aggregations.base import PreAggregation
 from robustfl_bench.protocols.base import Setup
@@ -190,6 +192,7 @@ def _check_feasible(planned: Plan) -> None:
     if parts.attack.plans and parts.clustering is not None:
         raise ConfigError(f"attack {type(parts.attack).__name__} plans for one model: set clustering=none")
     _check_sum(parts)
+    _check_augmented(parts)
     parts.course.check(Setup(parts.aggregator, parts.local_update, parts.optional, clients, s.num_byzantine))
     if parts.availability is not None:
         parts.availability.check(parts.local_update)
@@ -209,6 +212,17 @@ def _check_sum(parts: Parts) -> None:
         if getattr(parts, group) is not None:
             usual = "synchronous" if group == "protocol" else "none"
             raise ConfigError(f"with secure aggregation {reason}: set {group}={usual}")
+
+
+def _check_augmented(parts: Parts) -> None:
+    """Raise ConfigError for changed samples beside a local update that remembers gradients of samples as they are."""
+    from robustfl_bench.local_updates.saga import Saga  # here, as it imports torch
+
+    innermost = parts.local_update
+    while (inner := getattr(innermost, "inner", None)) is not None:
+        innermost = inner
+    if parts.augmentation is not None and isinstance(innermost, Saga):
+        raise ConfigError("local_update Saga remembers the gradients of samples as they are: set augmentation=none")
 
 
 def _check_added(attack: Attack, knowledge: str | None) -> None:
@@ -232,6 +246,38 @@ def _check_model(model: Model, dataset: Dataset) -> None:
         mismatch = takers.get(dataset.content) or f"has no texts: take another model, or dataset={givers[model.reads]}"
         raise ConfigError(f"model {type(model).__name__} cannot read {dataset.name}, which {mismatch}")
     num_params(model, dataset)
+    if not type(model).__module__.startswith(f"{public.PACKAGE.name}."):
+        _check_layers(model, dataset)
+
+
+def _check_layers(model: Model, dataset: Dataset) -> None:
+    """Raise ConfigError for a network from outside that cannot be run, or whose gradients would be wrong."""
+    import torch
+
+    name = type(model).__name__
+    try:
+        once_each.check(name, _shapes_of(model, dataset), lambda module: module(_one_sample(dataset, "meta")))
+        return
+    except ConfigError:
+        raise
+    except Exception:  # a module that reads values, which shapes do not have
+        vectors = [torch.zeros(1, dataset.embedding_dim)] if dataset.content == "words" else []
+        module = model(dataset.input_shape, dataset.num_classes, *vectors)
+    try:
+        once_each.check(name, module, lambda module: module(_one_sample(dataset, "cpu")))
+    except ConfigError:
+        raise
+    except Exception as error:  # whatever somebody else's code raises
+        reason = " ".join(str(error).split())[:200]
+        raise ConfigError(f"model {name} cannot be run on a sample of {dataset.name}: {reason}") from error
+
+
+def _one_sample(dataset: Dataset, device: str) -> Any:
+    """A sample of zeros."""
+    import torch
+
+    kind = torch.float32 if dataset.content == "numbers" else torch.int32
+    return torch.zeros(1, *dataset.input_shape, dtype=kind, device=device)
 
 
 def num_params(model: Any, dataset: Dataset) -> int:
@@ -263,10 +309,9 @@ def outputs_per_sample(model: Any, dataset: Dataset) -> int:
     for layer in module.modules():
         if any(True for _ in layer.parameters(recurse=False)):
             layer.register_forward_hook(count)
-    kind = torch.float32 if dataset.content == "numbers" else torch.int32
     try:
         with torch.no_grad():
-            module(torch.zeros(1, *dataset.input_shape, dtype=kind, device="meta"))
+            module(_one_sample(dataset, "meta"))
     except Exception:  # a module that reads values, which shapes do not have
         return 0
     return numbers

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from robustfl_bench.base import seeding
+from robustfl_bench.base.errors import ConfigError
 from robustfl_bench.base.fields import between, one_of
 from robustfl_bench.local_updates.base import LocalUpdate
 from robustfl_bench.network.client_rows import ClientRows
@@ -36,6 +37,10 @@ class Compressed(LocalUpdate):
     """share of the coordinates that a client sends"""
     beta: Annotated[float | None, between(0, 1)] = None
     """factor of the difference added to the remembered upload; null: share with random, 1 with top"""
+
+    def __post_init__(self) -> None:
+        if self.inner.sends_models:
+            raise ConfigError(f"inner must send updates, and {type(self.inner).__name__} sends models")
 
     @property
     def repeats(self) -> int:

@@ -38,7 +38,7 @@ class FromFile(Partition):
     exempt: ClassVar = {"covering": "samples that are not in the file go to nobody"}
 
     def __post_init__(self) -> None:
-        if not self.path.strip():
+        if not str(self.path).strip():
             raise ConfigError("partition.path must name a file")
 
     def __call__(self, labels: np.ndarray, num_clients: int, rng: np.random.Generator) -> list[np.ndarray]:

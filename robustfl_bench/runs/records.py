@@ -360,12 +360,13 @@ def _recall(final: dict[str, Any]) -> list[float] | None:
 
 
 def _name_copies(rows: tuple[dict[str, Any], ...]) -> None:
-    """Mark folders that are no run's, and all but one folder of the same run, as damaged: they would count twice."""
+    """Mark folders that are no run's, and all but one folder of the same run, as damaged: they would count twice. A
+    folder that was asked for twice is no copy."""
     used: dict[str, str] = {}
     for row in sorted(rows, key=lambda row: (row["state"] != "finished", row.pop("name", None) != row["run"])):
         if id_of(Path(row["folder"])) is None:
             row |= {"state": "damaged", "error": row["error"] or "its name does not end in the id of a run"}
-        elif row["run_id"] in used:
+        elif used.get(row["run_id"], row["run"]) != row["run"]:
             row |= {"state": "damaged", "error": f"it has the id of {used[row['run_id']]}; remove one of them"}
         used.setdefault(row["run_id"], row["run"])
 

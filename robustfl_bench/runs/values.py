@@ -112,12 +112,17 @@ class Measured:
 
 def describe(name: str, runs: pd.DataFrame) -> Value:
     """The value of this name: a known one, or any column of the runs' ``metrics.csv``. Raises ConfigError."""
+    if name not in KNOWN:
+        check_name(name, [*KNOWN, *_metrics_columns(runs)], "value")
+    return of_column(name)
+
+
+def of_column(name: str) -> Value:
+    """The value of this name: a known one, or a column of a ``metrics.csv``."""
     errors = {error: value for error, (value, _) in _ERRORS.items()}
     for known in (_FROM_SUMMARY, errors, {_MRD.name: _MRD, _AREA.name: _AREA}, _FROM_METRICS):
         if name in known:
             return known[name]
-    columns = _metrics_columns(runs)
-    check_name(name, [*KNOWN, *columns], "value")
     families = (_of_metric(metric, member.group(1)) for metric in METRICS
                 if metric.family is not None and (member := metric.family.fullmatch(name)))  # fmt: skip
     return next(families, Value(name, f"{name}, {_LAST}"))

@@ -29,7 +29,7 @@ def brace_harm() -> list[float]:
     errors = brace().loc["brace"]
     harm = errors - errors["none"]
     others = harm[["krum_attack", "backdoor", "trim_attack"]]
-    return [*ends(errors), errors["none"], harm["gaussian"], *ends(others)]
+    return [*ends(errors), float(errors["none"]), float(harm["gaussian"]), *ends(others)]
 
 
 def brace_worst() -> list[float]:
@@ -265,7 +265,8 @@ FACTS = (
         lambda: in_table_2a(["minmax", "minsum"], ["median", "trimmed_mean"]),
     ),
     Fact(
-        "| RAR does not ({:.2f}), Krum, median and trimmed mean do, at {:.2f} to {:.2f}. signSGD, RLR and BRACE do not |",
+        "| RAR does not ({:.2f}), Krum, median and trimmed mean do, at {:.2f} to {:.2f}. signSGD, RLR and BRACE do not "
+        "|",
         lambda: [
             brace("last.attack_success_rate").loc["rar", "backdoor"],
             *ends(brace("last.attack_success_rate").loc[["krum", "median", "trimmed_mean"], "backdoor"]),
