@@ -123,13 +123,14 @@ def cases(arena: Arena) -> Sheet:
 
 
 def _first(panel: ArenaPanel, group: Sequence[str]) -> str:
-    """The first rule of a group with its score, and the number of the others."""
+    """The first rule of a group with its score, and the number and the least score of the others."""
     if not group:
         return "none"
     score = panel.standings[group[0]].score.value
     if score < HALF:
         return f"none reaches {HALF:g}"
-    return f"{group[0]} {score:.0f}" + (f" and {len(group) - 1} more" if group[1:] else "")
+    least = min(panel.standings[rule].score.value for rule in group)
+    return f"{group[0]} {score:.0f}" + (f", {len(group) - 1} more to {least:.0f}" if group[1:] else "")
 
 
 def _group(panel: ArenaPanel, rules: Sequence[str], top: Collection[str]) -> str:

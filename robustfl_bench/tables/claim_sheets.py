@@ -12,7 +12,7 @@ from robustfl_bench.tables.decisions import NO_LOOKS, Open
 from robustfl_bench.tables.measured import MeasuredPaper
 from robustfl_bench.tables.sheets import Printed, Sheet
 from robustfl_bench.tables.table import Table
-from robustfl_bench.tables.verdicts import FAILS, FEW, HOLDS, UNTESTED, Finding, Verdict
+from robustfl_bench.tables.verdicts import FAILS, FEW, HOLDS, UNDECIDED, UNTESTED, Finding, Verdict
 
 _CHEAPEST = 12
 """Open claims that ``cheapest`` lists."""
@@ -22,8 +22,8 @@ MEANING = (
     f"{HOLDS}: each comparison is true by its 95% interval, paired over seeds; "
     f"{FAILS}: one is false by its interval, widened for the number of comparisons (Bonferroni); where one cell of an "
     "extreme decides, intervals are also widened for the number of its cells",
-    f"{FEW}: the intervals, which need two seeds or those of a planned look, say neither; {UNTESTED}: cells that it "
-    "compares have no number",
+    f"{FEW}: the intervals, which need two seeds or those of a planned look, say neither; {UNDECIDED}: nor do they at "
+    f"the last planned look; {UNTESTED}: cells that it compares have no number",
     "measured and published: how many comparisons are true of the means, of all that have numbers",
 )
 """What the words and the numbers of ``claims`` mean."""
@@ -53,8 +53,8 @@ def decided(paper: MeasuredPaper) -> list[Sheet]:
     for place, own in enumerate(paper.verdicts):
         verdict, by = (own, "") if own.decided or place not in paper.stood_in else (paper.stood_in[place][1], _BY)
         if verdict.decided:
-            seeds = agreement.span(verdict.seeds)
-            line = f"{verdict.claim.about} ({_true(verdict)}, seeds: {seeds})"
+            seeds = f"seeds: {agreement.span(verdict.seeds)}" if max(verdict.seeds) > 1 else "exact"
+            line = f"{verdict.claim.about} ({_true(verdict)}, {seeds})"
             about.setdefault((verdict.claim.words, verdict.word + by), []).append(line)
     rows = [words(claim, word, "; ".join(tables)) for (claim, word), tables in about.items()]
     heading = ["claim", "verdict", "in (comparisons true on average)"]
@@ -66,7 +66,7 @@ def _verdict(paper: MeasuredPaper, place: int, printed: bool) -> list[str]:
     stand-ins say, if any say something."""
     verdict = paper.verdicts[place]
     seeds = agreement.span(verdict.seeds) if any(verdict.seeds) else "-"
-    line = [verdict.claim.about, verdict.word, _true(verdict), *[_share(verdict.published)] * printed, seeds]
+    line = [verdict.claim.about, paper.words[place], _true(verdict), *[_share(verdict.published)] * printed, seeds]
     if paper.stood_in:
         line.append(_of_stand_in(paper, place))
     return line

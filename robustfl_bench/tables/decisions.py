@@ -13,7 +13,7 @@ from robustfl_bench.runs.cost import Cost, Costs
 from robustfl_bench.tables.claims import Comparison, Key, Side
 from robustfl_bench.tables.filling import Filling, Overrides, key_of
 from robustfl_bench.tables.table import INFEASIBLE, NOT_YET
-from robustfl_bench.tables.verdicts import UNTESTED, Known, Verdict, cells_of, extreme_of, numbers, one_suffices
+from robustfl_bench.tables.verdicts import FEW, UNTESTED, Known, Verdict, cells_of, extreme_of, numbers, one_suffices
 
 NO_LOOKS = "no looks are planned"
 EXHAUSTED = "open at the last look"
@@ -97,6 +97,11 @@ class Open:
     def stands(self) -> str:
         """Why there is no next look."""
         return (self.blocked or EXHAUSTED) if self._looks else NO_LOOKS
+
+    @property
+    def exhausted(self) -> bool:
+        """Whether the claim has been tested at all planned looks, by numbers of all its cells, and is still open."""
+        return self.verdict.word == FEW and self.next is None and self.stands == EXHAUSTED
 
     @property
     def _comparisons(self) -> Sequence[Comparison]:

@@ -16,7 +16,7 @@ from robustfl_bench.tables.filling import Filling
 from robustfl_bench.tables.reasons import Reason
 from robustfl_bench.tables.stand_ins import difference, filled
 from robustfl_bench.tables.table import Cell, Table
-from robustfl_bench.tables.verdicts import FEW, UNTESTED, Verdict, judge
+from robustfl_bench.tables.verdicts import FEW, UNDECIDED, UNTESTED, Verdict, judge
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -45,6 +45,12 @@ class MeasuredPaper:
     def compared(self) -> list[Table]:
         """The tables whose numbers can be compared with published ones."""
         return [table for table in self.tables.values() if table.compared and not table.order_only]
+
+    @property
+    def words(self) -> list[str]:
+        """The word of each verdict, UNDECIDED for a claim that all planned looks leave open."""
+        exhausted = {id(one.verdict) for one in self.open_claims if one.exhausted}
+        return [UNDECIDED if id(verdict) in exhausted else verdict.word for verdict in self.verdicts]
 
     @property
     def outside(self) -> Iterator[tuple[str, Key, Cell, Reason | None]]:

@@ -17,7 +17,7 @@ from robustfl_bench.tables.measured import MeasuredPaper, scored
 from robustfl_bench.tables.reasons import EXPLAINED, OPEN, UNEXPLAINED, Reason
 from robustfl_bench.tables.sheets import Printed, Sheet
 from robustfl_bench.tables.table import Cell, Table
-from robustfl_bench.tables.verdicts import FAILS, FEW, HOLDS, UNTESTED
+from robustfl_bench.tables.verdicts import FAILS, FEW, HOLDS, UNDECIDED, UNTESTED
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -94,8 +94,9 @@ def overview(scores: Sequence[MeasuredPaper]) -> Sheet:
     """A line for each paper."""
     rows = []
     for paper in scores:
-        counts = Counter(verdict.word for verdict in paper.verdicts)
-        leaning = sum(verdict.word == FEW and verdict.as_claimed for verdict in paper.verdicts)
+        verdicts = list(zip(paper.words, paper.verdicts, strict=True))
+        counts = Counter(word for word, _ in verdicts)
+        leaning = sum(word == FEW and verdict.as_claimed for word, verdict in verdicts)
         judged = [cell for table in paper.compared for cell in table.judged.values()]
         inside = sum(bool(cell.inside) for cell in judged)
         why = Counter(reason.state if reason else UNEXPLAINED for *_, reason in paper.outside)
@@ -103,12 +104,13 @@ def overview(scores: Sequence[MeasuredPaper]) -> Sheet:
         cells = sum(len(table.cells) for table in paper.compared)
         numbers = (cells, len(judged), inside, stood_in(paper), len(judged) - inside, why[EXPLAINED], why[OPEN],
                    why[UNEXPLAINED], len(paper.verdicts), counts[HOLDS], counts[FAILS], counts[FEW], leaning,
-                   counts[UNTESTED], by_stand_ins)  # fmt: skip
+                   counts[UNDECIDED], counts[UNTESTED], by_stand_ins)  # fmt: skip
         rows.append(words(paper.name, *map(str, numbers)))
     return Sheet(
         above=["Papers: published numbers and claims, measured"],
         heading=["paper", "cells", "measured", "inside", "stand-ins", "outside", "explained", "open", UNEXPLAINED,
-                 "claims", HOLDS, FAILS, FEW, "too few seeds, but true on average", UNTESTED, "decided by stand-ins"],
+                 "claims", HOLDS, FAILS, FEW, "too few seeds, but true on average", UNDECIDED, UNTESTED,
+                 "decided by stand-ins"],
         rows=rows,
         footnotes=[*_OVERVIEW, *MEANING[:2]],
     )  # fmt: skip

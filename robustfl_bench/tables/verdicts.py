@@ -12,6 +12,8 @@ from robustfl_bench.tables.table import DIVERGED, Cell, Table
 
 HOLDS, FAILS, FEW, UNTESTED = "holds", "does not hold", "too few seeds", "not tested"
 VERDICTS = (HOLDS, FAILS, FEW, UNTESTED)
+UNDECIDED = "undecided"
+"""What FEW is called where no further look is planned."""
 
 _SLACK = 1e-9  # of a comparison: 0.19 + 0.02 is not more than 0.21
 

@@ -16,11 +16,11 @@ from robustfl_bench.tables.measured import MeasuredPaper, scored
 RESULTS = Path(__file__).parents[2] / "results"
 README, FRONT = RESULTS / "README.md", RESULTS.parent / "README.md"
 SHORT = ("paper", "cells", "measured", "inside", "stand-ins", "explained", "open", "claims", "holds", "does not hold",
-         "decided by stand-ins")  # fmt: skip
+         "undecided", "decided by stand-ins")  # fmt: skip
 """The columns of the overview in README.md."""
 FIVE = ("arfl", "boba", "brace", "brifca", "raga")
 """The papers whose systems the package has whole, which README.md shows; it has single cells of others."""
-STATE = (*SHORT[1:-1], "too few seeds", "not tested", SHORT[-1])
+STATE = (*SHORT[1:-2], "too few seeds", "undecided", "not tested", SHORT[-1])
 """Those of a paper's own page."""
 BLOCK = re.compile(r"(<!-- made by `make agreement` -->\n).*?(<!-- end -->)", re.DOTALL)
 

@@ -48,8 +48,9 @@ many, and two rules that differ by less cannot be told apart by it.
 
 TRACKS = """# Other tracks of the arena
 
-Made by `make arena`. Scores are as in [version 2](silos.md). Each track has the runs of a few rules so far, and says
-below its tables what is missing and which command makes it.
+Made by `make arena`. Scores are as in [version 2](silos.md), but of lists of attacks alone, without attackers who
+plan. Each track has the runs of a few rules so far, and says below its tables what is missing and which command makes
+it.
 
 """
 

@@ -53,7 +53,7 @@ FACTS = (
         lambda: [writers(r, ("label_shuffle", 161))[0] for r in ("cfl", "arfl")],
     ),
     Fact(
-        "| with 30% shuffled, three seeds | CFL has {:.1f}, ARFL {:.1f} |",
+        "| with 30% shuffled, the mean of five seeds | CFL has {:.1f}, ARFL {:.1f} |",
         lambda: [
             100 * float(rows.query(f"aggregator == '{rule}' and attack == 'label_shuffle'").final_accuracy.mean())
             for rows in [pd.concat(map(runs, ("arfl/writers.csv", "arfl/seeds.csv"))).query("num_byzantine == 161")]

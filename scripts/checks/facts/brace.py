@@ -250,7 +250,7 @@ FACTS = (
         lambda: in_table_2a(["none"], ["rar", "signsgd", "rlr", "brace"]),
     ),
     Fact(
-        "fatal for the rule Krum alone | {:.2f}, as printed; all others {:.2f} to {:.2f},",
+        "fatal for the rule Krum alone | {:.2f}, as printed; all others {:.2f} to {:.2f} (",
         lambda: [in_table_2a(["krum_attack"], ["krum"])[0], *in_table_2a(["krum_attack"], without=["krum"])],
     ),
     Fact(

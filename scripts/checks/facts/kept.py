@@ -107,23 +107,18 @@ def arena_size() -> list[int]:
 
 
 def arena_answer() -> list[object]:
-    """Of arena silos: the most rules that are tied with the first of a division that keeps half, the least and the most
-    seeds of a panel, the server's samples, the least and the largest score of these samples alone, the attacks, and the
-    fewest rules of a panel, and how many of these arena digits has. Of arena digits: the rules, the attacks and the
-    seeds."""
-    from robustfl_bench.arena.page import divided
+    """Of arena silos: the least and the most seeds of a panel, the server's samples, the least and the largest score of
+    these samples alone, the attacks, and the fewest rules of a panel, and how many of these arena digits has. Of arena
+    digits: the rules, the attacks and the seeds."""
     from robustfl_bench.arena.pairs import contenders
-    from robustfl_bench.arena.panels import HALF
 
     panels = list(arena_of("silos").panels.values())
-    tied = [len(top) - 1 for panel in panels for _, rules, top in divided(arena_of("silos"), panel)
-            if panel.standings[rules[0]].score.value >= HALF]  # fmt: skip
     per_class = arena_of("silos").track.config["server_data"]["samples_per_class"]
     alone = [panel.server.score.value for panel in panels]
     names = min((contenders(panel) for panel in panels), key=len)
     shared = {*names} & {*arena_of("digits").track.swept["aggregator"]}
     seeds = [panel.seeds for panel in panels]
-    return [max(tied), word(min(seeds)), word(max(seeds)), round(per_class / CHANCE), min(alone), max(alone),
+    return [word(min(seeds)), word(max(seeds)), round(per_class / CHANCE), min(alone), max(alone),
             panels[0].attacks, len(names), len(shared), *arena_size(),
             max(panel.seeds for panel in arena_of("digits").panels.values())
     ]  # fmt: skip
