@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import hashlib
 import io
 import math
 import warnings
@@ -11,6 +12,8 @@ from collections.abc import Collection, Hashable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from filelock import FileLock
 
 from robustfl_bench.base.errors import ConfigError, DataError
 from robustfl_bench.runs.records import (
@@ -26,6 +29,7 @@ from robustfl_bench.runs.records import (
 )
 from robustfl_bench.runs.spreadsheets import guarded, unguarded
 from robustfl_bench.store.kept import FOLDER, SEAL, files, is_of_arena, seal_of
+from robustfl_bench.store.shared import folder_of_user
 from robustfl_bench.store.writing import write_atomically
 
 if TYPE_CHECKING:
@@ -86,6 +90,17 @@ def write(runs: pd.DataFrame, path: str) -> int:
     except OSError as error:
         raise ConfigError(f"cannot write {path}: {error.strerror or error}") from error
     return len(kept)
+
+
+def put(runs: pd.DataFrame, path: str) -> None:
+    """Write runs of ``records.load`` into a file that ``write`` made, each in place of its earlier line.
+
+    Processes of one machine take turns, so that none restores the lines that another has replaced. Raises NoRuns,
+    DataError and ConfigError as ``read`` and ``write`` do.
+    """
+    name = hashlib.sha256(str(Path(path).resolve()).encode()).hexdigest()
+    with FileLock(folder_of_user("archives") / name):
+        write(join([runs, read(path)]), path)
 
 
 def read(path: str) -> pd.DataFrame:
