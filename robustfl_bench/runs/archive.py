@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import gzip
 import hashlib
 import io
@@ -90,6 +91,15 @@ def write(runs: pd.DataFrame, path: str) -> int:
     except OSError as error:
         raise ConfigError(f"cannot write {path}: {error.strerror or error}") from error
     return len(kept)
+
+
+def holds_runs(path: str) -> bool:
+    """Whether there is a file, not compressed, with the columns of those that ``write`` makes."""
+    try:
+        with open(path, newline="", encoding="utf-8", errors="replace") as file:
+            return set(_FACTS) <= set(next(csv.reader(file), ()))
+    except (OSError, csv.Error):
+        return False
 
 
 def put(runs: pd.DataFrame, path: str) -> None:
