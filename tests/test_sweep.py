@@ -312,6 +312,19 @@ def test_missing_data_are_one_line_before_anything_is_written(bench: Bench, tmp_
     assert single.code == 3 and single.err.count("\n") == 1 and len(run_folders(tmp_path / "results")) == 2
 
 
+@pytest.mark.parametrize("launcher", [("hydra/launcher=in_process",), TWO_WORKERS], ids=["in_process", "processes"])
+def test_an_error_that_ends_a_sweep_is_one_line(tmp_path: Path, launcher: tuple[str, ...]) -> None:
+    """Rates for a rule of one's own are chosen by runs that come first."""
+    (tmp_path / "mine.py").write_text(
+        "from robustfl_bench.aggregators.coomed import CooMed\n\n\nclass Mine(CooMed):\n    'A median.'\n"
+    )
+    sweep = ("-m", "+experiment=arena/digits", "aggregator=mine:Mine", "attack=none", "partition=iid", "seed=0,1")
+    command = start(tmp_path, *sweep, *launcher)
+    _, errors = command.communicate()
+    assert command.returncode == 2 and "first: robustfl-bench -m +experiment=arena/digits_rates" in errors, errors
+    assert errors.count("\n") == 1 and errors.startswith("error: "), errors
+
+
 def test_failures_for_the_same_reason_are_one_line(
     bench: Bench, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:

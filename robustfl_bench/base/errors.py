@@ -9,8 +9,8 @@ GENERAL, CONFIGURATION, DATA = 1, 2, 3
 """Exit codes of the commands: of a failure without a code of its own, an invalid configuration, missing or damaged
 data."""
 
-UNWRITABLE, BUSY = 74, 75
-"""Exit codes of ``sysexits.h``: a worker of a sweep cannot write; other processes run all that is left of a sweep."""
+BUSY = 75
+"""Exit code of ``sysexits.h``: other processes run all that is left of a sweep."""
 
 INTERRUPTED, TERMINATED = 128 + signal.SIGINT, 128 + signal.SIGTERM
 """Exit codes after Ctrl-C and after SIGTERM."""
