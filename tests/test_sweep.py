@@ -299,6 +299,28 @@ def test_a_cell_that_cannot_be_made_is_recorded_and_the_others_are_run(
     assert len(told.split()) == 2 and sorted(records.load(tmp_path / "results")["state"]) == ["failed", "finished"]
 
 
+@pytest.mark.parametrize("words", [(), ("aggregator=krum", "num_clients=3", "num_byzantine_declared=1")], ids=len)
+def test_a_link_in_a_run_folder_leaves_the_other_runs_alone(
+    bench: Bench, tmp_path: Path, words: tuple[str, ...]
+) -> None:
+    """A run, and one that is infeasible."""
+    mine = tmp_path / "mine.txt"
+    mine.write_text("precious")
+    first = bench("-m", *TINY, *words, "seed=0")
+    (folder,) = run_folders(tmp_path / "results").values()
+    (folder / "summary.json").unlink()
+    (folder / "error.txt").unlink(missing_ok=True)
+    (folder / "error.txt").symlink_to(mine)
+    outcome = bench("-m", *TINY, *words, "seed=0,1,2")
+    assert len(run_folders(tmp_path / "results")) == 3, outcome.err
+    if words:
+        assert outcome.code == first.code and "sweep: 3 runs: 3 infeasible" in outcome.err
+    else:
+        assert outcome.code == 1 and "sweep: 3 runs: 2 finished, 1 failed" in outcome.err
+        assert "error.txt is a link or no regular file; remove it" in outcome.err
+    assert mine.read_text() == "precious"
+
+
 @pytest.mark.parametrize("launcher", ["in_process", "processes"])
 def test_missing_data_are_one_line_before_anything_is_written(bench: Bench, tmp_path: Path, launcher: str) -> None:
     overrides = ("dataset=digits,mnist,cifar10", "seed=0,1", "data_dir=nowhere", f"results_dir={tmp_path}/results")
