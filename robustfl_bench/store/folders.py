@@ -183,7 +183,7 @@ def summary_in(folder: Path) -> dict[str, Any] | None:
         return None
     except Damaged:
         raise
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise Damaged(f"summary.json is damaged: {error}") from None
     if not isinstance(summary, dict) or summary.get("status") not in ENDED:
         raise Damaged(f"summary.json is damaged: its status must be one of {', '.join(ENDED)}")
@@ -255,10 +255,13 @@ class RunFolder:
 
     @property
     def deaths(self) -> int:
-        """How many processes in a row have died while writing this run, without a new checkpoint, as recorded."""
-        noted = (self.path / DEATHS).read_text() if (self.path / DEATHS).exists() else ""
-        count, _, before = noted.partition(" ")
-        return int(count) if before == str(self._checkpoint_time) else 0
+        """How many processes in a row have died while writing this run, without a new checkpoint, as recorded; 0 where
+        that cannot be read."""
+        try:
+            count, before = map(int, read_text(self.path / DEATHS).split())
+        except ValueError:  # Damaged is one
+            return 0
+        return count if before == self._checkpoint_time else 0
 
     @property
     def _checkpoint_time(self) -> int:
