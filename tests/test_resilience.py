@@ -268,6 +268,7 @@ def test_the_command_writes_a_table_and_a_heat_map(
             ".md, .tex, .html, .json, .png, .pdf, .svg, got map.gif",
         ),
         (["--steps=0"], "--steps must be > 0, got 0"),
+        ([f"--dimensions={10**15}"], "the memory does not suffice; lower --dimensions or num_clients: "),
     ],
 )
 def test_mistakes_are_one_line(

@@ -69,7 +69,10 @@ def _write(asked: argparse.Namespace) -> None:
     for path in asked.output:
         if Path(path).suffix not in (*TEXTS, *SUFFIXES):
             raise ConfigError(f"--output must end in {', '.join([*TEXTS, *SUFFIXES])}, got {path}")
-    name, rows = measured(asked.overrides, asked)
+    try:
+        name, rows = measured(asked.overrides, asked)
+    except MemoryError as error:
+        raise ConfigError(f"the memory does not suffice; lower --dimensions or num_clients: {error}") from error
     print(written(name, rows, asked.format), end="")
     for path in map(Path, asked.output):
         if path.suffix in SUFFIXES:
