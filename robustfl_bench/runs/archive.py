@@ -23,6 +23,7 @@ from robustfl_bench.runs.records import (
     NoRuns,
     arrange,
     last_metrics,
+    load,
     mapped,
     nothing,
     settings,
@@ -193,6 +194,19 @@ def kept(arena: bool = False, folders: Collection[str] = ()) -> pd.DataFrame:
     found = [path for path in files() if is_of_arena(path) == arena]
     own = [path for path in found if path.parent.name in folders]
     return join([nothing(), *(read(str(path)) for path in own or found)])
+
+
+def with_kept(results_dir: str, arena: bool = False, folders: Collection[str] = ()) -> pd.DataFrame:
+    """The runs of a folder, if there is one, and those of ``kept``.
+
+    Of a run, a finished folder comes before a kept result, which comes before an unfinished folder.
+    """
+    try:
+        runs = load(results_dir)
+    except NoRuns:
+        runs = nothing()
+    ended = runs["state"].isin(KEPT)
+    return join([runs[ended], kept(arena, folders), runs[~ended]])
 
 
 def join(tables: Sequence[pd.DataFrame]) -> pd.DataFrame:
