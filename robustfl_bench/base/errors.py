@@ -2,8 +2,10 @@
 
 import difflib
 import signal
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from importlib.util import find_spec
+from pathlib import Path
 
 GENERAL, CONFIGURATION, DATA = 1, 2, 3
 """Exit codes of the commands: of a failure without a code of its own, an invalid configuration, missing or damaged
@@ -52,6 +54,15 @@ def exit_code(error: Exception) -> int:
     """The exit code of a command that ends with this error: the one that the error carries, else GENERAL."""
     code: int = getattr(error, "exit_code", GENERAL)
     return code
+
+
+@contextmanager
+def writable(path: str | Path) -> Iterator[None]:
+    """Raise ConfigError with this path, which the user named, for every OSError."""
+    try:
+        yield
+    except OSError as error:
+        raise ConfigError(f"cannot write {path}: {error.strerror or error}") from error
 
 
 def similar(word: str, known: Iterable[str], most: int = 3) -> list[str]:

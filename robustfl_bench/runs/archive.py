@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from filelock import FileLock
 
-from robustfl_bench.base.errors import ConfigError, DataError
+from robustfl_bench.base.errors import ConfigError, DataError, writable
 from robustfl_bench.runs.records import (
     MEASURED,
     Damaged,
@@ -87,10 +87,8 @@ def write(runs: pd.DataFrame, path: str) -> int:
     lines = pd.DataFrame(table)
     lines[SEAL] = [seal_of(values) for values in lines.itertuples(index=False, name=None)]
     content = lines.to_csv(index=False, lineterminator="\n").encode()
-    try:
+    with writable(path):
         write_atomically(Path(path), gzip.compress(content, mtime=0) if path.endswith(".gz") else content)
-    except OSError as error:
-        raise ConfigError(f"cannot write {path}: {error.strerror or error}") from error
     return len(kept)
 
 

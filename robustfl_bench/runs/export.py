@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from robustfl_bench.base.errors import ConfigError
+from robustfl_bench.base.errors import ConfigError, writable
 from robustfl_bench.runs import archive, records
 from robustfl_bench.runs.spreadsheets import guarded
 from robustfl_bench.store.writing import stream_atomically
@@ -38,10 +38,8 @@ def write(runs: pd.DataFrame, path: str) -> int:
             csv.writer(text, lineterminator="\n").writerow(map(guarded, values))
             yield text.getvalue().encode()
 
-    try:
+    with writable(path):
         stream_atomically(Path(path), lines)
-    except OSError as error:
-        raise ConfigError(f"cannot write {path}: {error.strerror or error}") from error
     return count
 
 
