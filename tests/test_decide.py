@@ -142,7 +142,7 @@ def command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     """Runs the command about one claim; its runs, with made-up accuracies, are noted in ``command.made``."""
     about = paper("boba / ipm > krum / ipm", looks=(2, 3))
     monkeypatch.setattr(decide, "papers", lambda: {"boba": about})
-    monkeypatch.setattr(archive, "kept", records.nothing)
+    monkeypatch.setattr(archive, "kept", lambda *_: records.nothing())
 
     def make(cells: Sequence[tuple[str, ...]], *_: object) -> None:
         run.made.append(len(cells))

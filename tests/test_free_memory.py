@@ -114,6 +114,29 @@ def test_what_others_announced_and_have_not_taken(tmp_path: Path) -> None:
     assert not (tmp_path / str(os.getpid())).exists()
 
 
+def test_the_announcement_of_a_run_ends_with_it_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Here(Reservations):
+        def __init__(self) -> None:
+            super().__init__(tmp_path)
+
+    class Plan:
+        """As much of a plan as there is to announce."""
+
+    def announced() -> int:
+        return int((tmp_path / str(os.getpid())).read_text().split()[1])
+
+    monkeypatch.setattr(memory, "Reservations", Here)
+    monkeypatch.setattr(memory, "_announced", {})
+    first, second = Plan(), Plan()
+    memory._wait_for_room(first, 2 * MIB)  # type: ignore[arg-type]
+    memory._wait_for_room(second, 5 * MIB)  # type: ignore[arg-type]
+    assert announced() == 7 * MIB
+    del first
+    assert announced() == 5 * MIB
+    del second
+    assert not (tmp_path / str(os.getpid())).exists()
+
+
 def test_a_run_waits_for_the_room_that_others_announced(
     bench: Bench, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -4,15 +4,19 @@ import csv
 import math
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from robustfl_bench.aggregators.coomed import CooMed
 from robustfl_bench.base.errors import DataError
+from robustfl_bench.commands import remake
 from robustfl_bench.config import compose, options
 from robustfl_bench.experiment import answers, provenance
 from robustfl_bench.experiment.plan import plan
 from robustfl_bench.runs import archive, records
 from robustfl_bench.store import kept
+from robustfl_bench.sweeps.ends import Outcome
 from tests.conftest import Bench, run_folders
 
 SMALL = ("aggregator=krum", "rounds=2", "model.hidden=[4]")
@@ -22,7 +26,8 @@ Edit = Callable[[dict[str, str]], None]
 
 @pytest.fixture
 def ship(bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., str]]:
-    """Make a run and ship it; ``edit`` changes its line. Returns what the run printed, and its folder is gone."""
+    """Make runs and ship them; ``edit`` changes their lines. Returns what the runs printed, and their folders are
+    gone."""
 
     def shipped(*overrides: str, edit: Edit | None = None) -> str:
         made = bench(*overrides, f"results_dir={tmp_path / 'made'}", "use_kept=false")
@@ -30,14 +35,15 @@ def ship(bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Itera
         file.parent.mkdir(parents=True)
         archive.write(records.load(tmp_path / "made"), str(file))
         with file.open(newline="") as opened:
-            (line,) = csv.DictReader(opened)
+            lines = list(csv.DictReader(opened))
         if edit is not None:
-            edit(line)
-            line[kept.SEAL] = kept.seal_of(value for name, value in line.items() if name != kept.SEAL)
+            for line in lines:
+                edit(line)
+                line[kept.SEAL] = kept.seal_of(value for name, value in line.items() if name != kept.SEAL)
             with file.open("w", newline="") as opened:
-                writer = csv.DictWriter(opened, line, lineterminator="\n")
+                writer = csv.DictWriter(opened, lines[0], lineterminator="\n")
                 writer.writeheader()
-                writer.writerow(line)
+                writer.writerows(lines)
         monkeypatch.setattr(kept, "FOLDER", tmp_path / "shipped")
         forget()
         return made.out
@@ -144,6 +150,43 @@ def test_a_run_of_older_code_is_made_again_in_its_file(ship: Callable[..., str],
     assert run["final_accuracy"] > 0 and run["code"] != "0" * 12
     assert "0 of 1 runs by other code" in bench("remake", str(file)).err
     assert "no run has seed=5" in bench("remake", str(file), "--where", "seed=5").err
+
+
+def _old(line: dict[str, str]) -> None:
+    line.update(code="0" * 12, final_accuracy="0")
+
+
+def test_a_run_that_fails_leaves_the_others_made_again(
+    ship: Callable[..., str], bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: object) -> None:
+        raise MemoryError("too much")
+
+    ship("-m", "aggregator=krum,coomed", *SMALL[1:], edit=_old)
+    (file,) = kept.files()
+    monkeypatch.setattr(CooMed, "aggregate", broken)
+    remade = bench("remake", str(file))
+    assert remade.code == 2 and "1 of 2 cannot be made: MemoryError: too much" in remade.err
+    assert f"{file}: 1 runs are of today's code now" in remade.err
+    made = archive.read(str(file)).set_index("aggregator")["final_accuracy"]
+    assert made["krum"] > 0 and made["coomed"] == 0
+
+
+def test_lines_that_another_process_replaces_meanwhile_stay(
+    ship: Callable[..., str], bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ship("-m", *SMALL, "seed=0,1", edit=_old)
+    (file,) = kept.files()
+    made_cells = remake.made_cells
+
+    def meanwhile(*arguments: Any) -> Outcome:
+        monkeypatch.setattr(remake, "made_cells", made_cells)
+        assert bench("remake", str(file), "--where", "seed=1").code == 0
+        return made_cells(*arguments)
+
+    monkeypatch.setattr(remake, "made_cells", meanwhile)
+    assert bench("remake", str(file), "--where", "seed=0").code == 0
+    assert (archive.read(str(file))["final_accuracy"] > 0).tolist() == [True, True]
 
 
 def test_runs_that_cannot_be_made_again_are_counted(ship: Callable[..., str], bench: Bench) -> None:

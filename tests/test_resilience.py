@@ -258,6 +258,16 @@ def test_the_command_writes_a_table_and_a_heat_map(
     assert plot.read_bytes().startswith(b"\x89PNG")
 
 
+@pytest.mark.usefixtures("short")
+def test_a_table_that_cannot_be_written_is_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "file").touch()
+    words = ["num_byzantine=1", "num_clients=7", "--dimensions=3", "--steps=2", f"--output={tmp_path}/file/table.csv"]
+    assert resilience_command(monkeypatch, *words) == 2
+    assert capsys.readouterr().err == f"error: cannot write {tmp_path}/file/table.csv: File exists\n"
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [
@@ -268,6 +278,7 @@ def test_the_command_writes_a_table_and_a_heat_map(
             ".md, .tex, .html, .json, .png, .pdf, .svg, got map.gif",
         ),
         (["--steps=0"], "--steps must be > 0, got 0"),
+        ([f"--dimensions={10**15}"], "the memory does not suffice; lower --dimensions or num_clients: "),
     ],
 )
 def test_mistakes_are_one_line(

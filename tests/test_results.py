@@ -787,6 +787,37 @@ def test_export(results: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str
     assert len(table) == 24 and {"aggregator", "attack.factor", "lr", "lr_config", "round", "state"} <= set(table)
     last = table[(table["aggregator"] == "boba") & (table["seed"] == 1) & (table["round"] == 4)]
     assert list(last["test_accuracy"]) == pytest.approx([0.92])
+    assert run_cli(capsys, "export", "--results-dir", results, "--output", output)[0] == 0, "rows can be made again"
+
+
+def test_export_of_rounds_replaces_no_kept_runs(
+    results: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "runs.csv"
+    archive.write(records.load(results), str(file))
+    before = file.read_bytes()
+    code, _, err = run_cli(capsys, "export", "--results-dir", results, "--output", file)
+    assert code == 2 and "runs.csv holds a line for each of its runs" in err and err.count("\n") == 1
+    assert file.read_bytes() == before
+
+
+def test_an_export_that_is_interrupted_leaves_the_earlier_file(
+    results: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file, read = tmp_path / "rounds.csv", records.rounds
+    runs = records.load(results)
+    export.write(runs, str(file))
+    before, last = file.read_bytes(), runs["folder"].iloc[-1]
+
+    def interrupted(folder: str) -> tuple[list[str], list[list[str]]]:
+        if folder == last:
+            raise KeyboardInterrupt
+        return read(folder)
+
+    monkeypatch.setattr(records, "rounds", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        export.write(runs, str(file))
+    assert file.read_bytes() == before and list(tmp_path.glob("*rounds*")) == [file]
 
 
 def test_a_number_that_is_nan_stays_one_in_a_kept_file(tmp_path: Path) -> None:

@@ -19,6 +19,8 @@ from robustfl_bench.aggregators.krum import Krum
 from robustfl_bench.aggregators.rlr import Rlr
 from robustfl_bench.aggregators.signsgd import SignSgd
 from robustfl_bench.config import compose, request
+from robustfl_bench.engine.federation import Federation
+from robustfl_bench.engine.rounds import initial_state
 from robustfl_bench.experiment.plan import plan
 from robustfl_bench.interfaces import Aggregator, ConfigError
 from robustfl_bench.numerics.updates import Updates
@@ -27,15 +29,17 @@ from robustfl_bench.protocols.ring import Ring
 from robustfl_bench.protocols.star import Star
 from robustfl_bench.ring import launch as ring
 from robustfl_bench.ring.client import check
-from robustfl_bench.ring.link import joined
+from robustfl_bench.ring.link import Link, joined
 from robustfl_bench.ring.packing import Floats, Packed
 from robustfl_bench.ring.reduce import reduced
+from robustfl_bench.ring.step import RingStep
 from robustfl_bench.runs import records
 from robustfl_bench.store.folders import RunFolder
 from robustfl_bench.tables.compare import compare
 from robustfl_bench.tables.described import tables
 from tests.conftest import Bench, contents, run_folders
 from tests.reference_ring import bits_by_ring, by_ring
+from tests.test_engine import experiment
 
 pytestmark = pytest.mark.slow
 
@@ -245,6 +249,7 @@ def test_a_lost_client_ends_the_others_and_the_run_goes_on_later(bench: Bench, t
         (["participation=0.5"], "participation=0.5"),
         (["device=cuda"], "device=cuda"),
         (["attack=ipm", "byzantine_placement=replace"], "no client sees the updates of others"),
+        (["dry_run=true"], "dry_run=true starts no clients"),
         (["no_such=1"], "no setting 'no_such'"),
     ],
 )
@@ -254,6 +259,28 @@ def test_mistakes_are_told_in_one_line_before_anything_starts(
     assert ring.launch(20, 1, [*SMALL, "num_clients=8", *overrides]) == 2
     (line,) = capsys.readouterr().err.splitlines()
     assert line.startswith("error: ") and told in line
+
+
+class Heavy(Link):
+    """A link on which a client sends 3 GiB in each round."""
+
+    sent = 0
+
+    @property
+    def payload(self) -> int:
+        self.sent += 3 << 30
+        return self.sent
+
+    @payload.setter
+    def payload(self, value: int) -> None:
+        pass
+
+
+def test_bytes_are_counted_beyond_two_gigabytes() -> None:
+    f = Federation(*experiment(*SMALL, "num_clients=1", "num_byzantine=0", "rounds=1", "aggregator=rar"))
+    step = RingStep(Heavy(0, 1, 1.0), f)
+    step(f, initial_state(f))
+    assert step.payload == [3 << 30]
 
 
 def test_every_client_is_a_process() -> None:

@@ -541,6 +541,23 @@ def test_a_checkpoint_comes_back_as_it_was_and_cuts_the_rows_back(tmp_path: Path
     assert not (folder.path / "weights.csv").exists(), "its first row came after the checkpoint"
 
 
+def test_large_tables_are_hashed_in_pieces(bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only a file that is parsed must be small: 500 weights of a round are more than its metrics."""
+    monkeypatch.setattr(writing, "LARGEST", 6000)
+    monkeypatch.setattr(writing, "PIECE", 1000)
+    many = ("rounds=3", "num_clients=500", "partition=iid", "model.hidden=[4]")
+    first = bench(*many)
+    assert first.code == 0 and (the_folder(tmp_path / "results") / "weights.csv").stat().st_size > writing.LARGEST
+    assert bench(*many).out == f"stored {first.out}"
+    folder = opened(tmp_path / "other", rounds=2000)
+    before = (folder.path / "metrics.csv").read_bytes()
+    assert len(before) > writing.LARGEST
+    folder.save_checkpoint({"state": {}}, STAMP)
+    folder._hashes.clear()  # as in another process
+    folder.append("metrics.csv", {"round": 2001, "test_accuracy": 0.5})
+    assert folder.checkpoint(STAMP) is not None and (folder.path / "metrics.csv").read_bytes() == before
+
+
 def _flipped(path: Path, place: int) -> None:
     content = bytearray(path.read_bytes())
     content[place] ^= 4

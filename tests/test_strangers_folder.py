@@ -3,6 +3,7 @@ files alone."""
 
 import gzip
 import hashlib
+import json
 import os
 import pickle
 import shutil
@@ -13,8 +14,9 @@ from pathlib import Path
 import pytest
 
 from robustfl_bench.commands import results as results_cli
+from robustfl_bench.experiment.outside_code import content_of
 from robustfl_bench.runs import archive
-from robustfl_bench.store import sealed
+from robustfl_bench.store import folders, sealed
 from tests.conftest import Bench, contents, run_folders
 from tests.processes import start
 
@@ -108,6 +110,59 @@ def test_anything_in_the_place_of_a_file(
     else:
         made, (whole,) = tmp_path / outcome.out.split()[-1], run_folders(finished).values()
         assert all((made / file).read_bytes() == (whole / file).read_bytes() for file in FILES[:2])
+
+
+@pytest.mark.parametrize("name", ["timings.csv", "config.yaml"])
+@pytest.mark.parametrize("kind", ["link", "endless", "pipe", "empty"])
+def test_a_dry_run_passes_over_a_folder_that_it_cannot_read(
+    bench: Bench, finished: Path, mine: Path, tmp_path: Path, name: str, kind: str
+) -> None:
+    shutil.copytree(finished, tmp_path / "results")
+    (folder,) = run_folders(tmp_path / "results").values()
+    (folder / name).unlink()
+    {**KINDS, "empty": Path.touch}[kind](folder / name)
+    outcome = bench("-m", *SMALL, "seed=0,1", "dry_run=true")
+    assert outcome.code == 0 and outcome.out.startswith("2 runs: 2 to make ("), outcome
+
+
+def test_a_file_that_a_summary_names_is_not_waited_for(
+    bench: Bench, finished: Path, mine: Path, tmp_path: Path
+) -> None:
+    shutil.copytree(finished, tmp_path / "results")
+    (folder,) = run_folders(tmp_path / "results").values()
+    os.mkfifo(tmp_path / "pipe")
+    for path in (tmp_path / "pipe", "/dev/zero", "no\0name"):
+        summary = json.loads((folder / "summary.json").read_text())
+        summary["code"]["read"] = {"aggregator": {str(path): "0" * 64}}
+        (folder / "summary.json").write_text(json.dumps(folders.seal(summary)))
+        outcome = bench(*SMALL)
+        assert outcome.code == 0 and ", which aggregator reads; running again" in outcome.err, outcome
+    (tmp_path / "link").symlink_to(mine)
+    assert content_of(tmp_path / "link") == content_of(mine) == hashlib.sha256(b"precious").hexdigest()
+
+
+def test_a_summary_of_many_brackets_is_damaged(
+    bench: Bench, finished: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    shutil.copytree(finished, tmp_path / "results")
+    (folder,) = run_folders(tmp_path / "results").values()
+    (folder / "summary.json").write_text("[" * 100_000)
+    assert results_cli.main(["status", "--results-dir", str(tmp_path / "results")]) == 0
+    printed = capfd.readouterr()
+    assert "damaged" in printed.out and not printed.err
+    outcome = bench(*SMALL)
+    assert outcome.code == 0 and "summary.json is damaged" in outcome.err
+
+
+@pytest.mark.parametrize("text", ["abc 0", "7", "1 2 3", "\udcff 0"])
+def test_deaths_that_cannot_be_read_are_none(tmp_path: Path, mine: Path, text: str) -> None:
+    folder = folders.RunFolder(tmp_path, "any", "0" * 8)
+    folder.path.mkdir(parents=True)
+    (folder.path / folders.DEATHS).write_bytes(text.encode(errors="surrogateescape"))
+    assert folder.deaths == 0
+    (folder.path / folders.DEATHS).unlink()
+    os.mkfifo(folder.path / folders.DEATHS)
+    assert folder.deaths == 0
 
 
 class Payload:

@@ -299,6 +299,28 @@ def test_a_cell_that_cannot_be_made_is_recorded_and_the_others_are_run(
     assert len(told.split()) == 2 and sorted(records.load(tmp_path / "results")["state"]) == ["failed", "finished"]
 
 
+@pytest.mark.parametrize("words", [(), ("aggregator=krum", "num_clients=3", "num_byzantine_declared=1")], ids=len)
+def test_a_link_in_a_run_folder_leaves_the_other_runs_alone(
+    bench: Bench, tmp_path: Path, words: tuple[str, ...]
+) -> None:
+    """A run, and one that is infeasible."""
+    mine = tmp_path / "mine.txt"
+    mine.write_text("precious")
+    first = bench("-m", *TINY, *words, "seed=0")
+    (folder,) = run_folders(tmp_path / "results").values()
+    (folder / "summary.json").unlink()
+    (folder / "error.txt").unlink(missing_ok=True)
+    (folder / "error.txt").symlink_to(mine)
+    outcome = bench("-m", *TINY, *words, "seed=0,1,2")
+    assert len(run_folders(tmp_path / "results")) == 3, outcome.err
+    if words:
+        assert outcome.code == first.code and "sweep: 3 runs: 3 infeasible" in outcome.err
+    else:
+        assert outcome.code == 1 and "sweep: 3 runs: 2 finished, 1 failed" in outcome.err
+        assert "error.txt is a link or no regular file; remove it" in outcome.err
+    assert mine.read_text() == "precious"
+
+
 @pytest.mark.parametrize("launcher", ["in_process", "processes"])
 def test_missing_data_are_one_line_before_anything_is_written(bench: Bench, tmp_path: Path, launcher: str) -> None:
     overrides = ("dataset=digits,mnist,cifar10", "seed=0,1", "data_dir=nowhere", f"results_dir={tmp_path}/results")
@@ -310,6 +332,19 @@ def test_missing_data_are_one_line_before_anything_is_written(bench: Bench, tmp_
     assert bench("-m", *TINY, "seed=0,1", f"results_dir={tmp_path}/results", "data_dir=nowhere").code == 0  # needs none
     single = bench(*TINY, "dataset=mnist", *overrides[2:])
     assert single.code == 3 and single.err.count("\n") == 1 and len(run_folders(tmp_path / "results")) == 2
+
+
+@pytest.mark.parametrize("launcher", [("hydra/launcher=in_process",), TWO_WORKERS], ids=["in_process", "processes"])
+def test_an_error_that_ends_a_sweep_is_one_line(tmp_path: Path, launcher: tuple[str, ...]) -> None:
+    """Rates for a rule of one's own are chosen by runs that come first."""
+    (tmp_path / "mine.py").write_text(
+        "from robustfl_bench.aggregators.coomed import CooMed\n\n\nclass Mine(CooMed):\n    'A median.'\n"
+    )
+    sweep = ("-m", "+experiment=arena/digits", "aggregator=mine:Mine", "attack=none", "partition=iid", "seed=0,1")
+    command = start(tmp_path, *sweep, *launcher)
+    _, errors = command.communicate()
+    assert command.returncode == 2 and "first: robustfl-bench -m +experiment=arena/digits_rates" in errors, errors
+    assert errors.count("\n") == 1 and errors.startswith("error: "), errors
 
 
 def test_failures_for_the_same_reason_are_one_line(

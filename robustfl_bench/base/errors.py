@@ -2,15 +2,17 @@
 
 import difflib
 import signal
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from importlib.util import find_spec
+from pathlib import Path
 
 GENERAL, CONFIGURATION, DATA = 1, 2, 3
 """Exit codes of the commands: of a failure without a code of its own, an invalid configuration, missing or damaged
 data."""
 
-UNWRITABLE, BUSY = 74, 75
-"""Exit codes of ``sysexits.h``: a worker of a sweep cannot write; other processes run all that is left of a sweep."""
+BUSY = 75
+"""Exit code of ``sysexits.h``: other processes run all that is left of a sweep."""
 
 INTERRUPTED, TERMINATED = 128 + signal.SIGINT, 128 + signal.SIGTERM
 """Exit codes after Ctrl-C and after SIGTERM."""
@@ -52,6 +54,15 @@ def exit_code(error: Exception) -> int:
     """The exit code of a command that ends with this error: the one that the error carries, else GENERAL."""
     code: int = getattr(error, "exit_code", GENERAL)
     return code
+
+
+@contextmanager
+def writable(path: str | Path) -> Iterator[None]:
+    """Raise ConfigError with this path, which the user named, for every OSError."""
+    try:
+        yield
+    except OSError as error:
+        raise ConfigError(f"cannot write {path}: {error.strerror or error}") from error
 
 
 def similar(word: str, known: Iterable[str], most: int = 3) -> list[str]:

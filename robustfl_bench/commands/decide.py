@@ -8,14 +8,12 @@ import time
 from argparse import Namespace
 from collections.abc import Sequence, Set
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from robustfl_bench.base.console import Parser, add_jobs, answer_tab, completed, reported, say
 from robustfl_bench.base.errors import ConfigError
 from robustfl_bench.commands.making import made_cells
-from robustfl_bench.runs import archive, commands, records
+from robustfl_bench.runs import archive, commands
 from robustfl_bench.runs.cost import HOUR
-from robustfl_bench.runs.records import NoRuns
 from robustfl_bench.runs.where import check_name
 from robustfl_bench.store.folders import DIVERGED, FINISHED, INFEASIBLE
 from robustfl_bench.tables import claim_sheets, sheets
@@ -24,9 +22,6 @@ from robustfl_bench.tables.claims import short
 from robustfl_bench.tables.decisions import Open, Step, WantedRun
 from robustfl_bench.tables.described import Paper, papers
 from robustfl_bench.tables.measured import MeasuredPaper, scored
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 
 def main() -> int:
@@ -91,16 +86,7 @@ def _asked(paper: Paper, asked: Namespace) -> Paper:
 
 def _measured(paper: Paper, asked: Namespace) -> MeasuredPaper:
     """The paper, measured by the runs of the results folder and by those that come with the package."""
-    return scored({asked.paper: paper}, _runs(asked.results_dir), _overrides(asked))[0]
-
-
-def _runs(results_dir: str) -> pd.DataFrame:
-    try:
-        own = records.load(results_dir)
-    except NoRuns:
-        own = records.nothing()
-    ended = own["state"].isin(archive.KEPT)
-    return archive.join([own[ended], archive.kept(), own[~ended]])
+    return scored({asked.paper: paper}, archive.with_kept(asked.results_dir), _overrides(asked))[0]
 
 
 def _overrides(asked: Namespace) -> list[str]:

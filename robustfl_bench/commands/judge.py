@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from robustfl_bench.base.console import Parser, add_jobs, reported, say
-from robustfl_bench.base.errors import ConfigError
+from robustfl_bench.base.errors import ConfigError, writable
 from robustfl_bench.commands.making import made_all
 from robustfl_bench.config import compose, identity, options
 from robustfl_bench.experiment.plan import made
@@ -71,9 +71,10 @@ def _judge(asked: Namespace) -> int:
     pages = judgement.page(verdict)
     print(sheets.FORMATS[asked.format](pages), end="")
     for path in map(Path, asked.output):
-        path.parent.mkdir(parents=True, exist_ok=True)
         content = judgement.numbers(verdict) if path.suffix == ".csv" else sheets.FORMATS[TEXTS[path.suffix]](pages)
-        write_atomically(path, content)
+        with writable(path):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            write_atomically(path, content)
     return 0
 
 

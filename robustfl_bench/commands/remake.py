@@ -53,7 +53,8 @@ def _remake(asked: Namespace) -> int:
         done = [folder for folder in folders if (folder / "summary.json").exists()]
         if done:
             new = records.of_folders(done)
-            new = new[~origins.outdated(new)]
-            archive.write(archive.join([new, kept]), asked.file)
+            new = new[new["state"].isin(archive.KEPT) & ~origins.outdated(new)]
+            if len(new):
+                archive.put(new, asked.file)
             say(f"{asked.file}: {len(new)} runs are of today's code now")
     return 1 if lost else 0

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from robustfl_bench.aggregators.base import Aggregator
 from robustfl_bench.attacks.base import Attack
 from robustfl_bench.base.console import Parser, reported
-from robustfl_bench.base.errors import ConfigError
+from robustfl_bench.base.errors import ConfigError, writable
 from robustfl_bench.config import compose, identity, options
 from robustfl_bench.experiment.plan import made
 from robustfl_bench.pages.pictures import heat
@@ -69,14 +69,18 @@ def _write(asked: argparse.Namespace) -> None:
     for path in asked.output:
         if Path(path).suffix not in (*TEXTS, *SUFFIXES):
             raise ConfigError(f"--output must end in {', '.join([*TEXTS, *SUFFIXES])}, got {path}")
-    name, rows = measured(asked.overrides, asked)
+    try:
+        name, rows = measured(asked.overrides, asked)
+    except MemoryError as error:
+        raise ConfigError(f"the memory does not suffice; lower --dimensions or num_clients: {error}") from error
     print(written(name, rows, asked.format), end="")
     for path in map(Path, asked.output):
         if path.suffix in SUFFIXES:
             save(heat_map(name, rows), path)
             continue
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write_atomically(path, written(name, rows, TEXTS[path.suffix]))
+        with writable(path):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            write_atomically(path, written(name, rows, TEXTS[path.suffix]))
 
 
 def _parser() -> argparse.ArgumentParser:

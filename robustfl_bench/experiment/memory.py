@@ -198,10 +198,23 @@ def _held(planned: Plan) -> int:
     return _FLOAT * n * d
 
 
+_announced: dict[int, int] = {}
+"""The bytes that each run of this process announced, by the ``id`` of its plan."""
+
+
+def _withdraw(reservations: Reservations, run: int) -> None:
+    """End the announcement of one run of this process."""
+    _announced.pop(run, None)
+    if _announced:
+        reservations.announce(sum(_announced.values()))
+    else:
+        reservations.drop()
+
+
 def _wait_for_room(planned: Plan, needed: int) -> None:
     """Wait until a run that needs ``needed`` bytes fits beside the runs that have announced theirs, and announce it.
 
-    The announcement ends with ``planned``, or with this process.
+    The announcement ends with ``planned``, or with this process, which announces the sum of what its runs need.
     """
     try:
         reservations, waits = Reservations(), False
@@ -211,8 +224,9 @@ def _wait_for_room(planned: Plan, needed: int) -> None:
         with reservations.lock():
             reservations.drop()
             if not (others := reservations.of_others()) or needed <= free_bytes() - others:
-                reservations.announce(needed)
-                weakref.finalize(planned, reservations.drop)
+                _announced[id(planned)] = needed
+                reservations.announce(sum(_announced.values()))
+                weakref.finalize(planned, _withdraw, reservations, id(planned))
                 return
         if not waits:
             say(f"waiting for other runs on this machine to end: this one needs {_size(needed)}, and of "

@@ -16,6 +16,7 @@ from uuid import uuid4
 from robustfl_bench.base.cells import cells_of
 from robustfl_bench.base.opened import LIBRARIES, is_own, opened_by
 from robustfl_bench.base.source_code import Origin, closure, effective, imports_of
+from robustfl_bench.store.writing import hashed
 
 NO_SOURCE = "no source"
 
@@ -64,10 +65,10 @@ def read_by(names: tuple[str, ...]) -> dict[str, str]:
 
 
 def content_of(path: Path) -> str | None:
-    """The SHA-256 of a file; None if it cannot be read."""
+    """The SHA-256 of a regular file, or of the one that a link points to; None if it cannot be read."""
     try:
-        return hashlib.sha256(path.read_bytes()).hexdigest()
-    except OSError:
+        return hashed(path.resolve())[0].hexdigest()
+    except (OSError, RuntimeError, ValueError):  # of a loop of links; of a name that no file can have; Damaged
         return None
 
 

@@ -41,6 +41,8 @@ def check(planned: Plan, size: int) -> None:
     """Raise ConfigError unless ``size`` processes can carry out the plan as a ring, or by gossip."""
     s, protocol, needed = planned.settings, planned.parts.protocol, num_processes(planned)
     assert isinstance(protocol, Ring | Gossip)
+    if s.dry_run:
+        raise ConfigError("dry_run=true starts no clients; robustfl-bench itself says what would be made")
     if protocol.bits != 32:
         raise ConfigError(f"numbers travel in 32 bits, got protocol.bits={protocol.bits}")
     if size != needed and isinstance(protocol, Gossip):

@@ -63,7 +63,7 @@ class GossipStep:
             remembered = (Remembered(), optimizer, rules)
         models = self._link.gather(row[0])[:nodes].to(row.dtype)
         heard = self._link.gather([lost, self._sent, *(float(notes.get(name, np.nan)) for name in names)])
-        self.payload = heard[:, 1].int().tolist()
+        self.payload = heard[:, 1].long().tolist()
         self._formula = 32 * models.shape[1] * int(exchange.graph.honest.sum() + exchange.graph.byzantine.sum())
         notes = dict(zip(names, heard[-1, 2:].tolist(), strict=True))
         non_finite = int(facts[:nodes, 2].sum() + heard[:, 0].sum())

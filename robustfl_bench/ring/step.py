@@ -84,7 +84,7 @@ class RingStep:
         heard = self._link.gather([float(updates.losses[0]), non_finite, sent, same])
         if len(set(heard[:, 3].tolist())) > 1:
             raise RuntimeError(f"the clients' models differ after round {after.round}")
-        self.payload = heard[:, 2].int().tolist()
+        self.payload = heard[:, 2].long().tolist()
         require_some_finite(num_honest, int(heard[:num_honest, 1].sum()), state.round)
         if self._link.rank:
             return after, None

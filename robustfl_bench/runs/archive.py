@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import csv
 import gzip
+import hashlib
 import io
 import math
 import warnings
@@ -12,13 +14,16 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from robustfl_bench.base.errors import ConfigError, DataError
+from filelock import FileLock
+
+from robustfl_bench.base.errors import ConfigError, DataError, writable
 from robustfl_bench.runs.records import (
     MEASURED,
     Damaged,
     NoRuns,
     arrange,
     last_metrics,
+    load,
     mapped,
     nothing,
     settings,
@@ -26,6 +31,7 @@ from robustfl_bench.runs.records import (
 )
 from robustfl_bench.runs.spreadsheets import guarded, unguarded
 from robustfl_bench.store.kept import FOLDER, SEAL, files, is_of_arena, seal_of
+from robustfl_bench.store.shared import folder_of_user
 from robustfl_bench.store.writing import write_atomically
 
 if TYPE_CHECKING:
@@ -81,11 +87,29 @@ def write(runs: pd.DataFrame, path: str) -> int:
     lines = pd.DataFrame(table)
     lines[SEAL] = [seal_of(values) for values in lines.itertuples(index=False, name=None)]
     content = lines.to_csv(index=False, lineterminator="\n").encode()
-    try:
+    with writable(path):
         write_atomically(Path(path), gzip.compress(content, mtime=0) if path.endswith(".gz") else content)
-    except OSError as error:
-        raise ConfigError(f"cannot write {path}: {error.strerror or error}") from error
     return len(kept)
+
+
+def holds_runs(path: str) -> bool:
+    """Whether there is a file, not compressed, with the columns of those that ``write`` makes."""
+    try:
+        with open(path, newline="", encoding="utf-8", errors="replace") as file:
+            return set(_FACTS) <= set(next(csv.reader(file), ()))
+    except (OSError, csv.Error):
+        return False
+
+
+def put(runs: pd.DataFrame, path: str) -> None:
+    """Write runs of ``records.load`` into a file that ``write`` made, each in place of its earlier line.
+
+    Processes of one machine take turns, so that none restores the lines that another has replaced. Raises NoRuns,
+    DataError and ConfigError as ``read`` and ``write`` do.
+    """
+    name = hashlib.sha256(str(Path(path).resolve()).encode()).hexdigest()
+    with FileLock(folder_of_user("archives") / name):
+        write(join([runs, read(path)]), path)
 
 
 def read(path: str) -> pd.DataFrame:
@@ -168,6 +192,19 @@ def kept(arena: bool = False, folders: Collection[str] = ()) -> pd.DataFrame:
     found = [path for path in files() if is_of_arena(path) == arena]
     own = [path for path in found if path.parent.name in folders]
     return join([nothing(), *(read(str(path)) for path in own or found)])
+
+
+def with_kept(results_dir: str, arena: bool = False, folders: Collection[str] = ()) -> pd.DataFrame:
+    """The runs of a folder, if there is one, and those of ``kept``.
+
+    Of a run, a finished folder comes before a kept result, which comes before an unfinished folder.
+    """
+    try:
+        runs = load(results_dir)
+    except NoRuns:
+        runs = nothing()
+    ended = runs["state"].isin(KEPT)
+    return join([runs[ended], kept(arena, folders), runs[~ended]])
 
 
 def join(tables: Sequence[pd.DataFrame]) -> pd.DataFrame:

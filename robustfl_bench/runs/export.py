@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import csv
+import io
 import warnings
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from robustfl_bench.base.errors import ConfigError
-from robustfl_bench.runs import records
+from robustfl_bench.base.errors import ConfigError, writable
+from robustfl_bench.runs import archive, records
 from robustfl_bench.runs.spreadsheets import guarded
+from robustfl_bench.store.writing import stream_atomically
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -18,18 +21,25 @@ _KEPT_FACTS = ("run", "run_id", "state", "scale", "experiment")
 
 
 def write(runs: pd.DataFrame, path: str) -> int:
-    """Write the rows of ``tidy`` as CSV; their number. Raises NoRuns, ConfigError for a file that cannot be written."""
-    lines = tidy(runs)
-    header, count = next(lines), 0
-    try:
-        with open(path, "w", newline="", encoding="utf-8") as file:
-            writer = csv.writer(file, lineterminator="\n")
-            writer.writerow(map(guarded, header))
-            for line in lines:
-                writer.writerow(map(guarded, line))
-                count += 1
-    except OSError as error:
-        raise ConfigError(f"cannot write {path}: {error.strerror or error}") from error
+    """Write the rows of ``tidy`` as CSV; their number.
+
+    Raises NoRuns, and ConfigError for a file that cannot be written or that holds kept runs.
+    """
+    if archive.holds_runs(path):
+        raise ConfigError(f"{path} holds a line for each of its runs, often the only copy; name another file")
+    count = 0
+
+    def lines() -> Iterator[bytes]:
+        nonlocal count
+        count = -1  # the header is no row
+        for values in tidy(runs):
+            count += 1
+            text = io.StringIO()
+            csv.writer(text, lineterminator="\n").writerow(map(guarded, values))
+            yield text.getvalue().encode()
+
+    with writable(path):
+        stream_atomically(Path(path), lines)
     return count
 
 

@@ -108,25 +108,23 @@ def settings(runs: pd.DataFrame) -> list[str]:
 
 def metrics(folder: str | Path) -> pd.DataFrame:
     """``metrics.csv`` of a run, one row per evaluated round; a half-written last line is left out. Raises Damaged."""
-    import pandas as pd
-
-    lines = _whole_lines(Path(folder) / "metrics.csv")
-    try:
-        return pd.read_csv(io.StringIO("\n".join(lines)), dtype=float).astype({"round": int})
-    except (ValueError, KeyError) as error:
-        raise Damaged(f"metrics.csv is damaged: {one_line(error)}") from error
+    return _table(Path(folder) / "metrics.csv")
 
 
 def weights(folder: str | Path) -> pd.DataFrame:
     """``weights.csv`` of a run: the round, and for every client its weight, nan if it did not take part. Raises
     Damaged, also if the file is missing because the rule gave no weights."""
+    return _table(Path(folder) / "weights.csv")
+
+
+def _table(path: Path) -> pd.DataFrame:
     import pandas as pd
 
-    lines = _whole_lines(Path(folder) / "weights.csv")
+    lines = _whole_lines(path)
     try:
         return pd.read_csv(io.StringIO("\n".join(lines)), dtype=float).astype({"round": int})
     except (ValueError, KeyError) as error:
-        raise Damaged(f"weights.csv is damaged: {one_line(error)}") from error
+        raise Damaged(f"{path.name} is damaged: {one_line(error)}") from error
 
 
 def column(folder: str | Path, name: str) -> pd.Series[float] | None:

@@ -28,8 +28,10 @@ from robustfl_bench.store.writing import (
     append_text,
     check_plain,
     flush,
+    hashed,
     named,
     persistently,
+    read_from,
     read_regular,
     read_text,
     remove_leftovers,
@@ -144,25 +146,29 @@ def damage(path: Path, summary: Mapping[str, Any]) -> str | None:
         return "summary.json does not record the files"
     for name in RECORDED:
         try:
-            content = read_regular(path / name)
+            size = read_from(path / name, lambda file: os.fstat(file.fileno()).st_size)
+            expected = known.get(name)
+            if not isinstance(expected, Mapping):
+                return f"{name} was not there when the run ended"
+            if size != expected.get("bytes"):
+                return f"{name} has {size} bytes, {expected.get('bytes')} were written"
+            if hashed(path / name)[0].hexdigest() != expected.get("sha256"):
+                return f"{name} is not what was written: its SHA-256 differs"
         except FileNotFoundError:
             if name in known:
                 return f"{name} is missing"
-            continue
         except Damaged as error:
             return str(error)
-        expected = known.get(name)
-        if not isinstance(expected, Mapping):
-            return f"{name} was not there when the run ended"
-        if len(content) != expected.get("bytes"):
-            return f"{name} has {len(content)} bytes, {expected.get('bytes')} were written"
-        if _sha256(content) != expected.get("sha256"):
-            return f"{name} is not what was written: its SHA-256 differs"
     return None
 
 
 def _sha256(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
+
+
+def _hashed(path: Path, size: int | None = None) -> "tuple[hashlib._Hash, int]":
+    """As ``hashed``; that of nothing where there is no file."""
+    return hashed(path, size) if path.exists() else (hashlib.sha256(), 0)
 
 
 def plain(value: Any) -> Any:
@@ -183,7 +189,7 @@ def summary_in(folder: Path) -> dict[str, Any] | None:
         return None
     except Damaged:
         raise
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise Damaged(f"summary.json is damaged: {error}") from None
     if not isinstance(summary, dict) or summary.get("status") not in ENDED:
         raise Damaged(f"summary.json is damaged: its status must be one of {', '.join(ENDED)}")
@@ -194,8 +200,8 @@ def summary_in(folder: Path) -> dict[str, Any] | None:
 
 def recorded(folder: Path) -> dict[str, dict[str, Any]]:
     """The sizes and SHA-256 of the files of a run folder, as its summary records them."""
-    contents = {name: read_regular(folder / name) for name in RECORDED if (folder / name).exists()}
-    return {name: {"bytes": len(content), "sha256": _sha256(content)} for name, content in contents.items()}
+    hashes = {name: hashed(folder / name) for name in RECORDED if (folder / name).exists()}
+    return {name: {"bytes": size, "sha256": digest.hexdigest()} for name, (digest, size) in hashes.items()}
 
 
 def seal(summary: Mapping[str, Any]) -> dict[str, Any]:
@@ -255,10 +261,13 @@ class RunFolder:
 
     @property
     def deaths(self) -> int:
-        """How many processes in a row have died while writing this run, without a new checkpoint, as recorded."""
-        noted = (self.path / DEATHS).read_text() if (self.path / DEATHS).exists() else ""
-        count, _, before = noted.partition(" ")
-        return int(count) if before == str(self._checkpoint_time) else 0
+        """How many processes in a row have died while writing this run, without a new checkpoint, as recorded; 0 where
+        that cannot be read."""
+        try:
+            count, before = map(int, read_text(self.path / DEATHS).split())
+        except ValueError:  # Damaged is one
+            return 0
+        return count if before == self._checkpoint_time else 0
 
     @property
     def _checkpoint_time(self) -> int:
@@ -301,11 +310,11 @@ class RunFolder:
         hashes = {}
         for name, entry in files.items():
             size, expected = entry if isinstance(entry, tuple) and len(entry) == 2 else (None, None)
-            path = self.path / name
-            content = read_regular(path) if path.exists() else b""
-            if not isinstance(size, int) or not 0 <= size <= len(content):
+            if not isinstance(size, int) or size < 0:
+                raise Damaged(f"checkpoint.pt does not record the size of {name}")
+            hashes[name], held = _hashed(self.path / name, size)
+            if held < size:
                 raise Damaged(f"{name} does not hold what was written before the checkpoint")
-            hashes[name] = hashlib.sha256(content[:size])
             if hashes[name].hexdigest() != expected:
                 raise Damaged(f"{name} is not what was written before the checkpoint")
         self._remove(name for name in TABLES if name not in files)  # from a later round
@@ -348,8 +357,7 @@ class RunFolder:
     def _hash(self, name: str) -> "hashlib._Hash":
         """The hash of what one of TABLES holds, kept from row to row."""
         if name not in self._hashes:
-            path = self.path / name
-            self._hashes[name] = hashlib.sha256(read_regular(path) if path.exists() else b"")
+            self._hashes[name], _ = _hashed(self.path / name)
         return self._hashes[name]
 
     def cut(self, round: int) -> None:

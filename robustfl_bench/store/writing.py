@@ -1,6 +1,7 @@
 """Files that other processes see whole or not at all, and the errors of files that cannot be written or read."""
 
 import errno
+import hashlib
 import os
 import re
 import stat
@@ -22,6 +23,9 @@ class Damaged(ValueError):
 LARGEST = 1 << 28
 """The most bytes that a file of a run is read up to, checkpoints apart: 256 MiB."""
 
+
+PIECE = 1 << 20
+"""The bytes of a file that are in memory at once while it is hashed."""
 
 TRANSIENT = (errno.EIO, errno.EAGAIN, errno.ESTALE, errno.ETIMEDOUT)
 """Errors of a shared file system that can pass within seconds."""
@@ -77,6 +81,20 @@ def read_from(path: Path, read: Callable[[BinaryIO], Result]) -> Result:
         if error.errno == errno.ELOOP:
             raise Damaged(f"{path.name} is a link, which is not followed; remove it") from None
         raise Damaged(f"{path.name} cannot be read: {error.strerror}") from None
+
+
+def hashed(path: Path, size: int | None = None) -> "tuple[hashlib._Hash, int]":
+    """The SHA-256 of a regular file, or of its first ``size`` bytes, as ``read_from`` reads it, and the number of bytes
+    that went into it. The file may be larger than LARGEST, as it is read in pieces."""
+
+    def content(file: BinaryIO) -> "tuple[hashlib._Hash, int]":
+        digest, count = hashlib.sha256(), 0
+        while piece := file.read(PIECE if size is None else min(PIECE, size - count)):
+            digest.update(piece)
+            count += len(piece)
+        return digest, count
+
+    return read_from(path, content)
 
 
 def read_text(path: Path) -> str:

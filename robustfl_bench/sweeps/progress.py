@@ -19,7 +19,7 @@ from robustfl_bench.base.console import is_live, say
 from robustfl_bench.base.errors import BUSY, GENERAL
 from robustfl_bench.config import options
 from robustfl_bench.store.folders import ENDED, FAILED, INFEASIBLE, MEASURED, runs_folder
-from robustfl_bench.store.writing import Damaged
+from robustfl_bench.store.writing import Damaged, read_text
 from robustfl_bench.sweeps.cells import Sweep, SweepCell
 from robustfl_bench.sweeps.ends import MISSING, OTHERS, Incomplete, Outcome
 
@@ -69,11 +69,11 @@ def see(cell: SweepCell) -> Seen:
 def _timed(folder: Path) -> tuple[int, float | None]:
     """The rounds that a run has done, and the seconds that each took."""
     try:
-        with open(folder / "timings.csv", newline="", encoding="utf-8") as file:
-            rows = [(int(row["round"]), float(row["seconds"])) for row in csv.DictReader(file)]
-    except (OSError, TypeError, ValueError, KeyError):  # none yet, or the file is being written
+        lines = io.StringIO(read_text(folder / "timings.csv"), newline="")
+        rows = [(int(row["round"]), float(row["seconds"])) for row in csv.DictReader(lines)]
+        return rows[-1][0], sum(seconds for _, seconds in rows) / rows[-1][0]
+    except (TypeError, ValueError, LookupError, ArithmeticError, csv.Error):  # none yet, damaged, or being written
         return 0, None
-    return (rows[-1][0], sum(seconds for _, seconds in rows) / rows[-1][0]) if rows else (0, None)
 
 
 class Progress:
@@ -114,8 +114,9 @@ def timed_runs(results_dir: str) -> Iterator[TimedRun]:
     for path in sorted(runs.iterdir()) if runs.is_dir() else []:
         _, seconds = _timed(path)
         if seconds is not None:
-            with suppress(OSError, ValueError, yaml.YAMLError):
-                yield options.parse((path / "config.yaml").read_text(encoding="utf-8")), seconds
+            with suppress(Damaged, yaml.YAMLError):
+                if isinstance(config := options.parse(read_text(path / "config.yaml")), Mapping):
+                    yield config, seconds
 
 
 def _config(cell: SweepCell) -> Mapping[str, Any]:

@@ -214,7 +214,8 @@ class Taker:
         except InfeasibleError as error:
             if self.look(cell):  # another process has just found that out
                 return self.ends[cell]
-            record({"status": INFEASIBLE, "error": str(error)}, error.plan, call)
+            with suppress(Damaged):  # a link in its folder: nothing is recorded there
+                record({"status": INFEASIBLE, "error": str(error)}, error.plan, call)
             say(f"infeasible: {error}  [{cell}]")
             return End(INFEASIBLE, _worst(cell), str(error))
         except NotReady:
@@ -239,19 +240,22 @@ class Taker:
         return End(answer.status, answer.tell())
 
     def _failed(self, cell: SweepCell, error: Exception, planned: Plan | None = None, call: Call | None = None) -> End:
-        """Record why a cell has no result, in its run folder, or in a folder named by its overrides if it has no
-        run."""
+        """Record why a cell has no result, in its run folder, or in a folder named by its overrides if it has no run.
+
+        Nothing is recorded in a folder that holds links.
+        """
         reason, code, trace = explain(error), exit_code(error), "".join(traceback.format_exception(error))
         outcome = {"status": FAILED, "error": reason, "exit_code": code}
-        if planned is not None and call is not None:
-            record(outcome, planned, call, trace)
-        else:
-            folder = cell.folder()
-            folder.open()
-            try:
-                folder.finish(outcome | {"command": f"robustfl-bench {cell}"}, trace)
-            finally:
-                folder.close()
+        with suppress(Damaged):
+            if planned is not None and call is not None:
+                record(outcome, planned, call, trace)
+            else:
+                folder = cell.folder()
+                folder.open()
+                try:
+                    folder.finish(outcome | {"command": f"robustfl-bench {cell}"}, trace)
+                finally:
+                    folder.close()
         return self._said(cell, End(FAILED, reason=reason, code=code), reason)
 
     def _said(self, cell: SweepCell, end: End, words: str) -> End:

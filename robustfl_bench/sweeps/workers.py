@@ -13,12 +13,12 @@ import threading
 from dataclasses import replace
 from multiprocessing.connection import wait
 from multiprocessing.process import BaseProcess
+from multiprocessing.synchronize import Lock
 
 from robustfl_bench.base.console import say
-from robustfl_bench.base.errors import UNWRITABLE, ConfigError
+from robustfl_bench.base.errors import TERMINATED, ConfigError, exit_code
 from robustfl_bench.experiment.explain import report
 from robustfl_bench.experiment.machine import cores, forkserver, terminable
-from robustfl_bench.store.writing import CannotWrite
 from robustfl_bench.sweeps.cells import Sweep
 from robustfl_bench.sweeps.ends import Incomplete, Outcome
 from robustfl_bench.sweeps.gpus import gpus_for, seen_by
@@ -46,16 +46,17 @@ def take_with_workers(sweep: Sweep, n_jobs: int, runs_at_once: int) -> Outcome:
 def work(sweep: Sweep, number: int) -> None:
     """Start ``number`` processes that take the cells of ``sweep``; returns when all have ended.
 
-    They take the GPUs in turn. At SIGTERM and Ctrl-C all write a checkpoint and end. Raises Incomplete where one
-    could not write, which it has said.
+    They take the GPUs in turn. At SIGTERM and Ctrl-C all write a checkpoint and end. Raises Incomplete, with the exit
+    code of the error, after a worker has printed an error that ends the sweep.
     """
     context = forkserver("robustfl_bench.sweeps.workers", "robustfl_bench.engine.loop")
     sweep = replace(sweep, takers=number)
     gpus = gpus_for(sweep)
     running: dict[BaseProcess, int] = {}
+    first = context.Lock()
 
     def start(worker: int) -> None:
-        process = context.Process(target=_worker, args=(sweep, {**os.environ, **seen_by(worker, gpus)}))
+        process = context.Process(target=_worker, args=(sweep, {**os.environ, **seen_by(worker, gpus)}, first))
         process.start()
         running[process] = worker
 
@@ -68,11 +69,12 @@ def work(sweep: Sweep, number: int) -> None:
                 wait([process.sentinel for process in running])
                 for process in [process for process in running if process.exitcode is not None]:
                     worker = running.pop(process)
-                    if process.exitcode == UNWRITABLE:
-                        raise Incomplete("a worker could not write")
-                    if process.exitcode and process.exitcode < 0:
+                    code = process.exitcode or 0
+                    if code > 0 and code != TERMINATED:
+                        raise Incomplete("an error of a worker ended the sweep", code)
+                    if code < 0:
                         deaths += 1
-                        say(f"worker {process.pid} was ended by signal {-process.exitcode}; another takes its place")
+                        say(f"worker {process.pid} was ended by signal {-code}; another takes its place")
                         if deaths <= most:
                             start(worker)
         finally:
@@ -82,19 +84,20 @@ def work(sweep: Sweep, number: int) -> None:
                 process.join()
 
 
-def _worker(sweep: Sweep, environment: dict[str, str]) -> None:
-    """Take cells until none is left."""
+def _worker(sweep: Sweep, environment: dict[str, str], first: Lock) -> None:
+    """Take cells until none is left. Of several workers, the one that takes the lock ``first`` prints its error."""
     gc.freeze()  # a collection would write to all that was imported, and so copy the pages that workers have in common
     os.environ.clear()
     os.environ.update(environment)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches all processes of a terminal; the parent passes it on
     threading.Thread(target=_follow_parent, daemon=True).start()
-    sweep.enter()
     try:
+        sweep.enter()
         take(sweep)
-    except CannotWrite as error:
-        report(error)
-        sys.exit(UNWRITABLE)
+    except Exception as error:
+        if first.acquire(block=False):
+            report(error)
+        sys.exit(exit_code(error))
 
 
 def _follow_parent() -> None:

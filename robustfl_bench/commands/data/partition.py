@@ -5,7 +5,7 @@ from pathlib import Path
 
 from robustfl_bench.base.answers import add_format, as_json
 from robustfl_bench.base.console import Parser, completed
-from robustfl_bench.base.errors import ConfigError
+from robustfl_bench.base.errors import writable
 from robustfl_bench.commands.verb import Verb
 from robustfl_bench.config.completion import overrides
 from robustfl_bench.config.options import search
@@ -34,10 +34,8 @@ def _run(arguments: Namespace) -> None:
     split = made(arguments.overrides, search(config_dir))
     print(as_json(split.as_mapping()) if arguments.format == "json" else f"{split.report()}\n", end="")
     if output is not None:
-        try:
+        with writable(output):
             write_atomically(Path(output), split.csv())
-        except OSError as error:
-            raise ConfigError(f"cannot write {output}: {error.strerror or error}") from error
         print(f"{output}: partition=from_file partition.path={output} num_clients={len(split.shards)}")
     if picture is not None:
         print(save(draw(split), picture, "--picture"))

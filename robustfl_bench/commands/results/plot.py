@@ -82,9 +82,7 @@ def _drawn(runs: pd.DataFrame, arguments: Namespace) -> Figure:
     x = arguments.x or "round"
     common = {"lines": lines, "panels": panels, "conditions": arguments.where, "frame": frame}
     match arguments.kind:
-        case "accuracy":
-            return plots.rounds(runs, "test_accuracy", **common, band=band, x=x)
-        case "rounds":
+        case "accuracy" | "rounds":
             return plots.rounds(runs, value or "test_accuracy", **common, band=band, x=x)
         case "sweep":
             if arguments.x is None:

@@ -4,7 +4,7 @@ from argparse import Namespace
 from pathlib import Path
 
 from robustfl_bench.base.console import Parser
-from robustfl_bench.base.errors import ConfigError
+from robustfl_bench.base.errors import ConfigError, writable
 from robustfl_bench.commands.results import shared
 from robustfl_bench.commands.verb import Verb
 from robustfl_bench.pages.report import report
@@ -39,10 +39,8 @@ def _run(arguments: Namespace) -> None:
     look = Look(versus=arguments.versus, names=shared.labels(arguments))
     axes = arguments.rows, arguments.columns, arguments.value, arguments.where
     page = report(shared.load(arguments), *axes, arguments.title, look)
-    try:
+    with writable(path):
         write_atomically(path, page)
-    except OSError as error:
-        raise ConfigError(f"cannot write {path}: {error.strerror or error}") from error
     print(path)
 
 

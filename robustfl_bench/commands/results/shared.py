@@ -15,7 +15,6 @@ from robustfl_bench.config import options
 from robustfl_bench.config.completion import overrides
 from robustfl_bench.pages.pictures.canvas import WIDTHS, Frame
 from robustfl_bench.runs import archive, records
-from robustfl_bench.runs.records import NoRuns
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -134,18 +133,11 @@ def load(arguments: Namespace) -> pd.DataFrame:
 
 def load_any(arguments: Namespace, of_arena: bool = False, folders: Collection[str] = ()) -> pd.DataFrame:
     """As ``load``; by default the runs of the usual folder, if there is one, and the runs that come with the package:
-    those of papers, or those of the arena; see ``archive.kept``.
-
-    Of a run, a finished folder comes before a kept result, which comes before an unfinished folder.
+    those of papers, or those of the arena; see ``archive.with_kept``.
     """
     if arguments.results_dir is not None or arguments.archives:
         return load(arguments)
-    try:
-        runs = records.load(RESULTS)
-    except NoRuns:
-        runs = records.nothing()
-    ended = runs["state"].isin(archive.KEPT)
-    return archive.join([runs[ended], archive.kept(of_arena, folders), runs[~ended]])
+    return archive.with_kept(RESULTS, of_arena, folders)
 
 
 def folder_of(arguments: Namespace) -> str:

@@ -12,7 +12,7 @@ from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar
 
-from robustfl_bench.base.errors import ConfigError
+from robustfl_bench.base.errors import ConfigError, writable
 from robustfl_bench.config import names
 
 if TYPE_CHECKING:
@@ -194,14 +194,12 @@ def save(figure: Figure, output: str | Path, option: str = "--output") -> Path:
     path = Path(output)
     if path.suffix not in SUFFIXES:
         raise ConfigError(f"{option} must end in {', '.join(SUFFIXES)}, got {str(output)!r}")
-    try:
+    with writable(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         if path.suffix == ".png":
             path.write_bytes(_with_palette(figure))
         else:
             figure.savefig(path)
-    except OSError as error:
-        raise ConfigError(f"cannot write {path}: {error.strerror or error}") from error
     return path
 
 
