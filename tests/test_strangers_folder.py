@@ -15,7 +15,7 @@ import pytest
 
 from robustfl_bench.commands import results as results_cli
 from robustfl_bench.experiment.outside_code import content_of
-from robustfl_bench.runs import archive
+from robustfl_bench.runs import archive, records
 from robustfl_bench.store import folders, sealed
 from tests.conftest import Bench, contents, run_folders
 from tests.processes import start
@@ -152,6 +152,15 @@ def test_a_summary_of_many_brackets_is_damaged(
     assert "damaged" in printed.out and not printed.err
     outcome = bench(*SMALL)
     assert outcome.code == 0 and "summary.json is damaged" in outcome.err
+
+
+def test_a_config_of_many_brackets_is_damaged_and_crashes_no_parser(finished: Path, tmp_path: Path) -> None:
+    shutil.copytree(finished, tmp_path / "results")
+    (folder,) = run_folders(tmp_path / "results").values()
+    for text in ("a: " + 200_000 * "[", "a:\n" + 200_000 * "- "):
+        (folder / "config.yaml").write_text(text)
+        (error,) = records.load(tmp_path / "results")["error"]
+        assert error == "config.yaml is damaged: it has too many lists"
 
 
 @pytest.mark.parametrize("text", ["abc 0", "7", "1 2 3", "\udcff 0"])

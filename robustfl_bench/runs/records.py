@@ -49,6 +49,7 @@ DIGEST = ", digest "  # between what the data are and their digest, in the words
 _NULLABLE = ("batch_size", "validation_share", "knowledge")  # scalars that may be null: a config leaves those out
 _TOP_LEVEL_KEY = re.compile(r"^(?=[A-Za-z_]\w*:)", re.MULTILINE)
 _YAML_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # libyaml is ten times faster, where there is one
+_MOST_LISTS = 5000  # and mappings in one line, of a config
 
 
 class NoRuns(DataError):
@@ -246,6 +247,8 @@ def _read_config(folder: Path) -> tuple[dict[str, str], dict[str, Any]]:
 
 @lru_cache(maxsize=10_000)
 def _parse(block: str) -> tuple[tuple[str, Any], ...]:
+    if sum(map(block.count, ("[", "{", "- "))) > _MOST_LISTS:  # the parser in C crashes where they are nested deeply
+        raise Damaged("config.yaml is damaged: it has too many lists")
     try:
         tree = yaml.load(block, Loader=_YAML_LOADER)  # a safe loader, in C or not
     except yaml.YAMLError as error:
