@@ -265,6 +265,10 @@ FACTS = (
         lambda: in_table_2a(["minmax", "minsum"], ["median", "trimmed_mean"]),
     ),
     Fact(
+        "| not with our attack: {:.2f} (BRACE: {:.2f}).",
+        lambda: brace().loc[["rar", "brace"], "adaptive"].tolist(),
+    ),
+    Fact(
         "| RAR does not ({:.2f}), Krum, median and trimmed mean do, at {:.2f} to {:.2f}. signSGD, RLR and BRACE do not "
         "|",
         lambda: [
@@ -290,8 +294,8 @@ FACTS = (
         brace_worst,
     ),
     Fact(
-        "| in {} of {}: Min-Max, Min-Sum and adaptive; elsewhere RAR (none, label flip, Krum, "
-        "backdoor), RLR (Gaussian) or Krum (Trim) by {:.3f} to {:.2f} |",
+        "| in {} of {}: Min-Max and Min-Sum; elsewhere RAR (none, label flip, backdoor), RLR (Gaussian, Krum, "
+        "adaptive) or Krum (Trim) by {:.3f} to {:.2f} |",
         brace_first,
     ),
     Fact(
