@@ -269,7 +269,7 @@ def _check_layers(model: Model, dataset: Dataset) -> None:
         raise
     except Exception as error:  # whatever somebody else's code raises
         reason = " ".join(str(error).split())[:200]
-        raise ConfigError(f"model {name} cannot be run on a sample of {dataset.name}: {reason}") from error
+        raise ConfigError(f"model {name} cannot take samples of shape {dataset.input_shape}: {reason}") from error
 
 
 def _one_sample(dataset: Dataset, device: str) -> Any:
