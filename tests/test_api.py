@@ -1,5 +1,6 @@
 """A run, and a table of runs, as functions of Python."""
 
+import importlib
 import shlex
 import subprocess
 import sys
@@ -11,6 +12,8 @@ import pytest
 import torch
 
 import robustfl_bench
+from robustfl_bench.api import objects
+from robustfl_bench.config import compose
 from robustfl_bench.experiment.plan import InfeasibleError
 from tests.conftest import Bench, contents
 
@@ -126,6 +129,20 @@ def test_a_class_of_the_package_is_the_option_of_its_name(tmp_path: Path) -> Non
     again = robustfl_bench.run(*SMALL, aggregator="coomed", results_dir=tmp_path)
     assert first.path == again.path
     assert len(robustfl_bench.results(tmp_path, where="aggregator=coomed")) == 1
+
+
+@pytest.mark.parametrize(("group", "target", "option"), [
+    ("model", "models.Mlp", "mlp"),
+    ("model", "models.LeNet", "lenet"),
+    ("attack", "attacks.Held", "held"),
+    ("aggregator", "aggregators.SequentialClipping", "sequential_clipping"),
+])  # fmt: skip
+def test_of_options_of_one_class_it_is_the_one_with_its_defaults(group: str, target: str, option: str) -> None:
+    """``linear`` is an Mlp, too, and ``drift_4`` is Held."""
+    module, _, name = f"robustfl_bench.{target}".rpartition(".")
+    (word,) = objects.overrides({group: getattr(importlib.import_module(module), name)})
+    of_class = compose.resolve([f"{group}={module}:{name}"])
+    assert word == f"{group}={option}" and compose.resolve([word]).run_id == of_class.run_id
 
 
 def test_a_run_that_is_asked_for_twice_is_no_copy(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 from robustfl_bench.base import public
 from robustfl_bench.base.abilities import Part
 from robustfl_bench.base.errors import ConfigError
-from robustfl_bench.config import options, outside, words
+from robustfl_bench.config import identity, options, outside, words
 from robustfl_bench.engine.parts import GROUPS
 
 
@@ -44,18 +44,24 @@ def _chosen(group: str, value: Any) -> tuple[str, list[str]]:
     if value is None or isinstance(value, str):
         return value or "none", []
     if isinstance(value, FunctionType | type):
-        target = target_of(value)
-        if not target.startswith(f"{public.PACKAGE.name}."):
-            return outside.word(target), []
-        content: dict[str, Any] = {"_target_": target}
-    elif isinstance(value, Part):
-        content = content_of(value)
-    else:
+        return _of_class(group, target_of(value)), []
+    if not isinstance(value, Part):
         given = repr(value) if isinstance(value, int | float) else f"a {type(value).__name__}"
         raise ConfigError(f"{group} takes the name of an option, a part or its class, got {given}")
+    content = content_of(value)
     option = _nearest(group, content)
     place = options.place_of(group, option)
     return option, list(_fields(f"{group}.{place}" if place else group, options.option(group, option), content))
+
+
+def _of_class(group: str, target: str) -> str:
+    """The option of a group that is this class of the package with the defaults of its fields, or else the class."""
+    word = outside.word(target)
+    if not target.startswith(f"{public.PACKAGE.name}."):
+        return word
+    content = identity.canonical(outside.content(group, word))
+    same = (name for name in options.names(group) if identity.canonical(options.option(group, name)) == content)
+    return min(same, key=lambda name: options.original(group, name) != name, default=word)
 
 
 def _fields(prefix: str, given: Mapping[str, Any], wanted: Mapping[str, Any]) -> Iterable[str]:
