@@ -3,9 +3,13 @@
 import os
 import subprocess
 import sys
+import time
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
+
+from robustfl_bench.distributed.peers import fault
 
 PREPARED = """
 import os, sys, time
@@ -97,6 +101,12 @@ except PeerLost as error:
     print(error)
 os._exit(0)  # a group that has failed cannot be left in order
 """
+
+
+def test_an_exchange_that_fails_before_its_time_names_no_silence() -> None:
+    now = time.monotonic()
+    assert fault(now, timedelta(seconds=600)) == "has gone"  # whatever the system calls it, as "Connection timed out"
+    assert fault(now - 601, timedelta(seconds=600)) == "is silent for 600 s"
 
 
 def run(script: str, folder: Path, size: int = 5) -> list[tuple[int, str, str]]:

@@ -2,6 +2,7 @@
 
 import hmac
 import os
+import time
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
 
@@ -14,6 +15,7 @@ from robustfl_bench.distributed import token
 from robustfl_bench.numerics.updates import finite_parts
 
 PROBING = timedelta(seconds=0.2)  # the longest wait for a peer that may have gone
+PROBE = 1  # the tag of a message to such a peer, which no exchange has
 
 
 class PeerLost(Interrupted):
@@ -83,7 +85,7 @@ class Peers:
 
     def _swap(self, outgoing: Sequence[Tensor], incoming: Sequence[Tensor]) -> None:
         incoming[self.rank].copy_(outgoing[self.rank])
-        begun, peer = list[tuple[int, dist.Work | None]](), self.rank
+        begun, peer, start = list[tuple[int, dist.Work | None]](), self.rank, time.monotonic()
         try:
             for step in range(1, self.size):
                 peer = (self.rank - step) % self.size
@@ -94,36 +96,39 @@ class Peers:
                     begun.append((peer, dist.isend(part, group=self.group, group_dst=peer)))
             for peer, work in begun:  # noqa: B007 - the error names it
                 assert work is not None
+                start = time.monotonic()
                 work.wait(self._timeout)
         except RuntimeError as error:
-            raise self._lost(error, f"rank {peer}") from error
+            raise self._lost(f"rank {peer}", start) from error
 
     def sum(self, numbers: Tensor) -> Tensor:
         """The sum of the processes' tensors, the same bytes on all of them."""
-        total = numbers.contiguous().clone()
+        total, start = numbers.contiguous().clone(), time.monotonic()
         try:
             work = dist.all_reduce(total, group=self.group, async_op=True)
             assert work is not None
             work.wait(self._timeout)
         except RuntimeError as error:
-            raise self._lost(error, self._gone()) from error
+            raise self._lost(self._gone(), start) from error
         return total
 
     def _gone(self) -> str:
         """The peer whose connection is closed, as a sum over all does not say whose fault it is."""
-        for peer in range(self.size):
+        for peer in {*range(self.size)} - {self.rank}:
             try:
-                if peer != self.rank and (work := dist.isend(torch.zeros(1), group=self.group, group_dst=peer)):
+                if work := dist.isend(torch.zeros(1), group=self.group, tag=PROBE, group_dst=peer):
                     work.wait(PROBING)
             except RuntimeError as error:
                 if "imed out" not in str(error):
                     return f"rank {peer}"
         return "a rank"
 
-    def _lost(self, error: RuntimeError, who: str) -> PeerLost:
-        return PeerLost(f"{who} of the group {fault(error, self._timeout)}; rank {self.rank} stops")
+    def _lost(self, who: str, start: float) -> PeerLost:
+        return PeerLost(f"{who} of the group {fault(start, self._timeout)}; rank {self.rank} stops")
 
 
-def fault(error: RuntimeError, timeout: timedelta) -> str:
-    """What an error of ``torch.distributed`` in an exchange says of the peer, in words that follow its name."""
-    return f"is silent for {timeout.total_seconds():g} s" if "imed out" in str(error) else "has gone"
+def fault(start: float, timeout: timedelta) -> str:
+    """What an exchange that began at ``start``, of the monotonic clock, and has failed says of the peer, in words that
+    follow its name. The time tells it, as the words of ``torch.distributed`` differ between systems."""
+    limit = timeout.total_seconds()
+    return f"is silent for {limit:g} s" if time.monotonic() - start >= limit else "has gone"

@@ -2,6 +2,7 @@
 with any others, over gloo."""
 
 import os
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import timedelta
@@ -59,7 +60,7 @@ class Link:
     ) -> None:
         """Send tensors to other clients, by their ranks, and fill ``incoming`` with those that others send; nothing
         counts as payload."""
-        timeout, neighbour = timeout or self._timeout, self.rank
+        timeout, neighbour, start = timeout or self._timeout, self.rank, time.monotonic()
         sending, receiving = list[tuple[int, dist.Work | None]](), list[tuple[int, dist.Work | None]]()
         try:
             for neighbour, numbers in outgoing.items():
@@ -68,9 +69,10 @@ class Link:
                 receiving.append((neighbour, dist.irecv(room, neighbour)))
             for neighbour, work in [*receiving, *sending]:  # noqa: B007 - the error names it
                 assert work is not None
+                start = time.monotonic()
                 work.wait(timeout)
         except RuntimeError as error:
-            raise RingBroken(f"{self.member} {neighbour} {fault(error, timeout)}") from error
+            raise RingBroken(f"{self.member} {neighbour} {fault(start, timeout)}") from error
 
 
 @contextmanager

@@ -3,7 +3,7 @@
 import os
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from multiprocessing.process import BaseProcess
@@ -20,12 +20,15 @@ from robustfl_bench.protocols.base import Protocol
 from robustfl_bench.protocols.state import State
 from robustfl_bench.ring.client import Member
 from robustfl_bench.ring.launch import GRACE, context, finish
-from robustfl_bench.ring.link import Link, joined
+from robustfl_bench.ring.link import Link, RingBroken, joined
+from robustfl_bench.ring.step import GO_ON
 from robustfl_bench.spread.step import SpreadStep
 from robustfl_bench.store.folders import RunFolder
 
 SILENCE = 600.0
 """Seconds that a process may be silent, for example while the first one tests the model."""
+
+NOTICED = 1.0  # seconds until the system has told that a process is no more
 
 TORCHRUN = ("RANK", "WORLD_SIZE")
 """The variables by which ``torchrun``, or a job of Slurm, tells a process its place."""
@@ -126,7 +129,10 @@ def _child(rank: int, size: int, meeting: str, config: Mapping[str, Any], call: 
 
 @contextmanager
 def _others(config: Mapping[str, Any], call: Call, size: int) -> Iterator[str]:
-    """The other processes of a run on this machine, within the context; yields where all meet."""
+    """The other processes of a run on this machine, within the context; yields where all meet.
+
+    A RingBroken names the process that a signal has ended, as all connections close within one moment.
+    """
     with tempfile.TemporaryDirectory(prefix="robustfl-run-") as folder:
         meeting = f"file://{folder}/processes"
         started: list[BaseProcess] = [
@@ -139,9 +145,21 @@ def _others(config: Mapping[str, Any], call: Call, size: int) -> Iterator[str]:
             yield meeting
             for process in started:
                 process.join(GRACE)
+        except RingBroken as error:
+            if killed := _killed(started):
+                raise RingBroken(f"{killed}; {GO_ON}") from error
+            raise
         finally:
             for process in started:
                 process.terminate()
             for process in started:
                 process.join(GRACE)
                 process.kill()
+
+
+def _killed(started: Sequence[BaseProcess]) -> str:
+    deadline = time.monotonic() + NOTICED
+    for process in started:
+        process.join(max(deadline - time.monotonic(), 0))
+    codes = {rank: process.exitcode or 0 for rank, process in enumerate(started, 1)}
+    return ", ".join(f"process {rank} was ended by signal {-code}" for rank, code in codes.items() if code < 0)
