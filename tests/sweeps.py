@@ -13,7 +13,7 @@ TWELVE = (*CELLS, "aggregator=average,krum", "attack=none,ipm", "seed=0,1,2", "r
 
 def wait_for(condition: Callable[[], object], command: Command) -> None:
     """Wait at most 60 s until the condition holds; the command must not end before."""
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 120
     while not condition():
         assert time.monotonic() < deadline, "nothing has happened"
         assert command.poll() is None, command.communicate()

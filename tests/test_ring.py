@@ -150,7 +150,7 @@ def test_the_papers_examples_on_three_processes(tmp_path: Path) -> None:
     for client in clients:
         client.start()
     for client in clients:
-        client.join(60)
+        client.join(120)
         assert client.exitcode == 0
     found = [json.loads((tmp_path / f"{rank}.json").read_text()) for rank in range(3)]
     assert found[0] == found[1] == found[2]
@@ -212,7 +212,7 @@ def _lose_a_client(folder: Path, how: signal.Signals, *arguments: str) -> tuple[
         time.sleep(0.002)
     subprocess.run(["kill", f"-{how.value}", str(pids[1])], check=True)
     began = time.monotonic()
-    _, errors = ring.communicate(timeout=60)
+    _, errors = ring.communicate(timeout=120)
     return time.monotonic() - began, ring.returncode, errors
 
 

@@ -76,18 +76,18 @@ def test_a_ring_across_hosts_survives_one_of_them(
     ring: Callable[..., list[Command]], bench: Bench, tmp_path: Path
 ) -> None:
     first, second = ring("rounds=60")
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 60
     while first.poll() is None and time.monotonic() < deadline:
         if any(path.read_text().count("\n") > 5 for path in tmp_path.glob("host_0/results/runs/*/metrics.csv")):
             break
         time.sleep(0.002)
     second.send_signal(signal.SIGKILL)
-    _, told = first.communicate(30)
+    _, told = first.communicate(120)
     assert first.poll() == 1 and "client 1 has gone; the same command goes on" in told
     times = next(tmp_path.glob("host_0/results/runs/*/timings.csv"))
     before = times.read_text().splitlines()[:4]
     for client in ring("rounds=60"):
-        assert "error" not in client.communicate(30)[1] and client.poll() == 0
+        assert "error" not in client.communicate(120)[1] and client.poll() == 0
     assert bench(*RUN, "rounds=60", "results_dir=simulated").code == 0
     assert contents(tmp_path / "host_0/results") == contents(tmp_path / "simulated")
     assert times.read_text().splitlines()[:4] == before  # it went on, and did not begin again
@@ -99,6 +99,6 @@ def test_a_run_whose_processes_are_on_two_hosts(
 ) -> None:
     asked = ("protocol=synchronous", "rounds=2")
     for process in ring(*asked, "processes=2", module="robustfl_bench.commands.bench"):
-        assert "error" not in process.communicate(60)[1] and process.poll() == 0
+        assert "error" not in process.communicate(120)[1] and process.poll() == 0
     assert bench(*RUN, *asked, "results_dir=alone").code == 0
     assert contents(tmp_path / "host_0/results", "metrics.csv") == contents(tmp_path / "alone", "metrics.csv")

@@ -58,7 +58,7 @@ def test_a_killed_and_a_requeued_job_and_a_killed_command_leave_the_same_bytes(b
     again = start(tmp_path, *TWELVE, *SLURM)
     wait_for(lambda: "PENDING" in _ask("squeue", "--noheader", "--format=%T"), again)
     _ask("scontrol", "update", f"JobId={requeued}", "StartTime=now")  # else Slurm waits two minutes
-    out, err = again.communicate(60)
+    out, err = again.communicate(120)
     assert again.poll() == 0, err
     assert out.count("result: ") == 12 and "sweep: 12 runs: 12 finished" in err
     assert contents(tmp_path / "results") == undisturbed(bench, *TWELVE)
@@ -75,7 +75,7 @@ def test_jobs_that_are_gone_are_missed_and_submitted_again_but_not_for_what_is_s
     command = start(tmp_path, *sweep, *SLURM, "hydra.launcher.jobs=1", "hydra.launcher.gpus_per_node=1")
     wait_for(lambda: list(tmp_path.glob("results/runs/*/checkpoint.pt")), command)
     _ask("scancel", *_ask("squeue", "--noheader", "--format=%A"))
-    _, err = command.communicate(60)
+    _, err = command.communicate(120)
     assert command.poll() == 1 and "no job of this sweep is left" in err and re.search("sweep: 2 runs: .*missing", err)
     logs = "".join(path.read_text() for path in tmp_path.glob("results/slurm/*/*.err"))
     assert "CUDA_VISIBLE_DEVICES=0 names a GPU, but PyTorch finds none" in logs

@@ -51,12 +51,12 @@ def test_a_killed_process_is_named_and_the_run_goes_on_to_the_same_bytes(bench: 
     while time.monotonic() < deadline and not _rounds(tmp_path / "killed") & {*range(5, 25)}:
         time.sleep(0.005)
     subprocess.run(["kill", f"-{signal.SIGKILL:d}", str(pid)], check=True)
-    told = killed.communicate(60)[1].splitlines()[-1]
+    told = killed.communicate(120)[1].splitlines()[-1]
     assert killed.returncode == 1
     assert told == "error: process 1 was ended by signal 9; the same command goes on from the last checkpoint"
     again = started(tmp_path, "rounds=30", "results_dir=killed")
     for process in (whole, again):
-        assert "error" not in process.communicate(60)[1] and process.returncode == 0
+        assert "error" not in process.communicate(120)[1] and process.returncode == 0
     assert contents(tmp_path / "killed") == contents(tmp_path / "whole")
     (folder,) = run_folders(tmp_path / "whole").values()
     assert json.loads((folder / "summary.json").read_text())["processes"]["number"] == 3
