@@ -4,16 +4,19 @@ import random
 import shutil
 import signal
 import time
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 
 from robustfl_bench import datasets
-from robustfl_bench.base.errors import DataError
+from robustfl_bench.base.errors import TERMINATED, DataError
 from robustfl_bench.config import request
+from robustfl_bench.engine import loop
 from robustfl_bench.experiment import provenance
 from robustfl_bench.experiment.plan import plan
 from robustfl_bench.protocols.state import State
@@ -123,6 +126,31 @@ def test_sigterm_leaves_a_checkpoint_to_go_on_from(bench: Bench, tmp_path: Path)
     # The row of round 15 was seen; the signal may still have come before the state of that round was passed on.
     assert state_of(folder / "checkpoint.pt")["round"] >= 14
     assert not (folder / "summary.json").exists()
+
+
+def test_a_library_that_turns_the_end_of_sigterm_into_an_error_makes_no_failed_run(
+    bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    small = (*RUN[1:-1], "rounds=9")
+    assert bench(*small, "results_dir=whole").code == 0
+    run = loop.run
+
+    def interrupted(*given: Any) -> Iterator[tuple[Any, Any]]:
+        for number, step in enumerate(run(*given), 1):
+            yield step
+            if number == 4:
+                try:
+                    signal.raise_signal(signal.SIGTERM)
+                except SystemExit as error:
+                    raise RuntimeError("between two modes") from error
+
+    monkeypatch.setattr(loop, "run", interrupted)
+    assert bench(*small, "results_dir=cut").code == TERMINATED
+    (folder,) = (tmp_path / "cut").glob("runs/*")
+    assert state_of(folder / "checkpoint.pt")["round"] == 4 and not (folder / "summary.json").exists()
+    monkeypatch.setattr(loop, "run", run)
+    assert bench(*small, "results_dir=cut").code == 0
+    assert contents(tmp_path / "cut") == contents(tmp_path / "whole")
 
 
 def test_a_checkpoint_outlives_a_start_that_finds_no_data(

@@ -1,5 +1,6 @@
 """Run an experiment in its folder: load, train, record, resume."""
 
+import sys
 import time
 import traceback
 from collections.abc import Callable, Iterator, Mapping
@@ -10,12 +11,20 @@ from typing import Any
 from robustfl_bench import datasets
 from robustfl_bench.attacks.base import Attack
 from robustfl_bench.base.console import note
-from robustfl_bench.base.errors import BrokenContract, ConfigError, Diverged, Interrupted
+from robustfl_bench.base.errors import TERMINATED, BrokenContract, ConfigError, Diverged, Interrupted
 from robustfl_bench.config.request import Call
 from robustfl_bench.engine.settings import DEFINING
 from robustfl_bench.experiment import answers, memory, provenance, repeatable, samples, tracking
 from robustfl_bench.experiment.answers import Answer
-from robustfl_bench.experiment.machine import choose_device, choose_threads, facts, set_precision, threads, unused_gpu
+from robustfl_bench.experiment.machine import (
+    choose_device,
+    choose_threads,
+    facts,
+    is_leaving,
+    set_precision,
+    threads,
+    unused_gpu,
+)
 from robustfl_bench.experiment.plan import Asked, Plan, outline, plan
 from robustfl_bench.experiment.rows import Clock, written
 from robustfl_bench.experiment.stack import Steps, Waiting, alone
@@ -314,10 +323,14 @@ def _train_here(
             if state.round < s.rounds:
                 clock.stop()
                 clock.go_on((yield Waiting(federation, state)))
-    except (KeyboardInterrupt, SystemExit):
+    except BaseException as error:
+        if not is_leaving(error):
+            raise
         if not state.changes_in_place:  # within a round, the clients' memory is ahead of the state
             with suppress(LeaseLost):
                 folder.cut(state.round)
                 folder.save_checkpoint({"state": state.stored()}, stamp)
+        if isinstance(error, Exception):
+            sys.exit(TERMINATED)
         raise
     return {"model_sha256": digest(state.params)}

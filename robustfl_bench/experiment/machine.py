@@ -77,6 +77,15 @@ def _leave(*_: object) -> None:
     sys.exit(TERMINATED)
 
 
+def is_leaving(error: BaseException) -> bool:
+    """Whether a run within ``terminable`` ends because of a signal. A library may turn the SystemExit of SIGTERM into
+    an error of its own."""
+    if isinstance(error, (KeyboardInterrupt, SystemExit)):
+        return True
+    here = threading.current_thread() is threading.main_thread()
+    return here and signal.getsignal(signal.SIGTERM) is signal.SIG_IGN
+
+
 def forkserver(*preload: str) -> ForkServerContext:
     """Worker processes that start with these modules imported, once for all workers."""
     found = multiprocessing.get_context("forkserver")
