@@ -14,6 +14,7 @@ from robustfl_bench.runs.spreadsheets import guarded
 
 _LATEX = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "<": r"\textless{}",
           ">": r"\textgreater{}", **{character: f"\\{character}" for character in "&%$#_{}"}}  # fmt: skip
+_NUMBER = re.compile(r"[<>~+(-]* ?\d")  # the beginning of one
 
 
 @dataclass(frozen=True)
@@ -83,6 +84,13 @@ class Sheet:
         """Whether a row is the name of the block below it."""
         return not any(cell.text for cell in row[1:])
 
+    def of_words(self) -> list[bool]:
+        """Which columns begin on the left: labels, and those none of whose cells begins with a number."""
+        columns = zip(*(row for row in self.rows if not self.is_heading(row)), strict=True)
+        written = [[cell.text for cell in column if cell.text] for column in columns]
+        words = [bool(column) and not any(map(_NUMBER.match, column)) for column in written]
+        return [at < self.labels or (bool(words) and words[at]) for at in range(len(self.heading))]
+
 
 WIDTHS = {"column": ("table", r"\columnwidth"), "page": ("table*", r"\textwidth")}
 """The environments that fill them, and their lengths."""
@@ -106,8 +114,7 @@ def markdown(sheets: Sequence[Sheet]) -> str:
     parts = []
     for sheet in map(with_names, sheets):
         heading, *rows = _grid(sheet, _markdown_escape, "**{}**".format, " <sup>[{}]</sup>".format)
-        numbers = len(heading) - sheet.labels
-        lines = [heading, ["---"] * sheet.labels + ["---:"] * numbers, *rows]
+        lines = [heading, ["---" if words else "---:" for words in sheet.of_words()], *rows]
         parts.append("  \n".join(map(_markdown_escape, sheet.above)))
         parts.append("\n".join(f"| {' | '.join(line)} |" for line in lines))
         parts.append("  \n".join(map(_markdown_escape, below(sheet))))
@@ -132,7 +139,7 @@ def latex(sheets: Sequence[Sheet]) -> str:
         parts += [f"  \\label{{{sheet.label}}}"] if sheet.label else []
         if length:  # a wider table is scaled down, others keep their size
             parts.append("  \\footnotesize\\setlength{\\tabcolsep}{3pt}%\n  \\sbox0{%")
-        alignment = "l" * sheet.labels + "r" * (len(heading) - sheet.labels)
+        alignment = "".join("l" if words else "r" for words in sheet.of_words())
         parts.append(f"  \\begin{{tabular}}{{{alignment}}}\n    \\toprule")
         parts.append(f"{_latex_row(heading)}\n    \\midrule")
         parts += map(_latex_row, rows)
