@@ -17,7 +17,7 @@ from matplotlib.colors import to_rgb
 from robustfl_bench.base.errors import ConfigError
 from robustfl_bench.config import identity, names, options
 from robustfl_bench.pages import figures, plots
-from robustfl_bench.pages.pictures import curves
+from robustfl_bench.pages.pictures import curves, heat
 from robustfl_bench.pages.pictures.canvas import WIDTHS, Frame, drawable, save
 from robustfl_bench.pages.pictures.curves import COLUMNS, Curves
 from robustfl_bench.pages.pictures.styles import BLACK, BLUE, COMPARED, ramp, series, styles
@@ -173,6 +173,14 @@ def test_a_heat_map_of_two_settings_and_its_command(tmp_path: Path, capsys: pyte
     assert run_cli(capsys, *shown, "--output", tmp_path / "a.svg")[0] == 0
     code, _, err = run_cli(capsys, "plot", "heat", "--results-dir", tmp_path, "--output", tmp_path / "a.svg")
     assert code == 2 and "these runs also differ in alpha" in err
+
+
+@pytest.mark.parametrize(("letters", "words"), [(4, ["91.2"] * 7), (14, ["91"] * 7), (60, [])])
+def test_percentages_lose_their_decimals_before_they_leave_narrow_cells(letters: int, words: list[str]) -> None:
+    panel = heat.HeatPanel("", ["r" * letters], [*"abcdefg"], np.full((1, 7), 91.2))
+    percents = heat.Scale("accuracy", 0, 100, "{:.1f}".format)
+    figure = heat.draw([panel], percents, "x", "y", "", Frame(width="column"))
+    assert [text.get_text() for text in figure.axes[0].texts] == words
 
 
 def test_recall_of_every_class_against_the_round(tmp_path: Path) -> None:

@@ -109,7 +109,8 @@ def draw(figure: PaperFigure, shown: Points, frame: Frame = PLAIN) -> Picture:
     if figure.draw == "plane":
         return plane.draw(shown.table, x, y[values[0].name], heading, frame)
     if figure.draw == "heat":
-        return plots.draw_matrix(shown.table, values[0], _word(figure.lines), figure.x, heading, frame)
+        side = figure.y if isinstance(figure.y, str) and figure.y else _word(figure.lines)
+        return plots.draw_matrix(shown.table, values[0], side, figure.x, heading, frame)
     if figure.draw == "bars":
         return bars.draw(shown.table, y[values[0].name], "", heading, "x" in figure.log, frame=frame)
     whole = Curves(

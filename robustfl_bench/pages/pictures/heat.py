@@ -131,17 +131,23 @@ def _ticks(axis: Axes, columns: Sequence[Any], cell: float, frame: Frame) -> Non
 
 
 def _write(axis: Axes, panel: HeatPanel, scale: Scale, image: Any, cell: float) -> None:
-    """The numbers in their cells, while they are legible, and frames around those that are marked."""
+    """The numbers in their cells, of percentages without decimals where these do not fit, and frames around those that
+    are marked."""
     import numpy as np
     from matplotlib.patches import Rectangle
 
-    words = {place: scale.written(float(number)) for place, number in np.ndenumerate(panel.numbers)
-             if not math.isnan(number)}  # fmt: skip
-    if cell >= _LEGIBLE / 3 * max(map(len, words.values()), default=1):
-        for (row, column), word in words.items():
-            *rgb, _ = image.cmap(image.norm(image.get_array()[row, column]))
-            ink = "black" if np.dot(rgb, (0.3, 0.6, 0.1)) > 0.5 else "white"
-            axis.text(column, row, word, ha="center", va="center", fontsize=6, color=ink)
+    numbers = {place: float(number) for place, number in np.ndenumerate(panel.numbers) if not math.isnan(number)}
+    shorter = ["{:.0f}".format] * (scale.high - scale.low == 100)
+    for written in (scale.written, *shorter):
+        words = {place: written(number) for place, number in numbers.items()}
+        if cell >= _LEGIBLE / 3 * max(map(len, words.values()), default=1):
+            break
+    else:
+        words = {}
+    for (row, column), word in words.items():
+        *rgb, _ = image.cmap(image.norm(image.get_array()[row, column]))
+        ink = "black" if np.dot(rgb, (0.3, 0.6, 0.1)) > 0.5 else "white"
+        axis.text(column, row, word, ha="center", va="center", fontsize=6, color=ink)
     for row, column in panel.marked:
         axis.add_patch(
             Rectangle((column - 0.46, row - 0.44), 0.92, 0.88, fill=False, edgecolor="#D55E00", linewidth=1.2)
