@@ -195,6 +195,15 @@ def test_an_unfinished_run_takes_the_name_of_a_run_with_the_same_rule(tmp_path: 
     assert list(records.load(tmp_path)["aggregator"]) == ["mkrum", "mkrum"]
 
 
+def test_an_unfinished_run_takes_the_name_of_an_empty_part(tmp_path: Path) -> None:
+    path = make_run(tmp_path, protocol=None) / "summary.json"
+    summary = json.loads(path.read_text())
+    path.write_text(json.dumps(summary | {"choices": summary["choices"] | {"protocol": "synchronous"}}))
+    reseal(path.parent)
+    make_run(tmp_path, seed=1, status=None, protocol=None)
+    assert list(records.load(tmp_path)["protocol"]) == ["synchronous", "synchronous"]
+
+
 @pytest.mark.parametrize(
     ("name", "content", "told"),
     [
