@@ -261,6 +261,7 @@ def test_the_commands_answer_in_every_format(
         (["arena", "silos", "--book", "tuned", "--claims"], "--book tuned goes with scores, --entries and pictures"),
         (["arena", "--heat", "a.png", "--plot", "b.png"], "leave out --claims, --heat, --best and --entries"),
         (["arena", "--view", "collapse", "--attackers", "5"], "--attackers needs"),
+        (["arena", "--labels", "boba=Ours"], "--labels needs --plot, --heat or --best"),
     ):
         assert results.main(wrong) == 2
         (line,) = capsys.readouterr().err.splitlines()
