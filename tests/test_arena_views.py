@@ -158,6 +158,8 @@ def test_a_recommendation_says_that_no_rule_holds(monkeypatch: pytest.MonkeyPatc
     assert recommend(arena_of(monkeypatch, runs), "iid", "0.4", True).answer.startswith("no rule keeps half")
     with pytest.raises(ConfigError, match="arena/digits_honest"):
         recommend(arena_of(monkeypatch, [one for one in runs if one.rule != HONEST]), "iid", "0.4", True)
+    found = recommend(arena_of(monkeypatch, [one for one in runs if one.seed == "0"]), "iid", "0.4", True)
+    assert any(line.startswith("One seed gives no intervals") for line in found.limits())
 
 
 @pytest.mark.parametrize(
@@ -242,6 +244,8 @@ def test_the_commands_answer_in_every_format(
     for form, words in (("json", '"partition": "mild_dirichlet"'), ("csv", "rule,score"), ("md", "| rule | score |")):
         assert results.main([*asked, "--format", form]) == 0
         assert words in capsys.readouterr().out
+    assert results.main(["recommend", "--partition", "quantity_skew", "--attackers", "1"]) == 0  # of README.md
+    assert "Arena hospitals: quantity_skew, 12.5% attackers" in capsys.readouterr().out
     assert results.main([*asked, "--book", "tuned"]) == 0
     tuned = capsys.readouterr().out
     assert "without server data, rules tuned in each panel" in tuned and "Arena silos" in tuned
@@ -252,10 +256,12 @@ def test_the_commands_answer_in_every_format(
     for wrong, words in (
         ([*asked[:-1], "0.3"], "--attackers 0.3 was not run"),
         (["recommend", "--partition", "x", "--attackers", "0.2"], "unknown partition 'x'; known: fang, iid"),
+        (["recommend", "--partition", "quantity_skew", "--attackers", "2"], "known: 0.125 of 8 clients, or 1"),
         ([*asked, "--arena", "audio"], "unknown track 'audio'"),
         (["arena", "silos", "--book", "tuned", "--claims"], "--book tuned goes with scores, --entries and pictures"),
         (["arena", "--heat", "a.png", "--plot", "b.png"], "leave out --claims, --heat, --best and --entries"),
         (["arena", "--view", "collapse", "--attackers", "5"], "--attackers needs"),
+        (["arena", "--labels", "boba=Ours"], "--labels needs --plot, --heat or --best"),
     ):
         assert results.main(wrong) == 2
         (line,) = capsys.readouterr().err.splitlines()

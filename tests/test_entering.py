@@ -70,7 +70,10 @@ def test_an_attack_is_entered_and_checked_as_a_rule_is(
         (("enter", "krum", "--protocol", "digits", "--book", "tuned"), "the track digits has no tuned book"),
         (("enter", "nowhere:Rule"), "cannot import nowhere.Rule"),
         (("attack", "ipm", "--partitions", "nowhere"), "no kept panel of silos is asked for; known: "),
+        (("enter", "krum", "rounds=3"), "rounds=3 is no option of the aggregator, aggregator.KEY=VALUE"),
         (("attack", "ipm", "--rules", "nowhere"), "unknown rule of the panel 'nowhere'"),
+        (("attack", "ipm", "--seeds", "x"), "unknown seed of these rules 'x'; known: 0, 1"),
+        (("attack", "ipm", "knowledge=own"), "knowledge=own is no option of the attack, attack.KEY=VALUE"),
     ],
 )
 def test_a_mistake_is_one_line(bench: Bench, words: tuple[str, ...], phrase: str) -> None:

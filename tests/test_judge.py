@@ -172,6 +172,8 @@ def test_a_function_is_judged_and_its_runs_are_made_once(
         (["krum", "--output", "page.pdf"], "--output must end in .md, .html, .txt, .tex, .json, .csv, got page.pdf"),
         (["bulyan", "aggregator.num_byzantine=7"], "Bulyan needs"),
         (["krum", "aggregator.selected=2"], "no setting 'aggregator.selected'"),
+        (["krum", "rounds=3"], "rounds=3 is no option of the aggregator, aggregator.KEY=VALUE"),
+        (["krum", "--against", "no_such_rule"], "unknown aggregator 'no_such_rule'"),
     ],
 )
 def test_a_mistake_is_one_line(

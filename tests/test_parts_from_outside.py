@@ -114,3 +114,12 @@ def test_a_part_of_the_wrong_kind_is_an_error_in_one_line(
     assert outcome.code == 2
     (line,) = outcome.err.splitlines()
     assert "aggregator must be a subclass of robustfl_bench.interfaces.Aggregator, got stranger.Rule" in line
+
+
+def test_a_module_that_exits_is_an_error_in_one_line(
+    bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "script.py").write_text("import sys\nsys.exit(0)\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    outcome = bench("aggregator=script:Rule", "rounds=1")
+    assert (outcome.code, outcome.err) == (2, "error: aggregator: cannot import script.Rule: SystemExit: 0\n")

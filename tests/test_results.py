@@ -195,6 +195,15 @@ def test_an_unfinished_run_takes_the_name_of_a_run_with_the_same_rule(tmp_path: 
     assert list(records.load(tmp_path)["aggregator"]) == ["mkrum", "mkrum"]
 
 
+def test_an_unfinished_run_takes_the_name_of_an_empty_part(tmp_path: Path) -> None:
+    path = make_run(tmp_path, protocol=None) / "summary.json"
+    summary = json.loads(path.read_text())
+    path.write_text(json.dumps(summary | {"choices": summary["choices"] | {"protocol": "synchronous"}}))
+    reseal(path.parent)
+    make_run(tmp_path, seed=1, status=None, protocol=None)
+    assert list(records.load(tmp_path)["protocol"]) == ["synchronous", "synchronous"]
+
+
 @pytest.mark.parametrize(
     ("name", "content", "told"),
     [
@@ -363,7 +372,16 @@ def test_a_table_of_runs_of_which_none_is_finished(tmp_path: Path) -> None:
     make_run(tmp_path, status="failed", error="killed")
     table = pivot(records.load(tmp_path))
     assert (cell(table, "krum", "ipm"), cell(table, "krum", "worst")) == ("failed", "-")
-    assert table.title.endswith("no finished run")
+    assert table.title.endswith("; no run has a number")
+
+
+@pytest.mark.parametrize("words", ["table", "report", "plot accuracy --output a.png", "tune --over rounds"])
+def test_runs_without_a_config_are_no_unknown_key(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], words: str
+) -> None:
+    (tmp_path / "runs" / "just_begun").mkdir(parents=True)
+    code, out, err = run_cli(capsys, *words.split(), "--results-dir", tmp_path)
+    assert (code, out) == (3, "") and "no run can be read; robustfl-results status says why" in err
 
 
 def test_worst_follows_the_direction_of_the_value(tmp_path: Path) -> None:
@@ -492,6 +510,8 @@ def test_what_an_axis_brings_along_is_allowed_and_told(tmp_path: Path) -> None:
             make_run(tmp_path, rule, attack, local={"steps": 3} if rule == "boba" else {"steps": 1})
     table = pivot(records.load(tmp_path))
     assert "differs with the aggregator or attack: num_byzantine: 0 (none), 2 (ipm)" in table.remarks
+    joined = pivot(records.load(tmp_path), columns="attack,num_byzantine")
+    assert not any("differs" in line for line in joined.remarks), "the columns say it"
 
 
 def test_the_advice_leads_to_a_table(tmp_path: Path) -> None:

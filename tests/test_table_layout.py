@@ -152,23 +152,18 @@ def test_cells_of_one_seed_each_are_complete(sweep: Path, capsys: pytest.Capture
 
 
 def test_a_minus_is_one_and_settings_are_comments(sweep: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    asked = (
-        "table",
-        "--versus",
-        "krum",
-        "--results-dir",
-        sweep,
-        "--caption",
-        r"Mine \& theirs.",
-        "--label",
-        "tab:mine",
-    )
-    _, out, _ = run_cli(capsys, *asked, "--format", "latex")
+    asked = ("table", "--versus", "krum", "--results-dir", sweep)
+    named = ("--caption", r"Mine \& theirs.", "--label", "tab:mine")
+    _, out, _ = run_cli(capsys, *asked, *named, "--format", "latex")
     assert "$-$60.0" in out and " -60" not in out
     assert r"\caption{Mine \& theirs.}" in out and r"\label{tab:mine}" in out
     assert "% dataset digits" in out and "dataset digits" not in out.replace("% dataset digits", "")
     _, page, _ = run_cli(capsys, *asked, "--format", "html")
     assert "\N{MINUS SIGN}60.0" in page
+    code, out, err = run_cli(capsys, *asked, *named, "--format", "html")
+    assert (code, out) == (2, "") and "--caption is for a LaTeX table; add --format latex" in err
+    code, out, err = run_cli(capsys, *asked, *named, "--format", "latex", "--value", "mrd", "--value", "seconds")
+    assert (code, out) == (2, "") and "--caption and --label are of one table" in err
 
 
 @pytest.mark.skipif(shutil.which("pdflatex") is None, reason="needs pdflatex, of a TeX distribution")

@@ -6,8 +6,9 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any
+from functools import cached_property
+from itertools import chain
+from typing import Any
 
 from robustfl_bench.arena.additions import Addition
 from robustfl_bench.arena.order import WORST
@@ -25,11 +26,8 @@ from robustfl_bench.runs.records import NoRuns
 from robustfl_bench.runs.where import check_name
 from robustfl_bench.tables.sheets import Sheet
 
-if TYPE_CHECKING:
-    pass
-
-VERSIONS = ("silos", "digits")
-"""The tracks that answer by default, the newest first."""
+TRACKS = ("silos", "digits", "hospitals")
+"""The tracks that answer by default: the versions of the arena, the newest first, and a few unequal sites."""
 
 _FEW = 10  # seeds below which intervals are called wide
 
@@ -88,7 +86,9 @@ class Recommendation:
             f"exist{self._beyond()}."
         )
         lines += self._plans()
-        if panel.seeds < _FEW:
+        if panel.seeds == 1:
+            lines.append("One seed gives no intervals, so no rule of the panel was left out of the group.")
+        elif panel.seeds < _FEW:
             lines.append(f"{panel.seeds} seeds make wide intervals: more would leave fewer rules in the group.")
         lines.append(
             f"All this is for the protocol {arena.track.experiment}: its data, its model, its {arena.track.clients} "
@@ -168,26 +168,25 @@ def newest(
     server_data: bool,
     book: Callable[[str], Track] = Track,
 ) -> Recommendation:
-    """The recommendation of the newest version of the arena, the first of VERSIONS with this rule book, that has the
-    panel; ``arena`` reads the runs of one. Raises as ``recommend`` does for the oldest."""
-    *newer, oldest = filter(partial(_has, book), VERSIONS)
+    """The recommendation of the first of TRACKS with this rule book that has the panel; ``arena`` reads the runs of
+    one. Raises as ``recommend`` does for the last of those with the partition."""
+    partitions: dict[str, list[str]] = {}
+    for name in TRACKS:
+        with suppress(ConfigError):  # no such book
+            partitions[name] = book(name).swept["partition"]
+    asked = _partition(sorted({*chain.from_iterable(partitions.values())}), partition)
+    *newer, oldest = (name for name, known in partitions.items() if asked in known)
     for name in newer:
         with suppress(ConfigError, NoRuns):
-            return recommend(arena(name), partition, attackers, server_data)
-    return recommend(arena(oldest), partition, attackers, server_data)
-
-
-def _has(book: Callable[[str], Track], name: str) -> bool:
-    """Whether a track has a rule book."""
-    with suppress(ConfigError):
-        return bool(book(name))
-    return False
+            return recommend(arena(name), asked, attackers, server_data)
+    return recommend(arena(oldest), asked, attackers, server_data)
 
 
 def recommend(arena: Arena, partition: str, attackers: str, server_data: bool) -> Recommendation:
     """The recommendation for a partition and a share or number of attackers. Raises ConfigError for others than those
     that were run."""
-    panel = arena.panels[_number(arena, attackers), _partition(arena, partition)]
+    known = list(dict.fromkeys(partition for _, partition in arena.panels))
+    panel = arena.panels[_number(arena, attackers), _partition(known, partition)]
     rules = [rule for rule in panel.standings if rule != SERVER and panel.is_whole(rule)
              and (server_data or SERVER_DATA not in arena.needs.of(rule))]  # fmt: skip
     if math.isnan(panel.honest):
@@ -199,9 +198,8 @@ def recommend(arena: Arena, partition: str, attackers: str, server_data: bool) -
     return Recommendation(arena, panel, server_data, rules, group)
 
 
-def _partition(arena: Arena, asked: str) -> str:
+def _partition(known: Sequence[str], asked: str) -> str:
     """The partition of this name, or the only one whose name contains it."""
-    known = list(dict.fromkeys(partition for _, partition in arena.panels))
     alike = [name for name in known if asked and asked in name]
     if asked not in known and len(alike) == 1:
         return alike[0]

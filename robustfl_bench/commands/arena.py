@@ -16,7 +16,7 @@ from robustfl_bench.base.errors import ConfigError
 from robustfl_bench.base.fields import scale_of
 from robustfl_bench.commands import verb
 from robustfl_bench.commands.arena_attack import ATTACK
-from robustfl_bench.commands.making import made_all, runs_of
+from robustfl_bench.commands.making import check_overrides, made_all, runs_of
 from robustfl_bench.commands.verb import Verb, again
 from robustfl_bench.config import compose, options, targets
 from robustfl_bench.runs import archive
@@ -55,6 +55,7 @@ def _add(parser: Parser) -> None:
 
 def _enter(asked: Namespace) -> None:
     check_name(asked.protocol, tracks(), "protocol")
+    check_overrides("aggregator", asked.overrides)
     track, name = BOOKS[asked.book](asked.protocol), options.label("aggregator", asked.rule)
     chosen = {key: _narrowed(track, key, getattr(asked, option)) for key, option in _NARROWED.items()}
     own = [f"aggregator={asked.rule}", *asked.overrides]

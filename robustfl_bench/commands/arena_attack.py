@@ -12,7 +12,7 @@ from robustfl_bench.arena.panels import Arena, ArenaPanel
 from robustfl_bench.arena.track import tracks
 from robustfl_bench.base.console import Parser, add_jobs, say
 from robustfl_bench.base.errors import ConfigError
-from robustfl_bench.commands.making import made_all, runs_of
+from robustfl_bench.commands.making import check_overrides, made_all, runs_of
 from robustfl_bench.commands.verb import Verb, again
 from robustfl_bench.config import compose, options
 from robustfl_bench.runs import archive
@@ -42,11 +42,13 @@ def _add(parser: Parser) -> None:
 
 def _run(asked: Namespace) -> None:
     check_name(asked.protocol, tracks(), "protocol")
+    check_overrides("attack", asked.overrides)
     kept = archive.kept(arena=True)
     arena, name = Arena(kept, asked.protocol), options.label("attack", asked.attack)
     experiment = f"+experiment={arena.track.experiment}"
     content = compose.shown([experiment, "lr=1", f"attack={asked.attack}", *asked.overrides])["attack"]
-    runs = {panel: _made(arena, panel, asked, name) for panel in _panels(arena, asked)}
+    chosen = {panel: _rules(panel, asked) for panel in _panels(arena, asked)}
+    runs = {panel: _made(arena, panel, rules, asked, name) for panel, rules in chosen.items()}
     found = [
         of
         for panel, table in runs.items()
@@ -78,11 +80,18 @@ def _words(asked: str | None) -> list[str]:
     return [word.strip() for word in asked.split(",")] if asked else []
 
 
-def _made(arena: Arena, panel: ArenaPanel, asked: Namespace, name: str) -> "pd.DataFrame":
-    """The runs of the rules of a panel under the attack, after making what is missing."""
+def _rules(panel: ArenaPanel, asked: Namespace) -> Sequence[str]:
+    """The rules of a panel that are asked for. Raises ConfigError for one that it lacks, and for a seed of none."""
     rules = _words(asked.rules) or contenders(panel)[:TOP]
     for rule in rules:
         check_name(rule, contenders(panel), "rule of the panel")
+    for seed in _words(asked.seeds):
+        check_name(seed, {known for rule in rules for known in panel.standings[rule].by_seed}, "seed of these rules")
+    return rules
+
+
+def _made(arena: Arena, panel: ArenaPanel, rules: Sequence[str], asked: Namespace, name: str) -> "pd.DataFrame":
+    """The runs of the rules of a panel under the attack, after making what is missing."""
     words = [
         f"+experiment={arena.track.experiment}", f"attack={asked.attack}", *asked.overrides,
         f"num_byzantine={panel.number}", f"partition={panel.partition}", f"aggregator={','.join(rules)}",

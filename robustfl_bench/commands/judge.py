@@ -8,7 +8,7 @@ from pathlib import Path
 
 from robustfl_bench.base.console import Parser, add_jobs, reported, say
 from robustfl_bench.base.errors import ConfigError, writable
-from robustfl_bench.commands.making import made_all
+from robustfl_bench.commands.making import check_overrides, made_all
 from robustfl_bench.config import compose, identity, options
 from robustfl_bench.experiment.plan import made
 from robustfl_bench.store.folders import DIVERGED, FINISHED
@@ -46,15 +46,18 @@ def _judge(asked: Namespace) -> int:
     trial = judge.Trial(trial.partitions, trial.attacks, trial.seeds if asked.seeds is None else asked.seeds)
     if trial.seeds < 2:
         raise ConfigError(f"--seeds must be >= 2, or no interval can be given; got {trial.seeds}")
+    check_overrides("aggregator", asked.overrides)
     name = options.label("aggregator", asked.rule)
     rivals = list(dict.fromkeys([*judge.RIVALS, asked.against]))
     if name in rivals:
         raise ConfigError(f"{name} would be compared with itself; name another rule, or another one --against")
-    words = [f"aggregator={asked.rule}", *asked.overrides]
-    setting = compose.resolve(["+experiment=arena/digits_rates", "num_byzantine=5", "lr=1", *words]).config
-    rule = made("aggregator", identity.defining(setting)["aggregator"])
+    base = ["+experiment=arena/digits_rates", "num_byzantine=5", "lr=1"]
+    setting = compose.resolve([*base, f"aggregator={asked.rule}", *asked.overrides]).config
     clients, f = setting["num_clients"], setting["num_byzantine"]
+    rival = compose.resolve([*base, f"aggregator={asked.against}"]).config
+    rule, other = (made("aggregator", identity.defining(config)["aggregator"]) for config in (setting, rival))
     rule.check(clients)
+    other.check(clients)
     say(f"{name}: checking its promises")
     verdict = judgement.Judgement(
         rule=name,

@@ -22,6 +22,13 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
+def check_overrides(group: str, overrides: Sequence[str]) -> None:
+    """Raise ConfigError unless all are of the part that a verb tries: its rivals keep every other setting."""
+    for word in overrides:
+        if not word.lstrip("+~").startswith((f"{group}.", f"{group}@")):
+            raise ConfigError(f"{word} is no option of the {group}, {group}.KEY=VALUE; all else is the protocol's")
+
+
 def made_all(words: Sequence[str], asked: Namespace, what: str) -> Outcome:
     """The ends of a sweep, after making what is missing. Raises ConfigError if a run cannot be made."""
     return made_cells(compose.sweep(words), asked, what)

@@ -131,6 +131,9 @@ def measured(overrides: Sequence[str], asked: argparse.Namespace) -> tuple[str, 
             raise ConfigError(f"--{name} must be > 0, got {getattr(asked, name):g}")
     if asked.rounds < 0 or not 0 <= asked.mean < math.inf:
         raise ConfigError(f"--rounds and --mean must be >= 0, got {asked.rounds} and {asked.mean:g}")
+    unread = ("rounds",) if asked.inputs == "normal" else ("dimensions", "mean", "spread")
+    if given := [name for name in unread if getattr(asked, name) != _parser().get_default(name)]:
+        raise ConfigError(f"--{given[0]} is not read with --inputs {asked.inputs}")
     updates: dict[str, Inputs] = {}
     rows, names = [], dict[str, None]()
     for run in compose.sweep(overrides):

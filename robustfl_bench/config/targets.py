@@ -171,7 +171,7 @@ def _found(place: str, target: Any) -> Any:
         _see_current_folder()
     try:
         found = import_module(module)
-    except Exception as error:  # a user's module can raise anything
+    except (Exception, SystemExit) as error:  # a user's module can raise anything
         if isinstance(error, ModuleNotFoundError) and error.name and f"{module}.".startswith(f"{error.name}."):
             here = near(module, [path.stem for path in Path.cwd().glob("*.py")])
             raise ConfigError(

@@ -18,10 +18,10 @@ from robustfl_bench.runs import commands
 from robustfl_bench.runs.records import STATES, NoRuns, settings, text, written
 from robustfl_bench.runs.statistics import LEVEL, interval
 from robustfl_bench.runs.values import Value
-from robustfl_bench.runs.where import check_name, keys, listed, parts, where
+from robustfl_bench.runs.where import UNREADABLE, check_name, keys, listed, parts, where
 from robustfl_bench.tables import agreement, html, layout
 from robustfl_bench.tables.layout import Look
-from robustfl_bench.tables.pivot import UNREADABLE, pivot
+from robustfl_bench.tables.pivot import pivot
 from robustfl_bench.tables.sheets import Sheet, below, bodies, grouped, with_names
 from robustfl_bench.tables.table import Cell, Column, Table
 

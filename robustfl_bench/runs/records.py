@@ -378,7 +378,7 @@ def _name_choices(rows: tuple[dict[str, Any], ...], blocks: tuple[dict[str, str]
              for group, text in groups.items() if group in row}  # fmt: skip
     for row, groups in zip(rows, blocks, strict=True):
         for group, block in groups.items():
-            if group not in row:
+            if row.get(group, "null") == "null":  # an empty part has a name too
                 name = known.get((group, block)) or label_of(str(row.get(f"{group}._target_", "")))
                 row |= {group: name} if name else {}
 

@@ -15,13 +15,18 @@ from robustfl_bench.runs.records import NoRuns, settings, text
 if TYPE_CHECKING:
     import pandas as pd
 
+UNREADABLE = "no run can be read; robustfl-results status says why, of those of a folder"
+
 _FIRST = ("none", "average", "fedavg", "rar", "server")
 _LAST = ("boba_wo_stage1", "boba_wo_stage2", "boba_es", "boba")
 _SELECTABLE_FACTS = ("scale", "experiment", "state", "run_id")
 
 
 def keys(runs: pd.DataFrame) -> list[str]:
-    """The names allowed in ``--where``, ``--rows`` and the like: settings, and a few facts."""
+    """The names allowed in ``--where``, ``--rows`` and the like: settings, and a few facts. Raises NoRuns if no run has
+    a config."""
+    if runs["rounds"].isna().all():
+        raise NoRuns(UNREADABLE if len(runs) else "no runs: the file, or the folder, has none")
     return [*settings(runs), *_SELECTABLE_FACTS]
 
 
@@ -102,7 +107,8 @@ def is_seed(name: str) -> bool:
 
 def brought_along(runs: pd.DataFrame, axes: Sequence[str]) -> list[str]:
     """One line for each scalar that varies with an axis: ``num_byzantine: 0 (none), 15 (ipm, lie)``."""
-    names = [name for name in settings(runs) if "." not in name and name not in axes and not is_seed(name)]
+    shown = {*axes, *",".join(axes).split(",")}
+    names = [name for name in settings(runs) if "." not in name and name not in shown and not is_seed(name)]
     lines = []
     for name in names:
         if runs[name].map(text).nunique() > 1:

@@ -14,6 +14,7 @@ from robustfl_bench.runs.origins import origins
 from robustfl_bench.runs.records import ENDED, NoRuns, leaf, settings, text
 from robustfl_bench.runs.values import Value, describe, evaluated, measure
 from robustfl_bench.runs.where import (
+    UNREADABLE,
     brought_along,
     canonical,
     check_name,
@@ -29,8 +30,6 @@ from robustfl_bench.tables.table import WORST, Column, RunFacts, Table, facts, m
 
 if TYPE_CHECKING:
     import pandas as pd
-
-UNREADABLE = "no run can be read; robustfl-results status says why, of those of a folder"
 
 _CONTEXT = ("scale", "dataset", "model", "partition", "rounds", "num_clients", "num_byzantine")
 
@@ -59,7 +58,7 @@ def pivot(
             chosen = chosen.assign(**{axis: _joined(chosen, axis.split(","))})
     readable = chosen[(chosen["state"] != "damaged") & chosen[[rows, columns]].notna().all(axis=1)]
     if not len(readable):
-        raise NoRuns(UNREADABLE if len(chosen) else "no runs: the file, or the folder, has none")
+        raise NoRuns(UNREADABLE)
     done = readable[readable["state"].isin(ENDED)]
     if len(done):
         require_comparable(done, (rows, columns))
@@ -174,7 +173,7 @@ def _title(table: Table, value: Value) -> str:
     """What a number is, its unit, and over how many seeds."""
     counts = sorted({cell.seeds for cell in table.cells.values() if cell.seeds and not cell.worst})
     if not counts:
-        over = "no finished run"
+        over = "no run has a number"
     elif counts[-1] == 1:
         over = "1 seed"
     else:

@@ -46,6 +46,9 @@ def _run(arguments: Namespace) -> None:
         raise ConfigError("--attackers needs --heat or --plot without --view; all else shows every number of them")
     if arguments.plot is not None and (arguments.claims or arguments.heat or arguments.best or arguments.entries):
         raise ConfigError("--plot draws the scores or a --view; leave out --claims, --heat, --best and --entries")
+    of_picture = [name for name in ("width", "title", "bare", "labels") if getattr(arguments, name)]
+    if of_picture and not (arguments.plot or arguments.heat or arguments.best):
+        raise ConfigError(f"--{of_picture[0]} needs --plot, --heat or --best; tables have none")
     book = BOOKS[arguments.book]
     if book is not Track and (arguments.claims or arguments.view):
         raise ConfigError(f"--book {arguments.book} goes with scores, --entries and pictures; leave out --claims and "

@@ -3,7 +3,7 @@
 from argparse import Namespace
 
 from robustfl_bench.arena.panels import Arena
-from robustfl_bench.arena.recommend import VERSIONS, as_json, newest, recommend, sheet
+from robustfl_bench.arena.recommend import TRACKS, as_json, newest, recommend, sheet
 from robustfl_bench.arena.track import tracks
 from robustfl_bench.arena.tuned import BOOKS
 from robustfl_bench.base.console import Parser, completed
@@ -22,7 +22,7 @@ def _add(parser: Parser) -> None:
     )
     track = parser.add_argument(
         "--track", "--arena", metavar="TRACK",
-        help=f"the arena's track (the first of {', '.join(VERSIONS)} that has the panel)",
+        help=f"the arena's track (the first of {', '.join(TRACKS)} that has the panel)",
     )  # fmt: skip
     completed(track, lambda **_: tracks())
     parser.add_argument("--format", choices=(*sheets.FORMATS, "md"), default="text")

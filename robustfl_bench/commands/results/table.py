@@ -64,6 +64,11 @@ def _add(parser: Parser) -> None:
 
 
 def _run(arguments: Namespace) -> None:
+    of_latex = [name for name in ("caption", "label", "width", "bare") if getattr(arguments, name)]
+    if of_latex and arguments.format != "latex":
+        raise ConfigError(f"--{of_latex[0]} is for a LaTeX table; add --format latex")
+    if (arguments.caption or arguments.label) and len(arguments.value or ()) > 1:
+        raise ConfigError("--caption and --label are of one table; leave them out, or all but one --value")
     if arguments.name is None:
         _print(_of_sweep(arguments), arguments)
     elif "=" in arguments.name:
