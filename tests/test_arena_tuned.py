@@ -52,12 +52,12 @@ def arena_of(patch: pytest.MonkeyPatch, read: list[Read], book: type[Track] = Tr
     table = shipped_runs().drop_duplicates("aggregator").reset_index(drop=True)
     place = {name: row for row, name in enumerate(table["aggregator"])}
     placed = [(replace(one, row=place.get(one.rule.partition(" ")[0], 0)), share) for one, share in read]
-    patch.setattr(Track, "read", lambda self, table, validated_by: iter(placed))
+    patch.setattr(Track, "read", lambda self, table, validated_by: placed)
     return Arena(table, "silos", book=book)
 
 
 def chosen(patch: pytest.MonkeyPatch, track: TunedTrack, read: list[Read]) -> dict[str, TunedTrial]:
-    patch.setattr(Track, "read", lambda self, table, validated_by: iter(read))
+    patch.setattr(Track, "read", lambda self, table, validated_by: read)
     return {rule: choice.trial for (rule, *_), choice in track.choices(pd.DataFrame()).items()}
 
 

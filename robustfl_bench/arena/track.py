@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import weakref
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any
@@ -250,23 +250,24 @@ class Track:
         return [replace(run, validated=True) if (run.rule, run.partition) in chosen else run for run in measured
                 if chosen.get((run.rule, run.partition), run.lr) == run.lr]  # fmt: skip
 
-    def read(self, table: pd.DataFrame, validated_by: str) -> Iterator[tuple[ArenaRun, str | None]]:
+    def read(self, table: pd.DataFrame, validated_by: str) -> Sequence[tuple[ArenaRun, str | None]]:
         """The runs of ``records.load`` that belong to this protocol at any rate, each with its share of validation
         data, or None. The accuracy of a run with one is its column ``validated_by``.
 
         A rule is named by its option and its changed settings. If a rule from outside was run with several values of
         its options, or in several versions of its code, its name has them too.
         """
-        parts, seeds = _settings_of(table), [str(seed) for seed in table["seed"]]
-        pairs = [(of.others, seed) for of, seed in zip(parts, seeds, strict=True)]
-        own, reference = (self._alike(experiment, set(pairs)) for experiment in (self.experiment, self._reference))
-        honest = {place for place, of in enumerate(parts)
-                  if pairs[place] in reference and (of.rule, of.attack) == self._honest}  # fmt: skip
-        places = [place for place in range(len(parts)) if pairs[place] in own or place in honest]
-        rows = table[[name for name in _READ if name in table]].iloc[places].to_dict("records")
-        names = _RuleNames(self.experiment, [(row, parts[place]) for row, place in zip(rows, places, strict=True)])
-        for row, place in zip(rows, places, strict=True):
-            of = parts[place]
+        held = _held(table)
+        if (key := (type(self), self.experiment, validated_by)) not in held.read:
+            held.read[key] = list(self._read(held, validated_by))
+        return held.read[key]
+
+    def _read(self, held: _Held, validated_by: str) -> Iterator[tuple[ArenaRun, str | None]]:
+        own, reference = (self._alike(experiment, held) for experiment in (self.experiment, self._reference))
+        honest = {place for place in reference if (held.parts[place].rule, held.parts[place].attack) == self._honest}
+        rows = [(place, held.row(place), held.parts[place]) for place in sorted({*own, *honest})]
+        names = _RuleNames(self.experiment, rows)
+        for place, row, of in rows:
             partition = self._partitions.get(of.partition)
             attack = HONEST if place in honest else self._attacks.get(of.attack)
             if partition is None or attack is None or row["state"] not in (*MEASURED, "infeasible"):
@@ -277,11 +278,12 @@ class Track:
             judged = self.judged if share is None else validated_by
             yield _run(row, place, of, partition, attack, names, judged), share
 
-    def _alike(self, experiment: str | None, pairs: Collection[tuple[Content, str]]) -> set[tuple[Content, str]]:
-        """Those of the settings, each with its seed, that are an experiment's but for what its runs may vary."""
+    def _alike(self, experiment: str | None, held: _Held) -> list[int]:
+        """The places of the runs whose settings are an experiment's but for what its runs may vary."""
         if experiment is None:
-            return set()
-        return {(others, seed) for others, seed in pairs if _without(others, _COUNTS) == self._fixed(experiment, seed)}
+            return []
+        return [place for (others, seed), places in held.places.items()
+                if _without(others, _COUNTS) == self._fixed(experiment, seed) for place in places]  # fmt: skip
 
     def _tries(self, run: ArenaRun, share: str) -> bool:
         """Whether this is one of the runs that choose rates."""
@@ -291,13 +293,30 @@ class Track:
         return share == validated and run.num_byzantine == 0 and run.attack == NONE and (run.lr, run.seed) in pairs
 
 
-_known: dict[int, list[_Settings]] = {}
+class _Held:
+    """What all tracks read of a table: the settings of its runs, and the places of those that differ in parts alone.
+    ``read`` are the runs of each track that was read."""
+
+    def __init__(self, table: pd.DataFrame) -> None:
+        self.parts = [_Settings(*of) for of in matching.contents(table, _FREE)]
+        self._columns = {name: table[name].tolist() for name in _READ if name in table}
+        self.places = defaultdict[tuple[Content, str], list[int]](list)
+        for place, (of, seed) in enumerate(zip(self.parts, self._columns["seed"], strict=True)):
+            self.places[of.others, str(seed)].append(place)
+        self.read: dict[tuple[type[Track], str, str], list[tuple[ArenaRun, str | None]]] = {}
+
+    def row(self, place: int) -> dict[str, Any]:
+        """What is read of a run."""
+        return {name: column[place] for name, column in self._columns.items()}
 
 
-def _settings_of(table: pd.DataFrame) -> list[_Settings]:
-    """The settings of every run, computed once for all tracks that read a table, which nobody changes."""
+_known: dict[int, _Held] = {}
+
+
+def _held(table: pd.DataFrame) -> _Held:
+    """What is read of a table, once for all tracks: nobody changes it."""
     if (key := id(table)) not in _known:
-        _known[key] = [_Settings(*of) for of in matching.contents(table, _FREE)]
+        _known[key] = _Held(table)
         weakref.finalize(table, _known.pop, key)
     return _known[key]
 
@@ -310,11 +329,11 @@ def validation_share(experiment: str) -> str:
 class _RuleNames:
     """What the rules of some runs are called."""
 
-    def __init__(self, experiment: str, held: Sequence[tuple[Mapping[Any, Any], _Settings]]) -> None:
+    def __init__(self, experiment: str, rows: Iterable[tuple[int, Mapping[str, Any], _Settings]]) -> None:
         self._usual: dict[str, Content] = {}
         self._versions: dict[str, set[str]] = defaultdict(set)
         contents: dict[str, set[Content]] = defaultdict(set)
-        for row, settings in held:
+        for _, row, settings in rows:
             contents[str(row["aggregator"])].add(settings.rule)
             self._versions[str(row["aggregator"])].add(_version(row))
         for name, versions in contents.items():
@@ -323,21 +342,23 @@ class _RuleNames:
             else:
                 self._usual[name] = frozenset.intersection(*versions)
 
-    def of(self, row: Mapping[Any, Any], settings: _Settings) -> tuple[str, tuple[str, ...]]:
+    def of(self, row: Mapping[str, Any], settings: _Settings) -> tuple[str, tuple[str, ...]]:
         """The name of a run's rule, and its changed options."""
         name = str(row["aggregator"])
         usual, own = self._usual[name], settings.rule
-        other = tuple(f"{key}={dict(own).get(key, 'null')}" for key in sorted({key for key, _ in usual ^ own}))
+        changed = {key for key, _ in usual ^ own} if usual != own else ()
+        other = tuple(f"{key}={dict(own).get(key, 'null')}" for key in sorted(changed))
         version = f"[code {_version(row)}]" if len(self._versions[name]) > 1 else ""
         return " ".join(filter(None, [name, *other, version])), other
 
 
+@cache
 def _is_weighted(aggregator: Content) -> bool:
     """Whether the clients of a rule's run count by their samples."""
     return any(key == "aggregator._target_" and value.endswith(".Weighted") for key, value in aggregator)
 
 
-def _version(row: Mapping[Any, Any]) -> str:
+def _version(row: Mapping[str, Any]) -> str:
     """The digest of the source of a rule from outside; empty for one of this package."""
     words = str(row["code"] or "").split(" ")
     return next((word.partition("=")[2] for word in words if word.startswith("aggregator=")), "")
@@ -351,7 +372,7 @@ def _by_rate(numbers: Mapping[tuple[float, str], float]) -> Mapping[float, Seque
 
 
 def _run(
-    row: Mapping[Any, Any], place: int, settings: _Settings, partition: str, attack: str, names: _RuleNames,
+    row: Mapping[str, Any], place: int, settings: _Settings, partition: str, attack: str, names: _RuleNames,
     judged: str,
 ) -> ArenaRun:  # fmt: skip
     rule, other = names.of(row, settings)
@@ -375,7 +396,7 @@ def _run(
     )
 
 
-def _last(row: Mapping[Any, Any]) -> Mapping[str, float]:
+def _last(row: Mapping[str, Any]) -> Mapping[str, float]:
     return row["last"] if isinstance(row["last"], dict) else last_metrics(row["folder"])
 
 

@@ -118,7 +118,7 @@ class TunedTrack(Track):
     def runs(self, table: pd.DataFrame) -> list[ArenaRun]:
         """The runs of ``records.load`` at the choice of their panel; those without attack stand in each panel that
         chose so. The honest clients' mean is that of the plain book."""
-        read = list(self.read(table, _VALIDATED))
+        read = self.read(table, _VALIDATED)
         by_trial: dict[tuple[str, str, TunedTrial], list[ArenaRun]] = defaultdict(list)
         found = []
         for run, share in read:

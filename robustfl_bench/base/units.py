@@ -10,6 +10,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
+from itertools import chain, product
 from pathlib import Path
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
@@ -278,7 +279,7 @@ class Tree:
 
     def __init__(self, root: Path, neutral: frozenset[str] = frozenset()) -> None:
         self._root, self._neutral, self._modules = root, neutral, dict[str, Module | None]()
-        self._closures: dict[Symbol | Path | bytes | tuple[Symbol, ...], Closure] = {}
+        self._closures: dict[tuple[tuple[Symbol, ...], Symbol | Path | bytes | None], Closure] = {}
 
     def module(self, name: str) -> Module | None:
         """The module of a dotted name; None for one of another package, or none."""
@@ -299,30 +300,29 @@ class Tree:
                 outside: Iterable[Path | bytes] = ()) -> "Closure":  # fmt: skip
         """All units that these functions, these classes with all their methods, and the code of other packages can use,
         which is in files or given as a text."""
-        if (named := tuple(functions)) not in self._closures:
-            of_all = self._closures[named] = Closure(self)
+        if ((named := tuple(functions)), None) not in self._closures:
+            of_all = self._closures[named, None] = Closure(self)
             for function in named:
                 of_all.reach(function)
             of_all.settle()
-        total = Closure(self)
-        total.join(self._closures[named])
+        total = Closure(self, base := self._closures[named, None])
         for root in classes:
-            if root not in self._closures:
-                own = self._closures[root] = Closure(self)
+            if (named, root) not in self._closures:
+                own = self._closures[named, root] = Closure(self, base)
                 own.reach(root, whole=True)
                 own.settle()
-            total.join(self._closures[root])
+            total.join(self._closures[named, root])
         for code in outside:
-            if code not in self._closures:
+            if (named, code) not in self._closures:
                 name, text = ("__main__", code) if isinstance(code, bytes) else (code.stem, code.read_bytes())
-                self._closures[code] = self._used_by(_read(name, text, False))
-            total.join(self._closures[code])
+                self._closures[named, code] = self._used_by(_read(name, text, False), base)
+            total.join(self._closures[named, code])
         total.settle()
         return total
 
-    def _used_by(self, outside: Module) -> "Closure":
-        """What the code of a module of another package can use of this one."""
-        own = Closure(self)
+    def _used_by(self, outside: Module, base: "Closure") -> "Closure":
+        """What the code of a module of another package can use of this one, beyond ``base``."""
+        own = Closure(self, base)
         for module, name in outside.imports.values():
             if name is not None:
                 own.reach((module, name), whole=True)
@@ -337,25 +337,35 @@ class Tree:
 
 
 class Closure:
-    """A set of units that is complete when ``settle`` has run."""
+    """A set of units that is complete when ``settle`` has run. Those of ``base``, which is complete, belong to it."""
 
-    def __init__(self, tree: Tree) -> None:
+    def __init__(self, tree: Tree, base: "Closure | None" = None) -> None:
         self._tree = tree
-        self.units: set[Unit] = set()
+        self._layers = (self,) if base is None else (base, self)
+        self._units: set[Unit] = set()
         self._symbols: set[Symbol] = set()
         self._mentions: set[str] = set()
         self._classes: dict[Symbol, Klass] = {}
         self._waiting: list[Unit] = []
 
+    @property
+    def units(self) -> frozenset[Unit]:
+        """All units."""
+        return frozenset().union(*(layer._units for layer in self._layers))
+
     @cached_property
     def digest(self) -> str:
         """SHA-256 over the names and texts of the units."""
-        texts = sorted({unit.named for unit in self.units})
-        return hashlib.sha256(b"".join(texts)).hexdigest()
+        texts = sorted(chain.from_iterable(layer._texts for layer in self._layers))  # two sorted lists: fast
+        return hashlib.sha256(b"".join(dict.fromkeys(texts))).hexdigest()
+
+    @cached_property
+    def _texts(self) -> list[bytes]:
+        return sorted(unit.named for unit in self._units)
 
     def reach(self, symbol: Symbol, whole: bool = False) -> None:
         """Add a symbol; ``whole``: with all methods, if it is a class."""
-        if symbol in self._symbols and not whole:
+        if not whole and any(symbol in layer._symbols for layer in self._layers):
             return
         self._symbols.add(symbol)
         module = self._tree.module(symbol[0])
@@ -391,19 +401,19 @@ class Closure:
 
     def _enter(self, units: Iterable[Unit]) -> None:
         for unit in units:
-            if unit not in self.units:
-                self.units.add(unit)
+            if not any(unit in layer._units for layer in self._layers):
+                self._units.add(unit)
                 self._waiting.append(unit)
 
     def use(self, unit: Unit) -> None:
         """Add what a unit refers to, and the names that it mentions."""
-        self._mentions |= unit.mentions
+        self._mentions |= unit.mentions.difference(*(layer._mentions for layer in self._layers))
         for symbol in unit.uses:
             self.reach(symbol)
 
     def join(self, other: "Closure") -> None:
-        """Add another closure."""
-        self.units |= other.units
+        """Add another closure with the same base."""
+        self._units |= other._units
         self._symbols |= other._symbols
         self._mentions |= other._mentions
         self._classes |= other._classes
@@ -413,9 +423,10 @@ class Closure:
         while True:
             while self._waiting:
                 self.use(self._waiting.pop())
-            for klass in list(self._classes.values()):
-                for name in klass.methods.keys() & self._mentions:
-                    if not self.units.issuperset(klass.methods[name]):
-                        self._enter(klass.methods[name])
+            for of_classes, of_mentions in product(self._layers, repeat=2):
+                if self in (of_classes, of_mentions):  # else the base has them
+                    for klass in list(of_classes._classes.values()):
+                        for name in klass.methods.keys() & of_mentions._mentions:
+                            self._enter(klass.methods[name])
             if not self._waiting:
                 return

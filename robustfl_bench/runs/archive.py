@@ -9,7 +9,7 @@ import io
 import math
 import warnings
 import zlib
-from collections.abc import Collection, Hashable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,7 +24,7 @@ from robustfl_bench.runs.records import (
     arrange,
     last_metrics,
     load,
-    mapped,
+    mapped_once,
     nothing,
     settings,
     written,
@@ -118,6 +118,14 @@ def read(path: str) -> pd.DataFrame:
     A repeated line counts once. Raises NoRuns where there is no file, and DataError for one that
     cannot be read or has different lines of one run.
     """
+    try:
+        return _typed(_columns(path))
+    except ValueError as error:
+        raise DataError(f"{path} is damaged: {error}") from error
+
+
+def _columns(path: str) -> dict[str, list[Any]]:
+    """The columns of a file as text, ``folder``, and the other numbers of the last round as ``last``."""
     import pandas as pd
 
     try:
@@ -132,7 +140,7 @@ def read(path: str) -> pd.DataFrame:
         raise DataError(f"{path} has no column {absent[0]}: it was not made by robustfl-results export --summary")
     if SEAL in table:
         seals = table.pop(SEAL)
-        sealed = [seal_of(values) for values in table.itertuples(index=False, name=None)]
+        sealed = list(map(seal_of, zip(*(values.tolist() for _, values in table.items()), strict=True)))
         if len(edited := table.loc[seals != sealed, "run"]):
             raise DataError(f"{path}: the line of {edited.iloc[0]} is not what was written: it does not fit its seal")
     else:
@@ -141,10 +149,12 @@ def read(path: str) -> pd.DataFrame:
         table = table.drop_duplicates(ignore_index=True)
     if len(twice := table.loc[table["run_id"].duplicated(), "run"]):
         raise DataError(f"{path} has two lines of {twice.iloc[0]} that differ; remove one of them")
-    try:
-        return _typed(table, path)
-    except ValueError as error:
-        raise DataError(f"{path} is damaged: {error}") from error
+    columns = {str(name): values.tolist() for name, values in table.items()}
+    lasts = [name for name in columns if name.startswith(_LAST)]
+    rows = zip(*map(columns.pop, lasts), strict=True) if lasts else iter([()] * len(table))
+    metrics = [name.removeprefix(_LAST) for name in lasts]
+    last = [{name: float(value) for name, value in zip(metrics, row, strict=True) if value} for row in rows]
+    return columns | {"folder": [f"{path}/{run_id}" for run_id in columns["run_id"]], "last": last}
 
 
 def _content(path: str) -> bytes:
@@ -156,28 +166,31 @@ def _content(path: str) -> bytes:
     return content
 
 
-def _typed(table: pd.DataFrame, path: str) -> pd.DataFrame:
-    """The columns of the file, read as text, in their types."""
+def _typed(columns: Mapping[str, Sequence[Any]]) -> pd.DataFrame:
+    """The columns of ``_columns`` in their types. Raises ValueError for a number that is none or out of range."""
     import pandas as pd
 
-    tuned = [name for name in _TUNED if name in table]
-    facts: dict[str, Any] = {name: mapped(table[name], _number) for name in (*_NUMBERS, *tuned)}
-    made_of = [name for name in (*_MADE_OF, *_ROUNDED) if name in table]
-    facts |= {name: mapped(table[name], lambda value: unguarded(value) or None) for name in (*_WORDS, *made_of)}
-    facts["error"] = mapped(table["error"], unguarded)
-    facts["recall"] = [[float(part) for part in value.split()] or None for value in table["recall"]]
-    facts["folder"] = [f"{path}/{run_id}" for run_id in table["run_id"]]
-    names = [str(name) for name in table]
-    lasts = [name for name in names if name.startswith(_LAST)]
-    rows = zip(*(table[name] for name in lasts), strict=True) if lasts else iter([()] * len(table))
-    facts["last"] = [{name.removeprefix(_LAST): float(value) for name, value in zip(lasts, row, strict=True) if value}
-                     for row in rows]  # fmt: skip
-    others = (name for name in names if name not in (*_FACTS, *made_of, *tuned, *lasts))
-    values = {unguarded(name): mapped(table[name], _parsed) for name in others}
+    numbers = [name for name in (*_NUMBERS, *_TUNED) if name in columns]
+    words = [name for name in (*_WORDS, *_MADE_OF, *_ROUNDED) if name in columns]
+    facts: dict[str, Any] = {name: _column(columns[name], _number) for name in numbers}
+    facts |= {name: _column(columns[name], lambda value: unguarded(value) or None) for name in words}
+    facts["error"] = _column(columns["error"], unguarded)
+    facts["recall"] = [[float(part) for part in value.split()] or None for value in columns["recall"]]
+    facts |= {name: columns[name] for name in ("folder", "last")}
+    others = (name for name in columns if name not in facts)
+    values = {unguarded(name): _column(columns[name], _parsed) for name in others}
     for name in _SHARES:
         if wrong := [place for place, share in enumerate(facts[name]) if share < 0 or share > 1]:
-            raise ValueError(f"{name} of {table['run'][wrong[0]]} must be in 0..1, got {facts[name][wrong[0]]:g}")
+            raise ValueError(f"{name} of {columns['run'][wrong[0]]} must be in 0..1, got {facts[name][wrong[0]]:g}")
     return arrange(pd.DataFrame(facts | values))
+
+
+def _column(texts: Sequence[str], of: Callable[[str], object]) -> Any:
+    """``of`` applied to every text, an array of the type that suits all."""
+    import pandas as pd
+
+    results, places = mapped_once(texts, of)
+    return pd.Series(results).array.take(places)
 
 
 @cache
@@ -191,7 +204,25 @@ def kept(arena: bool = False, folders: Collection[str] = ()) -> pd.DataFrame:
     these names are enough, if there are any."""
     found = [path for path in files() if is_of_arena(path) == arena]
     own = [path for path in found if path.parent.name in folders]
-    return join([nothing(), *(read(str(path)) for path in own or found)])
+    return join([nothing(), _read_all([str(path) for path in own or found])])
+
+
+def _read_all(paths: Sequence[str]) -> pd.DataFrame:
+    """The runs of several files as one table, typed once; the first file with a run counts."""
+    columns: dict[str, list[Any]] = {}
+    count = 0
+    for path in paths:
+        new = _columns(path)
+        columns |= {name: [""] * count for name in new if name not in columns}
+        for name, values in columns.items():
+            values += new.get(name, [""] * len(new["run_id"]))
+        count = len(columns["run_id"])
+    try:
+        return _typed(columns).drop_duplicates("run_id", ignore_index=True)
+    except ValueError:
+        for path in paths:
+            read(path)  # names the damaged file
+        raise
 
 
 def with_kept(results_dir: str, arena: bool = False, folders: Collection[str] = ()) -> pd.DataFrame:

@@ -14,12 +14,16 @@ from robustfl_bench.base.trees import flatten
 from robustfl_bench.config import identity
 from robustfl_bench.config.identity import UNHASHED
 from robustfl_bench.engine.parts import GROUPS
-from robustfl_bench.runs.records import FACTS, leaf, mapped, settings, text
+from robustfl_bench.runs.records import FACTS, leaf, mapped_once, settings, text
 from robustfl_bench.runs.where import canonical, group_names, is_seed
 from robustfl_bench.store.kept import SEAL
 
 if TYPE_CHECKING:
+    import numpy as np
     import pandas as pd
+
+    _Column = tuple[list[str], np.ndarray]
+    """A setting of many runs: its distinct texts, and the place among them of every run's."""
 
 Config = Mapping[str, str]
 """The settings that define a run, as text by dotted key, without seed and ``eval_every``."""
@@ -42,9 +46,9 @@ def whole(identity: Mapping[str, Any]) -> Config:
 
 def whole_of_line(line: Mapping[str, str]) -> Config:
     """The same of a kept run, a line of a CSV file by column."""
-    names = [name for name, value in line.items() if value and _is_setting(name)]
-    columns = {name: [canonical(line[name])] for name in names}
-    return dict(_present(names, [_without_defaults(name, columns)[0] for name in names]))
+    values = {name: canonical(value) for name, value in line.items() if value and _is_setting(name)}
+    targets = {name: values.get(_target_of(name)) for name in values}
+    return dict(_present(values, [_unless_default(name, values[name], targets[name]) for name in values]))
 
 
 def _is_setting(name: str) -> bool:
@@ -55,27 +59,33 @@ def _is_setting(name: str) -> bool:
 
 def configs(runs: pd.DataFrame) -> list[Config]:
     """The settings of each of the runs, without defaults."""
-    names, columns = _columns(runs)
-    rows = zip(*columns, strict=True) if columns else iter([()] * len(runs))
-    return [dict(_present(names, row)) for row in rows]
+    columns = _columns(runs)
+    rows = zip(*(map(texts.__getitem__, places.tolist()) for texts, places in columns.values()), strict=True)
+    return [dict(_present(columns, row)) for row in (rows if columns else [()] * len(runs))]
 
 
 def contents(runs: pd.DataFrame, groups: Sequence[str]) -> list[tuple[Content, ...]]:
     """The settings of each run as in ``configs``, split into those of each group and the others. Runs with equal parts
     share the object."""
-    parts: dict[str, tuple[list[str], list[list[str]]]] = {group: ([], []) for group in (*groups, "")}
-    for name, column in zip(*_columns(runs), strict=True):
-        of = parts[_group(name, groups)]
-        of[0].append(name)
-        of[1].append(column)
-    by_group = []
-    for names, columns in parts.values():
-        by_row: dict[tuple[str, ...], Content] = {}
-        rows = list(zip(*columns, strict=True)) if columns else [()] * len(runs)
-        for row in set(rows):
-            by_row[row] = frozenset(_present(names, row))
-        by_group.append([by_row[row] for row in rows])
-    return list(zip(*by_group, strict=True))
+    parts: dict[str, dict[str, _Column]] = {group: {} for group in (*groups, "")}
+    for name, column in _columns(runs).items():
+        parts[_group(name, groups)][name] = column
+    return list(zip(*(_contents(columns, len(runs)) for columns in parts.values()), strict=True))
+
+
+def _contents(columns: Mapping[str, _Column], count: int) -> list[Content]:
+    """The settings in these columns of each of ``count`` runs."""
+    import numpy as np
+    import pandas as pd
+
+    rows = np.zeros(count, dtype=np.int64)  # the number of a run's row among the distinct ones
+    for texts, places in columns.values():
+        if len(texts) > 1:
+            rows, _ = pd.factorize(rows * len(texts) + places)
+    _, firsts = np.unique(rows, return_index=True)
+    content_of = [frozenset(_present(columns, [texts[places[first]] for texts, places in columns.values()]))
+                  for first in firsts.tolist()]  # fmt: skip
+    return [content_of[row] for row in rows.tolist()]
 
 
 def content(config: Config, groups: Sequence[str]) -> tuple[Content, ...]:
@@ -84,29 +94,43 @@ def content(config: Config, groups: Sequence[str]) -> tuple[Content, ...]:
                  for group in (*groups, ""))  # fmt: skip
 
 
-def _columns(runs: pd.DataFrame) -> tuple[list[str], list[list[str]]]:
-    """The names of the settings that count, and their values as text; defaults are absent, as in an identity."""
+def _columns(runs: pd.DataFrame) -> dict[str, _Column]:
+    """The settings that count by name; defaults are absent, as in an identity."""
     groups = group_names(runs)
     names = [name for name in settings(runs) if name not in groups and _counts(name)]
-    columns = {name: mapped(runs[name], lambda value: canonical(text(value))) for name in names}
-    return names, [_without_defaults(name, columns) for name in names]
+    columns = {name: mapped_once(runs[name], lambda value: canonical(text(value))) for name in names}
+    return {name: _without_defaults(name, columns) for name in names}
 
 
-def _without_defaults(name: str, columns: Mapping[str, list[str]]) -> list[str]:
-    """The values of a setting, absent where its part has the default of its class; see ``identity.canonical``."""
-    part, _, option = name.rpartition(".")
-    values, targets = columns[name], columns.get(f"{part}._target_")
-    if targets is None:
-        return ["absent" if value == "null" else value for value in values]
-    usual = {target: _default(target, option) for target in set(targets)}
-    return ["absent" if value == usual[target] else value for value, target in zip(values, targets, strict=True)]
+def _without_defaults(name: str, columns: Mapping[str, _Column]) -> _Column:
+    """A setting, absent where its part has the default of its class, with each distinct text once."""
+    import numpy as np
+    import pandas as pd
+
+    texts, places = columns[name]
+    targets, target_places = columns.get(_target_of(name), ([None], np.zeros_like(places)))
+    places, pairs = pd.factorize(places * len(targets) + target_places)
+    shown = [_unless_default(name, texts[pair // len(targets)], targets[pair % len(targets)]) for pair in pairs]
+    distinct = {value: place for place, value in enumerate(dict.fromkeys(shown))}
+    return list(distinct), np.array([distinct[value] for value in shown], dtype=np.int64)[places]
+
+
+def _target_of(name: str) -> str:
+    """The setting that names the class of an option's part."""
+    return f"{name.rpartition('.')[0]}._target_"
+
+
+def _unless_default(name: str, value: str, target: str | None) -> str:
+    """A setting's value; absent if it is the default of its class, ``target``; see ``identity.canonical``."""
+    usual = "null" if target is None else _default(target, name.rpartition(".")[2])
+    return "absent" if value == usual else value
 
 
 def _default(target: str, option: str) -> str:
     return canonical(text(leaf(identity.canonical(public.defaults(target).get(option)))))
 
 
-def _present(names: Sequence[str], row: Sequence[str]) -> Iterable[tuple[str, str]]:
+def _present(names: Iterable[str], row: Iterable[str]) -> Iterable[tuple[str, str]]:
     return ((name, value) for name, value in zip(names, row, strict=True) if value != "absent")
 
 

@@ -29,6 +29,7 @@ from robustfl_bench.store.writing import Damaged as Damaged
 from robustfl_bench.store.writing import read_text
 
 if TYPE_CHECKING:
+    import numpy as np
     import pandas as pd
 
 Result = TypeVar("Result")
@@ -187,13 +188,25 @@ def text(value: object) -> str:
 
 
 def mapped(column: pd.Series[Any], of: Callable[[Any], Result]) -> list[Result]:
-    """``of`` applied to every value of a column of words and numbers, once for each distinct value, as runs share
-    most."""
-    values = [value if value == value else math.nan for value in column.to_numpy(dtype=object)]  # one nan for all
+    """``of`` applied to every value of a column of words and numbers, nan where it is absent."""
+    results, places = mapped_once(column, of)
+    return list(map(results.__getitem__, places.tolist()))
+
+
+def mapped_once(column: pd.Series[Any] | Sequence[Any], of: Callable[[Any], Result]) -> tuple[list[Result], np.ndarray]:
+    """``of`` applied once to each distinct value of a column, as runs share most; and the place of every run's."""
+    import numpy as np
+    import pandas as pd
+
+    values = np.asarray(column, dtype=object)
     if bool in set(map(type, values)):
-        return list(map(of, values))  # True is 1 to a dict
-    known = {value: of(value) for value in set(values)}
-    return [known[value] for value in values]
+        return list(map(of, values)), np.arange(len(values))  # True is 1 to a table of hashes
+    places, distinct = pd.factorize(values)
+    results = list(map(of, distinct))
+    if (absent := places < 0).any():
+        places[absent] = len(results)
+        results.append(of(math.nan))
+    return results, places
 
 
 def written(value: object) -> str:
