@@ -1,6 +1,7 @@
 """``robustfl-bench arena``: the folder of an entry, the board, and the script that runs its cells again."""
 
 import csv
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -8,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from robustfl_bench.arena.entries import ArenaEntry
+from robustfl_bench.commands import results
 from robustfl_bench.config import compose, options
 from robustfl_bench.runs import records
 from robustfl_bench.tables.sheets import Printed, Sheet
@@ -70,6 +72,7 @@ def test_an_attack_is_entered_and_checked_as_a_rule_is(
         (("enter", "krum", "--protocol", "digits", "--book", "tuned"), "the track digits has no tuned book"),
         (("enter", "nowhere:Rule"), "cannot import nowhere.Rule"),
         (("attack", "ipm", "--partitions", "nowhere"), "no kept panel of silos is asked for; known: "),
+        (("enter", "krum", "--attacks", "none"), "--attacks needs one besides none"),
         (("enter", "krum", "rounds=3"), "rounds=3 is no option of the aggregator, aggregator.KEY=VALUE"),
         (("attack", "ipm", "--rules", "nowhere"), "unknown rule of the panel 'nowhere'"),
         (("attack", "ipm", "--seeds", "x"), "unknown seed of these rules 'x'; known: 0, 1"),
@@ -79,3 +82,10 @@ def test_an_attack_is_entered_and_checked_as_a_rule_is(
 def test_a_mistake_is_one_line(bench: Bench, words: tuple[str, ...], phrase: str) -> None:
     outcome = bench("arena", *words)
     assert outcome.code == 2 and phrase in outcome.err and len(outcome.err.strip().splitlines()) == 1
+
+
+def test_entries_of_another_track_are_none(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "mine").mkdir()
+    shutil.copy(ROOT / "results" / "byzfl" / "runs.csv", tmp_path / "mine")
+    assert results.main(["arena", "silos", "--entries", str(tmp_path)]) == 3
+    assert f"no entry in {tmp_path} is of the track silos; robustfl-bench arena enter RULE" in capsys.readouterr().err

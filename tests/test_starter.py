@@ -56,7 +56,7 @@ def test_the_first_command_and_the_sweep_that_it_prints_run(bench: Bench) -> Non
         (["aggregator", "random"], "random is the name of a module that is installed"),
         (["aggregator", "numpy"], "numpy is the name of a module that is installed"),
         (["aggregator", "krum"], "aggregator=krum exists already"),
-        (["aggregator", "kept"], "there is test_kept.py already; take another name, or remove it"),
+        (["aggregator", "kept"], "test_kept.py exists already; take another name"),
     ],
 )
 def test_a_bad_name_is_one_line_and_nothing_is_written(
@@ -66,3 +66,9 @@ def test_a_bad_name_is_one_line_and_nothing_is_written(
     outcome = bench("new", *words)
     assert outcome.code == 2 and len(outcome.err.splitlines()) == 1 and message in outcome.err
     assert [path.read_text() for path in tmp_path.iterdir()] == ["kept"]
+
+
+def test_a_file_that_cannot_be_written_is_one_line(bench: Bench, tmp_path: Path) -> None:
+    (tmp_path / "mine.py").symlink_to(tmp_path / "nowhere" / "mine.py")
+    outcome = bench("new", "aggregator", "mine")
+    assert (outcome.code, outcome.err) == (2, "error: cannot write mine.py: No such file or directory\n")

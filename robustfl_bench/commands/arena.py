@@ -110,7 +110,11 @@ def _narrowed(track: Track, key: str, asked: str | None) -> Sequence[str]:
     values = [value.strip() for value in asked.split(",")]
     if strange := [value for value in values if value not in known]:
         raise ConfigError(f"--{_NARROWED[key]}: {strange[0]!r} is not in {track.name}, which has {', '.join(known)}")
-    return [NONE, *(value for value in values if value != NONE)] if key == "attack" else values
+    if key != "attack":
+        return values
+    if not (others := [value for value in values if value != NONE]):
+        raise ConfigError(f"--attacks needs one besides {NONE}, which is always among them")
+    return [NONE, *others]
 
 
 def _made(words: Sequence[str], asked: Namespace, what: str) -> "pd.DataFrame":

@@ -8,7 +8,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from robustfl_bench.base.console import Parser, reported
-from robustfl_bench.base.errors import ConfigError, near
+from robustfl_bench.base.errors import ConfigError, near, writable
 from robustfl_bench.config import options
 
 _TEMPLATES = Path(__file__).resolve().parent / "templates"
@@ -74,8 +74,9 @@ def start(group: str, name: str) -> None:
     _check_name(group, name, (part, test))
     cls = "".join(word.capitalize() for word in name.split("_"))
     code = (_TEMPLATES / f"{group}.py").read_text(encoding="utf-8").replace("Template", cls)
-    part.write_text(code.replace('name = "template"', f'name = "{name}"'), encoding="utf-8")
-    test.write_text(_test(group, name, cls), encoding="utf-8")
+    with writable(part):
+        part.write_text(code.replace('name = "template"', f'name = "{name}"'), encoding="utf-8")
+        test.write_text(_test(group, name, cls), encoding="utf-8")
     print(f"wrote {part} and {test}; next:\n{_next(group, name, cls)}")
 
 
@@ -88,7 +89,7 @@ def _check_name(group: str, name: str, files: Sequence[Path]) -> None:
     if options.exists(group, name):
         raise ConfigError(f"{group}={name} exists already; take another name")
     if existing := [str(path) for path in files if path.exists()]:
-        raise ConfigError(f"there is {' and '.join(existing)} already; take another name, or remove it")
+        raise ConfigError(f"{' and '.join(existing)} exist{'s' * (len(existing) == 1)} already; take another name")
     if name in sys.stdlib_module_names or find_spec(name) is not None:
         raise ConfigError(f"{name} is the name of a module that is installed; take another name")
 

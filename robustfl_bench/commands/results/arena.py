@@ -12,6 +12,7 @@ from robustfl_bench.base.errors import ConfigError
 from robustfl_bench.commands.results import shared
 from robustfl_bench.commands.verb import Verb
 from robustfl_bench.pages.pictures.canvas import save
+from robustfl_bench.runs.records import NoRuns
 from robustfl_bench.tables import sheets
 
 
@@ -54,7 +55,12 @@ def _run(arguments: Namespace) -> None:
         raise ConfigError(f"--book {arguments.book} goes with scores, --entries and pictures; leave out --claims and "
                           "--view (--view books shows both books)")  # fmt: skip
     if arguments.entries is not None:
-        arena = Arena(entries.load(arguments.entries), arguments.track, arguments.allow, book)
+        submitted, track = entries.load(arguments.entries), arguments.track
+        try:
+            arena = Arena(submitted, track, arguments.allow, book)
+        except NoRuns:
+            command = f"robustfl-bench arena enter RULE --protocol {track} --output {arguments.entries}"
+            raise NoRuns(f"no entry in {arguments.entries} is of the track {track}; {command} writes one") from None
         print(sheets.FORMATS[arguments.format]([entries.sheet(arena)]), end="")
         return
     runs = shared.load_any(arguments, of_arena=True)
