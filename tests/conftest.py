@@ -1,5 +1,6 @@
 """The command as a user calls it, in this process; ``processes.py`` starts it in one of its own, to be killed."""
 
+import gc
 import os
 import sys
 import tempfile
@@ -41,6 +42,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         room = (len(others) + sum(map(len, hands[-left:]))) // left - len(hand)
         items += hand + others[:room]
         del others[:room]
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _garbage_is_rare() -> None:
+    """As in ``robustfl-results``: tables of many runs make much that stays."""
+    gc.set_threshold(200_000, 20, 20)
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -6,6 +6,7 @@ import runpy
 import signal
 import sys
 import tempfile
+import time
 from collections.abc import Callable
 from contextlib import chdir
 from dataclasses import dataclass
@@ -55,6 +56,16 @@ class Command:
         """Send a signal, unless it has ended."""
         if self.poll() is None and self._process.pid is not None:
             os.kill(self._process.pid, number)
+
+    def lines(self, count: int, timeout: float = 120) -> list[str]:
+        """The first lines on standard error, as soon as there are so many or it has ended."""
+        deadline = time.monotonic() + timeout
+        while True:
+            is_over = self.poll() is not None or time.monotonic() > deadline
+            text = path.read_text(encoding="utf-8") if (path := Path(f"{self._printed}.err")).exists() else ""
+            if text.count("\n") >= count or is_over:
+                return text.splitlines()[:count]
+            time.sleep(0.002)
 
     def communicate(self, timeout: float = 300) -> tuple[str, str]:
         """Wait until it ends; what it has printed on standard output and on standard error."""

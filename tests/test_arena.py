@@ -1,9 +1,6 @@
 """The arena: its protocol, the rates that validation chooses, and a rule from outside that enters it."""
 
-import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -12,11 +9,11 @@ from robustfl_bench.arena import claims, page
 from robustfl_bench.arena.checks import check
 from robustfl_bench.arena.panels import Arena
 from robustfl_bench.arena.track import HONEST, Track, settle, tracks
-from robustfl_bench.base.code_digest import PACKAGE
 from robustfl_bench.base.errors import NotReady
 from robustfl_bench.config import compose, options
 from robustfl_bench.experiment import rates
 from robustfl_bench.runs import records
+from tests import processes
 from tests.arenas import arena_of, every_run, run, shipped_runs
 from tests.conftest import run_folders
 
@@ -137,12 +134,9 @@ def test_a_rule_from_outside_enters_in_minutes(tmp_path: Path) -> None:
     (tmp_path / "their_rules.py").write_text(RULE)
 
     def call(command: str, *words: str) -> str:
-        code = f"import sys; from robustfl_bench.commands.entry import {command}; sys.exit({command}())"
-        python = {"PYTHONPATH": str(PACKAGE.parent)}
-        done = subprocess.run([sys.executable, "-c", code, *words], cwd=tmp_path, env=os.environ | python,
-                              capture_output=True, text=True)  # fmt: skip
-        assert done.returncode == 0, done.stderr
-        return done.stdout
+        done = processes.call(tmp_path, f"robustfl_bench.commands.{command}", *words)
+        assert done.code == 0, done.err
+        return done.out
 
     rule, part = "aggregator=their_rules:Halves", "partition=iid"
     cells = ("+experiment=arena/digits", rule, part, "attack=none,ipm", "num_byzantine=5", "seed=0,1")

@@ -1,9 +1,8 @@
 """Communication: bits by Table 1, and the real ring, whose processes end where the simulation ends, to the bit."""
 
 import json
+import os
 import signal
-import subprocess
-import sys
 import time
 from math import ceil, log2
 from pathlib import Path
@@ -37,6 +36,7 @@ from robustfl_bench.runs import records
 from robustfl_bench.store.folders import RunFolder
 from robustfl_bench.tables.compare import compare
 from robustfl_bench.tables.described import tables
+from tests import processes
 from tests.conftest import Bench, contents, run_folders
 from tests.reference_ring import bits_by_ring, by_ring
 from tests.test_engine import experiment
@@ -194,26 +194,21 @@ def test_processes_and_simulation_end_with_the_same_bits(bench: Bench, tmp_path:
     assert {p.name for p in path.iterdir()} == {"config.yaml", "metrics.csv", "timings.csv", "summary.json"}
 
 
-def _start(folder: Path, *arguments: str) -> subprocess.Popen[str]:
-    command = [sys.executable, "-m", "robustfl_bench.commands.ring", *arguments]
-    return subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-
-
 def _lose_a_client(folder: Path, how: signal.Signals, *arguments: str) -> tuple[float, int, str]:
     """Start a ring, take away client 1 some rounds later: seconds until all have ended, exit code, standard error."""
     rows = sum(path.read_text().count("\n") for path in folder.glob("results/runs/*/metrics.csv"))
-    ring = _start(folder, *arguments)
-    assert ring.stderr is not None
-    pids = [int(ring.stderr.readline().rsplit(" ", 1)[1]) for _ in range(3)]
+    command = processes.start(folder, *arguments, module="robustfl_bench.commands.ring")
+    pids = [int(line.rsplit(" ", 1)[1]) for line in command.lines(3)]
     deadline = time.monotonic() + 120
-    while time.monotonic() < deadline and ring.poll() is None:
+    while time.monotonic() < deadline and command.poll() is None:
         if sum(path.read_text().count("\n") for path in folder.glob("results/runs/*/metrics.csv")) > rows + 4:
             break
         time.sleep(0.002)
-    subprocess.run(["kill", f"-{how.value}", str(pids[1])], check=True)
+    os.kill(pids[1], how)
     began = time.monotonic()
-    _, errors = ring.communicate(timeout=120)
-    return time.monotonic() - began, ring.returncode, errors
+    _, errors = command.communicate(timeout=120)
+    assert command.returncode is not None
+    return time.monotonic() - began, command.returncode, errors
 
 
 def test_a_lost_client_ends_the_others_and_the_run_goes_on_later(bench: Bench, tmp_path: Path) -> None:

@@ -1,9 +1,8 @@
 """A run over several processes: the record of one process, also after one of them was killed."""
 
 import json
+import os
 import signal
-import subprocess
-import sys
 import time
 from pathlib import Path
 from typing import Any, cast
@@ -22,6 +21,7 @@ from robustfl_bench.experiment.plan import plan
 from robustfl_bench.spread.context import SpreadRounds
 from robustfl_bench.spread.run import check
 from robustfl_bench.spread.share import Share
+from tests import processes
 from tests.conftest import Bench, contents, run_folders
 from tests.test_engine import experiment
 
@@ -31,9 +31,8 @@ RUN = ("partition=iid", "num_clients=10", "num_byzantine=2", "aggregator=krum", 
        "local_update=momentum", "participation=0.8", "pre_aggregation=nnm")  # fmt: skip
 
 
-def started(folder: Path, *overrides: str) -> "subprocess.Popen[str]":
-    words = [sys.executable, "-m", "robustfl_bench", *RUN, "processes=3", "checkpoint_seconds=0", *overrides]
-    return subprocess.Popen(words, cwd=folder, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True)
+def started(folder: Path, *overrides: str) -> processes.Command:
+    return processes.start(folder, *RUN, "processes=3", "checkpoint_seconds=0", *overrides)
 
 
 def _rounds(folder: Path) -> set[int]:
@@ -44,13 +43,11 @@ def _rounds(folder: Path) -> set[int]:
 def test_a_killed_process_is_named_and_the_run_goes_on_to_the_same_bytes(bench: Bench, tmp_path: Path) -> None:
     whole = started(tmp_path, "rounds=30", "results_dir=whole")
     killed = started(tmp_path, "rounds=30", "results_dir=killed")
-    assert killed.stderr is not None
-    lines = [killed.stderr.readline() for _ in range(2)]
-    pid = int(next(line for line in lines if line.startswith("process 1 of 3")).rpartition(" ")[2])
+    pid = int(next(line for line in killed.lines(2) if line.startswith("process 1 of 3")).rpartition(" ")[2])
     deadline = time.monotonic() + 60
     while time.monotonic() < deadline and not _rounds(tmp_path / "killed") & {*range(5, 25)}:
         time.sleep(0.005)
-    subprocess.run(["kill", f"-{signal.SIGKILL:d}", str(pid)], check=True)
+    os.kill(pid, signal.SIGKILL)
     told = killed.communicate(120)[1].splitlines()[-1]
     assert killed.returncode == 1
     assert told == "error: process 1 was ended by signal 9; the same command goes on from the last checkpoint"
