@@ -487,7 +487,7 @@ def over_seeds(chosen: pd.DataFrame, spread: str = "") -> str:
     number = f"{counts[0]}" if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
     seeds = f"{number} seed{'s' * (counts[-1] > 1)}"
     held = [readable(text(chosen["dataset"].iloc[0]))] if _constant(chosen, "dataset") else []
-    held += ["quick scale"] if _constant(chosen, "scale") and chosen["scale"].iloc[0] == "quick" else []
+    held += ["quick scale"] if (chosen["scale"] == "quick").any() else []
     mean = f"mean over {seeds}" + (f", {spread}" if spread else "") if counts[-1] > 1 else seeds
     return "; ".join([*held, mean])
 

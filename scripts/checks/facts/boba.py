@@ -60,9 +60,31 @@ def without_attack(rule: str) -> list[float]:
     return [float((recalls().loc["average"] - recalls().loc[rule]).max()), *cells_of_boba("none", rule)]
 
 
+def figure(condition: str) -> list[float]:
+    """The least and the largest accuracy of runs of Figs. 4, 6, 8 and 14 at quick scale, in percent."""
+    return extremes("boba/figures_quick.csv", f"scale == 'quick' and {condition}", column="final_accuracy")
+
+
 PAGE = "results/boba/README.md"
 
 FACTS = (
+    Fact(
+        "with each of four noises in the server's data BOBA has {:.0f} to {:.0f} (Fig. 4), with 40 of its samples from "
+        "each of two classes and 20 from each of the other two {:.0f} to {:.0f} (Fig. 8),",
+        lambda: [
+            *figure("aggregator == 'boba' and server_data == 'noisy' and dataset == 'mnist'"),
+            *figure("aggregator == 'boba' and dataset == 'ag_news'"),
+        ],
+    ),
+    Fact(
+        "After 20 rounds BOBA has {:.0f} to {:.0f} with FedAvg, {:.0f} to {:.0f} with FedProx and {:.0f} to {:.0f} "
+        "with FedSGD (Fig. 14):",
+        lambda: [
+            end
+            for name in ("fedavg", "fedprox", "fedsgd")
+            for end in figure(f"aggregator == 'boba' and rounds == 20 and local_update == '{name}'")
+        ],
+    ),
     Fact(
         "BOBA: {:.1f}, {:.1f}, {:.1f}, {:.1f}, {:.1f}, {:.1f} (published",
         lambda: [cells_of_boba(a, "boba")[0] for a in ("gauss", "ipm", "lie", "mimic", "minmax", "minsum")],
