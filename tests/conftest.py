@@ -108,6 +108,12 @@ def run_folders(folder: Path) -> dict[str, Path]:
     return {path.name: path for path in sorted((folder / "runs").glob("*")) if path.is_dir()}
 
 
+def only_run(folder: Path) -> Path:
+    """The folder of the only run."""
+    (path,) = run_folders(folder).values()
+    return path
+
+
 def contents(folder: Path, *names: str) -> dict[str, bytes]:
     """Bytes of the deterministic files of every run, by run and file."""
     names = names or ("metrics.csv", "config.yaml")

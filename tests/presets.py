@@ -1,15 +1,19 @@
 """The runs that overrides and the presets of conf/experiment make, and the config that Hydra would compose."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
 import hydra
+import torch
 from hydra import initialize_config_dir
 from omegaconf import OmegaConf
 
+from robustfl_bench import datasets
 from robustfl_bench.config import compose
 from robustfl_bench.config.options import CONF
+from robustfl_bench.engine.federation import Federation
 from robustfl_bench.engine.parts import GROUPS
 from robustfl_bench.experiment.plan import Plan, plan
 from robustfl_bench.sweeps import plugins, sources
@@ -20,6 +24,13 @@ Job = dict[str, str]
 def planned(*overrides: str) -> Plan:
     """The run of these overrides, as far as it can be made without data."""
     return plan(compose.resolve(overrides).config)
+
+
+def federation(*overrides: str, **parts: Any) -> Federation:
+    """The clients and the server of the run of these overrides, with ``parts`` in place of its own."""
+    run = planned(*overrides)
+    data = datasets.load(run.parts.dataset, None, torch.device("cpu"))
+    return Federation(run.settings, replace(run.parts, **parts), data)
 
 
 def of(paper: str) -> tuple[Callable[..., list[Job]], Callable[..., Plan]]:

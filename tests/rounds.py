@@ -2,11 +2,14 @@
 
 from typing import Any
 
+import numpy as np
+
+from robustfl_bench import Aggregate
 from robustfl_bench.config import compose, options, targets
 from robustfl_bench.testing import example_round as skewed_round
 from robustfl_bench.testing import example_server as make_server
 
-__all__ = ["build", "make_server", "names", "skewed_round"]
+__all__ = ["agree", "build", "make_server", "names", "skewed_round"]
 
 names = options.names
 
@@ -15,3 +18,9 @@ def build(group: str, name: str, *overrides: str, num_byzantine: int = 3) -> Any
     """The object that ``<group>=<name>`` makes when the server declares ``num_byzantine``."""
     run = compose.resolve([f"{group}={name}", f"num_byzantine_declared={num_byzantine}", *overrides])
     return targets.build(run.config[group])
+
+
+def agree(aggregate: Aggregate, expected: np.ndarray, tolerance: float = 1e-5) -> None:
+    """An aggregate is the expected one, but for a share ``tolerance`` of its length."""
+    vector = aggregate.vector.double().numpy()
+    assert np.linalg.norm(vector - expected) <= tolerance * max(np.linalg.norm(expected), 1e-12)

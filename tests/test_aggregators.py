@@ -24,7 +24,7 @@ from robustfl_bench.numerics.updates import Aggregate, Updates
 from robustfl_bench.pre_aggregations.bucketing import Bucketing
 from robustfl_bench.testing import PROMISES, attacked_rounds, check_aggregator, honest_radii
 from tests import reference
-from tests.rounds import build, make_server, names, skewed_round
+from tests.rounds import agree, build, make_server, names, skewed_round
 
 AGGREGATORS = names("aggregator")
 F = 3
@@ -132,11 +132,6 @@ def instances(count=5, **shape):
     for seed in range(count):
         updates, server = skewed_round(seed, **shape)
         yield updates, server, updates.matrix.double().numpy(), server.class_updates.double().numpy()
-
-
-def agree(aggregate, expected, tolerance=1e-5):
-    vector = aggregate.vector.double().numpy()
-    assert np.linalg.norm(vector - expected) <= tolerance * max(np.linalg.norm(expected), 1e-12)
 
 
 def test_the_inputs_tell_rules_apart():

@@ -10,7 +10,6 @@ import pandas as pd
 import pytest
 import torch
 
-from robustfl_bench import datasets
 from robustfl_bench.availability.unreliable import Unreliable
 from robustfl_bench.base import seeding
 from robustfl_bench.base.errors import BrokenContract, ConfigError
@@ -24,6 +23,7 @@ from robustfl_bench.local_updates.fedavg import FedAvg
 from robustfl_bench.local_updates.local_sgd import LocalSgd
 from robustfl_bench.network.samples import Population, Samples
 from robustfl_bench.protocols.state import State
+from tests import presets
 from tests.conftest import Bench, contents, run_folders
 
 FEW = ("rounds=5", "num_clients=10", "num_byzantine=3", "batch_size=32")
@@ -32,9 +32,7 @@ DROPPING = ("availability=unreliable", "availability.dropout=0.4")
 
 
 def federation(*overrides: str, base: tuple[str, ...] = SMALL, **parts: Any) -> Federation:
-    planned = plan(compose.resolve([*base, *overrides]).config)
-    data = datasets.load(planned.parts.dataset, None, torch.device("cpu"))
-    return Federation(planned.settings, replace(planned.parts, **parts), data)
+    return presets.federation(*base, *overrides, **parts)
 
 
 def records(f: Federation, start: State | None = None) -> tuple[list[dict[str, float]], list[State]]:

@@ -11,7 +11,6 @@ import pytest
 import torch
 from torch import Tensor
 
-from robustfl_bench import datasets
 from robustfl_bench.aggregators.beta_trmean import BetaTrMean
 from robustfl_bench.attacks.brifca_outlier import BrifcaOutlier
 from robustfl_bench.attacks.cluster_target import ClusterTarget
@@ -31,8 +30,8 @@ from robustfl_bench.models.mean import Constant
 from robustfl_bench.numerics.metrics import cluster_recovery, matched_distance, nearest_distance
 from robustfl_bench.numerics.updates import Updates
 from robustfl_bench.protocols.state import State
-from tests import presets
 from tests import reference_brifca as reference
+from tests.presets import federation
 from tests.rounds import make_server, names
 
 LINEAR = (
@@ -41,12 +40,6 @@ LINEAR = (
     "dataset.dim=8", "dataset.points=30", "dataset.test_points=5",
 )  # fmt: skip
 DIGITS = ("dataset=rotated_digits", "partition=natural", "num_clients=16", "model=linear", "lr=0.5")
-
-
-def federation(*overrides: str) -> Federation:
-    planned = presets.planned(*overrides)
-    data = datasets.load(planned.parts.dataset, None, torch.device("cpu"))
-    return Federation(planned.settings, planned.parts, data)
 
 
 def results(f: Federation) -> tuple[State, list[Record]]:

@@ -51,7 +51,7 @@ from robustfl_bench.pre_aggregations.clipping import Clipping
 from robustfl_bench.pre_aggregations.nnm import Nnm
 from tests import reference
 from tests import reference_field as field
-from tests.rounds import build, make_server, skewed_round
+from tests.rounds import agree, build, make_server, skewed_round
 
 F = 3
 SEEDS = range(6)
@@ -69,11 +69,6 @@ def previous(server, seed=0):
     """The same server with a last aggregate, near its own update."""
     last = server.update + torch.from_numpy(np.random.default_rng(seed).normal(size=len(server.update))).float()
     return replace(server, previous=last), last.double().numpy()
-
-
-def agree(aggregate, expected, tolerance=1e-5):
-    vector = aggregate.vector.double().numpy()
-    assert np.linalg.norm(vector - expected) <= tolerance * max(np.linalg.norm(expected), 1e-12)
 
 
 def test_the_inputs_tell_the_rules_apart():

@@ -7,19 +7,18 @@ import numpy as np
 import pytest
 import torch
 
-from robustfl_bench import datasets
 from robustfl_bench.aggregators.faba import Faba
 from robustfl_bench.aggregators.lfighter import LFighter
 from robustfl_bench.config import compose
 from robustfl_bench.engine import rounds
-from robustfl_bench.engine.federation import Federation
 from robustfl_bench.engine.foresight import Foresight
 from robustfl_bench.experiment.plan import plan
 from robustfl_bench.interfaces import ConfigError
 from robustfl_bench.numerics.updates import Updates
 from robustfl_bench.ring import client
-from tests.rounds import skewed_round
-from tests.test_field_rules import SCALES, agree
+from tests import presets
+from tests.rounds import agree, skewed_round
+from tests.test_field_rules import SCALES
 
 LAYERS = (8, 28, 4)  # four output neurons with seven weights each
 
@@ -101,8 +100,7 @@ def test_lfighter_looks_at_the_output_weights_alone():
 
 def federation(*overrides):
     small = ["partition=iid", "num_clients=5", "num_byzantine=2", "byzantine_placement=replace", "model=linear"]
-    planned = plan(compose.resolve([*small, "attack=dynamic_label_flip", *overrides]).config)
-    return Federation(planned.settings, planned.parts, datasets.load(planned.parts.dataset, None, torch.device("cpu")))
+    return presets.federation(*small, "attack=dynamic_label_flip", *overrides)
 
 
 def test_dynamic_label_flip_gives_every_sample_the_least_probable_class_of_the_model_at_hand():

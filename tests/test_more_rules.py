@@ -20,8 +20,8 @@ from robustfl_bench.interfaces import ConfigError
 from robustfl_bench.numerics.updates import Updates
 from tests import reference
 from tests import reference_more as slow
-from tests.rounds import build, skewed_round
-from tests.test_field_rules import agree, previous, rounds
+from tests.rounds import agree, build, skewed_round
+from tests.test_field_rules import previous, rounds
 
 F = 3
 

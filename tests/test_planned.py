@@ -1,7 +1,7 @@
 """Attackers who plan: what they simulate, what they choose, and that planning itself changes nothing."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from functools import partial
 from types import MappingProxyType
 
 import numpy as np
@@ -9,7 +9,6 @@ import pytest
 import torch
 from torch import Tensor
 
-from robustfl_bench import datasets
 from robustfl_bench.attacks.base import Attack, Harm, PlanView
 from robustfl_bench.attacks.held import Held
 from robustfl_bench.attacks.label_flip import LabelFlip
@@ -24,16 +23,14 @@ from robustfl_bench.engine.foresight import Foresight
 from robustfl_bench.engine.under import Under
 from robustfl_bench.experiment.plan import plan
 from robustfl_bench.protocols.state import State
+from tests import presets
 
 SETTING = ["dataset=digits", "num_clients=10", "num_byzantine=3", "byzantine_placement=replace", "partition=iid",
            "model.hidden=[8]", "lr=0.3", "rounds=6", "eval_every=2", "aggregator=trmean"]  # fmt: skip
 PLACES = {name: place for place, name in enumerate(POOL)}
 
 
-def federation(*overrides: str, attack: Attack | None = None) -> Federation:
-    planned = plan(compose.resolve([*SETTING, "attack=planned", *overrides]).config)
-    parts = planned.parts if attack is None else replace(planned.parts, attack=attack)
-    return Federation(planned.settings, parts, datasets.load(parts.dataset, None, torch.device("cpu")))
+federation = partial(presets.federation, *SETTING, "attack=planned")
 
 
 def trained(f: Federation) -> tuple[State, list[Record]]:

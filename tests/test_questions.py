@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,6 @@ import pytest
 import torch
 from torch import Tensor
 
-from robustfl_bench import datasets
 from robustfl_bench.aggregators.coomed import CooMed
 from robustfl_bench.aggregators.geomed import GeoMed
 from robustfl_bench.aggregators.krum import Krum
@@ -17,7 +17,6 @@ from robustfl_bench.aggregators.trmean import TrMean
 from robustfl_bench.base.errors import ConfigError
 from robustfl_bench.config import compose
 from robustfl_bench.engine import rounds
-from robustfl_bench.engine.federation import Federation
 from robustfl_bench.experiment.plan import InfeasibleError, plan
 from robustfl_bench.interfaces import Aggregator, AttackView, ServerView
 from robustfl_bench.numerics import gram_space, gram_stacks, questions
@@ -25,6 +24,7 @@ from robustfl_bench.numerics import updates as updates_module
 from robustfl_bench.numerics.questions import Questions
 from robustfl_bench.numerics.updates import Aggregate, Updates
 from robustfl_bench.testing import check_aggregator, example_round
+from tests import presets
 from tests.rounds import names
 
 ASKING = ("worst", "opt_alie", "opt_ipm", "tailored", "minmax", "minsum")
@@ -206,10 +206,7 @@ def test_the_contract_compares_answers_at_once_with_those_one_by_one() -> None:
         check_aggregator(Forgetful(3), num_byzantine=3)
 
 
-def federation(*overrides: str) -> Federation:
-    planned = plan(compose.resolve([*SMALL, *overrides]).config)
-    data = datasets.load(planned.parts.dataset, None, torch.device("cpu"))
-    return Federation(planned.settings, planned.parts, data)
+federation = partial(presets.federation, *SMALL)
 
 
 def watch(monkeypatch: pytest.MonkeyPatch, check: Callable[[AttackView], None], *overrides: str) -> int:

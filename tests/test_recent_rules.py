@@ -15,8 +15,8 @@ from robustfl_bench.interfaces import ConfigError
 from robustfl_bench.numerics.quasi_newton import hessian_product
 from robustfl_bench.numerics.updates import Updates
 from tests import reference, reference_recent
-from tests.rounds import make_server, skewed_round
-from tests.test_field_rules import agree, rounds
+from tests.rounds import agree, make_server, skewed_round
+from tests.test_field_rules import rounds
 
 
 def test_fed_nga():

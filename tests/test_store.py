@@ -26,7 +26,7 @@ from robustfl_bench.experiment import machine, provenance
 from robustfl_bench.runs import records
 from robustfl_bench.store import folders, sealed, writing
 from robustfl_bench.store.folders import RunFolder
-from tests.conftest import Bench, config_of, contents, run_folders
+from tests.conftest import Bench, config_of, contents, only_run, run_folders
 from tests.processes import start
 
 SMALL = ("rounds=3", "num_clients=10", "batch_size=16", "model.hidden=[16]")
@@ -81,11 +81,6 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
     _, errors = command.communicate()
     assert command.returncode == 0, errors
     return folder / "results"
-
-
-def the_folder(results: Path) -> Path:
-    (folder,) = run_folders(results).values()
-    return folder
 
 
 def test_a_result_of_changed_code_of_ones_own_is_named_and_made_again(tmp_path: Path) -> None:
@@ -246,7 +241,7 @@ def test_a_result_of_other_data_is_named_and_made_again(
     assert "was made with other data (of 40 rows, 40 + 40 samples, digest" in errors and "now of 60 rows" in errors
     file.unlink()
     assert run() == (f"stored {second}", ""), "without data there is nothing to compare"
-    summary = json.loads((the_folder(tmp_path / "results") / "summary.json").read_text())
+    summary = json.loads((only_run(tmp_path / "results") / "summary.json").read_text())
     assert summary["data"]["variant"] == "of 60 rows" and len(summary["data"]["digest"]) == 64
 
 
@@ -281,7 +276,7 @@ def test_a_damaged_result_is_named_and_made_again(
     bench: Bench, finished: Path, tmp_path: Path, name: str, change: Callable[[bytes], bytes] | None, told: str
 ) -> None:
     shutil.copytree(finished, tmp_path / "results")
-    folder = the_folder(tmp_path / "results")
+    folder = only_run(tmp_path / "results")
     if change is None:
         (folder / name).unlink()
     else:
@@ -298,7 +293,7 @@ def test_a_link_in_a_run_folder_is_not_written_through(bench: Bench, tmp_path: P
     mine = tmp_path / "mine.txt"
     mine.write_text("precious")
     bench(*SMALL)
-    folder = the_folder(tmp_path / "results")
+    folder = only_run(tmp_path / "results")
     (folder / "summary.json").unlink()
     for name in ("metrics.csv", "config.yaml", "checkpoint.pt", ".claim"):
         (folder / name).unlink(missing_ok=True)
@@ -381,7 +376,7 @@ def test_bfloat16_is_for_processors_with_the_units(
 
 def test_the_kind_of_processor_is_recorded(bench: Bench, tmp_path: Path) -> None:
     bench(*SMALL)
-    folder = the_folder(tmp_path / "results")
+    folder = only_run(tmp_path / "results")
     summary = json.loads((folder / "summary.json").read_text())
     cpuinfo = Path("/proc/cpuinfo")
     if cpuinfo.exists() and "model name" in cpuinfo.read_text():
@@ -395,7 +390,7 @@ def test_a_full_disk_is_named_with_a_remedy_and_the_run_goes_on_later(bench: Ben
     full = start(tmp_path, *run, first=disk)
     _, errors = full.communicate()
     (line,) = [line for line in errors.splitlines() if line.startswith("error")] or [errors]
-    folder = the_folder(tmp_path / "results")
+    folder = only_run(tmp_path / "results")
     assert full.returncode == 1
     assert line.startswith(f"error: cannot write results/runs/{folder.name}/checkpoint.pt: ") and "free" in line
     assert {path.name for path in folder.iterdir()} <= {".claim", "config.yaml", *folders.TABLES}
@@ -432,7 +427,7 @@ def test_half_a_row_is_taken_back(tmp_path: Path) -> None:
 
 def test_what_killed_writers_left_is_removed_and_what_others_write_is_not(bench: Bench, tmp_path: Path) -> None:
     bench(*SMALL)
-    folder = the_folder(tmp_path / "results")
+    folder = only_run(tmp_path / "results")
     (folder / "summary.json").unlink()
     ended = subprocess.Popen(["true"])
     ended.wait()
@@ -450,7 +445,7 @@ def test_what_killed_writers_left_is_removed_and_what_others_write_is_not(bench:
 
 def test_what_is_only_named_like_a_run_does_not_take_its_place(bench: Bench, tmp_path: Path) -> None:
     bench(*SMALL, "results_dir=other")
-    name = the_folder(tmp_path / "other").name
+    name = only_run(tmp_path / "other").name
     runs = tmp_path / "results" / "runs"
     (runs / f"notes-{name[-12:]}").mkdir(parents=True)
     (runs / f"notes-{name[-12:]}" / "notes.txt").write_text("mine")
@@ -547,7 +542,7 @@ def test_large_tables_are_hashed_in_pieces(bench: Bench, tmp_path: Path, monkeyp
     monkeypatch.setattr(writing, "PIECE", 1000)
     many = ("rounds=3", "num_clients=500", "partition=iid", "model.hidden=[4]")
     first = bench(*many)
-    assert first.code == 0 and (the_folder(tmp_path / "results") / "weights.csv").stat().st_size > writing.LARGEST
+    assert first.code == 0 and (only_run(tmp_path / "results") / "weights.csv").stat().st_size > writing.LARGEST
     assert bench(*many).out == f"stored {first.out}"
     folder = opened(tmp_path / "other", rounds=2000)
     before = (folder.path / "metrics.csv").read_bytes()

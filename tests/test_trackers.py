@@ -13,7 +13,7 @@ import pytest
 
 from robustfl_bench.base import errors
 from robustfl_bench.interfaces import Tracked, Tracker, Tracking
-from tests.conftest import Bench, config_of, contents, run_folders
+from tests.conftest import Bench, config_of, contents, only_run
 
 SMALL = ("rounds=4", "num_clients=6", "model.hidden=[4]")
 HERE = "tests.test_trackers"
@@ -57,11 +57,6 @@ def _empty_diary() -> None:
 
 def diary(*settings: str, name: str = "diary") -> list[str]:
     return [f"+tracker.{name}.{setting}" for setting in (f"_target_={HERE}.Diary", *settings)]
-
-
-def only_run(results: Path) -> Path:
-    (folder,) = run_folders(results).values()
-    return folder
 
 
 def test_a_tracker_gets_the_run_then_each_row_then_the_summary(bench: Bench, tmp_path: Path) -> None:

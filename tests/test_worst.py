@@ -3,6 +3,7 @@
 import csv
 import math
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,6 @@ import pytest
 import torch
 from torch import Tensor
 
-from robustfl_bench import datasets
 from robustfl_bench.attacks import candidates
 from robustfl_bench.attacks.candidates import ENTRIES, Entry, Scene
 from robustfl_bench.attacks.harm import HARMS, Harm, harms
@@ -20,13 +20,12 @@ from robustfl_bench.attacks.tailored import Tailored
 from robustfl_bench.attacks.worst import NOTHING, Worst
 from robustfl_bench.config import compose
 from robustfl_bench.engine import loop, rounds
-from robustfl_bench.engine.federation import Federation
 from robustfl_bench.engine.foresight import Foresight
-from robustfl_bench.experiment.plan import plan
 from robustfl_bench.interfaces import AttackView, ConfigError, Crafted
 from robustfl_bench.network.samples import Population
 from robustfl_bench.numerics.updates import Aggregate, Updates
 from robustfl_bench.testing import example_view
+from tests import presets
 
 QUESTIONS = sum(len(entry.strengths) for entry in ENTRIES)
 SMALL = ["dataset=digits", "byzantine_placement=replace", "rounds=2", "attack=worst"]
@@ -38,10 +37,7 @@ def judged(view: AttackView, target: Tensor) -> AttackView:
     return replace(view, assess=lambda params: ((params - target).double().square().sum(dim=1), None))
 
 
-def federation(*overrides: str) -> Federation:
-    planned = plan(compose.resolve([*SMALL, *overrides]).config)
-    data = datasets.load(planned.parts.dataset, None, torch.device("cpu"))
-    return Federation(planned.settings, planned.parts, data)
+federation = partial(presets.federation, *SMALL)
 
 
 def records(*overrides: str) -> list[dict[str, float]]:

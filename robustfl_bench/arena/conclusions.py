@@ -13,7 +13,7 @@ from robustfl_bench.arena.panels import HALF, SERVER_DATA, Arena, ArenaPanel
 from robustfl_bench.arena.race import ENOUGH
 from robustfl_bench.arena.views import books
 from robustfl_bench.arena.views.planned import answer
-from robustfl_bench.arena.words import cells, listed, span
+from robustfl_bench.arena.words import cells, listed, sentence, span
 from robustfl_bench.runs.records import NoRuns
 from robustfl_bench.runs.statistics import rank_correlation
 from robustfl_bench.tables.sheets import Sheet
@@ -113,14 +113,14 @@ def _keeping(panel: ArenaPanel) -> int:
 def plans(arena: Arena) -> str:
     """What attackers who plan do beyond the list."""
     with suppress(NoRuns):
-        return f"{_sentence(answer(arena))}."
+        return f"{sentence(answer(arena))}."
     return ""
 
 
 def tuning(arena: Arena) -> str:
     """What tuning changes."""
     with suppress(NoRuns):
-        return f"Defaults decide. {_sentence(books.answer(arena, books.books(arena)))}."
+        return f"Defaults decide. {sentence(books.answer(arena, books.books(arena)))}."
     return ""
 
 
@@ -194,7 +194,3 @@ def correlation(first: ArenaPanel, second: ArenaPanel) -> float | None:
 
 def _span(ascending: Sequence[float], digits: int = 0) -> str:
     return span(*(f"{number:.{digits}f}" for number in (ascending[0], ascending[-1])))
-
-
-def _sentence(words: str) -> str:
-    return words[0].upper() + words[1:]

@@ -12,6 +12,7 @@ from statistics import fmean
 from robustfl_bench.arena.panels import Arena
 from robustfl_bench.arena.track import NONE, ArenaRun
 from robustfl_bench.arena.words import cells, listed, number
+from robustfl_bench.base.console import counted
 from robustfl_bench.runs.statistics import rank_correlation
 from robustfl_bench.store.kept import ARENA, FOLDER
 from robustfl_bench.tables.sheets import Sheet
@@ -129,7 +130,7 @@ def _sheet(arena: Arena, of: int, own: Sequence[Move], title: str, note: str) ->
             note,
             f"equal: share of the cells whose accuracy is the same; moved > {POINT:g}: share of those that differ by "
             "more than a point; largest [points]: the largest difference, and under which attack; "
-            f"{attacks} attacks, none included, and {seeds} seed{'s' * (seeds > 1)}",
+            f"{attacks} attacks, none included, and {counted(seeds, 'seed')}",
         ],
     )  # fmt: skip
 

@@ -22,6 +22,11 @@ def span(least: str, largest: str) -> str:
     return least if least == largest else f"{least} to {largest}"
 
 
+def sentence(words: str) -> str:
+    """Words as they begin a sentence."""
+    return words[0].upper() + words[1:]
+
+
 def listed(names: Iterable[str], most: int = 0) -> str:
     """Names as a phrase; of more than ``most``, if given, the first and the number of the others."""
     words = list(names)

@@ -15,6 +15,11 @@ def say(line: str) -> None:
     print(printable(line), file=sys.stderr, flush=True)
 
 
+def counted(count: int, noun: str) -> str:
+    """A number of things: ``1 run``, ``2 runs``."""
+    return f"{count} {noun}{'s' * (count > 1)}"
+
+
 def is_live() -> bool:
     """Whether a line on stderr can be updated: on a terminal, and in a notebook."""
     return sys.stderr.isatty() or ("ipykernel" in sys.modules and type(sys.stderr).__module__.startswith("ipykernel"))

@@ -12,6 +12,7 @@ from datetime import date
 from typing import TYPE_CHECKING, Any
 
 from robustfl_bench import __version__
+from robustfl_bench.base.console import counted
 from robustfl_bench.config.names import in_words, of_value, readable
 from robustfl_bench.pages.panels import BOTTOM, HEIGHT, LEFT, WIDTH, CurvePanel, Line, panels
 from robustfl_bench.runs import commands
@@ -117,7 +118,7 @@ def report(
     counts = Counter(chosen["state"])
     return html.render(
         "report.html",
-        title=title or f"{len(chosen)} run{'s' * (len(chosen) > 1)}, {readable(rows)} by {readable(columns)}",
+        title=title or f"{counted(len(chosen), 'run')}, {readable(rows)} by {readable(columns)}",
         made=f"robustfl_bench {__version__}, {date.today():%d %B %Y}".replace(", 0", ", "),
         states=[(state, counts[state]) for state in STATES if counts[state]],
         damaged=[(run["run"], run["error"]) for run in chosen[chosen["state"] == "damaged"].to_dict("records")],

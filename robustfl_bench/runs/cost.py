@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Collection, Hashable, Iterable
 from dataclasses import dataclass
 from statistics import fmean
 from typing import TYPE_CHECKING
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
 _SAMPLES = re.compile(r"(\d+) \+ \d+ samples")
-_SETTING = ("dataset", "model", "local_update", "batch_size", "num_clients", "participation")
-_NETWORK = ("dataset", "model", "local_update")
+_NETWORK = {"dataset", "model", "local_update"}
+_SETTING = _NETWORK | {"batch_size", "num_clients", "participation"}
 HOUR = 3600
 
 
@@ -45,7 +45,7 @@ class _Kind:
 
 _KINDS = (
     _Kind("other seeds of the same cells", lambda config: frozenset(config.items())),
-    _Kind("the same rule in the same setting", lambda config: (_part(config, "aggregator"), _shared(config, _SETTING))),
+    _Kind("the same rule in the same setting", lambda config: _shared(config, {"aggregator", *_SETTING})),
     _Kind("other rules in the same setting", lambda config: _shared(config, _SETTING)),
     _Kind("the same network and data, by samples", lambda config: _shared(config, _NETWORK), scaled=True),
 )
@@ -102,10 +102,6 @@ def _train_samples(runs: pd.DataFrame, index: Index) -> dict[str, int]:
     return samples
 
 
-def _shared(config: Config, parts: Iterable[str]) -> Hashable:
-    return tuple(_part(config, part) for part in parts)
-
-
-def _part(config: Config, part: str) -> Hashable:
-    """The content of a group, or a scalar."""
-    return frozenset((name, value) for name, value in config.items() if name.partition(".")[0] == part)
+def _shared(config: Config, parts: Collection[str]) -> Hashable:
+    """The contents of groups, and scalars."""
+    return frozenset((name, value) for name, value in config.items() if name.partition(".")[0] in parts)

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from robustfl_bench.base.code_digest import code_digest
+from robustfl_bench.base.console import counted
 from robustfl_bench.runs.records import DIGEST, MEASURED, SHORT, UNSEEDED, code_of_line, mapped, settings
 
 if TYPE_CHECKING:
@@ -70,7 +71,7 @@ def _counted(values: Iterable[object]) -> str:
     counts = Counter(value or UNKNOWN for value in _words(values))
     if len(counts) == 1:
         return next(iter(counts))
-    return "; ".join(f"{value} ({count} run{'s' * (count > 1)})" for value, count in counts.most_common())
+    return "; ".join(f"{value} ({counted(count, 'run')})" for value, count in counts.most_common())
 
 
 def _few_digests(data: Iterable[object]) -> Iterable[str | None]:

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from robustfl_bench.base.console import counted
 from robustfl_bench.config.compose import Resolved
 from robustfl_bench.engine.settings import CHOICES
 from robustfl_bench.runs import commands, matching
@@ -120,14 +121,11 @@ def _left_out(own: Filling) -> list[str]:
         places = {place for run in resolved.values() for place in own.index.at(matching.config(run.identity))} - shown
         at_scales |= places
         if count := sum(scales[place] == scale for place in places):
-            lines.append(f"not shown: {_runs(count)} made at scale={scale}; with scale={scale} the table shows them")
+            made = f"{counted(count, 'run')} made at scale={scale}"
+            lines.append(f"not shown: {made}; with scale={scale} the table shows them")
     near = Counter(", ".join(unlike) for place, unlike in own.index.alike(list(own.wanted.values()))
                    if place not in at_scales | shown and len(unlike) <= _NEAR)  # fmt: skip
-    return lines + [f"not shown: {_runs(count)} with {unlike}" for unlike, count in near.most_common(_UNLIKE)]
-
-
-def _runs(count: int) -> str:
-    return f"{count} run{'s' if count > 1 else ''}"
+    return lines + [f"not shown: {counted(count, 'run')} with {unlike}" for unlike, count in near.most_common(_UNLIKE)]
 
 
 def _todos(own: Filling, results_dir: str) -> list[Todo]:

@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from robustfl_bench.base.console import counted
 from robustfl_bench.runs.where import check_name
 from robustfl_bench.tables import agreement, claim_sheets, layout
 from robustfl_bench.tables.claim_sheets import MEANING, kinds, words
@@ -183,13 +184,9 @@ def outside(paper: MeasuredPaper) -> list[Sheet]:
     if not rows:
         return []
     heading = ["table", "cell", "measured", "published", "difference", "why"]
-    footnotes = [f"[{place}] {reason.words} ({_cells(cells[reason.name])}; see {reason.page})"
+    footnotes = [f"[{place}] {reason.words} ({counted(cells[reason.name], 'cell')}; see {reason.page})"
                  for place, reason in enumerate(notes, 1)]  # fmt: skip
     return [Sheet([f"{paper.title}: every cell outside, and why"], heading, rows, labels=2, footnotes=footnotes)]
-
-
-def _cells(count: int) -> str:
-    return f"{count} cell{'s' * (count > 1)}"
 
 
 def _gap(table: Table, column: str, cell: Cell) -> list[str]:

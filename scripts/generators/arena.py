@@ -17,6 +17,7 @@ from robustfl_bench.arena.panels import Arena
 from robustfl_bench.arena.track import tracks
 from robustfl_bench.arena.views import VIEWS, books
 from robustfl_bench.arena.views.base import ArenaView
+from robustfl_bench.arena.words import sentence
 from robustfl_bench.config import options
 from robustfl_bench.config.names import in_words
 from robustfl_bench.pages.pictures.canvas import PLAIN, save
@@ -78,7 +79,7 @@ def pages(arenas: dict[str, Arena]) -> dict[Path, str]:
     blocks = {
         "findings": lambda arena: "".join(f"- {in_words(line)}\n" for line in findings.findings(arena)),
         "views": lambda arena: "".join(
-            f"- **{_sentence(view.question)}.** {_sentence(in_words(tables[0].above[1]))}\n"
+            f"- **{sentence(view.question)}.** {sentence(in_words(tables[0].above[1]))}\n"
             for view, tables in _answered(arena).items()
         ),
         "best": lambda arena: sheets.markdown([findings.best_rules(arena)]),
@@ -166,16 +167,12 @@ def _picture(track: str, kind: str, arena: Arena, number: int) -> str:
     return "_".join(filter(None, [track, kind, str(number) * (number != min(arena.settled))])) + ".png"
 
 
-def _sentence(words: str) -> str:
-    return words[0].upper() + words[1:]
-
-
 def _views(arena: Arena) -> str:
     """The answers of all views, each with its picture and tables."""
     parts = [f"# What the runs of arena {arena.track.name} already know\n\nMade by `make arena`."]
     for view, tables in _answered(arena).items():
         parts.append(
-            f"## {_sentence(view.question)}\n\n"
+            f"## {sentence(view.question)}\n\n"
             f"`robustfl-results arena {arena.track.name} --view {view.name}`\n\n"
             f"![{view.question}](view_{view.name}.png)\n\n{sheets.markdown(tables)}"
         )
