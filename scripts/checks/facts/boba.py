@@ -65,9 +65,20 @@ def figure(condition: str) -> list[float]:
     return extremes("boba/figures_quick.csv", f"scale == 'quick' and {condition}", column="final_accuracy")
 
 
+def mixed(rule: str) -> list[float]:
+    """The least accuracies of a rule with none, a quarter and half of the server's gradient in Fig. 6, in percent."""
+    of_rule = f"`aggregator.rule._target_`.str.endswith('.{rule}', na=False)"
+    return [figure(f"{of_rule} and `aggregator.server_weight` == {weight}")[0] for weight in (0, 0.25, 0.5)]
+
+
 PAGE = "results/boba/README.md"
 
 FACTS = (
+    Fact(
+        "that of the trimmed mean most: {:.1f} alone, {:.1f} with a quarter and {:.1f} with half of it; Multi-Krum has "
+        "{:.1f}, {:.1f} and {:.1f}.",
+        lambda: [*mixed("TrMean"), *mixed("Krum")],
+    ),
     Fact(
         "with each of four noises in the server's data BOBA has {:.0f} to {:.0f} (Fig. 4), with 40 of its samples from "
         "each of two classes and 20 from each of the other two {:.0f} to {:.0f} (Fig. 8),",
@@ -78,7 +89,7 @@ FACTS = (
     ),
     Fact(
         "After 20 rounds BOBA has {:.0f} to {:.0f} with FedAvg, {:.0f} to {:.0f} with FedProx and {:.0f} to {:.0f} "
-        "with FedSGD (Fig. 14):",
+        "with FedSGD (Fig. 14).",
         lambda: [
             end
             for name in ("fedavg", "fedprox", "fedsgd")
