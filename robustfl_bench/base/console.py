@@ -17,7 +17,7 @@ def say(line: str) -> None:
 
 def counted(count: int, noun: str) -> str:
     """A number of things: ``1 run``, ``2 runs``."""
-    return f"{count} {noun}{'s' * (count > 1)}"
+    return f"{count} {noun}{'s' * (count != 1)}"
 
 
 def is_live() -> bool:

@@ -199,7 +199,7 @@ def _see_current_folder() -> None:
 def _check_class(place: str, found: Any, wanted: type[Part]) -> None:
     if isinstance(found, type) and issubclass(found, wanted):
         return
-    got = f"{getattr(found, '__module__', None)}.{getattr(found, '__qualname__', repr(found))}"
+    got = f"{found.__module__}.{found.__qualname__}" if hasattr(found, "__qualname__") else repr(found)
     fitting = [group for group in GROUPS if isinstance(found, type) and issubclass(found, kind(group)[0])]
     meant = f"; did you mean {fitting[0]}={got.rpartition('.')[0]}:{got.rpartition('.')[2]}?" if fitting else ""
     raise ConfigError(f"{place} must be {_in_words(wanted)}, got {got}{meant}")

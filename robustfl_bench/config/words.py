@@ -71,7 +71,7 @@ class Override:
         """The value. Raises ConfigError where there is none, or several."""
         if self.is_swept:
             lists = f"; a list is written [{self.written}], and text with a comma in quotes" * (len(self.values) > 1)
-            raise ConfigError(f"{self.text} has several values: -m makes a run of each{lists}")
+            raise ConfigError(f"{self.text} has several values: robustfl-bench -m makes a run of each{lists}")
         try:
             return read_value(self.values[0])
         except ConfigError:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from statistics import fmean
 from typing import Any
 
+from robustfl_bench.base.console import counted
 from robustfl_bench.datasets.files import Source
 from robustfl_bench.store import folders
 
@@ -74,7 +75,7 @@ def words(summary: Mapping[str, Any]) -> str:
     others = f"best {shown(best)} at {best['round']}"
     if tuned:
         others += f"; by validation {shown(tuned)} at {tuned['round']}"
-    return f"{shown(final)} after {final['round']} rounds ({others})"
+    return f"{shown(final)} after {counted(final['round'], 'round')} ({others})"
 
 
 def tuned_by(summary: Mapping[str, Any]) -> float:
@@ -103,7 +104,7 @@ def words_of_line(line: Mapping[str, str]) -> str:
     """The result of a kept run in words."""
     if line["state"] == folders.DIVERGED:
         return line["error"]
-    text = f"{shown(_final_of_line(line))} after {line['rounds_done']} rounds"
+    text = f"{shown(_final_of_line(line))} after {counted(int(line['rounds_done']), 'round')}"
     if line["best_accuracy"]:
         text += f" (best {shown({'test_accuracy': float(line['best_accuracy'])})})"
     return text

@@ -3,7 +3,7 @@
 import pandas as pd
 
 from scripts.checks.facts.fact import RESULTS, Fact
-from scripts.checks.facts.kept import extremes, percent, runs
+from scripts.checks.facts.kept import extremes, percent, runs, word
 
 
 def weightless() -> list[int]:
@@ -32,9 +32,21 @@ def cifar10_of_arfl(rule: str) -> list[float]:
     return [100 * run["final_accuracy"].item(), run["test_loss"].item(), run["last.byzantine_weight"].item()]
 
 
+def from_honest_fedavg() -> list[object]:
+    """How many honest clients Fig. 7 has on MNIST, and the most by which the weight of one by ARFL differs from that by
+    FedAvg with the honest clients alone."""
+    table = pd.read_csv(RESULTS / "arfl/fig7_mnist.csv", comment="#").pivot(index="x", columns="line", values="mean")
+    far = (table["arfl"] - table["fedavg, honest clients alone"]).dropna().abs()
+    return [word(len(far)), float(far.max())]
+
+
 PAGE = "results/arfl/README.md"
 
 FACTS = (
+    Fact(
+        "(Fig. 7): of {} honest clients none differs by more than {:.3f}.",
+        from_honest_fedavg,
+    ),
     Fact(
         "{:.1f} with half of the clients flipped to one label, {:.1f} shuffled, {:.1f} noisy",
         lambda: writers("fedavg", ("label_flip_one", 269), ("label_shuffle", 269), ("noisy", 269)),

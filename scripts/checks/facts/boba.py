@@ -75,6 +75,10 @@ PAGE = "results/boba/README.md"
 
 FACTS = (
     Fact(
+        "after 40 rounds BOBA has {:.0f} to {:.0f}.",
+        lambda: figure("dataset == 'cifar10'"),
+    ),
+    Fact(
         "that of the trimmed mean most: {:.1f} alone, {:.1f} with a quarter and {:.1f} with half of it; Multi-Krum has "
         "{:.1f}, {:.1f} and {:.1f}.",
         lambda: [*mixed("TrMean"), *mixed("Krum")],
