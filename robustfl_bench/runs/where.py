@@ -25,9 +25,10 @@ _SELECTABLE_FACTS = ("scale", "experiment", "state", "run_id")
 def keys(runs: pd.DataFrame) -> list[str]:
     """The names allowed in ``--where``, ``--rows`` and the like: settings, and a few facts. Raises NoRuns if no run has
     a config."""
-    if runs["rounds"].isna().all():
+    names = settings(runs)
+    if not any(runs[name].notna().any() for name in names):
         raise NoRuns(UNREADABLE if len(runs) else "no runs: the file, or the folder, has none")
-    return [*settings(runs), *_SELECTABLE_FACTS]
+    return [*names, *_SELECTABLE_FACTS]
 
 
 def check_name(name: str, known: Iterable[str], what: str) -> None:
