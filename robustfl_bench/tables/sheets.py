@@ -86,10 +86,10 @@ class Sheet:
 
     def of_words(self) -> list[bool]:
         """Which columns begin on the left: labels, and those none of whose cells begins with a number."""
-        columns = zip(*(row for row in self.rows if not self.is_heading(row)), strict=True)
-        written = [[cell.text for cell in column if cell.text] for column in columns]
-        words = [bool(column) and not any(map(_NUMBER.match, column)) for column in written]
-        return [at < self.labels or (bool(words) and words[at]) for at in range(len(self.heading))]
+        rows = [row for row in self.rows if not self.is_heading(row)]
+        columns = [[row[at].text for row in rows if row[at].text] for at in range(len(self.heading))]
+        return [at < self.labels or (bool(column) and not any(map(_NUMBER.match, column)))
+                for at, column in enumerate(columns)]  # fmt: skip
 
 
 WIDTHS = {"column": ("table", r"\columnwidth"), "page": ("table*", r"\textwidth")}
