@@ -111,7 +111,13 @@ def _wait(processes: Sequence[BaseProcess]) -> int:
     for rank, process in enumerate(processes):
         if process in killed:
             say(f"error: client {rank} neither answered nor ended, and was killed; {GO_ON}")
-        elif (code := process.exitcode or 0) < 0:
-            say(f"error: client {rank} was ended by signal {-code}; {GO_ON}")
+        elif told := by_signal("client", rank, process):
+            say(f"error: {told}; {GO_ON}")
     codes = [process.exitcode or 0 for process in processes]
     return next((code for code in codes if code > 0), GENERAL if any(codes) else 0)
+
+
+def by_signal(member: str, rank: int, process: BaseProcess) -> str:
+    """What ended a process, if it was a signal; else empty."""
+    code = process.exitcode or 0
+    return f"{member} {rank} was ended by signal {-code}" if code < 0 else ""

@@ -19,7 +19,7 @@ from robustfl_bench.experiment.tracking import Trackers
 from robustfl_bench.protocols.base import Protocol
 from robustfl_bench.protocols.state import State
 from robustfl_bench.ring.client import Member
-from robustfl_bench.ring.launch import GRACE, context, finish
+from robustfl_bench.ring.launch import GRACE, by_signal, context, finish
 from robustfl_bench.ring.link import Link, RingBroken, joined
 from robustfl_bench.ring.step import GO_ON
 from robustfl_bench.spread.step import SpreadStep
@@ -161,5 +161,4 @@ def _killed(started: Sequence[BaseProcess]) -> str:
     deadline = time.monotonic() + NOTICED
     for process in started:
         process.join(max(deadline - time.monotonic(), 0))
-    codes = {rank: process.exitcode or 0 for rank, process in enumerate(started, 1)}
-    return ", ".join(f"process {rank} was ended by signal {-code}" for rank, code in codes.items() if code < 0)
+    return ", ".join(filter(None, (by_signal("process", rank, process) for rank, process in enumerate(started, 1))))
