@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from robustfl_bench.base.console import Parser, add_jobs, reported, say
-from robustfl_bench.base.errors import ConfigError, writable
+from robustfl_bench.base.errors import ConfigError
 from robustfl_bench.commands.making import check_overrides, made_all
 from robustfl_bench.config import compose, identity, options
 from robustfl_bench.experiment.plan import made
 from robustfl_bench.store.folders import DIVERGED, FINISHED
-from robustfl_bench.store.writing import write_atomically
+from robustfl_bench.store.writing import write_output
 from robustfl_bench.studies import judge, judgement
 from robustfl_bench.tables import sheets
 
@@ -75,9 +75,7 @@ def _judge(asked: Namespace) -> int:
     print(sheets.FORMATS[asked.format](pages), end="")
     for path in map(Path, asked.output):
         content = judgement.numbers(verdict) if path.suffix == ".csv" else sheets.FORMATS[TEXTS[path.suffix]](pages)
-        with writable(path):
-            path.parent.mkdir(parents=True, exist_ok=True)
-            write_atomically(path, content)
+        write_output(path, content)
     return 0
 
 

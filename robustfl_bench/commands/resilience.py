@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING, Any
 from robustfl_bench.aggregators.base import Aggregator
 from robustfl_bench.attacks.base import Attack
 from robustfl_bench.base.console import Parser, reported
-from robustfl_bench.base.errors import ConfigError, writable
+from robustfl_bench.base.errors import ConfigError
 from robustfl_bench.config import compose, identity, options
 from robustfl_bench.experiment.plan import made
 from robustfl_bench.pages.pictures import heat
 from robustfl_bench.pages.pictures.canvas import SUFFIXES, save
 from robustfl_bench.pre_aggregations.base import PreAggregation
-from robustfl_bench.store.writing import write_atomically
+from robustfl_bench.store.writing import write_output
 from robustfl_bench.tables import sheets
 from robustfl_bench.tables.sheets import Printed, Sheet
 
@@ -78,9 +78,7 @@ def _write(asked: argparse.Namespace) -> None:
         if path.suffix in SUFFIXES:
             save(heat_map(name, rows), path)
             continue
-        with writable(path):
-            path.parent.mkdir(parents=True, exist_ok=True)
-            write_atomically(path, written(name, rows, TEXTS[path.suffix]))
+        write_output(path, written(name, rows, TEXTS[path.suffix]))
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -132,7 +130,8 @@ def measured(overrides: Sequence[str], asked: argparse.Namespace) -> tuple[str, 
     if asked.rounds < 0 or not 0 <= asked.mean < math.inf:
         raise ConfigError(f"--rounds and --mean must be >= 0, got {asked.rounds} and {asked.mean:g}")
     unread = ("rounds",) if asked.inputs == "normal" else ("dimensions", "mean", "spread")
-    if given := [name for name in unread if getattr(asked, name) != _parser().get_default(name)]:
+    usual = _parser().get_default
+    if given := [name for name in unread if getattr(asked, name) != usual(name)]:
         raise ConfigError(f"--{given[0]} is not read with --inputs {asked.inputs}")
     updates: dict[str, Inputs] = {}
     rows, names = [], dict[str, None]()

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from robustfl_bench.base.console import printable
-from robustfl_bench.base.errors import ConfigError, writable
+from robustfl_bench.base.errors import ConfigError
 from robustfl_bench.config import targets
 from robustfl_bench.config.names import readable
 from robustfl_bench.config.options import is_group
@@ -30,7 +30,7 @@ from robustfl_bench.runs.matching import Index
 from robustfl_bench.runs.records import NoRuns, nothing, text
 from robustfl_bench.runs.values import ACCURACIES, Value, describe
 from robustfl_bench.runs.wanted import Wanted, wanted
-from robustfl_bench.store.writing import write_atomically
+from robustfl_bench.store.writing import write_output
 from robustfl_bench.tables.described import PaperFigure
 
 if TYPE_CHECKING:
@@ -137,9 +137,7 @@ def _beside(figure: PaperFigure, heading: str) -> list[str]:
 def write(figure: PaperFigure, overrides: Sequence[str], shown: Points, path: Path) -> None:
     """Write a file of points. Raises ConfigError when that cannot be done."""
     table = shown.table[list(COLUMNS)].to_csv(index=False, float_format="%.6g", lineterminator="\n")
-    with writable(path):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write_atomically(path, f"# {shlex.join([figure.name, *overrides])}\n# {printable(shown.heading)}\n{table}")
+    write_output(path, f"# {shlex.join([figure.name, *overrides])}\n# {printable(shown.heading)}\n{table}")
 
 
 def shown_by(path: Path) -> tuple[str, frozenset[str]] | None:

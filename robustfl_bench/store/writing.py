@@ -11,6 +11,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO, TypeVar
 
+from robustfl_bench.base.errors import writable
+
 
 class CannotWrite(OSError):
     """A file cannot be written (no space left, no permission); ``filename`` says which."""
@@ -136,6 +138,14 @@ def write_atomically(path: Path, content: str | bytes) -> None:
     """
     piece = content.encode() if isinstance(content, str) else content
     stream_atomically(path, lambda: [piece])
+
+
+def write_output(path: Path, content: str | bytes) -> None:
+    """``write_atomically`` for a file that the user named, in a folder that may not be there yet. Raises
+    ConfigError."""
+    with writable(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_atomically(path, content)
 
 
 def stream_atomically(path: Path, pieces: Callable[[], Iterable[bytes | memoryview]], lasting: bool = True) -> None:
