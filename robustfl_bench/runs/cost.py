@@ -53,15 +53,15 @@ _KINDS = (
 
 
 class Costs:
-    """The time of runs, estimated from the rounds of the most similar ones of ``runs`` (``records.load``), whose
-    settings are in ``index``."""
+    """The time of runs on a CPU, estimated from the rounds of the most similar ones of ``runs`` (``records.load``) that
+    were made on one; their settings are in ``index``."""
 
     def __init__(self, runs: pd.DataFrame, index: Index) -> None:
         self._samples = _train_samples(runs, index)
         self._rounds: dict[Hashable, list[float]] = {}
-        facts = zip(index.configs, runs["seconds"], runs["rounds_done"], strict=True)
-        for config, seconds, rounds in facts:
-            if seconds > 0 and rounds > 0:
+        facts = zip(index.configs, runs["seconds"], runs["rounds_done"], runs["device"], strict=True)
+        for config, seconds, rounds, device in facts:
+            if seconds > 0 and rounds > 0 and not str(device).startswith("cuda"):
                 for place, kind in enumerate(_KINDS):
                     if (work := self._work(config, kind)) > 0:
                         self._rounds.setdefault((place, kind.key(config)), []).append(seconds / rounds / work)
