@@ -7,7 +7,7 @@ import pytest
 
 from robustfl_bench.api.run import run
 from robustfl_bench.base.errors import ConfigError
-from robustfl_bench.experiment import provenance
+from robustfl_bench.experiment import machine, provenance
 from tests.conftest import Bench, run_folders
 
 TINY = ("rounds=2", "num_clients=4", "partition=iid", "model.hidden=[4]")
@@ -45,6 +45,16 @@ def test_a_dry_run_tells_kept_stored_and_changed_results_and_refused_runs_apart(
     first, second = bench(*asked, "seed=0").out.splitlines()
     assert first.startswith("1 run: 1 to make (about ")
     assert second == "  -v lists the runs and 1 results that do not count any more"
+
+
+def test_a_dry_run_remarks_on_results_of_other_libraries(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They count."""
+    assert bench("-m", *TINY, "rounds=4", "seed=0,1").code == 0
+    monkeypatch.setattr(machine, "libraries", lambda: {"torch": "1.0", "numpy": "2.0"})
+    asked = ("-m", *TINY, "rounds=4", "dry_run=true", "seed=0,1")
+    assert bench(*asked).out == "2 runs: 2 stored\n  -v lists the runs and remarks on 2 results\n"
+    _, first, second, *cells = bench(*asked, "-v").out.splitlines()
+    assert "now 1.0" in first and "now 1.0" in second and [line[:7] for line in cells] == ["stored:"] * 2
 
 
 def test_a_dry_run_names_the_runs_that_choose_a_rate(bench: Bench, tmp_path: Path) -> None:

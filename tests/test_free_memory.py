@@ -6,9 +6,12 @@ import sys
 from pathlib import Path
 
 import pytest
+import torch
 
 from robustfl_bench.experiment import free_memory, memory
 from robustfl_bench.experiment.free_memory import MIB, Reservations, free_bytes
+from robustfl_bench.interfaces import ConfigError
+from tests import presets
 from tests.conftest import Bench
 
 GIB = 1 << 30
@@ -164,3 +167,31 @@ def test_a_run_waits_for_the_room_that_others_announced(
     assert 4 * 600 * 15_000 < announced[0] < 60_000_000
     monkeypatch.setattr(memory, "free_bytes", lambda: 7_000_000)
     assert bench(*run, "seed=1").code == 2
+
+
+def test_a_run_waits_for_other_runs_on_its_gpu(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It is refused at once if it needs more than the whole GPU, or if there are no runs that will end."""
+    planned, gpu = presets.planned("num_clients=12", "num_byzantine=3"), torch.device("cuda:1")
+    needed = {"the samples of digits": 60 * MIB, "1 models of d=760 parameters": MIB}
+    free = [20 * MIB, 50 * MIB, 70 * MIB]
+    monkeypatch.setattr(memory, "folder_of_user", lambda name: tmp_path / name)
+    monkeypatch.setattr(memory, "_gpu", lambda _: ("uuid", free.pop(0), 80 * MIB))
+    monkeypatch.setattr(memory, "POLL", 0.01)
+    with pytest.raises(ConfigError, match=r"digits take 62\.9 MB and 21 MB are free on cuda:1 \(n=12"):
+        memory._wait_for_gpu(planned, gpu, needed)  # nothing else runs there
+    with subprocess.Popen(["sleep", "60"]) as other:
+        (tmp_path / "memory-uuid" / str(other.pid)).write_text(f"{free_memory._life(other.pid)} 5 0")
+        free[:0] = [20 * MIB]
+        memory._wait_for_gpu(planned, gpu, needed)
+        assert (
+            not free and capsys.readouterr().err.count("waiting for other runs on cuda:1 to end: this one needs ") == 1
+        )
+        assert (tmp_path / "memory-uuid" / str(os.getpid())).exists()
+        free[:] = [20 * MIB]
+        with pytest.raises(ConfigError, match="are free on cuda:1"):
+            memory._wait_for_gpu(planned, gpu, needed | {"the updates": 40 * MIB})
+        other.kill()
+    del planned
+    assert not (tmp_path / "memory-uuid" / str(os.getpid())).exists()

@@ -1,12 +1,15 @@
-"""Which GPU each worker of a machine sees; no GPU is needed to know."""
+"""Which GPU each worker of a machine sees, and what a full one says; no GPU is needed to know."""
 
 from pathlib import Path
 
 import pytest
+import torch
 
+from robustfl_bench.engine import loop
 from robustfl_bench.sweeps import gpus
 from robustfl_bench.sweeps.cells import Sweep
 from robustfl_bench.sweeps.gpus import gpus_for, seen_by
+from tests.conftest import Bench
 
 
 def _sweep(*device: str) -> Sweep:
@@ -35,3 +38,19 @@ def test_workers_take_the_gpus_in_turn() -> None:
     seen = [seen_by(worker, ["2", "5"]) for worker in range(4)]
     assert [each["CUDA_VISIBLE_DEVICES"] for each in seen] == ["2", "5", "2", "5"]
     assert seen_by(3, []) == {}
+
+
+def test_a_run_without_memory_on_the_gpu_says_so_in_one_line(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """PyTorch lists all processes of the GPU."""
+
+    def fail(*_: object) -> None:
+        raise torch.OutOfMemoryError(
+            "CUDA out of memory. Tried to allocate 276.00 MiB. GPU 0 has a total capacity of 79.18 GiB of which 156.19 "
+            "MiB is free. Process 905 has 66.00 MiB memory in use. Process 1317 has 1.61 GiB memory in use."
+        )
+
+    monkeypatch.setattr(loop, "run", fail)
+    outcome = bench("rounds=1", "num_clients=4", "partition=iid", "model.hidden=[4]")
+    assert outcome.code == 1
+    assert "which 156.19 MiB is free; make fewer runs at once on it (hydra.launcher." in outcome.err
+    assert "Process" not in outcome.err and "OutOfMemoryError" not in outcome.err

@@ -185,9 +185,18 @@ def _attempt(
         judged_by = "loss" if federation.network.regression else "accuracy"
         return outcome | {"status": folders.DIVERGED, "error": str(end), "judged_by": judged_by}, None
     except Exception as error:
-        line = " ".join(str(error).split())
-        outcome["error"] = line if isinstance(error, BrokenContract) else f"{type(error).__name__}: {line}"
-        return outcome, traceback.format_exc()
+        return outcome | {"error": _words(error)}, traceback.format_exc()
+
+
+def _words(error: Exception) -> str:
+    """The error that ended a run, in one line."""
+    import torch
+
+    line = " ".join(str(error).split())
+    if isinstance(error, torch.OutOfMemoryError):  # what all processes hold follows
+        line = line.partition(" Process ")[0].rstrip(".")
+        return f"{line}; make fewer runs at once on it (hydra.launcher.n_jobs, runs_at_once), and failed ones again"
+    return line if isinstance(error, BrokenContract) else f"{type(error).__name__}: {line}"
 
 
 def _in_precision(planned: Plan, federation: Any) -> str:

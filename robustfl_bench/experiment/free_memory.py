@@ -25,13 +25,13 @@ class Reservations:
     """
 
     def __init__(self, folder: Path | None = None) -> None:
-        self._folder = folder or folder_of_user("memory")
-        self._folder.mkdir(parents=True, exist_ok=True)
-        self._own = self._folder / str(os.getpid())
+        self.folder = folder or folder_of_user("memory")
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self._own = self.folder / str(os.getpid())
 
     def lock(self) -> FileLock:
         """Held while a process compares what is free with what it needs, and announces that."""
-        return FileLock(self._folder / "lock")
+        return FileLock(self.folder / "lock")
 
     def drop(self) -> None:
         """Remove the announcement of this process."""
@@ -44,17 +44,28 @@ class Reservations:
 
     def of_others(self) -> int:
         """Bytes that other processes announced and have not taken."""
-        return sum(self._left(path) for path in self._folder.iterdir() if path.name.isdigit() and path != self._own)
+        return sum(self._of_others())
+
+    @property
+    def are_others(self) -> bool:
+        """Whether other processes have announced anything."""
+        return any(True for _ in self._of_others())
+
+    def _of_others(self) -> Iterator[int]:
+        """The bytes that each other process announced and has not taken."""
+        for path in self.folder.iterdir():
+            if path.name.isdigit() and path != self._own and (left := self._left(path)) is not None:
+                yield left
 
     @staticmethod
-    def _left(path: Path) -> int:
+    def _left(path: Path) -> int | None:
         try:
             life, needed, before = path.read_text().split()
         except (OSError, ValueError):  # gone, or half written
-            return 0
+            return None
         if life != _life(int(path.name)):
             path.unlink(missing_ok=True)
-            return 0
+            return None
         return max(0, int(needed) - max(0, _held(int(path.name)) - int(before)))
 
 

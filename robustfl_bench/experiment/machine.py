@@ -118,6 +118,13 @@ def unused_gpu(named: str, device: "torch.device") -> str | None:
     return f"CUDA_VISIBLE_DEVICES={given} names a GPU, but PyTorch finds none: device=auto takes the CPU"
 
 
+def release_gpu() -> None:
+    """Give memory that past runs of this process had on its GPU, and no run uses, to other processes."""
+    torch = sys.modules.get("torch")
+    if torch is not None and torch.cuda.is_initialized():
+        torch.cuda.empty_cache()
+
+
 def set_precision(precision: str, device: "torch.device") -> str:
     """Set the precision of float32 products, and on a GPU choose deterministic algorithms; returns the type that the
     factors are rounded to: ``float32``, ``TF32`` or ``bfloat16``.

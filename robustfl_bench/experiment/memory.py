@@ -26,7 +26,7 @@ from robustfl_bench.experiment.free_memory import Reservations, free_bytes
 from robustfl_bench.experiment.machine import choose_device
 from robustfl_bench.experiment.plan import Plan, num_params, outputs_per_sample
 from robustfl_bench.protocols.base import Protocol
-from robustfl_bench.store.shared import SharedFiles
+from robustfl_bench.store.shared import SharedFiles, folder_of_user
 
 if TYPE_CHECKING:
     import torch
@@ -46,8 +46,8 @@ POLL = 2.0  # seconds between two looks at the room that other runs leave
 def check(planned: Plan) -> Where:
     """Where the updates of a round are: in a file if the run fits into memory without them only.
 
-    Raises ConfigError when a run certainly does not fit, and waits where it fits only once other runs have ended.
-    Raises ConfigError also where the device does not exist.
+    Waits where the run fits, here or on its GPU, only once other runs have ended. Raises ConfigError when it certainly
+    does not fit, and where the device does not exist.
     """
     device, processes = choose_device(planned.settings.device), _processes_here(planned)
     needed, files, on_cpu = needs(planned, device), _files(planned, device), device.type == "cpu"
@@ -55,16 +55,10 @@ def check(planned: Plan) -> Where:
     alone = on_cpu and planned.settings.processes == 1
     if on_disk := alone and sum(here.values()) > free_bytes() and _has_room(planned):
         here = files | _with_updates_on_disk(planned, needed)
-    for where, free, wanted in [*([] if on_cpu else [_on(device, needed)]), ("this machine", free_bytes(), here)]:
-        if sum(wanted.values()) > free:
-            worst = max(wanted, key=lambda what: wanted[what])
-            dataset, n = planned.parts.dataset, _updates_per_round(planned)
-            smaller = f"take a smaller data set than dataset={dataset.name}"
-            of_data = worst in (_samples_of(dataset), *files) and not _drawn(planned.config["dataset"])
-            advice = smaller if of_data else f"lower {_largest(planned.config)}"
-            sizes = f"(n={n}, d={num_params(planned.parts.model, dataset)})"
-            taken = _size(wanted[worst]) + f" in {processes} processes" * (planned.settings.processes > 1)
-            raise ConfigError(f"{worst} take {taken} and {_size(free)} are free on {where} {sizes}; {advice}")
+    if not on_cpu:
+        _wait_for_gpu(planned, device, needed)
+    if sum(here.values()) > (free := free_bytes()):
+        raise _refusal(planned, here, free, "this machine")
     place: Where = "file" if on_disk else "bfloat16" if in_bfloat16(planned) else "float32"
     shared = _shared(planned, device) if place == "float32" else ()
     _wait_for_room(planned, sum(size for what, size in here.items() if what not in shared))
@@ -72,6 +66,17 @@ def check(planned: Plan) -> Where:
         folder = planned.settings.results_dir
         say(f"{_updates_of(planned)} are kept in a file in {folder}: {_size(_matrix(planned))} do not fit into memory")
     return place
+
+
+def _refusal(planned: Plan, wanted: Mapping[str, int], free: int, where: str) -> ConfigError:
+    """That a run which needs these bytes does not fit into the ``free`` ones, and what to lower."""
+    worst = max(wanted, key=lambda what: wanted[what])
+    dataset, n, processes = planned.parts.dataset, _updates_per_round(planned), planned.settings.processes
+    of_data = worst in (_samples_of(dataset), _files_of(dataset)) and not _drawn(planned.config["dataset"])
+    advice = f"take a smaller data set than dataset={dataset.name}" if of_data else f"lower {_largest(planned.config)}"
+    sizes = f"(n={n}, d={num_params(planned.parts.model, dataset)})"
+    taken = _size(wanted[worst]) + f" in {processes} processes" * (processes > 1)
+    return ConfigError(f"{worst} take {taken} and {_size(free)} are free on {where} {sizes}; {advice}")
 
 
 def in_bfloat16(planned: Plan) -> bool:
@@ -198,24 +203,35 @@ def _held(planned: Plan) -> int:
     return _FLOAT * n * d
 
 
-_announced: dict[int, int] = {}
-"""The bytes that each run of this process announced, by the ``id`` of its plan."""
+_announced: dict[tuple[Path, int], int] = {}
+"""The bytes that each run of this process announced, by the folder of the announcements and the ``id`` of its plan."""
+
+
+def _announce(reservations: Reservations, planned: Plan, needed: int) -> None:
+    """Announce that a run of this process needs these bytes, until ``planned`` or this process ends.
+
+    A process announces the sum of what its runs need.
+    """
+    _announced[reservations.folder, id(planned)] = needed
+    reservations.announce(_announced_in(reservations.folder))
+    weakref.finalize(planned, _withdraw, reservations, id(planned))
+
+
+def _announced_in(folder: Path) -> int:
+    return sum(needed for (place, _), needed in _announced.items() if place == folder)
 
 
 def _withdraw(reservations: Reservations, run: int) -> None:
     """End the announcement of one run of this process."""
-    _announced.pop(run, None)
-    if _announced:
-        reservations.announce(sum(_announced.values()))
+    _announced.pop((reservations.folder, run), None)
+    if left := _announced_in(reservations.folder):
+        reservations.announce(left)
     else:
         reservations.drop()
 
 
 def _wait_for_room(planned: Plan, needed: int) -> None:
-    """Wait until a run that needs ``needed`` bytes fits beside the runs that have announced theirs, and announce it.
-
-    The announcement ends with ``planned``, or with this process, which announces the sum of what its runs need.
-    """
+    """Wait until a run that needs ``needed`` bytes fits beside the runs that have announced theirs, and announce it."""
     try:
         reservations, waits = Reservations(), False
     except OSError:  # nowhere to write: runs do not know of each other
@@ -224,15 +240,43 @@ def _wait_for_room(planned: Plan, needed: int) -> None:
         with reservations.lock():
             reservations.drop()
             if not (others := reservations.of_others()) or needed <= free_bytes() - others:
-                _announced[id(planned)] = needed
-                reservations.announce(sum(_announced.values()))
-                weakref.finalize(planned, _withdraw, reservations, id(planned))
+                _announce(reservations, planned, needed)
                 return
         if not waits:
             say(f"waiting for other runs on this machine to end: this one needs {_size(needed)}, and of "
                 f"{_size(free_bytes())} free they still need {_size(others)}")  # fmt: skip
         waits = True
         time.sleep(POLL)
+
+
+def _wait_for_gpu(planned: Plan, gpu: "torch.device", needed: Mapping[str, int]) -> None:
+    """Wait until a run that needs these bytes on a GPU fits beside the other runs on it, and announce it there.
+
+    Raises ConfigError if it cannot fit, or if what fills the GPU are no runs.
+    """
+    wanted, (name, free, total), waits = sum(needed.values()), _gpu(gpu), False
+    try:
+        runs = Reservations(folder_of_user(f"memory-{name}"))
+    except OSError:  # likewise
+        runs = None
+    while wanted > free:
+        if wanted > total or runs is None or not runs.are_others:
+            raise _refusal(planned, needed, free, str(gpu))
+        if not waits:
+            say(f"waiting for other runs on {gpu} to end: this one needs {_size(wanted)}, and {_size(free)} are free")
+        waits = True
+        time.sleep(POLL)
+        _, free, _ = _gpu(gpu)
+    if runs is not None:
+        _announce(runs, planned, wanted)
+
+
+def _gpu(gpu: "torch.device") -> tuple[str, int, int]:
+    """What tells a GPU from others on this machine, its free bytes, and all its bytes."""
+    import torch
+
+    properties = torch.cuda.get_device_properties(gpu)
+    return str(getattr(properties, "uuid", properties.name)), *torch.cuda.mem_get_info(gpu)
 
 
 def _updates_per_round(planned: Plan) -> int:
@@ -318,13 +362,6 @@ def _declared(dataset: Dataset) -> int:
     if source is None or source.leaf or not source.sizes:
         return 0
     return min(map(sum, source.sizes.values())) * math.prod(dataset.input_shape)
-
-
-def _on(gpu: "torch.device", needed: Mapping[str, int]) -> tuple[str, int, Mapping[str, int]]:
-    """A GPU, its free bytes, and what is needed on it."""
-    import torch
-
-    return str(gpu), torch.cuda.mem_get_info(gpu)[0], needed
 
 
 def _largest(config: Mapping[str, Any]) -> str:

@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Callable, Collection
 from dataclasses import replace
 
+from robustfl_bench.base.console import counted
 from robustfl_bench.base.errors import ConfigError, NotReady
 from robustfl_bench.experiment import answers
 from robustfl_bench.experiment.rates import no_runs_made
@@ -20,16 +21,19 @@ SHOWN = 3
 def preview(sweep: Sweep, listed: bool = False) -> None:
     """Print how many runs of a sweep are stored, kept and to make, the time that these take, and what stops others.
 
-    ``listed``: then each cell with its state, and each result that does not count any more.
+    ``listed``: then each cell with its state, each result that does not count any more, and remarks on those that do.
     """
     stale: list[str] = []
+    remarks: list[str] = []
     reasons = Counter[tuple[str, str]]()
     states: dict[SweepCell, str] = {}
     unfinished: dict[SweepCell, Seen] = {}
     with no_runs_made():
         for cell in sweep.listed:
             try:
-                states[cell] = _state(cell, stale.append)
+                said: list[str] = []
+                states[cell] = _state(cell, said.append)
+                (remarks if states[cell] in (STORED, KEPT) else stale).extend(said)
             except ConfigError as error:
                 states[cell] = BLOCKED if isinstance(error, NotReady) else REFUSED
                 reasons[states[cell], str(error)] += 1
@@ -39,17 +43,18 @@ def preview(sweep: Sweep, listed: bool = False) -> None:
                 unfinished[cell] = replace(seen, state=WAITING, done=0) if again else seen
     left = seconds_left(unfinished, timed_runs(sweep.results_dir))
     counts = Counter(states.values())
-    counted = ", ".join(f"{counts[state]} {state}" for state in STATES if counts[state])
-    print(f"{len(states)} run{'s' * (len(states) > 1)}: {counted}" + (f" ({_time(left.values())})" if left else ""))
+    each = ", ".join(f"{counts[state]} {state}" for state in STATES if counts[state])
+    print(f"{counted(len(states), 'run')}: {each}" + (f" ({_time(left.values())})" if left else ""))
     for (state, reason), number in reasons.most_common(None if listed else SHOWN):
         print(f"  {number} {state}: {reason}")
     if not listed:
         hidden = f"{len(reasons) - SHOWN} more reasons" if len(reasons) > SHOWN else ""
         unused = f"{len(stale)} results that do not count any more" if stale else ""
-        print(f"  -v lists {' and '.join(filter(None, ('the runs', hidden, unused)))}")
+        noted = f"remarks on {counted(len(remarks), 'result')}" if remarks else ""
+        print(f"  -v lists {' and '.join(filter(None, ('the runs', hidden, unused, noted)))}")
         return
-    for line in stale:
-        print(f"  {line}")
+    for line, number in Counter([*stale, *remarks]).items():
+        print(f"  {line}" + f" ({number} results)" * (number > 1))
     for cell, state in states.items():
         print(f"{state}: {cell}" + (f" ({_time([left[cell]])})" if cell in left else ""))
 

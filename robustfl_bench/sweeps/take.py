@@ -15,7 +15,7 @@ from robustfl_bench.config.request import Call
 from robustfl_bench.experiment import answers, provenance, samples
 from robustfl_bench.experiment.execute import RunFailed, completing, record
 from robustfl_bench.experiment.explain import explain
-from robustfl_bench.experiment.machine import terminable, threads
+from robustfl_bench.experiment.machine import release_gpu, terminable, threads
 from robustfl_bench.experiment.plan import InfeasibleError, Plan, plan
 from robustfl_bench.experiment.stack import Steps, alone, together
 from robustfl_bench.experiment.summary import without_score
@@ -203,6 +203,7 @@ class Taker:
         that a sweep over large data would hold tens of runs. Imported modules are examined only once."""
         if time.monotonic() - self._released > EVERY:
             gc.collect()
+            release_gpu()
             _freeze_imported()
             self._released = time.monotonic()
 
