@@ -53,6 +53,21 @@ def reproduced() -> tuple[int, ...]:
     )
 
 
+@cache
+def agreeing(name: str) -> list[int]:
+    """Of the cells of a paper's table: how many have a number beside a printed one, how many diverged, and how many
+    agree with what is printed."""
+    from robustfl_bench.runs import archive
+    from robustfl_bench.tables.described import papers
+    from robustfl_bench.tables.measured import scored
+
+    paper = name.partition("/")[0]
+    (score,) = scored({paper: papers()[paper]}, archive.kept())
+    cells = list(score.tables[name].cells.values())
+    inside = [cell.inside for cell in cells if cell.inside is not None]
+    return [len(inside), sum(cell.state.startswith("diverged") for cell in cells), sum(map(bool, inside))]
+
+
 def _two_points(table: Any) -> float:
     return 0.02 if "fraction" in {column.value.unit for column in table.columns} else 2.0
 
