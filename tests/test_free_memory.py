@@ -175,23 +175,24 @@ def test_a_run_waits_for_other_runs_on_its_gpu(
     """It is refused at once if it needs more than the whole GPU, or if there are no runs that will end."""
     planned, gpu = presets.planned("num_clients=12", "num_byzantine=3"), torch.device("cuda:1")
     needed = {"the samples of digits": 60 * MIB, "1 models of d=760 parameters": MIB}
-    free = [20 * MIB, 50 * MIB, 70 * MIB]
+    free: list[int] = []
     monkeypatch.setattr(memory, "folder_of_user", lambda name: tmp_path / name)
-    monkeypatch.setattr(memory, "_gpu", lambda _: ("uuid", free.pop(0), 80 * MIB))
+    monkeypatch.setattr(memory, "_gpu", lambda _: ("uuid", free.pop(0) if free else 20 * MIB, 80 * MIB))
     monkeypatch.setattr(memory, "POLL", 0.01)
+    own = tmp_path / "memory-uuid" / str(os.getpid())
     with pytest.raises(ConfigError, match=r"digits take 62\.9 MB and 21 MB are free on cuda:1 \(n=12"):
         memory._wait_for_gpu(planned, gpu, needed)  # nothing else runs there
+    assert capsys.readouterr().err == "" and not own.exists()
     with subprocess.Popen(["sleep", "60"]) as other:
-        (tmp_path / "memory-uuid" / str(other.pid)).write_text(f"{free_memory._life(other.pid)} 5 0")
-        free[:0] = [20 * MIB]
+        own.with_name(str(other.pid)).write_text(f"{free_memory._life(other.pid)} 5 0")
+        free[:] = [20 * MIB] * 9 + [70 * MIB]
         memory._wait_for_gpu(planned, gpu, needed)
+        assert not free and own.exists()
         assert (
-            not free and capsys.readouterr().err.count("waiting for other runs on cuda:1 to end: this one needs ") == 1
+            capsys.readouterr().err.count("waiting for other runs on cuda:1 to end: this one needs 64 MB, and 21 ") == 1
         )
-        assert (tmp_path / "memory-uuid" / str(os.getpid())).exists()
-        free[:] = [20 * MIB]
         with pytest.raises(ConfigError, match="are free on cuda:1"):
             memory._wait_for_gpu(planned, gpu, needed | {"the updates": 40 * MIB})
         other.kill()
     del planned
-    assert not (tmp_path / "memory-uuid" / str(os.getpid())).exists()
+    assert not own.exists()

@@ -23,7 +23,7 @@ from robustfl_bench.engine.parts import Parts
 from robustfl_bench.engine.settings import Settings
 from robustfl_bench.experiment import samples
 from robustfl_bench.experiment.free_memory import Reservations, free_bytes
-from robustfl_bench.experiment.machine import choose_device
+from robustfl_bench.experiment.machine import choose_device, release_gpu
 from robustfl_bench.experiment.plan import Plan, num_params, outputs_per_sample
 from robustfl_bench.protocols.base import Protocol
 from robustfl_bench.store.shared import SharedFiles, folder_of_user
@@ -41,6 +41,7 @@ COPIES = "the clients' copies of their samples"
 RESIDENT = 1 << 29  # bytes of the updates that are in memory when they are in a file
 SMALL = 1 << 26  # bytes of the updates of a run that may train together with others (see ``engine.stack``)
 POLL = 2.0  # seconds between two looks at the room that other runs leave
+GAP = 3  # looks at which no other run may be seen on a GPU: other processes may be between two of theirs
 
 
 def check(planned: Plan) -> Where:
@@ -254,17 +255,21 @@ def _wait_for_gpu(planned: Plan, gpu: "torch.device", needed: Mapping[str, int])
 
     Raises ConfigError if it cannot fit, or if what fills the GPU are no runs.
     """
-    wanted, (name, free, total), waits = sum(needed.values()), _gpu(gpu), False
+    wanted, (name, free, total) = sum(needed.values()), _gpu(gpu)
     try:
         runs = Reservations(folder_of_user(f"memory-{name}"))
     except OSError:  # likewise
         runs = None
+    waits, unseen = False, 0
     while wanted > free:
-        if wanted > total or runs is None or not runs.are_others:
+        release_gpu()
+        others = runs is not None and runs.are_others
+        unseen = 0 if others else unseen + 1
+        if wanted > total or unseen > GAP:
             raise _refusal(planned, needed, free, str(gpu))
-        if not waits:
+        if others and not waits:
             say(f"waiting for other runs on {gpu} to end: this one needs {_size(wanted)}, and {_size(free)} are free")
-        waits = True
+            waits = True
         time.sleep(POLL)
         _, free, _ = _gpu(gpu)
     if runs is not None:
