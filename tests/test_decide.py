@@ -120,6 +120,19 @@ def test_a_claim_that_no_run_can_decide_says_why(tmp_path: Path) -> None:
     assert still_open(tmp_path, paper("boba / ipm > average / ipm")).stands == EXHAUSTED
 
 
+def test_no_seeds_for_a_claim_that_cannot_hold_any_more(tmp_path: Path) -> None:
+    """Krum is level with BOBA at the last look. Only CooMed, which is better on average, may still refute the claim."""
+    for seed, accuracy in enumerate((0.90, 0.91, 0.90)):
+        make_run(tmp_path, "boba", "ipm", seed, accuracy)
+        make_run(tmp_path, "krum", "ipm", seed, 1.80 - accuracy)
+    make_run(tmp_path, "average", "ipm", 0, 0.5)
+    make_run(tmp_path, "coomed", "ipm", 0, 0.95)
+    claim = still_open(tmp_path, paper("boba / ipm > average | krum / ipm", looks=(2, 3)))
+    assert claim.next is None and claim.exhausted
+    claim = still_open(tmp_path, paper("boba / ipm > coomed | average | krum / ipm", looks=(2, 3)))
+    assert lacking(claim) == [("coomed", "ipm", 1)]
+
+
 def test_hours_come_from_the_most_similar_runs(tmp_path: Path) -> None:
     make_run(tmp_path, "boba", "ipm", batch_size=50)
     runs = records.load(tmp_path)

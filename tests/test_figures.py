@@ -396,6 +396,7 @@ def test_points_that_are_written_are_read_back(tmp_path: Path, capsys: pytest.Ca
         (["boba/fig99", "--output", "a.png"], 2, "unknown figure 'boba/fig99'; did you mean boba/fig9"),
         (["boba/fig12"], 2, "boba/fig12 needs --output FILE, such as boba_fig12.png"),
         (["boba/fig12", "--output", "a.gif"], 2, "--output must end in .png, .pdf, .svg, .csv, got 'a.gif'"),
+        (["boba/fig12", "--output", "a.png", "--format", "json"], 2, "a figure's format is that of its --output"),
         (["boba/fig12", "scal=quick", "--output", "a.png"], 2, "scal"),
         (["raga/fig3", "--output", "a.png"], 3, "missing: 24 of 24 runs; this makes them: robustfl-bench -m "
                                                "+experiment=raga/fig3"),

@@ -167,7 +167,7 @@ def test_a_run_that_fails_leaves_the_others_made_again(
     monkeypatch.setattr(CooMed, "aggregate", broken)
     remade = bench("remake", str(file))
     assert remade.code == 2 and "1 of 2 cannot be made: MemoryError: too much" in remade.err
-    assert f"{file}: 1 runs are of today's code now" in remade.err
+    assert f"{file}: 1 run of today's code now" in remade.err
     made = archive.read(str(file)).set_index("aggregator")["final_accuracy"]
     assert made["krum"] > 0 and made["coomed"] == 0
 

@@ -139,7 +139,7 @@ def stop_at_fifth_row() -> None:
 def test_a_sweep_leaves_what_others_run_if_it_is_told_to(bench: Bench, running: Command) -> None:
     outcome = bench(*SHARED, "wait=false")
     assert outcome.code == 75
-    assert "sweep: 1 runs: 1 others" in outcome.err
+    assert "sweep: 1 run: 1 others" in outcome.err
     assert running.poll() is None
 
 
@@ -443,7 +443,7 @@ def test_a_log_file_gets_lines_in_the_meantime(tmp_path: Path, capfd: pytest.Cap
     with progress.shown(sweep, every=0.01):
         time.sleep(0.3)
     lines = set(capfd.readouterr().err.splitlines())
-    assert lines == {"sweep: 1 runs: 1 waiting"}
+    assert lines == {"sweep: 1 run: 1 waiting"}
 
 
 def test_what_runs_held_is_freed_before_the_next(bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -103,6 +103,8 @@ def test_a_compact_table_has_one_line_for_each_row(capsys: pytest.CaptureFixture
 def test_published_numbers_can_be_left_out(capsys: pytest.CaptureFixture[str]) -> None:
     _, out, _ = run_cli(capsys, *PAPER, "--no-published")
     assert "published" not in out and "agreement" not in out and re.search(r"^boba +92.6 \[n=1\]", out, re.M)
+    code, out, err = run_cli(capsys, "table", "--no-published")
+    assert (code, out) == (2, "") and "--no-published is for a paper's table" in err
 
 
 def test_a_condition_drops_the_rows_and_columns_that_do_not_meet_it(capsys: pytest.CaptureFixture[str]) -> None:
@@ -211,5 +213,6 @@ def test_a_run_that_ended_here_comes_before_the_kept_one(
     monkeypatch.chdir(tmp_path)
     test_paper_tables.make_run(tmp_path / "results", "boba", "ipm", 0, accuracy=0.5)
     test_paper_tables.make_run(tmp_path / "results", "krum", "ipm", 0, status=None)
-    _, out, _ = run_cli(capsys, "table", "boba/table2_mnist", "--layout", "compact", "--where", "attack=ipm")
+    conditions = ("--where", "attack=ipm", "--where", "seed=0")
+    _, out, _ = run_cli(capsys, "table", "boba/table2_mnist", "--layout", "compact", *conditions)
     assert re.search(r"^boba +50.0 \(91.6\)", out, re.M) and re.search(r"^krum +46.2 \(42.6\)", out, re.M)

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from robustfl_bench.arena.needs import RuleNeeds
 from robustfl_bench.arena.order import WORST
 from robustfl_bench.arena.track import HONEST, NONE, ArenaRun
+from robustfl_bench.base.console import counted
 from robustfl_bench.runs.statistics import Interval, chance_if_not_above, interval, rejected
 from robustfl_bench.tables.sheets import Printed, Sheet
 
@@ -101,4 +102,4 @@ def _words(of: Remarks, number: int) -> list[str]:
             strongest_first = sorted(differences.items(), key=lambda item: -item[1].mean)
             names = ", ".join(f"{name} ({sign * difference.mean:+.1f})" for name, difference in strongest_first)
             words.append(f"{begin} {names}, {number} attackers")
-    return [*words, *([f"diverged in {of.diverged} runs, {number} attackers"] if of.diverged else [])]
+    return [*words, *([f"diverged in {counted(of.diverged, 'run')}, {number} attackers"] if of.diverged else [])]

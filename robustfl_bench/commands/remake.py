@@ -4,7 +4,7 @@ import shlex
 import sys
 from argparse import Namespace
 
-from robustfl_bench.base.console import Parser, add_jobs, reported, say
+from robustfl_bench.base.console import Parser, add_jobs, counted, reported, say
 from robustfl_bench.commands.making import made_cells
 from robustfl_bench.runs import archive, asking, origins, records
 from robustfl_bench.runs.where import where
@@ -56,5 +56,5 @@ def _remake(asked: Namespace) -> int:
             new = new[new["state"].isin(archive.KEPT) & ~origins.outdated(new)]
             if len(new):
                 archive.put(new, asked.file)
-            say(f"{asked.file}: {len(new)} runs are of today's code now")
+            say(f"{asked.file}: {counted(len(new), 'run')} of today's code now")
     return 1 if lost else 0

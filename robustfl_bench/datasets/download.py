@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from robustfl_bench.base.errors import DataError
+from robustfl_bench.base.errors import DataError, writable
 
 TIMEOUT = 30  # seconds without a byte
 CHUNK = 1 << 13  # bytes: the most that a dropped connection can lose
@@ -25,7 +25,8 @@ def fetch(download: Download, folder: Path) -> Path:
     """The checked file in ``folder``, downloaded unless the folder has it.
 
     An interrupted download leaves ``<name>.part``, from which the next one continues, also with another mirror.
-    Raises DataError, with what went wrong on which servers, when none delivers.
+    Raises DataError, with what went wrong on which servers, when none delivers, and ConfigError for a folder that
+    cannot be made.
     """
     import pooch  # only a download pays for it
 
@@ -36,10 +37,11 @@ def fetch(download: Download, folder: Path) -> Path:
         resume(url, partial)
         os.replace(partial, output_file)  # a partial file with the wrong checksum is so thrown away by pooch
 
+    with writable(folder):
+        folder.mkdir(parents=True, exist_ok=True)
     failures: dict[str, list[str]] = {}  # servers by what went wrong
     for mirror in download.mirrors:
         try:
-            folder.mkdir(parents=True, exist_ok=True)
             found = pooch.retrieve(
                 mirror + download.name,
                 known_hash=f"sha256:{download.sha256}",

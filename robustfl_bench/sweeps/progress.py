@@ -15,7 +15,7 @@ from typing import Any
 import yaml
 from tqdm import tqdm
 
-from robustfl_bench.base.console import is_live, say
+from robustfl_bench.base.console import counted, is_live, say
 from robustfl_bench.base.errors import BUSY, GENERAL
 from robustfl_bench.config import options
 from robustfl_bench.store.folders import ENDED, FAILED, INFEASIBLE, MEASURED, runs_folder
@@ -130,14 +130,14 @@ def _likenesses(config: Mapping[str, Any]) -> list[tuple[Any, ...]]:
 def line(seen_of: dict[SweepCell, Seen]) -> str:
     """The state of a sweep in one line."""
     counts = Counter(seen.state for seen in seen_of.values())
-    counted = ", ".join(f"{counts[state]} {state}" for state in STATES if counts[state])
+    each = ", ".join(f"{counts[state]} {state}" for state in STATES if counts[state])
     left = list(seconds_left(seen_of).values())
     known = [seconds for seconds in left if seconds is not None]
     eta = ""
     if left and known:
         at_once = max(len({seen.owner for seen in seen_of.values() if seen.owner}), 1)  # a process makes several
         eta = f"; {duration(fmean(known) * len(left) / at_once)} left"
-    return f"sweep: {len(seen_of)} runs: {counted}{eta}"
+    return f"sweep: {counted(len(seen_of), 'run')}: {each}{eta}"
 
 
 def duration(seconds: float) -> str:
@@ -185,9 +185,9 @@ def conclude(outcome: Outcome) -> Incomplete | None:
     is that of the failures if they share one, else 1.
     """
     counts = outcome.counts
-    counted = ", ".join(f"{counts[status]} {status}" for status in (*ENDED, OTHERS, MISSING) if counts[status])
+    each = ", ".join(f"{counts[status]} {status}" for status in (*ENDED, OTHERS, MISSING) if counts[status])
     stored = sum(end.was_stored for end in outcome.ends)
-    line = f"sweep: {len(outcome.ends)} runs: {counted}" + (f"; {stored} were stored" if stored else "")
+    line = f"sweep: {counted(len(outcome.ends), 'run')}: {each}" + (f"; {stored} were stored" if stored else "")
     say(line)
     for reason, number in Counter(end.reason for end in outcome.ends if end.status == FAILED).most_common():
         say(f"  {number} failed: {reason}")

@@ -49,13 +49,16 @@ class Open:
         """The next look at comparisons that are not proven; None if there is none, or if no run can decide the claim.
 
         A single comparison that is refuted decides a claim. So the one that is most false on average gets seeds first,
-        alone; if none is false, or those that are have had all looks, all get them."""
+        alone; if none is false, all get them. Once one is open at its last look the claim cannot hold any more, and
+        others that are true on average would not decide it."""
         looks = {} if self.blocked else {one: look for one in self._comparisons if (look := self._next(one)[0])}
         if not looks:
             return None
         if false := [finding for finding in self.verdict.findings if not finding.true and finding.comparison in looks]:
             refutable = min(false, key=lambda finding: (looks[finding.comparison], finding.margin)).comparison
             return self._step(looks[refutable], [refutable])
+        if len(looks) < len(self._comparisons):
+            return None
         return self._step(min(looks.values()), self._comparisons)
 
     @property

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from robustfl_bench.base.answers import add_format, as_json
 from robustfl_bench.base.console import Parser, completed
-from robustfl_bench.base.errors import writable
+from robustfl_bench.base.errors import ConfigError
 from robustfl_bench.commands.verb import Verb
 from robustfl_bench.config.completion import overrides
 from robustfl_bench.config.options import search
@@ -28,14 +28,15 @@ def _run(arguments: Namespace) -> None:
     from robustfl_bench.experiment.split import made
     from robustfl_bench.pages.pictures.canvas import save
     from robustfl_bench.pages.split import draw
-    from robustfl_bench.store.writing import write_atomically
+    from robustfl_bench.store.writing import write_output
 
     output, picture, config_dir = arguments.output, arguments.picture, arguments.config_dir
+    if output is not None and Path(output).suffix != ".csv":
+        raise ConfigError(f"--output must end in .csv, got {output}")
     split = made(arguments.overrides, search(config_dir))
     print(as_json(split.as_mapping()) if arguments.format == "json" else f"{split.report()}\n", end="")
     if output is not None:
-        with writable(output):
-            write_atomically(Path(output), split.csv())
+        write_output(Path(output), split.csv())
         print(f"{output}: partition=from_file partition.path={output} num_clients={len(split.shards)}")
     if picture is not None:
         print(save(draw(split), picture, "--picture"))

@@ -59,6 +59,8 @@ def _run(arguments: Namespace) -> None:
             raise ConfigError(f"--output must end in {', '.join(_SUFFIXES)}, got {str(output)!r}")
     if not outputs:
         raise ConfigError(f"{name} needs --output FILE, such as {name.replace('/', '_')}.png")
+    if arguments.format != "text":
+        raise ConfigError("--format is for the list of figures; a figure's format is that of its --output")
     figure, frame, changes = described.figures()[name], shared.frame(arguments), arguments.overrides
     points = figures.points(figure, runs, changes, kept, shared.folder_of(arguments))
     for output in outputs:

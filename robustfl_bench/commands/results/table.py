@@ -69,6 +69,8 @@ def _run(arguments: Namespace) -> None:
         raise ConfigError(f"--{of_latex[0]} is for a LaTeX table; add --format latex")
     if (arguments.caption or arguments.label) and len(arguments.value or ()) > 1:
         raise ConfigError("--caption and --label are of one table; leave them out, or all but one --value")
+    if arguments.no_published and arguments.name is None:
+        raise ConfigError("--no-published is for a paper's table; a sweep has no published numbers")
     if arguments.name is None:
         _print(_of_sweep(arguments), arguments)
     elif "=" in arguments.name:
