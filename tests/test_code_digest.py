@@ -3,6 +3,7 @@
 import inspect
 import re
 import shutil
+import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -195,6 +196,27 @@ def test_every_function_that_a_run_enters_is_in_its_digest(
     relevant = {line for line in entered if not RECORDED.search(line)}
     assert len(relevant) > 100
     assert not {line for line in relevant if line.split(" ")[1] not in covered}
+
+
+WORKER = """
+from robustfl_bench.base import code_digest
+from robustfl_bench.experiment.machine import forkserver
+
+def tell():
+    print(*code_digest._tree()._modules)
+
+if __name__ == "__main__":
+    worker = forkserver("robustfl_bench.engine.loop").Process(target=tell)
+    worker.start()
+    worker.join()
+"""
+
+
+def test_workers_know_the_code_of_the_process_that_they_are_forked_from(tmp_path: Path) -> None:
+    """An edit before a worker is replaced is in no digest: the modules that it has are older."""
+    (tmp_path / "worker.py").write_text(WORKER)
+    told = subprocess.run([sys.executable, tmp_path / "worker.py"], capture_output=True, text=True, check=True)
+    assert "robustfl_bench.engine.rounds" in told.stdout.split(), told.stderr
 
 
 def test_the_digest_of_the_package_is_that_of_all_its_files(copied: Path) -> None:

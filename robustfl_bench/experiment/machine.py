@@ -87,9 +87,9 @@ def is_leaving(error: BaseException) -> bool:
 
 
 def forkserver(*preload: str) -> ForkServerContext:
-    """Worker processes that start with these modules imported, once for all workers."""
+    """Worker processes that start with these modules imported, and the code of runs read, once for all workers."""
     found = multiprocessing.get_context("forkserver")
-    found.set_forkserver_preload(list(preload))
+    found.set_forkserver_preload([*preload, "robustfl_bench.base.code_read"])
     return found
 
 
