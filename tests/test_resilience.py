@@ -278,7 +278,7 @@ def test_a_table_that_cannot_be_written_is_one_line(
             ".md, .tex, .html, .json, .png, .pdf, .svg, got map.gif",
         ),
         (["--steps=0"], "--steps must be > 0, got 0"),
-        (["attack=none,ipm"], "attack= is not read: every attack that crafts updates is tried"),
+        (["attack=none,ipm"], "attack=none,ipm is not read: every attack that crafts updates is tried"),
         (["--rounds=3"], "--rounds is not read with --inputs normal"),
         (["--inputs=round", "--mean=2"], "--mean is not read with --inputs round"),
         ([f"--dimensions={10**15}"], "the memory does not suffice; lower --dimensions or num_clients: "),

@@ -133,8 +133,8 @@ def measured(overrides: Sequence[str], asked: argparse.Namespace) -> tuple[str, 
     usual = _parser().get_default
     if given := [name for name in unread if getattr(asked, name) != usual(name)]:
         raise ConfigError(f"--{given[0]} is not read with --inputs {asked.inputs}")
-    if any(word.startswith("attack=") for word in overrides):
-        raise ConfigError("attack= is not read: every attack that crafts updates is tried")
+    if word := next((word for word in overrides if word.startswith(("attack=", "attack."))), None):
+        raise ConfigError(f"{word} is not read: every attack that crafts updates is tried")
     updates: dict[str, Inputs] = {}
     rows, names = [], dict[str, None]()
     for run in compose.sweep(overrides):

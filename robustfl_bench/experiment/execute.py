@@ -195,7 +195,7 @@ def _words(error: Exception) -> str:
     line = " ".join(str(error).split())
     if isinstance(error, torch.OutOfMemoryError):  # what all processes hold follows
         line = line.partition(" Process ")[0].rstrip(".")
-        return f"{line}; make fewer runs at once on it (hydra.launcher.n_jobs, runs_at_once), and failed ones again"
+        return f"{line}; make fewer runs at once on it (hydra.launcher.n_jobs or runs_at_once)"
     return line if isinstance(error, BrokenContract) else f"{type(error).__name__}: {line}"
 
 
