@@ -143,6 +143,13 @@ FACTS = (
     Fact("| TrMean, IPM | {:.1f} |", lambda: means("ipm", "trmean")),
     Fact("| SelfRej, Zeno, IPM | {:.1f}, {:.1f} |", lambda: means("ipm", "selfrej", "zeno")),
     Fact(
+        "SelfRej has {:.1f} in place of {:.1f} with seed 0",
+        lambda: [
+            percent("boba/options.csv", "aggregator == 'selfrej'", column="final_accuracy")[0],
+            *cells_of_boba("ipm", "selfrej"),
+        ],
+    ),
+    Fact(
         "| ByGARS, Gauss, Mimic | {:.1f}, {:.1f} | 76.7 (1.4), 77.1 (1.3) | as without attack ({:.1f} against",
         lambda: [means(attack, "bygars")[0] for attack in ("gauss", "mimic", "none")],
     ),
