@@ -256,7 +256,7 @@ FACTS = (
         ),
     ),
     Fact(
-        "{} of 156 cells have a number and {} diverged, the rest, all of MCA and most of Byrd-SAGA, is not measured "
+        "{} of 156 cells have a number and {} diverged, the rest, of MCA and Byrd-SAGA, is not measured "
         "([tables.md](tables.md)). {} are within 2 points.",
         lambda: agreeing("raga/table2"),
         slow=True,
