@@ -16,8 +16,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 _SAMPLES = re.compile(r"(\d+) \+ \d+ samples")
-_DATA = {"dataset", "model"}
-_NETWORK = _DATA | {"local_update"}
+_NETWORK = {"dataset", "model", "local_update"}
 _SETTING = _NETWORK | {"batch_size", "num_clients", "participation"}
 HOUR = 3600
 
@@ -49,7 +48,6 @@ _KINDS = (
     _Kind("the same rule in the same setting", lambda config: _shared(config, {"aggregator", *_SETTING})),
     _Kind("other rules in the same setting", lambda config: _shared(config, _SETTING)),
     _Kind("the same network and data, by samples", lambda config: _shared(config, _NETWORK), scaled=True),
-    _Kind("the same network and data with other local updates", lambda config: _shared(config, _DATA), True),
 )
 """From the closest likeness to the loosest."""
 
