@@ -29,15 +29,20 @@ def extremes(path: str, condition: str, column: str = "best_accuracy", factor: f
 
 
 @cache
-def reproduced() -> tuple[int, ...]:
-    """Of the five papers' numbers: how many need runs, follow from formulas, are measured, measured with one seed,
-    inside, and within two points."""
+def _tables() -> dict[str, Any]:
+    """The tables of the five papers, filled with the kept runs, by name."""
     from robustfl_bench.runs import archive
     from robustfl_bench.tables.described import papers
     from robustfl_bench.tables.measured import scored
 
     scores = scored({name: papers()[name] for name in PAPERS}, archive.kept())
-    whole = [(table, cell) for score in scores for table in score.tables.values() for cell in table.cells.values()]
+    return {name: table for score in scores for name, table in score.tables.items()}
+
+
+def reproduced() -> tuple[int, ...]:
+    """Of the five papers' numbers: how many need runs, follow from formulas, are measured, measured with one seed,
+    inside, and within two points."""
+    whole = [(table, cell) for table in _tables().values() for cell in table.cells.values()]
     published = [(table, cell) for table, cell in whole if cell.against is not None]
     formulas = [cell for table, cell in published if "Mbit" in {column.value.unit for column in table.columns}]
     kept = [(table, cell) for table, cell in published if cell not in formulas and not table.order_only]
@@ -53,17 +58,10 @@ def reproduced() -> tuple[int, ...]:
     )
 
 
-@cache
 def agreeing(name: str) -> list[int]:
     """Of the cells of a paper's table: how many have a number beside a printed one, how many diverged, and how many
     agree with what is printed."""
-    from robustfl_bench.runs import archive
-    from robustfl_bench.tables.described import papers
-    from robustfl_bench.tables.measured import scored
-
-    paper = name.partition("/")[0]
-    (score,) = scored({paper: papers()[paper]}, archive.kept())
-    cells = list(score.tables[name].cells.values())
+    cells = list(_tables()[name].cells.values())
     inside = [cell.inside for cell in cells if cell.inside is not None]
     return [len(inside), sum(cell.state.startswith("diverged") for cell in cells), sum(map(bool, inside))]
 
