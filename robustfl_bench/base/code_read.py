@@ -1,7 +1,7 @@
-"""Reads the code that every run executes, once imported, so that processes forked afterwards know it as it was then.
+"""To import this module is to read the code that every run executes, for its digest.
 
-The digest of their runs is so that of the code which they have in common with the process that they are forked from,
-also if files are edited before a worker is replaced.
+The process from which workers are forked does so. Workers then record the code that it has imported and that they have
+from it, even one that replaces another after files were edited.
 """
 
 from robustfl_bench.base.code_digest import code_digest

@@ -253,7 +253,7 @@ def _wait_for_room(planned: Plan, needed: int) -> None:
 def _wait_for_gpu(planned: Plan, gpu: "torch.device", needed: Mapping[str, int]) -> None:
     """Wait until a run that needs these bytes on a GPU fits beside the other runs on it, and announce it there.
 
-    Raises ConfigError if it cannot fit, or if what fills the GPU are no runs.
+    Raises ConfigError if it can never fit, or if no other run is seen there that could end.
     """
     wanted, (name, free, total) = sum(needed.values()), _gpu(gpu)
     try:
