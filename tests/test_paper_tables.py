@@ -143,6 +143,29 @@ def test_the_tolerance_is_met_by_a_difference_of_exactly_two_points(tmp_path: Pa
     assert found.cells["", "boba", "lie"].inside is False  # 92.5 (0.2): 2.1 below
 
 
+def test_a_model_that_diverged_agrees_where_the_paper_prints_chance(tmp_path: Path) -> None:
+    ten = [0.9] * 10
+    make_run(tmp_path, "boba", "ipm", accuracy=0.92, recall=ten)
+    make_run(tmp_path, "average", "gauss", status="diverged", error="too large")  # published 9.8
+    make_run(tmp_path, "average", "gauss", 1, accuracy=0.114, recall=ten)
+    make_run(tmp_path, "average", "ipm", status="diverged", error="too large")  # published 9.8
+    make_run(tmp_path, "average", "ipm", 1, accuracy=0.3, recall=ten)
+    make_run(tmp_path, "krum", "lie", status="diverged", error="too large")
+    found = made(tmp_path)
+    cells = {label: found.cells["", *label] for label in (("average", "gauss"), ("average", "ipm"), ("krum", "lie"))}
+    assert [cell.inside for cell in cells.values()] == [True, False, False], "near chance; a seed is not; learns in print"
+    assert all(cell.difference is None and cell.diverged for cell in cells.values())
+    assert found.cells["", "average", "worst"].inside and not found.cells["", "krum", "worst"].inside
+    assert (len(found.judged), found.lacking) == (6, {"missing": 86, "without all attacks": 13})
+    line = "3 of 6 compared cells are within the larger of 2 points and 2 published sd, 2 of them diverged as the paper "
+    assert agreement.report(found)[0].startswith(f"agreement: {line}prints chance; 6 of 105 cells")
+    rows = list(csv.DictReader(io.StringIO(layout.render([found], "csv"))))
+    assert [(row["inside"], row["difference"]) for row in rows if row["state"].startswith("diverged")] == [
+        ("true", ""), ("false", ""), ("true", ""), ("false", ""), ("false", "")]  # fmt: skip
+    text = layout.render([found], "text")
+    assert "in / OUT: within" in text and "a model that diverged is in where the paper prints chance" in text
+
+
 def test_worst_is_the_least_of_both_sides_and_only_of_all_attacks(results: Path) -> None:
     found = made(results)
     worst = found.cells["", "boba", "worst"]

@@ -52,6 +52,12 @@ class Value:
         low, high = _BOUNDS.get(self.unit, (-math.inf, math.inf))
         return high if self.better < 0 else low
 
+    def accuracy(self, number: float) -> float:
+        """The accuracy, a fraction, that a number of an accuracy or of an error is; nan for other values."""
+        if self.name in _ERRORS:
+            return 1 - number
+        return number / self.factor if self.name in ACCURACIES else math.nan
+
     @property
     def of_a_round(self) -> str:
         """What it is of any round, with its unit."""

@@ -12,6 +12,7 @@ from robustfl_bench.tables.table import POINTS, SPREADS, Cell, Column, Key, Tabl
 
 _FEWEST = 3  # rows that a rank correlation needs
 _LARGEST = 5  # gaps that are listed
+CHANCE = "the paper prints chance"
 _CONDITIONS = 5  # columns that mean ranks need
 
 
@@ -51,7 +52,8 @@ def correlations(table: Table) -> list[Correlation]:
         cells = table.judged_as(stand_in)
         for block in table.blocks:
             for column in (column.label for column in table.columns):
-                judged = [cell for (other, _, label), cell in cells.items() if (other, label) == (block, column)]
+                judged = [cell for (other, _, label), cell in cells.items()
+                          if (other, label) == (block, column) and cell.difference is not None]  # fmt: skip
                 if len(judged) >= _FEWEST:
                     rho = _spearman([cell.mean for cell in judged], [_reference(cell) for cell in judged])
                     coefficients.append(Correlation(block, column, len(judged), rho, stand_in))
@@ -100,7 +102,7 @@ def report(table: Table) -> list[str]:
     states = sorted(table.lacking.items(), key=lambda item: (-item[1], item[0]))
     lacking = ", ".join(f"{count} {state}" for state, count in states)
     compared = f"{len(judged)} of {total} cells are compared{f' ({lacking})' if lacking else ''}"
-    within = f"{inside} of {len(judged)} compared cells are within {tolerance(table)}"
+    within = f"{inside} of {len(judged)} compared cells are within {tolerance(table)}{_learned_nothing(judged)}"
     lines = [f"agreement: {compared if table.order_only else f'{within}; {compared}'}"]
     lines += [
         f"stand-ins, counted apart: {_inside(table.judged_as(words))} ({words})" for words in table.kinds if words
@@ -117,6 +119,13 @@ def report(table: Table) -> list[str]:
         largest.append(f"{place} {signed(cell.difference or 0, digits)} "
                        f"({cell.mean:.{digits}f}, published {_reference(cell):.{digits}f})")  # fmt: skip
     return lines + ([f"largest gaps: {'; '.join(largest)}"] if largest else [])
+
+
+def _learned_nothing(judged: Mapping[Key, Cell]) -> str:
+    """How many of the cells that are inside have no number."""
+    if not any(cell.diverged for cell in judged.values()):
+        return ""
+    return f", {sum(cell.diverged and bool(cell.inside) for cell in judged.values())} of them diverged as {CHANCE}"
 
 
 def _inside(judged: Mapping[Key, Cell]) -> str:

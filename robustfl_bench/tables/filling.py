@@ -11,6 +11,7 @@ from robustfl_bench.base.errors import ConfigError
 from robustfl_bench.config import compose
 from robustfl_bench.config.compose import Resolved
 from robustfl_bench.runs import matching
+from robustfl_bench.runs.learning import at_chance
 from robustfl_bench.runs.matching import Index
 from robustfl_bench.runs.records import ENDED, text
 from robustfl_bench.runs.values import OF_ROUNDS, Measured, Value, describe, measure
@@ -63,6 +64,7 @@ class Filling:
         matched = sorted({place for places in self.places.values() for place in places})
         self.runs = everything.iloc[matched]
         self._facts: dict[int, RunFacts] = dict(zip(matched, facts(self.runs), strict=True))
+        self._classes = max((run["classes"] for run in self._facts.values()), default=0)
         self._require_one_frequency()
         self.table = _empty(described, everything)
         self.values = {column.value.name: column.value for column in self.table.columns}
@@ -82,15 +84,13 @@ class Filling:
             if cell.overrides is not None:
                 value = table.column(cell.column.label).value
                 made = self._cell(cell, self.measured[value.name], impossible)
-                table.cells[key_of(cell)] = replace(
-                    made, against=_against(cell, value, described.seeds), key=_printed_key(cell)
-                )
+                table.cells[key_of(cell)] = replace(made, against=self._against(cell, value), key=_printed_key(cell))
         for column in table.columns:
             if column.worst:
                 table.add_worst(column)
                 for cell in described.cells:
                     if cell.column.label == column.label:
-                        table.cells[key_of(cell)] = _worst(table, cell, described.seeds)
+                        table.cells[key_of(cell)] = self._worst(cell)
         table.cells = {key_of(cell): table.cells[key_of(cell)] for cell in described.cells}
 
     def _cell(
@@ -102,6 +102,39 @@ class Filling:
         if not (runs := self.runs_at(cell.overrides or ())):
             return Cell(state="missing")
         return make_cell(name_of(cell), self.table.notes, runs, self.seeds, measured)
+
+    def _against(self, cell: PaperCell, value: Value) -> Against | None:
+        """What the paper prints for a cell."""
+        if cell.published is None:
+            return None
+        number = cell.published.number
+        chance = self._classes > 0 and at_chance(value.accuracy(number), self._classes)
+        margin = POINTS * points(value)
+        return Against(
+            cell.published.text, number, number, margin, cell.published.spread, self.described.seeds, chance=chance
+        )
+
+    def _worst(self, cell: PaperCell) -> Cell:
+        """A worst case with what it is compared with: the worst of the published numbers under attack, printed or
+        not."""
+        result = self.table
+        value = result.column(cell.column.label).value
+        worst, against = result.cells[key_of(cell)], self._against(cell, value)
+        if cell.published is None or against is None:
+            return replace(worst, key=_printed_key(cell))
+        attacks = [column.label for column in result.columns if column.attacked and column.value.name == value.name]
+        rivals = {label: other.against for label in attacks
+                  if (other := result.cells.get((cell.block, cell.row, label))) and other.against}  # fmt: skip
+        label, least = min(rivals.items(), key=lambda item: value.better * item[1].reference)
+        if least.reference != against.reference:
+            note = add_note(
+                result.notes,
+                f"{name_of(cell)} is printed as {cell.published.mean}; compared is the worst of its printed numbers "
+                f"under attack, {least.reference:.{value.digits}f} ({label})",
+            )
+            against = replace(against, reference=least.reference, note=note)
+        against = replace(against, sd=least.sd, chance=least.chance)
+        return replace(worst, against=against, key=_printed_key(cell))
 
     def _require_one_frequency(self) -> None:
         """Where more than the last evaluated round counts, raise ConfigError for runs evaluated more and less often."""
@@ -186,31 +219,3 @@ def _empty(table: PaperTable, runs: pd.DataFrame) -> Table:
         shows_seeds=True,
         notation=", ".join(filter(None, notation)),
     )
-
-
-def _against(cell: PaperCell, value: Value, seeds: int) -> Against | None:
-    if cell.published is None:
-        return None
-    number = cell.published.number
-    return Against(cell.published.text, number, number, POINTS * points(value), cell.published.spread, seeds)
-
-
-def _worst(result: Table, cell: PaperCell, seeds: int) -> Cell:
-    """A worst case with what it is compared with: the worst of the published numbers under attack, printed or not."""
-    value = result.column(cell.column.label).value
-    worst, against = result.cells[key_of(cell)], _against(cell, value, seeds)
-    if cell.published is None or against is None:
-        return replace(worst, key=_printed_key(cell))
-    attacks = [column.label for column in result.columns if column.attacked and column.value.name == value.name]
-    rivals = {label: other.against for label in attacks
-              if (other := result.cells.get((cell.block, cell.row, label))) and other.against}  # fmt: skip
-    label, least = min(rivals.items(), key=lambda item: value.better * item[1].reference)
-    if least.reference != against.reference:
-        note = add_note(
-            result.notes,
-            f"{name_of(cell)} is printed as {cell.published.mean}; compared is the worst of its printed numbers under "
-            f"attack, {least.reference:.{value.digits}f} ({label})",
-        )
-        against = replace(against, reference=least.reference, note=note)
-    against = replace(against, sd=least.sd)
-    return replace(worst, against=against, key=_printed_key(cell))

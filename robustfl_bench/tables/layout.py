@@ -206,10 +206,10 @@ def _stand_ins(table: Table) -> list[str]:
 
 
 def _difference(table: Table, cell: Cell, digits: int) -> str:
-    if cell.difference is None:
+    if cell.inside is None:
         return ""
-    mark = table.mark(cell.stand_in) if cell.stand_in else ""
-    return f"{agreement.signed(cell.difference, digits)} {'in' if cell.inside else 'OUT'}{mark}"
+    difference = "" if cell.difference is None else f"{agreement.signed(cell.difference, digits)} "
+    return f"{difference}{'in' if cell.inside else 'OUT'}{table.mark(cell.stand_in) if cell.stand_in else ''}"
 
 
 def _star(table: Table) -> str:
@@ -229,7 +229,9 @@ def footnotes(table: Table, differences: bool = True) -> list[str]:
         return [*notes, "measured on other data than published: compare the order of the methods, not the numbers"]
     if not differences:
         return notes
-    return [*notes, f"in / OUT: within {agreement.tolerance(table)} of the published number, or not"]
+    near = f"in / OUT: within {agreement.tolerance(table)} of the published number, or not"
+    diverged = any(cell.diverged for cell in table.cells.values())
+    return [*notes, f"{near}; a model that diverged is in where {agreement.CHANCE}" if diverged else near]
 
 
 def _csv(tables: Sequence[Table]) -> str:

@@ -23,8 +23,12 @@ from robustfl_bench.tables.verdicts import FAILS, FEW, HOLDS, UNDECIDED, UNTESTE
 if TYPE_CHECKING:
     import pandas as pd
 
+_DIVERGED = (
+    f"a model that diverged has no number: it is measured, inside where {agreement.CHANCE}, and outside elsewhere"
+)
 _TABLES = (
     "inside: as near to the published number as below each table; seeds: measured, of those that the paper has",
+    _DIVERGED,
     "stand-in: measured with other settings than the paper's, counted apart; order only: measured on other data or at "
     "another scale as a whole, so that only the order of the methods is compared",
 )
@@ -32,6 +36,7 @@ _OVERVIEW = (
     "stand-ins: measured with other batches, sizes, data or precision than printed, and nowhere counted as measured or "
     "inside; outside: the measured cells that are not inside; explained: a check shows why; open: an experiment was "
     "made, and the cause is still open; unexplained: neither",
+    _DIVERGED,
     "decided by stand-ins: claims that hold, or do not hold, of stand-ins of one kind; counted apart, they stay among "
     "those with too few seeds or not tested",
 )
@@ -137,7 +142,7 @@ def _counts(table: Table) -> list[str]:
         seeds = agreement.span(counts) if counts else "-"
         return [str(len(table.cells)), str(len(counts)), "not printed", "-", "-", seeds]
     inside = "order only" if table.order_only else _inside(judged.values())
-    counts = [cell.seeds for cell in judged.values() if not cell.worst]
+    counts = [len(cell.numbers) for cell in judged.values() if not cell.worst]
     theirs = max((cell.against.seeds for cell in judged.values() if cell.against), default=0)
     seeds = agreement.span(counts) + f" of {theirs}" * bool(theirs) if counts else "-"
     stands = [str(len(others)), _inside(others.values())] if others else ["-", "-"]
@@ -166,13 +171,15 @@ def _columns(paper: MeasuredPaper) -> Iterator[list[Printed]]:
 
 
 def outside(paper: MeasuredPaper) -> list[Sheet]:
-    """Every cell that is outside, the largest difference of each table first, and why; no sheet if there is none."""
+    """Every cell that is outside, and why; of each table first those whose model diverged, then the largest difference
+    first. No sheet if there is none."""
     known = {(name, key): reason for name, key, _, reason in paper.outside}
     cells = Counter(reason.name for reason in known.values() if reason is not None)
     notes: list[Reason] = []
     rows = []
     for name, table in paper.tables.items():
-        for key, cell in agreement.gaps(table):
+        without_number = [(key, cell) for key, cell in table.judged.items() if cell.diverged]
+        for key, cell in [*without_number, *agreement.gaps(table)]:
             if (name, key) not in known:
                 continue
             reason = known[name, key]
@@ -192,8 +199,9 @@ def outside(paper: MeasuredPaper) -> list[Sheet]:
 def _gap(table: Table, column: str, cell: Cell) -> list[str]:
     """Measured, published, and the difference."""
     digits = table.column(column).value.digits
-    assert cell.against is not None and cell.difference is not None
-    return [cell.text(digits), cell.against.printed, agreement.signed(cell.difference, digits)]
+    assert cell.against is not None
+    difference = "-" if cell.difference is None else agreement.signed(cell.difference, digits)
+    return [cell.text(digits), cell.against.printed, difference]
 
 
 def _why(reason: Reason | None, notes: Sequence[Reason]) -> Printed:

@@ -48,7 +48,7 @@ def _put_in(own: Filling) -> None:
         table.stand_ins[words] = other.table
         for key, cell in table.cells.items():
             theirs = other.table.cells[key]
-            if cell.ended or cell.stand_in or not theirs.ended or not theirs.seeds:
+            if cell.ended or cell.stand_in or not theirs.ended or not (theirs.seeds or theirs.diverged):
                 continue
             note = theirs.note and add_note(table.notes, other.table.notes[theirs.note - 1])
             table.cells[key] = replace(theirs, stand_in=words, against=cell.against, note=note)

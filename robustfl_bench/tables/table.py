@@ -42,6 +42,7 @@ class Against:
     worst case the worst of the published ones. Where the two differ, ``note`` is the number of the footnote about it.
     ``sd`` is that of the reference over ``seeds`` runs, 0 where none is printed; ``seeds`` is 0 where the paper does
     not give it. ``margin`` is the difference that always counts as inside, in the unit of the numbers.
+    ``chance`` says whether the reference is the number of a model that has learned nothing.
     """
 
     printed: str
@@ -51,6 +52,7 @@ class Against:
     sd: float = 0
     seeds: int = 0
     note: int | None = None
+    chance: bool = False
 
 
 @dataclass(frozen=True)
@@ -87,10 +89,15 @@ class Cell:
         return f"{self.mean:.{digits}f}{spread}"
 
     @property
+    def diverged(self) -> bool:
+        """Whether the model of a seed diverged."""
+        return self.state.startswith(DIVERGED)
+
+    @property
     def ended(self) -> bool:
         """Whether the cell has its result: a number, of all attacks if it is a worst case, a model that diverged, or a
         rule that cannot be run."""
-        if self.state.startswith(DIVERGED) or self.state == INFEASIBLE:
+        if self.diverged or self.state == INFEASIBLE:
             return True
         return bool(self.seeds) and not (self.worst and self.partial)
 
@@ -113,10 +120,21 @@ class Cell:
 
     @property
     def inside(self) -> bool | None:
-        """Whether the difference is within the tolerance; None without a difference. A diverged run is outside."""
-        if self.difference is None or self.tolerance is None:
+        """Whether the measured number is as near to the published one as the tolerance; None without either.
+
+        A model that diverged has no number: it is inside where the published one is ``chance``, and the seeds that did
+        not diverge are near it."""
+        if self.against is None:
             return None
-        return abs(self.difference) <= self.tolerance + _SLACK
+        if self.diverged:
+            known = [number for number in self.numbers.values() if not math.isnan(number)]
+            return self.against.chance and all(map(self._near, known))
+        return None if self.difference is None else self._near(self.mean)
+
+    def _near(self, number: float) -> bool:
+        """Whether a number is within the tolerance of the published one."""
+        assert self.against is not None and self.tolerance is not None
+        return abs(number - self.against.reference) <= self.tolerance + _SLACK
 
     def counted(self, value: Value) -> Mapping[str, float]:
         """The numbers of the seeds, where a model that diverged has the worst that there can be."""
@@ -124,7 +142,7 @@ class Cell:
 
     def counts_as(self, value: Value) -> float:
         """The mean of ``counted``; of a model that diverged in every seed, the worst that there can be."""
-        if not self.state.startswith(DIVERGED):
+        if not self.diverged:
             return self.mean if math.isfinite(self.mean) else value.worst
         return statistics.fmean(self.counted(value).values()) if self.numbers else value.worst
 
@@ -194,13 +212,14 @@ class Table:
 
     @property
     def judged(self) -> dict[Key, Cell]:
-        """The cells that are measured in full with the table's own settings, so that they can be compared."""
+        """The cells that are measured in full with the table's own settings, so that they can be compared; also those
+        whose model diverged, without a number."""
         return self.judged_as("")
 
     def judged_as(self, stand_in: str) -> dict[Key, Cell]:
         """The same of the cells that one stand-in measured."""
         return {key: cell for key, cell in self.in_order()
-                if cell.difference is not None and cell.stand_in == stand_in}  # fmt: skip
+                if cell.inside is not None and cell.stand_in == stand_in}  # fmt: skip
 
     @property
     def stood_in(self) -> dict[Key, Cell]:
@@ -216,7 +235,7 @@ class Table:
     @property
     def lacking(self) -> Counter[str]:
         """How many cells are not compared, by reason."""
-        return Counter(cell.lacks for cell in self.cells.values() if cell.difference is None or cell.stand_in)
+        return Counter(cell.lacks for cell in self.cells.values() if cell.inside is None or cell.stand_in)
 
     def incomplete(self, cell: Cell) -> bool:
         """Whether a cell lacks runs. A cell that shows its number of seeds may have fewer seeds."""
@@ -297,11 +316,11 @@ class Table:
                     self.cells[block, row, column.label] = self._worst(cells, column.value)
 
     def _worst(self, cells: Sequence[Cell], value: Value) -> Cell:
-        known = [cell for cell in cells if cell.seeds or cell.state.startswith(DIVERGED)]
+        known = [cell for cell in cells if cell.seeds or cell.diverged]
         if not known:
             return Cell(state="-", worst=True)
         least = min(known, key=lambda cell: value.better * cell.counts_as(value))
-        if least.state.startswith(DIVERGED):
+        if least.diverged:
             return Cell(state=DIVERGED, worst=True, numbers=least.numbers)
         measured = [cell for cell in cells if cell.seeds]
         partial = any(not cell.seeds or self.incomplete(cell) for cell in cells)
@@ -317,11 +336,12 @@ RunFacts = Mapping[Hashable, Any]
 
 
 def facts(runs: pd.DataFrame) -> list[RunFacts]:
-    """The runs of ``records.load`` as plain rows, with the seed and ``eval_every`` as text, and with whether the model
-    is ``unlearned``."""
+    """The runs of ``records.load`` as plain rows, with the seed and ``eval_every`` as text, with whether the model is
+    ``unlearned``, and with its number of ``classes``, 0 where no recalls were measured."""
     names = ["run", "folder", "state", "error", "rounds", "rounds_done", "rounded"]
     every = runs["eval_every"].map(text) if "eval_every" in runs else ""
-    more = {"seed": runs["seed"].map(text), "eval_every": every, "unlearned": unlearned(runs)}
+    classes = [len(recall) if isinstance(recall, list) else 0 for recall in runs["recall"]]
+    more = {"seed": runs["seed"].map(text), "eval_every": every, "unlearned": unlearned(runs), "classes": classes}
     return [*runs[names].assign(**more).to_dict("records")]
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from robustfl_bench.runs.looks import level_at_each
 from robustfl_bench.runs.statistics import LEVEL, Interval, interval
 from robustfl_bench.tables.claims import Claim, Comparison, Key, Side
-from robustfl_bench.tables.table import DIVERGED, Cell, Table
+from robustfl_bench.tables.table import Cell, Table
 
 HOLDS, FAILS, FEW, UNTESTED = "holds", "does not hold", "too few seeds", "not tested"
 VERDICTS = (HOLDS, FAILS, FEW, UNTESTED)
@@ -218,7 +218,7 @@ def _number_of(table: Table, key: Key, cell: Cell, in_part: bool) -> Number | No
     value = table.column(key[2]).value
     if cell.stand_in:
         return None
-    if cell.state.startswith(DIVERGED):
+    if cell.diverged:
         return Number(cell.counts_as(value), cell.counted(value))
     if not cell.seeds or (cell.worst and cell.partial and not in_part):
         return None
