@@ -125,7 +125,7 @@ def _learned_nothing(judged: Mapping[Key, Cell]) -> str:
     """How many of the cells that are inside have no number."""
     if not any(cell.diverged for cell in judged.values()):
         return ""
-    return f", {sum(cell.diverged and bool(cell.inside) for cell in judged.values())} of them diverged as {CHANCE}"
+    return f", or diverged where {CHANCE} ({sum(cell.diverged and bool(cell.inside) for cell in judged.values())})"
 
 
 def _inside(judged: Mapping[Key, Cell]) -> str:

@@ -28,7 +28,6 @@ _DIVERGED = (
 )
 _TABLES = (
     "inside: as near to the published number as below each table; seeds: measured, of those that the paper has",
-    _DIVERGED,
     "stand-in: measured with other settings than the paper's, counted apart; order only: measured on other data or at "
     "another scale as a whole, so that only the order of the methods is compared",
 )
@@ -62,12 +61,13 @@ def pages_of(runs: pd.DataFrame, paper: str | None = None, overrides: Sequence[s
 def page(paper: MeasuredPaper) -> list[Sheet]:
     """The page of a paper: its tables, the verdicts on its claims and what would decide them, the cells outside with
     their reasons, and the measured columns. Tables without published numbers are shown in full."""
+    diverged = any(cell.diverged for table in paper.compared for cell in table.judged.values())
     sheets = [
         Sheet(
             above=[f"{paper.title}: tables, measured and published", *_changed(paper)],
             heading=["table", "cells", "measured", "inside", "stand-ins", "inside", "seeds"],
             rows=[words(short(name), *_counts(table)) for name, table in paper.tables.items()],
-            footnotes=[*_TABLES, *kinds(paper)],
+            footnotes=[*_TABLES[:1], *([_DIVERGED] if diverged else []), *_TABLES[1:], *kinds(paper)],
         )
     ]
     if paper.verdicts:

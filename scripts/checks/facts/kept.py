@@ -41,29 +41,30 @@ def _tables() -> dict[str, Any]:
 
 def reproduced() -> tuple[int, ...]:
     """Of the five papers' numbers: how many need runs, follow from formulas, are measured, measured with one seed,
-    inside, and within two points. Models that diverged are measured, without a number."""
+    inside, of these models that diverged, and within two points."""
     whole = [(table, cell) for table in _tables().values() for cell in table.cells.values()]
     published = [(table, cell) for table, cell in whole if cell.against is not None]
     formulas = [cell for table, cell in published if "Mbit" in {column.value.unit for column in table.columns}]
     kept = [(table, cell) for table, cell in published if cell not in formulas and not table.order_only]
     measured = [(table, cell) for table, cell in kept if cell.inside is not None and not cell.stand_in]
-    near = [cell for table, cell in measured if abs(cell.difference or 0) <= _two_points(table) and cell.inside]
+    differences = [(cell.difference, _two_points(table)) for table, cell in measured]
     return (
         len(kept),
         len(formulas),
         len(measured),
         sum(len(cell.numbers) == 1 for _, cell in measured),
         sum(bool(cell.inside) for _, cell in measured),
-        len(near),
+        sum(bool(cell.inside) for _, cell in measured if cell.diverged),
+        sum(abs(number) <= two_points for number, two_points in differences if number is not None),
     )
 
 
 def agreeing(name: str) -> list[int]:
-    """Of the cells of a paper's table: how many have a number beside a printed one, how many diverged, and how many
-    agree with what is printed."""
+    """Of the cells of a paper's table: how many are measured beside a printed number, in how many of these a model
+    diverged, and how many agree with what is printed."""
     cells = list(_tables()[name].cells.values())
     inside = [cell.inside for cell in cells if cell.inside is not None]
-    return [len(inside), sum(cell.state.startswith("diverged") for cell in cells), sum(map(bool, inside))]
+    return [len(inside), sum(cell.diverged for cell in cells), sum(map(bool, inside))]
 
 
 def _two_points(table: Any) -> float:

@@ -256,8 +256,8 @@ FACTS = (
         ),
     ),
     Fact(
-        "{} of 156 cells have a number and {} diverged, the rest, of MCA and Byrd-SAGA, is not measured "
-        "([tables.md](tables.md)). {} are within 2 points.",
+        "{} of 156 cells are measured, in {} of them a model diverged; the rest, of MCA and Byrd-SAGA, is not measured "
+        "([tables.md](tables.md)). {} agree.",
         lambda: agreeing("raga/table2"),
         slow=True,
     ),
