@@ -306,6 +306,16 @@ def test_between_looks_the_seeds_of_the_last_look_count() -> None:
     assert (early.word, early.findings[0].looks) == (FEW, ())
 
 
+def test_intervals_of_few_seeds_keep_nearly_the_level_over_all_looks() -> None:
+    """Of normal numbers whose mean is 0, at looks at 3 and 5: 2.7% are false alarms on either side."""
+    draws, level = np.random.default_rng(0).normal(size=(100_000, 5)), level_at_each((3, 5))
+    above = np.zeros(len(draws), dtype=bool)
+    for look in (3, 5):
+        t = stats.ttest_1samp(draws[:, :look], 0, axis=1).statistic
+        above |= t > stats.t.ppf((1 + level) / 2, look - 1)
+    assert above.mean() == pytest.approx(0.027, abs=0.002)
+
+
 def test_what_a_look_has_shown_stays_shown() -> None:
     made = table(mine=(92.0, 93, 94, 50, 95), krum=(90.0, 91.1, 91.9, 90, 90))
     word = {looks: judge(claim("mine / none > krum / none", keys=[*made.cells]), made, looks).word
