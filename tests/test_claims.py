@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from scipy import stats
 
@@ -202,6 +203,40 @@ def test_tests_of_an_extreme_are_widened_where_one_cell_of_it_decides() -> None:
                      "max(mine / *) < 88": FEW, "min(mine / *) > 52": FEW}  # fmt: skip
 
 
+@pytest.mark.parametrize(("formula", "word"), [
+    ("min(mine / *) > 42", FEW),
+    ("mine / none > 42", HOLDS),
+    ("mine / ipm > 42", FEW),
+    ("max(mine / *) < 58", FEW),
+    ("min(mine / *) > 70", FAILS),
+    ("min(mine / *) < 42", FEW),
+])  # fmt: skip
+def test_every_cell_of_an_extreme_is_tested_where_one_is_not_enough(formula: str, word: str) -> None:
+    """The least on average is surely above 42; the other, whose seeds differ by 30 points, may be below."""
+    made = Table("", "", ("",), ("mine",), (Column("none", ACCURACY), Column("ipm", ACCURACY)))
+    made.cells = {("", "mine", "none"): Cell(50, 0.1, 3, numbers={"0": 49.9, "1": 50, "2": 50.1}),
+                  ("", "mine", "ipm"): Cell(52, 15, 3, numbers={"0": 37.0, "1": 52, "2": 67})}  # fmt: skip
+    assert judge(claim(formula, keys=[*made.cells]), made).word == word
+
+
+def test_intervals_of_extremes_err_no_more_often_than_they_say() -> None:
+    """Five seeds of two attacks, of which one that varies much is as harmful as the other rule's on average: the other
+    one, which seems worse in a seventh of cases and varies little, proves nothing by itself."""
+    draws = np.random.default_rng(0).normal(size=(400, 5))
+    made = Table("", "", ("",), ("mine", "krum"), (Column("none", ACCURACY), Column("ipm", ACCURACY)))
+    made.cells = {
+        ("", "krum", label): Cell(50, 0, 5, numbers=dict.fromkeys("01234", 50.0)) for label in ("none", "ipm")
+    }
+    made.cells["", "mine", "none"] = Cell(55, 0, 5, numbers=dict.fromkeys("01234", 55.0))
+    found = claim("min(mine / *) > min(krum / *)", keys=[*made.cells, ("", "mine", "ipm")])
+    words = []
+    for normal in draws.tolist():
+        seen = [50 + 10 * number for number in normal]
+        made.cells["", "mine", "ipm"] = Cell(sum(seen) / 5, 10, 5, numbers=dict(zip("01234", seen, strict=True)))
+        words.append(judge(found, made).word)
+    assert words.count(HOLDS) <= 0.05 * len(words)
+
+
 def test_a_worst_case_is_the_attack_with_the_least_mean_where_some_models_diverged() -> None:
     attacks = (Column("ipm", ACCURACY, attacked=True), Column("lie", ACCURACY, attacked=True))
     made = Table("", "", ("",), ("mine",), attacks)
@@ -211,9 +246,21 @@ def test_a_worst_case_is_the_attack_with_the_least_mean_where_some_models_diverg
     worst = Column("worst", ACCURACY, worst=True)
     made.add_worst(worst)
     assert made.cells["", "mine", "worst"].mean == 10
+    assert made.cells["", "mine", "worst"].ended, "of both attacks is known what they do"
     made.cells["", "mine", "lie"] = Cell(80, 1, 3, numbers=dict.fromkeys("012", 80.0))
     made.add_worst(worst)
     assert made.cells["", "mine", "worst"].state == "diverged", "0 for the model that diverged: 60.3 on average"
+    assert made.cells["", "mine", "worst"].ended and not made.cells["", "mine", "worst"].partial
+    made.cells["", "mine", "lie"] = Cell(state="missing")
+    made.add_worst(worst)
+    assert not made.cells["", "mine", "worst"].ended, "the missing attack may be below 60.3"
+    keys = [("", "mine", "worst")]
+    made.columns += (worst,)
+    assert judge(claim("mine / worst > 50", keys=keys), made).word == UNTESTED
+    made.cells["", "mine", "ipm"] = Cell(state="diverged", numbers=dict.fromkeys("012", math.nan))
+    made.add_worst(worst)
+    assert made.cells["", "mine", "worst"].ended, "nothing is below 0"
+    assert judge(claim("mine / worst > 50", keys=keys), made).word == FAILS
 
 
 def test_what_follows_from_the_settings_needs_one_run() -> None:
@@ -259,6 +306,16 @@ def test_between_looks_the_seeds_of_the_last_look_count() -> None:
     assert (early.word, early.findings[0].looks) == (FEW, ())
 
 
+def test_intervals_of_few_seeds_keep_nearly_the_level_over_all_looks() -> None:
+    """Of normal numbers whose mean is 0, at looks at 3 and 5: 2.7% are false alarms on either side."""
+    draws, level = np.random.default_rng(0).normal(size=(100_000, 5)), level_at_each((3, 5))
+    above = np.zeros(len(draws), dtype=bool)
+    for look in (3, 5):
+        t = stats.ttest_1samp(draws[:, :look], 0, axis=1).statistic
+        above |= t > stats.t.ppf((1 + level) / 2, look - 1)
+    assert above.mean() == pytest.approx(0.027, abs=0.002)
+
+
 def test_what_a_look_has_shown_stays_shown() -> None:
     made = table(mine=(92.0, 93, 94, 50, 95), krum=(90.0, 91.1, 91.9, 90, 90))
     word = {looks: judge(claim("mine / none > krum / none", keys=[*made.cells]), made, looks).word
@@ -275,6 +332,8 @@ def test_the_worst_case_of_a_look_is_that_of_its_seeds() -> None:
     made.add_worst(columns[2])
     worst = {seeds: made.of_first(seeds).cells["", "mine", "worst"].mean for seeds in (2, 3)}
     assert worst == {2: 10, 3: 20} and made.of_first(4).cells["", "mine", "worst"].state == "-"
+    made.cells["", "mine", "a"] = replace(made.cells["", "mine", "a"], stand_in="other rounds")
+    assert made.of_first(2).cells["", "mine", "worst"].mean == 20, "a stand-in is no number of the table's own"
 
 
 def test_a_number_may_stand_on_the_left() -> None:

@@ -21,8 +21,8 @@ def chosen_rate(experiment: str, *, _root_: Mapping[str, Any]) -> float:
     """``${chosen_rate:arena/digits_rates}``: the swept rate with the best mean validation accuracy over the seeds.
 
     Only the runs of that experiment with this run's parts count: of the groups that it sweeps besides the rate, such as
-    rule and partition. Kept runs come before those in ``results_dir``. A rate with a diverged run is not chosen; of
-    equal rates, the smallest is. Raises NotReady, with the command to run first, if runs are missing.
+    rule and partition. Kept runs come before those in ``results_dir``. A run that diverged counts as 0; of equal
+    rates, the smallest is chosen. Raises NotReady, with the command to run first, if runs are missing.
     """
     axes = [key for key in compose.swept([f"+experiment={experiment}"]) if key in GROUPS]
     parts = json.dumps({key: _root_[key] for key in axes}, sort_keys=True)

@@ -16,6 +16,10 @@ def level_at_each(looks: Sequence[int], level: float = LEVEL) -> float:
 
     The same level at each (Pocock, Biometrika 64, 1977, section 2), for the sizes at hand: the means at n and m > n
     seeds of the same draws correlate by sqrt(n / m). With one look it is ``level``.
+
+    Student's statistics of few seeds correlate less than these means, so that intervals of normal numbers keep 94.6% in
+    place of 95% over looks at 3 and 5 seeds, and 94.9% over 25, 50 and 100. Half of the rest lies on either side, and
+    a verdict can err on one side only.
     """
     if len(looks) == 1:
         return level

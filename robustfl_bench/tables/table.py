@@ -97,9 +97,9 @@ class Cell:
     def ended(self) -> bool:
         """Whether the cell has its result: a number, of all attacks if it is a worst case, a model that diverged, or a
         rule that cannot be run."""
-        if self.diverged or self.state == INFEASIBLE:
-            return True
-        return bool(self.seeds) and not (self.worst and self.partial)
+        if self.worst and self.partial:
+            return False
+        return bool(self.seeds) or self.diverged or self.state == INFEASIBLE
 
     @property
     def difference(self) -> float | None:
@@ -124,7 +124,7 @@ class Cell:
 
         A model that diverged has no number: it is inside where the published one is ``chance``, and the seeds that did
         not diverge are near it."""
-        if self.against is None:
+        if self.against is None or (self.worst and self.partial):
             return None
         if self.diverged:
             known = [number for number in self.numbers.values() if not math.isnan(number)]
@@ -151,7 +151,7 @@ class Cell:
         """Why the cell is not compared with the number of the paper's own settings."""
         if self.stand_in:
             return "only as stand-ins"
-        if self.worst and self.state != DIVERGED:
+        if self.worst and (self.partial or self.state != DIVERGED):
             return "without all attacks"
         words = {INFEASIBLE: "infeasible", NOT_YET: "not possible in this version", "-": "without reference run"}
         return words.get(self.state, self.state.split(" ")[0])
@@ -286,7 +286,7 @@ class Table:
         return {row for row, number in numbers.items() if number == top}
 
     def of_first(self, number: int) -> Table:
-        """The table of the seeds 0 to ``number`` - 1; a cell without all of them has none."""
+        """The table of the seeds 0 to ``number`` - 1; a cell without all of them has none, nor has a stand-in."""
         seeds = [str(seed) for seed in range(number)]
         whole = replace(self, cells={key: _of_seeds(cell, seeds) for key, cell in self.cells.items() if not cell.worst})
         for column in self.columns:
@@ -320,10 +320,11 @@ class Table:
         if not known:
             return Cell(state="-", worst=True)
         least = min(known, key=lambda cell: value.better * cell.counts_as(value))
+        partial = len(known) < len(cells) or any(map(self.incomplete, cells))
         if least.diverged:
-            return Cell(state=DIVERGED, worst=True, numbers=least.numbers)
+            partial = partial and least.state != DIVERGED  # nothing is worse than a model that diverged in all seeds
+            return Cell(state=DIVERGED, worst=True, partial=partial, numbers=least.numbers)
         measured = [cell for cell in cells if cell.seeds]
-        partial = any(not cell.seeds or self.incomplete(cell) for cell in cells)
         rounded = _types(cell.rounded for cell in measured)
         return Cell(
             least.mean, least.sd, least.seeds, partial=partial, rounded=rounded, worst=True, numbers=least.numbers,
@@ -389,7 +390,7 @@ def _cell(
 def _of_seeds(cell: Cell, seeds: Sequence[str]) -> Cell:
     """The cell of these seeds alone, or one without a number if it lacks one of them."""
     numbers = {seed: cell.numbers[seed] for seed in seeds if seed in cell.numbers}
-    if len(numbers) < len(seeds):
+    if cell.stand_in or len(numbers) < len(seeds):
         return replace(cell, mean=math.nan, sd=math.nan, seeds=0, state="missing", numbers={})
     if diverged := sum(map(math.isnan, numbers.values())):
         state = DIVERGED if diverged == len(numbers) else f"{DIVERGED} {diverged}/{len(numbers)}"

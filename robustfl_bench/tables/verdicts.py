@@ -28,25 +28,31 @@ class Number:
     exact: bool = False
 
 
+Margins = tuple[float, ...]
+"""By how much a comparison is true, in each seed."""
+
+
 @dataclass(frozen=True)
 class Finding:
     """A comparison with its numbers. ``margin`` is by how much the comparison is true, negative if it is false.
 
-    ``looks`` are the margins of the shared seeds at each look, which is tested at ``level``. ``bounds`` are margins at
-    looks for which some cells of an extreme lack seeds: with all of them the comparison would be at least as true, so
-    these margins prove it and do not refute it.
+    ``looks`` are the margins of the shared seeds at each look, which is tested at ``level``. Margins are those of
+    ``strata`` conditions, one after the other.
 
-    The cell of an extreme is chosen by the same numbers. ``chosen`` is from how many cells or pairs of cells where one
-    is enough to prove the comparison, and where one is enough to refute it: tests are widened for them (Bonferroni).
-    Margins are those of ``strata`` conditions, one after the other.
+    ``proofs`` has for each look the margins that must all be true to prove the comparison, ``refutations`` those that
+    must all be false to refute it: one for each cell of an extreme if every cell counts, such as an attack that could
+    be worse than the worst on average. Where one cell is enough, some may lack seeds for a proof. This cell is chosen
+    by the same numbers, so tests are widened (Bonferroni) for the cells or pairs of cells that it is ``chosen`` from:
+    how many for a proof, and for a refutation.
     """
 
     comparison: Comparison
     left: Number
     right: Number
     margin: float
-    looks: tuple[tuple[float, ...], ...] = ()
-    bounds: tuple[tuple[float, ...], ...] = ()
+    looks: tuple[Margins, ...] = ()
+    proofs: tuple[tuple[Margins, ...], ...] = ()
+    refutations: tuple[tuple[Margins, ...], ...] = ()
     level: float = LEVEL
     chosen: tuple[int, int] = (1, 1)
     strata: int = 1
@@ -67,7 +73,8 @@ class Finding:
         if self._exact:
             return self.true
         level = 1 - (1 - self.level) / self.chosen[0]
-        return any(self._reached(one.low) for one in self._intervals((*self.looks, *self.bounds), level))
+        return any(all(one is not None and self._reached(one.low) for one in self._intervals(margins, level))
+                   for margins in self.proofs)  # fmt: skip
 
     def refuted(self, comparisons: int = 1) -> bool:
         """Whether the comparison is false at every margin in the interval of one of the looks, widened for a number of
@@ -75,14 +82,15 @@ class Finding:
         if self._exact:
             return not self.true
         level = 1 - (1 - self.level) / comparisons / self.chosen[1]
-        return any(not self._reached(one.high) for one in self._intervals(self.looks, level))
+        return any(all(one is not None and not self._reached(one.high) for one in self._intervals(margins, level))
+                   for margins in self.refutations)  # fmt: skip
 
     @property
     def _exact(self) -> bool:
         return self.left.exact and self.right.exact
 
-    def _intervals(self, margins: Sequence[tuple[float, ...]], level: float) -> Iterator[Interval]:
-        return filter(None, (interval(one, level, self.strata) for one in margins))
+    def _intervals(self, margins: Sequence[Margins], level: float) -> Iterator[Interval | None]:
+        return (interval(one, level, self.strata) for one in margins)
 
     def _reached(self, margin: float) -> bool:
         return margin >= -_SLACK if "=" in self.comparison.relation else margin > _SLACK
@@ -144,24 +152,37 @@ def judge(claim: Claim, table: Table, looks: Sequence[int] = (), level: float = 
     """
     measured = numbers(table)
     tables = [table.of_first(look) for look in looks] if looks else [table]
-    at_looks = [(numbers(one), numbers(one, in_part=True)) for one in tables]
+    at_looks = [_Numbers(one, numbers(one), numbers(one, in_part=True)) for one in tables]
     level = level_at_each(tuple(looks)) if looks else level
     published = {key: Number(cell.against.number) for key, cell in table.cells.items() if cell.against}
     findings = []
     for finding in _findings(claim, measured):
         comparison = finding.comparison
-        shown = [_paired(comparison, *_sides(comparison, whole)) for whole, _ in at_looks]
-        parts = one_suffices(comparison, table)
-        bounds = [() if margins else _paired(comparison, *_sides(comparison, whole, part, parts))
-                  for margins, (whole, part) in zip(shown, at_looks, strict=True)]  # fmt: skip
-        chosen = _chosen(comparison, table, parts)
-        findings.append(replace(finding, looks=_filled(shown), bounds=_filled(bounds), level=level, chosen=chosen,
-                                strata=_strata(finding)))  # fmt: skip
+        suffices = one_suffices(comparison, table)
+        all_but = not suffices[0], not suffices[1]
+        findings.append(replace(
+            finding,
+            looks=tuple(filter(None, (_paired(comparison, *_sides(comparison, look.whole)) for look in at_looks))),
+            proofs=tuple(filter(None, (_needed(comparison, look, suffices, in_part=True) for look in at_looks))),
+            refutations=tuple(filter(None, (_needed(comparison, look, all_but) for look in at_looks))),
+            level=level,
+            chosen=_chosen(comparison, table, suffices),
+            strata=_strata(finding),
+        ))  # fmt: skip
     return Verdict(claim, tuple(findings), _findings(claim, published))
 
 
 Known = Mapping[Key, Number]
 """Cells with their numbers."""
+
+
+@dataclass(frozen=True)
+class _Numbers:
+    """A table of the seeds of a look, with its numbers. ``part`` has also worst cases without all attacks."""
+
+    table: Table
+    whole: Known
+    part: Known
 
 
 def numbers(table: Table, *, in_part: bool = False) -> Known:
@@ -216,11 +237,11 @@ def one_suffices(comparison: Comparison, table: Table) -> tuple[bool, bool]:
 def _number_of(table: Table, key: Key, cell: Cell, in_part: bool) -> Number | None:
     """The number of a cell, or None. A model that diverged counts as the worst that there can be."""
     value = table.column(key[2]).value
-    if cell.stand_in:
+    if cell.stand_in or (cell.worst and cell.partial and not in_part):
         return None
     if cell.diverged:
         return Number(cell.counts_as(value), cell.counted(value))
-    if not cell.seeds or (cell.worst and cell.partial and not in_part):
+    if not cell.seeds:
         return None
     return Number(cell.mean, cell.numbers, value.exact)
 
@@ -258,7 +279,7 @@ def _sign(comparison: Comparison) -> int:
     return 1 if comparison.relation.startswith(">") else -1
 
 
-def _paired(comparison: Comparison, left: Number | None, right: Number | None) -> tuple[float, ...]:
+def _paired(comparison: Comparison, left: Number | None, right: Number | None) -> Margins:
     """By how much a comparison is true in each seed that both sides have."""
     if not left or not right:
         return ()
@@ -267,5 +288,17 @@ def _paired(comparison: Comparison, left: Number | None, right: Number | None) -
     return tuple(_sign(comparison) * (ours[seed] - theirs[seed] - comparison.shift) for seed in ours if seed in theirs)
 
 
-def _filled(margins: Sequence[tuple[float, ...]]) -> tuple[tuple[float, ...], ...]:
-    return tuple(filter(None, margins))
+def _needed(
+    comparison: Comparison, look: _Numbers, suffices: tuple[bool, bool], *, in_part: bool = False
+) -> tuple[Margins, ...]:  # fmt: skip
+    """The margins that must all be true, or all false: those of every cell of an extreme, or of the cell that attains
+    it where one ``suffices``. ``in_part``: there the others may lack numbers."""
+    left, right = _sides(comparison, look.whole, look.part, suffices if in_part else (False, False))
+    if not left or not right:
+        return ()
+    lefts, rights = (
+        [number] if one or not extreme_of(side, look.table) else
+        [look.whole[key] for key in cells_of(side, look.table) if key in look.whole]
+        for side, number, one in zip((comparison.left, comparison.right), (left, right), suffices, strict=True)
+    )  # fmt: skip
+    return tuple(_paired(comparison, one, other) for one in lefts for other in rights)
