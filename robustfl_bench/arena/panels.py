@@ -230,7 +230,7 @@ class Arena:
 
     def share(self, number: int) -> str:
         """A number of attackers as a share of the clients."""
-        return f"{100 * number / self.track.clients:g}%"
+        return f"{100 * number / self.track.clients:.3g}%"
 
     def titled(self, panel: ArenaPanel) -> str:
         """A panel in words."""

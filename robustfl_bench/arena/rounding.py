@@ -122,7 +122,7 @@ def _sheet(arena: Arena, of: int, own: Sequence[Move], title: str, note: str) ->
     seeds, attacks = (len({getattr(move, name) for move in own}) for name in ("seed", "attack"))
     return Sheet(
         above=[f"{arena.track.title(of)}: {title}", f"{answer(own)}.", *_orders(own, partitions)],
-        heading=["rule", *(f"{partition}: {name}" for partition in partitions
+        heading=["rule", *(f"{partition}, {name}" for partition in partitions
                            for name in ("equal", f"moved > {POINT:g}", "largest", "under"))],
         rows=[cells([rule, *_row(_of(own, rule), partitions)]) for rule in rules]
         + [cells(["all rules", *_row(own, partitions)])],

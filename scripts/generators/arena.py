@@ -47,6 +47,13 @@ many, and two rules that differ by less cannot be told apart by it.
 """
 
 
+CLAIMED = """# What papers say of their rules, in the arena
+
+Made by `make arena`. [The arena](README.md) has the protocol.
+
+"""
+
+
 TRACKS = """# Other tracks of the arena
 
 Made by `make arena`. Scores are as in [version 2](silos.md), but of lists of attacks alone, without attackers who
@@ -72,7 +79,7 @@ def pages(arenas: dict[str, Arena]) -> dict[Path, str]:
     parts = filter(None, (part.strip("\n") for part in _others(arenas)))
     texts[FOLDER / "tracks.md"] = TRACKS + "\n\n".join(parts) + "\n"
     judged = claims.sheets([arenas["digits"], arenas["silos"]])
-    texts[FOLDER / "claims.md"] = sheets.markdown(judged)
+    texts[FOLDER / "claims.md"] = CLAIMED + sheets.markdown(judged)
     texts[FOLDER / "views.md"] = _views(arenas["digits"])
     texts |= {FOLDER / f"{name}_books.md": _books(arena) for name, arena in _tuned(arenas).items()}
     texts[FOLDER / "rounding.md"] = ROUNDING + sheets.markdown(rounding.sheets(arenas["silos"]))
@@ -105,7 +112,9 @@ def _of_paper(paper: str, overview: Sheet) -> str:
 
 def _track(name: str, arena: Arena) -> str:
     """The tables of a track, then its pictures."""
-    return "\n".join([sheets.markdown(page.sheets(arena)), *(f"{line}\n" for line in _shown(name, arena))])
+    about = "Made by `make arena`. [The arena](README.md) has the findings and the protocol."
+    title = f"# Arena {name}, version 1\n\n{about}\n"
+    return "\n".join([title, sheets.markdown(page.sheets(arena)), *(f"{line}\n" for line in _shown(name, arena))])
 
 
 def _shown(name: str, arena: Arena) -> Iterator[str]:

@@ -42,6 +42,28 @@ def difference(first: pd.Series, second: pd.Series) -> str:
     return f"{each.mean():+.1f} [{each.mean() - half:.1f}, {each.mean() + half:.1f}]"
 
 
+def tables(found: pd.DataFrame) -> tuple[str, str]:
+    """The table of accuracies, and that of what weights change."""
+    rules = list(dict.fromkeys(found.index.get_level_values("rule")))
+    columns = [(attack, weighting) for attack in ATTACKS for weighting in WEIGHTINGS]
+    columns.remove((ATTACKS[2], "none"))
+    means = ["| rule | " + " | ".join(f"{attack}, {weighting}" for attack, weighting in columns) + " |"]
+    means.append("| --- |" + " ---: |" * len(columns))
+    for rule in rules:
+        numbers = [found.loc[(rule, weighting, attack)].mean() for attack, weighting in columns]
+        means.append(f"| {rule} | " + " | ".join(f"{mean:.1f}" for mean in numbers) + " |")
+    changes = ["| rule | samples, no attack | samples, label flips | capped, no attack | capped, label flips |"]
+    changes.append("| --- | ---: | ---: | ---: | ---: |")
+    for rule in rules:
+        cells = [
+            difference(found.loc[(rule, weighting, attack)], found.loc[(rule, "none", attack)])
+            for weighting in WEIGHTINGS[1:]
+            for attack in ATTACKS[:2]
+        ]
+        changes.append(f"| {rule} | " + " | ".join(cells) + " |")
+    return "\n".join(means), "\n".join(changes)
+
+
 def main() -> None:
     """Print the tables."""
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -50,24 +72,7 @@ def main() -> None:
     if path.is_dir():
         archive.write(records.load(path), str(RUNS))
         path = RUNS
-    found = read(path)
-    rules = list(dict.fromkeys(found.index.get_level_values("rule")))
-    columns = [(attack, weighting) for attack in ATTACKS for weighting in WEIGHTINGS]
-    columns.remove((ATTACKS[2], "none"))
-    print("| rule | " + " | ".join(f"{attack}, {weighting}" for attack, weighting in columns) + " |")
-    print("| --- |" + " ---: |" * len(columns))
-    for rule in rules:
-        means = [found.loc[(rule, weighting, attack)].mean() for attack, weighting in columns]
-        print(f"| {rule} | " + " | ".join(f"{mean:.1f}" for mean in means) + " |")
-    print("\n| rule | samples, no attack | samples, label flips | capped, no attack | capped, label flips |")
-    print("| --- | ---: | ---: | ---: | ---: |")
-    for rule in rules:
-        cells = [
-            difference(found.loc[(rule, weighting, attack)], found.loc[(rule, "none", attack)])
-            for weighting in WEIGHTINGS[1:]
-            for attack in ATTACKS[:2]
-        ]
-        print(f"| {rule} | " + " | ".join(cells) + " |")
+    print("\n\n".join(tables(read(path))))
 
 
 if __name__ == "__main__":

@@ -1,5 +1,7 @@
 """The facts of results/arena/README.md."""
 
+import re
+
 from scripts.checks.facts.fact import RESULTS, Fact
 from scripts.checks.facts.kept import arena_answer, arena_of, runs
 
@@ -15,6 +17,18 @@ def hours_of_version_2() -> list[float]:
     return [*hours, sum(hours)]
 
 
+def above_the_server() -> list[object]:
+    """Of arena silos: the partitions in which no rule without server data is surely better than the server alone, the
+    server's samples, and the rules that read them and are better in every panel."""
+    from robustfl_bench.arena.conclusions import above_the_server as line
+    from robustfl_bench.config.names import in_words
+
+    words = in_words(line(arena_of("silos")))
+    found = re.match(r"In (.+) no rule without server data is surely .* that read them, (.+) is, in every panel", words)
+    assert found is not None, words
+    return [found[1], arena_answer()[2], found[2]]
+
+
 def tuned() -> list[int]:
     """Of arena silos: the rules in both books, their scores, and those that tuning raises and lowers."""
     from robustfl_bench.arena.views.books import books
@@ -27,6 +41,12 @@ def tuned() -> list[int]:
 PAGE = "results/arena/README.md"
 
 FACTS = (
+    Fact(
+        "**In {} no rule without server data is surely better than a model trained on the server's own {} samples. {}, "
+        "which reads them, is in every panel**",
+        above_the_server,
+        slow=True,
+    ),
     Fact(
         "{} rules so far, of whose {} scores tuning surely raises {} and lowers {} ([both books](silos_books.md)).",
         tuned,

@@ -101,7 +101,7 @@ PAGE = "results/brifca/README.md"
 
 FACTS = (
     Fact(
-        "with 10 clusters IFCA is worse ({:.2f} against {:.2f}), with 5 the two are equal ({:.2f} and {:.2f}).",
+        "with 10 clusters IFCA is worse ({:.2f} against {:.2f}), with 5 no difference shows ({:.2f} and {:.2f}).",
         lambda: [published(method, 100, clusters) for clusters in (10, 5) for method in ("IFCA", "Three-Stage")],
     ),
     Fact(

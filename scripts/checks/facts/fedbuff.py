@@ -99,7 +99,7 @@ PAGE = "results/fedbuff/README.md"
 
 FACTS = (
     Fact(
-        "where honest clients drop out**: {:.1f} points [{:.1f}, {:.1f}] more.",
+        "where honest clients drop out**, by {:.1f} points [{:.1f}, {:.1f}].",
         lambda: more_lost("unreliable", "coomed", "ipm"),
     ),
     Fact(

@@ -1,7 +1,7 @@
 """The facts of results/karimireddy/README.md."""
 
 from scripts.checks.facts.fact import Fact
-from scripts.checks.facts.kept import percent
+from scripts.checks.facts.kept import percent, runs
 
 PAGE = "results/karimireddy/README.md"
 
@@ -9,5 +9,9 @@ FACTS = (
     Fact(
         "{:.2f} here, 97.87 published",
         lambda: percent("karimireddy/runs.csv", "aggregator == aggregator", column="final_accuracy"),
+    ),
+    Fact(
+        "the run above took {:.0f} minutes of one core.",
+        lambda: [float(runs("karimireddy/runs.csv")["seconds"].item()) / 60],
     ),
 )

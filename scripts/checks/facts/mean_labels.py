@@ -49,6 +49,10 @@ FACTS = (
         "LFighter has {:.1f}%, FABA {:.1f}% and the trimmed mean {:.1f}%, the mean {:.1f}%",
         lambda: [by_labels("by_class", rule, "none") for rule in ("lfighter", "faba", "trmean", "average")],
     ),
+    Fact(
+        "Centered clipping, which is slow at the authors' radius, has {:.1f} and {:.1f}%.",
+        lambda: [by_labels(setting, "centered_clipping", "label_flip") for setting in ("iid", "mild")],
+    ),
     *(
         Fact(
             sentence,

@@ -174,7 +174,8 @@ FACTS = (
     ),
     Fact("| --- | --- | ---: | ---: | ---: | {}", lambda: [by_classes_table()]),
     Fact(
-        "it does more harm by over a point in {} of {} cases and less in {}, by {:.1f} points less on average",
+        "it does more harm by over a point in {} of {} cases and less in {}; over all cases it does {:.1f} points less "
+        "on average.",
         lambda: [
             int((by_classes() > 1).sum()),
             len(by_classes()),
