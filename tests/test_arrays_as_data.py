@@ -1,5 +1,6 @@
 """Data of the user: arrays, tables and folders of images; what is in them counts, and nothing in them is executed."""
 
+import errno
 import os
 import pickle
 import shutil
@@ -173,9 +174,30 @@ def test_arrays_are_data_of_a_run_and_of_a_sweep(bench: Bench) -> None:
     tensors = (torch.from_numpy(X), torch.from_numpy(Y))
     runs = rb.sweep(dataset=tensors, attack=["none", "ipm"], **{**SMALL, "model.hidden": [[4]]})
     assert list(runs["state"]) == ["finished"] * 2 and runs["run"][0] == first.path.name
-    for wrong, message in (((X, Y, X), "got 3 of them"), ((X, [object()] * 60), "an array of Python objects")):
+    for wrong, message in (
+        ((X, Y, X), "got 3 of them"),
+        ((X, [object()] * 60), "an array of Python objects"),
+        (([[1, 2], [3]], [0, 1]), "x is no array: "),
+        ((np.ma.masked_greater(X, 1), Y), "x has masked values"),
+        ((X, torch.from_numpy(Y).to_sparse()), "y is no array: "),
+    ):
         with pytest.raises(rb.DataError, match=message):
             rb.run(dataset=wrong, **SMALL)
+
+
+def test_arrays_that_cannot_be_stored_leave_nothing(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    Path("file").touch()
+    with pytest.raises(rb.ConfigError, match=r"cannot write file/data/.*: Not a directory"):
+        rb.run(dataset=(X, Y), results_dir="file", **SMALL)
+
+    def full(partial: Path, **_: Any) -> None:
+        partial.touch()
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(np, "savez_compressed", full)
+    with pytest.raises(rb.ConfigError, match="No space left on device"):
+        rb.run(dataset=(X, Y), **SMALL)
+    assert list(Path("results/data").iterdir()) == []
 
 
 class Evil:

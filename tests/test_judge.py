@@ -16,6 +16,7 @@ from scipy import stats
 
 import robustfl_bench as rb
 from robustfl_bench.aggregators.base import ServerView
+from robustfl_bench.base.errors import BrokenContract
 from robustfl_bench.commands import entry
 from robustfl_bench.numerics.updates import Aggregate, Updates
 from robustfl_bench.studies import judge, judgement
@@ -174,6 +175,7 @@ def test_a_function_is_judged_and_its_runs_are_made_once(
         (["krum", "aggregator.selected=2"], "no setting 'aggregator.selected'"),
         (["krum", "rounds=3"], "rounds=3 is no option of the aggregator, aggregator.KEY=VALUE"),
         (["krum", "--against", "no_such_rule"], "unknown aggregator 'no_such_rule'"),
+        (["krum", "--jobs", "x"], "--jobs: must be >= 1, or -1: one for each core; got x"),
     ],
 )
 def test_a_mistake_is_one_line(
@@ -183,6 +185,41 @@ def test_a_mistake_is_one_line(
     code, out, err = command(monkeypatch, capfd, *words)
     assert code == 2 and message in err and len(err.splitlines()) == 1 and not out, err
     assert list(tmp_path.iterdir()) == []
+
+
+BROKEN = """
+from dataclasses import dataclass
+
+from robustfl_bench import Aggregator
+
+
+def matrix(updates):
+    return updates
+
+
+@dataclass(frozen=True)
+class Raises(Aggregator):
+    def aggregate(self, updates, server):
+        raise KeyError("first\\nsecond")
+"""
+
+
+@pytest.mark.parametrize(
+    ("rule", "message"),
+    [("matrix", "must return a vector (8,), got shape (25, 8)"), ("Raises", r"KeyError: 'first\nsecond' (HYDRA_FULL")],
+)
+def test_a_rule_that_fails_is_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], rule: str, message: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    Path("judged_broken.py").write_text(BROKEN)
+    code, out, err = command(monkeypatch, capfd, f"judged_broken:{rule}", "--quick")
+    last = err.splitlines()[-1]
+    assert code == 1 and last.startswith("error: ") and message in last and "Traceback" not in err and not out, err
+    monkeypatch.setenv("HYDRA_FULL_ERROR", "1")
+    with pytest.raises((BrokenContract, KeyError)):
+        command(monkeypatch, capfd, f"judged_broken:{rule}", "--quick")
 
 
 # --- the worked example ----------------------------------------------------------------------------------------------

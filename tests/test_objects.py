@@ -215,6 +215,10 @@ def test_pictures_are_drawn_on_given_axes() -> None:
         rb.plot.accuracy(runs, axes[0], lines="aggregator")
     with pytest.raises(rb.ConfigError, match="band must be one of minmax, sd, se"):
         rb.plot.accuracy(runs, band="all")
+    draws: list[Any] = [rb.plot.accuracy, rb.plot.heat, rb.plot.recall]
+    for draw in draws:
+        with pytest.raises(rb.ConfigError, match="this draws a table of runs, got a tuple"):
+            draw(("no", "table"))
     assert figure.axes[:3] == list(axes)
     plt.close("all")
 

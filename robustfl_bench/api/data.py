@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from robustfl_bench.base.errors import DataError
+from robustfl_bench.base.errors import DataError, writable
 
 if TYPE_CHECKING:
     import numpy as np
@@ -19,7 +19,7 @@ def stored(settings: Mapping[str, Any], results_dir: str | Path | None) -> dict[
     """The settings, with arrays ``dataset=(X, y)`` or ``(X, y, X_test, y_test)`` as the file that holds them.
 
     The file, in the results folder, is named by its content and written once. A list of such is swept. Raises
-    DataError.
+    DataError, and ConfigError where the folder cannot be written.
     """
     value = settings.get("dataset")
     if isinstance(value, list):
@@ -36,7 +36,7 @@ def stored(settings: Mapping[str, Any], results_dir: str | Path | None) -> dict[
     names = {2: ("x", "y"), 4: ("x_train", "y_train", "x_test", "y_test")}.get(len(value))
     if names is None:
         raise DataError(f"dataset takes arrays (X, y) or (X, y, X_test, y_test), got {len(value)} of them")
-    arrays = {name: _array(item) for name, item in zip(names, value, strict=True)}
+    arrays = {name: _array(name, item) for name, item in zip(names, value, strict=True)}
     total = hashlib.sha256()
     for name, array in arrays.items():
         if array.dtype.hasobject:
@@ -45,17 +45,26 @@ def stored(settings: Mapping[str, Any], results_dir: str | Path | None) -> dict[
         total.update(np.ascontiguousarray(array).tobytes())
     path = Path(results_dir or "results").expanduser() / FOLDER / f"{total.hexdigest()[:16]}.npz"
     if not path.exists():
-        path.parent.mkdir(parents=True, exist_ok=True)
         partial = path.with_name(f".{os.getpid()}-{path.name}")
-        np.savez_compressed(partial, allow_pickle=False, **arrays)
-        partial.replace(path)
+        with writable(path):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            try:
+                np.savez_compressed(partial, allow_pickle=False, **arrays)
+                partial.replace(path)
+            finally:
+                partial.unlink(missing_ok=True)  # of a full disk
     return {**settings, "dataset": "arrays", "dataset.path": str(path)}
 
 
-def _array(item: Any) -> "np.ndarray":
-    """An array of what was given, which may be a tensor, a list, or a column of words of a table."""
+def _array(name: str, item: Any) -> "np.ndarray":
+    """An array of what was given, which may be a tensor, a list, or a column of words of a table. Raises DataError."""
     import numpy as np
 
-    array = np.asarray(item.detach().cpu() if hasattr(item, "detach") else item)
+    if isinstance(item, np.ma.MaskedArray) and np.ma.is_masked(item):
+        raise DataError(f"{name} has masked values, which would count as numbers; fill them or leave their samples out")
+    try:
+        array = np.asarray(item.detach().cpu() if hasattr(item, "detach") else item)
+    except (TypeError, ValueError) as error:
+        raise DataError(f"{name} is no array: {error}") from error
     words = array.dtype.hasobject and all(isinstance(value, str) for value in array.flat)
     return array.astype(str) if words else array

@@ -47,6 +47,7 @@ def accuracy(
     """
     if band not in plots.BANDS:
         raise ConfigError(f"band must be one of {', '.join(plots.BANDS)}, got {band!r}")
+    _check(runs)
     lines = _axis(lines) or _differing(runs, where)
     chosen = plots.select(runs, lines, "", _listed(where))
     described = describe(value, chosen)
@@ -72,6 +73,7 @@ def heat(
 ) -> Axes:
     """A value of finished runs by two settings, mean over seeds. Where the columns are attacks, the worst one of every
     row has a frame."""
+    _check(runs)
     chosen = plots.select(runs, rows, "", _listed(where), columns)
     described = describe(value, runs)
     points = plots.curves_of_values(chosen.assign(x=chosen[columns].map(text)), described, runs, "minmax")
@@ -85,6 +87,7 @@ def recall(
     runs: pd.DataFrame, ax: Axes | None = None, *, lines: str | Sequence[str] | None = None, where: Conditions = ()
 ) -> Axes:
     """Recall per class [%] after the last round, mean over seeds: one row per value of ``lines``, classes across."""
+    _check(runs)
     lines = _axis(lines) or _differing(runs, where)
     chosen = plots.with_recall(plots.select(runs, lines, "", _listed(where)))
     (panel,) = plots.recalls(chosen)
@@ -123,11 +126,14 @@ def _axis(names: str | Sequence[str] | None) -> str:
     return names if isinstance(names, str) else ",".join(names or ())
 
 
-def _differing(runs: pd.DataFrame, where: Conditions) -> str:
-    """The config groups in which the runs differ, joined with commas; the rule if they differ in none. Raises
-    ConfigError for what is no table of runs."""
+def _check(runs: pd.DataFrame) -> None:
+    """Raise ConfigError for what is no table of runs."""
     if not hasattr(runs, "columns"):
         raise ConfigError(f"this draws a table of runs, got a {type(runs).__name__}; a Result has a method plot")
+
+
+def _differing(runs: pd.DataFrame, where: Conditions) -> str:
+    """The config groups in which the runs differ, joined with commas; the rule if they differ in none."""
     chosen = meeting(runs, _listed(where))
     unlike = [group for group in GROUPS if group in chosen and chosen[group].map(text).nunique() > 1]
     return ",".join(sorted(unlike, key=lambda group: group != "aggregator")) or "aggregator"

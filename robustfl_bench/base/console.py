@@ -53,12 +53,25 @@ def note_once() -> Callable[[str], None]:
 
 
 def reported(command: Callable[..., int | None], *arguments: object, prefix: str = "error") -> int:
-    """Call ``command`` with the arguments; returns its exit code. A ConfigError or a DataError becomes one line."""
+    """Call ``command`` with the arguments; returns its exit code. An error becomes one line, but for an OSError, which
+    the entry point reports. With HYDRA_FULL_ERROR=1 in the environment an unexpected one shows its traceback."""
     try:
         return command(*arguments) or 0
+    except OSError:
+        raise
     except (ConfigError, DataError) as error:
         say(f"{prefix}: {' '.join(str(error).split())}")
         return exit_code(error)
+    except Exception as error:
+        if os.environ.get("HYDRA_FULL_ERROR") == "1":
+            raise
+        say(f"{prefix}: {unexpected(error)}")
+        return exit_code(error)
+
+
+def unexpected(error: Exception) -> str:
+    """An error that no command expects, such as one of a rule from outside, in one line."""
+    return f"{type(error).__name__}: {' '.join(str(error).split())} (HYDRA_FULL_ERROR=1 shows where)"
 
 
 def completed(action: argparse.Action, candidates: Callable[..., Iterable[str]]) -> None:
@@ -74,7 +87,10 @@ def add_jobs(parser: argparse.ArgumentParser) -> None:
 
 
 def _jobs(text: str) -> int:
-    number = int(text)
+    try:
+        number = int(text)
+    except ValueError:
+        number = 0
     if number == 0 or number < -1:
         raise argparse.ArgumentTypeError(f"must be >= 1, or -1: one for each core; got {text}")
     return number

@@ -65,8 +65,12 @@ def _run(asked: Namespace) -> None:
 
 
 def _panels(arena: Arena, asked: Namespace) -> Sequence[ArenaPanel]:
-    """The panels that are asked for. Raises ConfigError if there is none."""
+    """The panels that are asked for. Raises ConfigError for a word that names none, and if no panel has both."""
     partitions, numbers = _words(asked.partitions), _words(asked.attackers)
+    for partition in partitions:
+        check_name(partition, {panel.partition for panel in arena.panels.values()}, "partition")
+    for number in numbers:
+        check_name(number, {str(panel.number) for panel in arena.panels.values()}, "number of attackers")
     found = [panel for panel in arena.panels.values()
              if (not partitions or panel.partition in partitions)
              and (not numbers or str(panel.number) in numbers)]  # fmt: skip

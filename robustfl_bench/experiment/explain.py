@@ -2,7 +2,7 @@
 
 import errno
 
-from robustfl_bench.base.console import say
+from robustfl_bench.base.console import say, unexpected
 from robustfl_bench.base.errors import ConfigError, DataError, Interrupted, exit_code
 from robustfl_bench.experiment.execute import RunFailed
 from robustfl_bench.store.folders import RunLocked
@@ -25,8 +25,7 @@ def report(error: Exception) -> int:
 def explain(error: Exception) -> str:
     """One line: what was wrong, what was expected, what to do."""
     if not isinstance(error, _EXPECTED):
-        line = " ".join(str(error).split())
-        return f"{type(error).__name__}: {line} (HYDRA_FULL_ERROR=1 shows where)"
+        return unexpected(error)
     if isinstance(error, OSError) and error.filename is not None:
         remedy = next(
             (words for words, numbers in _REMEDIES.items() if error.errno in numbers), "make its folder writable"

@@ -26,13 +26,15 @@ def _add(parser: Parser) -> None:
 
 def _run(arguments: Namespace) -> None:
     from robustfl_bench.experiment.split import made
-    from robustfl_bench.pages.pictures.canvas import save
+    from robustfl_bench.pages.pictures.canvas import check_format, save
     from robustfl_bench.pages.split import draw
     from robustfl_bench.store.writing import write_output
 
     output, picture, config_dir = arguments.output, arguments.picture, arguments.config_dir
     if output is not None and Path(output).suffix != ".csv":
         raise ConfigError(f"--output must end in .csv, got {output}")
+    if picture is not None:
+        check_format(picture, "--picture")
     split = made(arguments.overrides, search(config_dir))
     print(as_json(split.as_mapping()) if arguments.format == "json" else f"{split.report()}\n", end="")
     if output is not None:

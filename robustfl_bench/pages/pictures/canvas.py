@@ -187,13 +187,19 @@ def whole_ticks(axis: Any, ticks: Sequence[float] = (), limit: int = 7) -> None:
         axis.set_major_locator(MaxNLocator(limit - 1, integer=True))
 
 
+def check_format(output: str | Path, option: str = "--output") -> Path:
+    """The file of a picture. Raises ConfigError unless its suffix is one of SUFFIXES."""
+    path = Path(output)
+    if path.suffix not in SUFFIXES:
+        raise ConfigError(f"{option} must end in {', '.join(SUFFIXES)}, got {str(output)!r}")
+    return path
+
+
 @for_print
 def save(figure: Figure, output: str | Path, option: str = "--output") -> Path:
     """Write the figure in the format of the name's suffix. Raises ConfigError when that cannot be done; ``option`` is
     what gave the name."""
-    path = Path(output)
-    if path.suffix not in SUFFIXES:
-        raise ConfigError(f"{option} must end in {', '.join(SUFFIXES)}, got {str(output)!r}")
+    path = check_format(output, option)
     with writable(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         if path.suffix == ".png":
